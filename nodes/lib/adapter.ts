@@ -1,0 +1,28 @@
+/** The wiring every pipeline node shares with Node-RED: settings, input, close. */
+import type { Node } from 'node-red';
+import { ModeletError } from '../../src/index.ts';
+import type { PipelineMessage } from './messages.ts';
+import type { Pipeline } from './pipeline.ts';
+
+/** The settings, or the error that makes the node unusable: a runtime cannot refuse a deploy. */
+export function configure<Config>(compile: () => Config): Config | ModeletError {
+  try {
+    return compile();
+  } catch (thrown) {
+    return thrown instanceof ModeletError ? thrown : new ModeletError('config_invalid', (thrown as Error).message);
+  }
+}
+
+export function acceptInput(node: Node, pipeline: Pipeline): void {
+  node.on('input', (msg, _send, done) => pipeline.accept(node, msg as PipelineMessage, done));
+}
+
+/** Two parameters, or Node-RED would not wait for `done`. */
+export function leaveOnClose(node: Node, pipeline: Pipeline): void {
+  node.on('close', (_removed: boolean, done: () => void) => {
+    pipeline.remove(node).then(done, (error: unknown) => {
+      node.warn(`while closing: ${(error as Error).message}`);
+      done();
+    });
+  });
+}

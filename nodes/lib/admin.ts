@@ -1,0 +1,49 @@
+/** The admin routes, each behind a permission: what the editor's dialogs and people with curl can ask. */
+import type { NodeAPI } from 'node-red';
+import { visibleCpus } from '../../src/index.ts';
+import { resolveModeletFile } from './files.ts';
+import type { Pipeline } from './pipeline.ts';
+
+const registered: WeakSet<object> = new WeakSet();
+
+export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
+  if (registered.has(RED.httpAdmin)) return;
+  registered.add(RED.httpAdmin);
+  const mayRead = RED.auth.needsPermission('modelets.read');
+
+  RED.httpAdmin.get('/modelets/snapshot', mayRead, (_request, response) => {
+    response.json({
+      runtimes: pipeline.services.map((service) => service.snapshot()),
+      routes: [...pipeline.deployment.routes.values()].map(({ route }) => route),
+      invalid: Object.fromEntries(pipeline.deployment.invalid),
+    });
+  });
+
+  RED.httpAdmin.get('/modelets/cpus', mayRead, (_request, response) => {
+    const engine = pipeline.services.find((service) => service.config.engineCpus)?.config.engineCpus ?? null;
+    response.json({ allowed: visibleCpus(pipeline.allowedCpus), engine });
+  });
+
+  RED.httpAdmin.get('/modelets/resolve', mayRead, (request, response) => {
+    const path = String(request.query['path'] ?? '');
+    try {
+      response.json({ path: resolveModeletFile(RED, path), exists: true });
+    } catch (thrown) {
+      response.json({ path, exists: false, error: (thrown as Error).message });
+    }
+  });
+
+  RED.httpAdmin.get('/modelets/nodes/:id', mayRead, (request, response) => {
+    const id = String(request.params['id']);
+    const { routes, handlers, stageNames } = pipeline.deployment;
+    const route = routes.get(id)?.route;
+    if (!route) {
+      response.status(404).end();
+      return;
+    }
+    const handler = handlers.get(id) ?? { kind: 'catch' };
+    const name = handler.kind === 'collector' ? pipeline.live.get(handler.id)?.node.name : undefined;
+    const chain = route.stages.map((stage) => stageNames.get(stage) ?? stage).join(' \u2192 ');
+    response.json({ handler: { ...handler, name }, route: { text: `${chain}; ends there because ${route.end}` } });
+  });
+}

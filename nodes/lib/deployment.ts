@@ -1,0 +1,149 @@
+/**
+ * What one deploy amounts to: from the running nodes to plans for the services, and to what an arriving message
+ * needs to know. Made whole at each `flows:started`.
+ */
+import { basename, extname } from 'node:path';
+import type { NodeAPI } from 'node-red';
+import {
+  type CompiledGraph,
+  type CompiledRoute,
+  compileRoutes,
+  type ErrorHandler,
+  findHandler,
+  ModeletError,
+  type PlannedStage,
+  type Registry,
+  type Service,
+  type StageConfig,
+} from '../../src/index.ts';
+import { readGraph } from './graph-reader.ts';
+import type { LiveNodes, LiveStage } from './live-nodes.ts';
+
+export interface DeployedRoute {
+  readonly route: CompiledRoute;
+  readonly service: Service;
+  /** The first stage, whose input property and code decide what is sent. */
+  readonly first: StageConfig;
+  /** Whether a stage of the route looks at more of the message than its payload. */
+  readonly wantsMeta: boolean;
+}
+
+export interface Deployment {
+  readonly routes: ReadonlyMap<string, DeployedRoute>;
+  readonly invalid: ReadonlyMap<string, string>;
+  /** By stage node. */
+  readonly handlers: ReadonlyMap<string, ErrorHandler>;
+  readonly stageIdByName: ReadonlyMap<string, string>;
+  readonly stageNames: ReadonlyMap<string, string>;
+}
+
+export const NOTHING_DEPLOYED: Deployment = {
+  routes: new Map(),
+  invalid: new Map(),
+  handlers: new Map(),
+  stageIdByName: new Map(),
+  stageNames: new Map(),
+};
+
+type UsableStage = LiveStage & { readonly config: StageConfig };
+
+/** Compiles the running flows and hands each service its part. */
+export function deploy(RED: NodeAPI, live: LiveNodes, registry: Registry, requireFrom: string): Deployment {
+  const graph = readGraph(RED, live);
+  const compiled = compileRoutes(graph);
+  const invalid = new Map(compiled.invalid);
+  const stages = live.of('stage').filter((stage): stage is UsableStage => {
+    if (stage.config instanceof ModeletError) return false;
+    const missing = reasonForNoRuntime(stage.config, live);
+    if (missing) invalid.set(stage.node.id, missing);
+    return missing === null;
+  });
+  const stageNames = nameStages(stages);
+  for (const service of registry.services) {
+    const own = stages.filter((stage) => stage.config.runtime === service.id);
+    service.apply(
+      own.map((stage) => planStage(stage, stageNames, compiled, requireFrom)),
+      [...compiled.routes.values()].filter((route) => route.runtime === service.id),
+    );
+  }
+  return {
+    routes: deployRoutes(compiled, live, registry, invalid),
+    invalid,
+    handlers: new Map(stages.map(({ node }) => [node.id, findHandler(graph, node.id)])),
+    stageIdByName: new Map([...stageNames].map(([id, name]) => [name, id])),
+    stageNames,
+  };
+}
+
+function reasonForNoRuntime(config: StageConfig, live: LiveNodes): string | null {
+  const runtime = live.get(config.runtime);
+  if (runtime?.kind !== 'runtime') return 'no runtime is selected, or it is disabled';
+  return runtime.config instanceof ModeletError ? `its runtime cannot be used: ${runtime.config.message}` : null;
+}
+
+/** A stage is known by its name, else by its file's, else by its id; a second one of the name gets a number. */
+function nameStages(stages: readonly UsableStage[]): Map<string, string> {
+  const names = new Map<string, string>();
+  const taken = new Set<string>();
+  for (const { node, config } of stages) {
+    const wanted = config.name || sourceName(config) || node.id;
+    let name = wanted;
+    for (let number = 2; taken.has(name); number += 1) name = `${wanted} (${number})`;
+    if (name !== wanted) node.warn(`another stage is named "${wanted}": this one is shown as "${name}"`);
+    taken.add(name);
+    names.set(node.id, name);
+  }
+  return names;
+}
+
+function sourceName({ source }: StageConfig): string {
+  return source.kind === 'file' ? basename(source.path, extname(source.path)) : '';
+}
+
+function planStage(
+  { node, config }: UsableStage,
+  names: ReadonlyMap<string, string>,
+  compiled: CompiledGraph,
+  requireFrom: string,
+): PlannedStage {
+  const { source, init, predict, workers, startTimeoutMs, capacity } = config;
+  const batching = compiled.batching.get(node.id);
+  if (!batching) throw new Error(`stage ${node.id} was not compiled`);
+  return {
+    id: node.id,
+    name: names.get(node.id) ?? node.id,
+    modelet: { source, init, predict, requireFrom, startTimeoutMs, workers },
+    batching,
+    capacity,
+  };
+}
+
+function deployRoutes(
+  compiled: CompiledGraph,
+  live: LiveNodes,
+  registry: Registry,
+  invalid: Map<string, string>,
+): Map<string, DeployedRoute> {
+  const routes = new Map<string, DeployedRoute>();
+  for (const [entry, route] of compiled.routes) {
+    const unusable = route.stages.find((stage) => invalid.has(stage));
+    const service = registry.get(route.runtime);
+    const configs = route.stages.flatMap((id) => stageConfig(live, id) ?? []);
+    const [first] = configs;
+    if (unusable !== undefined || !service || !first) {
+      invalid.set(entry, (unusable && invalid.get(unusable)) ?? 'its stage has no runtime');
+      continue;
+    }
+    routes.set(entry, { route, service, first, wantsMeta: configs.some(readsMeta) });
+  }
+  return routes;
+}
+
+function stageConfig(live: LiveNodes, id: string): StageConfig | undefined {
+  const stage = live.get(id);
+  return stage?.kind === 'stage' && !(stage.config instanceof ModeletError) ? stage.config : undefined;
+}
+
+function readsMeta({ source }: StageConfig): boolean {
+  return source.kind === 'inline' && /\btopic\b|\b_msgid\b/.test(source.code);
+}

@@ -1,0 +1,74 @@
+/**
+ * The way out of a request that failed: to exactly one handler, which is the collector found at deploy, else
+ * Node-RED's Catch nodes. Where none takes it, an HTTP client still gets its answer.
+ */
+import type { Node } from 'node-red';
+import { ModeletError } from '../../src/index.ts';
+import type { LiveCollector } from './live-nodes.ts';
+import { answerDirectly, errorBody, type ModeletTrace, type PipelineMessage, writeError } from './messages.ts';
+import type { Done, Surroundings } from './passage.ts';
+
+/** A message on its way out, with what is needed to end it. */
+export interface Leaving {
+  readonly msg: PipelineMessage;
+  readonly trace: ModeletTrace;
+  /** Called once, with nothing: the handler has the error already, and `done(error)` would report it again. */
+  readonly done: Done;
+}
+
+/** `failingId`: the stage or batcher that failed. `input`: the value that failed. */
+export function deliverError(
+  around: Surroundings,
+  leaving: Leaving,
+  error: ModeletError,
+  failingId: string,
+  input: unknown,
+): void {
+  const failing = around.live.get(failingId)?.node;
+  if (!failing) {
+    endWithoutFlow(leaving, error);
+    return;
+  }
+  const { msg, trace, done } = leaving;
+  const { handlers, stageNames } = around.deployment();
+  trace.input = input;
+  const info = writeError(msg, error, stageNames.get(failingId), failing);
+  const handler = handlers.get(failingId);
+  const collector = handler?.kind === 'collector' ? around.live.get(handler.id) : undefined;
+  if (collector?.kind === 'collector') {
+    if (!keepsPayload(collector)) msg.payload = errorBody(info);
+    collector.node.send([null, msg]);
+  } else {
+    toCatchNodes(failing, error, leaving);
+  }
+  done();
+}
+
+/** The nodes that would have sent it on are gone: only an HTTP client can still be told. */
+export function endWithoutFlow(leaving: Leaving, error?: ModeletError): void {
+  const reason = error ?? new ModeletError('shutting_down', 'the flow was changed or stopped');
+  answerDirectly(leaving.msg, reason, leaving.trace.requestId);
+  leaving.done();
+}
+
+function keepsPayload({ config }: LiveCollector): boolean {
+  return !(config instanceof ModeletError) && config.errorPayload === 'keep';
+}
+
+interface FlowOfNode {
+  handleError?(node: Node, error: Error, msg: object): boolean;
+}
+
+function toCatchNodes(failing: Node, error: ModeletError, { msg, trace }: Leaving): void {
+  // node.error() does the same but does not say whether a Catch node took it.
+  const flow = (failing as unknown as { _flow?: FlowOfNode })._flow;
+  if (!flow?.handleError) {
+    failing.error(error, msg);
+    return;
+  }
+  // Node-RED adds one to the count it finds, to stop a message that fails at the same node for ever.
+  if (msg.error) msg.error = { ...msg.error, source: { ...msg.error.source, count: msg.error.source.count - 1 } };
+  if (flow.handleError(failing, error, msg)) return;
+  failing.error(`${error.code}: ${error.message}`);
+  answerDirectly(msg, error, trace.requestId);
+}

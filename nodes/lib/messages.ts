@@ -1,0 +1,123 @@
+/** What a pipeline writes into messages: results, timings, errors. And the answer where no flow is left to give it. */
+import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
+import { type ModeletError, type StageTiming, systemClock } from '../../src/index.ts';
+
+/** `msg.modelet`. Later passes of the same message append to it. */
+export interface ModeletTrace {
+  requestId: string;
+  /** From the first pipeline node to now, in ms. */
+  totalMs: number;
+  gateMs: number;
+  stages: { name: string; waitMs: number; batchMs: number; runMs: number; batchSize: number; worker: number }[];
+  /** When the request began and must end, on the machine's monotonic clock in ms. */
+  startedAt: number;
+  deadline?: number;
+  /** The value that failed. */
+  input?: unknown;
+}
+
+export interface ErrorInfo {
+  readonly code: string;
+  readonly message: string;
+  readonly stage: string | undefined;
+  readonly requestId: string;
+  readonly source: {
+    readonly id: string;
+    readonly type: string;
+    readonly name: string | undefined;
+    readonly count: number;
+  };
+  readonly stack?: string;
+}
+
+export type PipelineMessage = NodeMessageInFlow & {
+  modelet?: ModeletTrace;
+  error?: ErrorInfo;
+  statusCode?: number;
+  headers?: Record<string, string>;
+  res?: { readonly _res?: HttpResponse };
+};
+
+/** What is used of the Express response behind `msg.res`. */
+export interface HttpResponse {
+  readonly headersSent: boolean;
+  readonly writableFinished: boolean;
+  readonly destroyed: boolean;
+  status(code: number): HttpResponse;
+  set(name: string, value: string): HttpResponse;
+  json(body: unknown): HttpResponse;
+  on(event: 'close', listener: () => void): unknown;
+  off(event: 'close', listener: () => void): unknown;
+}
+
+/** Marks errors that a pipeline node has set, so that a later success may remove them and nobody else's. */
+const setByPipeline: WeakSet<object> = new WeakSet();
+
+export function writeResult(RED: NodeAPI, msg: PipelineMessage, property: string, value: unknown): void {
+  if (property === 'payload') msg.payload = value;
+  else RED.util.setMessageProperty(msg, property, value, true);
+  if (msg.error && (setByPipeline.has(msg.error) || isOurs(msg))) {
+    delete msg.error;
+    delete msg.statusCode;
+  }
+  if (msg.modelet) delete msg.modelet.input;
+}
+
+/** Clones made by wires and Catch nodes lose the mark, but carry the request's own number in both places. */
+function isOurs(msg: PipelineMessage): boolean {
+  return msg.error?.requestId !== undefined && msg.error.requestId === msg.modelet?.requestId;
+}
+
+export function appendTimings(
+  trace: ModeletTrace,
+  timings: readonly StageTiming[],
+  nameOf: (ref: number) => string,
+): void {
+  for (const { stage, ...timing } of timings) trace.stages.push({ name: nameOf(stage), ...timing });
+  trace.totalMs = systemClock.now() - trace.startedAt;
+}
+
+/** Writes `msg.error` and `msg.statusCode`; both ways to a handler begin with it. */
+export function writeError(
+  msg: PipelineMessage,
+  error: ModeletError,
+  stage: string | undefined,
+  failing: Node,
+): ErrorInfo {
+  const trace = msg.modelet;
+  const previous = msg.error?.source;
+  const info: ErrorInfo = {
+    code: error.code,
+    message: error.message,
+    stage,
+    requestId: trace?.requestId ?? '',
+    source: {
+      id: failing.id,
+      type: failing.type,
+      name: failing.name,
+      count: previous?.id === failing.id ? previous.count + 1 : 1,
+    },
+    ...(error.stack === undefined ? {} : { stack: error.stack }),
+  };
+  setByPipeline.add(info);
+  msg.error = info;
+  msg.statusCode = error.statusCode;
+  if (error.retryAfterSeconds !== undefined) {
+    msg.headers = { ...msg.headers, 'Retry-After': String(error.retryAfterSeconds) };
+  }
+  return info;
+}
+
+/** What a client may see of an error: no stack. */
+export function errorBody({ code, message, stage, requestId }: Omit<ErrorInfo, 'source'>): object {
+  return { error: { code, message, stage, requestId } };
+}
+
+/** Answers an HTTP request whose way through the flow is gone: a client must never hang. */
+export function answerDirectly(msg: PipelineMessage, error: ModeletError, requestId: string): void {
+  const response = msg.res?._res;
+  if (!response || response.headersSent || response.destroyed) return;
+  response.status(error.statusCode);
+  if (error.retryAfterSeconds !== undefined) response.set('Retry-After', String(error.retryAfterSeconds));
+  response.json(errorBody({ code: error.code, message: error.message, stage: error.stage, requestId }));
+}

@@ -1,0 +1,181 @@
+/**
+ * One message's way through one route: from the node it enters by to the node that sends it on, or to the
+ * handler of its error. Whatever happens, it ends once.
+ */
+import { randomBytes } from 'node:crypto';
+import type { Node, NodeAPI } from 'node-red';
+import {
+  decodePayload,
+  type ErrorCode,
+  encodePayload,
+  ModeletError,
+  type Payload,
+  type Settlement,
+  systemClock,
+} from '../../src/index.ts';
+import type { DeployedRoute, Deployment } from './deployment.ts';
+import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
+import type { LiveNodes } from './live-nodes.ts';
+import { appendTimings, type ModeletTrace, type PipelineMessage, writeResult } from './messages.ts';
+
+export type Done = (error?: Error) => void;
+
+/** What a passage needs of the pipeline around it, as it is when asked: a deploy may come in between. */
+export interface Surroundings {
+  readonly RED: NodeAPI;
+  readonly live: LiveNodes;
+  deployment(): Deployment;
+  /** Calls now, or once a deploy that is under way is through. */
+  whenRunning(deliver: () => void): void;
+  stageName(runtime: string, ref: number): string;
+}
+
+/** Distinguishes the requests of this process from those of an earlier one that a stored message may name. */
+const PROCESS_TAG = randomBytes(4).toString('hex');
+let lastRequest = 0;
+
+const LARGEST_PRIORITY = 2 ** 31 - 1;
+
+export class Passage {
+  readonly #around: Surroundings;
+  readonly #entry: Node;
+  readonly #msg: PipelineMessage;
+  readonly #deployed: DeployedRoute;
+  readonly #trace: ModeletTrace;
+  readonly #leaving: Leaving;
+
+  constructor(around: Surroundings, entry: Node, deployed: DeployedRoute, msg: PipelineMessage, done: Done) {
+    this.#around = around;
+    this.#entry = entry;
+    this.#deployed = deployed;
+    this.#msg = msg;
+    this.#trace = continueTrace(msg, deployed.service.deadlineFor(this.#timeoutMs()));
+    this.#leaving = { msg, trace: this.#trace, done };
+  }
+
+  /** Sends the request on its way. Never throws. */
+  begin(): void {
+    const { service, first, route, wantsMeta } = this.#deployed;
+    try {
+      const input = this.#around.RED.util.getMessageProperty(this.#msg, first.input);
+      const payload = encodePayload(input, { blame: 'invalid_input', maxBytes: service.config.maxPayloadBytes });
+      const id = service.submit({
+        entry: this.#entry.id,
+        payload,
+        deadline: this.#trace.deadline ?? Number.POSITIVE_INFINITY,
+        priority: priorityOf(this.#msg),
+        meta: wantsMeta ? encodeMeta(this.#msg) : null,
+        onSettled: (settlement) => {
+          stopWatching();
+          this.#around.whenRunning(() => this.#settled(settlement));
+        },
+      });
+      const stopWatching = onClientGone(this.#msg, () => {
+        service.abandon(id, new ModeletError('cancelled', 'the HTTP client went away'));
+      });
+    } catch (thrown) {
+      const error = asModeletError(thrown, 'invalid_input');
+      // Refusals by the service are counted there.
+      if (error.code === 'invalid_input' || error.code === 'payload_too_large') service.countRefused(error);
+      this.#fail(error, route.stages[0]);
+    }
+  }
+
+  #timeoutMs(): number {
+    const { timeoutMs, flowTimeoutMs } = this.#deployed.service.config;
+    const limit = this.#msg.res ? timeoutMs : flowTimeoutMs;
+    const own = Number(this.#msg['timeout']);
+    if (typeof this.#msg['timeout'] === 'boolean' || !(own > 0)) return limit;
+    return limit === 0 ? own : Math.min(limit, own);
+  }
+
+  #settled({ outcome, timings }: Settlement): void {
+    const { runtime, stages } = this.#deployed.route;
+    appendTimings(this.#trace, timings, (ref) => this.#around.stageName(runtime, ref));
+    if (outcome.ok) {
+      this.#succeed(outcome.value, stages.at(-1) as string);
+    } else if (outcome.error.code === 'cancelled') {
+      // Nobody is left to hear of it; it was counted.
+      this.#leaving.done();
+    } else {
+      const { stage } = outcome.error;
+      const id = stage === undefined ? stages[timings.length] : this.#around.deployment().stageIdByName.get(stage);
+      this.#fail(outcome.error, id ?? stages[0]);
+    }
+  }
+
+  #succeed(value: Payload, exitId: string): void {
+    const exit = this.#around.live.get(exitId);
+    if (exit?.kind !== 'stage' || exit.config instanceof ModeletError) {
+      endWithoutFlow(this.#leaving);
+      return;
+    }
+    try {
+      writeResult(this.#around.RED, this.#msg, exit.config.output, decodePayload(value));
+    } catch (thrown) {
+      this.#fail(asModeletError(thrown, 'modelet_failed'), exitId);
+      return;
+    }
+    exit.node.send(this.#msg);
+    this.#leaving.done();
+  }
+
+  #fail(error: ModeletError, stageId: string | undefined): void {
+    const failing = stageId !== undefined && this.#around.live.get(stageId) ? stageId : this.#entry.id;
+    const input = this.#around.RED.util.getMessageProperty(this.#msg, this.#deployed.first.input);
+    deliverError(this.#around, this.#leaving, error, failing, input);
+  }
+}
+
+/** Answers a message that has no usable route, the way any other error is answered. */
+export function refuse(around: Surroundings, entry: Node, msg: PipelineMessage, done: Done, error: ModeletError): void {
+  const trace = continueTrace(msg, Number.POSITIVE_INFINITY);
+  deliverError(around, { msg, trace, done }, error, entry.id, msg.payload);
+}
+
+function asModeletError(thrown: unknown, otherwise: ErrorCode): ModeletError {
+  return thrown instanceof ModeletError ? thrown : new ModeletError(otherwise, (thrown as Error).message);
+}
+
+/** A message that has been through a pipeline goes on under the same request id and deadline. */
+function continueTrace(msg: PipelineMessage, deadline: number): ModeletTrace {
+  const known = msg.modelet;
+  if (known?.requestId?.startsWith(PROCESS_TAG) && Array.isArray(known.stages)) return known;
+  lastRequest += 1;
+  const trace: ModeletTrace = {
+    requestId: `${PROCESS_TAG}-${lastRequest.toString(36)}`,
+    totalMs: 0,
+    gateMs: 0,
+    stages: [],
+    startedAt: systemClock.now(),
+    ...(deadline === Number.POSITIVE_INFINITY ? {} : { deadline }),
+  };
+  msg.modelet = trace;
+  return trace;
+}
+
+function priorityOf(msg: PipelineMessage): number {
+  const priority = Number(msg['priority'] ?? 0);
+  if (!Number.isFinite(priority)) return 0;
+  return Math.trunc(Math.min(LARGEST_PRIORITY, Math.max(-LARGEST_PRIORITY, priority)));
+}
+
+function encodeMeta(msg: PipelineMessage): Uint8Array | null {
+  try {
+    return Buffer.from(JSON.stringify({ topic: msg.topic, _msgid: msg._msgid }));
+  } catch {
+    return null;
+  }
+}
+
+/** Calls once if the client closes its connection before it was answered; returns how to stop listening. */
+function onClientGone(msg: PipelineMessage, gone: () => void): () => void {
+  const response = msg.res?._res;
+  if (!response || typeof response.on !== 'function') return () => {};
+  const closed = (): void => {
+    if (!response.writableFinished) gone();
+  };
+  response.on('close', closed);
+  if (response.destroyed) setImmediate(closed);
+  return () => response.off('close', closed);
+}

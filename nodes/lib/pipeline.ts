@@ -1,0 +1,175 @@
+/**
+ * The pipeline side of one Node-RED: which nodes live, what is deployed, what runs. Follows Node-RED's deploys
+ * and outlives them. One per process of Node-RED; node files reach it through `pipelineOf(RED)`.
+ *
+ *   stopped   no flows run                                   -> starting
+ *   starting  flows start; messages and outcomes wait        -> running | stopped
+ *   running   routes are compiled                            -> starting (a deploy) | stopped
+ */
+import type { Node, NodeAPI } from 'node-red';
+import {
+  allowedCpus,
+  type LogRecord,
+  type Machine,
+  ModeletError,
+  probeLauncher,
+  Registry,
+  type RuntimeConfig,
+  type Service,
+} from '../../src/index.ts';
+import { type Deployment, deploy, NOTHING_DEPLOYED } from './deployment.ts';
+import { type LiveNode, LiveNodes } from './live-nodes.ts';
+import type { PipelineMessage } from './messages.ts';
+import { type Done, Passage, refuse, type Surroundings } from './passage.ts';
+import { StatusBadges } from './status.ts';
+
+type PipelineState = 'stopped' | 'starting' | 'running';
+
+/** Most messages that wait for flows to start; each is answered, more are refused. */
+const MOST_WAITING = 10_000;
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'] as const;
+
+interface FlowsEvent {
+  /** The flows that this is about: a new object with every deploy. */
+  readonly config?: object;
+}
+
+const pipelines: WeakMap<object, Pipeline> = new WeakMap();
+
+/** All node files of one Node-RED share its event emitter, and with it this. */
+export function pipelineOf(RED: NodeAPI): Pipeline {
+  let pipeline = pipelines.get(RED.events);
+  if (!pipeline) {
+    pipeline = new Pipeline(RED);
+    pipelines.set(RED.events, pipeline);
+  }
+  return pipeline;
+}
+
+export class Pipeline {
+  readonly RED: NodeAPI;
+  readonly live: LiveNodes = new LiveNodes();
+  /** Read before anything pins this process. */
+  readonly allowedCpus: readonly number[] = allowedCpus();
+  readonly #machine: Promise<Machine>;
+  readonly #registry: Registry;
+  readonly #badges: StatusBadges;
+  readonly #surroundings: Surroundings;
+  #state: PipelineState = 'stopped';
+  #deployment: Deployment = NOTHING_DEPLOYED;
+  #startedConfig: object | undefined;
+  /** Distinguishes this start from one that another deploy has overtaken. */
+  #start = 0;
+  #waiting: (() => void)[] = [];
+
+  constructor(RED: NodeAPI) {
+    this.RED = RED;
+    this.#machine = probeLauncher(this.allowedCpus).then((launcher) => ({ allowedCpus: this.allowedCpus, launcher }));
+    this.#badges = new StatusBadges(this);
+    this.#registry = new Registry({
+      onChange: () => this.#badges.update(),
+      onLog: (service, record) => this.#log(service, record),
+    });
+    this.#surroundings = {
+      RED,
+      live: this.live,
+      deployment: () => this.#deployment,
+      whenRunning: (deliver) => this.#whenRunning(deliver),
+      stageName: (runtime, ref) => this.#registry.get(runtime)?.stageName(ref) ?? String(ref),
+    };
+    RED.events.on('flows:stopping', (event: FlowsEvent) => this.#flowsStopping(event));
+    RED.events.on('flows:started', (event: FlowsEvent) => void this.#flowsStarted(event));
+  }
+
+  get deployment(): Deployment {
+    return this.#deployment;
+  }
+
+  get services(): readonly Service[] {
+    return this.#registry.services;
+  }
+
+  add(live: LiveNode): void {
+    this.live.add(live);
+  }
+
+  /** A node closes. Its runtime's processes end only if the flows stop for good; that is waited for. */
+  async remove(node: Node): Promise<void> {
+    this.live.remove(node);
+    if (this.#state === 'stopped') await this.#registry.closeAll();
+  }
+
+  /** Takes a message that a stage or batcher has received; it is answered once, whatever happens. */
+  accept(entry: Node, msg: PipelineMessage, done: Done): void {
+    if (this.#state === 'running') this.#begin(entry, msg, done);
+    else if (this.#waiting.length < MOST_WAITING) this.#waiting.push(() => this.#begin(entry, msg, done));
+    else done(new ModeletError('capacity_exceeded', 'too many messages came before the flows had started'));
+  }
+
+  #begin(entry: Node, msg: PipelineMessage, done: Done): void {
+    const deployed = this.#deployment.routes.get(entry.id);
+    if (deployed) {
+      new Passage(this.#surroundings, entry, deployed, msg, done).begin();
+      return;
+    }
+    const reason = this.#deployment.invalid.get(entry.id) ?? 'the node is not deployed';
+    refuse(this.#surroundings, entry, msg, done, new ModeletError('config_invalid', reason));
+  }
+
+  #whenRunning(deliver: () => void): void {
+    if (this.#state === 'starting') this.#waiting.push(deliver);
+    else deliver();
+  }
+
+  #flowsStopping(event: FlowsEvent): void {
+    // A deploy puts new flows in place before it stops the old ones; a stop leaves them as they are.
+    const isDeploy = event?.config !== this.#startedConfig;
+    this.#state = isDeploy ? 'starting' : 'stopped';
+    this.#start += 1;
+    if (!isDeploy) {
+      this.#wake();
+      void this.#registry.closeAll();
+    }
+  }
+
+  async #flowsStarted(event: FlowsEvent): Promise<void> {
+    this.#startedConfig = event?.config;
+    this.#start += 1;
+    const start = this.#start;
+    const machine = await this.#machine;
+    if (start !== this.#start) return;
+    try {
+      this.#registry.reconcile(this.#runtimes(), machine);
+      this.#deployment = deploy(this.RED, this.live, this.#registry, this.RED.settings.userDir ?? process.cwd());
+      for (const [id, reason] of this.#deployment.invalid) this.live.get(id)?.node.error(`config_invalid: ${reason}`);
+    } catch (thrown) {
+      // A fault of ours must not end Node-RED, which an unhandled rejection would.
+      this.#deployment = NOTHING_DEPLOYED;
+      this.RED.log.error(`modelet: the pipelines could not be deployed: ${(thrown as Error).stack}`);
+    }
+    this.#state = 'running';
+    this.#wake();
+    this.#badges.update();
+  }
+
+  #runtimes(): Map<string, RuntimeConfig> {
+    const used = new Set(
+      this.live.of('stage').map(({ config }) => (config instanceof ModeletError ? '' : config.runtime)),
+    );
+    const runtimes = new Map<string, RuntimeConfig>();
+    for (const { node, config } of this.live.of('runtime')) {
+      if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, config);
+    }
+    return runtimes;
+  }
+
+  #wake(): void {
+    for (const waiting of this.#waiting.splice(0)) waiting();
+  }
+
+  #log(service: Service, { level, message, stage, worker }: LogRecord): void {
+    if (LEVELS.indexOf(level) < LEVELS.indexOf(service.config.logLevel)) return;
+    const where = [service.config.name || service.id, stage, worker === undefined ? undefined : `worker ${worker}`];
+    this.RED.log[level](`[modelet:${where.filter((part) => part !== undefined).join('/')}] ${message}`);
+  }
+}

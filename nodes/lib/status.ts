@@ -1,0 +1,84 @@
+/** Live badges: what a stage and its batcher are doing, at most once a second. */
+import type { Node, NodeStatus } from 'node-red';
+import { ModeletError, type RuntimeSnapshot, type StageSnapshot } from '../../src/index.ts';
+import type { LiveNode } from './live-nodes.ts';
+import type { Pipeline } from './pipeline.ts';
+
+const INTERVAL_MS = 1000;
+const LONGEST_TEXT = 60;
+
+export class StatusBadges {
+  readonly #pipeline: Pipeline;
+  /** By instance: a deploy's new node starts without a badge. */
+  readonly #shown: WeakMap<Node, string> = new WeakMap();
+  #timer: NodeJS.Timeout | null = null;
+  #lastAt = 0;
+
+  constructor(pipeline: Pipeline) {
+    this.#pipeline = pipeline;
+  }
+
+  /** Something may have changed: shows it now, or when a second has passed since the last time. */
+  update(): void {
+    if (this.#timer) return;
+    const wait = Math.max(0, this.#lastAt + INTERVAL_MS - performance.now());
+    this.#timer = setTimeout(() => {
+      this.#timer = null;
+      this.#lastAt = performance.now();
+      this.#show();
+    }, wait).unref();
+  }
+
+  #show(): void {
+    const snapshots = this.#pipeline.services.map((service) => service.snapshot());
+    for (const live of this.#pipeline.live) {
+      const status = this.#statusOf(live, snapshots);
+      if (!status) continue;
+      const text = JSON.stringify(status);
+      if (this.#shown.get(live.node) === text) continue;
+      this.#shown.set(live.node, text);
+      live.node.status(status);
+    }
+  }
+
+  #statusOf({ kind, node, config }: LiveNode, snapshots: readonly RuntimeSnapshot[]): NodeStatus | null {
+    const invalid = config instanceof ModeletError ? config.message : this.#pipeline.deployment.invalid.get(node.id);
+    if (invalid !== undefined) return { fill: 'red', shape: 'ring', text: clip(`config_invalid: ${invalid}`) };
+    if (kind !== 'stage' && kind !== 'batcher') return null;
+    const stageId = kind === 'stage' ? node.id : this.#pipeline.deployment.routes.get(node.id)?.route.stages[0];
+    for (const runtime of snapshots) {
+      const stage = runtime.stages.find((candidate) => candidate.id === stageId);
+      if (stage) return kind === 'stage' ? stageBadge(stage, runtime) : batcherBadge(stage);
+    }
+    return null;
+  }
+}
+
+/** `ready 1/2 q:5 b:31.2`: process state, busy of all workers, queue length, mean batch size. */
+export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot): NodeStatus {
+  const failed = stage.workers.find((worker) => worker.error !== null);
+  if (stage.ready === 0) {
+    const cause = failed?.error ?? runtime.engine.error;
+    if (cause) return { fill: 'red', shape: 'ring', text: clip(`error: ${cause}`) };
+    return { fill: 'yellow', shape: 'ring', text: 'startup' };
+  }
+  const text = `ready ${stage.busy}/${stage.workers.length} q:${stage.queue} b:${round(stage.meanBatchSize)}`;
+  const [pinWarning] = stage.pinWarnings;
+  if (pinWarning !== undefined) return { fill: 'yellow', shape: 'dot', text: clip(`${text} ${pinWarning}`) };
+  const whole = stage.ready === stage.workers.length;
+  return { fill: whole ? (stage.busy > 0 ? 'blue' : 'green') : 'yellow', shape: 'dot', text };
+}
+
+function batcherBadge(stage: StageSnapshot): NodeStatus {
+  const { maxBatchSize } = stage.batching;
+  return { fill: 'grey', shape: 'dot', text: `q:${stage.queue} b:${round(stage.meanBatchSize)}/${maxBatchSize}` };
+}
+
+function round(value: number): string {
+  return String(Math.round(value * 10) / 10);
+}
+
+function clip(text: string): string {
+  const line = text.split('\n', 1)[0] ?? '';
+  return line.length > LONGEST_TEXT ? `${line.slice(0, LONGEST_TEXT - 1)}\u2026` : line;
+}

@@ -1,0 +1,15 @@
+/** Sets how the queue of the stage behind it forms batches. The batching itself happens in the engine. */
+import type { Node, NodeAPI, NodeDef } from 'node-red';
+import { compileBatcher } from '../src/index.ts';
+import { acceptInput, configure, leaveOnClose } from './lib/adapter.ts';
+import { pipelineOf } from './lib/pipeline.ts';
+
+export default function register(RED: NodeAPI): void {
+  const pipeline = pipelineOf(RED);
+  RED.nodes.registerType('modelet-batcher', function (this: Node, definition: NodeDef) {
+    RED.nodes.createNode(this, definition);
+    pipeline.add({ kind: 'batcher', node: this, config: configure(() => compileBatcher({ ...definition })) });
+    acceptInput(this, pipeline);
+    leaveOnClose(this, pipeline);
+  });
+}

@@ -1,0 +1,14 @@
+/** Config node: the settings of one runtime, that is of one engine process. The pipeline does the rest. */
+import type { Node, NodeAPI, NodeDef } from 'node-red';
+import { compileRuntime } from '../src/index.ts';
+import { configure, leaveOnClose } from './lib/adapter.ts';
+import { pipelineOf } from './lib/pipeline.ts';
+
+export default function register(RED: NodeAPI): void {
+  const pipeline = pipelineOf(RED);
+  RED.nodes.registerType('modelet-runtime', function (this: Node, definition: NodeDef) {
+    RED.nodes.createNode(this, definition);
+    pipeline.add({ kind: 'runtime', node: this, config: configure(() => compileRuntime({ ...definition })) });
+    leaveOnClose(this, pipeline);
+  });
+}

@@ -1,0 +1,23 @@
+// Compiles with tsc and copies what tsc leaves behind: the editor halves, locales and icons.
+// Node-RED looks for icons/ and locales/ beside the built node files only, hence dist/nodes/.
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const require = createRequire(import.meta.url);
+
+rmSync(join(root, 'dist'), { recursive: true, force: true });
+const tsc = join(dirname(require.resolve('typescript/package.json')), 'bin', 'tsc');
+const compiled = spawnSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.json')], { stdio: 'inherit' });
+if (compiled.status !== 0) process.exit(compiled.status ?? 1);
+
+const target = join(root, 'dist', 'nodes');
+mkdirSync(target, { recursive: true });
+for (const file of readdirSync(join(root, 'nodes'))) {
+  if (file.endsWith('.html')) cpSync(join(root, 'nodes', file), join(target, file));
+}
+cpSync(join(root, 'nodes', 'locales'), join(target, 'locales'), { recursive: true });
+if (existsSync(join(root, 'icons'))) cpSync(join(root, 'icons'), join(target, 'icons'), { recursive: true });

@@ -1,0 +1,194 @@
+/**
+ * Raw node configuration, as an editor or a hand-written flow has it, to validated and frozen settings. Numbers
+ * arrive as strings, absent properties take their defaults, and nothing unknown turns into a default silently.
+ */
+import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
+import { ModeletError } from '../core/errors.ts';
+import type { Batching, LogLevel, StageSource, WorkerPlacement } from '../core/model.ts';
+import { parseCpus, parsePins } from './pins.ts';
+import { NODE_SCHEMAS, type NodeType } from './schema.ts';
+
+export interface RuntimeConfig {
+  readonly name: string;
+  readonly timeoutMs: number;
+  readonly flowTimeoutMs: number;
+  readonly capacity: number;
+  readonly maxPayloadBytes: number;
+  /** null: all cores. */
+  readonly engineCpus: readonly number[] | null;
+  /** null: left as it is. */
+  readonly serverCpus: readonly number[] | null;
+  readonly strictPins: boolean;
+  readonly logLevel: LogLevel;
+}
+
+export interface StageConfig {
+  readonly name: string;
+  readonly runtime: string;
+  readonly source: StageSource;
+  readonly init: unknown;
+  readonly predict: 'item' | 'batch';
+  readonly workers: readonly WorkerPlacement[];
+  readonly input: string;
+  readonly output: string;
+  readonly capacity: number;
+  readonly startTimeoutMs: number;
+}
+
+export type BatcherConfig = Batching & { readonly name: string };
+
+export interface CollectorConfig {
+  readonly name: string;
+  readonly order: 'completion';
+  readonly catch: 'upstream' | 'off';
+  readonly errorPayload: 'body' | 'keep';
+}
+
+type Raw = Readonly<Record<string, unknown>>;
+
+const MOST_WORKERS = 256;
+const BYTES_PER_MB = 1024 * 1024;
+
+const ajv: Ajv = new Ajv({ coerceTypes: true, useDefaults: true, allErrors: true, verbose: true });
+const validators: Map<NodeType, ValidateFunction> = new Map();
+
+/** @throws ModeletError `config_invalid` that lists every property at fault. */
+export function compileRuntime(raw: Raw): RuntimeConfig {
+  const checked = validate('modelet-runtime', raw) as unknown as Record<string, never> & RuntimeConfig;
+  return Object.freeze({
+    name: checked.name,
+    timeoutMs: checked.timeoutMs,
+    flowTimeoutMs: checked.flowTimeoutMs,
+    capacity: checked.capacity,
+    maxPayloadBytes: Math.round((checked as unknown as { maxPayloadMb: number }).maxPayloadMb * BYTES_PER_MB),
+    engineCpus: cpuSet('engineCpus', checked.engineCpus as unknown as string),
+    serverCpus: cpuSet('serverCpus', checked.serverCpus as unknown as string),
+    strictPins: checked.strictPins,
+    logLevel: checked.logLevel,
+  });
+}
+
+/** @throws ModeletError `config_invalid`. */
+export function compileBatcher(raw: Raw): BatcherConfig {
+  return Object.freeze(validate('modelet-batcher', raw)) as unknown as BatcherConfig;
+}
+
+/** @throws ModeletError `config_invalid`. */
+export function compileCollector(raw: Raw): CollectorConfig {
+  return Object.freeze(validate('modelet-collector', raw)) as unknown as CollectorConfig;
+}
+
+/**
+ * `resolvePath` makes a file's path absolute and throws where there is no such file.
+ * @throws ModeletError `config_invalid`.
+ */
+export function compileStage(raw: Raw, resolvePath: (path: string) => string): StageConfig {
+  const checked = validate('modelet-stage', raw) as Record<string, string> & { capacity: never; startTimeoutMs: never };
+  const text = (key: string): string => checked[key] ?? '';
+  return Object.freeze({
+    name: text('name').trim(),
+    runtime: text('runtime'),
+    source: compileSource(checked, resolvePath),
+    init: parseJson('init', text('init') || '{}'),
+    predict: text('predict') as 'item' | 'batch',
+    workers: compileWorkers(text('workers'), text('cpus'), text('env')),
+    input: text('input') || 'payload',
+    output: text('output') || 'payload',
+    capacity: checked.capacity,
+    startTimeoutMs: checked.startTimeoutMs,
+  });
+}
+
+function compileSource(checked: Record<string, string>, resolvePath: (path: string) => string): StageSource {
+  if (checked['source'] === 'file') {
+    const path = checked['path']?.trim() ?? '';
+    if (path === '') throw invalid('path: the file of the modelet is missing');
+    return { kind: 'file', path: attempt('path', () => resolvePath(path)) };
+  }
+  const { setup = '', code = '', teardown = '' } = checked;
+  return { kind: 'inline', setup, code, teardown };
+}
+
+function compileWorkers(workersText: string, cpusText: string, envText: string): WorkerPlacement[] {
+  const pins = attempt('cpus', () => parsePins(cpusText));
+  const blank = workersText.trim() === '';
+  const count = blank ? Math.max(1, pins.length) : Number(workersText);
+  if (!Number.isInteger(count) || count < 1 || count > MOST_WORKERS) {
+    throw invalid(`workers: must be a whole number from 1 to ${MOST_WORKERS}, or blank; got "${workersText}"`);
+  }
+  const environments = compileEnv(envText, count);
+  return Array.from({ length: count }, (_, index) => ({
+    cpus: pins.length === 0 ? null : (pins[index % pins.length] ?? null),
+    env: environments[index] ?? {},
+  }));
+}
+
+function compileEnv(text: string, workers: number): Record<string, string>[] {
+  if (text.trim() === '') return [];
+  const parsed = parseJson('env', text);
+  if (Array.isArray(parsed)) {
+    if (parsed.length !== workers) {
+      throw invalid(`env: an array needs one object per worker: ${parsed.length} for ${workers} workers`);
+    }
+    return parsed.map(environment);
+  }
+  const shared = environment(parsed);
+  return Array.from({ length: workers }, () => shared);
+}
+
+function environment(value: unknown): Record<string, string> {
+  const plain = value !== null && typeof value === 'object' && !Array.isArray(value);
+  if (!plain) throw invalid('env: must be an object of names and values, or an array of such objects');
+  return Object.fromEntries(
+    Object.entries(value).map(([name, content]) => {
+      if (typeof content === 'object') throw invalid(`env: ${name} must be text or a number`);
+      return [name, String(content)];
+    }),
+  );
+}
+
+function cpuSet(property: string, text: string): readonly number[] | null {
+  return text.trim() === '' ? null : attempt(property, () => parseCpus(text.replace(/[[\]\s]/g, '')));
+}
+
+function parseJson(property: string, text: string): unknown {
+  return attempt(property, () => JSON.parse(text) as unknown);
+}
+
+function attempt<T>(property: string, read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    throw invalid(`${property}: ${(cause as Error).message}`);
+  }
+}
+
+function validate(type: NodeType, raw: Raw): Record<string, unknown> {
+  const { properties } = NODE_SCHEMAS[type];
+  const picked: Record<string, unknown> = {};
+  for (const [key, property] of Object.entries(properties)) {
+    const value = raw[key];
+    const unset = /^\$\{(.+)\}$|^\$\((.+)\)$/.exec(typeof value === 'string' ? value : '');
+    if (unset) throw invalid(`${key}: the environment variable ${unset[1] ?? unset[2]} is not set`);
+    const blank = value === undefined || value === null || (value === '' && property.default !== '' && key !== 'code');
+    if (!blank) picked[key] = typeof value === 'number' && property.type === 'string' ? String(value) : value;
+  }
+  let validator = validators.get(type);
+  if (!validator) {
+    validator = ajv.compile(NODE_SCHEMAS[type]);
+    validators.set(type, validator);
+  }
+  if (!validator(picked)) throw invalid((validator.errors ?? []).map(explain).join('; '));
+  return picked;
+}
+
+function explain(error: ErrorObject): string {
+  const property = error.instancePath.slice(1);
+  const allowed =
+    error.keyword === 'enum' ? `: ${(error.params as { allowedValues: string[] }).allowedValues.join(', ')}` : '';
+  return `${property}: ${error.message}${allowed}; got ${JSON.stringify(error.data)}`;
+}
+
+function invalid(message: string): ModeletError {
+  return new ModeletError('config_invalid', message);
+}

@@ -1,0 +1,31 @@
+/** Where a stage's file is: relative paths never depend on the folder that Node-RED was started in. */
+import { existsSync, realpathSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { isAbsolute, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** The installed package's own folder: its examples are found wherever it is installed. */
+const OWN_NAME = '@modelet/node-red-pipeline/';
+const OWN_ROOT = fileURLToPath(new URL('../../../', import.meta.url));
+
+/**
+ * Makes the path of a modelet's file absolute. A relative path is looked up in `base`; one that names a package
+ * (`some-package/file.js`) and is not there, as a module seen from `base`.
+ * @throws Error that says where it looked.
+ */
+export function resolveFile(path: string, base: string): string {
+  if (path.startsWith(OWN_NAME)) return existing(join(OWN_ROOT, path.slice(OWN_NAME.length)), path);
+  const direct = isAbsolute(path) ? path : resolve(base, path);
+  if (existsSync(direct) || isAbsolute(path) || path.startsWith('.')) return existing(direct, path);
+  try {
+    return realpathSync(createRequire(join(base, 'package.json')).resolve(path));
+  } catch {
+    return existing(direct, path);
+  }
+}
+
+function existing(file: string, asked: string): string {
+  if (!existsSync(file)) throw new Error(`no file ${file}${file === asked ? '' : ` (from "${asked}")`}`);
+  if (!statSync(file).isFile()) throw new Error(`${file} is not a file`);
+  return file;
+}

@@ -1,0 +1,139 @@
+/**
+ * Every property of every node: type, bounds, default, meaning. The one source for validation, for the defaults
+ * of flows saved by older versions, and for the tables in the docs (a test compares them).
+ */
+
+interface Property {
+  readonly type: 'string' | 'integer' | 'number' | 'boolean';
+  readonly default: string | number | boolean;
+  readonly description: string;
+  readonly enum?: readonly string[];
+  readonly minimum?: number;
+  readonly maximum?: number;
+}
+
+export interface NodeSchema {
+  readonly type: 'object';
+  readonly properties: Readonly<Record<string, Property>>;
+}
+
+const MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000;
+
+const runtime: NodeSchema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', default: '', description: 'Name of the runtime' },
+    timeoutMs: {
+      type: 'integer',
+      default: 30_000,
+      minimum: 0,
+      maximum: MAX_TIMEOUT_MS,
+      description: 'Longest time for a request that has an HTTP response to give, in ms; 0: none',
+    },
+    flowTimeoutMs: {
+      type: 'integer',
+      default: 0,
+      minimum: 0,
+      maximum: MAX_TIMEOUT_MS,
+      description: 'The same for all other messages, in ms; 0: none',
+    },
+    capacity: { type: 'integer', default: 4096, minimum: 1, maximum: 1_000_000, description: 'Most open requests' },
+    maxPayloadMb: { type: 'number', default: 64, minimum: 0.001, maximum: 512, description: 'Largest payload, in MB' },
+    engineCpus: { type: 'string', default: '', description: 'Cores for the engine process; blank: all' },
+    serverCpus: { type: 'string', default: '', description: 'Cores for the Node-RED process; blank: as it is' },
+    strictPins: { type: 'boolean', default: false, description: 'A core that is not available is an error' },
+    logLevel: {
+      type: 'string',
+      default: 'info',
+      enum: ['trace', 'debug', 'info', 'warn', 'error'],
+      description: 'Least important level that is logged',
+    },
+  },
+};
+
+const batcher: NodeSchema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', default: '', description: 'Name of the node' },
+    maxBatchSize: { type: 'integer', default: 32, minimum: 1, maximum: 10_000, description: 'Most items in a batch' },
+    policy: {
+      type: 'string',
+      default: 'greedy',
+      enum: ['greedy', 'oldest', 'gap'],
+      description: 'When a batch that is not full leaves',
+    },
+    maxWaitMs: {
+      type: 'number',
+      default: 10,
+      minimum: 0,
+      maximum: 60_000,
+      description: 'How long to wait for more items, in ms; not used by greedy',
+    },
+  },
+};
+
+const stage: NodeSchema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', default: '', description: 'Name of the stage' },
+    runtime: { type: 'string', default: '', description: 'Id of the runtime node' },
+    source: { type: 'string', default: 'inline', enum: ['inline', 'file'], description: 'Where the code comes from' },
+    setup: { type: 'string', default: '', description: 'Inline code: On Start; what it returns is `state`' },
+    code: { type: 'string', default: 'return input;', description: 'Inline code: Predict' },
+    teardown: { type: 'string', default: '', description: 'Inline code: On Stop' },
+    path: { type: 'string', default: '', description: 'File of the modelet' },
+    init: { type: 'string', default: '{}', description: 'JSON given to the modelet as `init`' },
+    predict: {
+      type: 'string',
+      default: 'item',
+      enum: ['item', 'batch'],
+      description: 'Whether predict gets one input or an array of inputs',
+    },
+    workers: { type: 'string', default: '', description: 'Number of workers; blank: one per entry of `cpus`, or one' },
+    cpus: { type: 'string', default: '', description: 'Cores of the workers, one entry each: 0,1,2-3,[4,5]' },
+    env: {
+      type: 'string',
+      default: '',
+      description: 'JSON: environment of the workers, or an array with one per worker',
+    },
+    input: { type: 'string', default: 'payload', description: 'Message property that is the input' },
+    output: { type: 'string', default: 'payload', description: 'Message property that takes the result' },
+    capacity: { type: 'integer', default: 1024, minimum: 1, maximum: 1_000_000, description: 'Most waiting items' },
+    startTimeoutMs: {
+      type: 'integer',
+      default: 60_000,
+      minimum: 0,
+      maximum: MAX_TIMEOUT_MS,
+      description: 'Longest time for a worker to become ready, in ms; 0: none',
+    },
+  },
+};
+
+const collector: NodeSchema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', default: '', description: 'Name of the node' },
+    order: { type: 'string', default: 'completion', enum: ['completion'], description: 'Order of the results' },
+    catch: {
+      type: 'string',
+      default: 'upstream',
+      enum: ['upstream', 'off'],
+      description: 'Whether the second output gets the errors of the stages before it',
+    },
+    errorPayload: {
+      type: 'string',
+      default: 'body',
+      enum: ['body', 'keep'],
+      description: 'Whether an error replaces msg.payload with a body that may be sent to a client',
+    },
+  },
+};
+
+export const NODE_SCHEMAS: Readonly<Record<NodeType, NodeSchema>> = {
+  'modelet-runtime': runtime,
+  'modelet-batcher': batcher,
+  'modelet-stage': stage,
+  'modelet-collector': collector,
+};
+
+export type NodeType = 'modelet-runtime' | 'modelet-batcher' | 'modelet-stage' | 'modelet-collector';

@@ -1,0 +1,93 @@
+/**
+ * The closed list of error codes, what they mean over HTTP, and the one error class that carries them.
+ *
+ * Where each belongs on a request's way:
+ *
+ *   message -> decode (bad_request, unsupported_media, payload_too_large)
+ *           -> encode (invalid_input)
+ *           -> admit (capacity_exceeded, gate_refused, config_invalid, shutting_down)
+ *           -> queue (deadline_exceeded, cancelled, dropped, stage_unavailable)
+ *           -> predict (invalid_input, modelet_failed, bad_batch_length, worker_lost)
+ *           -> back (engine_lost, protocol_error)
+ */
+
+/** HTTP status of each error code: a request that ends with the code answers with this status. */
+export const HTTP_STATUS = {
+  invalid_input: 422,
+  bad_request: 400,
+  payload_too_large: 413,
+  unsupported_media: 415,
+  capacity_exceeded: 429,
+  dropped: 503,
+  gate_refused: 429,
+  deadline_exceeded: 408,
+  cancelled: 499,
+  modelet_failed: 500,
+  bad_batch_length: 500,
+  worker_lost: 503,
+  engine_lost: 503,
+  stage_unavailable: 503,
+  shutting_down: 503,
+  config_invalid: 503,
+  protocol_error: 500,
+} as const;
+
+export type ErrorCode = keyof typeof HTTP_STATUS;
+
+export const ERROR_CODES: readonly ErrorCode[] = Object.keys(HTTP_STATUS) as ErrorCode[];
+
+export interface ModeletErrorOptions {
+  /** Name of the stage at which the request failed. */
+  readonly stage?: string;
+  /** What went wrong underneath, e.g. the error a modelet threw. */
+  readonly cause?: unknown;
+  /** Seconds after which a caller may try again; becomes the `Retry-After` header. */
+  readonly retryAfterSeconds?: number;
+}
+
+/** Every failure that leaves the runtime. Match on `code`, never on the text: errors cross processes. */
+export class ModeletError extends Error {
+  readonly code: ErrorCode;
+  stage: string | undefined;
+  retryAfterSeconds: number | undefined;
+
+  constructor(code: ErrorCode, message: string, options: ModeletErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'ModeletError';
+    this.code = code;
+    this.stage = options.stage;
+    this.retryAfterSeconds = options.retryAfterSeconds;
+  }
+
+  get statusCode(): number {
+    return HTTP_STATUS[this.code];
+  }
+}
+
+export function isErrorCode(value: unknown): value is ErrorCode {
+  return typeof value === 'string' && Object.hasOwn(HTTP_STATUS, value);
+}
+
+export function isModeletError(value: unknown): value is ModeletError {
+  return value instanceof Error && isErrorCode((value as { code?: unknown }).code);
+}
+
+/** Whatever was thrown, as an Error: people throw strings and plain objects. */
+export function asError(thrown: unknown): Error {
+  if (thrown instanceof Error) return thrown;
+  if (thrown !== null && typeof thrown === 'object') {
+    const { message, code } = thrown as { message?: unknown; code?: unknown };
+    const error = new Error(typeof message === 'string' ? message : describe(thrown));
+    if (code !== undefined) Object.assign(error, { code });
+    return error;
+  }
+  return new Error(describe(thrown));
+}
+
+function describe(thrown: unknown): string {
+  try {
+    return typeof thrown === 'string' ? thrown : `thrown: ${JSON.stringify(thrown) ?? String(thrown)}`;
+  } catch {
+    return `thrown: a value of type ${typeof thrown}`;
+  }
+}

@@ -1,0 +1,104 @@
+/** The words of the runtime as plain data types: what crosses floors and processes. No behaviour. */
+import type { ModeletError } from './errors.ts';
+
+/** Number of an open request, unique within one engine process client; carried in every frame. */
+export type RequestNumber = number;
+
+/** How a payload's bytes are to be read; see wire/codec.ts. The engine never looks. */
+export interface Payload {
+  readonly codec: number;
+  readonly bytes: Uint8Array;
+}
+
+export type Outcome<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: ModeletError };
+
+/** What one stage cost one request. All durations in milliseconds. */
+export interface StageTiming {
+  /** Reference number of the stage, see `StageDefinition.ref`. */
+  readonly stage: number;
+  /** Waiting because no worker was free. */
+  readonly waitMs: number;
+  /** Waiting for the batch to fill while a worker was free. */
+  readonly batchMs: number;
+  /** Running the batch that held the request, measured in the worker. */
+  readonly runMs: number;
+  readonly batchSize: number;
+  /** Index of the worker within the stage's pool. */
+  readonly worker: number;
+}
+
+export type BatchPolicy = 'greedy' | 'oldest' | 'gap';
+
+export interface Batching {
+  readonly policy: BatchPolicy;
+  /** 1..10000 items. */
+  readonly maxBatchSize: number;
+  /** 0..60000; unused by `greedy`. */
+  readonly maxWaitMs: number;
+}
+
+/** A stage without a batcher in front runs single items. */
+export const SINGLE_ITEMS: Batching = { policy: 'greedy', maxBatchSize: 1, maxWaitMs: 0 };
+
+export type StageSource =
+  | { readonly kind: 'inline'; readonly setup: string; readonly code: string; readonly teardown: string }
+  | { readonly kind: 'file'; readonly path: string };
+
+/** Cores one worker is pinned to; null: not pinned. */
+export type Pin = readonly number[] | null;
+
+export interface WorkerPlacement {
+  readonly cpus: Pin;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/** All that a worker must know to run a stage's modelet. Changing any of it needs new workers. */
+export interface ModeletDefinition {
+  readonly source: StageSource;
+  /** The JSON from the editor, given to the modelet's constructor or inline code as `init`. */
+  readonly init: unknown;
+  readonly predict: 'item' | 'batch';
+  /** Folder from which `require` in inline code looks modules up. */
+  readonly requireFrom: string;
+  readonly startTimeoutMs: number;
+  readonly workers: readonly WorkerPlacement[];
+}
+
+/** One stage as plain data: Node-RED's side writes it, the engine runs it. */
+export interface StageDefinition {
+  /** Id of the Node-RED node. */
+  readonly id: string;
+  /** Small number that stands for the stage in frames. */
+  readonly ref: number;
+  readonly name: string;
+  /** Hash of `modelet`: a stage whose revision did not change keeps its workers. */
+  readonly revision: string;
+  readonly modelet: ModeletDefinition;
+  readonly batching: Batching;
+  /** Most items that wait in the stage's queue. */
+  readonly capacity: number;
+}
+
+/** The compiled chain of stages that a request passes without leaving the engine. */
+export interface Route {
+  readonly ref: number;
+  /** Stage refs in order; at least one. */
+  readonly stages: readonly number[];
+}
+
+/** Everything an engine needs to know; sent whole at each deploy. */
+export interface EnginePlan {
+  readonly stages: readonly StageDefinition[];
+  readonly routes: readonly Route[];
+}
+
+export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error';
+
+export interface LogRecord {
+  readonly level: LogLevel;
+  readonly message: string;
+  readonly stage?: string;
+  readonly worker?: number;
+}

@@ -1,0 +1,183 @@
+/**
+ * The engine: routes, stages, and what happens to an item between them. Composition root of its process; knows
+ * nothing of Node-RED. The channel to the server is a function, so that tests host it in their own process.
+ */
+import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
+import { ModeletError } from '../core/errors.ts';
+import type { EnginePlan, LogRecord, Payload, RequestNumber, StageDefinition } from '../core/model.ts';
+import { CODEC } from '../wire/codec.ts';
+import { encodeError } from '../wire/error-codec.ts';
+import type { EngineBoot, EngineStatus, WireItem } from '../wire/frames.ts';
+import { ProcessPool } from '../worker/process-pool.ts';
+import { type Item, type LiveRoute, MOVING, nextStage } from './item.ts';
+import { Stage, type StageHost } from './stage.ts';
+
+export interface EngineOutput {
+  onOutcome(item: WireItem): void;
+  /** Something to show has changed; may be called often. */
+  onChange(): void;
+  onLog(record: LogRecord): void;
+}
+
+export class Engine {
+  readonly #output: EngineOutput;
+  readonly #clock: Clock;
+  readonly #stageHost: StageHost;
+  readonly #items: Map<RequestNumber, Item> = new Map();
+  readonly #stages: Map<number, Stage> = new Map();
+  readonly #routes: Map<number, LiveRoute> = new Map();
+  /** Stages no longer in the plan that serve the requests on their way to them. */
+  readonly #leaving: Map<Stage, ReadonlySet<LiveRoute>> = new Map();
+  /** Pairs of stages between which a full queue holds back: not those on a circle of routes, which would stand still. */
+  #holdsBack: ReadonlySet<string> = new Set();
+
+  constructor(boot: EngineBoot, output: EngineOutput, clock: Clock = systemClock) {
+    this.#output = output;
+    this.#clock = clock;
+    this.#stageHost = {
+      clock,
+      createPool: (definition, events) => new ProcessPool(definition, boot, events, clock),
+      onOutcome: (item, ok, payload) => this.#advance(item, ok, payload),
+      onFailed: (item, error) => this.#fail(item, error),
+      mayLeave: (item) => this.#mayLeave(item),
+      onRoom: () => {
+        for (const stage of this.#stages.values()) stage.pumpSoon();
+      },
+      onChange: () => output.onChange(),
+      onLog: (record) => output.onLog(record),
+    };
+  }
+
+  /** Takes over a plan. Stages that are in both plans keep their queue, and their workers if their revision is the same. */
+  apply(plan: EnginePlan): void {
+    const planned = new Set(plan.stages.map((stage) => stage.ref));
+    for (const definition of plan.stages) this.#place(definition);
+    for (const [ref, stage] of this.#stages) {
+      if (planned.has(ref)) continue;
+      this.#stages.delete(ref);
+      const users = [...this.#routes.values()].filter((route) => route.stages.includes(stage));
+      this.#leaving.set(stage, new Set(users));
+    }
+    this.#routes.clear();
+    for (const { ref, stages } of plan.routes) {
+      const found = stages.map((stage) => this.#stages.get(stage));
+      if (found.every((stage) => stage !== undefined)) this.#routes.set(ref, { ref, stages: found, open: 0 });
+    }
+    this.#holdsBack = withoutCircles(plan);
+    this.#releaseLeaving();
+    this.#output.onChange();
+  }
+
+  submit(items: readonly WireItem[]): void {
+    for (const wire of items) {
+      const route = this.#routes.get(wire.ref);
+      if (!route) {
+        const error = new ModeletError('shutting_down', 'the pipeline was changed before the request arrived');
+        this.#output.onOutcome({ ...wire, ok: false, payload: errorPayload(error) });
+        continue;
+      }
+      const item: Item = Object.assign(wire, { route, position: 0, arrivedAt: 0, at: MOVING });
+      this.#items.set(item.id, item);
+      route.open += 1;
+      route.stages[0]?.enqueue(item, true);
+    }
+  }
+
+  /** Forgets requests that nobody waits for any more. */
+  cancel(ids: readonly RequestNumber[]): void {
+    for (const id of ids) {
+      const item = this.#items.get(id);
+      if (!item) continue;
+      this.#forget(item);
+      item.route.stages[item.position]?.cancel(item);
+    }
+  }
+
+  status(): EngineStatus {
+    return { stages: [...this.#stages.values()].map((stage) => stage.status()), rssBytes: process.memoryUsage.rss() };
+  }
+
+  /** Ends all workers by the one deadline. What they do not finish by then is not answered: that is the caller's part. */
+  async close(deadline: Deadline): Promise<void> {
+    await Promise.all([...this.#stages.values(), ...this.#leaving.keys()].map((stage) => stage.close(deadline)));
+  }
+
+  #place(definition: StageDefinition): void {
+    const present = this.#stages.get(definition.ref);
+    if (present) present.redefine(definition);
+    else this.#stages.set(definition.ref, new Stage(definition, this.#stageHost));
+  }
+
+  #advance(item: Item, ok: boolean, payload: Payload): void {
+    if (!this.#items.has(item.id)) return;
+    item.payload = payload;
+    const next = ok ? nextStage(item) : undefined;
+    if (next) {
+      item.position += 1;
+      next.enqueue(item, false);
+      return;
+    }
+    item.ok = ok;
+    this.#settle(item);
+  }
+
+  #fail(item: Item, error: ModeletError): void {
+    if (!this.#items.has(item.id)) return;
+    item.ok = false;
+    item.payload = errorPayload(error);
+    this.#settle(item);
+  }
+
+  #settle(item: Item): void {
+    this.#forget(item);
+    this.#output.onOutcome(item);
+  }
+
+  #forget(item: Item): void {
+    this.#items.delete(item.id);
+    item.route.open -= 1;
+    if (item.route.open === 0) this.#releaseLeaving();
+  }
+
+  #releaseLeaving(): void {
+    for (const [stage, users] of this.#leaving) {
+      if ([...users].some((route) => route.open > 0)) continue;
+      this.#leaving.delete(stage);
+      void stage.close(this.#clock.now() + LEAVING_MS);
+    }
+  }
+
+  #mayLeave(item: Item): boolean {
+    const next = nextStage(item);
+    if (!next || next.hasRoom) return true;
+    const present = item.route.stages[item.position] as Stage;
+    return !this.#holdsBack.has(edge(present.ref, next.ref));
+  }
+}
+
+/** An unused stage's workers have nothing to finish but their teardown. */
+const LEAVING_MS = 5000;
+
+function errorPayload(error: ModeletError): Payload {
+  return { codec: CODEC.none, bytes: encodeError(error) };
+}
+
+function edge(from: number, to: number): string {
+  return `${from}>${to}`;
+}
+
+/** The steps from stage to stage that lie on no circle. Two routes may pass the same stages in opposite order. */
+function withoutCircles(plan: EnginePlan): Set<string> {
+  const steps = plan.routes.flatMap(({ stages }) =>
+    stages.slice(1).map((to, index) => [stages[index] as number, to] as const),
+  );
+  const following = new Map<number, number[]>();
+  for (const [from, to] of steps) following.set(from, [...(following.get(from) ?? []), to]);
+  const reaches = (from: number, target: number, seen = new Set<number>()): boolean => {
+    if (from === target) return true;
+    if (seen.has(from)) return false;
+    seen.add(from);
+    return (following.get(from) ?? []).some((next) => reaches(next, target, seen));
+  };
+  return new Set(steps.filter(([from, to]) => !reaches(to, from)).map(([from, to]) => edge(from, to)));
+}

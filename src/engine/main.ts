@@ -1,0 +1,77 @@
+/** Entry of the engine process: connects an engine to its channel. Imported by nobody, started by URL. */
+import { type Deadline, systemClock, type Timer } from '../core/clock.ts';
+import { report, runChild } from '../lifecycle/entry.ts';
+import { killTree } from '../lifecycle/launch.ts';
+import type { Channel } from '../wire/channel.ts';
+import type { EngineBoot, Frame } from '../wire/frames.ts';
+import { Outbox } from '../wire/outbox.ts';
+import { Engine } from './engine.ts';
+
+/** At most this often the state of all stages goes to the server. */
+const STATUS_INTERVAL_MS = 250;
+
+interface Running {
+  readonly engine: Engine;
+  readonly outcomes: Outbox;
+}
+
+let running: Running | null = null;
+
+runChild({ onFrame: receive, onOrphaned: killWorkers });
+
+function receive(frame: Frame, channel: Channel): void {
+  switch (frame.type) {
+    case 'boot':
+      running = boot(frame.body, channel);
+      report(channel, { state: 'ready' });
+      break;
+    case 'plan':
+      running?.engine.apply(frame.body);
+      break;
+    case 'submit':
+      running?.engine.submit(frame.items);
+      break;
+    case 'cancel':
+      running?.engine.cancel(frame.body);
+      break;
+    case 'close':
+      report(channel, { state: 'shutdown' });
+      void close(frame.body.deadline, channel);
+      break;
+    default:
+      throw new Error(`the engine does not take ${frame.type} frames`);
+  }
+}
+
+function boot(settings: EngineBoot, channel: Channel): Running {
+  const outcomes = new Outbox('outcomes', () => channel);
+  let statusTimer: Timer | null = null;
+  let lastStatusAt = 0;
+  const sendStatus = (): void => {
+    statusTimer = null;
+    lastStatusAt = systemClock.now();
+    channel.send({ type: 'status', body: engine.status() });
+  };
+  const engine = new Engine(settings, {
+    onOutcome: (item) => outcomes.add(item),
+    onChange: () => {
+      statusTimer ??= systemClock.at(lastStatusAt + STATUS_INTERVAL_MS, sendStatus);
+    },
+    onLog: (record) => channel.send({ type: 'log', body: record }),
+  });
+  return { engine, outcomes };
+}
+
+async function close(deadline: Deadline, channel: Channel): Promise<void> {
+  await running?.engine.close(deadline);
+  running?.outcomes.flush();
+  await channel.flushed();
+  process.exit(0);
+}
+
+/** The workers would notice by themselves, but one that spins where no kernel signal follows its parent would stay. */
+function killWorkers(): void {
+  for (const { workers } of running?.engine.status().stages ?? []) {
+    for (const { pid } of workers) if (pid !== null) killTree(pid);
+  }
+}

@@ -1,0 +1,27 @@
+/** The public names of the package: what nodes and users may import. */
+export {
+  type BatcherConfig,
+  type CollectorConfig,
+  compileBatcher,
+  compileCollector,
+  compileRuntime,
+  compileStage,
+  type RuntimeConfig,
+  type StageConfig,
+} from './config/compile.ts';
+export { resolveFile } from './config/paths.ts';
+export { NODE_SCHEMAS, type NodeSchema, type NodeType } from './config/schema.ts';
+export { systemClock } from './core/clock.ts';
+export { ERROR_CODES, type ErrorCode, HTTP_STATUS, isErrorCode, ModeletError } from './core/errors.ts';
+export type { LogRecord, Outcome, Payload, StageTiming } from './core/model.ts';
+export type { Graph, GraphNode } from './graph/graph.ts';
+export { type ErrorHandler, findHandler } from './graph/handlers.ts';
+export { type CompiledGraph, type CompiledRoute, compileRoutes } from './graph/routes.ts';
+export { allowedCpus, visibleCpus } from './lifecycle/affinity.ts';
+export { probeLauncher } from './lifecycle/launch.ts';
+export type { RuntimeSnapshot, StageSnapshot } from './observe/snapshot.ts';
+export type { Settlement } from './server/ledger.ts';
+export { Registry } from './server/registry.ts';
+export { type Machine, type PlannedStage, Service } from './server/service.ts';
+export { decodePayload, encodePayload } from './wire/codec.ts';
+export { Modelet, type ModeletContext } from './worker/modelet.ts';

@@ -1,0 +1,45 @@
+/**
+ * The template of every child process's main file: open the channel, report states, end when the channel ends.
+ */
+import { asError } from '../core/errors.ts';
+import { type Channel, openParentChannel } from '../wire/channel.ts';
+import { encodeError } from '../wire/error-codec.ts';
+import type { Frame, StateReport } from '../wire/frames.ts';
+
+export interface ChildProgram {
+  onFrame(frame: Frame, channel: Channel): void;
+  /** The parent is gone: last chance to stop others. The process ends right after. */
+  onOrphaned(): void;
+}
+
+export function runChild(program: ChildProgram): void {
+  // Ctrl-C and service managers signal the whole group: a child ends by frame, by loss of its channel, or by SIGKILL.
+  process.on('SIGINT', () => {});
+  process.on('SIGTERM', () => {});
+
+  const channel = openParentChannel({
+    onFrame: (frame) => program.onFrame(frame, channel),
+    onClose: () => {
+      program.onOrphaned();
+      process.exit(0);
+    },
+  });
+  const fail = (thrown: unknown): void => {
+    console.error(asError(thrown).stack);
+    void endWithError(channel, thrown);
+  };
+  process.on('uncaughtException', fail);
+  process.on('unhandledRejection', fail);
+  report(channel, { state: 'startup' });
+}
+
+export function report(channel: Channel, state: StateReport): void {
+  channel.send({ type: 'report', body: state });
+}
+
+/** Reports why and exits: recovery is always a new process. */
+export async function endWithError(channel: Channel, thrown: unknown): Promise<never> {
+  report(channel, { state: 'error', error: Buffer.from(encodeError(thrown)).toString('base64') });
+  await channel.flushed();
+  process.exit(1);
+}

@@ -1,0 +1,85 @@
+/**
+ * Starts child processes: pinned to cores, killed by the kernel when their parent dies, with a channel on
+ * descriptor 3. The only file that starts processes.
+ */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { promisify } from 'node:util';
+import { formatCpus } from '../config/pins.ts';
+
+const run = promisify(execFile);
+
+/** Which of the two launch helpers work on this machine. Both are found by trying, not by name: BusyBox has other options. */
+export interface Launcher {
+  /** `setpriv --pdeathsig`: a worker that spins in synchronous code notices no closed channel. */
+  readonly setpriv: boolean;
+  /** `taskset -c`: start under a CPU mask, so that threads of native libraries inherit it. */
+  readonly taskset: boolean;
+}
+
+const SETPRIV = ['setpriv', '--pdeathsig', 'KILL', '--'];
+
+/** Tries the launch helpers once with a harmless command. */
+export async function probeLauncher(allowedCpus: readonly number[]): Promise<Launcher> {
+  if (process.platform !== 'linux') return { setpriv: false, taskset: false };
+  const [setpriv, taskset] = await Promise.all([
+    works([...SETPRIV, 'true']),
+    allowedCpus.length === 0 ? false : works(['taskset', '-c', formatCpus(allowedCpus), 'true']),
+  ]);
+  return { setpriv, taskset };
+}
+
+async function works(command: readonly string[]): Promise<boolean> {
+  try {
+    await run(command[0] as string, command.slice(1), { timeout: 5000 });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export interface LaunchSpec {
+  /** Program and arguments. No shell reads them. */
+  readonly command: readonly string[];
+  /** Cores to run on; null where the platform has no pinning. */
+  readonly cpus: readonly number[] | null;
+  readonly launcher: Launcher;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+/** Starts the process in a group of its own: Ctrl-C in a terminal is for Node-RED, and a kill reaches the whole tree. */
+export function launch(spec: LaunchSpec): ChildProcess {
+  const command = [
+    ...(spec.launcher.setpriv ? SETPRIV : []),
+    ...(spec.launcher.taskset && spec.cpus ? ['taskset', '-c', formatCpus(spec.cpus)] : []),
+    ...spec.command,
+  ];
+  return spawn(command[0] as string, command.slice(1), {
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+    detached: true,
+    env: spec.env,
+  });
+}
+
+/** Kills a process that has not been seen to exit, and what it has started. */
+export function killTree(pid: number): void {
+  killGroup(pid);
+  signal(pid);
+}
+
+/** Kills what an exited process has left behind. Its own number may be another process's by now. */
+export function killGroup(pid: number): void {
+  signal(-pid);
+}
+
+function signal(target: number): void {
+  try {
+    process.kill(target, 'SIGKILL');
+  } catch {
+    // Gone already, which is what was wanted.
+  }
+}
+
+/** Moves all threads of a running process to `cpus`. */
+export async function pinProcess(pid: number, cpus: readonly number[]): Promise<void> {
+  await run('taskset', ['-acp', formatCpus(cpus), String(pid)], { timeout: 5000 });
+}

@@ -1,0 +1,179 @@
+/**
+ * Keeps one child process running: starts it, waits until it is ready, starts a new one when it dies.
+ *
+ *   stopped  not started yet             -> running
+ *   running  a child exists              -> waiting (it died) | closed
+ *   waiting  pausing before a restart    -> running | closed
+ *   closed   ends here; a child that still runs is finishing or being killed
+ */
+import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
+import type { ControlFrame, Frame } from '../wire/frames.ts';
+import { Backoff } from './backoff.ts';
+import { Child } from './child.ts';
+import type { LaunchSpec } from './launch.ts';
+import type { ProcessStateTag } from './process-state.ts';
+
+/** What a process was about when it ended: a failed start, a death in service, an end that was asked for. */
+export type LifePhase = 'starting' | 'serving' | 'closing';
+
+export interface SupervisedProcess {
+  /** Asked at each start. */
+  launchSpec(): LaunchSpec;
+  /** Sent first to each new process. */
+  bootFrame(): ControlFrame;
+  /** Milliseconds from launch to `ready`; a process that takes longer is killed. 0: no limit. */
+  readonly startTimeoutMs: number;
+  onReady(): void;
+  onFrame(frame: Frame): void;
+  /** The process is gone and its channel read to the end. */
+  onLost(error: Error, phase: LifePhase): void;
+  /** Any change worth showing. */
+  onChange(): void;
+  onOutput(stream: 'stdout' | 'stderr', line: string): void;
+}
+
+type SupervisorState =
+  | { readonly tag: 'stopped' }
+  | { readonly tag: 'running'; readonly child: Child; readonly startTimer: Timer | null; readySince: number | null }
+  | { readonly tag: 'waiting'; readonly timer: Timer }
+  | { readonly tag: 'closed'; readonly ended: Promise<void>; readonly child: Child | null };
+
+export class Supervisor {
+  readonly #process: SupervisedProcess;
+  readonly #clock: Clock;
+  readonly #backoff: Backoff = new Backoff();
+  #state: SupervisorState = { tag: 'stopped' };
+  #starts = 0;
+  #lastError: Error | null = null;
+  #childEnded: () => void = () => {};
+
+  constructor(process: SupervisedProcess, clock: Clock = systemClock) {
+    this.#process = process;
+    this.#clock = clock;
+  }
+
+  /** State to show: that of the child, or `error` while none runs after a failure. */
+  get processState(): ProcessStateTag {
+    const child = this.#child;
+    if (child) return child.state.tag;
+    return this.#lastError ? 'error' : this.#state.tag === 'closed' ? 'dead' : 'startup';
+  }
+
+  get isReady(): boolean {
+    return this.#state.tag === 'running' && this.#state.child.state.tag === 'ready';
+  }
+
+  /** Why the last process died, until a new one is ready. */
+  get lastError(): Error | null {
+    return this.#lastError;
+  }
+
+  get pid(): number | null {
+    return this.#child?.pid ?? null;
+  }
+
+  get restarts(): number {
+    return Math.max(0, this.#starts - 1);
+  }
+
+  get bufferedBytes(): number {
+    return this.#child?.bufferedBytes ?? 0;
+  }
+
+  start(): void {
+    if (this.#state.tag === 'stopped') this.#launch();
+  }
+
+  /** Dropped if no process is ready. */
+  send(frame: Frame): void {
+    if (this.isReady) this.#child?.send(frame);
+  }
+
+  kill(reason: Error): void {
+    this.#child?.kill(reason);
+  }
+
+  /** Ends the process by `deadline` and starts no other. Resolves when it is gone; idempotent. */
+  close(deadline: Deadline): Promise<void> {
+    if (this.#state.tag === 'closed') return this.#state.ended;
+    const child = this.#child;
+    if (this.#state.tag === 'waiting') this.#state.timer.cancel();
+    if (this.#state.tag === 'running') this.#state.startTimer?.cancel();
+    const ended = child
+      ? new Promise<void>((resolve) => {
+          this.#childEnded = resolve;
+        })
+      : Promise.resolve();
+    this.#state = { tag: 'closed', ended, child };
+    child?.close(deadline);
+    return ended;
+  }
+
+  get #child(): Child | null {
+    return this.#state.tag === 'running' || this.#state.tag === 'closed' ? this.#state.child : null;
+  }
+
+  #launch(): void {
+    this.#starts += 1;
+    const { startTimeoutMs } = this.#process;
+    const child = new Child(
+      this.#process.launchSpec(),
+      {
+        onState: (_state, which) => this.#childChanged(which),
+        onFrame: (frame, which) => {
+          if (which === this.#child) this.#process.onFrame(frame);
+        },
+        onOutput: (stream, line) => this.#process.onOutput(stream, line),
+      },
+      this.#clock,
+    );
+    const startTimer =
+      startTimeoutMs > 0
+        ? this.#clock.at(this.#clock.now() + startTimeoutMs, () =>
+            child.kill(new Error(`was not ready within ${startTimeoutMs} ms`)),
+          )
+        : null;
+    this.#state = { tag: 'running', child, startTimer, readySince: null };
+    child.send(this.#process.bootFrame());
+    this.#process.onChange();
+  }
+
+  #childChanged(child: Child): void {
+    if (child !== this.#child) return;
+    const { state } = child;
+    if (state.tag === 'dead') {
+      this.#buried(state.error);
+    } else if (this.#state.tag === 'running') {
+      if (state.tag === 'ready') this.#becameReady(this.#state);
+      if (state.tag === 'error') {
+        this.#lastError = state.error;
+        child.kill(state.error);
+      }
+    }
+    this.#process.onChange();
+  }
+
+  #becameReady(state: Extract<SupervisorState, { tag: 'running' }>): void {
+    state.startTimer?.cancel();
+    state.readySince = this.#clock.now();
+    this.#lastError = null;
+    this.#process.onReady();
+  }
+
+  #buried(error: Error): void {
+    if (this.#state.tag === 'closed') {
+      this.#state = { ...this.#state, child: null };
+      this.#childEnded();
+      this.#process.onLost(error, 'closing');
+      return;
+    }
+    if (this.#state.tag !== 'running') return;
+    this.#state.startTimer?.cancel();
+    const { readySince } = this.#state;
+    this.#lastError = error;
+    const pause = this.#backoff.afterDeath(readySince === null ? 0 : this.#clock.now() - readySince);
+    const timer = this.#clock.at(this.#clock.now() + pause, () => this.#launch());
+    this.#state = { tag: 'waiting', timer };
+    this.#process.onLost(error, readySince === null ? 'starting' : 'serving');
+  }
+}

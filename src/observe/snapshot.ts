@@ -1,0 +1,101 @@
+/** The view for people: everything a runtime knows of itself, as JSON. */
+import type { EnginePlan } from '../core/model.ts';
+import type { EngineStatus, WorkerStatus } from '../wire/frames.ts';
+
+export interface StageSnapshot {
+  readonly id: string;
+  readonly name: string;
+  readonly queue: number;
+  readonly capacity: number;
+  readonly busy: number;
+  readonly ready: number;
+  readonly workers: readonly WorkerStatus[];
+  readonly batches: number;
+  readonly items: number;
+  readonly meanBatchSize: number;
+  readonly batching: { readonly policy: string; readonly maxBatchSize: number; readonly maxWaitMs: number };
+  readonly pinWarnings: readonly string[];
+}
+
+export interface RuntimeSnapshot {
+  readonly id: string;
+  readonly name: string;
+  readonly state: string;
+  readonly engine: {
+    readonly pid: number | null;
+    readonly state: string;
+    readonly restarts: number;
+    readonly error: string | null;
+    readonly rssBytes: number;
+  };
+  readonly backlog: number;
+  readonly capacity: number;
+  /** By outcome: `ok` or the error code. Every code is there from the start. */
+  readonly requests: Readonly<Record<string, number>>;
+  readonly lateOutcomes: number;
+  readonly stages: readonly StageSnapshot[];
+  readonly routes: readonly { readonly stages: readonly string[] }[];
+  readonly allowedCpus: readonly number[];
+  readonly pinWarnings: readonly string[];
+}
+
+interface Parts {
+  readonly id: string;
+  readonly name: string;
+  readonly state: string;
+  readonly engine: {
+    readonly pid: number | null;
+    readonly state: string;
+    readonly restarts: number;
+    readonly lastError: Error | null;
+  };
+  readonly ledger: {
+    readonly backlog: number;
+    readonly capacity: number;
+    readonly counts: { readonly ok: number; readonly errors: Readonly<Record<string, number>>; readonly late: number };
+  };
+  readonly plan: EnginePlan;
+  readonly status: EngineStatus;
+  readonly allowedCpus: readonly number[];
+  readonly pinWarnings: readonly string[];
+}
+
+export function buildSnapshot(parts: Parts): RuntimeSnapshot {
+  const { engine, ledger, plan, status } = parts;
+  const byRef = new Map(status.stages.map((stage) => [stage.ref, stage]));
+  const names = new Map(plan.stages.map((stage) => [stage.ref, stage.name]));
+  return {
+    id: parts.id,
+    name: parts.name,
+    state: parts.state,
+    engine: {
+      pid: engine.pid,
+      state: engine.state,
+      restarts: engine.restarts,
+      error: engine.lastError?.message ?? null,
+      rssBytes: status.rssBytes,
+    },
+    backlog: ledger.backlog,
+    capacity: ledger.capacity,
+    requests: { ok: ledger.counts.ok, ...ledger.counts.errors },
+    lateOutcomes: ledger.counts.late,
+    stages: plan.stages.map(({ id, ref, name, capacity, batching }) => ({
+      queue: 0,
+      busy: 0,
+      ready: 0,
+      workers: [],
+      batches: 0,
+      items: 0,
+      meanBatchSize: 0,
+      pinWarnings: [],
+      ...byRef.get(ref),
+      id,
+      name,
+      capacity,
+      batching,
+    })),
+    routes: plan.routes.map((route) => ({ stages: route.stages.map((ref) => names.get(ref) ?? String(ref)) })),
+    allowedCpus: parts.allowedCpus,
+    pinWarnings: parts.pinWarnings,
+  };
+}

@@ -1,0 +1,131 @@
+/**
+ * The server's hold on its engine process: starts and supervises it, gives it the plan, sends requests, hands
+ * outcomes on. Requests that come while no engine is ready are held and sent when one is.
+ */
+import { fileURLToPath } from 'node:url';
+import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
+import type { EnginePlan, LogRecord, RequestNumber } from '../core/model.ts';
+import type { ProcessStateTag } from '../lifecycle/process-state.ts';
+import { Supervisor } from '../lifecycle/supervisor.ts';
+import type { EngineBoot, EngineStatus, Frame, WireItem } from '../wire/frames.ts';
+import { Outbox } from '../wire/outbox.ts';
+
+const ENGINE_ENTRY = fileURLToPath(new URL('../engine/main.js', import.meta.url));
+const START_TIMEOUT_MS = 30_000;
+/** Bytes on their way to the engine from which on new requests are refused. */
+const FULL_CHANNEL_BYTES = 256 * 1024 * 1024;
+
+export interface EngineClientEvents {
+  onOutcomes(items: readonly WireItem[]): void;
+  /** The engine died. `sent` may have been running in it. */
+  onLost(error: Error): void;
+  onStatus(status: EngineStatus): void;
+  onChange(): void;
+  onLog(record: LogRecord): void;
+}
+
+export class EngineClient {
+  readonly #events: EngineClientEvents;
+  readonly #supervisor: Supervisor;
+  readonly #outbox: Outbox;
+  readonly #cancelled: RequestNumber[] = [];
+  #held: WireItem[] = [];
+  #plan: EnginePlan = { stages: [], routes: [] };
+
+  constructor(
+    boot: EngineBoot,
+    cpus: readonly number[] | null,
+    events: EngineClientEvents,
+    clock: Clock = systemClock,
+  ) {
+    this.#events = events;
+    this.#supervisor = new Supervisor(
+      {
+        startTimeoutMs: START_TIMEOUT_MS,
+        launchSpec: () => ({
+          command: [process.execPath, ENGINE_ENTRY],
+          cpus: boot.launcher.taskset ? (cpus ?? boot.allowedCpus) : null,
+          launcher: boot.launcher,
+          env: process.env,
+        }),
+        bootFrame: () => ({ type: 'boot', body: boot }),
+        onReady: () => this.#ready(),
+        onFrame: (frame) => this.#receive(frame),
+        onLost: (error, phase) => {
+          if (phase !== 'closing') events.onLog({ level: 'error', message: `engine died: ${error.message}` });
+          // Whoever waits for a held request hears of the loss as well.
+          this.#held = [];
+          events.onLost(error);
+        },
+        onChange: () => events.onChange(),
+        onOutput: (stream, line) => events.onLog({ level: stream === 'stdout' ? 'info' : 'warn', message: line }),
+      },
+      clock,
+    );
+    this.#outbox = new Outbox('submit', () => (this.#supervisor.isReady ? this.#supervisor : null));
+  }
+
+  get state(): ProcessStateTag {
+    return this.#supervisor.processState;
+  }
+
+  get pid(): number | null {
+    return this.#supervisor.pid;
+  }
+
+  get restarts(): number {
+    return this.#supervisor.restarts;
+  }
+
+  get lastError(): Error | null {
+    return this.#supervisor.lastError;
+  }
+
+  /** The socket to the engine takes no more for now. */
+  get isCongested(): boolean {
+    return this.#supervisor.bufferedBytes > FULL_CHANNEL_BYTES;
+  }
+
+  start(): void {
+    this.#supervisor.start();
+  }
+
+  apply(plan: EnginePlan): void {
+    this.#plan = plan;
+    this.#outbox.flush();
+    this.#supervisor.send({ type: 'plan', body: plan });
+  }
+
+  submit(item: WireItem): void {
+    if (this.#supervisor.isReady) this.#outbox.add(item);
+    else this.#held.push(item);
+  }
+
+  cancel(id: RequestNumber): void {
+    if (this.#cancelled.push(id) > 1) return;
+    setImmediate(() => {
+      // What is to be cancelled may still be in the outbox of the same turn.
+      this.#outbox.flush();
+      this.#supervisor.send({ type: 'cancel', body: this.#cancelled.splice(0) });
+    });
+  }
+
+  /** Ends the engine and its workers by the deadline. */
+  close(deadline: Deadline): Promise<void> {
+    return this.#supervisor.close(deadline);
+  }
+
+  #ready(): void {
+    this.#supervisor.send({ type: 'plan', body: this.#plan });
+    const held = this.#held;
+    this.#held = [];
+    for (const item of held) this.#outbox.add(item);
+    this.#events.onLog({ level: 'info', message: `engine ready, pid ${this.#supervisor.pid}` });
+  }
+
+  #receive(frame: Frame): void {
+    if (frame.type === 'outcomes') this.#events.onOutcomes(frame.items);
+    else if (frame.type === 'status') this.#events.onStatus(frame.body);
+    else if (frame.type === 'log') this.#events.onLog(frame.body);
+  }
+}

@@ -1,0 +1,117 @@
+/**
+ * The table of open requests. The only place where a request settles: exactly once, by its outcome, its
+ * deadline, its caller's going away, or the loss of what it waited for.
+ */
+import type { Clock, Deadline, Timer } from '../core/clock.ts';
+import { ERROR_CODES, type ErrorCode, ModeletError } from '../core/errors.ts';
+import type { Outcome, Payload, RequestNumber, StageTiming } from '../core/model.ts';
+
+/** An outcome as it comes back: the value still encoded, and what each stage cost. */
+export interface Settlement {
+  readonly outcome: Outcome<Payload>;
+  readonly timings: readonly StageTiming[];
+}
+
+export type OnSettled = (settlement: Settlement) => void;
+
+interface OpenRequest {
+  readonly onSettled: OnSettled;
+  readonly timer: Timer | null;
+}
+
+export interface LedgerCounts {
+  readonly ok: number;
+  readonly errors: Readonly<Record<ErrorCode, number>>;
+  /** Outcomes for requests that had settled before; ignored. */
+  readonly late: number;
+}
+
+export class Ledger {
+  /** Most open requests. */
+  readonly capacity: number;
+  readonly #clock: Clock;
+  readonly #open: Map<RequestNumber, OpenRequest> = new Map();
+  readonly #onExpired: (id: RequestNumber) => void;
+  readonly #errors: Record<ErrorCode, number> = Object.fromEntries(ERROR_CODES.map((code) => [code, 0])) as Record<
+    ErrorCode,
+    number
+  >;
+  #lastNumber = 0;
+  #ok = 0;
+  #late = 0;
+  #onEmpty: (() => void)[] = [];
+
+  /** `onExpired` hears of each request that was settled by its deadline, so that others drop it too. */
+  constructor(capacity: number, clock: Clock, onExpired: (id: RequestNumber) => void) {
+    this.capacity = capacity;
+    this.#clock = clock;
+    this.#onExpired = onExpired;
+  }
+
+  /** Open requests now. */
+  get backlog(): number {
+    return this.#open.size;
+  }
+
+  get counts(): LedgerCounts {
+    return { ok: this.#ok, errors: { ...this.#errors }, late: this.#late };
+  }
+
+  /**
+   * Opens a request. `onSettled` is called exactly once, never before this returns.
+   * @throws ModeletError `capacity_exceeded` when `capacity` requests are open.
+   */
+  open(deadline: Deadline, onSettled: OnSettled): RequestNumber {
+    if (this.#open.size >= this.capacity) {
+      this.#errors.capacity_exceeded += 1;
+      throw new ModeletError('capacity_exceeded', `${this.#open.size} requests are open, the runtime's capacity`, {
+        retryAfterSeconds: 1,
+      });
+    }
+    this.#lastNumber += 1;
+    const id = this.#lastNumber;
+    const timer = deadline === Number.POSITIVE_INFINITY ? null : this.#clock.at(deadline, () => this.#expire(id));
+    this.#open.set(id, { onSettled, timer });
+    return id;
+  }
+
+  /** False if the request had settled before: a late result reaches nobody. */
+  settle(id: RequestNumber, outcome: Outcome<Payload>, timings: readonly StageTiming[] = []): boolean {
+    const request = this.#open.get(id);
+    if (!request) {
+      this.#late += 1;
+      return false;
+    }
+    this.#open.delete(id);
+    request.timer?.cancel();
+    if (outcome.ok) this.#ok += 1;
+    else this.#errors[outcome.error.code] += 1;
+    request.onSettled({ outcome, timings });
+    if (this.#open.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();
+    return true;
+  }
+
+  isOpen(id: RequestNumber): boolean {
+    return this.#open.has(id);
+  }
+
+  /** Settles every open request with an error of its own. */
+  failAll(makeError: () => ModeletError): void {
+    for (const id of [...this.#open.keys()]) this.settle(id, { ok: false, error: makeError() });
+  }
+
+  /** Counts a request that was refused before it was opened. */
+  countRefused(code: ErrorCode): void {
+    this.#errors[code] += 1;
+  }
+
+  /** Resolves when no request is open. */
+  whenEmpty(): Promise<void> {
+    return this.#open.size === 0 ? Promise.resolve() : new Promise((resolve) => this.#onEmpty.push(resolve));
+  }
+
+  #expire(id: RequestNumber): void {
+    const error = new ModeletError('deadline_exceeded', 'not answered before its deadline');
+    if (this.settle(id, { ok: false, error })) this.#onExpired(id);
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * The services that live beyond the nodes of one deploy: one per runtime node, by its id and configuration. A
+ * deploy closes and opens nodes; a service whose runtime node comes back unchanged never notices.
+ */
+import type { RuntimeConfig } from '../config/compile.ts';
+import type { LogRecord } from '../core/model.ts';
+import { type Machine, Service } from './service.ts';
+
+interface Entry {
+  readonly service: Service;
+  /** The configuration it runs with, to compare. */
+  readonly configuration: string;
+}
+
+export interface RegistryEvents {
+  onChange(): void;
+  onLog(service: Service, record: LogRecord): void;
+}
+
+export class Registry {
+  readonly #events: RegistryEvents;
+  readonly #entries: Map<string, Entry> = new Map();
+  readonly #closing: Set<Promise<void>> = new Set();
+
+  constructor(events: RegistryEvents) {
+    this.#events = events;
+  }
+
+  get services(): Service[] {
+    return [...this.#entries.values()].map((entry) => entry.service);
+  }
+
+  get(id: string): Service | undefined {
+    return this.#entries.get(id)?.service;
+  }
+
+  /** Makes the services be those of `runtimes`: keeps the unchanged, starts the new, drains and closes the rest. */
+  reconcile(runtimes: ReadonlyMap<string, RuntimeConfig>, machine: Machine): void {
+    for (const [id, entry] of this.#entries) {
+      const wanted = runtimes.get(id);
+      if (wanted && JSON.stringify(wanted) === entry.configuration) continue;
+      this.#entries.delete(id);
+      this.#track(entry.service.close(true));
+    }
+    for (const [id, config] of runtimes) {
+      if (!this.#entries.has(id)) this.#entries.set(id, this.#start(id, config, machine));
+    }
+  }
+
+  /** Answers what is open, closes everything, and resolves when all processes are gone. */
+  async closeAll(): Promise<void> {
+    for (const [id, { service }] of this.#entries) {
+      this.#entries.delete(id);
+      this.#track(service.close(false));
+    }
+    await Promise.all(this.#closing);
+  }
+
+  #start(id: string, config: RuntimeConfig, machine: Machine): Entry {
+    const service: Service = new Service(id, config, machine, {
+      onChange: () => this.#events.onChange(),
+      onLog: (record) => this.#events.onLog(service, record),
+    });
+    service.start();
+    return { service, configuration: JSON.stringify(config) };
+  }
+
+  #track(closing: Promise<void>): void {
+    const tracked: Promise<void> = closing.finally(() => this.#closing.delete(tracked));
+    this.#closing.add(tracked);
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * A channel carries frames between a parent and one child: over the socket pair that the child inherits as
+ * file descriptor 3, or in memory between two ends of one process (tests, an engine in the same process).
+ *
+ * No path to protect or clean up, and the end of the other process is the end of the channel.
+ */
+import { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { asError } from '../core/errors.ts';
+import { encodeFrame, type Frame, FrameReader } from './frames.ts';
+
+/** The descriptor on which a child finds its channel. */
+export const CHANNEL_FD = 3;
+
+export interface ChannelEvents {
+  onFrame(frame: Frame): void;
+  /** Called once. With an error if the other side sent bytes that are no frames, or the pipe broke. */
+  onClose(error: Error | null): void;
+}
+
+export interface Channel {
+  /** Takes the frame for delivery; nothing happens after the channel has closed. */
+  send(frame: Frame): void;
+  /** Bytes taken but not yet handed to the kernel. */
+  readonly bufferedBytes: number;
+  /** Resolves when all that was sent has left this process, or the channel has closed. */
+  flushed(): Promise<void>;
+  /** Sends what is buffered, then closes. */
+  close(): void;
+}
+
+/** Opens this process's end of the channel to its parent. */
+export function openParentChannel(events: ChannelEvents): Channel {
+  return new SocketChannel(new Socket({ fd: CHANNEL_FD, readable: true, writable: true }), events);
+}
+
+export class SocketChannel implements Channel {
+  readonly #socket: Duplex;
+  readonly #reader: FrameReader = new FrameReader();
+  readonly #events: ChannelEvents;
+  #state: 'open' | 'closed' = 'open';
+  #waiting: (() => void)[] = [];
+
+  constructor(socket: Duplex, events: ChannelEvents) {
+    this.#socket = socket;
+    this.#events = events;
+    socket.on('data', (chunk: Buffer) => this.#read(chunk));
+    socket.on('drain', () => this.#wake());
+    socket.on('error', (error) => this.#end(error));
+    socket.on('end', () => this.#end(null));
+    socket.on('close', () => this.#end(null));
+  }
+
+  get bufferedBytes(): number {
+    return this.#socket.writableLength;
+  }
+
+  send(frame: Frame): void {
+    if (this.#state === 'closed') return;
+    const parts = encodeFrame(frame);
+    if (parts.length === 1) {
+      this.#socket.write(parts[0] as Uint8Array);
+      return;
+    }
+    this.#socket.cork();
+    for (const part of parts) this.#socket.write(part);
+    this.#socket.uncork();
+  }
+
+  flushed(): Promise<void> {
+    if (this.#state === 'closed' || this.#socket.writableLength === 0) return Promise.resolve();
+    // An empty write is done when all before it are; 'drain' alone is silent below the high-water mark.
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+      this.#socket.write(Buffer.alloc(0), () => this.#wake());
+    });
+  }
+
+  close(): void {
+    this.#socket.end();
+  }
+
+  #read(chunk: Buffer): void {
+    if (this.#state === 'closed') return;
+    try {
+      for (const frame of this.#reader.push(chunk)) this.#events.onFrame(frame);
+    } catch (thrown) {
+      this.#end(asError(thrown));
+    }
+  }
+
+  #wake(): void {
+    if (this.#socket.writableLength > 0) return;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const resolve of waiting) resolve();
+  }
+
+  #end(error: Error | null): void {
+    if (this.#state === 'closed') return;
+    this.#state = 'closed';
+    this.#socket.destroy();
+    for (const resolve of this.#waiting.splice(0)) resolve();
+    this.#events.onClose(error);
+  }
+}

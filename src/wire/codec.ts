@@ -1,0 +1,348 @@
+/**
+ * The payload codec. A payload is encoded once at the edge that makes it (Node-RED or a worker), travels
+ * as opaque bytes with a tag, and is decoded once at the edge that uses it.
+ *
+ * | tag        | holds                                                       |
+ * |------------|-------------------------------------------------------------|
+ * | json       | what JSON carries without loss                              |
+ * | bytes      | one Buffer                                                  |
+ * | binary     | one typed array, ArrayBuffer or DataView                    |
+ * | sections   | JSON with binaries nested in it: a JSON head and raw bytes  |
+ * | structured | what JSON would silently change: NaN, -0, Date, Map, cycles |
+ *
+ * Undefined properties are dropped, as JSON does. Functions and symbols are refused.
+ */
+import { types } from 'node:util';
+import { deserialize, serialize } from 'node:v8';
+import { type ErrorCode, ModeletError } from '../core/errors.ts';
+import type { Payload } from '../core/model.ts';
+
+export const CODEC = { none: 0, json: 1, bytes: 2, binary: 3, sections: 4, structured: 5 } as const;
+
+/** Deeper values are refused: whoever parses them recursively would run out of stack. */
+const DEEPEST = 1000;
+/** From here on a walk looks out for cycles; nearly all payloads are shallower and do not pay for it. */
+const LOOK_FOR_CYCLES_FROM = 64;
+
+export interface EncodeOptions {
+  /** Whose fault an unencodable value is: the caller's (an input) or the modelet's (a result). */
+  readonly blame: 'invalid_input' | 'modelet_failed';
+  readonly maxBytes: number;
+}
+
+/**
+ * Encodes any value. The bytes may share memory with `value`: hand them to a channel before the value
+ * can change.
+ * @throws ModeletError with code `blame` for a value that cannot be carried, or `payload_too_large`.
+ */
+export function encodePayload(value: unknown, options: EncodeOptions): Payload {
+  const payload = encode(value, options);
+  if (payload.bytes.byteLength > options.maxBytes) throw tooLarge(options, payload.bytes.byteLength);
+  return payload;
+}
+
+function encode(value: unknown, options: EncodeOptions): Payload {
+  if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) {
+    const kind = binaryKind(value);
+    if (kind !== undefined) return encodeBinary(value, kind);
+  }
+  const scan = new Scan(options.blame, options.maxBytes);
+  scan.visit(value, 0);
+  try {
+    if (scan.structured) return { codec: CODEC.structured, bytes: serialize(value) };
+    if (scan.binaries.length > 0) return { codec: CODEC.sections, bytes: encodeSections(value, scan.binaries) };
+    return { codec: CODEC.json, bytes: Buffer.from(JSON.stringify(value)) };
+  } catch (thrown) {
+    if (thrown instanceof RangeError) throw tooLarge(options);
+    throw new ModeletError(options.blame, `the value cannot be sent to another process: ${(thrown as Error).message}`);
+  }
+}
+
+/**
+ * Decodes a payload into a value that shares no memory with the bytes.
+ * @throws ModeletError `bad_request` for bytes that are not what their tag says.
+ */
+export function decodePayload(payload: Payload): unknown {
+  const bytes = asBuffer(payload.bytes);
+  try {
+    switch (payload.codec) {
+      case CODEC.none:
+        return undefined;
+      case CODEC.json:
+        return JSON.parse(bytes.toString());
+      case CODEC.bytes:
+        return Buffer.from(bytes);
+      case CODEC.binary:
+        return decodeBinary(bytes.readUInt8(0), bytes.subarray(BINARY_HEAD));
+      case CODEC.sections:
+        return decodeSections(bytes);
+      case CODEC.structured:
+        return deserialize(Buffer.from(bytes));
+    }
+  } catch (cause) {
+    throw new ModeletError('bad_request', `payload cannot be decoded: ${(cause as Error).message}`, { cause });
+  }
+  throw new ModeletError('bad_request', `payload has an unknown codec ${payload.codec}`);
+}
+
+function tooLarge(options: EncodeOptions, size?: number): ModeletError {
+  const code: ErrorCode = options.blame === 'invalid_input' ? 'payload_too_large' : 'modelet_failed';
+  const found = size === undefined ? 'more than can be encoded' : `${size} bytes`;
+  return new ModeletError(code, `payload is ${found}; the limit is ${options.maxBytes} bytes`);
+}
+
+// ---- what kind of value is it?
+
+interface FoundBinary {
+  readonly path: readonly (string | number)[];
+  readonly value: ArrayBufferView | ArrayBufferLike;
+  readonly kind: number;
+}
+
+/** One walk over a value: may it go as JSON, has it binaries in it, or does it need structured clone? */
+class Scan {
+  /** Once true the walk is over: structured clone checks the rest itself. */
+  structured = false;
+  readonly binaries: FoundBinary[] = [];
+  readonly #path: (string | number)[] = [];
+  readonly #ancestors: object[] = [];
+  readonly #blame: EncodeOptions['blame'];
+  readonly #maxBytes: number;
+  /** Each value costs at least two bytes of JSON: a walk over more cannot fit, and shared references can multiply. */
+  #left: number;
+
+  constructor(blame: EncodeOptions['blame'], maxBytes: number) {
+    this.#blame = blame;
+    this.#maxBytes = maxBytes;
+    this.#left = maxBytes / 2 + 16;
+  }
+
+  visit(value: unknown, depth: number): void {
+    this.#left -= 1;
+    if (this.#left < 0) throw tooLarge({ blame: this.#blame, maxBytes: this.#maxBytes });
+    switch (typeof value) {
+      case 'string':
+      case 'boolean':
+        return;
+      case 'number':
+        if (!Number.isFinite(value) || Object.is(value, -0)) this.structured = true;
+        return;
+      case 'bigint':
+        this.structured = true;
+        return;
+      case 'undefined':
+        // A dropped property is what JSON users expect; anywhere else undefined would turn into null.
+        if (typeof this.#path.at(-1) !== 'string') this.structured = true;
+        return;
+      case 'object':
+        if (value !== null) this.#visitObject(value, depth);
+        return;
+      default:
+        throw new ModeletError(this.#blame, `${this.#where()} is a ${typeof value}, which no other process can use`);
+    }
+  }
+
+  #visitObject(value: object, depth: number): void {
+    if (depth > DEEPEST) throw new ModeletError(this.#blame, `the value is nested deeper than ${DEEPEST} levels`);
+    if (depth >= LOOK_FOR_CYCLES_FROM) {
+      if (this.#ancestors.includes(value)) {
+        this.structured = true;
+        return;
+      }
+      this.#ancestors.push(value);
+    }
+    if (Array.isArray(value)) this.#visitArray(value, depth);
+    else if (isPlain(value)) this.#visitProperties(value as Record<string, unknown>, depth);
+    else this.#visitInstance(value, depth);
+    if (depth >= LOOK_FOR_CYCLES_FROM) this.#ancestors.pop();
+  }
+
+  #visitArray(array: readonly unknown[], depth: number): void {
+    const position = this.#path.push(0) - 1;
+    for (let index = 0; index < array.length && !this.structured; index += 1) {
+      this.#path[position] = index;
+      this.visit(array[index], depth + 1);
+    }
+    this.#path.pop();
+  }
+
+  #visitProperties(object: Record<string, unknown>, depth: number): void {
+    const position = this.#path.push('') - 1;
+    for (const key of Object.keys(object)) {
+      if (this.structured) break;
+      this.#path[position] = key;
+      this.visit(object[key], depth + 1);
+    }
+    this.#path.pop();
+  }
+
+  #visitInstance(value: object, depth: number): void {
+    if (ArrayBuffer.isView(value) || types.isArrayBuffer(value)) {
+      const kind = binaryKind(value);
+      if (kind === undefined) this.structured = true;
+      else this.binaries.push({ path: [...this.#path], value, kind });
+    } else if (changesInJson(value)) {
+      this.structured = true;
+    } else if (typeof (value as { toJSON?: unknown }).toJSON !== 'function') {
+      this.#visitProperties(value as Record<string, unknown>, depth);
+    }
+    // A class that says how it becomes JSON is taken at its word.
+  }
+
+  #where(): string {
+    return this.#path.length === 0 ? 'the value' : `the value at ${this.#path.join('.')}`;
+  }
+}
+
+function isPlain(value: object): boolean {
+  const prototype = Object.getPrototypeOf(value);
+  return (prototype === Object.prototype || prototype === null) && !Object.hasOwn(value, 'toJSON');
+}
+
+// By internal slot, not instanceof: values made in a function node come from another realm.
+function changesInJson(value: object): boolean {
+  return (
+    types.isDate(value) ||
+    types.isMap(value) ||
+    types.isSet(value) ||
+    types.isRegExp(value) ||
+    types.isNativeError(value) ||
+    types.isBoxedPrimitive(value) ||
+    types.isSharedArrayBuffer(value) ||
+    types.isPromise(value) ||
+    types.isWeakMap(value) ||
+    types.isWeakSet(value)
+  );
+}
+
+// ---- binaries
+
+const BINARY_HEAD = 8;
+
+/** Position = the kind's number in frames: append only. */
+const BINARY_KINDS = [
+  'Buffer',
+  'ArrayBuffer',
+  'DataView',
+  'Int8Array',
+  'Uint8Array',
+  'Uint8ClampedArray',
+  'Int16Array',
+  'Uint16Array',
+  'Int32Array',
+  'Uint32Array',
+  'Float32Array',
+  'Float64Array',
+  'BigInt64Array',
+  'BigUint64Array',
+  'Float16Array',
+] as const;
+
+function binaryKind(value: ArrayBufferView | ArrayBufferLike): number | undefined {
+  if (Buffer.isBuffer(value)) return 0;
+  const kind = BINARY_KINDS.indexOf(value[Symbol.toStringTag as never] as (typeof BINARY_KINDS)[number]);
+  return kind < 0 ? undefined : kind;
+}
+
+function binaryBytes(value: ArrayBufferView | ArrayBufferLike): Buffer {
+  return ArrayBuffer.isView(value)
+    ? Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+    : Buffer.from(value as ArrayBuffer);
+}
+
+function encodeBinary(value: ArrayBufferView | ArrayBufferLike, kind: number): Payload {
+  if (kind === 0) return { codec: CODEC.bytes, bytes: value as Buffer };
+  const content = binaryBytes(value);
+  const bytes = Buffer.allocUnsafe(BINARY_HEAD + content.byteLength);
+  bytes.fill(0, 0, BINARY_HEAD);
+  bytes[0] = kind;
+  content.copy(bytes, BINARY_HEAD);
+  return { codec: CODEC.binary, bytes };
+}
+
+/** An owned copy: users do look at `.buffer`, and a view would show them other requests' bytes. */
+function decodeBinary(kind: number, content: Buffer): unknown {
+  if (kind === 0) return Buffer.from(content);
+  const name = BINARY_KINDS[kind];
+  const owned = content.buffer.slice(content.byteOffset, content.byteOffset + content.byteLength);
+  if (name === 'ArrayBuffer') return owned;
+  const make = name && (globalThis as Record<string, unknown>)[name];
+  if (typeof make !== 'function') throw new Error(`binary kind ${name ?? kind} is not known here`);
+  return Reflect.construct(make, [owned]);
+}
+
+// ---- sections: u32 length of the head, u32 number of sections, then per section u32 kind and u32 length,
+//      then the JSON head, then the sections, each padded to 8 bytes
+
+interface SectionsHead {
+  readonly value: unknown;
+  readonly paths: readonly (readonly (string | number)[])[];
+}
+
+function encodeSections(value: unknown, binaries: readonly FoundBinary[]): Buffer {
+  const lifted = new Set<unknown>(binaries.map((binary) => binary.value));
+  const head = Buffer.from(
+    JSON.stringify(
+      { value, paths: binaries.map((binary) => binary.path) } satisfies SectionsHead,
+      // `this[key]` and not the second argument: Buffer's toJSON has already run on that one.
+      function (this: Record<string, unknown>, key: string, converted: unknown) {
+        return lifted.has(this[key]) ? null : converted;
+      },
+    ),
+  );
+  const parts: Buffer[] = [];
+  const index = Buffer.alloc(8 + binaries.length * 8);
+  index.writeUInt32LE(head.byteLength, 0);
+  index.writeUInt32LE(binaries.length, 4);
+  parts.push(index, head, padding(head.byteLength));
+  binaries.forEach((binary, position) => {
+    const content = binaryBytes(binary.value);
+    index.writeUInt32LE(binary.kind, 8 + position * 8);
+    index.writeUInt32LE(content.byteLength, 12 + position * 8);
+    parts.push(content, padding(content.byteLength));
+  });
+  return Buffer.concat(parts);
+}
+
+function decodeSections(bytes: Buffer): unknown {
+  const headLength = bytes.readUInt32LE(0);
+  const count = bytes.readUInt32LE(4);
+  let offset = 8 + count * 8;
+  const holder = JSON.parse(bytes.toString('utf8', offset, offset + headLength)) as { value: unknown } & SectionsHead;
+  offset += padded(headLength);
+  for (let position = 0; position < count; position += 1) {
+    const length = bytes.readUInt32LE(12 + position * 8);
+    const binary = decodeBinary(bytes.readUInt32LE(8 + position * 8), bytes.subarray(offset, offset + length));
+    place(holder, ['value', ...(holder.paths[position] ?? [])], binary);
+    offset += padded(length);
+  }
+  return holder.value;
+}
+
+/** Overwrites the null that stands for a binary. The property exists as own data, so `__proto__` is safe here. */
+function place(holder: object, path: readonly (string | number)[], binary: unknown): void {
+  let target = holder as Record<string | number, unknown>;
+  for (const key of path.slice(0, -1)) target = own(target, key) as Record<string | number, unknown>;
+  const last = path.at(-1) as string | number;
+  own(target, last);
+  target[last] = binary;
+}
+
+function own(target: Record<string | number, unknown>, key: string | number): unknown {
+  if (!Object.hasOwn(target, key)) throw new Error(`no place for a binary at ${String(key)}`);
+  return target[key];
+}
+
+const NOTHING = Buffer.alloc(8);
+
+export function padded(length: number): number {
+  return (length + 7) & ~7;
+}
+
+function padding(length: number): Buffer {
+  return NOTHING.subarray(0, padded(length) - length);
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}

@@ -1,0 +1,362 @@
+/**
+ * Every message between the processes, in both directions, and its bytes. Server and engine never import
+ * each other: they meet here.
+ *
+ * A frame is a 32-byte head and a body, little-endian, its length a multiple of 8:
+ *
+ *   head   u32 length | u8 version | u8 type | u16 0 | u32 items | u32 JSON bytes | f64 batch | f64 runMs
+ *   body   JSON of a control frame, or
+ *          items x 40-byte record, their stage timings, their metas, their payloads (each padded to 8)
+ *   record f64 id | f64 deadline | i32 priority | u32 ref | u8 ok | u8 codec | u16 timings
+ *          | u32 payload bytes | u32 meta bytes | u32 0
+ *
+ * Seed 003's protocol is the ancestor: a length and a table from id to bytes.
+ */
+import type { Deadline } from '../core/clock.ts';
+import { ModeletError } from '../core/errors.ts';
+import type { EnginePlan, LogRecord, ModeletDefinition, Payload, RequestNumber, StageTiming } from '../core/model.ts';
+import { padded } from './codec.ts';
+
+/** Raised with every change of the layout: a worker of another version must be refused, not misread. */
+export const WIRE_VERSION: number = 1;
+
+/** Longest frame: what a 32-bit length and one allocation carry comfortably. */
+export const LONGEST_FRAME: number = 1 << 30;
+
+/** A request as it crosses a process boundary. Which fields mean something depends on the frame. */
+export interface WireItem {
+  readonly id: RequestNumber;
+  readonly deadline: Deadline;
+  readonly priority: number;
+  /** Route ref in a `submit` frame; unused elsewhere. */
+  readonly ref: number;
+  /** In outcomes and replies: whether the payload is a value or an encoded error. */
+  ok: boolean;
+  payload: Payload;
+  /** JSON of `{topic, _msgid}` where a stage wants it; opaque to the engine. */
+  readonly meta: Uint8Array | null;
+  /** What each stage passed so far has cost. */
+  readonly timings: StageTiming[];
+}
+
+export interface EngineBoot {
+  readonly runtime: string;
+  readonly maxPayloadBytes: number;
+  /** Cores this process tree may use, as the machine granted them before Node-RED pinned itself. */
+  readonly allowedCpus: readonly number[];
+  readonly launcher: { readonly setpriv: boolean; readonly taskset: boolean };
+  readonly strictPins: boolean;
+}
+
+export interface WorkerBoot {
+  readonly stage: string;
+  readonly worker: number;
+  readonly cpus: readonly number[] | null;
+  readonly maxPayloadBytes: number;
+  readonly modelet: Omit<ModeletDefinition, 'workers'>;
+}
+
+/** What a child says of its own state; only the parent sees `dead`. `error`: encoded as by error-codec.ts, base64. */
+export interface StateReport {
+  readonly state: 'startup' | 'ready' | 'error' | 'shutdown';
+  readonly error?: string;
+}
+
+export interface WorkerStatus {
+  readonly index: number;
+  readonly pid: number | null;
+  readonly state: 'startup' | 'ready' | 'error' | 'shutdown' | 'dead';
+  readonly cpus: readonly number[] | null;
+  readonly busy: boolean;
+  readonly restarts: number;
+  readonly error: string | null;
+}
+
+export interface StageStatus {
+  readonly ref: number;
+  readonly queue: number;
+  readonly busy: number;
+  readonly ready: number;
+  readonly workers: readonly WorkerStatus[];
+  readonly batches: number;
+  readonly items: number;
+  /** Mean size of the batches of the last interval with any; 0 before the first. */
+  readonly meanBatchSize: number;
+  /** Pins that could not be honoured, in words; empty if all were. */
+  readonly pinWarnings: readonly string[];
+}
+
+export interface EngineStatus {
+  readonly stages: readonly StageStatus[];
+  readonly rssBytes: number;
+}
+
+export type ControlFrame =
+  | { readonly type: 'boot'; readonly body: EngineBoot }
+  | { readonly type: 'plan'; readonly body: EnginePlan }
+  | { readonly type: 'load'; readonly body: WorkerBoot }
+  | { readonly type: 'cancel'; readonly body: readonly RequestNumber[] }
+  | { readonly type: 'close'; readonly body: { readonly deadline: Deadline } }
+  | { readonly type: 'report'; readonly body: StateReport }
+  | { readonly type: 'status'; readonly body: EngineStatus }
+  | { readonly type: 'log'; readonly body: LogRecord };
+
+export type ItemFrame =
+  | { readonly type: 'submit'; readonly items: readonly WireItem[] }
+  | { readonly type: 'outcomes'; readonly items: readonly WireItem[] }
+  | { readonly type: 'batch'; readonly items: readonly WireItem[]; readonly batch: number }
+  | { readonly type: 'reply'; readonly items: readonly WireItem[]; readonly batch: number; readonly runMs: number };
+
+export type Frame = ControlFrame | ItemFrame;
+
+/** Position = the type's number in frames: append only. */
+const TYPES = [
+  'boot',
+  'plan',
+  'load',
+  'cancel',
+  'close',
+  'report',
+  'status',
+  'log',
+  'submit',
+  'outcomes',
+  'batch',
+  'reply',
+] as const satisfies readonly Frame['type'][];
+const FIRST_ITEM_TYPE = TYPES.indexOf('submit');
+
+const HEAD = 32;
+const RECORD = 40;
+const TIMING = 24;
+/** Payloads from this size on are not copied into the frame but written beside it. */
+const COPY_BELOW = 65_536;
+
+/** The frame as buffers to be written one after the other. Large payloads are passed through, not copied. */
+export function encodeFrame(frame: Frame): Uint8Array[] {
+  return 'items' in frame ? encodeItems(frame) : encodeControl(frame);
+}
+
+function encodeControl(frame: ControlFrame): Uint8Array[] {
+  const json = Buffer.from(JSON.stringify(frame.body));
+  const buffer = Buffer.alloc(HEAD + padded(json.byteLength));
+  writeHead(buffer, buffer.byteLength, frame.type, 0, json.byteLength);
+  json.copy(buffer, HEAD);
+  return [buffer];
+}
+
+function writeHead(buffer: Buffer, length: number, type: Frame['type'], items: number, json: number): void {
+  if (length > LONGEST_FRAME) throw new ModeletError('protocol_error', `a frame of ${length} bytes is too long`);
+  buffer.writeUInt32LE(length, 0);
+  buffer.writeUInt8(WIRE_VERSION, 4);
+  buffer.writeUInt8(TYPES.indexOf(type), 5);
+  buffer.writeUInt32LE(items, 8);
+  buffer.writeUInt32LE(json, 12);
+}
+
+/** Bytes an item takes in a frame; to keep frames below the limit. */
+export function itemLength(item: WireItem): number {
+  return (
+    RECORD + item.timings.length * TIMING + padded(item.meta?.byteLength ?? 0) + padded(item.payload.bytes.byteLength)
+  );
+}
+
+function encodeItems(frame: ItemFrame): Uint8Array[] {
+  let length = HEAD;
+  let copied = HEAD;
+  for (const item of frame.items) {
+    length += itemLength(item);
+    copied += itemLength(item) - (passesBeside(item) ? padded(item.payload.bytes.byteLength) : 0);
+  }
+  const buffer = Buffer.allocUnsafe(copied);
+  buffer.fill(0, 0, HEAD);
+  writeHead(buffer, length, frame.type, frame.items.length, 0);
+  if ('batch' in frame) buffer.writeDoubleLE(frame.batch, 16);
+  if ('runMs' in frame) buffer.writeDoubleLE(frame.runMs, 24);
+
+  let offset = HEAD;
+  for (const item of frame.items) offset = writeRecord(buffer, offset, item);
+  for (const item of frame.items) for (const timing of item.timings) offset = writeTiming(buffer, offset, timing);
+  for (const item of frame.items) if (item.meta) offset = writePadded(buffer, offset, item.meta);
+
+  const parts: Uint8Array[] = [];
+  let written = 0;
+  for (const item of frame.items) {
+    const { bytes } = item.payload;
+    if (!passesBeside(item)) {
+      offset = writePadded(buffer, offset, bytes);
+      continue;
+    }
+    parts.push(buffer.subarray(written, offset), bytes, PAD.subarray(0, padded(bytes.byteLength) - bytes.byteLength));
+    written = offset;
+  }
+  parts.push(buffer.subarray(written, offset));
+  return parts.filter((part) => part.byteLength > 0);
+}
+
+const PAD = Buffer.alloc(8);
+
+function passesBeside(item: WireItem): boolean {
+  return item.payload.bytes.byteLength >= COPY_BELOW;
+}
+
+function writeRecord(buffer: Buffer, offset: number, item: WireItem): number {
+  buffer.writeDoubleLE(item.id, offset);
+  buffer.writeDoubleLE(item.deadline, offset + 8);
+  buffer.writeInt32LE(item.priority, offset + 16);
+  buffer.writeUInt32LE(item.ref, offset + 20);
+  buffer[offset + 24] = item.ok ? 1 : 0;
+  buffer[offset + 25] = item.payload.codec;
+  buffer.writeUInt16LE(item.timings.length, offset + 26);
+  buffer.writeUInt32LE(item.payload.bytes.byteLength, offset + 28);
+  buffer.writeUInt32LE(item.meta?.byteLength ?? 0, offset + 32);
+  buffer.writeUInt32LE(0, offset + 36);
+  return offset + RECORD;
+}
+
+function writeTiming(buffer: Buffer, offset: number, timing: StageTiming): number {
+  buffer.writeUInt32LE(timing.stage, offset);
+  buffer.writeFloatLE(timing.waitMs, offset + 4);
+  buffer.writeFloatLE(timing.batchMs, offset + 8);
+  buffer.writeFloatLE(timing.runMs, offset + 12);
+  buffer.writeUInt32LE(timing.batchSize, offset + 16);
+  buffer.writeUInt32LE(timing.worker, offset + 20);
+  return offset + TIMING;
+}
+
+function writePadded(buffer: Buffer, offset: number, bytes: Uint8Array): number {
+  buffer.set(bytes, offset);
+  const end = offset + padded(bytes.byteLength);
+  buffer.fill(0, offset + bytes.byteLength, end);
+  return end;
+}
+
+/**
+ * Reads one whole frame. Payloads are views into `frame`: whoever keeps one keeps the frame.
+ * @throws ModeletError `protocol_error` for anything that this version did not write.
+ */
+export function decodeFrame(frame: Buffer): Frame {
+  const type = TYPES[frame.readUInt8(5)];
+  if (frame.readUInt8(4) !== WIRE_VERSION) {
+    throw malformed(`version ${frame.readUInt8(4)} instead of ${WIRE_VERSION}`);
+  }
+  if (type === undefined) throw malformed(`unknown type ${frame.readUInt8(5)}`);
+  const jsonLength = frame.readUInt32LE(12);
+  if (TYPES.indexOf(type) < FIRST_ITEM_TYPE) {
+    if (HEAD + jsonLength > frame.byteLength) throw malformed('its JSON is longer than the frame');
+    return { type, body: parseBody(frame.toString('utf8', HEAD, HEAD + jsonLength)) } as ControlFrame;
+  }
+  const items = readItems(frame, frame.readUInt32LE(8));
+  return { type, items, batch: frame.readDoubleLE(16), runMs: frame.readDoubleLE(24) } as ItemFrame;
+}
+
+function parseBody(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw malformed(`its JSON cannot be read: ${(cause as Error).message}`);
+  }
+}
+
+function readItems(frame: Buffer, count: number): WireItem[] {
+  const records = HEAD + count * RECORD;
+  if (records > frame.byteLength) throw malformed(`${count} items do not fit`);
+  let timingsAt = records;
+  let metasAt = records;
+  for (let index = 0; index < count; index += 1) metasAt += frame.readUInt16LE(HEAD + index * RECORD + 26) * TIMING;
+  let payloadsAt = metasAt;
+  for (let index = 0; index < count; index += 1) payloadsAt += padded(frame.readUInt32LE(HEAD + index * RECORD + 32));
+
+  const items: WireItem[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const at = HEAD + index * RECORD;
+    const timings = frame.readUInt16LE(at + 26);
+    const payloadLength = frame.readUInt32LE(at + 28);
+    const metaLength = frame.readUInt32LE(at + 32);
+    if (payloadsAt + payloadLength > frame.byteLength) throw malformed(`item ${index} reaches beyond the frame`);
+    items.push({
+      id: frame.readDoubleLE(at),
+      deadline: frame.readDoubleLE(at + 8),
+      priority: frame.readInt32LE(at + 16),
+      ref: frame.readUInt32LE(at + 20),
+      ok: frame[at + 24] === 1,
+      payload: { codec: frame[at + 25] as number, bytes: frame.subarray(payloadsAt, payloadsAt + payloadLength) },
+      meta: metaLength === 0 ? null : frame.subarray(metasAt, metasAt + metaLength),
+      timings: readTimings(frame, timingsAt, timings),
+    });
+    timingsAt += timings * TIMING;
+    metasAt += padded(metaLength);
+    payloadsAt += padded(payloadLength);
+  }
+  return items;
+}
+
+function readTimings(frame: Buffer, offset: number, count: number): StageTiming[] {
+  const timings: StageTiming[] = [];
+  for (let at = offset; at < offset + count * TIMING; at += TIMING) {
+    timings.push({
+      stage: frame.readUInt32LE(at),
+      waitMs: frame.readFloatLE(at + 4),
+      batchMs: frame.readFloatLE(at + 8),
+      runMs: frame.readFloatLE(at + 12),
+      batchSize: frame.readUInt32LE(at + 16),
+      worker: frame.readUInt32LE(at + 20),
+    });
+  }
+  return timings;
+}
+
+function malformed(what: string): ModeletError {
+  return new ModeletError('protocol_error', `malformed frame: ${what}`);
+}
+
+/** Cuts a stream of bytes into frames. */
+export class FrameReader {
+  readonly #longest: number;
+  #chunks: Buffer[] = [];
+  #buffered = 0;
+
+  constructor(longest: number = LONGEST_FRAME) {
+    this.#longest = longest;
+  }
+
+  /**
+   * Takes bytes as they arrive and returns the frames they complete.
+   * @throws ModeletError `protocol_error`; the stream cannot be read on after that.
+   */
+  push(chunk: Buffer): Frame[] {
+    this.#chunks.push(chunk);
+    this.#buffered += chunk.byteLength;
+    const frames: Frame[] = [];
+    while (this.#buffered >= HEAD) {
+      const length = this.#peekLength();
+      if (length < HEAD || length % 8 !== 0 || length > this.#longest) {
+        throw malformed(`a length of ${length} bytes`);
+      }
+      if (this.#buffered < length) break;
+      frames.push(decodeFrame(this.#take(length)));
+    }
+    return frames;
+  }
+
+  #peekLength(): number {
+    const first = this.#chunks[0] as Buffer;
+    return first.byteLength >= 4 ? first.readUInt32LE(0) : this.#gather().readUInt32LE(0);
+  }
+
+  /** Large frames arrive in many chunks: they are joined once, when the last one is there. */
+  #take(length: number): Buffer {
+    const first = this.#chunks[0] as Buffer;
+    const whole = first.byteLength >= length ? first : this.#gather();
+    this.#buffered -= length;
+    if (whole.byteLength === length) this.#chunks.shift();
+    else this.#chunks[0] = whole.subarray(length);
+    return whole.subarray(0, length);
+  }
+
+  #gather(): Buffer {
+    const whole = Buffer.concat(this.#chunks);
+    this.#chunks = [whole];
+    return whole;
+  }
+}

@@ -1,0 +1,189 @@
+/**
+ * The user's contract and the running of one batch through it: decode, preprocess, predict, postprocess,
+ * encode, with each item's failure its own.
+ */
+import { types } from 'node:util';
+import type { Clock } from '../core/clock.ts';
+import { asError, ModeletError } from '../core/errors.ts';
+import type { Payload, RequestNumber } from '../core/model.ts';
+import { CODEC, decodePayload, encodePayload } from '../wire/codec.ts';
+import { encodeError } from '../wire/error-codec.ts';
+import type { WireItem } from '../wire/frames.ts';
+
+/** What a modelet is told about where it runs. */
+export interface ModeletContext {
+  /** Name of the stage. */
+  readonly stage: string;
+  /** Index of this worker within the stage, from 0. */
+  readonly worker: number;
+  /** Cores this worker is pinned to; null if it is not. */
+  readonly cpus: readonly number[] | null;
+  /** Writes to Node-RED's log. */
+  readonly log: Readonly<Record<'debug' | 'info' | 'warn' | 'error', (message: unknown) => void>>;
+}
+
+/** What a request brings along besides its payload. */
+export interface RequestMeta {
+  readonly topic?: unknown;
+  readonly _msgid?: string;
+}
+
+/**
+ * Base class for modelets, for its types: a class with these methods serves as well without extending it. All
+ * methods but `predict` may be left out; all may be async.
+ *
+ * An error thrown with `code: 'invalid_input'` is the caller's fault (HTTP 422); any other is `modelet_failed` (500).
+ */
+export abstract class Modelet<Input = unknown, Output = unknown> {
+  /** `predict` gets an array of inputs and returns an array of the same length; without it, one input. Default false. */
+  static readonly batch?: boolean;
+  /** Loads the model. The worker is `ready` when this has finished. */
+  setup?(): void | Promise<void>;
+  /** Per item, before `predict`; throwing fails that item only. */
+  preprocess?(input: Input): unknown;
+  /** In a batch result an `Error` at an index fails that item only. */
+  abstract predict(input: never): unknown;
+  /** Per item, after `predict`, with what `preprocess` made of its input. */
+  postprocess?(output: never, input: never): Output | Promise<Output>;
+  /** Before the worker ends. */
+  teardown?(): void | Promise<void>;
+}
+
+/** A modelet of any source, ready to be called: what the sources' loaders make. */
+export interface LoadedModelet {
+  /** True: `predict` is called once with all inputs. */
+  readonly batch: boolean;
+  setup(): unknown;
+  preprocess?(input: unknown): unknown;
+  predict(input: unknown, meta: RequestMeta | readonly RequestMeta[]): unknown;
+  postprocess?(output: unknown, input: unknown): unknown;
+  teardown(): unknown;
+}
+
+export interface BatchRun {
+  readonly clock: Clock;
+  readonly stage: string;
+  readonly maxPayloadBytes: number;
+  isCancelled(id: RequestNumber): boolean;
+}
+
+/** An item on its way through a modelet: still going with its value so far, or failed. */
+type Progress =
+  | { readonly tag: 'going'; value: unknown; readonly input: unknown }
+  | { readonly tag: 'failed'; readonly error: unknown };
+
+/** Runs a batch and returns one reply per item, in order. Never rejects. */
+export async function runBatch(modelet: LoadedModelet, items: readonly WireItem[], run: BatchRun): Promise<WireItem[]> {
+  const now = run.clock.now();
+  const progress: Progress[] = [];
+  for (const item of items) progress.push(await prepare(modelet, item, run, now));
+  const going = items.flatMap((item, index) => (progress[index]?.tag === 'going' ? [{ item, index }] : []));
+  if (going.length > 0) {
+    const inputs = going.map(({ index }) => (progress[index] as { value: unknown }).value);
+    const metas = going.map(({ item }) => readMeta(item));
+    const results = modelet.batch
+      ? await predictBatch(modelet, inputs, metas)
+      : await predictItems(modelet, inputs, metas);
+    for (const [position, { index }] of going.entries()) {
+      progress[index] = await finish(modelet, inputs[position], results[position] as Progress);
+    }
+  }
+  return items.map((item, index) => reply(item, progress[index] as Progress, run));
+}
+
+async function prepare(modelet: LoadedModelet, item: WireItem, run: BatchRun, now: number): Promise<Progress> {
+  if (run.isCancelled(item.id)) return failed(new ModeletError('cancelled', 'the caller went away'));
+  if (item.deadline <= now) return failed(new ModeletError('deadline_exceeded', 'deadline passed before predict'));
+  return attempt(async () => {
+    const input = decodePayload(item.payload);
+    return modelet.preprocess ? await modelet.preprocess(input) : input;
+  });
+}
+
+async function predictItems(modelet: LoadedModelet, inputs: unknown[], metas: RequestMeta[]): Promise<Progress[]> {
+  const results: Progress[] = [];
+  for (const [index, input] of inputs.entries()) {
+    results.push(await attempt(() => modelet.predict(input, metas[index] ?? {})));
+  }
+  return results;
+}
+
+async function predictBatch(modelet: LoadedModelet, inputs: unknown[], metas: RequestMeta[]): Promise<Progress[]> {
+  const outputs = await attempt(() => modelet.predict(inputs, metas));
+  if (outputs.tag === 'failed') return inputs.map(() => outputs);
+  const list = outputs.value;
+  if (!Array.isArray(list) && !types.isTypedArray(list)) {
+    const what = list === null ? 'null' : `a value of type ${typeof list}`;
+    return allFailed(inputs, `predict returned ${what} instead of an array of ${inputs.length} results`);
+  }
+  if (list.length !== inputs.length) {
+    return allFailed(inputs, `predict returned ${list.length} results for ${inputs.length} inputs`);
+  }
+  return Array.from(list as ArrayLike<unknown>, (value) => checked(value));
+}
+
+function allFailed(inputs: unknown[], message: string): Progress[] {
+  const failure = failed(new ModeletError('bad_batch_length', message));
+  return inputs.map(() => failure);
+}
+
+async function finish(modelet: LoadedModelet, input: unknown, result: Progress): Promise<Progress> {
+  if (result.tag === 'failed' || !modelet.postprocess) return result;
+  return attempt(() => modelet.postprocess?.(result.value, input));
+}
+
+/** Calls user code; whatever it does ends in a progress, also a thrown string or a returned Error. */
+async function attempt(call: () => unknown): Promise<Progress> {
+  try {
+    return checked(await call());
+  } catch (thrown) {
+    return failed(thrown);
+  }
+}
+
+function checked(value: unknown): Progress {
+  return value instanceof Error || types.isNativeError(value)
+    ? failed(value)
+    : { tag: 'going', value, input: undefined };
+}
+
+function failed(error: unknown): Progress {
+  return { tag: 'failed', error };
+}
+
+function reply(item: WireItem, progress: Progress, run: BatchRun): WireItem {
+  try {
+    if (progress.tag === 'failed') return answer(item, false, errorPayload(progress.error, run));
+    if (progress.value === undefined) throw new ModeletError('modelet_failed', 'the modelet returned undefined');
+    const payload = encodePayload(progress.value, { blame: 'modelet_failed', maxBytes: run.maxPayloadBytes });
+    return answer(item, true, payload);
+  } catch (thrown) {
+    return answer(item, false, errorPayload(thrown, run));
+  }
+}
+
+const NO_TIMINGS: never[] = [];
+
+function answer(item: WireItem, ok: boolean, payload: Payload): WireItem {
+  return { id: item.id, deadline: 0, priority: 0, ref: 0, ok, payload, meta: null, timings: NO_TIMINGS };
+}
+
+/** What user code threw becomes `modelet_failed`, or `invalid_input` where it says so; the original is the cause. */
+function errorPayload(thrown: unknown, run: BatchRun): Payload {
+  const cause = asError(thrown);
+  let error: ModeletError;
+  if (cause instanceof ModeletError) {
+    error = cause;
+  } else {
+    const code = (cause as { code?: unknown }).code === 'invalid_input' ? 'invalid_input' : 'modelet_failed';
+    error = new ModeletError(code, cause.message, { cause });
+    if (cause.stack) error.stack = cause.stack;
+  }
+  error.stage = run.stage;
+  return { codec: CODEC.none, bytes: encodeError(error) };
+}
+
+function readMeta(item: WireItem): RequestMeta {
+  if (!item.meta) return {};
+  return JSON.parse(Buffer.from(item.meta).toString()) as RequestMeta;
+}

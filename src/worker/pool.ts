@@ -1,0 +1,50 @@
+/** What a stage needs of its workers, whatever they are: processes or threads. Interface and its data only. */
+import type { Deadline } from '../core/clock.ts';
+import type { LogRecord, RequestNumber } from '../core/model.ts';
+import type { WireItem, WorkerStatus } from '../wire/frames.ts';
+
+/** The items handed to one `predict` call, on their way to and in one worker. */
+export interface Batch<T extends WireItem = WireItem> {
+  readonly number: number;
+  readonly items: readonly T[];
+  readonly dispatchedAt: number;
+  /** Since when the worker that took it had been free: tells batch filling from waiting for a worker. */
+  readonly freeSince: number;
+  /** When the worker was through with what it had before; `dispatchedAt` for a worker that was idle. */
+  startedAt: number;
+}
+
+/**
+ * How a pool is: `ready` has a worker that serves; `starting` will have one soon; `failed` has none and its
+ * workers do not start.
+ */
+export type PoolHealth =
+  | { readonly tag: 'ready' }
+  | { readonly tag: 'starting' }
+  | { readonly tag: 'failed'; readonly error: Error };
+
+export interface PoolEvents<T extends WireItem> {
+  /** A worker answered a batch: one reply per item, in the batch's order. */
+  onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number, worker: number): void;
+  /**
+   * A worker died. `running` are the items it may have begun; `notStarted` provably were not, and belong back
+   * at the head of the queue.
+   */
+  onLost(running: readonly T[], notStarted: readonly T[], error: Error, worker: number): void;
+  /** A worker became ready, died or failed to start. */
+  onChange(): void;
+  onLog(record: LogRecord): void;
+}
+
+export interface WorkerPool<T extends WireItem = WireItem> {
+  readonly health: PoolHealth;
+  start(): void;
+  /** A worker to take the next batch: an idle one first; a busy one with room for one more only if `prefetch`. */
+  freeWorker(prefetch: boolean): number | null;
+  dispatch(worker: number, batch: Batch<T>): void;
+  /** Tells the workers that hold them that these requests are not wanted any more. */
+  cancel(ids: readonly RequestNumber[]): void;
+  /** Lets the workers finish what they hold, kills them at `deadline`. Resolves when all are gone. */
+  close(deadline: Deadline): Promise<void>;
+  status(): WorkerStatus[];
+}

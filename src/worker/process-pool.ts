@@ -1,0 +1,177 @@
+/** A stage's workers as child processes, one per slot, each supervised on its own. */
+import { fileURLToPath } from 'node:url';
+import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
+import { ModeletError } from '../core/errors.ts';
+import type { LogRecord, RequestNumber, StageDefinition, WorkerPlacement } from '../core/model.ts';
+import { pinWarning, resolvePin } from '../lifecycle/affinity.ts';
+import { type LifePhase, Supervisor } from '../lifecycle/supervisor.ts';
+import type { EngineBoot, Frame, WireItem, WorkerStatus } from '../wire/frames.ts';
+import type { Batch, PoolEvents, PoolHealth, WorkerPool } from './pool.ts';
+
+const WORKER_ENTRY = fileURLToPath(new URL('./main.js', import.meta.url));
+/** One batch that runs and one that waits in the worker: enough to hide the wake-up between two batches. */
+const MOST_BATCHES_PER_WORKER = 2;
+
+interface Slot<T extends WireItem> {
+  readonly index: number;
+  readonly placement: WorkerPlacement;
+  readonly supervisor: Supervisor;
+  /** In the order sent; the worker takes them one after the other. */
+  readonly batches: Batch<T>[];
+  /** Why the last start failed; null once one succeeded. */
+  startError: Error | null;
+}
+
+export class ProcessPool<T extends WireItem> implements WorkerPool<T> {
+  readonly #stage: StageDefinition;
+  readonly #boot: EngineBoot;
+  readonly #events: PoolEvents<T>;
+  readonly #clock: Clock;
+  readonly #slots: Slot<T>[];
+  /** Pins that could not be honoured, in words. */
+  readonly pinWarnings: readonly string[];
+
+  constructor(stage: StageDefinition, boot: EngineBoot, events: PoolEvents<T>, clock: Clock = systemClock) {
+    this.#stage = stage;
+    this.#boot = boot;
+    this.#events = events;
+    this.#clock = clock;
+    this.#slots = stage.modelet.workers.map((placement, index) => this.#slot(placement, index));
+    this.pinWarnings = this.#slots.flatMap(({ placement, index }) => {
+      const { missing } = this.#pin(placement);
+      return missing.length > 0 ? [pinWarning(`worker ${index}`, missing, boot.allowedCpus)] : [];
+    });
+  }
+
+  get health(): PoolHealth {
+    if (this.#slots.some((slot) => slot.supervisor.isReady)) return { tag: 'ready' };
+    const errors = this.#slots.map((slot) => slot.startError);
+    const first = errors[0];
+    return first && errors.every((error) => error !== null) ? { tag: 'failed', error: first } : { tag: 'starting' };
+  }
+
+  start(): void {
+    for (const slot of this.#slots) slot.supervisor.start();
+  }
+
+  freeWorker(prefetch: boolean): number | null {
+    let second: number | null = null;
+    for (const slot of this.#slots) {
+      if (!slot.supervisor.isReady) continue;
+      if (slot.batches.length === 0) return slot.index;
+      if (prefetch && second === null && slot.batches.length < MOST_BATCHES_PER_WORKER) second = slot.index;
+    }
+    return second;
+  }
+
+  dispatch(worker: number, batch: Batch<T>): void {
+    const slot = this.#slots[worker] as Slot<T>;
+    slot.batches.push(batch);
+    slot.supervisor.send({ type: 'batch', batch: batch.number, items: batch.items });
+  }
+
+  cancel(ids: readonly RequestNumber[]): void {
+    for (const slot of this.#slots) {
+      if (slot.batches.length > 0) slot.supervisor.send({ type: 'cancel', body: ids });
+    }
+  }
+
+  async close(deadline: Deadline): Promise<void> {
+    await Promise.all(this.#slots.map((slot) => slot.supervisor.close(deadline)));
+  }
+
+  status(): WorkerStatus[] {
+    return this.#slots.map(({ index, supervisor, placement, batches }) => ({
+      index,
+      pid: supervisor.pid,
+      state: supervisor.processState,
+      cpus: this.#pin(placement).missing.length > 0 ? null : placement.cpus,
+      busy: batches.length > 0,
+      restarts: supervisor.restarts,
+      error: supervisor.lastError?.message ?? null,
+    }));
+  }
+
+  #slot(placement: WorkerPlacement, index: number): Slot<T> {
+    const { workers: _, ...modelet } = this.#stage.modelet;
+    const supervisor = new Supervisor(
+      {
+        startTimeoutMs: modelet.startTimeoutMs,
+        launchSpec: () => ({
+          command: [process.execPath, WORKER_ENTRY],
+          cpus: this.#pin(placement).cpus,
+          launcher: this.#boot.launcher,
+          env: { ...threadCounts(placement), ...process.env, ...placement.env },
+        }),
+        bootFrame: () => ({
+          type: 'load',
+          body: {
+            stage: this.#stage.name,
+            worker: index,
+            cpus: placement.cpus,
+            maxPayloadBytes: this.#boot.maxPayloadBytes,
+            modelet,
+          },
+        }),
+        onReady: () => {
+          slot.startError = null;
+          this.#log(index, 'info', `ready, pid ${supervisor.pid}`);
+        },
+        onFrame: (frame) => this.#receive(slot, frame),
+        onLost: (error, phase) => this.#lost(slot, error, phase),
+        onChange: () => this.#events.onChange(),
+        onOutput: (stream, line) => this.#log(index, stream === 'stdout' ? 'info' : 'warn', line),
+      },
+      this.#clock,
+    );
+    const slot: Slot<T> = { index, placement, supervisor, batches: [], startError: null };
+    return slot;
+  }
+
+  #pin(placement: WorkerPlacement): ReturnType<typeof resolvePin> {
+    return resolvePin(placement.cpus, this.#boot.allowedCpus, this.#boot.launcher.taskset);
+  }
+
+  #receive(slot: Slot<T>, frame: Frame): void {
+    if (frame.type === 'log') {
+      this.#log(slot.index, frame.body.level, frame.body.message);
+    } else if (frame.type === 'reply') {
+      const batch = slot.batches[0];
+      if (batch?.number !== frame.batch || batch.items.length !== frame.items.length) {
+        slot.supervisor.kill(
+          new ModeletError('protocol_error', `worker answered batch ${frame.batch}, which it had not`),
+        );
+        return;
+      }
+      slot.batches.shift();
+      const following = slot.batches[0];
+      if (following) following.startedAt = this.#clock.now();
+      this.#events.onReply(batch, frame.items, frame.runMs, slot.index);
+    }
+  }
+
+  #lost(slot: Slot<T>, error: Error, phase: LifePhase): void {
+    if (phase === 'starting') slot.startError = error;
+    if (phase === 'closing') this.#log(slot.index, 'debug', 'ended');
+    else this.#log(slot.index, 'error', `${phase === 'serving' ? 'died' : 'did not start'}: ${error.message}`);
+    const [running, ...notStarted] = slot.batches.splice(0);
+    this.#events.onLost(
+      running?.items ?? [],
+      notStarted.flatMap((batch) => batch.items),
+      error,
+      slot.index,
+    );
+    this.#events.onChange();
+  }
+
+  #log(worker: number, level: LogRecord['level'], message: string): void {
+    this.#events.onLog({ level, message, stage: this.#stage.name, worker });
+  }
+}
+
+/** Numeric libraries start a thread per core of the machine unless told; a pinned worker has fewer. */
+function threadCounts({ cpus }: WorkerPlacement): Record<string, string> {
+  if (!cpus) return {};
+  const count = String(cpus.length);
+  return { OMP_NUM_THREADS: count, OPENBLAS_NUM_THREADS: count, MKL_NUM_THREADS: count };
+}

@@ -1,0 +1,50 @@
+/** Loads a modelet from a file: an ES or CommonJS module whose default export is a function or a class. */
+import { pathToFileURL } from 'node:url';
+import type { StageSource } from '../../core/model.ts';
+import type { LoadedModelet, ModeletContext } from '../modelet.ts';
+import type { LoadSource } from './source.ts';
+
+type Method = (...args: unknown[]) => unknown;
+type Methods = Partial<Record<'setup' | 'preprocess' | 'predict' | 'postprocess' | 'teardown', Method>>;
+
+export const loadFile: LoadSource<Extract<StageSource, { kind: 'file' }>> = async (source, definition, context) => {
+  const exported = defaultExport(await import(pathToFileURL(source.path).href));
+  if (typeof exported !== 'function') {
+    throw new TypeError(`${source.path} must export a function or a class as its default, found ${typeof exported}`);
+  }
+  const asked = definition.predict === 'batch';
+  if (!isClass(exported)) return fromFunction(exported as Method, asked, context);
+  const instance = Reflect.construct(exported, [definition.init, context]) as Methods;
+  if (typeof instance.predict !== 'function') throw new TypeError(`the class in ${source.path} has no method predict`);
+  return fromInstance(instance, asked || (exported as { batch?: unknown }).batch === true, context);
+};
+
+/** CommonJS comes as `default`; compiled ES modules in CommonJS have a second one inside. */
+function defaultExport(module: { default?: unknown }): unknown {
+  const outer = module.default;
+  const compiled = outer !== null && typeof outer === 'object' && '__esModule' in outer && 'default' in outer;
+  return compiled ? outer.default : outer;
+}
+
+function isClass(value: { prototype?: unknown }): boolean {
+  return (
+    Function.prototype.toString.call(value).startsWith('class') ||
+    typeof (value.prototype as { predict?: unknown } | undefined)?.predict === 'function'
+  );
+}
+
+function fromFunction(predict: Method, batch: boolean, context: ModeletContext): LoadedModelet {
+  return { batch, setup: () => {}, predict: (input) => predict(input, context), teardown: () => {} };
+}
+
+function fromInstance(instance: Methods, batch: boolean, context: ModeletContext): LoadedModelet {
+  const { preprocess, postprocess } = instance;
+  return {
+    batch,
+    setup: () => instance.setup?.(),
+    predict: (input) => instance.predict?.(input, context),
+    teardown: () => instance.teardown?.(),
+    ...(preprocess ? { preprocess: (input) => preprocess.call(instance, input, context) } : {}),
+    ...(postprocess ? { postprocess: (output, input) => postprocess.call(instance, output, input, context) } : {}),
+  };
+}

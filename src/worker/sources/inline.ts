@@ -1,0 +1,80 @@
+/**
+ * Makes a modelet of the code in a stage's tabs On Start / Predict / On Stop: bodies of async functions with the
+ * habits of Node-RED's function node, as far as they make sense outside Node-RED's process.
+ */
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { compileFunction, constants } from 'node:vm';
+import type { StageSource } from '../../core/model.ts';
+import type { ModeletContext, RequestMeta } from '../modelet.ts';
+import type { LoadSource } from './source.ts';
+
+type Body = (...args: unknown[]) => Promise<unknown>;
+
+/** Names the code can use, in this order. `msg` and `input` are undefined in On Start and On Stop. */
+const NAMES = ['msg', 'input', 'state', 'init', 'ctx', 'node', 'env', 'require', 'flow', 'global', 'context', 'RED'];
+
+export const loadInline: LoadSource<Extract<StageSource, { kind: 'inline' }>> = async (source, definition, context) => {
+  const setup = compile(source.setup, `${context.stage}: On Start`);
+  const predict = compile(source.code, `${context.stage}: Predict`);
+  const teardown = compile(source.teardown, `${context.stage}: On Stop`);
+  const require = createRequire(join(definition.requireFrom, 'package.json'));
+  let state: unknown;
+  const call = (body: Body, msg?: unknown, input?: unknown): Promise<unknown> =>
+    body(msg, input, state, definition.init, context, nodeHabits(context), ENV, require, FLOW, GLOBAL, CONTEXT, NO_RED);
+  return {
+    batch: definition.predict === 'batch',
+    setup: async () => {
+      state = await call(setup);
+    },
+    predict: async (input, meta) => {
+      const msg = { ...(Array.isArray(meta) ? {} : (meta as RequestMeta)), payload: input };
+      return payloadOf(await call(predict, msg, input));
+    },
+    teardown: () => call(teardown),
+  };
+};
+
+function compile(code: string, filename: string): Body {
+  // Compiled as a script and not through Function, so that a stack names the tab and the line the user sees.
+  const make = compileFunction(`return async (${NAMES.join(', ')}) => {\n${code}\n};`, [], {
+    filename,
+    lineOffset: -1,
+    importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER as never,
+  });
+  return make() as Body;
+}
+
+/** Returning a message means its payload, as returning from a function node would. */
+function payloadOf(result: unknown): unknown {
+  const isMessage = result !== null && typeof result === 'object' && Object.hasOwn(result, 'payload');
+  return isMessage ? (result as { payload: unknown }).payload : result;
+}
+
+const ENV = { get: (name: string): string | undefined => process.env[name] };
+
+function nodeHabits({ log, stage }: ModeletContext): object {
+  return notHere(
+    'node',
+    { name: stage, log: log.info, warn: log.warn, error: log.error, debug: log.debug, trace: log.debug },
+    'return the result instead of sending it; the status badge is the stage\u2019s own',
+  );
+}
+
+const NOT_SHARED =
+  'it lives in Node-RED\u2019s process: put what is needed into msg.payload or into the stage\u2019s init';
+const FLOW = notHere('flow', {}, NOT_SHARED);
+const GLOBAL = notHere('global', {}, NOT_SHARED);
+const CONTEXT = notHere('context', {}, NOT_SHARED);
+const NO_RED = notHere('RED', {}, NOT_SHARED);
+
+/** An object that has `known` and explains why it has nothing else. */
+function notHere(name: string, known: object, reason: string): object {
+  return new Proxy(known, {
+    get(target, key) {
+      if (Object.hasOwn(target, key)) return target[key as keyof typeof target];
+      if (typeof key === 'symbol') return undefined;
+      throw new Error(`${name}.${key} does not exist in a worker: ${reason}`);
+    },
+  });
+}
