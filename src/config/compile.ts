@@ -52,30 +52,53 @@ const BYTES_PER_MB = 1024 * 1024;
 const ajv: Ajv = new Ajv({ coerceTypes: true, useDefaults: true, allErrors: true, verbose: true });
 const validators: Map<NodeType, ValidateFunction> = new Map();
 
+/** What the schema lets through of a runtime node. */
+type RuntimeProperties = Omit<RuntimeConfig, 'maxPayloadBytes' | 'engineCpus' | 'serverCpus'> & {
+  readonly maxPayloadMb: number;
+  readonly engineCpus: string;
+  readonly serverCpus: string;
+};
+
+/** What the schema lets through of a stage node: all text but the two numbers. */
+type StageProperties = Readonly<
+  Record<
+    | 'name'
+    | 'runtime'
+    | 'source'
+    | 'setup'
+    | 'code'
+    | 'teardown'
+    | 'path'
+    | 'init'
+    | 'workers'
+    | 'cpus'
+    | 'env'
+    | 'input'
+    | 'output',
+    string
+  >
+> &
+  Pick<StageConfig, 'predict' | 'capacity' | 'startTimeoutMs'>;
+
 /** @throws ModeletError `config_invalid` that lists every property at fault. */
 export function compileRuntime(raw: Raw): RuntimeConfig {
-  const checked = validate('modelet-runtime', raw) as unknown as Record<string, never> & RuntimeConfig;
+  const { maxPayloadMb, engineCpus, serverCpus, ...rest } = validate<RuntimeProperties>('modelet-runtime', raw);
   return Object.freeze({
-    name: checked.name,
-    timeoutMs: checked.timeoutMs,
-    flowTimeoutMs: checked.flowTimeoutMs,
-    capacity: checked.capacity,
-    maxPayloadBytes: Math.round((checked as unknown as { maxPayloadMb: number }).maxPayloadMb * BYTES_PER_MB),
-    engineCpus: cpuSet('engineCpus', checked.engineCpus as unknown as string),
-    serverCpus: cpuSet('serverCpus', checked.serverCpus as unknown as string),
-    strictPins: checked.strictPins,
-    logLevel: checked.logLevel,
+    ...rest,
+    maxPayloadBytes: Math.round(maxPayloadMb * BYTES_PER_MB),
+    engineCpus: cpuSet('engineCpus', engineCpus),
+    serverCpus: cpuSet('serverCpus', serverCpus),
   });
 }
 
 /** @throws ModeletError `config_invalid`. */
 export function compileBatcher(raw: Raw): BatcherConfig {
-  return Object.freeze(validate('modelet-batcher', raw)) as unknown as BatcherConfig;
+  return Object.freeze(validate<BatcherConfig>('modelet-batcher', raw));
 }
 
 /** @throws ModeletError `config_invalid`. */
 export function compileCollector(raw: Raw): CollectorConfig {
-  return Object.freeze(validate('modelet-collector', raw)) as unknown as CollectorConfig;
+  return Object.freeze(validate<CollectorConfig>('modelet-collector', raw));
 }
 
 /**
@@ -83,30 +106,27 @@ export function compileCollector(raw: Raw): CollectorConfig {
  * @throws ModeletError `config_invalid`.
  */
 export function compileStage(raw: Raw, resolvePath: (path: string) => string): StageConfig {
-  const checked = validate('modelet-stage', raw) as Record<string, string> & { capacity: never; startTimeoutMs: never };
-  const text = (key: string): string => checked[key] ?? '';
+  const stage = validate<StageProperties>('modelet-stage', raw);
   return Object.freeze({
-    name: text('name').trim(),
-    runtime: text('runtime'),
-    source: compileSource(checked, resolvePath),
-    init: parseJson('init', text('init') || '{}'),
-    predict: text('predict') as 'item' | 'batch',
-    workers: compileWorkers(text('workers'), text('cpus'), text('env')),
-    input: text('input') || 'payload',
-    output: text('output') || 'payload',
-    capacity: checked.capacity,
-    startTimeoutMs: checked.startTimeoutMs,
+    name: stage.name.trim(),
+    runtime: stage.runtime,
+    source: compileSource(stage, resolvePath),
+    init: parseJson('init', stage.init),
+    predict: stage.predict,
+    workers: compileWorkers(stage.workers, stage.cpus, stage.env),
+    input: stage.input,
+    output: stage.output,
+    capacity: stage.capacity,
+    startTimeoutMs: stage.startTimeoutMs,
   });
 }
 
-function compileSource(checked: Record<string, string>, resolvePath: (path: string) => string): StageSource {
-  if (checked['source'] === 'file') {
-    const path = checked['path']?.trim() ?? '';
-    if (path === '') throw invalid('path: the file of the modelet is missing');
-    return { kind: 'file', path: attempt('path', () => resolvePath(path)) };
-  }
-  const { setup = '', code = '', teardown = '' } = checked;
-  return { kind: 'inline', setup, code, teardown };
+function compileSource(stage: StageProperties, resolvePath: (path: string) => string): StageSource {
+  const { setup, code, teardown } = stage;
+  if (stage.source !== 'file') return { kind: 'inline', setup, code, teardown };
+  const path = stage.path.trim();
+  if (path === '') throw invalid('path: the file of the modelet is missing');
+  return { kind: 'file', path: attempt('path', () => resolvePath(path)) };
 }
 
 function compileWorkers(workersText: string, cpusText: string, envText: string): WorkerPlacement[] {
@@ -163,23 +183,35 @@ function attempt<T>(property: string, read: () => T): T {
   }
 }
 
-function validate(type: NodeType, raw: Raw): Record<string, unknown> {
-  const { properties } = NODE_SCHEMAS[type];
-  const picked: Record<string, unknown> = {};
-  for (const [key, property] of Object.entries(properties)) {
-    const value = raw[key];
-    const unset = /^\$\{(.+)\}$|^\$\((.+)\)$/.exec(typeof value === 'string' ? value : '');
-    if (unset) throw invalid(`${key}: the environment variable ${unset[1] ?? unset[2]} is not set`);
-    const blank = value === undefined || value === null || (value === '' && property.default !== '' && key !== 'code');
-    if (!blank) picked[key] = typeof value === 'number' && property.type === 'string' ? String(value) : value;
-  }
+/** Checks and completes the properties of a node; `Checked` says what its schema guarantees. */
+function validate<Checked>(type: NodeType, raw: Raw): Checked {
+  const picked = pick(type, raw);
   let validator = validators.get(type);
   if (!validator) {
     validator = ajv.compile(NODE_SCHEMAS[type]);
     validators.set(type, validator);
   }
   if (!validator(picked)) throw invalid((validator.errors ?? []).map(explain).join('; '));
+  return picked as Checked;
+}
+
+/** The node's own properties, without what Node-RED adds and without blank ones, which take their defaults. */
+function pick(type: NodeType, raw: Raw): Record<string, unknown> {
+  const picked: Record<string, unknown> = {};
+  for (const [key, property] of Object.entries(NODE_SCHEMAS[type].properties)) {
+    const value = raw[key];
+    // Node-RED replaces ${NAME} where the variable is set, and leaves the text where it is not.
+    const unset = typeof value === 'string' ? /^\$[{(](.+)[})]$/.exec(value)?.[1] : undefined;
+    if (unset) throw invalid(`${key}: the environment variable ${unset} is not set`);
+    if (value === undefined || value === null || (value === '' && !mayBeBlank(key))) continue;
+    picked[key] = typeof value === 'number' && property.type === 'string' ? String(value) : value;
+  }
   return picked;
+}
+
+/** No code is code that does nothing, not the default code. */
+function mayBeBlank(key: string): boolean {
+  return key === 'code';
 }
 
 function explain(error: ErrorObject): string {

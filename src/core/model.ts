@@ -102,3 +102,32 @@ export interface LogRecord {
   readonly stage?: string;
   readonly worker?: number;
 }
+
+export interface WorkerStatus {
+  readonly index: number;
+  readonly pid: number | null;
+  readonly state: 'startup' | 'ready' | 'error' | 'shutdown' | 'dead';
+  readonly cpus: readonly number[] | null;
+  readonly busy: boolean;
+  readonly restarts: number;
+  readonly error: string | null;
+}
+
+export interface StageStatus {
+  readonly ref: number;
+  readonly queue: number;
+  readonly busy: number;
+  readonly ready: number;
+  readonly workers: readonly WorkerStatus[];
+  readonly batches: number;
+  readonly items: number;
+  /** Mean size of the batches of the last interval with any; 0 before the first. */
+  readonly meanBatchSize: number;
+  /** Pins that could not be honoured, in words; empty if all were. */
+  readonly pinWarnings: readonly string[];
+}
+
+export interface EngineStatus {
+  readonly stages: readonly StageStatus[];
+  readonly rssBytes: number;
+}

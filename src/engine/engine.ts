@@ -4,10 +4,10 @@
  */
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { EnginePlan, LogRecord, Payload, RequestNumber, StageDefinition } from '../core/model.ts';
+import type { EnginePlan, EngineStatus, LogRecord, Payload, RequestNumber, StageDefinition } from '../core/model.ts';
 import { CODEC } from '../wire/codec.ts';
 import { encodeError } from '../wire/error-codec.ts';
-import type { EngineBoot, EngineStatus, WireItem } from '../wire/frames.ts';
+import type { EngineBoot, WireItem } from '../wire/frames.ts';
 import { ProcessPool } from '../worker/process-pool.ts';
 import { type Item, type LiveRoute, MOVING, nextStage } from './item.ts';
 import { Stage, type StageHost } from './stage.ts';

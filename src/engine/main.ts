@@ -1,5 +1,5 @@
 /** Entry of the engine process: connects an engine to its channel. Imported by nobody, started by URL. */
-import { type Deadline, systemClock, type Timer } from '../core/clock.ts';
+import { type Deadline, systemClock } from '../core/clock.ts';
 import { report, runChild } from '../lifecycle/entry.ts';
 import { killTree } from '../lifecycle/launch.ts';
 import type { Channel } from '../wire/channel.ts';
@@ -45,17 +45,19 @@ function receive(frame: Frame, channel: Channel): void {
 
 function boot(settings: EngineBoot, channel: Channel): Running {
   const outcomes = new Outbox('outcomes', () => channel);
-  let statusTimer: Timer | null = null;
+  let statusDue = false;
   let lastStatusAt = 0;
   const sendStatus = (): void => {
-    statusTimer = null;
+    statusDue = false;
     lastStatusAt = systemClock.now();
     channel.send({ type: 'status', body: engine.status() });
   };
   const engine = new Engine(settings, {
     onOutcome: (item) => outcomes.add(item),
     onChange: () => {
-      statusTimer ??= systemClock.at(lastStatusAt + STATUS_INTERVAL_MS, sendStatus);
+      if (statusDue) return;
+      statusDue = true;
+      systemClock.at(lastStatusAt + STATUS_INTERVAL_MS, sendStatus);
     },
     onLog: (record) => channel.send({ type: 'log', body: record }),
   });

@@ -4,8 +4,8 @@
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { LogRecord, Payload, StageDefinition } from '../core/model.ts';
-import type { StageStatus, WireItem } from '../wire/frames.ts';
+import type { LogRecord, Payload, StageDefinition, StageStatus } from '../core/model.ts';
+import type { WireItem } from '../wire/frames.ts';
 import type { Batch, PoolEvents, WorkerPool } from '../worker/pool.ts';
 import { decideBatch } from './batching.ts';
 import { type Item, MOVING, RUNNING } from './item.ts';

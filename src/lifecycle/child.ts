@@ -4,14 +4,13 @@
  * A child counts as dead only when the process has exited AND its channel is read to the end: replies that were
  * on their way at its death still count.
  */
-import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { type Duplex, PassThrough, type Readable } from 'node:stream';
 import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
 import { type Channel, SocketChannel } from '../wire/channel.ts';
 import { decodeError } from '../wire/error-codec.ts';
 import type { Frame, StateReport } from '../wire/frames.ts';
-import { killGroup, killTree, type LaunchSpec, launch } from './launch.ts';
+import { killGroup, killTree, type LaunchedProcess, type LaunchSpec, launch } from './launch.ts';
 import { type ProcessState, StateMachine } from './process-state.ts';
 
 /** After exit, how long to wait for the end of a channel that a grandchild may have inherited. */
@@ -25,7 +24,7 @@ export interface ChildEvents {
 }
 
 export class Child {
-  readonly #process: ChildProcess;
+  readonly #process: LaunchedProcess;
   readonly #machine: StateMachine;
   readonly #channel: Channel;
   readonly #events: ChildEvents;

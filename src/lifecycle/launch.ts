@@ -37,6 +37,8 @@ async function works(command: readonly string[]): Promise<boolean> {
   }
 }
 
+export type LaunchedProcess = ChildProcess;
+
 export interface LaunchSpec {
   /** Program and arguments. No shell reads them. */
   readonly command: readonly string[];
@@ -47,7 +49,7 @@ export interface LaunchSpec {
 }
 
 /** Starts the process in a group of its own: Ctrl-C in a terminal is for Node-RED, and a kill reaches the whole tree. */
-export function launch(spec: LaunchSpec): ChildProcess {
+export function launch(spec: LaunchSpec): LaunchedProcess {
   const command = [
     ...(spec.launcher.setpriv ? SETPRIV : []),
     ...(spec.launcher.taskset && spec.cpus ? ['taskset', '-c', formatCpus(spec.cpus)] : []),

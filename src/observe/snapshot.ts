@@ -1,6 +1,5 @@
 /** The view for people: everything a runtime knows of itself, as JSON. */
-import type { EnginePlan } from '../core/model.ts';
-import type { EngineStatus, WorkerStatus } from '../wire/frames.ts';
+import type { EnginePlan, EngineStatus, WorkerStatus } from '../core/model.ts';
 
 export interface StageSnapshot {
   readonly id: string;

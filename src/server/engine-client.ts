@@ -4,10 +4,10 @@
  */
 import { fileURLToPath } from 'node:url';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
-import type { EnginePlan, LogRecord, RequestNumber } from '../core/model.ts';
+import type { EnginePlan, EngineStatus, LogRecord, RequestNumber } from '../core/model.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { Supervisor } from '../lifecycle/supervisor.ts';
-import type { EngineBoot, EngineStatus, Frame, WireItem } from '../wire/frames.ts';
+import type { EngineBoot, Frame, WireItem } from '../wire/frames.ts';
 import { Outbox } from '../wire/outbox.ts';
 
 const ENGINE_ENTRY = fileURLToPath(new URL('../engine/main.js', import.meta.url));

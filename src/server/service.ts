@@ -6,12 +6,12 @@ import { createHash } from 'node:crypto';
 import type { RuntimeConfig } from '../config/compile.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { EnginePlan, LogRecord, Payload, RequestNumber, StageDefinition } from '../core/model.ts';
+import type { EnginePlan, EngineStatus, LogRecord, Payload, RequestNumber, StageDefinition } from '../core/model.ts';
 import { allowedCpus, pinWarning, resolvePin } from '../lifecycle/affinity.ts';
 import { type Launcher, pinProcess } from '../lifecycle/launch.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/snapshot.ts';
 import { decodeModeletError } from '../wire/error-codec.ts';
-import type { EngineStatus, WireItem } from '../wire/frames.ts';
+import type { WireItem } from '../wire/frames.ts';
 import { EngineClient } from './engine-client.ts';
 import { Ledger, type OnSettled } from './ledger.ts';
 

@@ -7,7 +7,8 @@
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { asError } from '../core/errors.ts';
-import { encodeFrame, type Frame, FrameReader } from './frames.ts';
+import { FrameReader } from './frame-reader.ts';
+import { encodeFrame, type Frame } from './frames.ts';
 
 /** The descriptor on which a child finds its channel. */
 export const CHANNEL_FD = 3;

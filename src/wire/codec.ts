@@ -16,6 +16,15 @@ import { types } from 'node:util';
 import { deserialize, serialize } from 'node:v8';
 import { type ErrorCode, ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
+import {
+  BUFFER,
+  binaryKind,
+  decodeBinary,
+  decodeSections,
+  encodeBinary,
+  encodeSections,
+  type FoundBinary,
+} from './binaries.ts';
 
 export const CODEC = { none: 0, json: 1, bytes: 2, binary: 3, sections: 4, structured: 5 } as const;
 
@@ -44,7 +53,8 @@ export function encodePayload(value: unknown, options: EncodeOptions): Payload {
 function encode(value: unknown, options: EncodeOptions): Payload {
   if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) {
     const kind = binaryKind(value);
-    if (kind !== undefined) return encodeBinary(value, kind);
+    if (kind === BUFFER) return { codec: CODEC.bytes, bytes: value as Buffer };
+    if (kind !== undefined) return { codec: CODEC.binary, bytes: encodeBinary(value, kind) };
   }
   const scan = new Scan(options.blame, options.maxBytes);
   scan.visit(value, 0);
@@ -73,7 +83,7 @@ export function decodePayload(payload: Payload): unknown {
       case CODEC.bytes:
         return Buffer.from(bytes);
       case CODEC.binary:
-        return decodeBinary(bytes.readUInt8(0), bytes.subarray(BINARY_HEAD));
+        return decodeBinary(bytes);
       case CODEC.sections:
         return decodeSections(bytes);
       case CODEC.structured:
@@ -92,12 +102,6 @@ function tooLarge(options: EncodeOptions, size?: number): ModeletError {
 }
 
 // ---- what kind of value is it?
-
-interface FoundBinary {
-  readonly path: readonly (string | number)[];
-  readonly value: ArrayBufferView | ArrayBufferLike;
-  readonly kind: number;
-}
 
 /** One walk over a value: may it go as JSON, has it binaries in it, or does it need structured clone? */
 class Scan {
@@ -213,134 +217,6 @@ function changesInJson(value: object): boolean {
     types.isWeakMap(value) ||
     types.isWeakSet(value)
   );
-}
-
-// ---- binaries
-
-const BINARY_HEAD = 8;
-
-/** Position = the kind's number in frames: append only. */
-const BINARY_KINDS = [
-  'Buffer',
-  'ArrayBuffer',
-  'DataView',
-  'Int8Array',
-  'Uint8Array',
-  'Uint8ClampedArray',
-  'Int16Array',
-  'Uint16Array',
-  'Int32Array',
-  'Uint32Array',
-  'Float32Array',
-  'Float64Array',
-  'BigInt64Array',
-  'BigUint64Array',
-  'Float16Array',
-] as const;
-
-function binaryKind(value: ArrayBufferView | ArrayBufferLike): number | undefined {
-  if (Buffer.isBuffer(value)) return 0;
-  const kind = BINARY_KINDS.indexOf(value[Symbol.toStringTag as never] as (typeof BINARY_KINDS)[number]);
-  return kind < 0 ? undefined : kind;
-}
-
-function binaryBytes(value: ArrayBufferView | ArrayBufferLike): Buffer {
-  return ArrayBuffer.isView(value)
-    ? Buffer.from(value.buffer, value.byteOffset, value.byteLength)
-    : Buffer.from(value as ArrayBuffer);
-}
-
-function encodeBinary(value: ArrayBufferView | ArrayBufferLike, kind: number): Payload {
-  if (kind === 0) return { codec: CODEC.bytes, bytes: value as Buffer };
-  const content = binaryBytes(value);
-  const bytes = Buffer.allocUnsafe(BINARY_HEAD + content.byteLength);
-  bytes.fill(0, 0, BINARY_HEAD);
-  bytes[0] = kind;
-  content.copy(bytes, BINARY_HEAD);
-  return { codec: CODEC.binary, bytes };
-}
-
-/** An owned copy: users do look at `.buffer`, and a view would show them other requests' bytes. */
-function decodeBinary(kind: number, content: Buffer): unknown {
-  if (kind === 0) return Buffer.from(content);
-  const name = BINARY_KINDS[kind];
-  const owned = content.buffer.slice(content.byteOffset, content.byteOffset + content.byteLength);
-  if (name === 'ArrayBuffer') return owned;
-  const make = name && (globalThis as Record<string, unknown>)[name];
-  if (typeof make !== 'function') throw new Error(`binary kind ${name ?? kind} is not known here`);
-  return Reflect.construct(make, [owned]);
-}
-
-// ---- sections: u32 length of the head, u32 number of sections, then per section u32 kind and u32 length,
-//      then the JSON head, then the sections, each padded to 8 bytes
-
-interface SectionsHead {
-  readonly value: unknown;
-  readonly paths: readonly (readonly (string | number)[])[];
-}
-
-function encodeSections(value: unknown, binaries: readonly FoundBinary[]): Buffer {
-  const lifted = new Set<unknown>(binaries.map((binary) => binary.value));
-  const head = Buffer.from(
-    JSON.stringify(
-      { value, paths: binaries.map((binary) => binary.path) } satisfies SectionsHead,
-      // `this[key]` and not the second argument: Buffer's toJSON has already run on that one.
-      function (this: Record<string, unknown>, key: string, converted: unknown) {
-        return lifted.has(this[key]) ? null : converted;
-      },
-    ),
-  );
-  const parts: Buffer[] = [];
-  const index = Buffer.alloc(8 + binaries.length * 8);
-  index.writeUInt32LE(head.byteLength, 0);
-  index.writeUInt32LE(binaries.length, 4);
-  parts.push(index, head, padding(head.byteLength));
-  binaries.forEach((binary, position) => {
-    const content = binaryBytes(binary.value);
-    index.writeUInt32LE(binary.kind, 8 + position * 8);
-    index.writeUInt32LE(content.byteLength, 12 + position * 8);
-    parts.push(content, padding(content.byteLength));
-  });
-  return Buffer.concat(parts);
-}
-
-function decodeSections(bytes: Buffer): unknown {
-  const headLength = bytes.readUInt32LE(0);
-  const count = bytes.readUInt32LE(4);
-  let offset = 8 + count * 8;
-  const holder = JSON.parse(bytes.toString('utf8', offset, offset + headLength)) as { value: unknown } & SectionsHead;
-  offset += padded(headLength);
-  for (let position = 0; position < count; position += 1) {
-    const length = bytes.readUInt32LE(12 + position * 8);
-    const binary = decodeBinary(bytes.readUInt32LE(8 + position * 8), bytes.subarray(offset, offset + length));
-    place(holder, ['value', ...(holder.paths[position] ?? [])], binary);
-    offset += padded(length);
-  }
-  return holder.value;
-}
-
-/** Overwrites the null that stands for a binary. The property exists as own data, so `__proto__` is safe here. */
-function place(holder: object, path: readonly (string | number)[], binary: unknown): void {
-  let target = holder as Record<string | number, unknown>;
-  for (const key of path.slice(0, -1)) target = own(target, key) as Record<string | number, unknown>;
-  const last = path.at(-1) as string | number;
-  own(target, last);
-  target[last] = binary;
-}
-
-function own(target: Record<string | number, unknown>, key: string | number): unknown {
-  if (!Object.hasOwn(target, key)) throw new Error(`no place for a binary at ${String(key)}`);
-  return target[key];
-}
-
-const NOTHING = Buffer.alloc(8);
-
-export function padded(length: number): number {
-  return (length + 7) & ~7;
-}
-
-function padding(length: number): Buffer {
-  return NOTHING.subarray(0, padded(length) - length);
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {

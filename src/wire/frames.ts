@@ -14,8 +14,16 @@
  */
 import type { Deadline } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { EnginePlan, LogRecord, ModeletDefinition, Payload, RequestNumber, StageTiming } from '../core/model.ts';
-import { padded } from './codec.ts';
+import type {
+  EnginePlan,
+  EngineStatus,
+  LogRecord,
+  ModeletDefinition,
+  Payload,
+  RequestNumber,
+  StageTiming,
+} from '../core/model.ts';
+import { padded } from './binaries.ts';
 
 /** Raised with every change of the layout: a worker of another version must be refused, not misread. */
 export const WIRE_VERSION: number = 1;
@@ -62,35 +70,6 @@ export interface StateReport {
   readonly error?: string;
 }
 
-export interface WorkerStatus {
-  readonly index: number;
-  readonly pid: number | null;
-  readonly state: 'startup' | 'ready' | 'error' | 'shutdown' | 'dead';
-  readonly cpus: readonly number[] | null;
-  readonly busy: boolean;
-  readonly restarts: number;
-  readonly error: string | null;
-}
-
-export interface StageStatus {
-  readonly ref: number;
-  readonly queue: number;
-  readonly busy: number;
-  readonly ready: number;
-  readonly workers: readonly WorkerStatus[];
-  readonly batches: number;
-  readonly items: number;
-  /** Mean size of the batches of the last interval with any; 0 before the first. */
-  readonly meanBatchSize: number;
-  /** Pins that could not be honoured, in words; empty if all were. */
-  readonly pinWarnings: readonly string[];
-}
-
-export interface EngineStatus {
-  readonly stages: readonly StageStatus[];
-  readonly rssBytes: number;
-}
-
 export type ControlFrame =
   | { readonly type: 'boot'; readonly body: EngineBoot }
   | { readonly type: 'plan'; readonly body: EnginePlan }
@@ -126,7 +105,8 @@ const TYPES = [
 ] as const satisfies readonly Frame['type'][];
 const FIRST_ITEM_TYPE = TYPES.indexOf('submit');
 
-const HEAD = 32;
+/** Bytes of a frame's head. */
+export const HEAD: number = 32;
 const RECORD = 40;
 const TIMING = 24;
 /** Payloads from this size on are not copied into the frame but written beside it. */
@@ -306,57 +286,6 @@ function readTimings(frame: Buffer, offset: number, count: number): StageTiming[
   return timings;
 }
 
-function malformed(what: string): ModeletError {
+export function malformed(what: string): ModeletError {
   return new ModeletError('protocol_error', `malformed frame: ${what}`);
-}
-
-/** Cuts a stream of bytes into frames. */
-export class FrameReader {
-  readonly #longest: number;
-  #chunks: Buffer[] = [];
-  #buffered = 0;
-
-  constructor(longest: number = LONGEST_FRAME) {
-    this.#longest = longest;
-  }
-
-  /**
-   * Takes bytes as they arrive and returns the frames they complete.
-   * @throws ModeletError `protocol_error`; the stream cannot be read on after that.
-   */
-  push(chunk: Buffer): Frame[] {
-    this.#chunks.push(chunk);
-    this.#buffered += chunk.byteLength;
-    const frames: Frame[] = [];
-    while (this.#buffered >= HEAD) {
-      const length = this.#peekLength();
-      if (length < HEAD || length % 8 !== 0 || length > this.#longest) {
-        throw malformed(`a length of ${length} bytes`);
-      }
-      if (this.#buffered < length) break;
-      frames.push(decodeFrame(this.#take(length)));
-    }
-    return frames;
-  }
-
-  #peekLength(): number {
-    const first = this.#chunks[0] as Buffer;
-    return first.byteLength >= 4 ? first.readUInt32LE(0) : this.#gather().readUInt32LE(0);
-  }
-
-  /** Large frames arrive in many chunks: they are joined once, when the last one is there. */
-  #take(length: number): Buffer {
-    const first = this.#chunks[0] as Buffer;
-    const whole = first.byteLength >= length ? first : this.#gather();
-    this.#buffered -= length;
-    if (whole.byteLength === length) this.#chunks.shift();
-    else this.#chunks[0] = whole.subarray(length);
-    return whole.subarray(0, length);
-  }
-
-  #gather(): Buffer {
-    const whole = Buffer.concat(this.#chunks);
-    this.#chunks = [whole];
-    return whole;
-  }
 }

@@ -1,7 +1,7 @@
 /** What a stage needs of its workers, whatever they are: processes or threads. Interface and its data only. */
 import type { Deadline } from '../core/clock.ts';
-import type { LogRecord, RequestNumber } from '../core/model.ts';
-import type { WireItem, WorkerStatus } from '../wire/frames.ts';
+import type { LogRecord, RequestNumber, WorkerStatus } from '../core/model.ts';
+import type { WireItem } from '../wire/frames.ts';
 
 /** The items handed to one `predict` call, on their way to and in one worker. */
 export interface Batch<T extends WireItem = WireItem> {

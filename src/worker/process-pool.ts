@@ -2,10 +2,10 @@
 import { fileURLToPath } from 'node:url';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { LogRecord, RequestNumber, StageDefinition, WorkerPlacement } from '../core/model.ts';
+import type { LogRecord, RequestNumber, StageDefinition, WorkerPlacement, WorkerStatus } from '../core/model.ts';
 import { pinWarning, resolvePin } from '../lifecycle/affinity.ts';
 import { type LifePhase, Supervisor } from '../lifecycle/supervisor.ts';
-import type { EngineBoot, Frame, WireItem, WorkerStatus } from '../wire/frames.ts';
+import type { EngineBoot, Frame, WireItem } from '../wire/frames.ts';
 import type { Batch, PoolEvents, PoolHealth, WorkerPool } from './pool.ts';
 
 const WORKER_ENTRY = fileURLToPath(new URL('./main.js', import.meta.url));
