@@ -46,8 +46,7 @@ export interface HttpResponse {
   status(code: number): HttpResponse;
   set(name: string, value: string): HttpResponse;
   json(body: unknown): HttpResponse;
-  on(event: 'close', listener: () => void): unknown;
-  off(event: 'close', listener: () => void): unknown;
+  once(event: 'close', listener: () => void): unknown;
 }
 
 /** Marks errors that a pipeline node has set, so that a later success may remove them and nobody else's. */

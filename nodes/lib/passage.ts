@@ -15,6 +15,7 @@ import {
 } from '../../src/index.ts';
 import type { DeployedRoute, Deployment } from './deployment.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
+import type { HttpClients } from './http-clients.ts';
 import type { LiveNodes } from './live-nodes.ts';
 import { appendTimings, type ModeletTrace, type PipelineMessage, writeResult } from './messages.ts';
 
@@ -24,6 +25,9 @@ export type Done = (error?: Error) => void;
 export interface Surroundings {
   readonly RED: NodeAPI;
   readonly live: LiveNodes;
+  readonly clients: HttpClients;
+  /** The flows have stopped for good: what a node sends now reaches nobody. */
+  isStopped(): boolean;
   deployment(): Deployment;
   /** Calls now, or once a deploy that is under way is through. */
   whenRunning(deliver: () => void): void;
@@ -70,7 +74,7 @@ export class Passage {
           this.#around.whenRunning(() => this.#settled(settlement));
         },
       });
-      const stopWatching = onClientGone(this.#msg, () => {
+      const stopWatching = this.#around.clients.watch(this.#msg, () => {
         service.abandon(id, new ModeletError('cancelled', 'the HTTP client went away'));
       });
     } catch (thrown) {
@@ -92,7 +96,9 @@ export class Passage {
   #settled({ outcome, timings }: Settlement): void {
     const { runtime, stages } = this.#deployed.route;
     appendTimings(this.#trace, timings, (ref) => this.#around.stageName(runtime, ref));
-    if (outcome.ok) {
+    if (this.#around.isStopped()) {
+      endWithoutFlow(this.#leaving, outcome.ok ? undefined : outcome.error);
+    } else if (outcome.ok) {
       this.#succeed(outcome.value, stages.at(-1) as string);
     } else if (outcome.error.code === 'cancelled') {
       // Nobody is left to hear of it; it was counted.
@@ -166,16 +172,4 @@ function encodeMeta(msg: PipelineMessage): Uint8Array | null {
   } catch {
     return null;
   }
-}
-
-/** Calls once if the client closes its connection before it was answered; returns how to stop listening. */
-function onClientGone(msg: PipelineMessage, gone: () => void): () => void {
-  const response = msg.res?._res;
-  if (!response || typeof response.on !== 'function') return () => {};
-  const closed = (): void => {
-    if (!response.writableFinished) gone();
-  };
-  response.on('close', closed);
-  if (response.destroyed) setImmediate(closed);
-  return () => response.off('close', closed);
 }

@@ -18,6 +18,7 @@ import {
   type Service,
 } from '../../src/index.ts';
 import { type Deployment, deploy, NOTHING_DEPLOYED } from './deployment.ts';
+import { HttpClients } from './http-clients.ts';
 import { type LiveNode, LiveNodes } from './live-nodes.ts';
 import type { PipelineMessage } from './messages.ts';
 import { type Done, Passage, refuse, type Surroundings } from './passage.ts';
@@ -27,11 +28,14 @@ type PipelineState = 'stopped' | 'starting' | 'running';
 
 /** Most messages that wait for flows to start; each is answered, more are refused. */
 const MOST_WAITING = 10_000;
+/** From the stop of the old flows to the start of the new; Node-RED gives nodes 15 s to close. */
+const LONGEST_DEPLOY_MS = 30_000;
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'] as const;
 
 interface FlowsEvent {
   /** The flows that this is about: a new object with every deploy. */
   readonly config?: object;
+  readonly type?: string;
 }
 
 const pipelines: WeakMap<object, Pipeline> = new WeakMap();
@@ -51,6 +55,7 @@ export class Pipeline {
   readonly live: LiveNodes = new LiveNodes();
   /** Read before anything pins this process. */
   readonly allowedCpus: readonly number[] = allowedCpus();
+  readonly #clients: HttpClients = new HttpClients();
   readonly #machine: Promise<Machine>;
   readonly #registry: Registry;
   readonly #badges: StatusBadges;
@@ -73,6 +78,8 @@ export class Pipeline {
     this.#surroundings = {
       RED,
       live: this.live,
+      clients: this.#clients,
+      isStopped: () => this.#state === 'stopped',
       deployment: () => this.#deployment,
       whenRunning: (deliver) => this.#whenRunning(deliver),
       stageName: (runtime, ref) => this.#registry.get(runtime)?.stageName(ref) ?? String(ref),
@@ -122,14 +129,27 @@ export class Pipeline {
   }
 
   #flowsStopping(event: FlowsEvent): void {
-    // A deploy puts new flows in place before it stops the old ones; a stop leaves them as they are.
-    const isDeploy = event?.config !== this.#startedConfig;
-    this.#state = isDeploy ? 'starting' : 'stopped';
     this.#start += 1;
-    if (!isDeploy) {
-      this.#wake();
-      void this.#registry.closeAll();
+    // A deploy puts new flows in place before it stops the old ones; a stop leaves them as they are.
+    if (event?.config === this.#startedConfig) {
+      this.#stopped();
+      return;
     }
+    this.#state = 'starting';
+    this.#clients.noteElsewhere();
+    const start = this.#start;
+    setTimeout(() => {
+      // Flows with a missing node type are stopped and never start: nobody may wait for that.
+      if (start === this.#start) this.#stopped();
+    }, LONGEST_DEPLOY_MS).unref();
+  }
+
+  /** No flow runs: everything open is answered past it, and the processes end. */
+  #stopped(): void {
+    this.#state = 'stopped';
+    void this.#registry.closeAll();
+    this.#wake();
+    this.#clients.answerAll(new ModeletError('shutting_down', 'the flows were stopped'));
   }
 
   async #flowsStarted(event: FlowsEvent): Promise<void> {
@@ -149,6 +169,8 @@ export class Pipeline {
     }
     this.#state = 'running';
     this.#wake();
+    // A message that was between two nodes when all nodes were replaced is lost.
+    if (event?.type === 'full') this.#clients.answerElsewhere(new ModeletError('shutting_down', 'lost in a deploy'));
     this.#badges.update();
   }
 

@@ -7,13 +7,14 @@ import type { RuntimeConfig } from '../config/compile.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { EnginePlan, EngineStatus, LogRecord, Payload, RequestNumber, StageDefinition } from '../core/model.ts';
-import { allowedCpus, pinWarning, resolvePin } from '../lifecycle/affinity.ts';
-import { type Launcher, pinProcess } from '../lifecycle/launch.ts';
+import { pinWarning, resolvePin } from '../lifecycle/affinity.ts';
+import type { Launcher } from '../lifecycle/launch.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/snapshot.ts';
 import { decodeModeletError } from '../wire/error-codec.ts';
 import type { WireItem } from '../wire/frames.ts';
 import { EngineClient } from './engine-client.ts';
 import { Ledger, type OnSettled } from './ledger.ts';
+import { serverPin } from './server-pin.ts';
 
 /** What this machine offers, read before anything was pinned. */
 export interface Machine {
@@ -72,7 +73,6 @@ export class Service {
   readonly #stageNames: Map<number, string> = new Map();
   #status: EngineStatus = { stages: [], rssBytes: 0 };
   readonly #pinWarnings: string[] = [];
-  #serverPinned = false;
 
   constructor(id: string, config: RuntimeConfig, machine: Machine, events: ServiceEvents, clock: Clock = systemClock) {
     this.id = id;
@@ -104,7 +104,7 @@ export class Service {
   /** Starts the engine. Requests may be submitted at once: they wait for it. */
   start(): void {
     const cpus = this.#resolve('Node-RED', this.config.serverCpus);
-    if (this.config.serverCpus && cpus) void this.#pinServer(cpus);
+    if (this.config.serverCpus && cpus) void this.#pinServer(() => serverPin.claim(this, cpus));
     for (const message of this.#pinWarnings) this.#events.onLog({ level: 'warn', message });
     this.#client.start();
   }
@@ -250,7 +250,7 @@ export class Service {
     }
     this.#ledger.failAll(() => new ModeletError('shutting_down', 'the runtime is shutting down'));
     await this.#client.close(deadline);
-    if (this.#serverPinned) await pinProcess(process.pid, this.#machine.allowedCpus);
+    await this.#pinServer(() => serverPin.release(this));
   }
 
   #resolve(who: string, cpus: readonly number[] | null): readonly number[] | null {
@@ -261,11 +261,10 @@ export class Service {
     return resolved.cpus;
   }
 
-  async #pinServer(cpus: readonly number[]): Promise<void> {
+  /** A mask that cannot be set is worth a warning, not a failure. */
+  async #pinServer(set: () => Promise<void>): Promise<void> {
     try {
-      await pinProcess(process.pid, cpus);
-      this.#serverPinned = true;
-      this.#events.onLog({ level: 'info', message: `Node-RED pinned to cores ${allowedCpus().join(',')}` });
+      await set();
     } catch (thrown) {
       this.#events.onLog({ level: 'warn', message: `Node-RED could not be pinned: ${(thrown as Error).message}` });
     }

@@ -1,0 +1,59 @@
+/**
+ * The HTTP clients that wait for a message of ours: to hear when one goes away, and to answer those whose way
+ * through the flow is gone. A client must never hang.
+ */
+import type { ModeletError } from '../../src/index.ts';
+import { answerDirectly, type HttpResponse, type PipelineMessage } from './messages.ts';
+
+interface WaitingClient {
+  readonly msg: PipelineMessage;
+  /** Who wants to hear of its going away; several where a split made many messages of one request. */
+  readonly listeners: Set<() => void>;
+}
+
+export class HttpClients {
+  readonly #waiting: Map<HttpResponse, WaitingClient> = new Map();
+
+  #elsewhere: WaitingClient[] = [];
+
+  /** Calls `gone` if the message's client closes its connection unanswered; returns how to stop listening. */
+  watch(msg: PipelineMessage, gone: () => void): () => void {
+    const response = msg.res?._res;
+    if (!response || typeof response.once !== 'function') return () => {};
+    const client = this.#waiting.get(response) ?? this.#add(response, msg);
+    client.listeners.add(gone);
+    if (response.destroyed) setImmediate(() => this.#closed(response));
+    return () => client.listeners.delete(gone);
+  }
+
+  /** Answers every client that still waits. For when no flow is left that could. */
+  answerAll(error: ModeletError): void {
+    for (const { msg } of this.#waiting.values()) answerDirectly(msg, error, msg.modelet?.requestId ?? '');
+  }
+
+  /** Remembers who is waiting for a message that is on its way through other nodes, not in a pipeline. */
+  noteElsewhere(): void {
+    this.#elsewhere = [...this.#waiting.values()].filter(({ listeners }) => listeners.size === 0);
+  }
+
+  /** Answers those noted that still wait and have not come back to a pipeline. */
+  answerElsewhere(error: ModeletError): void {
+    const lost = this.#elsewhere.filter(({ listeners }) => listeners.size === 0);
+    this.#elsewhere = [];
+    for (const { msg } of lost) answerDirectly(msg, error, msg.modelet?.requestId ?? '');
+  }
+
+  #add(response: HttpResponse, msg: PipelineMessage): WaitingClient {
+    const client: WaitingClient = { msg, listeners: new Set() };
+    this.#waiting.set(response, client);
+    response.once('close', () => this.#closed(response));
+    return client;
+  }
+
+  #closed(response: HttpResponse): void {
+    const client = this.#waiting.get(response);
+    this.#waiting.delete(response);
+    if (!client || response.writableFinished) return;
+    for (const gone of client.listeners) gone();
+  }
+}
