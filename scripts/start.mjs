@@ -3,9 +3,10 @@
 //   PORT=1890 npm start  on another port
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { createRequire } from 'node:module';
+import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
+import { install } from './install.mjs';
 import { current, maintained, root } from './runtimes.mjs';
 
 const HOST = '127.0.0.1';
@@ -13,25 +14,15 @@ const port = Number(process.env.PORT ?? 1880);
 const userDir = join(root, '.node-red');
 const quickStart = join(root, 'examples', 'Quick start - handwritten digits.json');
 
-if (!Number.isInteger(port) || port < 1 || port > 65535) fail(`PORT must be a number from 1 to 65535, got ${process.env.PORT}`);
-if (!(await isFree(port))) fail(`port ${port} is taken on ${HOST}. Stop what uses it, or choose another: PORT=${port + 10} npm start`);
+if (!Number.isInteger(port) || port < 1 || port > 65535)
+  fail(`PORT must be a number from 1 to 65535, got ${process.env.PORT}`);
+if (!(await isFree(port)))
+  fail(`port ${port} is taken on ${HOST}. Stop what uses it, or choose another: PORT=${port + 10} npm start`);
 
 install();
 build();
 prepareUserDir();
 startNodeRed();
-
-/** Installs once; a lock file newer than the last install means that something has changed. */
-function install() {
-  const done = join(root, 'node_modules', '.package-lock.json');
-  const lock = join(root, 'package-lock.json');
-  if (existsSync(done) && statSync(done).mtimeMs >= statSync(lock).mtimeMs - 1000) return;
-  console.log('Installing (once, about a minute) ...');
-  const npm = process.env.npm_execpath;
-  const [command, args] = npm ? [process.execPath, [npm]] : ['npm', []];
-  const result = spawnSync(command, [...args, existsSync(lock) ? 'ci' : 'install'], { cwd: root, stdio: ['ignore', 'ignore', 'inherit'] });
-  if (result.status !== 0) fail('npm could not install the packages; its messages are above');
-}
 
 /** Builds if a source is newer than the last build. */
 function build() {
@@ -84,9 +75,15 @@ module.exports = {
 function startNodeRed() {
   const newer = current();
   const pair = newer ?? maintained();
-  if (!newer) console.log(`Node 24 could not be installed and this is Node ${process.versions.node}: starting Node-RED 4.1 instead of 5.`);
+  if (!newer)
+    console.log(
+      `Node 24 could not be installed and this is Node ${process.versions.node}: starting Node-RED 4.1 instead of 5.`,
+    );
   const red = join(dirname(createRequire(import.meta.url).resolve(`${pair.module}/package.json`)), 'red.js');
-  const child = spawn(pair.node, [red, '-s', join(userDir, 'settings.cjs')], { cwd: userDir, stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(pair.node, [red, '-s', join(userDir, 'settings.cjs')], {
+    cwd: userDir,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   let welcomed = false;
   let seen = '';
   child.stdout.on('data', (chunk) => {

@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { install } from './install.mjs';
 import { current, maintained, root } from './runtimes.mjs';
 
 const { values: options } = parseArgs({
@@ -55,12 +56,13 @@ function testFiles(folders) {
   });
 }
 
-export function findChromium() {
+function findChromium() {
   const candidates = [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
   return candidates.find((path) => path && existsSync(path));
 }
 
 const failures = [];
+install();
 if (!options['no-build'] && !run('build', process.execPath, ['scripts/build.mjs'])) process.exit(1);
 if (!options.only && !run('lint', process.execPath, ['node_modules/@biomejs/biome/bin/biome', 'ci', '.']))
   failures.push('lint');

@@ -1,0 +1,23 @@
+// Installs the packages where that has not been done: the README's commands work on a fresh clone.
+import { spawnSync } from 'node:child_process';
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { root } from './runtimes.mjs';
+
+/** Installs once; a lock file newer than the last install means that something has changed. */
+export function install() {
+  const done = join(root, 'node_modules', '.package-lock.json');
+  const lock = join(root, 'package-lock.json');
+  if (existsSync(done) && statSync(done).mtimeMs >= statSync(lock).mtimeMs - 1000) return;
+  console.log('Installing (once, about a minute) ...');
+  const npm = process.env.npm_execpath;
+  const [command, args] = npm ? [process.execPath, [npm]] : ['npm', []];
+  const result = spawnSync(command, [...args, existsSync(lock) ? 'ci' : 'install'], {
+    cwd: root,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  if (result.status !== 0) {
+    console.error('\nnpm could not install the packages; its messages are above\n');
+    process.exit(1);
+  }
+}
