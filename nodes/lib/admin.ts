@@ -14,7 +14,11 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   RED.httpAdmin.get('/modelets/snapshot', mayRead, (_request, response) => {
     response.json({
       runtimes: pipeline.services.map((service) => service.snapshot()),
-      routes: [...pipeline.deployment.routes.values()].map(({ route }) => route),
+      routes: [...pipeline.deployment.routes.values()].map(({ route }) => ({
+        ...route,
+        taps: Object.fromEntries(route.taps),
+      })),
+      handlers: Object.fromEntries(pipeline.deployment.handlers),
       invalid: Object.fromEntries(pipeline.deployment.invalid),
     });
   });

@@ -14,19 +14,36 @@ export function readGraph(RED: NodeAPI, live: LiveNodes): Graph {
     graph.set(node.id, node);
     pending.push(...node.wires.flat());
   };
+  const watched = watchedNodes(RED);
   for (const entry of live) {
-    const node = toGraphNode(entry);
+    const node = toGraphNode(entry, watched);
     if (node) add(node);
   }
   for (let id = pending.pop(); id !== undefined; id = pending.pop()) {
     if (graph.has(id)) continue;
     const node = RED.nodes.getNode(id) as WiredNode | null;
-    if (node) add({ kind: 'other', id, type: node.type, wires: node.wires ?? [] });
+    if (node) add(toForeignNode(id, node));
   }
   return graph;
 }
 
-function toGraphNode({ kind, node, config }: LiveNode): GraphNode | null {
+/** Running nodes' wires already lead into and out of subflow instances, and from link out to link in. */
+function toForeignNode(id: string, { type, wires = [] }: WiredNode): GraphNode {
+  const transparent = type === 'junction' || type === 'link in' || type === 'link out' || type.startsWith('subflow:');
+  return transparent ? { kind: 'transparent', id, wires } : { kind: 'other', id, type, wires };
+}
+
+/** Ids of the nodes that some Complete node watches; inside subflows those of the template. */
+function watchedNodes(RED: NodeAPI): Set<string> {
+  const watched = new Set<string>();
+  RED.nodes.eachNode((node) => {
+    const { type, scope, d: disabled } = node as { type: string; scope?: readonly string[]; d?: boolean };
+    if (type === 'complete' && !disabled) for (const id of scope ?? []) watched.add(id);
+  });
+  return watched;
+}
+
+function toGraphNode({ kind, node, config }: LiveNode, watched: ReadonlySet<string>): GraphNode | null {
   const wires = (node as WiredNode).wires ?? [];
   const invalid = config instanceof ModeletError ? config.message : null;
   const { id } = node;
@@ -36,7 +53,8 @@ function toGraphNode({ kind, node, config }: LiveNode): GraphNode | null {
     case 'stage': {
       const usable = config instanceof ModeletError ? { runtime: '', input: '', output: '' } : config;
       const { runtime, input, output } = usable;
-      return { kind, id, wires, runtime, input, output, name: node.name || id, invalid };
+      const isWatched = watched.has(id) || watched.has(node._alias ?? '');
+      return { kind, id, wires, runtime, input, output, name: node.name || id, watched: isWatched, invalid };
     }
     case 'batcher': {
       const batching =

@@ -31,7 +31,6 @@ export interface Surroundings {
   deployment(): Deployment;
   /** Calls now, or once a deploy that is under way is through. */
   whenRunning(deliver: () => void): void;
-  stageName(runtime: string, ref: number): string;
 }
 
 /** Distinguishes the requests of this process from those of an earlier one that a stored message may name. */
@@ -73,6 +72,7 @@ export class Passage {
           stopWatching();
           this.#around.whenRunning(() => this.#settled(settlement));
         },
+        onTap: (stage, value) => this.#around.whenRunning(() => this.#tap(stage, value)),
       });
       const stopWatching = this.#around.clients.watch(this.#msg, () => {
         service.abandon(id, new ModeletError('cancelled', 'the HTTP client went away'));
@@ -94,8 +94,9 @@ export class Passage {
   }
 
   #settled({ outcome, timings }: Settlement): void {
-    const { runtime, stages } = this.#deployed.route;
-    appendTimings(this.#trace, timings, (ref) => this.#around.stageName(runtime, ref));
+    const { stages } = this.#deployed.route;
+    const { service } = this.#deployed;
+    appendTimings(this.#trace, timings, (ref) => service.stage(ref)?.name ?? String(ref));
     if (this.#around.isStopped()) {
       endWithoutFlow(this.#leaving, outcome.ok ? undefined : outcome.error);
     } else if (outcome.ok) {
@@ -107,6 +108,19 @@ export class Passage {
       const { stage } = outcome.error;
       const id = stage === undefined ? stages[timings.length] : this.#around.deployment().stageIdByName.get(stage);
       this.#fail(outcome.error, id ?? stages[0]);
+    }
+  }
+
+  /** Gives the nodes that look on a copy of the message with the value it has between two stages. */
+  #tap(ref: number, value: Payload): void {
+    const { RED, live } = this.#around;
+    const stage = live.get(this.#deployed.service.stage(ref)?.id ?? '');
+    if (stage?.kind !== 'stage' || stage.config instanceof ModeletError) return;
+    const { output } = stage.config;
+    for (const target of this.#deployed.route.taps.get(stage.node.id) ?? []) {
+      const copy = RED.util.cloneMessage(this.#msg);
+      RED.util.setMessageProperty(copy, output, decodePayload(value), true);
+      RED.nodes.getNode(target)?.receive(copy);
     }
   }
 

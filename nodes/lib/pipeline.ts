@@ -82,7 +82,6 @@ export class Pipeline {
       isStopped: () => this.#state === 'stopped',
       deployment: () => this.#deployment,
       whenRunning: (deliver) => this.#whenRunning(deliver),
-      stageName: (runtime, ref) => this.#registry.get(runtime)?.stageName(ref) ?? String(ref),
     };
     RED.events.on('flows:stopping', (event: FlowsEvent) => this.#flowsStopping(event));
     RED.events.on('flows:started', (event: FlowsEvent) => void this.#flowsStarted(event));
@@ -124,8 +123,16 @@ export class Pipeline {
   }
 
   #whenRunning(deliver: () => void): void {
-    if (this.#state === 'starting') this.#waiting.push(deliver);
-    else deliver();
+    const safely = (): void => {
+      try {
+        deliver();
+      } catch (thrown) {
+        // It must not reach the channel that the outcome came by, nor Node-RED.
+        this.RED.log.error(`modelet: an outcome could not be delivered: ${(thrown as Error).stack}`);
+      }
+    };
+    if (this.#state === 'starting') this.#waiting.push(safely);
+    else safely();
   }
 
   #flowsStopping(event: FlowsEvent): void {

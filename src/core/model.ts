@@ -86,6 +86,8 @@ export interface Route {
   readonly ref: number;
   /** Stage refs in order; at least one. */
   readonly stages: readonly number[];
+  /** Refs of those stages whose value is also wanted outside the route. */
+  readonly taps: readonly number[];
 }
 
 /** Everything an engine needs to know; sent whole at each deploy. */

@@ -14,6 +14,8 @@ import { Stage, type StageHost } from './stage.ts';
 
 export interface EngineOutput {
   onOutcome(item: WireItem): void;
+  /** A copy of a value on its way from one stage to the next; `ref` is the stage that made it. */
+  onTap(item: WireItem): void;
   /** Something to show has changed; may be called often. */
   onChange(): void;
   onLog(record: LogRecord): void;
@@ -59,9 +61,10 @@ export class Engine {
       this.#leaving.set(stage, new Set(users));
     }
     this.#routes.clear();
-    for (const { ref, stages } of plan.routes) {
-      const found = stages.map((stage) => this.#stages.get(stage));
-      if (found.every((stage) => stage !== undefined)) this.#routes.set(ref, { ref, stages: found, open: 0 });
+    for (const { ref, stages, taps } of plan.routes) {
+      const found = stages.flatMap((stage) => this.#stages.get(stage) ?? []);
+      const tapped = stages.map((stage) => taps.includes(stage));
+      if (found.length === stages.length) this.#routes.set(ref, { ref, stages: found, tapped, open: 0 });
     }
     this.#holdsBack = withoutCircles(plan);
     this.#releaseLeaving();
@@ -113,12 +116,19 @@ export class Engine {
     item.payload = payload;
     const next = ok ? nextStage(item) : undefined;
     if (next) {
+      if (item.route.tapped[item.position]) this.#tap(item);
       item.position += 1;
       next.enqueue(item, false);
       return;
     }
     item.ok = ok;
     this.#settle(item);
+  }
+
+  #tap(item: Item): void {
+    const { id, deadline, priority, payload } = item;
+    const ref = item.route.stages[item.position]?.ref ?? 0;
+    this.#output.onTap({ id, deadline, priority, ref, ok: true, payload, meta: null, timings: [] });
   }
 
   #fail(item: Item, error: ModeletError): void {

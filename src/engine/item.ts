@@ -7,6 +7,8 @@ import type { Stage } from './stage.ts';
 export interface LiveRoute {
   readonly ref: number;
   readonly stages: readonly Stage[];
+  /** Whether the value that the stage at a position passes on is also wanted outside. */
+  readonly tapped: readonly boolean[];
   /** Items on it that have not been settled. */
   open: number;
 }

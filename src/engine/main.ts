@@ -44,7 +44,12 @@ function receive(frame: Frame, channel: Channel): void {
 }
 
 function boot(settings: EngineBoot, channel: Channel): Running {
-  const outcomes = new Outbox('outcomes', () => channel);
+  const taps = new Outbox('taps', () => channel);
+  const outcomes = new Outbox('outcomes', () => {
+    // What was tapped on the way goes before the end of the way.
+    taps.flush();
+    return channel;
+  });
   let statusDue = false;
   let lastStatusAt = 0;
   const sendStatus = (): void => {
@@ -54,6 +59,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
   };
   const engine = new Engine(settings, {
     onOutcome: (item) => outcomes.add(item),
+    onTap: (item) => taps.add(item),
     onChange: () => {
       if (statusDue) return;
       statusDue = true;

@@ -13,6 +13,8 @@ export interface StageNode extends AnyNode {
   readonly name: string;
   readonly input: string;
   readonly output: string;
+  /** A Complete node wants to hear when this node is done, so a message must come back from here. */
+  readonly watched: boolean;
   /** Why the node cannot be used; null if it can. */
   readonly invalid: string | null;
 }
@@ -28,16 +30,31 @@ export interface CollectorNode extends AnyNode {
   readonly catches: boolean;
 }
 
-/** Any other node: a wire may lead through it, and that ends a chain. */
+/** Junctions, link nodes and the borders of subflows: wires run through them as if they were not there. */
+export interface TransparentNode extends AnyNode {
+  readonly kind: 'transparent';
+}
+
+/** Any other node: a chain ends before it. */
 export interface OtherNode extends AnyNode {
   readonly kind: 'other';
   readonly type: string;
 }
 
-export type GraphNode = StageNode | BatcherNode | CollectorNode | OtherNode;
+export type GraphNode = StageNode | BatcherNode | CollectorNode | TransparentNode | OtherNode;
 
 export type Graph = ReadonlyMap<string, GraphNode>;
 
-export function targetsOf(node: GraphNode, output = 0): readonly string[] {
-  return node.wires[output] ?? [];
+/**
+ * The nodes that a message sent on `output` is delivered to, once for each way that leads there. Transparent nodes
+ * are passed through; one on a circle of its like leads nowhere.
+ */
+export function targetsOf(graph: Graph, node: GraphNode, output = 0): Exclude<GraphNode, TransparentNode>[] {
+  const behind = (wires: readonly string[], passed: readonly string[]): Exclude<GraphNode, TransparentNode>[] =>
+    wires.flatMap((id) => {
+      const target = graph.get(id);
+      if (!target || passed.includes(id)) return [];
+      return target.kind === 'transparent' ? behind(target.wires.flat(), [...passed, id]) : [target];
+    });
+  return behind(node.wires[output] ?? [], []);
 }

@@ -11,6 +11,8 @@ export interface CompiledRoute {
   readonly runtime: string;
   /** Ids of the stages in order; at least one. The last one's node sends the result. */
   readonly stages: readonly string[];
+  /** By stage inside the route: nodes that also want what it passes on. */
+  readonly taps: ReadonlyMap<string, readonly string[]>;
   /** Why the chain goes no further, for people. */
   readonly end: string;
 }
@@ -32,6 +34,7 @@ export function compileRoutes(graph: Graph): CompiledGraph {
     if (node.kind === 'stage') batching.set(node.id, SINGLE_ITEMS);
   }
   assignBatchers(graph, batching, invalid);
+  rejectCircles(graph, invalid);
   const routes = new Map<string, CompiledRoute>();
   for (const node of graph.values()) {
     const first = stageBehind(graph, node);
@@ -71,51 +74,69 @@ function sameBatching(a: Batching, b: Batching): boolean {
 function stageBehind(graph: Graph, node: GraphNode): StageNode | undefined {
   if (node.kind === 'stage') return node;
   if (node.kind !== 'batcher') return undefined;
-  const [target, ...others] = targetsOf(node);
-  const stage = target === undefined || others.length > 0 ? undefined : graph.get(target);
-  return stage?.kind === 'stage' ? stage : undefined;
+  const [target, ...others] = targetsOf(graph, node);
+  return others.length === 0 && target?.kind === 'stage' ? target : undefined;
 }
 
-function chainFrom(
-  graph: Graph,
-  first: StageNode,
-  invalid: ReadonlyMap<string, string>,
-): { stages: string[]; end: string } {
-  const stages = [first.id];
-  for (let stage = first; ; ) {
-    const step = nextInChain(graph, stage, invalid);
-    if (typeof step === 'string') return { stages, end: step };
-    if (stages.includes(step.id)) return { stages, end: `the wires lead back to stage ${step.name}` };
-    stages.push(step.id);
-    stage = step;
+/** Stages whose results come back to themselves through stages alone: a request there would never end. */
+function rejectCircles(graph: Graph, invalid: Map<string, string>): void {
+  for (const node of graph.values()) {
+    if (node.kind !== 'stage') continue;
+    const seen = new Set<string>();
+    const pending = nextStages(graph, node);
+    for (let stage = pending.pop(); stage; stage = pending.pop()) {
+      if (seen.has(stage.id)) continue;
+      seen.add(stage.id);
+      pending.push(...nextStages(graph, stage));
+    }
+    if (seen.has(node.id))
+      invalid.set(node.id, 'its results lead back to itself through stages alone: no request would end');
   }
 }
 
-/** The next stage of the chain, or the reason why there is none. */
-function nextInChain(graph: Graph, stage: StageNode, invalid: ReadonlyMap<string, string>): StageNode | string {
-  const targets = targetsOf(stage).flatMap((id) => graph.get(id) ?? []);
-  const [target, ...others] = targets;
-  if (!target) return 'nothing is wired to its output';
+function nextStages(graph: Graph, stage: StageNode): StageNode[] {
+  return targetsOf(graph, stage).flatMap((target) => stageBehind(graph, target) ?? []);
+}
+
+interface Chain {
+  readonly stages: string[];
+  readonly taps: Map<string, readonly string[]>;
+  end: string;
+}
+
+function chainFrom(graph: Graph, first: StageNode, invalid: ReadonlyMap<string, string>): Chain {
+  const chain: Chain = { stages: [first.id], taps: new Map(), end: '' };
+  for (let stage = first; ; ) {
+    const step = nextInChain(graph, stage, invalid);
+    if (typeof step === 'string') return { ...chain, end: step };
+    if (step.taps.length > 0) chain.taps.set(stage.id, step.taps);
+    chain.stages.push(step.next.id);
+    stage = step.next;
+  }
+}
+
+/** The next stage of the chain and who else wants the value on the way to it, or the reason why there is none. */
+function nextInChain(
+  graph: Graph,
+  stage: StageNode,
+  invalid: ReadonlyMap<string, string>,
+): { next: StageNode; taps: string[] } | string {
+  const targets = targetsOf(graph, stage);
+  const inPipeline = targets.filter(({ kind }) => kind === 'stage' || kind === 'batcher');
+  const [target, ...others] = inPipeline;
+  if (targets.length === 0) return 'nothing is wired to its output';
+  if (!target) return `its output goes to a ${targets.map(describe).join(' and a ')}`;
+  if (others.length > 0) return `its output goes to ${inPipeline.length} stages`;
+  if (stage.watched) return 'a Complete node watches it';
   const next = stageBehind(graph, target);
-  if (!next) return `its output goes to a ${describe(target)}`;
-  if (others.length > 0) return `its output goes to ${targets.length} nodes`;
-  if (invalid.has(target.id) || invalid.has(next.id))
-    return `stage ${next.name} cannot be used: ${invalid.get(target.id) ?? invalid.get(next.id)}`;
+  const broken = invalid.get(target.id) ?? (next && invalid.get(next.id));
+  if (!next || broken !== undefined) return `the next node cannot be used: ${broken ?? 'a batcher without a stage'}`;
   if (next.runtime !== stage.runtime) return `stage ${next.name} belongs to another runtime`;
   if (next.input !== stage.output)
     return `stage ${next.name} reads msg.${next.input}, this one writes msg.${stage.output}`;
-  return next;
+  return { next, taps: targets.filter((other) => other !== target).map(({ id }) => id) };
 }
 
 function describe(node: GraphNode): string {
-  switch (node.kind) {
-    case 'other':
-      return `${node.type} node`;
-    case 'collector':
-      return 'result collector';
-    case 'batcher':
-      return 'batcher that is not in front of one stage';
-    case 'stage':
-      return 'stage';
-  }
+  return node.kind === 'other' ? `${node.type} node` : 'result collector';
 }

@@ -26,18 +26,26 @@ export function visibleCpus(allowed: readonly number[]): number[] {
 export interface ResolvedPin {
   /** Mask to start under. Never null where masks exist: affinity is inherited, an unpinned child must get all cores back. */
   readonly cpus: readonly number[] | null;
-  /** Cores the pin names and the machine has not; the pin is then not applied. */
+  /** Cores the pin names and cannot have: not granted, or no way to pin here. The pin is then not applied. */
   readonly missing: readonly number[];
 }
 
 export function resolvePin(pin: Pin, allowed: readonly number[], taskset: boolean): ResolvedPin {
-  if (!taskset) return { cpus: null, missing: [] };
+  if (!taskset) return { cpus: null, missing: pin ?? [] };
   const missing = pin?.filter((cpu) => !allowed.includes(cpu)) ?? [];
   return { cpus: pin && missing.length === 0 ? pin : allowed, missing };
 }
 
 /** Why a pin was not applied, for badges and logs. */
 export function pinWarning(who: string, missing: readonly number[], allowed: readonly number[]): string {
+  return `${pinProblem(who, missing, allowed)}, running unpinned`;
+}
+
+/** What is wrong with a pin, in words. */
+export function pinProblem(who: string, missing: readonly number[], allowed: readonly number[]): string {
+  // Where no core is lacking, it is the means that is.
+  if (allowed.length === 0 || missing.every((cpu) => allowed.includes(cpu)))
+    return `${who}: processes cannot be pinned to cores here`;
   const cores = missing.length === 1 ? `core ${missing[0]} is` : `cores ${formatCpus(missing)} are`;
-  return `${who}: ${cores} not available here (allowed: ${formatCpus(allowed)}), running unpinned`;
+  return `${who}: ${cores} not available here (allowed: ${formatCpus(allowed)})`;
 }

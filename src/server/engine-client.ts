@@ -17,6 +17,7 @@ const FULL_CHANNEL_BYTES = 256 * 1024 * 1024;
 
 export interface EngineClientEvents {
   onOutcomes(items: readonly WireItem[]): void;
+  onTaps(items: readonly WireItem[]): void;
   /** The engine died. `sent` may have been running in it. */
   onLost(error: Error): void;
   onStatus(status: EngineStatus): void;
@@ -125,6 +126,7 @@ export class EngineClient {
 
   #receive(frame: Frame): void {
     if (frame.type === 'outcomes') this.#events.onOutcomes(frame.items);
+    else if (frame.type === 'taps') this.#events.onTaps(frame.items);
     else if (frame.type === 'status') this.#events.onStatus(frame.body);
     else if (frame.type === 'log') this.#events.onLog(frame.body);
   }

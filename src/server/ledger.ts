@@ -12,10 +12,16 @@ export interface Settlement {
   readonly timings: readonly StageTiming[];
 }
 
-export type OnSettled = (settlement: Settlement) => void;
+/** Who waits for a request. */
+export interface Caller {
+  /** Called exactly once, never before the request is open. */
+  onSettled(settlement: Settlement): void;
+  /** A value on its way between two stages, for nodes that look on; only before `onSettled`. */
+  onTap?(stage: number, payload: Payload): void;
+}
 
 interface OpenRequest {
-  readonly onSettled: OnSettled;
+  readonly caller: Caller;
   readonly timer: Timer | null;
 }
 
@@ -58,10 +64,10 @@ export class Ledger {
   }
 
   /**
-   * Opens a request. `onSettled` is called exactly once, never before this returns.
+   * Opens a request.
    * @throws ModeletError `capacity_exceeded` when `capacity` requests are open.
    */
-  open(deadline: Deadline, onSettled: OnSettled): RequestNumber {
+  open(deadline: Deadline, caller: Caller): RequestNumber {
     if (this.#open.size >= this.capacity) {
       this.#errors.capacity_exceeded += 1;
       throw new ModeletError('capacity_exceeded', `${this.#open.size} requests are open, the runtime's capacity`, {
@@ -71,7 +77,7 @@ export class Ledger {
     this.#lastNumber += 1;
     const id = this.#lastNumber;
     const timer = deadline === Number.POSITIVE_INFINITY ? null : this.#clock.at(deadline, () => this.#expire(id));
-    this.#open.set(id, { onSettled, timer });
+    this.#open.set(id, { caller, timer });
     return id;
   }
 
@@ -86,9 +92,14 @@ export class Ledger {
     request.timer?.cancel();
     if (outcome.ok) this.#ok += 1;
     else this.#errors[outcome.error.code] += 1;
-    request.onSettled({ outcome, timings });
+    request.caller.onSettled({ outcome, timings });
     if (this.#open.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();
     return true;
+  }
+
+  /** Shows a passing value to a request's caller; no effect if the request has settled. */
+  tap(id: RequestNumber, stage: number, payload: Payload): void {
+    this.#open.get(id)?.caller.onTap?.(stage, payload);
   }
 
   isOpen(id: RequestNumber): boolean {

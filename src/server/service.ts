@@ -7,13 +7,13 @@ import type { RuntimeConfig } from '../config/compile.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { EnginePlan, EngineStatus, LogRecord, Payload, RequestNumber, StageDefinition } from '../core/model.ts';
-import { pinWarning, resolvePin } from '../lifecycle/affinity.ts';
+import { pinProblem, pinWarning, resolvePin } from '../lifecycle/affinity.ts';
 import type { Launcher } from '../lifecycle/launch.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/snapshot.ts';
 import { decodeModeletError } from '../wire/error-codec.ts';
 import type { WireItem } from '../wire/frames.ts';
 import { EngineClient } from './engine-client.ts';
-import { Ledger, type OnSettled } from './ledger.ts';
+import { type Caller, Ledger } from './ledger.ts';
 import { serverPin } from './server-pin.ts';
 
 /** What this machine offers, read before anything was pinned. */
@@ -36,9 +36,11 @@ export interface PlannedRoute {
   readonly entry: string;
   /** Stage ids. */
   readonly stages: readonly string[];
+  /** By stage id: who else wants its value; absent for a stage that nobody looks at. */
+  readonly taps?: ReadonlyMap<string, readonly string[]>;
 }
 
-export interface SubmitRequest {
+export interface SubmitRequest extends Caller {
   /** The node at which the message entered. */
   readonly entry: string;
   readonly payload: Payload;
@@ -47,7 +49,6 @@ export interface SubmitRequest {
   readonly priority: number;
   /** JSON of what stages may want of the message besides its payload. */
   readonly meta: Uint8Array | null;
-  readonly onSettled: OnSettled;
 }
 
 type ServiceState = { readonly tag: 'open' } | { readonly tag: 'closing'; readonly ended: Promise<void> };
@@ -70,7 +71,7 @@ export class Service {
   #routeRefs: ReadonlyMap<string, number> = new Map();
   /** Numbers in frames, kept over deploys: for stages by id, for routes by their stages. */
   readonly #numbers: Map<string, number> = new Map();
-  readonly #stageNames: Map<number, string> = new Map();
+  readonly #known: Map<number, { readonly id: string; readonly name: string }> = new Map();
   #status: EngineStatus = { stages: [], rssBytes: 0 };
   readonly #pinWarnings: string[] = [];
 
@@ -91,6 +92,9 @@ export class Service {
     };
     this.#client = new EngineClient(boot, this.#resolve('engine', config.engineCpus), {
       onOutcomes: (items) => this.#receive(items),
+      onTaps: (items) => {
+        for (const { id, ref, payload } of items) this.#ledger.tap(id, ref, payload);
+      },
       onLost: (error) => this.#engineLost(error),
       onStatus: (status) => {
         this.#status = status;
@@ -116,9 +120,10 @@ export class Service {
     const routeRefs = new Map<string, number>();
     const plan = routes.map((route) => {
       const chain = route.stages.map((stage) => refs.get(stage) as number);
-      const ref = this.#number(`route ${chain.join('>')}`);
+      const taps = route.stages.flatMap((stage) => (route.taps?.has(stage) ? (refs.get(stage) ?? []) : []));
+      const ref = this.#number(`route ${chain.join('>')} tapped at ${taps.join()}`);
       routeRefs.set(route.entry, ref);
-      return { ref, stages: chain };
+      return { ref, stages: chain, taps };
     });
     this.#routeRefs = routeRefs;
     this.#plan = { stages: definitions, routes: [...new Map(plan.map((route) => [route.ref, route])).values()] };
@@ -137,7 +142,7 @@ export class Service {
       throw refusal;
     }
     const { payload, deadline, priority, meta } = request;
-    const id = this.#ledger.open(deadline, request.onSettled);
+    const id = this.#ledger.open(deadline, request);
     const ref = this.#routeRefs.get(request.entry) as number;
     this.#client.submit({ id, deadline, priority, ref, ok: true, payload, meta, timings: [] });
     return id;
@@ -155,9 +160,9 @@ export class Service {
     this.#client.cancel(id);
   }
 
-  /** Name of a stage by its number in timings, also of one that a later deploy has removed. */
-  stageName(ref: number): string | undefined {
-    return this.#stageNames.get(ref);
+  /** A stage by its number in timings and taps, also one that a later deploy has removed. */
+  stage(ref: number): { readonly id: string; readonly name: string } | undefined {
+    return this.#known.get(ref);
   }
 
   deadlineFor(timeoutMs: number): Deadline {
@@ -190,7 +195,7 @@ export class Service {
   #define(stage: PlannedStage): StageDefinition {
     const revision = createHash('sha256').update(JSON.stringify(stage.modelet)).digest('hex').slice(0, 16);
     const ref = this.#number(`stage ${stage.id}`);
-    this.#stageNames.set(ref, stage.name);
+    this.#known.set(ref, { id: stage.id, name: stage.name });
     return { ...stage, ref, revision };
   }
 
@@ -204,6 +209,9 @@ export class Service {
 
   #refusal({ entry }: SubmitRequest): ModeletError | null {
     if (this.#state.tag === 'closing') return new ModeletError('shutting_down', 'the runtime is shutting down');
+    if (this.config.strictPins && this.#pinWarnings.length > 0) {
+      return new ModeletError('config_invalid', this.#pinWarnings.join('; '));
+    }
     if (!this.#routeRefs.has(entry))
       return new ModeletError('config_invalid', 'the node is not part of a usable route');
     if (this.#client.isCongested) {
@@ -256,7 +264,8 @@ export class Service {
   #resolve(who: string, cpus: readonly number[] | null): readonly number[] | null {
     const resolved = resolvePin(cpus, this.#machine.allowedCpus, this.#machine.launcher.taskset);
     if (resolved.missing.length > 0) {
-      this.#pinWarnings.push(pinWarning(who, resolved.missing, this.#machine.allowedCpus));
+      const say = this.config.strictPins ? pinProblem : pinWarning;
+      this.#pinWarnings.push(say(who, resolved.missing, this.#machine.allowedCpus));
     }
     return resolved.cpus;
   }

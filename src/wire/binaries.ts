@@ -59,6 +59,11 @@ export function decodeBinary(bytes: Buffer): unknown {
   return makeBinary(bytes.readUInt8(0), bytes.subarray(BINARY_HEAD));
 }
 
+/** The same binary in memory of its own. */
+export function ownedBinary(view: ArrayBufferView): unknown {
+  return makeBinary(binaryKind(view) as number, binaryBytes(view));
+}
+
 /** An owned copy: users do look at `.buffer`, and a view would show them other requests' bytes. */
 function makeBinary(kind: number, content: Buffer): unknown {
   if (kind === BUFFER) return Buffer.from(content);
@@ -134,9 +139,9 @@ function own(target: Record<string | number, unknown>, key: string | number): un
 
 const NOTHING = Buffer.alloc(8);
 
-/** Length rounded up to a multiple of 8. */
+/** Length rounded up to a multiple of 8. Not by bits: those are 32, and a length from a hostile frame may have them all. */
 export function padded(length: number): number {
-  return (length + 7) & ~7;
+  return Math.ceil(length / 8) * 8;
 }
 
 function padding(length: number): Buffer {

@@ -39,14 +39,15 @@ export class SocketChannel implements Channel {
   readonly #socket: Duplex;
   readonly #reader: FrameReader = new FrameReader();
   readonly #events: ChannelEvents;
-  #state: 'open' | 'closed' = 'open';
-  #waiting: (() => void)[] = [];
+  /** `closing`: what was sent still goes out, nothing more is taken. */
+  #state: 'open' | 'closing' | 'closed' = 'open';
+  readonly #waiting: Set<() => void> = new Set();
 
   constructor(socket: Duplex, events: ChannelEvents) {
     this.#socket = socket;
     this.#events = events;
     socket.on('data', (chunk: Buffer) => this.#read(chunk));
-    socket.on('drain', () => this.#wake());
+    socket.on('finish', () => this.#wake());
     socket.on('error', (error) => this.#end(error));
     socket.on('end', () => this.#end(null));
     socket.on('close', () => this.#end(null));
@@ -57,7 +58,7 @@ export class SocketChannel implements Channel {
   }
 
   send(frame: Frame): void {
-    if (this.#state === 'closed') return;
+    if (this.#state !== 'open') return;
     const parts = encodeFrame(frame);
     if (parts.length === 1) {
       this.#socket.write(parts[0] as Uint8Array);
@@ -70,14 +71,20 @@ export class SocketChannel implements Channel {
 
   flushed(): Promise<void> {
     if (this.#state === 'closed' || this.#socket.writableLength === 0) return Promise.resolve();
-    // An empty write is done when all before it are; 'drain' alone is silent below the high-water mark.
     return new Promise((resolve) => {
-      this.#waiting.push(resolve);
-      this.#socket.write(Buffer.alloc(0), () => this.#wake());
+      this.#waiting.add(resolve);
+      if (this.#state === 'closing') return;
+      // An empty write is done when all before it are; 'drain' is silent below the high-water mark.
+      this.#socket.write(Buffer.alloc(0), () => {
+        this.#waiting.delete(resolve);
+        resolve();
+      });
     });
   }
 
   close(): void {
+    if (this.#state !== 'open') return;
+    this.#state = 'closing';
     this.#socket.end();
   }
 
@@ -91,17 +98,15 @@ export class SocketChannel implements Channel {
   }
 
   #wake(): void {
-    if (this.#socket.writableLength > 0) return;
-    const waiting = this.#waiting;
-    this.#waiting = [];
-    for (const resolve of waiting) resolve();
+    for (const resolve of this.#waiting) resolve();
+    this.#waiting.clear();
   }
 
   #end(error: Error | null): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
     this.#socket.destroy();
-    for (const resolve of this.#waiting.splice(0)) resolve();
+    this.#wake();
     this.#events.onClose(error);
   }
 }

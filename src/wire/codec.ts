@@ -13,8 +13,8 @@
  * Undefined properties are dropped, as JSON does. Functions and symbols are refused.
  */
 import { types } from 'node:util';
-import { deserialize, serialize } from 'node:v8';
-import { type ErrorCode, ModeletError } from '../core/errors.ts';
+import { DefaultDeserializer, serialize } from 'node:v8';
+import { asError, type ErrorCode, ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
 import {
   BUFFER,
@@ -24,6 +24,7 @@ import {
   encodeBinary,
   encodeSections,
   type FoundBinary,
+  ownedBinary,
 } from './binaries.ts';
 
 export const CODEC = { none: 0, json: 1, bytes: 2, binary: 3, sections: 4, structured: 5 } as const;
@@ -57,14 +58,15 @@ function encode(value: unknown, options: EncodeOptions): Payload {
     if (kind !== undefined) return { codec: CODEC.binary, bytes: encodeBinary(value, kind) };
   }
   const scan = new Scan(options.blame, options.maxBytes);
-  scan.visit(value, 0);
   try {
+    scan.visit(value, 0);
     if (scan.structured) return { codec: CODEC.structured, bytes: serialize(value) };
     if (scan.binaries.length > 0) return { codec: CODEC.sections, bytes: encodeSections(value, scan.binaries) };
     return { codec: CODEC.json, bytes: Buffer.from(JSON.stringify(value)) };
   } catch (thrown) {
+    if (thrown instanceof ModeletError) throw thrown;
     if (thrown instanceof RangeError) throw tooLarge(options);
-    throw new ModeletError(options.blame, `the value cannot be sent to another process: ${(thrown as Error).message}`);
+    throw new ModeletError(options.blame, `the value cannot be sent to another process: ${asError(thrown).message}`);
   }
 }
 
@@ -87,12 +89,21 @@ export function decodePayload(payload: Payload): unknown {
       case CODEC.sections:
         return decodeSections(bytes);
       case CODEC.structured:
-        return deserialize(Buffer.from(bytes));
+        return decodeStructured(bytes);
     }
   } catch (cause) {
     throw new ModeletError('bad_request', `payload cannot be decoded: ${(cause as Error).message}`, { cause });
   }
   throw new ModeletError('bad_request', `payload has an unknown codec ${payload.codec}`);
+}
+
+/** Node's own reader hands out binaries as views into the message. */
+function decodeStructured(bytes: Buffer): unknown {
+  const reader = new DefaultDeserializer(bytes) as DefaultDeserializer & { _readHostObject(): ArrayBufferView };
+  const readView = reader._readHostObject;
+  Object.assign(reader, { _readHostObject: () => ownedBinary(readView.call(reader)) });
+  reader.readHeader();
+  return reader.readValue();
 }
 
 function tooLarge(options: EncodeOptions, size?: number): ModeletError {
@@ -122,8 +133,7 @@ class Scan {
   }
 
   visit(value: unknown, depth: number): void {
-    this.#left -= 1;
-    if (this.#left < 0) throw tooLarge({ blame: this.#blame, maxBytes: this.#maxBytes });
+    this.#spend(1);
     switch (typeof value) {
       case 'string':
       case 'boolean':
@@ -142,8 +152,13 @@ class Scan {
         if (value !== null) this.#visitObject(value, depth);
         return;
       default:
-        throw new ModeletError(this.#blame, `${this.#where()} is a ${typeof value}, which no other process can use`);
+        throw this.#unusable(typeof value);
     }
+  }
+
+  #spend(values: number): void {
+    this.#left -= values;
+    if (this.#left < 0) throw tooLarge({ blame: this.#blame, maxBytes: this.#maxBytes });
   }
 
   #visitObject(value: object, depth: number): void {
@@ -183,8 +198,14 @@ class Scan {
   #visitInstance(value: object, depth: number): void {
     if (ArrayBuffer.isView(value) || types.isArrayBuffer(value)) {
       const kind = binaryKind(value);
-      if (kind === undefined) this.structured = true;
-      else this.binaries.push({ path: [...this.#path], value, kind });
+      if (kind === undefined) {
+        this.structured = true;
+        return;
+      }
+      this.#spend(value.byteLength / 2);
+      this.binaries.push({ path: [...this.#path], value, kind });
+    } else if (isBound(value)) {
+      throw this.#unusable(Object.prototype.toString.call(value).slice(8, -1));
     } else if (changesInJson(value)) {
       this.structured = true;
     } else if (typeof (value as { toJSON?: unknown }).toJSON !== 'function') {
@@ -193,8 +214,9 @@ class Scan {
     // A class that says how it becomes JSON is taken at its word.
   }
 
-  #where(): string {
-    return this.#path.length === 0 ? 'the value' : `the value at ${this.#path.join('.')}`;
+  #unusable(what: string): ModeletError {
+    const where = this.#path.length === 0 ? 'the value' : `the value at ${this.#path.join('.')}`;
+    return new ModeletError(this.#blame, `${where} is a ${what}, which no other process can use`);
   }
 }
 
@@ -212,11 +234,13 @@ function changesInJson(value: object): boolean {
     types.isRegExp(value) ||
     types.isNativeError(value) ||
     types.isBoxedPrimitive(value) ||
-    types.isSharedArrayBuffer(value) ||
-    types.isPromise(value) ||
-    types.isWeakMap(value) ||
-    types.isWeakSet(value)
+    types.isSharedArrayBuffer(value)
   );
+}
+
+/** Means something in its own process only. */
+function isBound(value: object): boolean {
+  return types.isPromise(value) || types.isWeakMap(value) || types.isWeakSet(value);
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {

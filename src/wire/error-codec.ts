@@ -53,7 +53,8 @@ function toWire(error: Error, depth: number): WireError {
 }
 
 function plainFields(error: Error): Record<string, unknown> | undefined {
-  const fields: Record<string, unknown> = {};
+  // Without a prototype, so that a field called `__proto__` is one.
+  const fields: Record<string, unknown> = Object.create(null);
   let any = false;
   for (const key of Object.keys(error)) {
     if (CARRIED_APART.has(key)) continue;

@@ -36,7 +36,7 @@ export interface WireItem {
   readonly id: RequestNumber;
   readonly deadline: Deadline;
   readonly priority: number;
-  /** Route ref in a `submit` frame; unused elsewhere. */
+  /** Route ref in a `submit` frame, stage ref in a `taps` frame; unused elsewhere. */
   readonly ref: number;
   /** In outcomes and replies: whether the payload is a value or an encoded error. */
   ok: boolean;
@@ -83,6 +83,7 @@ export type ControlFrame =
 export type ItemFrame =
   | { readonly type: 'submit'; readonly items: readonly WireItem[] }
   | { readonly type: 'outcomes'; readonly items: readonly WireItem[] }
+  | { readonly type: 'taps'; readonly items: readonly WireItem[] }
   | { readonly type: 'batch'; readonly items: readonly WireItem[]; readonly batch: number }
   | { readonly type: 'reply'; readonly items: readonly WireItem[]; readonly batch: number; readonly runMs: number };
 
@@ -102,6 +103,7 @@ const TYPES = [
   'outcomes',
   'batch',
   'reply',
+  'taps',
 ] as const satisfies readonly Frame['type'][];
 const FIRST_ITEM_TYPE = TYPES.indexOf('submit');
 
@@ -223,8 +225,9 @@ export function decodeFrame(frame: Buffer): Frame {
   if (type === undefined) throw malformed(`unknown type ${frame.readUInt8(5)}`);
   const jsonLength = frame.readUInt32LE(12);
   if (TYPES.indexOf(type) < FIRST_ITEM_TYPE) {
-    if (HEAD + jsonLength > frame.byteLength) throw malformed('its JSON is longer than the frame');
-    return { type, body: parseBody(frame.toString('utf8', HEAD, HEAD + jsonLength)) } as ControlFrame;
+    if (HEAD + padded(jsonLength) !== frame.byteLength) throw malformed('its length is not that of its JSON');
+    const body = parseBody(frame.toString('utf8', HEAD, HEAD + jsonLength));
+    return { type, body: type === 'close' ? withDeadline(body) : body } as ControlFrame;
   }
   const items = readItems(frame, frame.readUInt32LE(8));
   return { type, items, batch: frame.readDoubleLE(16), runMs: frame.readDoubleLE(24) } as ItemFrame;
@@ -236,6 +239,11 @@ function parseBody(text: string): unknown {
   } catch (cause) {
     throw malformed(`its JSON cannot be read: ${(cause as Error).message}`);
   }
+}
+
+/** JSON has no Infinity: a close without a deadline arrives with null. */
+function withDeadline(body: unknown): { readonly deadline: Deadline } {
+  return { deadline: (body as { deadline: Deadline | null } | null)?.deadline ?? Number.POSITIVE_INFINITY };
 }
 
 function readItems(frame: Buffer, count: number): WireItem[] {
@@ -268,6 +276,7 @@ function readItems(frame: Buffer, count: number): WireItem[] {
     metasAt += padded(metaLength);
     payloadsAt += padded(payloadLength);
   }
+  if (payloadsAt !== frame.byteLength) throw malformed('its length is not that of its items');
   return items;
 }
 

@@ -9,14 +9,14 @@ import { itemLength, type WireItem } from './frames.ts';
 const FULL_FRAME = 4 * 1024 * 1024;
 
 export class Outbox {
-  readonly #type: 'submit' | 'outcomes';
+  readonly #type: 'submit' | 'outcomes' | 'taps';
   readonly #channel: () => Pick<Channel, 'send'> | null;
   #items: WireItem[] = [];
   #bytes = 0;
   #flushing: NodeJS.Immediate | null = null;
 
   /** `channel` is asked at each flush: items of a turn in which the channel went away are dropped. */
-  constructor(type: 'submit' | 'outcomes', channel: () => Pick<Channel, 'send'> | null) {
+  constructor(type: 'submit' | 'outcomes' | 'taps', channel: () => Pick<Channel, 'send'> | null) {
     this.#type = type;
     this.#channel = channel;
   }

@@ -2,8 +2,8 @@
 import { fileURLToPath } from 'node:url';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { LogRecord, RequestNumber, StageDefinition, WorkerPlacement, WorkerStatus } from '../core/model.ts';
-import { pinWarning, resolvePin } from '../lifecycle/affinity.ts';
+import type { LogRecord, Pin, RequestNumber, StageDefinition, WorkerPlacement, WorkerStatus } from '../core/model.ts';
+import { pinProblem, pinWarning, resolvePin } from '../lifecycle/affinity.ts';
 import { type LifePhase, Supervisor } from '../lifecycle/supervisor.ts';
 import type { EngineBoot, Frame, WireItem } from '../wire/frames.ts';
 import type { Batch, PoolEvents, PoolHealth, WorkerPool } from './pool.ts';
@@ -30,6 +30,8 @@ export class ProcessPool<T extends WireItem> implements WorkerPool<T> {
   readonly #slots: Slot<T>[];
   /** Pins that could not be honoured, in words. */
   readonly pinWarnings: readonly string[];
+  /** With `strictPins`, why no worker of the stage may start. */
+  readonly #refusal: ModeletError | null;
 
   constructor(stage: StageDefinition, boot: EngineBoot, events: PoolEvents<T>, clock: Clock = systemClock) {
     this.#stage = stage;
@@ -37,13 +39,19 @@ export class ProcessPool<T extends WireItem> implements WorkerPool<T> {
     this.#events = events;
     this.#clock = clock;
     this.#slots = stage.modelet.workers.map((placement, index) => this.#slot(placement, index));
-    this.pinWarnings = this.#slots.flatMap(({ placement, index }) => {
+    const unpinned = this.#slots.flatMap(({ placement, index }) => {
       const { missing } = this.#pin(placement);
-      return missing.length > 0 ? [pinWarning(`worker ${index}`, missing, boot.allowedCpus)] : [];
+      return missing.length > 0 ? [{ who: `worker ${index}`, missing }] : [];
     });
+    const inWords = (say: typeof pinProblem): string[] =>
+      unpinned.map(({ who, missing }) => say(who, missing, boot.allowedCpus));
+    const refused = boot.strictPins && unpinned.length > 0;
+    this.#refusal = refused ? new ModeletError('config_invalid', inWords(pinProblem).join('; ')) : null;
+    this.pinWarnings = refused ? [] : inWords(pinWarning);
   }
 
   get health(): PoolHealth {
+    if (this.#refusal) return { tag: 'failed', error: this.#refusal };
     if (this.#slots.some((slot) => slot.supervisor.isReady)) return { tag: 'ready' };
     const errors = this.#slots.map((slot) => slot.startError);
     const first = errors[0];
@@ -51,6 +59,11 @@ export class ProcessPool<T extends WireItem> implements WorkerPool<T> {
   }
 
   start(): void {
+    if (this.#refusal) {
+      this.#events.onLog({ level: 'error', message: this.#refusal.message, stage: this.#stage.name });
+      this.#events.onChange();
+      return;
+    }
     for (const slot of this.#slots) slot.supervisor.start();
   }
 
@@ -84,11 +97,11 @@ export class ProcessPool<T extends WireItem> implements WorkerPool<T> {
     return this.#slots.map(({ index, supervisor, placement, batches }) => ({
       index,
       pid: supervisor.pid,
-      state: supervisor.processState,
-      cpus: this.#pin(placement).missing.length > 0 ? null : placement.cpus,
+      state: this.#refusal ? 'error' : supervisor.processState,
+      cpus: this.#appliedPin(placement),
       busy: batches.length > 0,
       restarts: supervisor.restarts,
-      error: supervisor.lastError?.message ?? null,
+      error: (this.#refusal ?? supervisor.lastError)?.message ?? null,
     }));
   }
 
@@ -101,14 +114,14 @@ export class ProcessPool<T extends WireItem> implements WorkerPool<T> {
           command: [process.execPath, WORKER_ENTRY],
           cpus: this.#pin(placement).cpus,
           launcher: this.#boot.launcher,
-          env: { ...threadCounts(placement), ...process.env, ...placement.env },
+          env: { ...threadCounts(this.#appliedPin(placement)), ...process.env, ...placement.env },
         }),
         bootFrame: () => ({
           type: 'load',
           body: {
             stage: this.#stage.name,
             worker: index,
-            cpus: placement.cpus,
+            cpus: this.#appliedPin(placement),
             maxPayloadBytes: this.#boot.maxPayloadBytes,
             modelet,
           },
@@ -130,6 +143,11 @@ export class ProcessPool<T extends WireItem> implements WorkerPool<T> {
 
   #pin(placement: WorkerPlacement): ReturnType<typeof resolvePin> {
     return resolvePin(placement.cpus, this.#boot.allowedCpus, this.#boot.launcher.taskset);
+  }
+
+  /** The cores a worker is really pinned to. */
+  #appliedPin(placement: WorkerPlacement): Pin {
+    return this.#pin(placement).missing.length > 0 ? null : placement.cpus;
   }
 
   #receive(slot: Slot<T>, frame: Frame): void {
@@ -170,7 +188,7 @@ export class ProcessPool<T extends WireItem> implements WorkerPool<T> {
 }
 
 /** Numeric libraries start a thread per core of the machine unless told; a pinned worker has fewer. */
-function threadCounts({ cpus }: WorkerPlacement): Record<string, string> {
+function threadCounts(cpus: Pin): Record<string, string> {
   if (!cpus) return {};
   const count = String(cpus.length);
   return { OMP_NUM_THREADS: count, OPENBLAS_NUM_THREADS: count, MKL_NUM_THREADS: count };
