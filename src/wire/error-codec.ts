@@ -29,9 +29,14 @@ export function decodeError(bytes: Uint8Array): Error {
   return fromWire(JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()) as WireError);
 }
 
-/** Reads what `encodeError` wrote of a ModeletError; anything else becomes one with the code given. */
+/** Reads what `encodeError` wrote of a ModeletError; anything else, garbage too, becomes one with the code given. */
 export function decodeModeletError(bytes: Uint8Array, otherwise: ErrorCode): ModeletError {
-  const error = decodeError(bytes);
+  let error: Error;
+  try {
+    error = decodeError(bytes);
+  } catch (cause) {
+    return new ModeletError(otherwise, 'an error came that cannot be read', { cause });
+  }
   return error instanceof ModeletError ? error : new ModeletError(otherwise, error.message, { cause: error });
 }
 

@@ -1,0 +1,90 @@
+/** Binaries come back in memory of their own, whatever way they travelled. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { CODEC, decodePayload, encodePayload } from '../../src/wire/codec.ts';
+import { AS_INPUT, codecOf, roundTrip } from './payload.ts';
+
+type View = ArrayBufferView & { readonly buffer: ArrayBuffer };
+
+/** The same array alone, nested in a plain value, and beside something that needs structured clone. */
+function threeWays(view: ArrayBufferView): View[] {
+  const alone = roundTrip(view);
+  const nested = (roundTrip({ deep: [{ view }] }) as { deep: { view: unknown }[] }).deep[0]?.view;
+  const beside = (roundTrip({ at: new Date(0), list: [view] }) as { list: unknown[] }).list[0];
+  const inMap = (roundTrip(new Map([['view', view]])) as Map<string, unknown>).get('view');
+  return [alone, nested, beside, inMap] as View[];
+}
+
+test('the three ways are the three codecs', () => {
+  const view = new Float32Array(2);
+  assert.equal(codecOf(view), CODEC.binary);
+  assert.equal(codecOf(Buffer.alloc(2)), CODEC.bytes);
+  assert.equal(codecOf({ view }), CODEC.sections);
+  assert.equal(codecOf({ at: new Date(0), view }), CODEC.structured);
+});
+
+test('a typed array comes back with a buffer of exactly its own bytes', () => {
+  const larger = new ArrayBuffer(64);
+  const views = [
+    new Float32Array(larger, 8, 3),
+    new Float64Array(larger, 16, 2),
+    new Uint8Array(larger, 1, 5),
+    new Int16Array(0),
+    new BigUint64Array([1n, 2n ** 64n - 1n]),
+    new DataView(larger, 3, 7),
+  ];
+  for (const view of views) {
+    for (const back of threeWays(view)) {
+      assert.deepStrictEqual(back, view);
+      assert.equal(back.byteOffset, 0);
+      assert.equal(back.buffer.byteLength, view.byteLength);
+    }
+  }
+});
+
+test('a Buffer comes back as a Buffer, and no other binary does', () => {
+  const backs = threeWays(Buffer.from('abc'));
+  for (const back of backs) assert.ok(Buffer.isBuffer(back) && back.toString() === 'abc');
+  for (const back of threeWays(new Uint8Array([1, 2]))) assert.equal(Buffer.isBuffer(back), false);
+});
+
+test('what was decoded shares no memory with the bytes it came from', () => {
+  for (const value of [Buffer.from('abcd'), { a: Buffer.from('abcd') }, { at: new Date(0), a: new Uint8Array(4) }]) {
+    const payload = encodePayload(value, AS_INPUT);
+    const bytes = Buffer.from(payload.bytes);
+    const decoded = decodePayload({ codec: payload.codec, bytes });
+    const before = structuredClone(decoded);
+    bytes.fill(0xff);
+    assert.deepEqual(structuredClone(decoded), before);
+  }
+});
+
+test('Float16Array, where the platform has it', () => {
+  const make = (globalThis as { Float16Array?: new (from: number[]) => ArrayBufferView }).Float16Array;
+  const payload = make
+    ? encodePayload(new make([1, 0.5]), AS_INPUT)
+    : { codec: CODEC.binary, bytes: Buffer.from([14, 0, 0, 0, 0, 0, 0, 0, 0, 0x3c, 0, 0x38]) };
+  if (make) assert.deepStrictEqual(decodePayload(payload), new make([1, 0.5]));
+  else assert.throws(() => decodePayload(payload), { code: 'bad_request', message: /Float16Array is not known here/ });
+});
+
+test('a subclass of Buffer or typed array travels as what it extends', () => {
+  class Tensor extends Float32Array {
+    readonly shape = [2];
+  }
+  const back = roundTrip({ tensor: Tensor.from([1, 2]) }) as { tensor: Float32Array };
+  assert.deepStrictEqual(back.tensor, new Float32Array([1, 2]));
+});
+
+test('the same binary at two paths comes back at both', () => {
+  const shared = Buffer.from('shared');
+  const back = roundTrip({ a: shared, b: [shared, null] });
+  assert.deepStrictEqual(back, { a: Buffer.from('shared'), b: [Buffer.from('shared'), null] });
+});
+
+test('a view on shared memory is copied', () => {
+  const view = new Uint8Array(new SharedArrayBuffer(4)).fill(7);
+  for (const back of [roundTrip(view), (roundTrip({ view }) as { view: unknown }).view]) {
+    assert.deepStrictEqual(back, new Uint8Array([7, 7, 7, 7]));
+  }
+});

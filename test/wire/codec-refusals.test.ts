@@ -1,0 +1,105 @@
+/** What cannot be carried is refused with the code of whoever is to blame, and says where it is. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ModeletError } from '../../src/core/errors.ts';
+import { CODEC, decodePayload, encodePayload } from '../../src/wire/codec.ts';
+import { AS_INPUT, AS_RESULT, roundTrip } from './payload.ts';
+
+function refused(code: string, message: RegExp): (error: unknown) => boolean {
+  return (error) => {
+    assert.ok(error instanceof ModeletError, `not a ModeletError: ${String(error)}`);
+    assert.equal(error.code, code);
+    assert.match(error.message, message);
+    return true;
+  };
+}
+
+const FORBIDDEN: readonly (readonly [string, unknown, RegExp])[] = [
+  ['a function', () => 1, /^the value is a function/],
+  ['a symbol', Symbol('s'), /^the value is a symbol/],
+  ['a nested function', { model: { run() {} } }, /^the value at model\.run is a function/],
+  ['a nested symbol', [{ tags: ['a', Symbol('b')] }], /^the value at 0\.tags\.1 is a symbol/],
+  ['a forgotten await', { result: Promise.resolve(1) }, /^the value at result is a Promise/],
+  ['a WeakMap', [new WeakMap()], /^the value at 0 is a WeakMap/],
+  ['a function beside a date', { at: new Date(0), run: () => 'beside' }, /beside.*could not be cloned/],
+  ['a function in a Map', new Map([['run', () => 'mapped']]), /mapped.*could not be cloned/],
+  ['shared memory', { shared: new SharedArrayBuffer(8) }, /cannot be sent to another process/],
+  ['a getter that throws', Object.defineProperty({}, 'x', { enumerable: true, get: throwBroken }), /broken getter/],
+  ['a toJSON that throws', { deep: [{ toJSON: throwBroken }] }, /broken getter/],
+];
+
+function throwBroken(): never {
+  throw new Error('broken getter');
+}
+
+for (const [name, value, message] of FORBIDDEN) {
+  test(`${name} is the caller's fault in an input and the modelet's in a result`, () => {
+    assert.throws(() => encodePayload(value, AS_INPUT), refused('invalid_input', message));
+    assert.throws(() => encodePayload(value, AS_RESULT), refused('modelet_failed', message));
+  });
+}
+
+test('a payload beyond the limit is refused, at the limit it goes', () => {
+  for (const value of [
+    'x'.repeat(98),
+    Buffer.alloc(100),
+    new Uint8Array(92),
+    { b: Buffer.alloc(1000) },
+    new Map([[1, 'x'.repeat(200)]]),
+  ]) {
+    const size = encodePayload(value, AS_INPUT).bytes.byteLength;
+    assert.equal(encodePayload(value, { ...AS_INPUT, maxBytes: size }).bytes.byteLength, size);
+    const tight = { maxBytes: size - 1 };
+    const message = /limit is \d+ bytes/;
+    assert.throws(() => encodePayload(value, { ...AS_INPUT, ...tight }), refused('payload_too_large', message));
+    assert.throws(() => encodePayload(value, { ...AS_RESULT, ...tight }), refused('modelet_failed', message));
+  }
+});
+
+function nested(levels: number, bottom: unknown = 'bottom'): unknown {
+  let value = bottom;
+  for (let level = 0; level < levels; level += 1) value = level % 2 === 0 ? [value] : { down: value };
+  return value;
+}
+
+test('900 levels go, 1100 are refused', () => {
+  assert.deepEqual(JSON.stringify(roundTrip(nested(900))), JSON.stringify(nested(900)));
+  assert.throws(() => encodePayload(nested(1100), AS_INPUT), refused('invalid_input', /nested deeper than 1000/));
+  assert.throws(() => encodePayload(nested(1100), AS_RESULT), refused('modelet_failed', /nested deeper than 1000/));
+});
+
+test('a million levels are refused, not a stack overflow, also where structured clone has to look', () => {
+  assert.throws(() => encodePayload(nested(1_000_000), AS_INPUT), refused('invalid_input', /nested deeper/));
+  const mixed = { first: Number.NaN, deep: nested(1_000_000) };
+  assert.throws(() => encodePayload(mixed, AS_INPUT), ModeletError);
+});
+
+test('shared references that multiply are refused after a walk no longer than the limit allows', () => {
+  let reads = 0;
+  let value: unknown = Object.defineProperty({}, 'leaf', { enumerable: true, get: () => (reads += 1) });
+  for (let level = 0; level < 40; level += 1) value = [value, value];
+  const limit = { ...AS_INPUT, maxBytes: 100_000 };
+  assert.throws(() => encodePayload(value, limit), refused('payload_too_large', /more than can be encoded/));
+  assert.ok(reads <= 50_016, `${reads} of 2^40 leaves were visited`);
+});
+
+test('one binary that is referred to often counts as often', () => {
+  const megabyte = Buffer.alloc(1 << 20);
+  const value = Array.from({ length: 100_000 }, () => megabyte);
+  assert.throws(() => encodePayload(value, AS_INPUT), refused('payload_too_large', /more than can be encoded/));
+});
+
+test('bytes that are not what their tag says are a bad request', () => {
+  const bytes = Buffer.from('{"a":');
+  for (const codec of [CODEC.json, CODEC.binary, CODEC.sections, CODEC.structured, 77]) {
+    assert.throws(() => decodePayload({ codec, bytes }), refused('bad_request', /payload/));
+  }
+  assert.throws(
+    () => decodePayload({ codec: CODEC.binary, bytes: Buffer.alloc(0) }),
+    refused('bad_request', /payload/),
+  );
+  assert.throws(
+    () => decodePayload({ codec: CODEC.binary, bytes: Buffer.from([200, 0, 0, 0, 0, 0, 0, 0]) }),
+    refused('bad_request', /kind 200/),
+  );
+});

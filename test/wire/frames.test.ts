@@ -1,0 +1,96 @@
+/** Frames come out of a stream of bytes as they went in, wherever the stream was cut. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import type { StageTiming } from '../../src/core/model.ts';
+import { FrameReader } from '../../src/wire/frame-reader.ts';
+import { encodeFrame, type Frame, itemLength } from '../../src/wire/frames.ts';
+import { anyFrame, item, meaning } from './frame-values.ts';
+
+function streamOf(frames: readonly Frame[]): Buffer {
+  return Buffer.concat(frames.flatMap(encodeFrame));
+}
+
+/** The stream in pieces; every cut is a fraction of its length, so some pieces are empty. */
+function pieces(stream: Buffer, cuts: readonly number[]): Buffer[] {
+  const places = cuts.map((cut) => Math.floor(cut * stream.byteLength)).sort((a, b) => a - b);
+  return [0, ...places].map((start, index) => stream.subarray(start, places[index] ?? stream.byteLength));
+}
+
+test('any frames, cut anywhere, come out the same', () => {
+  const cut = fc.double({ min: 0, max: 1, noNaN: true });
+  fc.assert(
+    fc.property(fc.array(anyFrame, { maxLength: 6 }), fc.array(cut, { maxLength: 12 }), (frames, cuts) => {
+      const reader = new FrameReader();
+      const read = pieces(streamOf(frames), cuts).flatMap((piece) => reader.push(piece));
+      assert.deepStrictEqual(read.map(meaning), frames.map(meaning));
+    }),
+    { numRuns: 400 },
+  );
+});
+
+test('frames that arrive byte by byte come out as soon as they are complete', () => {
+  const frames: Frame[] = [
+    { type: 'batch', batch: 7, items: [item({ meta: Buffer.from('m') }), item({ id: 2 })] },
+    { type: 'cancel', body: [1, 2, 3] },
+    { type: 'submit', items: [] },
+  ];
+  const reader = new FrameReader();
+  const read: Frame[] = [];
+  const completedAt: number[] = [];
+  for (const [index, byte] of streamOf(frames).entries()) {
+    const found = reader.push(Buffer.from([byte]));
+    read.push(...found);
+    if (found.length > 0) completedAt.push(index + 1);
+  }
+  assert.deepStrictEqual(read.map(meaning), frames.map(meaning));
+  let end = 0;
+  assert.deepStrictEqual(
+    completedAt,
+    frames.map((frame) => (end += streamOf([frame]).byteLength)),
+  );
+});
+
+test('large payloads pass beside the frame without a copy, small ones go inside', () => {
+  const large = Buffer.alloc(65_536, 1);
+  const small = Buffer.alloc(65_535, 2);
+  const frame: Frame = {
+    type: 'submit',
+    items: [
+      item({ payload: { codec: 2, bytes: small } }),
+      item({ payload: { codec: 2, bytes: large }, timings: [timing(1)] }),
+      item({ payload: { codec: 2, bytes: Buffer.from('end') }, meta: Buffer.from('meta') }),
+    ],
+  };
+  const parts = encodeFrame(frame);
+  assert.ok(parts.includes(large), 'the large payload was copied');
+  assert.ok(!parts.includes(small));
+  assert.deepStrictEqual(new FrameReader().push(Buffer.concat(parts)).map(meaning), [meaning(frame)]);
+});
+
+function timing(stage: number): StageTiming {
+  return { stage, waitMs: 0.5, batchMs: 1, runMs: 2.25, batchSize: 3, worker: 0 };
+}
+
+test('itemLength is what an item adds to its frame', () => {
+  fc.assert(
+    fc.property(anyFrame, (frame) => {
+      if (!('items' in frame)) return;
+      const empty = streamOf([{ ...frame, items: [] } as Frame]).byteLength;
+      const sum = frame.items.reduce((total, one) => total + itemLength(one), 0);
+      assert.equal(streamOf([frame]).byteLength, empty + sum);
+    }),
+  );
+});
+
+test('a close without a deadline stays without one', () => {
+  const [back] = new FrameReader().push(streamOf([{ type: 'close', body: { deadline: Number.POSITIVE_INFINITY } }]));
+  assert.deepStrictEqual(back, { type: 'close', body: { deadline: Number.POSITIVE_INFINITY } });
+});
+
+test('payloads are views into what was received, not copies', () => {
+  const stream = streamOf([{ type: 'submit', items: [item({ payload: { codec: 2, bytes: Buffer.from('view') } })] }]);
+  const [frame] = new FrameReader().push(stream);
+  assert.ok(frame && 'items' in frame && frame.items[0]);
+  assert.equal(frame.items[0].payload.bytes.buffer, stream.buffer);
+});

@@ -1,0 +1,61 @@
+/** The items of one turn leave as one frame. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Frame, WireItem } from '../../src/wire/frames.ts';
+import { Outbox } from '../../src/wire/outbox.ts';
+import { item } from './frame-values.ts';
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+function ids(frames: readonly Frame[]): number[][] {
+  return frames.map((frame) => ('items' in frame ? frame.items.map((one: WireItem) => one.id) : []));
+}
+
+test('one turn, one frame, in order; the next turn, the next frame', async () => {
+  const sent: Frame[] = [];
+  const outbox = new Outbox('outcomes', () => ({ send: (frame) => sent.push(frame) }));
+  for (const id of [3, 1, 2]) outbox.add(item({ id }));
+  assert.equal(sent.length, 0);
+  await turn();
+  outbox.add(item({ id: 4 }));
+  await turn();
+  await turn();
+  assert.deepEqual(ids(sent), [[3, 1, 2], [4]]);
+  assert.equal(sent[0]?.type, 'outcomes');
+});
+
+test('flush sends now and leaves nothing for later', async () => {
+  const sent: Frame[] = [];
+  const outbox = new Outbox('submit', () => ({ send: (frame) => sent.push(frame) }));
+  outbox.flush();
+  outbox.add(item({ id: 1 }));
+  outbox.flush();
+  assert.deepEqual(ids(sent), [[1]]);
+  await turn();
+  assert.equal(sent.length, 1);
+});
+
+test('a frame that has grown large does not wait for the end of the turn', async () => {
+  const sent: Frame[] = [];
+  const outbox = new Outbox('submit', () => ({ send: (frame) => sent.push(frame) }));
+  const bytes = Buffer.alloc(1024 * 1024);
+  for (let id = 1; id <= 10; id += 1) outbox.add(item({ id, payload: { codec: 2, bytes } }));
+  assert.deepEqual(ids(sent), [
+    [1, 2, 3, 4],
+    [5, 6, 7, 8],
+  ]);
+  await turn();
+  assert.deepEqual(ids(sent).at(-1), [9, 10]);
+});
+
+test('items of a turn in which the channel went away are dropped, the outbox goes on', async () => {
+  const sent: Frame[] = [];
+  let open = false;
+  const outbox = new Outbox('submit', () => (open ? { send: (frame) => sent.push(frame) } : null));
+  outbox.add(item({ id: 1 }));
+  await turn();
+  open = true;
+  outbox.add(item({ id: 2 }));
+  await turn();
+  assert.deepEqual(ids(sent), [[2]]);
+});
