@@ -1,0 +1,140 @@
+/**
+ * Tabs of code editors over hidden fields, as in the function node. Attaches `window.modelet.codeTabs`; safe to load
+ * more than once.
+ */
+(() => {
+  'use strict';
+
+  // Names that inline code has beside those of a function node; without them the editor underlines each use.
+  const DECLARATIONS = [
+    '/** Value to work on: the message property that the stage reads. An array if Predict runs once per batch. */',
+    'declare var input: any;',
+    '/** What On Start returned. */',
+    'declare var state: any;',
+    "/** The JSON of the stage's Init field. */",
+    'declare var init: any;',
+    "/** The worker that runs the code: its stage's name, its number, its cores and a log. */",
+    'declare var ctx: any;',
+    'declare function require(name: string): any;',
+  ].join('\n');
+
+  // The same for the ace editor, which has no types.
+  const GLOBALS = { console: true, Buffer: true };
+  for (const name of ['msg', 'input', 'state', 'init', 'ctx', 'env', 'node', 'require']) GLOBALS[name] = true;
+
+  function declareNames() {
+    if (!window.monaco) return null;
+    // Node-RED 4.1 and 5.0 bring different versions.
+    const language = window.monaco.typescript || window.monaco.languages.typescript;
+    return language.javascriptDefaults.addExtraLib(DECLARATIONS, 'file://types/modelet/inline.d.ts');
+  }
+
+  function expand(page, options) {
+    page.editor.saveView();
+    RED.editor.editJavaScript({
+      value: page.editor.getValue(),
+      width: 'Infinity',
+      stateId: page.stateId,
+      mode: 'ace/mode/nrjavascript',
+      focus: true,
+      title: options.title(page),
+      cancel: () => setTimeout(() => page.editor.focus(), 250),
+      complete: (value) => {
+        page.editor.setValue(value, -1);
+        setTimeout(() => {
+          page.editor.restoreView();
+          page.editor.focus();
+        }, 250);
+      },
+    });
+  }
+
+  function addPage(container, definition, options) {
+    const page = Object.assign({}, definition);
+    page.stateId = `${options.node.id}/${page.id}`;
+    page.content = $('<div>').attr('id', page.id).hide().appendTo(container);
+    const frame = $('<div>').css('position', 'relative').appendTo(page.content);
+    $('<div class="node-text-editor">')
+      .attr('id', `${page.id}-editor`)
+      .css('height', `${options.height}px`)
+      .appendTo(frame);
+    page.hint = $('<div class="modelet-hint">').appendTo(page.content);
+    page.field = $(`#node-input-${page.property}`);
+    page.editor = RED.editor.createEditor({
+      id: `${page.id}-editor`,
+      node: { id: options.node.id, type: options.node.type, z: options.node.z },
+      mode: 'ace/mode/nrjavascript',
+      value: page.field.val() || '',
+      stateId: page.stateId,
+      globals: GLOBALS,
+    });
+    const button = $(
+      '<button type="button" class="red-ui-button red-ui-button-small"><i class="fa fa-expand"></i></button>',
+    );
+    $('<div>').css({ position: 'absolute', right: 0, top: '-32px', zIndex: 10 }).append(button).appendTo(frame);
+    RED.popover.tooltip(button, RED._('node-red:common.label.expand'));
+    button.on('click', (event) => {
+      event.preventDefault();
+      expand(page, options);
+    });
+    page.editor.getSession().on('change', () => options.onchange(page));
+    return page;
+  }
+
+  /**
+   * options: `node`, `tabs` (id of a ul), `container`, `pages` ([{id, label, property}]), `active` (page id), `height`,
+   * `title(page)` of the expanded editor, and `onchange(page)`, called for each page once and whenever its code changes;
+   * `page.hint` is an element below the editor. Call `save` or `destroy` once, when the dialog closes.
+   */
+  function create(options) {
+    const declared = declareNames();
+    let pages = options.pages.map((definition) => addPage(options.container, definition, options));
+
+    const resizeEditors = () => {
+      for (const page of pages) page.editor.resize();
+    };
+
+    // A small mark shows where code is without opening each tab.
+    const mark = () => {
+      for (const page of pages) {
+        const badge = $(`#red-ui-tab-${page.id} .red-ui-tabs-badges`).empty();
+        if (page.editor.getValue().trim()) $('<i class="fa fa-file-code-o">').css('display', 'inline').appendTo(badge);
+      }
+    };
+
+    const tabs = RED.tabs.create({
+      id: options.tabs,
+      onchange: (tab) => {
+        options.container.children().hide();
+        $(`#${tab.id}`).show();
+        mark();
+        resizeEditors();
+      },
+    });
+    for (const page of pages) tabs.addTab({ id: page.id, label: page.label });
+    tabs.activateTab(options.active);
+    for (const page of pages) options.onchange(page);
+
+    const destroy = () => {
+      for (const page of pages) page.editor.destroy();
+      pages = [];
+      if (declared) declared.dispose();
+    };
+
+    const resize = (height) => {
+      if (height) options.container.find('.node-text-editor').css('height', `${height}px`);
+      tabs.resize();
+      resizeEditors();
+    };
+
+    const save = () => {
+      for (const page of pages) page.field.val(page.editor.getValue());
+      destroy();
+    };
+
+    return { pages, resize, save, destroy };
+  }
+
+  window.modelet = window.modelet || {};
+  window.modelet.codeTabs = { create: create };
+})();
