@@ -19,7 +19,11 @@ export interface RuntimeConfig {
   /** null: left as it is. */
   readonly serverCpus: readonly number[] | null;
   readonly strictPins: boolean;
+  /** HTTP requests that arrive while flows restart wait for them. */
+  readonly holdOnDeploy: boolean;
   readonly logLevel: LogLevel;
+  /** Most messages that wait for room, Node-RED's `nodeMessageBufferMaxLength`; 0: no limit. */
+  readonly mostWaiting: number;
 }
 
 export interface StageConfig {
@@ -33,13 +37,18 @@ export interface StageConfig {
   readonly output: string;
   readonly capacity: number;
   readonly startTimeoutMs: number;
+  /** `auto`: messages that an HTTP client waits for are refused, others wait. */
+  readonly overflow: 'auto' | 'refuse' | 'wait' | 'drop-oldest';
+  readonly maxAgeMs: number;
+  /** Message property whose value groups items for `drop-oldest`; blank: none. */
+  readonly dropKey: string;
 }
 
 export type BatcherConfig = Batching & { readonly name: string };
 
 export interface CollectorConfig {
   readonly name: string;
-  readonly order: 'completion';
+  readonly order: 'completion' | 'arrival';
   readonly catch: 'upstream' | 'off';
   readonly errorPayload: 'body' | 'keep';
 }
@@ -53,7 +62,7 @@ const ajv: Ajv = new Ajv({ coerceTypes: true, useDefaults: true, allErrors: true
 const validators: Map<NodeType, ValidateFunction> = new Map();
 
 /** What the schema lets through of a runtime node. */
-type RuntimeProperties = Omit<RuntimeConfig, 'maxPayloadBytes' | 'engineCpus' | 'serverCpus'> & {
+type RuntimeProperties = Omit<RuntimeConfig, 'mostWaiting' | 'maxPayloadBytes' | 'engineCpus' | 'serverCpus'> & {
   readonly maxPayloadMb: number;
   readonly engineCpus: string;
   readonly serverCpus: string;
@@ -78,13 +87,14 @@ type StageProperties = Readonly<
     string
   >
 > &
-  Pick<StageConfig, 'predict' | 'capacity' | 'startTimeoutMs'>;
+  Pick<StageConfig, 'predict' | 'capacity' | 'startTimeoutMs' | 'overflow' | 'maxAgeMs' | 'dropKey'>;
 
 /** @throws ModeletError `config_invalid` that lists every property at fault. */
-export function compileRuntime(raw: Raw): RuntimeConfig {
+export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
   const { maxPayloadMb, engineCpus, serverCpus, ...rest } = validate<RuntimeProperties>('modelet-runtime', raw);
   return Object.freeze({
     ...rest,
+    mostWaiting,
     maxPayloadBytes: Math.round(maxPayloadMb * BYTES_PER_MB),
     engineCpus: cpuSet('engineCpus', engineCpus),
     serverCpus: cpuSet('serverCpus', serverCpus),
@@ -118,6 +128,9 @@ export function compileStage(raw: Raw, resolvePath: (path: string) => string): S
     output: stage.output,
     capacity: stage.capacity,
     startTimeoutMs: stage.startTimeoutMs,
+    overflow: stage.overflow,
+    maxAgeMs: stage.maxAgeMs,
+    dropKey: stage.dropKey.trim(),
   });
 }
 
@@ -168,7 +181,8 @@ function environment(value: unknown): Record<string, string> {
 }
 
 function cpuSet(property: string, text: string): readonly number[] | null {
-  return text.trim() === '' ? null : attempt(property, () => parseCpus(text.replace(/[[\]\s]/g, '')));
+  const list = text.trim();
+  return list === '' ? null : attempt(property, () => parseCpus(/^\[(.*)\]$/.exec(list)?.[1] ?? list));
 }
 
 function parseJson(property: string, text: string): unknown {

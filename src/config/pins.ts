@@ -31,13 +31,13 @@ export function formatCpus(cpus: readonly number[]): string {
 }
 
 function splitEntries(text: string): string[] {
-  const trimmed = text.trim();
+  const trimmed = text.trim().replace(/\s*([,[\]])\s*/g, '$1');
   if (trimmed === '') return [];
   const entries = trimmed.match(/\[[^\][]*\]|[^,[\]]+|,/g) ?? [];
   const rebuilt = entries.join('');
-  const found = entries.filter((entry) => entry !== ',').map((entry) => entry.trim());
+  const found = entries.filter((entry) => entry !== ',');
   const commas = entries.length - found.length;
-  if (rebuilt !== trimmed || commas !== found.length - 1 || found.includes('')) {
+  if (rebuilt !== trimmed || commas !== found.length - 1) {
     throw new Error(`CPU list "${text}" must be entries such as 0,1,2-3,[4,5] with commas between`);
   }
   return found;

@@ -1,0 +1,102 @@
+/** A flow saved by any version: absent properties take the schema's defaults, numbers may be text. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { compileBatcher, compileCollector, compileRuntime, compileStage } from '../../src/config/compile.ts';
+import { NODE_SCHEMAS, type NodeType } from '../../src/config/schema.ts';
+
+const noFile = (path: string): string => {
+  throw new Error(`no file ${path}`);
+};
+
+function defaults(type: NodeType): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(NODE_SCHEMAS[type].properties).map(([key, { default: of }]) => [key, of]));
+}
+
+test('a runtime without properties is one with all defaults', () => {
+  const config = compileRuntime({ id: 'r1', type: 'modelet-runtime' });
+  const expected = defaults('modelet-runtime');
+  for (const key of ['timeoutMs', 'flowTimeoutMs', 'capacity', 'strictPins', 'logLevel', 'name'] as const) {
+    assert.deepEqual(config[key], expected[key], key);
+  }
+  assert.equal(config.maxPayloadBytes, 64 * 1024 * 1024);
+  assert.equal(config.engineCpus, null);
+  assert.equal(config.serverCpus, null);
+  assert.deepEqual(compileRuntime(expected), config);
+});
+
+test('a batcher or collector without properties is one with all defaults, and has no others', () => {
+  assert.deepEqual({ ...compileBatcher({ id: 'b', z: 'tab', wires: [[]] }) }, defaults('modelet-batcher'));
+  assert.deepEqual({ ...compileCollector({ id: 'c', z: 'tab', wires: [[]] }) }, defaults('modelet-collector'));
+});
+
+test('a stage without properties is one with all defaults', () => {
+  const config = compileStage({}, noFile);
+  const expected = defaults('modelet-stage');
+  for (const [key, value] of Object.entries(config)) {
+    if (key in expected && !['init', 'workers', 'source'].includes(key)) assert.deepEqual(value, expected[key], key);
+  }
+  assert.deepEqual(config.init, {});
+  assert.deepEqual(config.workers, [{ cpus: null, env: {} }]);
+  assert.deepEqual(config.source, { kind: 'inline', setup: '', code: 'return input;', teardown: '' });
+  assert.deepEqual(compileStage(expected, noFile), config);
+});
+
+test('the defaults are those of the public contract', () => {
+  const { timeoutMs, flowTimeoutMs, capacity, maxPayloadMb, strictPins, logLevel } = defaults('modelet-runtime');
+  assert.deepEqual(
+    [timeoutMs, flowTimeoutMs, capacity, maxPayloadMb, strictPins, logLevel],
+    [30_000, 0, 4096, 64, false, 'info'],
+  );
+  const { maxBatchSize, policy, maxWaitMs } = defaults('modelet-batcher');
+  assert.deepEqual([maxBatchSize, policy, maxWaitMs], [32, 'greedy', 10]);
+  const stage = defaults('modelet-stage');
+  assert.deepEqual(
+    [stage['source'], stage['predict'], stage['workers'], stage['cpus'], stage['capacity'], stage['startTimeoutMs']],
+    ['inline', 'item', '', '', 1024, 60_000],
+  );
+  const collector = defaults('modelet-collector');
+  assert.deepEqual(
+    [collector['order'], collector['catch'], collector['errorPayload']],
+    ['completion', 'upstream', 'body'],
+  );
+});
+
+test('every default passes its own bounds', () => {
+  for (const [type, { properties }] of Object.entries(NODE_SCHEMAS)) {
+    for (const [key, property] of Object.entries(properties)) {
+      const value = property.default;
+      const where = `${type}.${key}`;
+      assert.equal(typeof value, property.type === 'integer' ? 'number' : property.type, where);
+      if (property.enum) assert.ok(property.enum.includes(value as string), where);
+      if (property.minimum !== undefined) assert.ok((value as number) >= property.minimum, where);
+      if (property.maximum !== undefined) assert.ok((value as number) <= property.maximum, where);
+    }
+  }
+});
+
+test('blank properties take their defaults, but no code is no code', () => {
+  assert.equal(compileBatcher({ maxBatchSize: '', policy: '', maxWaitMs: null }).maxBatchSize, 32);
+  const stage = compileStage({ code: '', input: '', output: '', init: '', capacity: '' }, noFile);
+  assert.deepEqual(stage.source, { kind: 'inline', setup: '', code: '', teardown: '' });
+  assert.deepEqual([stage.input, stage.output, stage.init, stage.capacity], ['payload', 'payload', {}, 1024]);
+});
+
+test('numbers and booleans may arrive as text, and text as a number', () => {
+  const batcher = compileBatcher({ maxBatchSize: '64', maxWaitMs: '2.5' });
+  assert.deepEqual([batcher.maxBatchSize, batcher.maxWaitMs], [64, 2.5]);
+  const runtime = compileRuntime({ timeoutMs: '100', strictPins: 'true', maxPayloadMb: '0.5', name: 7 });
+  assert.deepEqual(
+    [runtime.timeoutMs, runtime.strictPins, runtime.maxPayloadBytes, runtime.name],
+    [100, true, 524_288, '7'],
+  );
+  assert.equal(compileStage({ workers: 3 }, noFile).workers.length, 3);
+});
+
+test('what was compiled is frozen, and the node it came from untouched', () => {
+  const raw = { maxBatchSize: '8' };
+  const config = compileBatcher(raw);
+  assert.ok(Object.isFrozen(config));
+  assert.ok(Object.isFrozen(compileRuntime({})) && Object.isFrozen(compileCollector({})));
+  assert.ok(Object.isFrozen(compileStage({}, noFile)));
+  assert.deepEqual(raw, { maxBatchSize: '8' });
+});

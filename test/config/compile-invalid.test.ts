@@ -1,0 +1,95 @@
+/** What is not valid is config_invalid, with every property at fault, and never becomes a default. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { compileBatcher, compileCollector, compileRuntime, compileStage } from '../../src/config/compile.ts';
+import { ModeletError } from '../../src/core/errors.ts';
+
+type Raw = Readonly<Record<string, unknown>>;
+
+const compilers: Readonly<Record<string, (raw: Raw) => unknown>> = {
+  runtime: compileRuntime,
+  batcher: compileBatcher,
+  collector: compileCollector,
+  stage: (raw) => compileStage(raw, (path) => path),
+};
+
+const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
+  ['batcher', { maxBatchSize: 0 }, /^maxBatchSize: must be >= 1; got 0$/],
+  ['batcher', { maxBatchSize: 10_001 }, /^maxBatchSize: must be <= 10000; got 10001$/],
+  ['batcher', { maxBatchSize: '2.5' }, /^maxBatchSize: must be integer; got "2.5"$/],
+  ['batcher', { maxBatchSize: 'many' }, /^maxBatchSize: must be integer; got "many"$/],
+  ['batcher', { maxBatchSize: Number.NaN }, /^maxBatchSize: must be/],
+  ['batcher', { maxWaitMs: Number.POSITIVE_INFINITY }, /^maxWaitMs: must be/],
+  ['batcher', { maxWaitMs: -1 }, /^maxWaitMs: must be >= 0/],
+  ['batcher', { maxWaitMs: {} }, /^maxWaitMs: must be number/],
+  ['batcher', { policy: 'eager' }, /^policy: must be equal to one of .*: greedy, oldest, gap; got "eager"$/],
+  ['batcher', { policy: 'Greedy' }, /^policy/],
+  ['runtime', { timeoutMs: -1 }, /^timeoutMs: must be >= 0/],
+  ['runtime', { timeoutMs: 24 * 60 * 60 * 1000 + 1 }, /^timeoutMs: must be <=/],
+  ['runtime', { capacity: 0 }, /^capacity/],
+  ['runtime', { maxPayloadMb: 0 }, /^maxPayloadMb/],
+  ['runtime', { maxPayloadMb: 513 }, /^maxPayloadMb/],
+  ['runtime', { strictPins: 'yes' }, /^strictPins: must be boolean/],
+  ['runtime', { logLevel: 'loud' }, /^logLevel: .*trace, debug, info, warn, error/],
+  ['runtime', { engineCpus: '0-' }, /^engineCpus: "0-" is neither a core nor a range/],
+  ['runtime', { serverCpus: 'all' }, /^serverCpus: "all"/],
+  ['runtime', { serverCpus: '0 1' }, /^serverCpus/],
+  ['runtime', { serverCpus: '1[2]' }, /^serverCpus/],
+  ['collector', { catch: 'downstream' }, /^catch/],
+  ['collector', { errorPayload: 'none' }, /^errorPayload/],
+  ['stage', { predict: 'both' }, /^predict: .*item, batch/],
+  ['stage', { capacity: 0 }, /^capacity/],
+  ['stage', { init: '{"a":' }, /^init: .*JSON/],
+  ['stage', { init: "{'a':1}" }, /^init: .*JSON/],
+  ['stage', { cpus: '0,,1' }, /^cpus: CPU list "0,,1"/],
+  ['stage', { source: 'file' }, /^path: the file of the modelet is missing$/],
+  ['stage', { source: 'file', path: '  ' }, /^path: the file of the modelet is missing$/],
+  ['stage', { source: 'wasm' }, /^source/],
+];
+
+for (const [kind, raw, message] of INVALID) {
+  const shown = Object.entries(raw).map(([key, value]) => `${key} ${String(value)}`);
+  test(`${kind}: ${shown.join(', ')}`, () => {
+    assert.throws(
+      () => compilers[kind]?.(raw),
+      (error) => {
+        assert.ok(error instanceof ModeletError, String(error));
+        assert.equal(error.code, 'config_invalid');
+        assert.match(error.message, message);
+        return true;
+      },
+    );
+  });
+}
+
+test('every property at fault is listed', () => {
+  assert.throws(() => compileBatcher({ maxBatchSize: 0, policy: 'x', maxWaitMs: 'y' }), {
+    code: 'config_invalid',
+    message: /maxBatchSize: .*; policy: .*; maxWaitMs: /,
+  });
+});
+
+test('an environment variable that is not set is named', () => {
+  const cases: readonly (readonly [string, Raw, string])[] = [
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: this is what Node-RED leaves in place
+    ['batcher', { maxBatchSize: '${BATCH}' }, 'maxBatchSize: the environment variable BATCH is not set'],
+    ['batcher', { maxBatchSize: '$(BATCH)' }, 'maxBatchSize: the environment variable BATCH is not set'],
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: as above
+    ['stage', { cpus: '${PINS}' }, 'cpus: the environment variable PINS is not set'],
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: as above
+    ['runtime', { timeoutMs: '${T}' }, 'timeoutMs: the environment variable T is not set'],
+  ];
+  for (const [kind, raw, message] of cases) {
+    assert.throws(() => compilers[kind]?.(raw), { code: 'config_invalid', message });
+  }
+});
+
+test('a file that is not found says so as the path', () => {
+  const missing = (): string => {
+    throw new Error('no file /x/y.js');
+  };
+  assert.throws(() => compileStage({ source: 'file', path: 'y.js' }, missing), {
+    code: 'config_invalid',
+    message: 'path: no file /x/y.js',
+  });
+});
