@@ -1,7 +1,7 @@
 /** Sets how the queue of the stage behind it forms batches. The batching itself happens in the engine. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileBatcher } from '../src/index.ts';
-import { acceptInput, configure, leaveOnClose } from './lib/adapter.ts';
+import { acceptControl, configure, leaveOnClose } from './lib/adapter.ts';
 import { pipelineOf } from './lib/pipeline.ts';
 
 export default function register(RED: NodeAPI): void {
@@ -9,7 +9,7 @@ export default function register(RED: NodeAPI): void {
   RED.nodes.registerType('modelet-batcher', function (this: Node, definition: NodeDef) {
     RED.nodes.createNode(this, definition);
     pipeline.add({ kind: 'batcher', node: this, config: configure(() => compileBatcher({ ...definition })) });
-    acceptInput(this, pipeline);
+    acceptControl(this, pipeline);
     leaveOnClose(this, pipeline);
   });
 }

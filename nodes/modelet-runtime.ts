@@ -8,7 +8,12 @@ export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);
   RED.nodes.registerType('modelet-runtime', function (this: Node, definition: NodeDef) {
     RED.nodes.createNode(this, definition);
-    pipeline.add({ kind: 'runtime', node: this, config: configure(() => compileRuntime({ ...definition })) });
+    const { nodeMessageBufferMaxLength: mostWaiting = 0 } = RED.settings as { nodeMessageBufferMaxLength?: number };
+    pipeline.add({
+      kind: 'runtime',
+      node: this,
+      config: configure(() => compileRuntime({ ...definition }, mostWaiting)),
+    });
     leaveOnClose(this, pipeline);
   });
 }

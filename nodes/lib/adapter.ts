@@ -17,6 +17,18 @@ export function acceptInput(node: Node, pipeline: Pipeline): void {
   node.on('input', (msg, _send, done) => pipeline.accept(node, msg as PipelineMessage, done));
 }
 
+/** As core's batch and delay nodes do it: a message with `reset` or `flush` acts on what waits and goes no further. */
+export function acceptControl(node: Node, pipeline: Pipeline): void {
+  node.on('input', (msg, _send, done) => {
+    const action = 'reset' in msg ? 'reset' : 'flush' in msg ? 'flush' : null;
+    if (action === null) pipeline.accept(node, msg as PipelineMessage, done);
+    else {
+      pipeline.actOnQueue(node, action);
+      done();
+    }
+  });
+}
+
 /** Two parameters, or Node-RED would not wait for `done`. */
 export function leaveOnClose(node: Node, pipeline: Pipeline): void {
   node.on('close', (_removed: boolean, done: () => void) => {

@@ -106,7 +106,7 @@ function planStage(
   compiled: CompiledGraph,
   requireFrom: string,
 ): PlannedStage {
-  const { source, init, predict, workers, startTimeoutMs, capacity } = config;
+  const { source, init, predict, workers, startTimeoutMs, capacity, overflow, maxAgeMs } = config;
   const batching = compiled.batching.get(node.id);
   if (!batching) throw new Error(`stage ${node.id} was not compiled`);
   return {
@@ -115,6 +115,8 @@ function planStage(
     modelet: { source, init, predict, requireFrom, startTimeoutMs, workers },
     batching,
     capacity,
+    overflow: overflow === 'drop-oldest' ? 'drop-oldest' : 'refuse',
+    maxAgeMs,
   };
 }
 

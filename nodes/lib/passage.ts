@@ -59,14 +59,17 @@ export class Passage {
   /** Sends the request on its way. Never throws. */
   begin(): void {
     const { service, first, route, wantsMeta } = this.#deployed;
+    const { RED } = this.#around;
     try {
-      const input = this.#around.RED.util.getMessageProperty(this.#msg, first.input);
+      const input = RED.util.getMessageProperty(this.#msg, first.input);
       const payload = encodePayload(input, { blame: 'invalid_input', maxBytes: service.config.maxPayloadBytes });
       const id = service.submit({
         entry: this.#entry.id,
         payload,
         deadline: this.#trace.deadline ?? Number.POSITIVE_INFINITY,
         priority: priorityOf(this.#msg),
+        patient: first.overflow === 'wait' || (first.overflow === 'auto' && !this.#msg.res),
+        group: first.dropKey === '' ? 0 : groupOf(RED.util.getMessageProperty(this.#msg, first.dropKey)),
         meta: wantsMeta ? encodeMeta(this.#msg) : null,
         onSettled: (settlement) => {
           stopWatching();
@@ -178,6 +181,13 @@ function priorityOf(msg: PipelineMessage): number {
   const priority = Number(msg['priority'] ?? 0);
   if (!Number.isFinite(priority)) return 0;
   return Math.trunc(Math.min(LARGEST_PRIORITY, Math.max(-LARGEST_PRIORITY, priority)));
+}
+
+/** A number for a drop key's value, never 0. FNV-1a: keys are few and short, a collision merely merges two groups. */
+function groupOf(key: unknown): number {
+  let hash = 0x811c9dc5;
+  for (const byte of Buffer.from(String(key))) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
+  return hash || 1;
 }
 
 function encodeMeta(msg: PipelineMessage): Uint8Array | null {

@@ -112,6 +112,11 @@ export class Pipeline {
     else done(new ModeletError('capacity_exceeded', 'too many messages came before the flows had started'));
   }
 
+  /** Lets what waits at the stage behind a node leave at once, or drops it. */
+  actOnQueue(entry: Node, action: 'flush' | 'reset'): void {
+    this.#deployment.routes.get(entry.id)?.service.actOnQueue(entry.id, action);
+  }
+
   #begin(entry: Node, msg: PipelineMessage, done: Done): void {
     const deployed = this.#deployment.routes.get(entry.id);
     if (deployed) {

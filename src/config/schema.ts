@@ -42,6 +42,11 @@ const runtime: NodeSchema = {
     engineCpus: { type: 'string', default: '', description: 'Cores for the engine process; blank: all' },
     serverCpus: { type: 'string', default: '', description: 'Cores for the Node-RED process; blank: as it is' },
     strictPins: { type: 'boolean', default: false, description: 'A core that is not available is an error' },
+    holdOnDeploy: {
+      type: 'boolean',
+      default: true,
+      description: 'HTTP requests that arrive while flows restart wait for the new flows',
+    },
     logLevel: {
       type: 'string',
       default: 'info',
@@ -99,6 +104,24 @@ const stage: NodeSchema = {
     input: { type: 'string', default: 'payload', description: 'Message property that is the input' },
     output: { type: 'string', default: 'payload', description: 'Message property that takes the result' },
     capacity: { type: 'integer', default: 1024, minimum: 1, maximum: 1_000_000, description: 'Most waiting items' },
+    overflow: {
+      type: 'string',
+      default: 'auto',
+      enum: ['auto', 'refuse', 'wait', 'drop-oldest'],
+      description: 'What a full queue does; auto: refuse where an HTTP client waits, else wait',
+    },
+    maxAgeMs: {
+      type: 'integer',
+      default: 0,
+      minimum: 0,
+      maximum: MAX_TIMEOUT_MS,
+      description: 'Items that have waited longer are dropped instead of run, in ms; 0: none',
+    },
+    dropKey: {
+      type: 'string',
+      default: '',
+      description: 'drop-oldest: message property; only items with the same value evict each other',
+    },
     startTimeoutMs: {
       type: 'integer',
       default: 60_000,
@@ -113,7 +136,12 @@ const collector: NodeSchema = {
   type: 'object',
   properties: {
     name: { type: 'string', default: '', description: 'Name of the node' },
-    order: { type: 'string', default: 'completion', enum: ['completion'], description: 'Order of the results' },
+    order: {
+      type: 'string',
+      default: 'completion',
+      enum: ['completion', 'arrival'],
+      description: 'Order of the results',
+    },
     catch: {
       type: 'string',
       default: 'upstream',

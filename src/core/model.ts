@@ -79,6 +79,10 @@ export interface StageDefinition {
   readonly batching: Batching;
   /** Most items that wait in the stage's queue. */
   readonly capacity: number;
+  /** What a full queue does with an item that is not patient. */
+  readonly overflow: 'refuse' | 'drop-oldest';
+  /** Items that have waited longer are dropped at dispatch; 0: no limit. */
+  readonly maxAgeMs: number;
 }
 
 /** The compiled chain of stages that a request passes without leaving the engine. */
@@ -127,6 +131,8 @@ export interface StageStatus {
   readonly meanBatchSize: number;
   /** Pins that could not be honoured, in words; empty if all were. */
   readonly pinWarnings: readonly string[];
+  /** Why changed code does not start, while the old code goes on serving; null if there is no such trouble. */
+  readonly successorError: string | null;
 }
 
 export interface EngineStatus {

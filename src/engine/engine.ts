@@ -96,6 +96,11 @@ export class Engine {
     }
   }
 
+  /** Acts on what waits at a stage now. */
+  queue(stage: number, action: 'flush' | 'reset'): void {
+    this.#stages.get(stage)?.[action]();
+  }
+
   status(): EngineStatus {
     return { stages: [...this.#stages.values()].map((stage) => stage.status()), rssBytes: process.memoryUsage.rss() };
   }
@@ -128,7 +133,18 @@ export class Engine {
   #tap(item: Item): void {
     const { id, deadline, priority, payload } = item;
     const ref = item.route.stages[item.position]?.ref ?? 0;
-    this.#output.onTap({ id, deadline, priority, ref, ok: true, payload, meta: null, timings: [] });
+    this.#output.onTap({
+      id,
+      deadline,
+      priority,
+      ref,
+      ok: true,
+      patient: true,
+      group: 0,
+      payload,
+      meta: null,
+      timings: [],
+    });
   }
 
   #fail(item: Item, error: ModeletError): void {

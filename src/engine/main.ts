@@ -34,6 +34,9 @@ function receive(frame: Frame, channel: Channel): void {
     case 'cancel':
       running?.engine.cancel(frame.body);
       break;
+    case 'queue':
+      running?.engine.queue(frame.body.stage, frame.body.action);
+      break;
     case 'close':
       report(channel, { state: 'shutdown' });
       void close(frame.body.deadline, channel);

@@ -3,12 +3,14 @@
  * into outcomes. Where an outcome goes is the engine's business.
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
-import { ModeletError } from '../core/errors.ts';
+import type { ModeletError } from '../core/errors.ts';
 import type { LogRecord, Payload, StageDefinition, StageStatus } from '../core/model.ts';
 import type { WireItem } from '../wire/frames.ts';
-import type { Batch, PoolEvents, WorkerPool } from '../worker/pool.ts';
-import { decideBatch } from './batching.ts';
+import type { Batch, PoolEvents } from '../worker/pool.ts';
+import { type BatchDecision, decideBatch } from './batching.ts';
 import { type Item, MOVING, RUNNING } from './item.ts';
+import { dropped, expired, queueFull, unavailable, workerLost } from './stage-errors.ts';
+import { type StagePool, StagePools } from './stage-pools.ts';
 import { StageQueue } from './stage-queue.ts';
 
 /** A second batch is sent ahead to a busy worker only where runs are shorter than this: else it could not be stolen. */
@@ -17,10 +19,7 @@ const SMOOTHING = 0.2;
 
 export interface StageHost {
   readonly clock: Clock;
-  createPool(
-    definition: StageDefinition,
-    events: PoolEvents<Item>,
-  ): WorkerPool<Item> & { readonly pinWarnings: readonly string[] };
+  createPool(definition: StageDefinition, events: PoolEvents<Item>): StagePool;
   /** The stage is through with the item: `payload` is its value, or with `ok` false an encoded error. */
   onOutcome(item: Item, ok: boolean, payload: Payload): void;
   onFailed(item: Item, error: ModeletError): void;
@@ -32,17 +31,13 @@ export interface StageHost {
   onLog(record: LogRecord): void;
 }
 
-type StagePool = ReturnType<StageHost['createPool']>;
-
 export class Stage {
   readonly #host: StageHost;
   readonly #queue: StageQueue = new StageQueue();
   #definition: StageDefinition;
-  #pool: StagePool;
-  /** A pool for a changed definition that is not ready yet; the present one serves until it is. */
-  #successor: { readonly pool: StagePool; readonly definition: StageDefinition } | null = null;
-  /** Pools that finish what they hold. */
-  readonly #retired: Set<StagePool> = new Set();
+  readonly #pools: StagePools;
+  /** So many of the items that wait now leave at once, whatever the policy says. */
+  #flushing = 0;
   #batchNumber = 0;
   #timer: Timer | null = null;
   #pumping: NodeJS.Immediate | null = null;
@@ -57,8 +52,8 @@ export class Stage {
   constructor(definition: StageDefinition, host: StageHost) {
     this.#definition = definition;
     this.#host = host;
-    this.#pool = this.#createPool(definition);
-    this.#pool.start();
+    this.#pools = new StagePools(definition, (newest) => this.#createPool(newest));
+    this.#pools.start();
   }
 
   get ref(): number {
@@ -73,53 +68,58 @@ export class Stage {
     return this.#queue.length < this.#definition.capacity;
   }
 
-  /** Puts an item into the queue. At a route's entry a full queue refuses; inside a route the stage before waits. */
+  /**
+   * Puts an item into the queue. At a route's entry a full queue refuses, or drops the oldest; inside a route the
+   * stage before waits, and so does an item that is patient: its server sends no more than fit.
+   */
   enqueue(item: Item, entry: boolean): void {
-    const { health } = this.#pool;
+    const { health } = this.#pools.present;
     if (health.tag === 'failed') {
-      this.#host.onFailed(item, this.#unavailable(health.error));
-    } else if (entry && !this.hasRoom) {
-      this.#host.onFailed(item, this.#full());
-    } else {
-      item.arrivedAt = this.#host.clock.now();
-      this.#queue.push(item);
-      this.pumpSoon();
+      this.#host.onFailed(item, unavailable(this.name, health.error));
+      return;
     }
+    if (entry && !this.hasRoom && !this.#makeRoom(item)) {
+      this.#host.onFailed(item, this.#refusal());
+      return;
+    }
+    item.arrivedAt = this.#host.clock.now();
+    this.#queue.push(item);
+    this.pumpSoon();
   }
 
   /** Takes an item that is not wanted any more out of the queue, or tells the worker that has it. */
   cancel(item: Item): void {
-    if (this.#removeQueued(item)) return;
-    for (const pool of [this.#pool, ...this.#retired]) pool.cancel([item.id]);
+    if (!this.#removeQueued(item)) this.#pools.cancel([item.id]);
+  }
+
+  /** Lets what waits now leave at once, however small the batch. */
+  flush(): void {
+    this.#flushing = this.#queue.length;
+    this.#pump();
+  }
+
+  /** Drops what waits now. */
+  reset(): void {
+    for (const item of this.#queue.drain()) this.#host.onFailed(item, dropped(this.name, 'reset'));
+    this.#host.onRoom(this);
   }
 
   /** Takes over a new definition of the same stage; workers change only if what they run has changed. */
   redefine(definition: StageDefinition): void {
-    if (this.#successor && this.#successor.definition.revision !== definition.revision) {
-      void this.#successor.pool.close(this.#host.clock.now());
-      this.#successor = null;
-    }
-    if (definition.revision !== this.#definition.revision && !this.#successor) {
-      const pool = this.#createPool(definition);
-      this.#successor = { pool, definition };
-      pool.start();
-    }
-    // Batching, capacity and name apply at once; the code when its workers are ready.
-    const { revision, modelet } = this.#definition;
-    this.#definition = { ...definition, revision, modelet };
-    this.#changed();
+    this.#definition = definition;
+    this.#pools.redefine(definition);
+    this.#poolChanged();
   }
 
   /** Lets workers finish what they hold, kills them at the deadline. Queued items must have been settled before. */
   async close(deadline: Deadline): Promise<void> {
     this.#timer?.cancel();
-    const pools = [this.#pool, ...this.#retired, ...(this.#successor ? [this.#successor.pool] : [])];
-    this.#successor = null;
-    await Promise.all(pools.map((pool) => pool.close(deadline)));
+    await this.#pools.close(deadline);
   }
 
   status(): StageStatus {
-    const workers = this.#pool.status();
+    const pool = this.#pools.present;
+    const workers = pool.status();
     const recent = this.#batches - this.#lastMean.batches;
     if (recent > 0) {
       const mean = (this.#items - this.#lastMean.items) / recent;
@@ -134,7 +134,8 @@ export class Stage {
       batches: this.#batches,
       items: this.#items,
       meanBatchSize: this.#lastMean.mean,
-      pinWarnings: this.#pool.pinWarnings,
+      pinWarnings: pool.pinWarnings,
+      successorError: this.#pools.successorError?.message ?? null,
     };
   }
 
@@ -151,14 +152,15 @@ export class Stage {
     const hadRoom = this.hasRoom;
     this.#timer?.cancel();
     this.#timer = null;
-    for (const item of this.#queue.sweepExpired(clock.now())) this.#host.onFailed(item, this.#expired());
+    for (const item of this.#queue.sweepExpired(clock.now())) this.#host.onFailed(item, expired(this.name));
     while (this.#queue.length > 0) {
-      const worker = this.#pool.freeWorker(this.#meanRunMs !== null && this.#meanRunMs < SHORT_RUN_MS);
+      const worker = this.#pools.present.freeWorker(this.#mayPrefetch());
       this.#noteFree(worker !== null);
       if (worker === null) break;
+      this.#dropAged();
       if (!this.#dispatchTo(worker)) break;
     }
-    if (this.#queue.length === 0) this.#noteFree(this.#pool.freeWorker(false) !== null);
+    if (this.#queue.length === 0) this.#noteFree(this.#pools.present.freeWorker(false) !== null);
     if (!hadRoom && this.hasRoom) this.#host.onRoom(this);
   }
 
@@ -167,24 +169,49 @@ export class Stage {
     const now = this.#host.clock.now();
     const queue = this.#queue;
     const freeSince = this.#freeSince ?? now;
-    const decision = decideBatch(
-      this.#definition.batching,
-      { length: queue.length, oldestAt: queue.oldestAt, newestAt: queue.newestAt, freeSince },
-      now,
-    );
+    const { batching } = this.#definition;
+    const flushed = Math.min(this.#flushing, batching.maxBatchSize);
+    const decision: BatchDecision =
+      flushed > 0
+        ? { go: true, size: flushed, reason: 'idle' }
+        : decideBatch(
+            batching,
+            { length: queue.length, oldestAt: queue.oldestAt, newestAt: queue.newestAt, freeSince },
+            now,
+          );
     if (!decision.go) {
       this.#timer = this.#host.clock.at(decision.until, () => this.#pump());
       return false;
     }
     const items = queue.take(decision.size, (item) => this.#host.mayLeave(item));
     if (items.length === 0) return false;
+    this.#flushing = Math.max(0, this.#flushing - items.length);
     for (const item of items) item.at = RUNNING;
     this.#batchNumber += 1;
-    this.#pool.dispatch(worker, { number: this.#batchNumber, items, dispatchedAt: now, freeSince, startedAt: now });
+    this.#pools.present.dispatch(worker, {
+      number: this.#batchNumber,
+      items,
+      dispatchedAt: now,
+      freeSince,
+      startedAt: now,
+    });
     this.#batches += 1;
     this.#items += items.length;
-    this.#changed();
+    this.#host.onChange();
     return true;
+  }
+
+  /** A batch sent ahead cannot be taken back, so never where the oldest items are to be dropped. */
+  #mayPrefetch(): boolean {
+    const short = this.#meanRunMs !== null && this.#meanRunMs < SHORT_RUN_MS;
+    return short && this.#definition.overflow !== 'drop-oldest';
+  }
+
+  #dropAged(): void {
+    const { maxAgeMs } = this.#definition;
+    if (maxAgeMs === 0) return;
+    const aged = this.#queue.sweepOlder(this.#host.clock.now() - maxAgeMs);
+    for (const item of aged) this.#host.onFailed(item, dropped(this.name, `older than ${maxAgeMs} ms`));
   }
 
   #noteFree(free: boolean): void {
@@ -208,52 +235,53 @@ export class Stage {
       item.at = MOVING;
       this.#host.onOutcome(item, reply.ok, reply.payload);
     });
-    this.#changed();
+    this.#host.onChange();
     this.pumpSoon();
   }
 
   #onLost(running: readonly Item[], notStarted: readonly Item[], error: Error, worker: number): void {
     for (const item of running) {
       item.at = MOVING;
-      const message = `worker ${worker} of stage ${this.name} died: ${error.message}`;
-      this.#host.onFailed(item, new ModeletError('worker_lost', message, { stage: this.name, cause: error }));
+      this.#host.onFailed(item, workerLost(this.name, worker, error));
     }
     this.#queue.putBack(notStarted);
     this.pumpSoon();
   }
 
   #createPool(definition: StageDefinition): StagePool {
-    const pool: StagePool = this.#host.createPool(definition, {
+    return this.#host.createPool(definition, {
       onReply: (batch, replies, runMs, worker) => this.#onReply(batch, replies, runMs, worker),
       onLost: (running, notStarted, error, worker) => this.#onLost(running, notStarted, error, worker),
-      onChange: () => this.#poolChanged(pool),
+      onChange: () => this.#poolChanged(),
       onLog: (record) => this.#host.onLog(record),
     });
-    return pool;
   }
 
-  #poolChanged(pool: StagePool): void {
-    const successor = this.#successor;
-    if (pool === successor?.pool && pool.health.tag === 'ready') {
-      this.#successor = null;
-      this.#retire(this.#pool);
-      this.#pool = pool;
-      const { revision, modelet } = successor.definition;
-      this.#definition = { ...this.#definition, revision, modelet };
+  #poolChanged(): void {
+    this.#pools.advance();
+    const { health } = this.#pools.present;
+    if (health.tag === 'failed') {
+      for (const item of this.#queue.drain()) this.#host.onFailed(item, unavailable(this.name, health.error));
     }
-    if (this.#pool.health.tag === 'failed') this.#refuseQueued(this.#pool.health.error);
-    this.#changed();
+    this.#host.onChange();
     this.pumpSoon();
   }
 
-  #retire(pool: StagePool): void {
-    this.#retired.add(pool);
-    // Old code answers what it holds, however long that takes: its requests have deadlines of their own.
-    void pool.close(Number.POSITIVE_INFINITY).then(() => this.#retired.delete(pool));
+  #refusal(): ModeletError {
+    const { overflow } = this.#definition;
+    if (overflow === 'drop-oldest') return dropped(this.name, 'the queue is full of more important ones');
+    return queueFull(this.#definition, this.#meanRunMs ?? 0);
   }
 
-  #refuseQueued(error: Error): void {
-    for (const item of this.#queue.drain()) this.#host.onFailed(item, this.#unavailable(error));
+  /** Whether a full queue takes the item all the same. */
+  #makeRoom(item: Item): boolean {
+    if (item.patient) return true;
+    if (this.#definition.overflow !== 'drop-oldest') return false;
+    const victim = this.#queue.victim(item.group);
+    if (!victim || victim.priority > item.priority) return false;
+    this.#queue.remove(victim);
+    this.#host.onFailed(victim, dropped(this.name, 'a newer one came and the queue was full'));
+    return true;
   }
 
   #removeQueued(item: Item): boolean {
@@ -261,29 +289,5 @@ export class Stage {
     const removed = this.#queue.remove(item);
     if (removed && !hadRoom) this.#host.onRoom(this);
     return removed;
-  }
-
-  #changed(): void {
-    this.#host.onChange();
-  }
-
-  #unavailable(cause: Error): ModeletError {
-    const message = `stage ${this.name} has no worker: ${cause.message}`;
-    return new ModeletError('stage_unavailable', message, { stage: this.name, cause });
-  }
-
-  #full(): ModeletError {
-    const { capacity, batching, modelet } = this.#definition;
-    const batchesAhead = capacity / batching.maxBatchSize / modelet.workers.length;
-    return new ModeletError('capacity_exceeded', `queue of stage ${this.name} is full (${capacity} waiting)`, {
-      stage: this.name,
-      retryAfterSeconds: Math.max(1, Math.ceil((batchesAhead * (this.#meanRunMs ?? 0)) / 1000)),
-    });
-  }
-
-  #expired(): ModeletError {
-    return new ModeletError('deadline_exceeded', `deadline passed in the queue of stage ${this.name}`, {
-      stage: this.name,
-    });
   }
 }

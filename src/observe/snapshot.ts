@@ -14,6 +14,7 @@ export interface StageSnapshot {
   readonly meanBatchSize: number;
   readonly batching: { readonly policy: string; readonly maxBatchSize: number; readonly maxWaitMs: number };
   readonly pinWarnings: readonly string[];
+  readonly successorError: string | null;
 }
 
 export interface RuntimeSnapshot {
@@ -87,6 +88,7 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
       items: 0,
       meanBatchSize: 0,
       pinWarnings: [],
+      successorError: null,
       ...byRef.get(ref),
       id,
       name,

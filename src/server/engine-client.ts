@@ -111,6 +111,11 @@ export class EngineClient {
     });
   }
 
+  actOnQueue(stage: number, action: 'flush' | 'reset'): void {
+    this.#outbox.flush();
+    this.#supervisor.send({ type: 'queue', body: { stage, action } });
+  }
+
   /** Ends the engine and its workers by the deadline. */
   close(deadline: Deadline): Promise<void> {
     return this.#supervisor.close(deadline);

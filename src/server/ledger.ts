@@ -20,6 +20,14 @@ export interface Caller {
   onTap?(stage: number, payload: Payload): void;
 }
 
+/** Who else keeps something for open requests. */
+export interface LedgerWatcher {
+  /** Any request has settled. */
+  onSettled(id: RequestNumber): void;
+  /** One was settled by its deadline: others should drop it too. */
+  onExpired(id: RequestNumber): void;
+}
+
 interface OpenRequest {
   readonly caller: Caller;
   readonly timer: Timer | null;
@@ -37,7 +45,7 @@ export class Ledger {
   readonly capacity: number;
   readonly #clock: Clock;
   readonly #open: Map<RequestNumber, OpenRequest> = new Map();
-  readonly #onExpired: (id: RequestNumber) => void;
+  readonly #watcher: LedgerWatcher;
   readonly #errors: Record<ErrorCode, number> = Object.fromEntries(ERROR_CODES.map((code) => [code, 0])) as Record<
     ErrorCode,
     number
@@ -47,11 +55,10 @@ export class Ledger {
   #late = 0;
   #onEmpty: (() => void)[] = [];
 
-  /** `onExpired` hears of each request that was settled by its deadline, so that others drop it too. */
-  constructor(capacity: number, clock: Clock, onExpired: (id: RequestNumber) => void) {
+  constructor(capacity: number, clock: Clock, watcher: LedgerWatcher) {
     this.capacity = capacity;
     this.#clock = clock;
-    this.#onExpired = onExpired;
+    this.#watcher = watcher;
   }
 
   /** Open requests now. */
@@ -65,10 +72,10 @@ export class Ledger {
 
   /**
    * Opens a request.
-   * @throws ModeletError `capacity_exceeded` when `capacity` requests are open.
+   * @throws ModeletError `capacity_exceeded` when `capacity` requests are open and this one is not patient.
    */
-  open(deadline: Deadline, caller: Caller): RequestNumber {
-    if (this.#open.size >= this.capacity) {
+  open(caller: Caller, deadline: Deadline, patient: boolean): RequestNumber {
+    if (this.#open.size >= this.capacity && !patient) {
       this.#errors.capacity_exceeded += 1;
       throw new ModeletError('capacity_exceeded', `${this.#open.size} requests are open, the runtime's capacity`, {
         retryAfterSeconds: 1,
@@ -92,6 +99,7 @@ export class Ledger {
     request.timer?.cancel();
     if (outcome.ok) this.#ok += 1;
     else this.#errors[outcome.error.code] += 1;
+    this.#watcher.onSettled(id);
     request.caller.onSettled({ outcome, timings });
     if (this.#open.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();
     return true;
@@ -106,9 +114,11 @@ export class Ledger {
     return this.#open.has(id);
   }
 
-  /** Settles every open request with an error of its own. */
-  failAll(makeError: () => ModeletError): void {
-    for (const id of [...this.#open.keys()]) this.settle(id, { ok: false, error: makeError() });
+  /** Settles every open request, or those that `which` picks, with an error of its own. */
+  failAll(makeError: () => ModeletError, which: (id: RequestNumber) => boolean = () => true): void {
+    // Chosen before the first settles: settling one may move others.
+    const chosen = [...this.#open.keys()].filter(which);
+    for (const id of chosen) this.settle(id, { ok: false, error: makeError() });
   }
 
   /** Counts a request that was refused before it was opened. */
@@ -123,6 +133,6 @@ export class Ledger {
 
   #expire(id: RequestNumber): void {
     const error = new ModeletError('deadline_exceeded', 'not answered before its deadline');
-    if (this.settle(id, { ok: false, error })) this.#onExpired(id);
+    if (this.settle(id, { ok: false, error })) this.#watcher.onExpired(id);
   }
 }

@@ -2,18 +2,19 @@
  * The runtime as Node-RED's side sees it, one per runtime node: takes requests in, answers each once, follows
  * deploys. Composition root of the server: owns the ledger and the engine client. Knows nothing of Node-RED.
  */
-import { createHash } from 'node:crypto';
 import type { RuntimeConfig } from '../config/compile.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { EnginePlan, EngineStatus, LogRecord, Payload, RequestNumber, StageDefinition } from '../core/model.ts';
+import type { EngineStatus, LogRecord, Payload, RequestNumber } from '../core/model.ts';
 import { pinProblem, pinWarning, resolvePin } from '../lifecycle/affinity.ts';
 import type { Launcher } from '../lifecycle/launch.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/snapshot.ts';
 import { decodeModeletError } from '../wire/error-codec.ts';
 import type { WireItem } from '../wire/frames.ts';
 import { EngineClient } from './engine-client.ts';
+import { Entrance } from './entrance.ts';
 import { type Caller, Ledger } from './ledger.ts';
+import { type KnownStage, type PlannedRoute, type PlannedStage, Planner } from './planner.ts';
 import { serverPin } from './server-pin.ts';
 
 /** What this machine offers, read before anything was pinned. */
@@ -28,18 +29,6 @@ export interface ServiceEvents {
   onLog(record: LogRecord): void;
 }
 
-/** A stage as the deploy describes it; the service adds its number and revision. */
-export type PlannedStage = Omit<StageDefinition, 'ref' | 'revision'>;
-
-export interface PlannedRoute {
-  /** The node at which messages enter. */
-  readonly entry: string;
-  /** Stage ids. */
-  readonly stages: readonly string[];
-  /** By stage id: who else wants its value; absent for a stage that nobody looks at. */
-  readonly taps?: ReadonlyMap<string, readonly string[]>;
-}
-
 export interface SubmitRequest extends Caller {
   /** The node at which the message entered. */
   readonly entry: string;
@@ -47,6 +36,10 @@ export interface SubmitRequest extends Caller {
   readonly deadline: Deadline;
   /** Higher goes first. */
   readonly priority: number;
+  /** Waits where there is no room, instead of being refused. */
+  readonly patient: boolean;
+  /** Requests of one group evict each other where a full queue drops the oldest; 0: no group. */
+  readonly group: number;
   /** JSON of what stages may want of the message besides its payload. */
   readonly meta: Uint8Array | null;
 }
@@ -65,13 +58,10 @@ export class Service {
   readonly #clock: Clock;
   readonly #events: ServiceEvents;
   readonly #ledger: Ledger;
+  readonly #entrance: Entrance;
   readonly #client: EngineClient;
+  readonly #planner: Planner = new Planner();
   #state: ServiceState = { tag: 'open' };
-  #plan: EnginePlan = { stages: [], routes: [] };
-  #routeRefs: ReadonlyMap<string, number> = new Map();
-  /** Numbers in frames, kept over deploys: for stages by id, for routes by their stages. */
-  readonly #numbers: Map<string, number> = new Map();
-  readonly #known: Map<number, { readonly id: string; readonly name: string }> = new Map();
   #status: EngineStatus = { stages: [], rssBytes: 0 };
   readonly #pinWarnings: string[] = [];
 
@@ -81,7 +71,11 @@ export class Service {
     this.#machine = machine;
     this.#clock = clock;
     this.#events = events;
-    this.#ledger = new Ledger(config.capacity, clock, (request) => this.#client.cancel(request));
+    this.#ledger = new Ledger(config.capacity, clock, {
+      onSettled: (request) => this.#entrance.leave(request, (stage) => this.#planner.roomAt(stage)),
+      onExpired: (request) => this.#client.cancel(request),
+    });
+    this.#entrance = new Entrance(config.mostWaiting, (item) => this.#client.submit(item));
     const { launcher } = machine;
     const boot = {
       runtime: config.name || id,
@@ -115,19 +109,7 @@ export class Service {
 
   /** Takes over what a deploy has compiled. Unchanged stages keep their workers; open requests finish as they began. */
   apply(stages: readonly PlannedStage[], routes: readonly PlannedRoute[]): void {
-    const definitions = stages.map((stage) => this.#define(stage));
-    const refs = new Map(definitions.map((stage) => [stage.id, stage.ref]));
-    const routeRefs = new Map<string, number>();
-    const plan = routes.map((route) => {
-      const chain = route.stages.map((stage) => refs.get(stage) as number);
-      const taps = route.stages.flatMap((stage) => (route.taps?.has(stage) ? (refs.get(stage) ?? []) : []));
-      const ref = this.#number(`route ${chain.join('>')} tapped at ${taps.join()}`);
-      routeRefs.set(route.entry, ref);
-      return { ref, stages: chain, taps };
-    });
-    this.#routeRefs = routeRefs;
-    this.#plan = { stages: definitions, routes: [...new Map(plan.map((route) => [route.ref, route])).values()] };
-    this.#client.apply(this.#plan);
+    this.#client.apply(this.#planner.compile(stages, routes));
   }
 
   /**
@@ -136,15 +118,17 @@ export class Service {
    * `engine_lost` while the engine does not start.
    */
   submit(request: SubmitRequest): RequestNumber {
-    const refusal = this.#refusal(request);
-    if (refusal) {
-      this.#ledger.countRefused(refusal.code);
-      throw refusal;
-    }
-    const { payload, deadline, priority, meta } = request;
-    const id = this.#ledger.open(deadline, request);
-    const ref = this.#routeRefs.get(request.entry) as number;
-    this.#client.submit({ id, deadline, priority, ref, ok: true, payload, meta, timings: [] });
+    const { payload, deadline, priority, patient, group, meta } = request;
+    const entry = this.#planner.entry(request.entry);
+    if (!entry) throw this.#refused(new ModeletError('config_invalid', 'the node is not part of a usable route'));
+    const room = patient ? this.#planner.roomAt(entry.stage) : 0;
+    const refusal = this.#refusal() ?? (patient ? this.#entrance.check(entry.stage, room) : null);
+    if (refusal) throw this.#refused(refusal);
+    const id = this.#ledger.open(request, deadline, patient);
+    const { ref } = entry.route;
+    const item: WireItem = { id, deadline, priority, ref, ok: true, patient, group, payload, meta, timings: [] };
+    if (patient) this.#entrance.enter(item, entry.stage, room);
+    else this.#client.submit(item);
     return id;
   }
 
@@ -161,8 +145,19 @@ export class Service {
   }
 
   /** A stage by its number in timings and taps, also one that a later deploy has removed. */
-  stage(ref: number): { readonly id: string; readonly name: string } | undefined {
-    return this.#known.get(ref);
+  stage(ref: number): KnownStage | undefined {
+    return this.#planner.stage(ref);
+  }
+
+  /** Lets what waits at a node's stage leave at once, or drops it. */
+  actOnQueue(node: string, action: 'flush' | 'reset'): void {
+    const stage = this.#planner.entry(node)?.stage;
+    if (stage === undefined) return;
+    if (action === 'reset') {
+      const error = new ModeletError('dropped', 'reset', { stage: this.stage(stage)?.name ?? '' });
+      for (const id of this.#entrance.waitingAt(stage)) this.abandon(id, error);
+    }
+    this.#client.actOnQueue(stage, action);
   }
 
   deadlineFor(timeoutMs: number): Deadline {
@@ -185,44 +180,28 @@ export class Service {
       state: this.#state.tag === 'closing' ? 'shutdown' : this.#client.state,
       engine: this.#client,
       ledger: this.#ledger,
-      plan: this.#plan,
+      plan: this.#planner.plan,
       status: this.#status,
       allowedCpus: this.#machine.allowedCpus,
       pinWarnings: this.#pinWarnings,
     });
   }
 
-  #define(stage: PlannedStage): StageDefinition {
-    const revision = createHash('sha256').update(JSON.stringify(stage.modelet)).digest('hex').slice(0, 16);
-    const ref = this.#number(`stage ${stage.id}`);
-    this.#known.set(ref, { id: stage.id, name: stage.name });
-    return { ...stage, ref, revision };
+  #refused(error: ModeletError): ModeletError {
+    this.#ledger.countRefused(error.code);
+    return error;
   }
 
-  #number(key: string): number {
-    const known = this.#numbers.get(key);
-    if (known !== undefined) return known;
-    const number = this.#numbers.size + 1;
-    this.#numbers.set(key, number);
-    return number;
-  }
-
-  #refusal({ entry }: SubmitRequest): ModeletError | null {
+  /** Why no request at all is taken now. */
+  #refusal(): ModeletError | null {
     if (this.#state.tag === 'closing') return new ModeletError('shutting_down', 'the runtime is shutting down');
-    if (this.config.strictPins && this.#pinWarnings.length > 0) {
-      return new ModeletError('config_invalid', this.#pinWarnings.join('; '));
-    }
-    if (!this.#routeRefs.has(entry))
-      return new ModeletError('config_invalid', 'the node is not part of a usable route');
     if (this.#client.isCongested) {
       return new ModeletError('capacity_exceeded', 'the channel to the engine is full', { retryAfterSeconds: 1 });
     }
     // One death is a restart that requests can wait for; an engine that does not come up again is not.
-    const { lastError } = this.#client;
-    if (lastError && this.#client.restarts > 0 && this.#client.state === 'error') {
-      return new ModeletError('engine_lost', `the engine does not run: ${lastError.message}`, { cause: lastError });
-    }
-    return null;
+    const { lastError, restarts, state } = this.#client;
+    if (!lastError || restarts === 0 || state !== 'error') return null;
+    return new ModeletError('engine_lost', `the engine does not run: ${lastError.message}`, { cause: lastError });
   }
 
   #receive(items: readonly WireItem[]): void {
@@ -236,12 +215,15 @@ export class Service {
   }
 
   #engineLost(error: Error): void {
-    const { tag } = this.#state;
     this.#status = { stages: [], rssBytes: 0 };
-    this.#ledger.failAll(() =>
-      tag === 'closing'
-        ? new ModeletError('shutting_down', 'the runtime is shutting down')
-        : new ModeletError('engine_lost', `the engine died: ${error.message}`, { cause: error }),
+    if (this.#state.tag === 'closing') {
+      this.#ledger.failAll(() => new ModeletError('shutting_down', 'the runtime is shutting down'));
+      return;
+    }
+    // Those still waiting at the entrance were not in it: they go to the next engine.
+    this.#ledger.failAll(
+      () => new ModeletError('engine_lost', `the engine died: ${error.message}`, { cause: error }),
+      (id) => !this.#entrance.isWaiting(id),
     );
   }
 

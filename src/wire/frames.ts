@@ -7,8 +7,8 @@
  *   head   u32 length | u8 version | u8 type | u16 0 | u32 items | u32 JSON bytes | f64 batch | f64 runMs
  *   body   JSON of a control frame, or
  *          items x 40-byte record, their stage timings, their metas, their payloads (each padded to 8)
- *   record f64 id | f64 deadline | i32 priority | u32 ref | u8 ok | u8 codec | u16 timings
- *          | u32 payload bytes | u32 meta bytes | u32 0
+ *   record f64 id | f64 deadline | i32 priority | u32 ref | u8 flags (1 ok, 2 patient) | u8 codec | u16 timings
+ *          | u32 payload bytes | u32 meta bytes | u32 group
  *
  * Seed 003's protocol is the ancestor: a length and a table from id to bytes.
  */
@@ -40,6 +40,10 @@ export interface WireItem {
   readonly ref: number;
   /** In outcomes and replies: whether the payload is a value or an encoded error. */
   ok: boolean;
+  /** A full queue must not refuse it: its sender waits with more. */
+  readonly patient: boolean;
+  /** Items of one group evict each other where a full queue drops the oldest; 0: no group. */
+  readonly group: number;
   payload: Payload;
   /** JSON of `{topic, _msgid}` where a stage wants it; opaque to the engine. */
   readonly meta: Uint8Array | null;
@@ -75,6 +79,7 @@ export type ControlFrame =
   | { readonly type: 'plan'; readonly body: EnginePlan }
   | { readonly type: 'load'; readonly body: WorkerBoot }
   | { readonly type: 'cancel'; readonly body: readonly RequestNumber[] }
+  | { readonly type: 'queue'; readonly body: { readonly stage: number; readonly action: 'flush' | 'reset' } }
   | { readonly type: 'close'; readonly body: { readonly deadline: Deadline } }
   | { readonly type: 'report'; readonly body: StateReport }
   | { readonly type: 'status'; readonly body: EngineStatus }
@@ -104,12 +109,15 @@ const TYPES = [
   'batch',
   'reply',
   'taps',
+  'queue',
 ] as const satisfies readonly Frame['type'][];
-const FIRST_ITEM_TYPE = TYPES.indexOf('submit');
+const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set(['submit', 'outcomes', 'batch', 'reply', 'taps'] as const);
 
 /** Bytes of a frame's head. */
 export const HEAD: number = 32;
 const RECORD = 40;
+const OK = 1;
+const PATIENT = 2;
 const TIMING = 24;
 /** Payloads from this size on are not copied into the frame but written beside it. */
 const COPY_BELOW = 65_536;
@@ -187,12 +195,12 @@ function writeRecord(buffer: Buffer, offset: number, item: WireItem): number {
   buffer.writeDoubleLE(item.deadline, offset + 8);
   buffer.writeInt32LE(item.priority, offset + 16);
   buffer.writeUInt32LE(item.ref, offset + 20);
-  buffer[offset + 24] = item.ok ? 1 : 0;
+  buffer[offset + 24] = (item.ok ? OK : 0) | (item.patient ? PATIENT : 0);
   buffer[offset + 25] = item.payload.codec;
   buffer.writeUInt16LE(item.timings.length, offset + 26);
   buffer.writeUInt32LE(item.payload.bytes.byteLength, offset + 28);
   buffer.writeUInt32LE(item.meta?.byteLength ?? 0, offset + 32);
-  buffer.writeUInt32LE(0, offset + 36);
+  buffer.writeUInt32LE(item.group, offset + 36);
   return offset + RECORD;
 }
 
@@ -224,7 +232,7 @@ export function decodeFrame(frame: Buffer): Frame {
   }
   if (type === undefined) throw malformed(`unknown type ${frame.readUInt8(5)}`);
   const jsonLength = frame.readUInt32LE(12);
-  if (TYPES.indexOf(type) < FIRST_ITEM_TYPE) {
+  if (!ITEM_TYPES.has(type)) {
     if (HEAD + padded(jsonLength) !== frame.byteLength) throw malformed('its length is not that of its JSON');
     const body = parseBody(frame.toString('utf8', HEAD, HEAD + jsonLength));
     return { type, body: type === 'close' ? withDeadline(body) : body } as ControlFrame;
@@ -261,13 +269,16 @@ function readItems(frame: Buffer, count: number): WireItem[] {
     const timings = frame.readUInt16LE(at + 26);
     const payloadLength = frame.readUInt32LE(at + 28);
     const metaLength = frame.readUInt32LE(at + 32);
+    const flags = frame[at + 24] as number;
     if (payloadsAt + payloadLength > frame.byteLength) throw malformed(`item ${index} reaches beyond the frame`);
     items.push({
       id: frame.readDoubleLE(at),
       deadline: frame.readDoubleLE(at + 8),
       priority: frame.readInt32LE(at + 16),
       ref: frame.readUInt32LE(at + 20),
-      ok: frame[at + 24] === 1,
+      ok: (flags & OK) !== 0,
+      patient: (flags & PATIENT) !== 0,
+      group: frame.readUInt32LE(at + 36),
       payload: { codec: frame[at + 25] as number, bytes: frame.subarray(payloadsAt, payloadsAt + payloadLength) },
       meta: metaLength === 0 ? null : frame.subarray(metasAt, metasAt + metaLength),
       timings: readTimings(frame, timingsAt, timings),

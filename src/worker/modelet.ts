@@ -165,7 +165,18 @@ function reply(item: WireItem, progress: Progress, run: BatchRun): WireItem {
 const NO_TIMINGS: never[] = [];
 
 function answer(item: WireItem, ok: boolean, payload: Payload): WireItem {
-  return { id: item.id, deadline: 0, priority: 0, ref: 0, ok, payload, meta: null, timings: NO_TIMINGS };
+  return {
+    id: item.id,
+    deadline: 0,
+    priority: 0,
+    ref: 0,
+    ok,
+    patient: false,
+    group: 0,
+    payload,
+    meta: null,
+    timings: NO_TIMINGS,
+  };
 }
 
 /** What user code threw becomes `modelet_failed`, or `invalid_input` where it says so; the original is the cause. */

@@ -37,6 +37,8 @@ export const wireItem: fc.Arbitrary<WireItem> = record({
   priority: fc.integer(),
   ref: uint32,
   ok: fc.boolean(),
+  patient: fc.boolean(),
+  group: uint32,
   payload: record({ codec: fc.nat({ max: 255 }), bytes: content }),
   meta: fc.oneof(fc.constant(null), fc.uint8Array({ minLength: 1, maxLength: 30 })),
   timings: fc.array(timing, { maxLength: 3 }),
@@ -46,7 +48,7 @@ const items = fc.array(wireItem, { maxLength: 5 });
 const batch = fc.integer({ min: 0, max: 2 ** 40 });
 
 export const itemFrame: fc.Arbitrary<ItemFrame> = fc.oneof(
-  record({ type: fc.constantFrom('submit' as const, 'outcomes' as const), items }),
+  record({ type: fc.constantFrom('submit' as const, 'outcomes' as const, 'taps' as const), items }),
   record({ type: fc.constant('batch' as const), items, batch }),
   record({ type: fc.constant('reply' as const), items, batch, runMs: fc.double({ noNaN: true }) }),
 );
@@ -93,6 +95,8 @@ export function item(overrides: Partial<WireItem> = {}): WireItem {
     priority: 0,
     ref: 1,
     ok: true,
+    patient: false,
+    group: 0,
     payload: { codec: 1, bytes: Buffer.from('{}') },
     meta: null,
     timings: [],

@@ -1,0 +1,67 @@
+/** A queue by falling priority, first in first out within one; constant-time removal from anywhere in it. */
+import { Fifo, type FifoNode } from './fifo.ts';
+
+interface Level<T> {
+  readonly priority: number;
+  readonly items: Fifo<T>;
+}
+
+export class PriorityFifo<T> implements Iterable<T> {
+  /** By falling priority. Priorities come from messages, so levels that have emptied are let go. */
+  #levels: Level<T>[] = [];
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The first of each priority, highest priority first. */
+  get heads(): T[] {
+    return this.#levels.flatMap(({ items }) => (items.first ? [items.first.value] : []));
+  }
+
+  push(priority: number, value: T): FifoNode<T> {
+    this.#size += 1;
+    return this.#level(priority).push(value);
+  }
+
+  /** Puts a value before all others of its priority. */
+  unshift(priority: number, value: T): FifoNode<T> {
+    this.#size += 1;
+    return this.#level(priority).unshift(value);
+  }
+
+  shift(): T | undefined {
+    for (const { items } of this.#levels) {
+      const node = items.first;
+      if (node && this.remove(node)) return node.value;
+    }
+    return undefined;
+  }
+
+  /** False if the node is not (or no longer) in this queue. */
+  remove(node: FifoNode<T>): boolean {
+    if (!node.owner?.remove(node)) return false;
+    this.#size -= 1;
+    return true;
+  }
+
+  /** In the order of leaving. Removing the node just yielded while iterating is allowed. */
+  *[Symbol.iterator](): Iterator<T> {
+    for (const { items } of [...this.#levels]) yield* items;
+  }
+
+  /** Lowest priority first, oldest first within one. */
+  *fromLowest(): Iterable<T> {
+    for (const { items } of this.#levels.toReversed()) yield* items;
+  }
+
+  #level(priority: number): Fifo<T> {
+    const found = this.#levels.find((level) => level.priority <= priority);
+    if (found?.priority === priority) return found.items;
+    const level: Level<T> = { priority, items: new Fifo() };
+    const kept = this.#levels.filter(({ items }) => items.size > 0);
+    this.#levels = [...kept, level].sort((a, b) => b.priority - a.priority);
+    return level.items;
+  }
+}

@@ -1,0 +1,29 @@
+/** What a stage says to the items it cannot serve. */
+import { ModeletError } from '../core/errors.ts';
+import type { StageDefinition } from '../core/model.ts';
+
+export function unavailable(stage: string, cause: Error): ModeletError {
+  return new ModeletError('stage_unavailable', `stage ${stage} has no worker: ${cause.message}`, { stage, cause });
+}
+
+/** `meanRunMs` tells how long the queue ahead will take, and so when to come again. */
+export function queueFull(definition: StageDefinition, meanRunMs: number): ModeletError {
+  const { name: stage, capacity, batching, modelet } = definition;
+  const batchesAhead = capacity / batching.maxBatchSize / modelet.workers.length;
+  return new ModeletError('capacity_exceeded', `queue of stage ${stage} is full (${capacity} waiting)`, {
+    stage,
+    retryAfterSeconds: Math.max(1, Math.ceil((batchesAhead * meanRunMs) / 1000)),
+  });
+}
+
+export function expired(stage: string): ModeletError {
+  return new ModeletError('deadline_exceeded', `deadline passed in the queue of stage ${stage}`, { stage });
+}
+
+export function dropped(stage: string, reason: string): ModeletError {
+  return new ModeletError('dropped', `dropped from the queue of stage ${stage}: ${reason}`, { stage });
+}
+
+export function workerLost(stage: string, worker: number, cause: Error): ModeletError {
+  return new ModeletError('worker_lost', `worker ${worker} of stage ${stage} died: ${cause.message}`, { stage, cause });
+}

@@ -1,0 +1,109 @@
+/**
+ * Where patient requests wait, on the server's side, until the stage at which they enter has room: by priority,
+ * then first in first out. A queue in the engine never grows by more than fits.
+ */
+import { ModeletError } from '../core/errors.ts';
+import type { FifoNode } from '../core/fifo.ts';
+import type { RequestNumber } from '../core/model.ts';
+import { PriorityFifo } from '../core/priority-fifo.ts';
+import type { WireItem } from '../wire/frames.ts';
+
+interface Waiting {
+  readonly item: WireItem;
+  readonly stage: number;
+}
+
+interface Door {
+  /** Patient requests sent and not settled. */
+  sent: number;
+  readonly waiting: PriorityFifo<Waiting>;
+}
+
+/** Where a request is: written here only. */
+type Place =
+  | { readonly tag: 'sent'; readonly stage: number }
+  | { readonly tag: 'waiting'; readonly stage: number; readonly node: FifoNode<Waiting> };
+
+export class Entrance {
+  readonly #send: (item: WireItem) => void;
+  /** Most requests that may wait at all doors together; 0: no limit. */
+  readonly #mostWaiting: number;
+  readonly #doors: Map<number, Door> = new Map();
+  readonly #places: Map<RequestNumber, Place> = new Map();
+  #waiting = 0;
+
+  constructor(mostWaiting: number, send: (item: WireItem) => void) {
+    this.#mostWaiting = mostWaiting;
+    this.#send = send;
+  }
+
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  /** Whether one more may come: to be asked before it is opened. */
+  check(stage: number, limit: number): ModeletError | null {
+    if (this.#door(stage).sent < limit || this.#mostWaiting === 0 || this.#waiting < this.#mostWaiting) return null;
+    return new ModeletError('capacity_exceeded', `${this.#waiting} messages are waiting (nodeMessageBufferMaxLength)`);
+  }
+
+  /** Sends the request, or lets it wait while `limit` that entered at its stage have not been settled. */
+  enter(item: WireItem, stage: number, limit: number): void {
+    const door = this.#door(stage);
+    if (door.sent < limit && door.waiting.size === 0) {
+      this.#pass(item, stage, door);
+      return;
+    }
+    const node = door.waiting.push(item.priority, { item, stage });
+    this.#waiting += 1;
+    this.#places.set(item.id, { tag: 'waiting', stage, node });
+  }
+
+  /** A request has settled: its place is free. No effect for one that never entered here. */
+  leave(id: RequestNumber, limitOf: (stage: number) => number): void {
+    const place = this.#places.get(id);
+    if (!place) return;
+    this.#places.delete(id);
+    const door = this.#door(place.stage);
+    if (place.tag === 'sent') {
+      door.sent -= 1;
+      this.#admit(door, limitOf(place.stage));
+    } else if (door.waiting.remove(place.node)) {
+      this.#waiting -= 1;
+    }
+    if (door.sent === 0 && door.waiting.size === 0) this.#doors.delete(place.stage);
+  }
+
+  isWaiting(id: RequestNumber): boolean {
+    return this.#places.get(id)?.tag === 'waiting';
+  }
+
+  /** Requests that wait at a stage, for whoever wants to settle them. */
+  waitingAt(stage: number): RequestNumber[] {
+    return [...(this.#doors.get(stage)?.waiting ?? [])].map(({ item }) => item.id);
+  }
+
+  #admit(door: Door, limit: number): void {
+    while (door.sent < limit) {
+      const next = door.waiting.shift();
+      if (!next) return;
+      this.#waiting -= 1;
+      this.#pass(next.item, next.stage, door);
+    }
+  }
+
+  #pass(item: WireItem, stage: number, door: Door): void {
+    door.sent += 1;
+    this.#places.set(item.id, { tag: 'sent', stage });
+    this.#send(item);
+  }
+
+  #door(stage: number): Door {
+    let door = this.#doors.get(stage);
+    if (!door) {
+      door = { sent: 0, waiting: new PriorityFifo() };
+      this.#doors.set(stage, door);
+    }
+    return door;
+  }
+}
