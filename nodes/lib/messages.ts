@@ -33,6 +33,8 @@ export interface ErrorInfo {
 export type PipelineMessage = NodeMessageInFlow & {
   modelet?: ModeletTrace;
   error?: ErrorInfo;
+  /** What `error` was before a Catch node wrote its own. */
+  _error?: ErrorInfo;
   statusCode?: number;
   headers?: Record<string, string>;
   res?: { readonly _res?: HttpResponse };
@@ -55,16 +57,24 @@ const setByPipeline: WeakSet<object> = new WeakSet();
 export function writeResult(RED: NodeAPI, msg: PipelineMessage, property: string, value: unknown): void {
   if (property === 'payload') msg.payload = value;
   else RED.util.setMessageProperty(msg, property, value, true);
-  if (msg.error && (setByPipeline.has(msg.error) || isOurs(msg))) {
-    delete msg.error;
-    delete msg.statusCode;
-  }
+  forgetError(msg);
   if (msg.modelet) delete msg.modelet.input;
 }
 
+function forgetError(msg: PipelineMessage): void {
+  const { error, _error: before } = msg;
+  // What a Catch node has got is ours under Node-RED's own account of the same failure.
+  const caught = before?.source?.id === error?.source?.id && isOurs(msg, before);
+  if (!caught && !isOurs(msg, error)) return;
+  if (caught) delete msg._error;
+  delete msg.error;
+  delete msg.statusCode;
+}
+
 /** Clones made by wires and Catch nodes lose the mark, but carry the request's own number in both places. */
-function isOurs(msg: PipelineMessage): boolean {
-  return msg.error?.requestId !== undefined && msg.error.requestId === msg.modelet?.requestId;
+function isOurs(msg: PipelineMessage, error: ErrorInfo | undefined): boolean {
+  if (!error) return false;
+  return setByPipeline.has(error) || (error.requestId !== undefined && error.requestId === msg.modelet?.requestId);
 }
 
 export function appendTimings(
