@@ -63,6 +63,7 @@ export class Service {
   readonly #planner: Planner = new Planner();
   #state: ServiceState = { tag: 'open' };
   #status: EngineStatus = { stages: [], rssBytes: 0 };
+  /** Pins of the engine and of this process that cannot be honoured, in words. */
   readonly #pinWarnings: string[] = [];
 
   constructor(id: string, config: RuntimeConfig, machine: Machine, events: ServiceEvents, clock: Clock = systemClock) {
@@ -195,6 +196,9 @@ export class Service {
   /** Why no request at all is taken now. */
   #refusal(): ModeletError | null {
     if (this.#state.tag === 'closing') return new ModeletError('shutting_down', 'the runtime is shutting down');
+    if (this.config.strictPins && this.#pinWarnings.length > 0) {
+      return new ModeletError('config_invalid', this.#pinWarnings.join('; '));
+    }
     if (this.#client.isCongested) {
       return new ModeletError('capacity_exceeded', 'the channel to the engine is full', { retryAfterSeconds: 1 });
     }
