@@ -131,6 +131,7 @@ function nextInChain(
   const next = stageBehind(graph, target);
   const broken = invalid.get(target.id) ?? (next && invalid.get(next.id));
   if (!next || broken !== undefined) return `the next node cannot be used: ${broken ?? 'a batcher without a stage'}`;
+  if (next.watched) return `a Complete node watches stage ${next.name}, which has to take messages in itself`;
   if (next.runtime !== stage.runtime) return `stage ${next.name} belongs to another runtime`;
   if (next.input !== stage.output)
     return `stage ${next.name} reads msg.${next.input}, this one writes msg.${stage.output}`;
