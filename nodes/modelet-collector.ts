@@ -1,18 +1,28 @@
 /** Where outcomes meet their requests again: passes results on, and errors of the stages before it to its second output. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
-import { compileCollector } from '../src/index.ts';
+import { compileCollector, ModeletError } from '../src/index.ts';
 import { configure, leaveOnClose } from './lib/adapter.ts';
+import type { PipelineMessage } from './lib/messages.ts';
 import { pipelineOf } from './lib/pipeline.ts';
 
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);
   RED.nodes.registerType('modelet-collector', function (this: Node, definition: NodeDef) {
     RED.nodes.createNode(this, definition);
-    pipeline.add({ kind: 'collector', node: this, config: configure(() => compileCollector({ ...definition })) });
+    const config = configure(() => compileCollector({ ...definition }));
+    pipeline.add({ kind: 'collector', node: this, config });
     // Errors do not come in by wire: the pipeline hands them to the second output itself.
     this.on('input', (msg, send, done) => {
-      send([msg, null]);
-      done();
+      if (config instanceof ModeletError || config.order === 'completion') {
+        send([msg, null]);
+        done();
+        return;
+      }
+      pipeline.sequencer(this.id).arrived((msg as PipelineMessage).modelet?.requestId, () => {
+        // By the node that bears the id then: a deploy may have replaced this one while the message waited.
+        (pipeline.live.get(this.id)?.node ?? this).send([msg, null]);
+        done();
+      });
     });
     leaveOnClose(this, pipeline);
   });

@@ -4,8 +4,10 @@ export {
   type CollectorConfig,
   compileBatcher,
   compileCollector,
+  compileFeed,
   compileRuntime,
   compileStage,
+  type FeedConfig,
   type RuntimeConfig,
   type StageConfig,
 } from './config/compile.ts';
@@ -13,8 +15,9 @@ export { resolveFile } from './config/paths.ts';
 export { NODE_SCHEMAS, type NodeSchema, type NodeType } from './config/schema.ts';
 export { systemClock } from './core/clock.ts';
 export { ERROR_CODES, type ErrorCode, HTTP_STATUS, isErrorCode, ModeletError } from './core/errors.ts';
+export { Fifo, type FifoNode } from './core/fifo.ts';
 export type { LogRecord, Outcome, Payload, StageTiming } from './core/model.ts';
-export type { Graph, GraphNode } from './graph/graph.ts';
+export { type Graph, type GraphNode, targetsOf } from './graph/graph.ts';
 export { type ErrorHandler, findHandler } from './graph/handlers.ts';
 export { type CompiledGraph, type CompiledRoute, compileRoutes } from './graph/routes.ts';
 export { allowedCpus, visibleCpus } from './lifecycle/affinity.ts';

@@ -10,13 +10,17 @@ import {
   compileRoutes,
   type ErrorHandler,
   findHandler,
+  type Graph,
   ModeletError,
   type PlannedStage,
   type Registry,
   type Service,
   type StageConfig,
+  targetsOf,
 } from '../../src/index.ts';
+import { type DirectAnswer, directAnswer, endpointsTo } from './endpoints.ts';
 import { readGraph } from './graph-reader.ts';
+import type { Endpoint } from './http-hold.ts';
 import type { LiveNodes, LiveStage } from './live-nodes.ts';
 
 export interface DeployedRoute {
@@ -35,6 +39,12 @@ export interface Deployment {
   readonly handlers: ReadonlyMap<string, ErrorHandler>;
   readonly stageIdByName: ReadonlyMap<string, string>;
   readonly stageNames: ReadonlyMap<string, string>;
+  /** By stage: the collectors right behind it that keep the order of arrival. */
+  readonly ordering: ReadonlyMap<string, readonly string[]>;
+  /** By stage: how its result could be answered without the flow. */
+  readonly answers: ReadonlyMap<string, DirectAnswer>;
+  /** HTTP-in nodes that lead to a pipeline. */
+  readonly endpoints: readonly Endpoint[];
 }
 
 export const NOTHING_DEPLOYED: Deployment = {
@@ -43,6 +53,9 @@ export const NOTHING_DEPLOYED: Deployment = {
   handlers: new Map(),
   stageIdByName: new Map(),
   stageNames: new Map(),
+  ordering: new Map(),
+  answers: new Map(),
+  endpoints: [],
 };
 
 type UsableStage = LiveStage & { readonly config: StageConfig };
@@ -66,13 +79,38 @@ export function deploy(RED: NodeAPI, live: LiveNodes, registry: Registry, requir
       [...compiled.routes.values()].filter((route) => route.runtime === service.id),
     );
   }
+  const routes = deployRoutes(compiled, live, registry, invalid);
   return {
-    routes: deployRoutes(compiled, live, registry, invalid),
+    routes,
     invalid,
     handlers: new Map(stages.map(({ node }) => [node.id, findHandler(graph, node.id)])),
     stageIdByName: new Map([...stageNames].map(([id, name]) => [name, id])),
     stageNames,
+    ordering: new Map(stages.map(({ node }) => [node.id, orderingCollectors(graph, node.id, live)])),
+    answers: new Map(
+      stages.flatMap(({ node }) => {
+        const answer = directAnswer(RED, node.id);
+        return answer ? [[node.id, answer] as const] : [];
+      }),
+    ),
+    endpoints: endpointsTo(
+      RED,
+      new Set([...routes].flatMap(([entry, { service }]) => (service.config.holdOnDeploy ? [entry] : []))),
+    ),
   };
+}
+
+function orderingCollectors(graph: Graph, stage: string, live: LiveNodes): string[] {
+  const node = graph.get(stage);
+  const targets = node ? targetsOf(graph, node) : [];
+  return targets.flatMap(({ id }) => {
+    const collector = live.get(id);
+    const keepsOrder =
+      collector?.kind === 'collector' &&
+      !(collector.config instanceof ModeletError) &&
+      collector.config.order === 'arrival';
+    return keepsOrder ? [id] : [];
+  });
 }
 
 function reasonForNoRuntime(config: StageConfig, live: LiveNodes): string | null {

@@ -25,7 +25,7 @@ export function deliverError(
   input: unknown,
 ): void {
   const failing = around.live.get(failingId)?.node;
-  if (!failing) {
+  if (!failing || around.isStopped()) {
     endWithoutFlow(leaving, error);
     return;
   }

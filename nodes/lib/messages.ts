@@ -1,6 +1,7 @@
 /** What a pipeline writes into messages: results, timings, errors. And the answer where no flow is left to give it. */
 import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
 import { type ModeletError, type StageTiming, systemClock } from '../../src/index.ts';
+import type { DirectAnswer } from './endpoints.ts';
 
 /** `msg.modelet`. Later passes of the same message append to it. */
 export interface ModeletTrace {
@@ -48,6 +49,7 @@ export interface HttpResponse {
   status(code: number): HttpResponse;
   set(name: string, value: string): HttpResponse;
   json(body: unknown): HttpResponse;
+  send(body: unknown): HttpResponse;
   once(event: 'close', listener: () => void): unknown;
 }
 
@@ -120,6 +122,16 @@ export function writeError(
 /** What a client may see of an error: no stack. */
 export function errorBody({ code, message, stage, requestId }: Omit<ErrorInfo, 'source'>): object {
   return { error: { code, message, stage, requestId } };
+}
+
+/** Answers an HTTP client as the HTTP response node would have that its result did not reach. */
+export function answerWithResult(msg: PipelineMessage, payload: unknown, answer: DirectAnswer): void {
+  const response = msg.res?._res;
+  if (!response || response.headersSent || response.destroyed) return;
+  for (const [name, value] of Object.entries({ ...msg.headers, ...answer.headers })) response.set(name, value);
+  response.status(answer.statusCode ?? msg.statusCode ?? 200);
+  if (payload !== null && typeof payload === 'object' && !Buffer.isBuffer(payload)) response.json(payload);
+  else response.send(typeof payload === 'number' || typeof payload === 'boolean' ? String(payload) : payload);
 }
 
 /** Answers an HTTP request whose way through the flow is gone: a client must never hang. */

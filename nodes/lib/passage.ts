@@ -17,7 +17,8 @@ import type { DeployedRoute, Deployment } from './deployment.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
 import type { HttpClients } from './http-clients.ts';
 import type { LiveNodes } from './live-nodes.ts';
-import { appendTimings, type ModeletTrace, type PipelineMessage, writeResult } from './messages.ts';
+import { answerWithResult, appendTimings, type ModeletTrace, type PipelineMessage, writeResult } from './messages.ts';
+import type { Sequencer } from './sequencer.ts';
 
 export type Done = (error?: Error) => void;
 
@@ -26,6 +27,8 @@ export interface Surroundings {
   readonly RED: NodeAPI;
   readonly live: LiveNodes;
   readonly clients: HttpClients;
+  /** Of the collectors right behind a stage that keep the order of arrival. */
+  sequencers(stage: string): readonly Sequencer[];
   /** The flows have stopped for good: what a node sends now reaches nobody. */
   isStopped(): boolean;
   deployment(): Deployment;
@@ -46,6 +49,7 @@ export class Passage {
   readonly #deployed: DeployedRoute;
   readonly #trace: ModeletTrace;
   readonly #leaving: Leaving;
+  readonly #sequencers: readonly Sequencer[];
 
   constructor(around: Surroundings, entry: Node, deployed: DeployedRoute, msg: PipelineMessage, done: Done) {
     this.#around = around;
@@ -53,7 +57,9 @@ export class Passage {
     this.#deployed = deployed;
     this.#msg = msg;
     this.#trace = continueTrace(msg, deployed.service.deadlineFor(this.#timeoutMs()));
-    this.#leaving = { msg, trace: this.#trace, done };
+    this.#sequencers = around.sequencers(deployed.route.stages.at(-1) as string);
+    this.#leaving = { msg, trace: this.#trace, done: () => this.#ended(done) };
+    for (const sequencer of this.#sequencers) sequencer.enter(this.#trace.requestId);
   }
 
   /** Sends the request on its way. Never throws. */
@@ -100,8 +106,8 @@ export class Passage {
     const { stages } = this.#deployed.route;
     const { service } = this.#deployed;
     appendTimings(this.#trace, timings, (ref) => service.stage(ref)?.name ?? String(ref));
-    if (this.#around.isStopped()) {
-      endWithoutFlow(this.#leaving, outcome.ok ? undefined : outcome.error);
+    if (outcome.ok && this.#around.isStopped()) {
+      this.#endPastTheFlow(outcome.value);
     } else if (outcome.ok) {
       this.#succeed(outcome.value, stages.at(-1) as string);
     } else if (outcome.error.code === 'cancelled') {
@@ -139,8 +145,22 @@ export class Passage {
       this.#fail(asModeletError(thrown, 'modelet_failed'), exitId);
       return;
     }
+    for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.requestId);
     exit.node.send(this.#msg);
     this.#leaving.done();
+  }
+
+  /** The flows have stopped: a result can still be given to an HTTP client, as its HTTP response node would have. */
+  #endPastTheFlow(value: Payload): void {
+    const answer = this.#around.deployment().answers.get(this.#deployed.route.stages.at(-1) as string);
+    if (answer) answerWithResult(this.#msg, decodePayload(value), answer);
+    endWithoutFlow(this.#leaving);
+  }
+
+  #ended(done: Done): void {
+    done();
+    // One that was sent on keeps its place until the collector has it.
+    for (const sequencer of this.#sequencers) sequencer.freeUnsent(this.#trace.requestId);
   }
 
   #fail(error: ModeletError, stageId: string | undefined): void {

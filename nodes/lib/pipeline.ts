@@ -18,10 +18,13 @@ import {
   type Service,
 } from '../../src/index.ts';
 import { type Deployment, deploy, NOTHING_DEPLOYED } from './deployment.ts';
+import { Feeds } from './feeds.ts';
 import { HttpClients } from './http-clients.ts';
+import { HttpHold } from './http-hold.ts';
 import { type LiveNode, LiveNodes } from './live-nodes.ts';
 import type { PipelineMessage } from './messages.ts';
 import { type Done, Passage, refuse, type Surroundings } from './passage.ts';
+import { Sequencer } from './sequencer.ts';
 import { StatusBadges } from './status.ts';
 
 type PipelineState = 'stopped' | 'starting' | 'running';
@@ -55,7 +58,12 @@ export class Pipeline {
   readonly live: LiveNodes = new LiveNodes();
   /** Read before anything pins this process. */
   readonly allowedCpus: readonly number[] = allowedCpus();
+  /** The paced splits that run. */
+  readonly feeds: Feeds = new Feeds();
   readonly #clients: HttpClients = new HttpClients();
+  readonly #hold: HttpHold;
+  /** By collector that keeps the order of arrival. */
+  readonly #sequencers: Map<string, Sequencer> = new Map();
   readonly #machine: Promise<Machine>;
   readonly #registry: Registry;
   readonly #badges: StatusBadges;
@@ -70,6 +78,7 @@ export class Pipeline {
   constructor(RED: NodeAPI) {
     this.RED = RED;
     this.#machine = probeLauncher(this.allowedCpus).then((launcher) => ({ allowedCpus: this.allowedCpus, launcher }));
+    this.#hold = new HttpHold(RED);
     this.#badges = new StatusBadges(this);
     this.#registry = new Registry({
       onChange: () => this.#badges.update(),
@@ -79,6 +88,7 @@ export class Pipeline {
       RED,
       live: this.live,
       clients: this.#clients,
+      sequencers: (stage) => (this.#deployment.ordering.get(stage) ?? []).map((id) => this.sequencer(id)),
       isStopped: () => this.#state === 'stopped',
       deployment: () => this.#deployment,
       whenRunning: (deliver) => this.#whenRunning(deliver),
@@ -117,7 +127,22 @@ export class Pipeline {
     this.#deployment.routes.get(entry.id)?.service.actOnQueue(entry.id, action);
   }
 
-  #begin(entry: Node, msg: PipelineMessage, done: Done): void {
+  /** Keeps the order of one collector's results. */
+  sequencer(collector: string): Sequencer {
+    let sequencer = this.#sequencers.get(collector);
+    if (!sequencer) {
+      sequencer = new Sequencer();
+      this.#sequencers.set(collector, sequencer);
+    }
+    return sequencer;
+  }
+
+  #begin(entry: Node, msg: PipelineMessage, accepted: Done): void {
+    const feed = this.feeds.waiterFor(msg);
+    const done: Done = (error) => {
+      accepted(error);
+      feed?.();
+    };
     const deployed = this.#deployment.routes.get(entry.id);
     if (deployed) {
       new Passage(this.#surroundings, entry, deployed, msg, done).begin();
@@ -148,6 +173,7 @@ export class Pipeline {
       return;
     }
     this.#state = 'starting';
+    this.#hold.hold();
     this.#clients.noteElsewhere();
     const start = this.#start;
     setTimeout(() => {
@@ -156,12 +182,15 @@ export class Pipeline {
     }, LONGEST_DEPLOY_MS).unref();
   }
 
-  /** No flow runs: everything open is answered past it, and the processes end. */
+  /** No flow runs: what is in the engine is finished and answered past the flow, and the processes end. */
   #stopped(): void {
+    const error = new ModeletError('shutting_down', 'the flows were stopped');
     this.#state = 'stopped';
+    this.#hold.close(error);
     void this.#registry.closeAll();
     this.#wake();
-    this.#clients.answerAll(new ModeletError('shutting_down', 'the flows were stopped'));
+    this.#clients.noteElsewhere();
+    this.#clients.answerElsewhere(error);
   }
 
   async #flowsStarted(event: FlowsEvent): Promise<void> {
@@ -180,10 +209,23 @@ export class Pipeline {
       this.RED.log.error(`modelet: the pipelines could not be deployed: ${(thrown as Error).stack}`);
     }
     this.#state = 'running';
+    this.#hold.guard(this.#deployment.endpoints);
+    this.#tidySequencers(event?.type === 'full');
     this.#wake();
+    this.#hold.open();
     // A message that was between two nodes when all nodes were replaced is lost.
     if (event?.type === 'full') this.#clients.answerElsewhere(new ModeletError('shutting_down', 'lost in a deploy'));
     this.#badges.update();
+  }
+
+  #tidySequencers(wiresReplaced: boolean): void {
+    const ordering = new Set([...this.#deployment.ordering.values()].flat());
+    for (const [collector, sequencer] of this.#sequencers) {
+      if (wiresReplaced) sequencer.freeSent();
+      if (ordering.has(collector)) continue;
+      sequencer.dissolve();
+      this.#sequencers.delete(collector);
+    }
   }
 
   #runtimes(): Map<string, RuntimeConfig> {

@@ -53,6 +53,12 @@ export interface CollectorConfig {
   readonly errorPayload: 'body' | 'keep';
 }
 
+export interface FeedConfig {
+  readonly name: string;
+  readonly from: 'array' | 'lines' | 'jsonl';
+  readonly window: number;
+}
+
 type Raw = Readonly<Record<string, unknown>>;
 
 const MOST_WORKERS = 256;
@@ -109,6 +115,11 @@ export function compileBatcher(raw: Raw): BatcherConfig {
 /** @throws ModeletError `config_invalid`. */
 export function compileCollector(raw: Raw): CollectorConfig {
   return Object.freeze(validate<CollectorConfig>('modelet-collector', raw));
+}
+
+/** @throws ModeletError `config_invalid`. */
+export function compileFeed(raw: Raw): FeedConfig {
+  return Object.freeze(validate<FeedConfig>('modelet-feed', raw));
 }
 
 /**

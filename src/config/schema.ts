@@ -157,11 +157,26 @@ const collector: NodeSchema = {
   },
 };
 
+const feed: NodeSchema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', default: '', description: 'Name of the node' },
+    from: {
+      type: 'string',
+      default: 'array',
+      enum: ['array', 'lines', 'jsonl'],
+      description: 'What is split: an array, the lines of a text, or lines of JSON',
+    },
+    window: { type: 'integer', default: 256, minimum: 1, maximum: 1_000_000, description: 'Most unsettled messages' },
+  },
+};
+
 export const NODE_SCHEMAS: Readonly<Record<NodeType, NodeSchema>> = {
   'modelet-runtime': runtime,
   'modelet-batcher': batcher,
   'modelet-stage': stage,
   'modelet-collector': collector,
+  'modelet-feed': feed,
 };
 
-export type NodeType = 'modelet-runtime' | 'modelet-batcher' | 'modelet-stage' | 'modelet-collector';
+export type NodeType = 'modelet-runtime' | 'modelet-batcher' | 'modelet-stage' | 'modelet-collector' | 'modelet-feed';

@@ -47,11 +47,11 @@ export class Registry {
     }
   }
 
-  /** Answers what is open, closes everything, and resolves when all processes are gone. */
+  /** Lets what is open finish, closes everything within the deadline, and resolves when all processes are gone. */
   async closeAll(): Promise<void> {
     for (const [id, { service }] of this.#entries) {
       this.#entries.delete(id);
-      this.#track(service.close(false));
+      this.#track(service.close(true));
     }
     await Promise.all(this.#closing);
   }

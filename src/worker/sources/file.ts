@@ -28,7 +28,8 @@ function defaultExport(module: { default?: unknown }): unknown {
 
 function isClass(value: { prototype?: unknown }): boolean {
   return (
-    Function.prototype.toString.call(value).startsWith('class') ||
+    // Not by its text: that of the arrow function `classes => ...` starts with `class` as well.
+    Object.getOwnPropertyDescriptor(value, 'prototype')?.writable === false ||
     typeof (value.prototype as { predict?: unknown } | undefined)?.predict === 'function'
   );
 }

@@ -36,13 +36,24 @@ export const loadInline: LoadSource<Extract<StageSource, { kind: 'inline' }>> = 
 };
 
 function compile(code: string, filename: string): Body {
-  // Compiled as a script and not through Function, so that a stack names the tab and the line the user sees.
-  const make = compileFunction(`return async (${NAMES.join(', ')}) => {\n${code}\n};`, [], {
-    filename,
-    lineOffset: -1,
-    importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER as never,
-  });
-  return make() as Body;
+  try {
+    // Compiled as a script and not through Function, so that a stack names the tab and the line the user sees.
+    const make = compileFunction(`return async (${NAMES.join(', ')}) => {\n${code}\n};`, [], {
+      filename,
+      lineOffset: -1,
+      importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER as never,
+    });
+    return make() as Body;
+  } catch (thrown) {
+    throw withPlace(thrown as Error, filename);
+  }
+}
+
+/** A syntax error says where only in its stack, and it is the message that people see. */
+function withPlace(error: Error, filename: string): Error {
+  const [place = ''] = error.stack?.split('\n') ?? [];
+  error.message = `${place.startsWith(filename) ? place : filename}: ${error.message}`;
+  return error;
 }
 
 /** Returning a message means its payload, as returning from a function node would. */

@@ -1,0 +1,83 @@
+/**
+ * Lets the results of one collector leave in the order in which their requests entered the pipeline. A request that
+ * fails, is dropped or is lost in a deploy frees its place.
+ */
+import { Fifo, type FifoNode } from '../../src/index.ts';
+
+/**
+ *   open     in the pipeline
+ *   sent     on the wire to the collector
+ *   arrived  at the collector, behind others; `emit` sends it on
+ */
+type Place =
+  | { readonly tag: 'open' }
+  | { readonly tag: 'sent' }
+  | { readonly tag: 'arrived'; readonly emit: () => void };
+
+interface Ticket {
+  readonly requestId: string;
+  place: Place;
+}
+
+export class Sequencer {
+  readonly #tickets: Fifo<Ticket> = new Fifo();
+  readonly #byRequest: Map<string, FifoNode<Ticket>> = new Map();
+
+  /** A request enters: its result takes its place behind those before it. */
+  enter(requestId: string): void {
+    this.free(requestId);
+    this.#byRequest.set(requestId, this.#tickets.push({ requestId, place: { tag: 'open' } }));
+  }
+
+  /** The result is on its way to the collector. */
+  sent(requestId: string): void {
+    const ticket = this.#byRequest.get(requestId);
+    if (ticket?.value.place.tag === 'open') ticket.value.place = { tag: 'sent' };
+  }
+
+  /** The result is at the collector: `emit` is called when all before it have gone, at once for one without a place. */
+  arrived(requestId: string | undefined, emit: () => void): void {
+    const ticket = requestId === undefined ? undefined : this.#byRequest.get(requestId);
+    if (!ticket || ticket.value.place.tag === 'arrived') {
+      emit();
+      return;
+    }
+    ticket.value.place = { tag: 'arrived', emit };
+    this.#release();
+  }
+
+  /** The request ended without a result: those behind it need not wait. */
+  freeUnsent(requestId: string): void {
+    if (this.#byRequest.get(requestId)?.value.place.tag === 'open') this.free(requestId);
+  }
+
+  free(requestId: string): void {
+    const ticket = this.#byRequest.get(requestId);
+    if (!ticket || ticket.value.place.tag === 'arrived') return;
+    this.#forget(ticket);
+    this.#release();
+  }
+
+  /** After a deploy: what was on a wire that was taken away never arrives. */
+  freeSent(): void {
+    for (const { requestId, place } of [...this.#tickets]) if (place.tag === 'sent') this.free(requestId);
+  }
+
+  /** The collector is gone or keeps no order any more. */
+  dissolve(): void {
+    for (const { requestId, place } of [...this.#tickets]) if (place.tag !== 'arrived') this.free(requestId);
+  }
+
+  #release(): void {
+    for (let first = this.#tickets.first; first?.value.place.tag === 'arrived'; first = this.#tickets.first) {
+      const { emit } = first.value.place;
+      this.#forget(first);
+      emit();
+    }
+  }
+
+  #forget(ticket: FifoNode<Ticket>): void {
+    this.#tickets.remove(ticket);
+    this.#byRequest.delete(ticket.value.requestId);
+  }
+}

@@ -1,0 +1,53 @@
+/** Paced split: takes a large input apart and sends no more messages than its window has unsettled. */
+import type { Node, NodeAPI, NodeDef } from 'node-red';
+import { compileFeed, ModeletError } from '../src/index.ts';
+import { configure } from './lib/adapter.ts';
+import { FeedRun } from './lib/feed-run.ts';
+import { FeedWindow } from './lib/feeds.ts';
+import { pipelineOf } from './lib/pipeline.ts';
+
+const BADGE_INTERVAL_MS = 1000;
+
+export default function register(RED: NodeAPI): void {
+  const pipeline = pipelineOf(RED);
+  RED.nodes.registerType('modelet-feed', function (this: Node, definition: NodeDef) {
+    RED.nodes.createNode(this, definition);
+    const config = configure(() => compileFeed({ ...definition }));
+    if (config instanceof ModeletError) {
+      this.status({ fill: 'red', shape: 'ring', text: `config_invalid: ${config.message}` });
+      this.on('input', (_msg, _send, done) => done(config));
+      return;
+    }
+    const show = throttle(() => this.status({ fill: 'blue', shape: 'dot', text: `unsettled ${window.unsettled}` }));
+    const window = new FeedWindow(config.window, show);
+    /** Stops the inputs that are being taken apart. */
+    let running = new AbortController();
+    const stop = (): void => {
+      running.abort();
+      running = new AbortController();
+      window.reset();
+    };
+    this.on('input', (msg, _send, done) => {
+      if ('reset' in msg) {
+        stop();
+        done();
+        return;
+      }
+      new FeedRun(RED, this, window, running.signal).run(msg, config.from, pipeline.feeds).then(() => done(), done);
+    });
+    this.on('close', stop);
+  });
+}
+
+/** At most one call an interval, the last one included. */
+function throttle(show: () => void): () => void {
+  let due = false;
+  return () => {
+    if (due) return;
+    due = true;
+    setTimeout(() => {
+      due = false;
+      show();
+    }, BADGE_INTERVAL_MS).unref();
+  };
+}
