@@ -1,0 +1,79 @@
+/** Runs batches through a modelet without a process around it. */
+import assert from 'node:assert/strict';
+import { ModeletError } from '../../src/core/errors.ts';
+import { decodePayload, encodePayload } from '../../src/wire/codec.ts';
+import { decodeError } from '../../src/wire/error-codec.ts';
+import type { WireItem } from '../../src/wire/frames.ts';
+import { type BatchRun, type LoadedModelet, type ModeletContext, runBatch } from '../../src/worker/modelet.ts';
+import { FakeClock } from '../fixtures/fake-clock.ts';
+import { item } from '../wire/frame-values.ts';
+
+export const MAX_BYTES: number = 1024 * 1024;
+
+/** A modelet with the given parts; `predict` returns its input unless given. */
+export function modelet(parts: Partial<LoadedModelet> = {}): LoadedModelet {
+  return { batch: false, setup: () => {}, predict: (input) => input, teardown: () => {}, ...parts };
+}
+
+export function input(value: unknown, overrides: Partial<WireItem> = {}): WireItem {
+  return item({ payload: encodePayload(value, { blame: 'invalid_input', maxBytes: MAX_BYTES }), ...overrides });
+}
+
+export function inputs(...values: unknown[]): WireItem[] {
+  return values.map((value, index) => input(value, { id: index + 1 }));
+}
+
+/** One reply as a test reads it: the value, or code and message. */
+export type Read = { readonly value: unknown } | { readonly code: string; readonly message: string };
+
+export function errorOf(reply: WireItem | undefined): ModeletError {
+  assert.ok(reply && !reply.ok, 'the reply is no error');
+  const error = decodeError(reply.payload.bytes);
+  assert.ok(error instanceof ModeletError, `${error.name} crossed instead of a ModeletError`);
+  return error;
+}
+
+function read(reply: WireItem): Read {
+  if (reply.ok) return { value: decodePayload(reply.payload) };
+  const { code, message } = errorOf(reply);
+  return { code, message };
+}
+
+export function settings(overrides: Partial<BatchRun> = {}): BatchRun {
+  return {
+    clock: new FakeClock(),
+    stage: 'digits',
+    maxPayloadBytes: MAX_BYTES,
+    isCancelled: () => false,
+    ...overrides,
+  };
+}
+
+/** Runs the items and checks what holds for every batch: one reply per item, in order. */
+export async function run(
+  of: LoadedModelet,
+  items: readonly WireItem[],
+  overrides?: Partial<BatchRun>,
+): Promise<Read[]> {
+  const replies = await runBatch(of, items, settings(overrides));
+  assert.deepEqual(
+    replies.map(({ id }) => id),
+    items.map(({ id }) => id),
+  );
+  return replies.map(read);
+}
+
+export interface Logged {
+  readonly level: string;
+  readonly message: unknown;
+}
+
+export function context(logged: Logged[] = []): ModeletContext {
+  const log = (level: string) => (message: unknown) => logged.push({ level, message });
+  return {
+    stage: 'digits',
+    worker: 2,
+    cpus: [3],
+    log: { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') },
+  };
+}

@@ -1,0 +1,140 @@
+/** A batch through a modelet: the order of the calls, what each gets, and one reply per item. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { runBatch } from '../../src/worker/modelet.ts';
+import { input, inputs, modelet, run, settings } from './rig.ts';
+
+test('in item mode predict is called once per item, in order', async () => {
+  const seen: unknown[] = [];
+  const doubling = modelet({
+    predict: (value) => {
+      seen.push(value);
+      return (value as number) * 2;
+    },
+  });
+  assert.deepEqual(await run(doubling, inputs(1, 2, 3)), [{ value: 2 }, { value: 4 }, { value: 6 }]);
+  assert.deepEqual(seen, [1, 2, 3]);
+});
+
+test('in item mode the next item begins when the one before has ended', async () => {
+  const order: string[] = [];
+  const slow = modelet({
+    predict: async (value) => {
+      order.push(`begin ${value}`);
+      await new Promise((resolve) => setImmediate(resolve));
+      order.push(`end ${value}`);
+      return value;
+    },
+  });
+  await run(slow, inputs('a', 'b'));
+  assert.deepEqual(order, ['begin a', 'end a', 'begin b', 'end b']);
+});
+
+test('in batch mode predict is called once with all inputs, also with one', async () => {
+  const calls: unknown[] = [];
+  const summing = modelet({
+    batch: true,
+    predict: (values) => {
+      calls.push(values);
+      return (values as number[]).map((value) => value + 1);
+    },
+  });
+  assert.deepEqual(await run(summing, inputs(1, 2)), [{ value: 2 }, { value: 3 }]);
+  assert.deepEqual(await run(summing, inputs(7)), [{ value: 8 }]);
+  assert.deepEqual(calls, [[1, 2], [7]]);
+});
+
+test('a typed array is a batch result like any array', async () => {
+  const scores = modelet({ batch: true, predict: () => new Float64Array([0.25, 0.5]) });
+  assert.deepEqual(await run(scores, inputs('a', 'b')), [{ value: 0.25 }, { value: 0.5 }]);
+});
+
+test('each item passes preprocess, predict and postprocess; postprocess gets what predict got', async () => {
+  const all = modelet({
+    batch: true,
+    preprocess: async (value) => `pre(${value})`,
+    predict: async (values) => (values as string[]).map((value) => `predict(${value})`),
+    postprocess: async (output, value) => ({ output, value }),
+  });
+  assert.deepEqual(await run(all, inputs('a', 'b')), [
+    { value: { output: 'predict(pre(a))', value: 'pre(a)' } },
+    { value: { output: 'predict(pre(b))', value: 'pre(b)' } },
+  ]);
+});
+
+test('null, false, 0 and empty text are results', async () => {
+  const values = [null, false, 0, ''];
+  assert.deepEqual(
+    await run(modelet(), inputs(...values)),
+    values.map((value) => ({ value })),
+  );
+});
+
+test('predict gets topic and message id of its item, and nothing where there are none', async () => {
+  const metas: unknown[] = [];
+  const meta = Buffer.from('{"topic":"t","_msgid":"m1"}');
+  const noting = (batch: boolean) =>
+    modelet({
+      batch,
+      predict: (value, of) => {
+        metas.push(of);
+        return value;
+      },
+    });
+  const items = [input(1, { id: 1, meta }), input(2, { id: 2 })];
+  await run(noting(false), items);
+  await run(noting(true), items);
+  const first = { topic: 't', _msgid: 'm1' };
+  assert.deepEqual(metas, [first, {}, [first, {}]]);
+});
+
+test('an empty batch is answered without a call', async () => {
+  const silent = modelet({ batch: true, predict: () => assert.fail('called') });
+  assert.deepEqual(await run(silent, []), []);
+});
+
+test('a reply carries the id and the payload and nothing else of the item', async () => {
+  const meta = Buffer.from('{}');
+  const [reply] = await runBatch(modelet(), [input({ a: 1 }, { id: 9, priority: 4, meta, ref: 3 })], settings());
+  assert.ok(reply);
+  const { id, ok, meta: sent, timings } = reply;
+  assert.deepEqual([id, ok, sent, [...timings]], [9, true, null, []]);
+});
+
+test('whatever each item does, each gets its own answer', async () => {
+  const deed = fc.constantFrom('ok', 'throw in preprocess', 'throw in predict', 'throw in postprocess', 'undefined');
+  const acting = (batch: boolean) => {
+    const predictOne = (value: unknown): unknown => {
+      const { deed: what, number } = value as { deed: string; number: number };
+      if (what === 'throw in predict') return new Error(`predict ${number}`);
+      return what === 'undefined' ? undefined : { number, what };
+    };
+    return modelet({
+      batch,
+      preprocess: (value) => {
+        const { deed: what, number } = value as { deed: string; number: number };
+        if (what === 'throw in preprocess') throw new Error(`preprocess ${number}`);
+        return value;
+      },
+      predict: (value) => (batch ? (value as unknown[]).map(predictOne) : predictOne(value)),
+      postprocess: (output) => {
+        const result = output as { number: number; what: string } | undefined;
+        if (result?.what === 'throw in postprocess') throw new Error(`postprocess ${result.number}`);
+        return result?.number;
+      },
+    });
+  };
+  await fc.assert(
+    fc.asyncProperty(fc.array(deed, { maxLength: 8 }), fc.boolean(), async (deeds, batch) => {
+      const items = inputs(...deeds.map((what, number) => ({ deed: what, number })));
+      const expected = deeds.map((what, number) => {
+        if (what === 'ok') return { value: number };
+        const message = what === 'undefined' ? 'the modelet returned undefined' : `${what.slice(9)} ${number}`;
+        return { code: 'modelet_failed', message };
+      });
+      assert.deepEqual(await run(acting(batch), items), expected);
+    }),
+    { numRuns: 200 },
+  );
+});

@@ -1,0 +1,158 @@
+/** Inline code: the habits of the function node, and what is said of those it does not have. */
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { type LoadedModelet, runBatch } from '../../src/worker/modelet.ts';
+import { loadInline } from '../../src/worker/sources/inline.ts';
+import { context, errorOf, input, inputs, type Logged, run, settings } from './rig.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'modelet-inline-'));
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+interface Tabs {
+  readonly setup?: string;
+  readonly teardown?: string;
+  readonly predict?: 'item' | 'batch';
+  readonly init?: unknown;
+}
+
+async function load(code: string, tabs: Tabs = {}, logged: Logged[] = []): Promise<LoadedModelet> {
+  const { setup = '', teardown = '', predict = 'item', init = {} } = tabs;
+  const source = { kind: 'inline', setup, code, teardown } as const;
+  const loaded = await loadInline(
+    source,
+    { source, init, predict, requireFrom: folder, startTimeoutMs: 0 },
+    context(logged),
+  );
+  await loaded.setup();
+  return loaded;
+}
+
+const RETURNS: readonly (readonly [string, string])[] = [
+  ['the input by name', 'return input * 2;'],
+  ['the payload of the message', 'return msg.payload * 2;'],
+  ['the message itself', 'msg.payload = msg.payload * 2;\nreturn msg;'],
+  ['another message', 'return { payload: input * 2, topic: "other" };'],
+  ['after waiting', 'await new Promise((resolve) => setImmediate(resolve));\nreturn input * 2;'],
+  ['a promise', 'return Promise.resolve({ payload: input * 2 });'],
+  ['with a comment at the end', 'return input * 2; // twice'],
+];
+
+for (const [name, code] of RETURNS) {
+  test(`returning ${name}`, async () => {
+    assert.deepEqual(await run(await load(code), inputs(4)), [{ value: 8 }]);
+  });
+}
+
+test('msg has topic and id of its message beside the payload', async () => {
+  const meta = Buffer.from('{"topic":"line 3","_msgid":"abc"}');
+  const loaded = await load('return [msg.topic, msg._msgid, Object.keys(msg).length, input];');
+  assert.deepEqual(await run(loaded, [input('in', { meta })]), [{ value: ['line 3', 'abc', 3, 'in'] }]);
+});
+
+test('in batch mode input and msg.payload are the whole batch', async () => {
+  const loaded = await load('return msg.payload.map((x, index) => x + input.length * 10 + index);', {
+    predict: 'batch',
+  });
+  assert.equal(loaded.batch, true);
+  assert.deepEqual(await run(loaded, inputs(1, 2)), [{ value: 21 }, { value: 23 }]);
+});
+
+test('state is what On Start returned, for Predict and for On Stop', async () => {
+  const loaded = await load('state.count += 1;\nreturn state.count + init.from;', {
+    setup: 'return { count: 0, first: msg === undefined && input === undefined };',
+    teardown: 'globalThis.inlineState = state;',
+    init: { from: 100 },
+  });
+  assert.deepEqual(await run(loaded, inputs(0, 0)), [{ value: 101 }, { value: 102 }]);
+  await loaded.teardown();
+  assert.deepEqual((globalThis as { inlineState?: unknown }).inlineState, { count: 2, first: true });
+});
+
+test('On Start may wait, and its failure is the worker\u2019s', async () => {
+  const loaded = await load('return state;', { setup: 'await null;\nreturn "warm";' });
+  assert.deepEqual(await run(loaded, inputs(1)), [{ value: 'warm' }]);
+  await assert.rejects(load('return 1;', { setup: 'throw new Error("no model");' }), /no model/);
+});
+
+test('require looks modules up from the user directory, and knows Node\u2019s own', async () => {
+  mkdirSync(join(folder, 'node_modules', 'their-module'), { recursive: true });
+  writeFileSync(join(folder, 'node_modules', 'their-module', 'index.js'), 'module.exports = (x) => "theirs " + x;');
+  const loaded = await load('return require("their-module")(require("node:path").basename(input));');
+  assert.deepEqual(await run(loaded, inputs('a/b')), [{ value: 'theirs b' }]);
+});
+
+test('a module can be imported as well', async () => {
+  const loaded = await load('const { basename } = await import("node:path");\nreturn basename(input);');
+  assert.deepEqual(await run(loaded, inputs('a/b')), [{ value: 'b' }]);
+});
+
+test('node logs, env and ctx are there', async () => {
+  const logged: Logged[] = [];
+  process.env['INLINE_TEST'] = 'from the environment';
+  const code =
+    'node.log("l"); node.warn("w"); node.error("e", msg); node.debug("d"); node.trace("t");\nctx.log.info({ a: 1 });\nreturn [env.get("INLINE_TEST"), ctx.stage, ctx.worker, node.name];';
+  const [reply] = await run(await load(code, {}, logged), inputs(1));
+  assert.deepEqual(reply, { value: ['from the environment', 'digits', 2, 'digits'] });
+  assert.deepEqual(
+    logged.map(({ level }) => level),
+    ['info', 'warn', 'error', 'debug', 'debug', 'info'],
+  );
+});
+
+const NOT_HERE: readonly (readonly [string, RegExp])[] = [
+  ['flow.get("x")', /flow\.get does not exist in a worker: it lives in Node-RED/],
+  ['global.set("x", 1)', /global\.set does not exist in a worker/],
+  ['context.get("x")', /context\.get does not exist in a worker/],
+  ['RED.util.cloneMessage(msg)', /RED\.util does not exist in a worker/],
+  ['node.send(msg)', /node\.send does not exist in a worker: return the result/],
+  ['node.status({})', /node\.status does not exist in a worker/],
+];
+
+for (const [code, message] of NOT_HERE) {
+  test(`${code} explains itself`, async () => {
+    const [reply] = await run(await load(`${code};\nreturn msg;`), inputs(1));
+    assert.ok(reply && 'code' in reply && reply.code === 'modelet_failed');
+    assert.match(reply.message, message);
+  });
+}
+
+test('an empty Predict tab returns nothing, and that is told', async () => {
+  assert.deepEqual(await run(await load(''), inputs(1)), [
+    { code: 'modelet_failed', message: 'the modelet returned undefined' },
+  ]);
+});
+
+test('a stack names the tab and the line as the user sees them', async () => {
+  const loaded = await load('const a = 1;\nconst b = 2;\nthrow new Error("third line");');
+  const [reply] = await runBatch(loaded, inputs(1), settings());
+  assert.match(errorOf(reply).stack ?? '', /digits: Predict:3:7/);
+  await assert.rejects(load('', { setup: '\n\nmissing();' }), (error: Error) =>
+    /digits: On Start:3:1/.test(error.stack ?? ''),
+  );
+});
+
+const SYNTAX: readonly (readonly [string, Tabs, RegExp])[] = [
+  ['let a = 1;\nlet let = 2;', {}, /^digits: Predict:2: let is disallowed/],
+  ['return (1', {}, /^digits: Predict:\d: /],
+  ['import fs from "node:fs";', {}, /^digits: Predict:1: Cannot use import statement/],
+  ['', { setup: 'foo bar' }, /^digits: On Start:1: Unexpected identifier/],
+  ['', { teardown: '\n}' }, /^digits: On Stop:\d: /],
+];
+
+for (const [code, tabs, message] of SYNTAX) {
+  test(`a syntax error names its tab and line: ${JSON.stringify({ code, ...tabs })}`, async () => {
+    await assert.rejects(load(code, tabs), (error) => {
+      assert.ok(error instanceof SyntaxError);
+      assert.match(error.message, message);
+      return true;
+    });
+  });
+}
+
+test('what code does to its message does not show in the next call', async () => {
+  const loaded = await load('msg.extra = 1;\nreturn Object.keys(msg).length;');
+  assert.deepEqual(await run(loaded, inputs(1, 2)), [{ value: 2 }, { value: 2 }]);
+});
