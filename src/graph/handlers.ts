@@ -1,5 +1,5 @@
 /** Who gets a stage's errors: exactly one handler, fixed at deploy. Pure. */
-import type { Graph } from './graph.ts';
+import { type Graph, targetsOf } from './graph.ts';
 
 export type ErrorHandler =
   | { readonly kind: 'collector'; readonly id: string }
@@ -13,7 +13,7 @@ export function findHandler(graph: Graph, stage: string): ErrorHandler {
   while (frontier.length > 0) {
     const next: string[] = [];
     for (const id of frontier) {
-      for (const target of graph.get(id)?.wires.flat() ?? []) {
+      for (const target of downstream(graph, id)) {
         if (seen.has(target)) continue;
         seen.add(target);
         next.push(target);
@@ -25,6 +25,12 @@ export function findHandler(graph: Graph, stage: string): ErrorHandler {
     frontier = next;
   }
   return { kind: 'catch', tie: [] };
+}
+
+/** One hop further, whatever the wires run through. */
+function downstream(graph: Graph, id: string): string[] {
+  const node = graph.get(id);
+  return node ? node.wires.flatMap((_, output) => targetsOf(graph, node, output).map((target) => target.id)) : [];
 }
 
 function isCatching(graph: Graph, id: string): boolean {

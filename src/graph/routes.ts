@@ -46,23 +46,21 @@ export function compileRoutes(graph: Graph): CompiledGraph {
 
 /** A batcher sets how one stage's queue forms batches; it must stand directly in front of it. */
 function assignBatchers(graph: Graph, batching: Map<string, Batching>, invalid: Map<string, string>): void {
-  const chosenBy = new Map<string, BatcherNode>();
+  const batchersOf = new Map<StageNode, BatcherNode[]>();
   for (const node of graph.values()) {
     if (node.kind !== 'batcher' || node.invalid !== null) continue;
     const stage = stageBehind(graph, node);
-    if (!stage) {
-      invalid.set(node.id, 'a batcher must be wired to exactly one modelet stage and nothing else');
+    if (stage) batchersOf.set(stage, [...(batchersOf.get(stage) ?? []), node]);
+    else invalid.set(node.id, 'a batcher must be wired to exactly one modelet stage and nothing else');
+  }
+  for (const [stage, [first, ...others]] of batchersOf) {
+    if (!first) continue;
+    if (others.every((other) => sameBatching(first.batching, other.batching))) {
+      batching.set(stage.id, first.batching);
       continue;
     }
-    const other = chosenBy.get(stage.id);
-    if (other && !sameBatching(other.batching, node.batching)) {
-      const reason = `two batchers with different settings feed stage ${stage.name}`;
-      invalid.set(other.id, reason).set(node.id, reason);
-      batching.set(stage.id, SINGLE_ITEMS);
-      continue;
-    }
-    chosenBy.set(stage.id, node);
-    batching.set(stage.id, node.batching);
+    const reason = `batchers with different settings feed stage ${stage.name}`;
+    for (const { id } of [first, ...others]) invalid.set(id, reason);
   }
 }
 
