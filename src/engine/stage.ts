@@ -162,6 +162,7 @@ export class Stage {
     }
     if (this.#queue.length === 0) this.#noteFree(this.#pools.present.freeWorker(false) !== null);
     if (!hadRoom && this.hasRoom) this.#host.onRoom(this);
+    this.#host.onChange();
   }
 
   /** Sends the worker a batch if one is to leave now. */
@@ -288,6 +289,7 @@ export class Stage {
     const hadRoom = this.hasRoom;
     const removed = this.#queue.remove(item);
     if (removed && !hadRoom) this.#host.onRoom(this);
+    if (removed) this.#host.onChange();
     return removed;
   }
 }

@@ -30,7 +30,8 @@ export class EngineClient {
   readonly #supervisor: Supervisor;
   readonly #outbox: Outbox;
   readonly #cancelled: RequestNumber[] = [];
-  #held: WireItem[] = [];
+  /** Requests that came while no engine was ready. */
+  readonly #held: Map<RequestNumber, WireItem> = new Map();
   #plan: EnginePlan = { stages: [], routes: [] };
 
   constructor(
@@ -55,7 +56,7 @@ export class EngineClient {
         onLost: (error, phase) => {
           if (phase !== 'closing') events.onLog({ level: 'error', message: `engine died: ${error.message}` });
           // Whoever waits for a held request hears of the loss as well.
-          this.#held = [];
+          this.#held.clear();
           events.onLost(error);
         },
         onChange: () => events.onChange(),
@@ -99,10 +100,11 @@ export class EngineClient {
 
   submit(item: WireItem): void {
     if (this.#supervisor.isReady) this.#outbox.add(item);
-    else this.#held.push(item);
+    else this.#held.set(item.id, item);
   }
 
   cancel(id: RequestNumber): void {
+    if (this.#held.delete(id)) return;
     if (this.#cancelled.push(id) > 1) return;
     setImmediate(() => {
       // What is to be cancelled may still be in the outbox of the same turn.
@@ -123,9 +125,8 @@ export class EngineClient {
 
   #ready(): void {
     this.#supervisor.send({ type: 'plan', body: this.#plan });
-    const held = this.#held;
-    this.#held = [];
-    for (const item of held) this.#outbox.add(item);
+    for (const item of this.#held.values()) this.#outbox.add(item);
+    this.#held.clear();
     this.#events.onLog({ level: 'info', message: `engine ready, pid ${this.#supervisor.pid}` });
   }
 
