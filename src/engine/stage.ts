@@ -89,7 +89,9 @@ export class Stage {
 
   /** Takes an item that is not wanted any more out of the queue, or tells the worker that has it. */
   cancel(item: Item): void {
-    if (!this.#removeQueued(item)) this.#pools.cancel([item.id]);
+    if (this.#removeQueued(item)) return;
+    item.at = MOVING;
+    this.#pools.cancel([item.id]);
   }
 
   /** Lets what waits now leave at once, however small the batch. */
@@ -245,7 +247,8 @@ export class Stage {
       item.at = MOVING;
       this.#host.onFailed(item, workerLost(this.name, worker, error));
     }
-    this.#queue.putBack(notStarted);
+    // Those cancelled meanwhile are not running for anybody any more.
+    this.#queue.putBack(notStarted.filter((item) => item.at === RUNNING));
     this.pumpSoon();
   }
 
