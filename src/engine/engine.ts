@@ -7,8 +7,7 @@ import { ModeletError } from '../core/errors.ts';
 import type { EnginePlan, EngineStatus, LogRecord, Payload, RequestNumber, StageDefinition } from '../core/model.ts';
 import { CODEC } from '../wire/codec.ts';
 import { encodeError } from '../wire/error-codec.ts';
-import type { EngineBoot, WireItem } from '../wire/frames.ts';
-import { ProcessPool } from '../worker/process-pool.ts';
+import type { WireItem } from '../wire/frames.ts';
 import { type Item, type LiveRoute, MOVING, nextStage } from './item.ts';
 import { Stage, type StageHost } from './stage.ts';
 
@@ -28,23 +27,23 @@ export class Engine {
   readonly #items: Map<RequestNumber, Item> = new Map();
   readonly #stages: Map<number, Stage> = new Map();
   readonly #routes: Map<number, LiveRoute> = new Map();
+  /** Routes of earlier plans that still have items on them. */
+  readonly #ending: Set<LiveRoute> = new Set();
   /** Stages no longer in the plan that serve the requests on their way to them. */
-  readonly #leaving: Map<Stage, ReadonlySet<LiveRoute>> = new Map();
+  readonly #leaving: Set<Stage> = new Set();
   /** Pairs of stages between which a full queue holds back: not those on a circle of routes, which would stand still. */
   #holdsBack: ReadonlySet<string> = new Set();
 
-  constructor(boot: EngineBoot, output: EngineOutput, clock: Clock = systemClock) {
+  constructor(createPool: StageHost['createPool'], output: EngineOutput, clock: Clock = systemClock) {
     this.#output = output;
     this.#clock = clock;
     this.#stageHost = {
       clock,
-      createPool: (definition, events) => new ProcessPool(definition, boot, events, clock),
+      createPool,
       onOutcome: (item, ok, payload) => this.#advance(item, ok, payload),
       onFailed: (item, error) => this.#fail(item, error),
       mayLeave: (item) => this.#mayLeave(item),
-      onRoom: () => {
-        for (const stage of this.#stages.values()) stage.pumpSoon();
-      },
+      onRoom: () => this.#pumpAll(),
       onChange: () => output.onChange(),
       onLog: (record) => output.onLog(record),
     };
@@ -57,9 +56,9 @@ export class Engine {
     for (const [ref, stage] of this.#stages) {
       if (planned.has(ref)) continue;
       this.#stages.delete(ref);
-      const users = [...this.#routes.values()].filter((route) => route.stages.includes(stage));
-      this.#leaving.set(stage, new Set(users));
+      this.#leaving.add(stage);
     }
+    for (const route of this.#routes.values()) if (route.open > 0) this.#ending.add(route);
     this.#routes.clear();
     for (const { ref, stages, taps } of plan.routes) {
       const found = stages.flatMap((stage) => this.#stages.get(stage) ?? []);
@@ -68,6 +67,8 @@ export class Engine {
     }
     this.#holdsBack = withoutCircles(plan);
     this.#releaseLeaving();
+    // What was held back may go now.
+    this.#pumpAll();
     this.#output.onChange();
   }
 
@@ -107,7 +108,7 @@ export class Engine {
 
   /** Ends all workers by the one deadline. What they do not finish by then is not answered: that is the caller's part. */
   async close(deadline: Deadline): Promise<void> {
-    await Promise.all([...this.#stages.values(), ...this.#leaving.keys()].map((stage) => stage.close(deadline)));
+    await Promise.all([...this.#stages.values(), ...this.#leaving].map((stage) => stage.close(deadline)));
   }
 
   #place(definition: StageDefinition): void {
@@ -162,15 +163,19 @@ export class Engine {
   #forget(item: Item): void {
     this.#items.delete(item.id);
     item.route.open -= 1;
-    if (item.route.open === 0) this.#releaseLeaving();
+    if (item.route.open === 0 && this.#ending.delete(item.route)) this.#releaseLeaving();
   }
 
   #releaseLeaving(): void {
-    for (const [stage, users] of this.#leaving) {
-      if ([...users].some((route) => route.open > 0)) continue;
+    for (const stage of this.#leaving) {
+      if ([...this.#ending].some((route) => route.stages.includes(stage))) continue;
       this.#leaving.delete(stage);
       void stage.close(this.#clock.now() + LEAVING_MS);
     }
+  }
+
+  #pumpAll(): void {
+    for (const stage of [...this.#stages.values(), ...this.#leaving]) stage.pumpSoon();
   }
 
   #mayLeave(item: Item): boolean {

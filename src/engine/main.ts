@@ -5,6 +5,7 @@ import { killTree } from '../lifecycle/launch.ts';
 import type { Channel } from '../wire/channel.ts';
 import type { EngineBoot, Frame } from '../wire/frames.ts';
 import { Outbox } from '../wire/outbox.ts';
+import { ProcessPool } from '../worker/process-pool.ts';
 import { Engine } from './engine.ts';
 
 /** At most this often the state of all stages goes to the server. */
@@ -60,7 +61,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     lastStatusAt = systemClock.now();
     channel.send({ type: 'status', body: engine.status() });
   };
-  const engine = new Engine(settings, {
+  const engine = new Engine((definition, events) => new ProcessPool(definition, settings, events), {
     onOutcome: (item) => outcomes.add(item),
     onTap: (item) => taps.add(item),
     onChange: () => {

@@ -24,7 +24,8 @@ export class StageQueue {
 
   /** Arrival of the item that has waited longest; 0 if there is none. */
   get oldestAt(): number {
-    return this.length === 0 ? 0 : Math.min(...this.#items.heads.map((item) => item.arrivedAt));
+    if (this.length === 0) return 0;
+    return this.#items.heads.reduce((oldest, item) => Math.min(oldest, item.arrivedAt), Number.POSITIVE_INFINITY);
   }
 
   push(item: Item): void {

@@ -108,9 +108,11 @@ export class Stage {
 
   /** Takes over a new definition of the same stage; workers change only if what they run has changed. */
   redefine(definition: StageDefinition): void {
+    const hadRoom = this.hasRoom;
     this.#definition = definition;
     this.#pools.redefine(definition);
     this.#poolChanged();
+    if (!hadRoom && this.hasRoom) this.#host.onRoom(this);
   }
 
   /** Lets workers finish what they hold, kills them at the deadline. Queued items must have been settled before. */
@@ -155,6 +157,7 @@ export class Stage {
     this.#timer?.cancel();
     this.#timer = null;
     for (const item of this.#queue.sweepExpired(clock.now())) this.#host.onFailed(item, expired(this.name));
+    this.#flushing = Math.min(this.#flushing, this.#queue.length);
     while (this.#queue.length > 0) {
       const worker = this.#pools.present.freeWorker(this.#mayPrefetch());
       this.#noteFree(worker !== null);
@@ -264,8 +267,9 @@ export class Stage {
   #poolChanged(): void {
     this.#pools.advance();
     const { health } = this.#pools.present;
-    if (health.tag === 'failed') {
+    if (health.tag === 'failed' && this.#queue.length > 0) {
       for (const item of this.#queue.drain()) this.#host.onFailed(item, unavailable(this.name, health.error));
+      this.#host.onRoom(this);
     }
     this.#host.onChange();
     this.pumpSoon();
