@@ -12,17 +12,11 @@ export default function register(RED: NodeAPI): void {
     const config = configure(() => compileCollector({ ...definition }));
     pipeline.add({ kind: 'collector', node: this, config });
     // Errors do not come in by wire: the pipeline hands them to the second output itself.
-    this.on('input', (msg, send, done) => {
-      if (config instanceof ModeletError || config.order === 'completion') {
-        send([msg, null]);
-        done();
-        return;
-      }
-      pipeline.sequencer(this.id).arrived((msg as PipelineMessage).modelet?.requestId, () => {
-        // By the node that bears the id then: a deploy may have replaced this one while the message waited.
-        (pipeline.live.get(this.id)?.node ?? this).send([msg, null]);
-        done();
-      });
+    this.on('input', (msg, _send, done) => {
+      const emit = (): void => pipeline.sendBy(this.id, [msg, null], done);
+      const inOrder = !(config instanceof ModeletError) && config.order === 'arrival';
+      if (inOrder) pipeline.sequencer(this.id).arrived((msg as PipelineMessage).modelet?.requestId, emit);
+      else emit();
     });
     leaveOnClose(this, pipeline);
   });

@@ -29,12 +29,18 @@ export function acceptControl(node: Node, pipeline: Pipeline): void {
   });
 }
 
-/** Two parameters, or Node-RED would not wait for `done`. */
+/**
+ * Two parameters, or Node-RED would not wait for `done`. Until `done` is called the node receives: messages that were
+ * on the way to it when it was closed are delivered in the next turns of the event loop.
+ */
 export function leaveOnClose(node: Node, pipeline: Pipeline): void {
   node.on('close', (_removed: boolean, done: () => void) => {
-    pipeline.remove(node).then(done, (error: unknown) => {
+    const closed = (): void => {
+      setImmediate(() => setImmediate(done));
+    };
+    pipeline.remove(node).then(closed, (error: unknown) => {
       node.warn(`while closing: ${(error as Error).message}`);
-      done();
+      closed();
     });
   });
 }

@@ -9,7 +9,7 @@ export function endpointsTo(RED: NodeAPI, entries: ReadonlySet<string>): Endpoin
   const endpoints: Endpoint[] = [];
   RED.nodes.eachNode((definition) => {
     const { id, type, method, url } = definition as { id: string; type: string; method?: string; url?: string };
-    if (type === 'http in' && method && url && leadsTo(RED, id, entries)) endpoints.push({ method, url });
+    if (type === 'http in' && method && url && leadsTo(RED, id, entries)) endpoints.push({ id, method, url });
   });
   return endpoints;
 }

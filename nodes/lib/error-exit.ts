@@ -37,7 +37,7 @@ export function deliverError(
   const collector = handler?.kind === 'collector' ? around.live.get(handler.id) : undefined;
   if (collector?.kind === 'collector') {
     if (!keepsPayload(collector)) msg.payload = errorBody(info);
-    collector.node.send([null, msg]);
+    around.hops.send(collector.node, [null, msg]);
   } else {
     toCatchNodes(failing, error, leaving);
   }

@@ -1,7 +1,8 @@
 /**
  * A gate in front of the HTTP-in nodes that lead to a pipeline. While a deploy replaces the flows their routes do not
- * exist, and Node-RED would answer 404: requests wait here until the new flows have started. When the flows stop for
- * good they are answered 503.
+ * exist, and Node-RED would answer 404: requests wait here until the new flows have started. A request whose body was
+ * still being read when its HTTP-in node was replaced is handed to nobody, and goes through the gate again. When the
+ * flows stop for good, requests are answered 503.
  */
 import type { NodeAPI } from 'node-red';
 import type { ModeletError } from '../../src/index.ts';
@@ -9,14 +10,24 @@ import type { ModeletError } from '../../src/index.ts';
 interface Request {
   readonly method: string;
   readonly path: string;
+  /** Set by a body parser that has read the body: only then can the request be routed a second time. */
+  readonly _body?: boolean;
 }
 
 interface Response {
+  readonly headersSent: boolean;
+  /** Set by an HTTP-in node as it makes the request a message. */
+  _msgid?: string;
   status(code: number): Response;
   json(body: unknown): Response;
+  once(event: 'close', listener: () => void): unknown;
 }
 
+type Handler = (request: Request, response: Response, next: () => void) => void;
+
 export interface Endpoint {
+  /** Id of the HTTP-in node. */
+  readonly id: string;
   readonly method: string;
   /** As the HTTP-in node has it; may have `:name` and `*`. */
   readonly url: string;
@@ -31,22 +42,37 @@ const MOST_HELD = 1000;
 const LONGEST_HOLD_MS = 15_000;
 
 export class HttpHold {
+  readonly #RED: NodeAPI;
+  readonly #wasAccepted: (response: object) => boolean;
   #state: GateState = { tag: 'open' };
-  #patterns: { readonly method: string; readonly path: RegExp }[] = [];
+  #guarded: { readonly id: string; readonly method: string; readonly path: RegExp }[] = [];
+  /** Let through and not answered, with the HTTP-in node they go to. */
+  readonly #passed: Map<Response, { readonly request: Request; readonly node: string }> = new Map();
 
-  constructor(RED: NodeAPI) {
-    const app = RED.httpNode as { use(handler: (...args: never[]) => void): void } | false;
+  /** `wasAccepted`: whether a pipeline has had the request's message. */
+  constructor(RED: NodeAPI, wasAccepted: (response: object) => boolean) {
+    this.#RED = RED;
+    this.#wasAccepted = wasAccepted;
+    const app = RED.httpNode as { use(handler: Handler): void } | false;
     // Once, and before any HTTP-in node: Express goes on with whatever routes exist when it is let through.
-    if (app) app.use((request: Request, response: Response, next: () => void) => this.#handle(request, response, next));
+    if (app) app.use((request, response, next) => this.#handle(request, response, next));
   }
 
   /** The endpoints to hold from now on. */
   guard(endpoints: readonly Endpoint[]): void {
-    this.#patterns = endpoints.map(({ method, url }) => ({ method: method.toUpperCase(), path: toPattern(url) }));
+    this.#guarded = endpoints.map(({ id, method, url }) => ({
+      id,
+      method: method.toUpperCase(),
+      path: toPattern(url),
+    }));
   }
 
-  hold(): void {
+  /** `wholesale`: every node is replaced, and what an old node sends reaches nobody any more. */
+  hold(wholesale: boolean): void {
     if (this.#state.tag !== 'holding') this.#state = { tag: 'holding', held: new Set() };
+    for (const [response, { request, node }] of this.#passed) {
+      if (response._msgid === undefined) this.#watchHandOver(request, response, node, wholesale);
+    }
   }
 
   /** Lets everything through, what was held first. */
@@ -66,7 +92,12 @@ export class HttpHold {
   }
 
   #handle(request: Request, response: Response, next: () => void): void {
-    if (this.#state.tag === 'open' || !this.#isGuarded(request)) {
+    const node = this.#guarded.find(({ method, path }) => method === request.method && path.test(request.path));
+    if (!node) {
+      next();
+    } else if (this.#state.tag === 'open') {
+      this.#passed.set(response, { request, node: node.id });
+      response.once('close', () => this.#passed.delete(response));
       next();
     } else if (this.#state.tag === 'closed') {
       const { code, message, statusCode } = this.#state.error;
@@ -93,8 +124,36 @@ export class HttpHold {
     held.add(release);
   }
 
-  #isGuarded({ method, path }: Request): boolean {
-    return this.#patterns.some((pattern) => pattern.method === method && pattern.path.test(path));
+  /** Notices when an HTTP-in node that has been replaced meanwhile makes the request a message that reaches nobody. */
+  #watchHandOver(request: Request, response: Response, node: string, wholesale: boolean): void {
+    const instance = this.#RED.nodes.getNode(node);
+    const handedOver = (): void => {
+      const replaced = wholesale || this.#RED.nodes.getNode(node) !== instance;
+      // While flows restart nothing is delivered; after that only nodes of flows that are gone send in vain.
+      if (!replaced || (!wholesale && this.#state.tag !== 'holding')) return;
+      const again = (): void => this.#routeAgain(request, response);
+      if (this.#state.tag === 'holding') this.#wait(this.#state.held, again, again);
+      else setImmediate(again);
+    };
+    Object.defineProperty(response, '_msgid', {
+      configurable: true,
+      get: () => undefined,
+      set: (value: string) => {
+        Object.defineProperty(response, '_msgid', { configurable: true, writable: true, value });
+        handedOver();
+      },
+    });
+  }
+
+  #routeAgain(request: Request, response: Response): void {
+    if (response.headersSent || this.#wasAccepted(response)) return;
+    const unread = request.method !== 'GET' && request._body !== true;
+    const lost = (): void => {
+      if (!response.headersSent)
+        response.status(503).json({ error: { code: 'shutting_down', message: 'lost in a deploy' } });
+    };
+    if (unread) lost();
+    else (this.#RED.httpNode as unknown as Handler)(request, response, lost);
   }
 }
 

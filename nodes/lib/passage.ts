@@ -15,6 +15,7 @@ import {
 } from '../../src/index.ts';
 import type { DeployedRoute, Deployment } from './deployment.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
+import type { Hops } from './hops.ts';
 import type { HttpClients } from './http-clients.ts';
 import type { LiveNodes } from './live-nodes.ts';
 import { answerWithResult, appendTimings, type ModeletTrace, type PipelineMessage, writeResult } from './messages.ts';
@@ -27,6 +28,7 @@ export interface Surroundings {
   readonly RED: NodeAPI;
   readonly live: LiveNodes;
   readonly clients: HttpClients;
+  readonly hops: Hops;
   /** Of the collectors right behind a stage that keep the order of arrival. */
   sequencers(stage: string): readonly Sequencer[];
   /** The flows have stopped for good: what a node sends now reaches nobody. */
@@ -146,7 +148,7 @@ export class Passage {
       return;
     }
     for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.requestId);
-    exit.node.send(this.#msg);
+    this.#around.hops.send(exit.node, [this.#msg]);
     this.#leaving.done();
   }
 

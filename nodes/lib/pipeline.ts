@@ -19,6 +19,7 @@ import {
 } from '../../src/index.ts';
 import { type Deployment, deploy, NOTHING_DEPLOYED } from './deployment.ts';
 import { Feeds } from './feeds.ts';
+import { Hops } from './hops.ts';
 import { HttpClients } from './http-clients.ts';
 import { HttpHold } from './http-hold.ts';
 import { type LiveNode, LiveNodes } from './live-nodes.ts';
@@ -33,6 +34,8 @@ type PipelineState = 'stopped' | 'starting' | 'running';
 const MOST_WAITING = 10_000;
 /** From the stop of the old flows to the start of the new; Node-RED gives nodes 15 s to close. */
 const LONGEST_DEPLOY_MS = 30_000;
+/** After a deploy, for messages that were kept and are on their way to their HTTP response again. */
+const UNDER_WAY_MS = 500;
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'] as const;
 
 interface FlowsEvent {
@@ -61,7 +64,10 @@ export class Pipeline {
   /** The paced splits that run. */
   readonly feeds: Feeds = new Feeds();
   readonly #clients: HttpClients = new HttpClients();
+  readonly #hops: Hops;
   readonly #hold: HttpHold;
+  /** HTTP responses whose message has come to a pipeline node. */
+  readonly #accepted: WeakSet<object> = new WeakSet();
   /** By collector that keeps the order of arrival. */
   readonly #sequencers: Map<string, Sequencer> = new Map();
   readonly #machine: Promise<Machine>;
@@ -78,7 +84,8 @@ export class Pipeline {
   constructor(RED: NodeAPI) {
     this.RED = RED;
     this.#machine = probeLauncher(this.allowedCpus).then((launcher) => ({ allowedCpus: this.allowedCpus, launcher }));
-    this.#hold = new HttpHold(RED);
+    this.#hops = new Hops(RED);
+    this.#hold = new HttpHold(RED, (response) => this.#accepted.has(response));
     this.#badges = new StatusBadges(this);
     this.#registry = new Registry({
       onChange: () => this.#badges.update(),
@@ -88,6 +95,7 @@ export class Pipeline {
       RED,
       live: this.live,
       clients: this.#clients,
+      hops: this.#hops,
       sequencers: (stage) => (this.#deployment.ordering.get(stage) ?? []).map((id) => this.sequencer(id)),
       isStopped: () => this.#state === 'stopped',
       deployment: () => this.#deployment,
@@ -117,6 +125,7 @@ export class Pipeline {
 
   /** Takes a message that a stage or batcher has received; it is answered once, whatever happens. */
   accept(entry: Node, msg: PipelineMessage, done: Done): void {
+    if (msg.res?._res) this.#accepted.add(msg.res._res);
     if (this.#state === 'running') this.#begin(entry, msg, done);
     else if (this.#waiting.length < MOST_WAITING) this.#waiting.push(() => this.#begin(entry, msg, done));
     else done(new ModeletError('capacity_exceeded', 'too many messages came before the flows had started'));
@@ -125,6 +134,15 @@ export class Pipeline {
   /** Lets what waits at the stage behind a node leave at once, or drops it. */
   actOnQueue(entry: Node, action: 'flush' | 'reset'): void {
     this.#deployment.routes.get(entry.id)?.service.actOnQueue(entry.id, action);
+  }
+
+  /** Sends by the node that bears the id once flows run: a deploy may replace a node while a message comes to it. */
+  sendBy(id: string, messages: (object | null)[], done: Done): void {
+    this.#whenRunning(() => {
+      const node = this.live.get(id)?.node;
+      if (node) this.#hops.send(node, messages);
+      done();
+    });
   }
 
   /** Keeps the order of one collector's results. */
@@ -173,8 +191,9 @@ export class Pipeline {
       return;
     }
     this.#state = 'starting';
-    this.#hold.hold();
+    this.#hold.hold(event?.type === 'full');
     this.#clients.noteElsewhere();
+    this.#hops.note((id) => this.live.get(id) !== undefined);
     const start = this.#start;
     setTimeout(() => {
       // Flows with a missing node type are stopped and never start: nobody may wait for that.
@@ -212,10 +231,17 @@ export class Pipeline {
     this.#hold.guard(this.#deployment.endpoints);
     this.#tidySequencers(event?.type === 'full');
     this.#wake();
+    this.#hops.deliver();
     this.#hold.open();
-    // A message that was between two nodes when all nodes were replaced is lost.
-    if (event?.type === 'full') this.#clients.answerElsewhere(new ModeletError('shutting_down', 'lost in a deploy'));
+    if (event?.type === 'full') this.#answerLost(start);
     this.#badges.update();
+  }
+
+  /** A message that was between two other nodes when all nodes were replaced is lost: its client is told. */
+  #answerLost(start: number): void {
+    setTimeout(() => {
+      if (start === this.#start) this.#clients.answerElsewhere(new ModeletError('shutting_down', 'lost in a deploy'));
+    }, UNDER_WAY_MS).unref();
   }
 
   #tidySequencers(wiresReplaced: boolean): void {
