@@ -7,6 +7,7 @@
 import { createInterface } from 'node:readline';
 import { type Duplex, PassThrough, type Readable } from 'node:stream';
 import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
+import { isModeletError } from '../core/errors.ts';
 import { type Channel, SocketChannel } from '../wire/channel.ts';
 import { decodeError } from '../wire/error-codec.ts';
 import type { Frame, StateReport } from '../wire/frames.ts';
@@ -120,7 +121,8 @@ export class Child {
     this.#channelClosed = true;
     if (this.#exit !== null) this.#bury();
     // A child without a channel is lost to us: most end by themselves, one that sent garbage or spins does not.
-    else this.kill(error);
+    // Garbage is a cause of death; that the pipe broke (ECONNRESET) is its effect.
+    else this.kill(isModeletError(error) ? error : null);
   }
 
   #bury(): void {
