@@ -1,0 +1,133 @@
+/** A pool whose workers answer when the test says so. */
+import assert from 'node:assert/strict';
+import type { Deadline } from '../../src/core/clock.ts';
+import { ModeletError } from '../../src/core/errors.ts';
+import type { RequestNumber, StageDefinition, WorkerStatus } from '../../src/core/model.ts';
+import type { Item } from '../../src/engine/item.ts';
+import type { StagePool } from '../../src/engine/stage-pools.ts';
+import { CODEC } from '../../src/wire/codec.ts';
+import { encodeError } from '../../src/wire/error-codec.ts';
+import type { WireItem } from '../../src/wire/frames.ts';
+import type { Batch, PoolEvents, PoolHealth } from '../../src/worker/pool.ts';
+import type { FakeClock } from '../fixtures/fake-clock.ts';
+
+const MOST_BATCHES_PER_WORKER = 2;
+
+export class FakePool implements StagePool {
+  readonly definition: StageDefinition;
+  readonly pinWarnings: readonly string[] = [];
+  readonly cancelled: RequestNumber[] = [];
+  /** Deadlines of the calls of close. */
+  readonly closes: Deadline[] = [];
+  health: PoolHealth = { tag: 'starting' };
+  started = false;
+  readonly #events: PoolEvents<Item>;
+  readonly #clock: FakeClock;
+  readonly #held: Batch<Item>[][];
+  #ended: (() => void)[] = [];
+
+  constructor(definition: StageDefinition, events: PoolEvents<Item>, clock: FakeClock) {
+    this.definition = definition;
+    this.#events = events;
+    this.#clock = clock;
+    this.#held = definition.modelet.workers.map(() => []);
+  }
+
+  start(): void {
+    this.started = true;
+  }
+
+  freeWorker(prefetch: boolean): number | null {
+    if (this.health.tag !== 'ready' || this.closes.length > 0) return null;
+    const idle = this.#held.findIndex((batches) => batches.length === 0);
+    if (idle >= 0) return idle;
+    const second = this.#held.findIndex((batches) => batches.length < MOST_BATCHES_PER_WORKER);
+    return prefetch && second >= 0 ? second : null;
+  }
+
+  dispatch(worker: number, batch: Batch<Item>): void {
+    assert.ok(this.freeWorker(true) !== null, 'a batch came to a pool that takes none');
+    assert.ok(batch.items.length > 0, 'an empty batch');
+    this.#held[worker]?.push(batch);
+  }
+
+  cancel(ids: readonly RequestNumber[]): void {
+    this.cancelled.push(...ids);
+  }
+
+  close(deadline: Deadline): Promise<void> {
+    this.closes.push(deadline);
+    return new Promise((resolve) => {
+      this.#ended.push(resolve);
+      this.#endIfIdle();
+    });
+  }
+
+  status(): WorkerStatus[] {
+    const state = this.health.tag === 'ready' ? ('ready' as const) : ('startup' as const);
+    return this.#held.map((batches, index) => ({
+      index,
+      pid: null,
+      state,
+      cpus: null,
+      busy: batches.length > 0,
+      restarts: 0,
+      error: null,
+    }));
+  }
+
+  // ---- for the test
+
+  /** Ids of the items a worker holds, batch by batch. */
+  held(worker = 0): number[][] {
+    return (this.#held[worker] ?? []).map((batch) => batch.items.map(({ id }) => id));
+  }
+
+  becomeReady(): void {
+    this.health = { tag: 'ready' };
+    this.#events.onChange();
+  }
+
+  fail(message: string): void {
+    this.health = { tag: 'failed', error: new Error(message) };
+    this.#events.onChange();
+  }
+
+  /** The worker answers its first batch: each item with its own payload, or with an error where `failing` says so. */
+  answer(worker = 0, runMs = 10, failing: (item: Item) => boolean = () => false): void {
+    const batch = this.#held[worker]?.shift();
+    assert.ok(batch, `worker ${worker} holds no batch`);
+    const following = this.#held[worker]?.[0];
+    if (following) following.startedAt = this.#clock.now();
+    this.#events.onReply(
+      batch,
+      batch.items.map((item) => reply(item, !failing(item))),
+      runMs,
+      worker,
+    );
+    this.#endIfIdle();
+  }
+
+  /** The worker dies and another takes its place. */
+  lose(worker = 0, message = 'killed'): void {
+    const [running, ...notStarted] = this.#held[worker]?.splice(0) ?? [];
+    this.#events.onLost(
+      running?.items ?? [],
+      notStarted.flatMap(({ items }) => items),
+      new Error(message),
+      worker,
+    );
+    this.#events.onChange();
+    this.#endIfIdle();
+  }
+
+  #endIfIdle(): void {
+    if (this.closes.length === 0 || this.#held.some((batches) => batches.length > 0)) return;
+    for (const resolve of this.#ended.splice(0)) resolve();
+  }
+}
+
+function reply(item: Item, ok: boolean): WireItem {
+  const refused = { codec: CODEC.none, bytes: encodeError(new ModeletError('invalid_input', `no ${item.id}`)) };
+  return { ...item, ok, payload: ok ? item.payload : refused, timings: [] };
+}

@@ -1,0 +1,118 @@
+/** An engine with fake pools and a clock that stands still. */
+import assert from 'node:assert/strict';
+import type { EnginePlan, LogRecord, Route, StageDefinition } from '../../src/core/model.ts';
+import { SINGLE_ITEMS } from '../../src/core/model.ts';
+import { Engine } from '../../src/engine/engine.ts';
+import { CODEC } from '../../src/wire/codec.ts';
+import { decodeModeletError } from '../../src/wire/error-codec.ts';
+import type { WireItem } from '../../src/wire/frames.ts';
+import { FakeClock } from '../fixtures/fake-clock.ts';
+import { item } from '../wire/frame-values.ts';
+import { FakePool } from './fake-pool.ts';
+
+/** Stage `ref` with `workers` workers; the rest as a stage has it by default. */
+export function stage(ref: number, overrides: Partial<StageDefinition> = {}, workers = 1): StageDefinition {
+  return {
+    id: `node-${ref}`,
+    ref,
+    name: `stage${ref}`,
+    revision: 'r1',
+    modelet: {
+      source: { kind: 'inline', setup: '', code: '', teardown: '' },
+      init: {},
+      predict: 'item',
+      requireFrom: '/',
+      startTimeoutMs: 0,
+      workers: Array.from({ length: workers }, () => ({ cpus: null, env: {} })),
+    },
+    batching: SINGLE_ITEMS,
+    capacity: 1024,
+    overflow: 'refuse',
+    maxAgeMs: 0,
+    ...overrides,
+  };
+}
+
+/** Route `ref` through the stages. */
+export function route(ref: number, stages: readonly number[], taps: readonly number[] = []): Route {
+  return { ref, stages, taps };
+}
+
+export class Rig {
+  readonly clock: FakeClock = new FakeClock();
+  readonly outcomes: WireItem[] = [];
+  readonly taps: WireItem[] = [];
+  readonly logs: LogRecord[] = [];
+  changes = 0;
+  /** All pools ever made, in order. */
+  readonly pools: FakePool[] = [];
+  readonly engine: Engine = new Engine(
+    (definition, events) => {
+      const pool = new FakePool(definition, events, this.clock);
+      this.pools.push(pool);
+      return pool;
+    },
+    {
+      onOutcome: (outcome) => this.outcomes.push(outcome),
+      onTap: (tap) => this.taps.push(tap),
+      onChange: () => (this.changes += 1),
+      onLog: (record) => this.logs.push(record),
+    },
+    this.clock,
+  );
+
+  /** Applies a plan; new stages get workers that are ready unless told otherwise. */
+  async apply(plan: EnginePlan, ready = true): Promise<void> {
+    const known = this.pools.length;
+    this.engine.apply(plan);
+    if (ready) for (const pool of this.pools.slice(known)) pool.becomeReady();
+    await this.turn();
+  }
+
+  /** One stage, one route through it, both number 1. */
+  async single(overrides: Partial<StageDefinition> = {}, workers = 1): Promise<FakePool> {
+    await this.apply({ stages: [stage(1, overrides, workers)], routes: [route(1, [1])] });
+    return this.pool(1);
+  }
+
+  /** The newest pool of a stage. */
+  pool(ref: number): FakePool {
+    const pool = this.pools.findLast(({ definition }) => definition.ref === ref);
+    assert.ok(pool, `no pool for stage ${ref}`);
+    return pool;
+  }
+
+  /** Submits items with these ids and lets the engine work. */
+  async submit(ids: readonly number[], overrides: Partial<WireItem> = {}): Promise<void> {
+    this.engine.submit(
+      ids.map((id) => item({ id, payload: { codec: CODEC.json, bytes: Buffer.from(`${id}`) }, ...overrides })),
+    );
+    await this.turn();
+  }
+
+  /** Lets all work pass that the engine put off to the next turn of the event loop. */
+  async turn(): Promise<void> {
+    for (let times = 0; times < 6; times += 1) await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  async advance(ms: number): Promise<void> {
+    this.clock.advance(ms);
+    await this.turn();
+  }
+
+  /** What came back since the last call: `7` for a value, `7 code` for an error. */
+  answers(): string[] {
+    return this.outcomes.splice(0).map(({ id, ok, payload }) => {
+      return ok ? `${id}` : `${id} ${decodeModeletError(payload.bytes, 'protocol_error').code}`;
+    });
+  }
+
+  queueOf(ref: number): number | undefined {
+    return this.engine.status().stages.find((one) => one.ref === ref)?.queue;
+  }
+}
+
+/** Whole numbers from `from` to `to`. */
+export function upTo(to: number, from = 1): number[] {
+  return Array.from({ length: to - from + 1 }, (_, index) => from + index);
+}

@@ -1,0 +1,191 @@
+/** A stage's queue against plain arrays: order, removal, expiry, age, and putting back. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { type Item, MOVING, RUNNING } from '../../src/engine/item.ts';
+import { StageQueue } from '../../src/engine/stage-queue.ts';
+import type { WireItem } from '../../src/wire/frames.ts';
+import { item } from '../wire/frame-values.ts';
+
+const NEVER = Number.POSITIVE_INFINITY;
+
+function queued(id: number, arrivedAt: number, overrides: Partial<WireItem> = {}): Item {
+  const route = { ref: 1, stages: [], tapped: [], open: 0 };
+  return { ...item({ id, ...overrides }), route, position: 0, arrivedAt, at: MOVING };
+}
+
+const ids = (items: readonly Item[]): number[] => items.map(({ id }) => id);
+
+type Step =
+  | { readonly do: 'push'; readonly priority: number; readonly ttl: number; readonly group: number }
+  | { readonly do: 'take'; readonly count: number; readonly held: number }
+  | { readonly do: 'remove'; readonly which: number }
+  | { readonly do: 'advance'; readonly ms: number }
+  | { readonly do: 'putBack' | 'sweepExpired' | 'sweepOlder' | 'drain' };
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc
+      .tuple(fc.integer({ min: -1, max: 2 }), fc.constantFrom(0, 3, 8, NEVER), fc.nat({ max: 2 }))
+      .map(([priority, ttl, group]): Step => ({ do: 'push', priority, ttl, group })),
+  },
+  {
+    weight: 3,
+    arbitrary: fc
+      .tuple(fc.nat({ max: 5 }), fc.nat({ max: 3 }))
+      .map(([count, held]): Step => ({ do: 'take', count, held })),
+  },
+  { weight: 2, arbitrary: fc.nat({ max: 40 }).map((which): Step => ({ do: 'remove', which })) },
+  { weight: 2, arbitrary: fc.nat({ max: 5 }).map((ms): Step => ({ do: 'advance', ms })) },
+  { weight: 2, arbitrary: fc.constantFrom<Step>({ do: 'putBack' }, { do: 'sweepExpired' }, { do: 'sweepOlder' }) },
+  { weight: 1, arbitrary: fc.constant<Step>({ do: 'drain' }) },
+);
+
+class Model {
+  readonly queue = new StageQueue();
+  /** In the order of leaving. */
+  expected: Item[] = [];
+  readonly all: Item[] = [];
+  /** Batches taken and not put back, the last one last. */
+  readonly taken: Item[][] = [];
+  now = 0;
+  newestAt = 0;
+
+  run(what: Step): void {
+    switch (what.do) {
+      case 'push':
+        this.#push(queued(this.all.length, this.now, { ...what, deadline: this.now + what.ttl }));
+        break;
+      case 'take':
+        this.#take(what.count, (one) => one.id % 4 !== what.held);
+        break;
+      case 'remove':
+        this.#remove(this.all[what.which % Math.max(1, this.all.length)]);
+        break;
+      case 'advance':
+        this.now += what.ms;
+        break;
+      case 'putBack':
+        this.#putBack(this.taken.pop() ?? []);
+        break;
+      case 'sweepExpired':
+        this.#leave(this.queue.sweepExpired(this.now), (one) => one.deadline <= this.now);
+        break;
+      case 'sweepOlder':
+        this.#leave(this.queue.sweepOlder(this.now - 4), (one) => one.arrivedAt < this.now - 4);
+        break;
+      case 'drain':
+        this.#leave(this.queue.drain(), () => true);
+    }
+    this.#check();
+  }
+
+  #push(one: Item): void {
+    this.all.push(one);
+    this.queue.push(one);
+    this.newestAt = this.now;
+    const place = this.expected.findIndex((other) => other.priority < one.priority);
+    this.expected.splice(place < 0 ? this.expected.length : place, 0, one);
+  }
+
+  #take(count: number, mayLeave: (one: Item) => boolean): void {
+    const wanted = this.expected.filter(mayLeave).slice(0, count);
+    const taken = this.queue.take(count, mayLeave);
+    assert.deepEqual(ids(taken), ids(wanted));
+    for (const one of taken) one.at = RUNNING;
+    this.expected = this.expected.filter((one) => !wanted.includes(one));
+    if (taken.length > 0) this.taken.push(taken);
+  }
+
+  #remove(one: Item | undefined): void {
+    if (!one) return;
+    assert.equal(this.queue.remove(one), this.expected.includes(one));
+    this.expected = this.expected.filter((other) => other !== one);
+  }
+
+  #putBack(batch: readonly Item[]): void {
+    this.queue.putBack(batch);
+    for (const one of batch.toReversed()) {
+      const place = this.expected.findIndex((other) => other.priority <= one.priority);
+      this.expected.splice(place < 0 ? this.expected.length : place, 0, one);
+    }
+  }
+
+  #leave(found: readonly Item[], which: (one: Item) => boolean): void {
+    assert.deepEqual(ids(found), ids(this.expected.filter(which)));
+    for (const one of found) assert.equal(one.at, MOVING);
+    this.expected = this.expected.filter((one) => !which(one));
+  }
+
+  #check(): void {
+    const { queue, expected } = this;
+    assert.equal(queue.length, expected.length);
+    assert.equal(queue.newestAt, this.newestAt);
+    for (const one of this.all) assert.equal(one.at.tag === 'queued', expected.includes(one));
+    const heads = expected.filter((one, index) => expected[index - 1]?.priority !== one.priority);
+    assert.equal(queue.oldestAt, expected.length === 0 ? 0 : Math.min(...heads.map((one) => one.arrivedAt)));
+    for (const group of [0, 1, 2]) assert.equal(queue.victim(group), this.#victim(group));
+  }
+
+  #victim(group: number): Item | undefined {
+    const rising = [...this.expected].sort((a, b) => a.priority - b.priority);
+    return rising.find((one) => one.group === group) ?? rising[0];
+  }
+}
+
+test('any sequence of steps does what plain arrays do', () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
+      const model = new Model();
+      for (const each of steps) model.run(each);
+    }),
+    { numRuns: 600 },
+  );
+});
+
+test('after a sweep nothing expired can be taken, the item put back included', () => {
+  const queue = new StageQueue();
+  for (let id = 0; id < 10; id += 1) queue.push(queued(id, 0, { deadline: id % 2 === 0 ? 5 : 50, priority: id % 3 }));
+  const first = queue.take(3, () => true);
+  queue.putBack(first);
+  assert.deepEqual(ids(queue.sweepExpired(4)), []);
+  assert.equal(queue.sweepExpired(5).length, 5);
+  assert.ok(queue.take(100, () => true).every((one) => one.deadline > 5));
+});
+
+test('what was put back stands where it stood, before what came meanwhile', () => {
+  const queue = new StageQueue();
+  for (const id of [1, 2, 3, 4]) queue.push(queued(id, id));
+  const batch = queue.take(3, () => true);
+  queue.push(queued(5, 5));
+  queue.push(queued(6, 6, { priority: 1 }));
+  queue.putBack(batch);
+  assert.deepEqual(ids(queue.drain()), [6, 1, 2, 3, 4, 5]);
+});
+
+test('a batch ends where its payloads would not fit a frame, but one item always goes', () => {
+  const large = (id: number, megabytes: number): Item => {
+    const bytes = Buffer.alloc(0);
+    Object.defineProperty(bytes, 'byteLength', { value: megabytes * 1024 * 1024 });
+    return queued(id, id, { payload: { codec: 2, bytes } });
+  };
+  const queue = new StageQueue();
+  for (const [id, megabytes] of [300, 100, 100, 56, 1].entries()) queue.push(large(id, megabytes));
+  assert.deepEqual(ids(queue.take(10, () => true)), [0]);
+  assert.deepEqual(ids(queue.take(10, () => true)), [1, 2, 3]);
+  assert.deepEqual(ids(queue.take(10, () => true)), [4]);
+});
+
+test('an item that was never here is not removed', () => {
+  const queue = new StageQueue();
+  assert.equal(queue.remove(queued(1, 1)), false);
+  assert.equal(queue.length, 0);
+});
+
+test('very many priorities at once do not overflow anything', () => {
+  const queue = new StageQueue();
+  for (let id = 0; id < 3000; id += 1) queue.push(queued(id, id, { priority: id }));
+  assert.equal(queue.oldestAt, 0);
+  assert.equal(queue.drain()[0]?.id, 2999);
+});
