@@ -31,6 +31,8 @@ export class Engine {
   readonly #ending: Set<LiveRoute> = new Set();
   /** Stages no longer in the plan that serve the requests on their way to them. */
   readonly #leaving: Set<Stage> = new Set();
+  /** Stages that nothing is on its way to any more, until their workers have ended. */
+  readonly #closing: Set<Stage> = new Set();
   /** Pairs of stages between which a full queue holds back: not those on a circle of routes, which would stand still. */
   #holdsBack: ReadonlySet<string> = new Set();
 
@@ -108,7 +110,8 @@ export class Engine {
 
   /** Ends all workers by the one deadline. What they do not finish by then is not answered: that is the caller's part. */
   async close(deadline: Deadline): Promise<void> {
-    await Promise.all([...this.#stages.values(), ...this.#leaving].map((stage) => stage.close(deadline)));
+    const stages = [...this.#stages.values(), ...this.#leaving, ...this.#closing];
+    await Promise.all(stages.map((stage) => stage.close(deadline)));
   }
 
   #place(definition: StageDefinition): void {
@@ -170,7 +173,8 @@ export class Engine {
     for (const stage of this.#leaving) {
       if ([...this.#ending].some((route) => route.stages.includes(stage))) continue;
       this.#leaving.delete(stage);
-      void stage.close(this.#clock.now() + LEAVING_MS);
+      this.#closing.add(stage);
+      void stage.close(this.#clock.now() + LEAVING_MS).then(() => this.#closing.delete(stage));
     }
   }
 

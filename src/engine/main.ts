@@ -1,13 +1,15 @@
 /** Entry of the engine process: connects an engine to its channel. Imported by nobody, started by URL. */
 import { type Deadline, systemClock } from '../core/clock.ts';
 import { report, runChild } from '../lifecycle/entry.ts';
-import { killTree } from '../lifecycle/launch.ts';
+import { killAll } from '../lifecycle/launch.ts';
 import type { Channel } from '../wire/channel.ts';
 import type { EngineBoot, Frame } from '../wire/frames.ts';
 import { Outbox } from '../wire/outbox.ts';
 import { ProcessPool } from '../worker/process-pool.ts';
 import { Engine } from './engine.ts';
 
+/** The server kills this process at its deadline: the workers must have ended so long before. */
+const CLOSE_RESERVE_MS = 500;
 /** At most this often the state of all stages goes to the server. */
 const STATUS_INTERVAL_MS = 250;
 
@@ -18,7 +20,8 @@ interface Running {
 
 let running: Running | null = null;
 
-runChild({ onFrame: receive, onOrphaned: killWorkers });
+// Workers notice the end of their channel by themselves; one that spins where no kernel signal follows its parent would not.
+runChild({ onFrame: receive, onExit: killAll });
 
 function receive(frame: Frame, channel: Channel): void {
   switch (frame.type) {
@@ -75,15 +78,8 @@ function boot(settings: EngineBoot, channel: Channel): Running {
 }
 
 async function close(deadline: Deadline, channel: Channel): Promise<void> {
-  await running?.engine.close(deadline);
+  await running?.engine.close(deadline - CLOSE_RESERVE_MS);
   running?.outcomes.flush();
   await channel.flushed();
   process.exit(0);
-}
-
-/** The workers would notice by themselves, but one that spins where no kernel signal follows its parent would stay. */
-function killWorkers(): void {
-  for (const { workers } of running?.engine.status().stages ?? []) {
-    for (const { pid } of workers) if (pid !== null) killTree(pid);
-  }
 }

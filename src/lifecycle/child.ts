@@ -79,9 +79,15 @@ export class Child {
     const entered = this.#machine.enter({ tag: 'shutdown', deadline });
     if (!entered) {
       if (this.state.tag === 'startup') this.kill(new Error('closed before it was ready'));
+      if (this.state.tag === 'shutdown' && deadline < this.state.deadline) this.#killAt(deadline);
       return;
     }
     this.#channel.send({ type: 'close', body: { deadline } });
+    this.#killAt(deadline);
+  }
+
+  #killAt(deadline: Deadline): void {
+    this.#deadlineTimer?.cancel();
     this.#deadlineTimer = this.#clock.at(deadline, () => this.kill(new Error('did not end in time')));
   }
 

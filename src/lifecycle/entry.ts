@@ -8,8 +8,8 @@ import type { Frame, StateReport } from '../wire/frames.ts';
 
 export interface ChildProgram {
   onFrame(frame: Frame, channel: Channel): void;
-  /** The parent is gone: last chance to stop others. The process ends right after. */
-  onOrphaned(): void;
+  /** The process ends, for whatever reason: last chance to stop others. */
+  onExit(): void;
 }
 
 export function runChild(program: ChildProgram): void {
@@ -19,11 +19,9 @@ export function runChild(program: ChildProgram): void {
 
   const channel = openParentChannel({
     onFrame: (frame) => program.onFrame(frame, channel),
-    onClose: () => {
-      program.onOrphaned();
-      process.exit(0);
-    },
+    onClose: () => process.exit(0),
   });
+  process.on('exit', () => program.onExit());
   const fail = (thrown: unknown): void => {
     console.error(asError(thrown).stack);
     void endWithError(channel, thrown);

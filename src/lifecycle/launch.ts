@@ -48,6 +48,9 @@ export interface LaunchSpec {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
+/** What this process has started and not seen to exit. */
+const running: Set<number> = new Set();
+
 /** Starts the process in a group of its own: Ctrl-C in a terminal is for Node-RED, and a kill reaches the whole tree. */
 export function launch(spec: LaunchSpec): LaunchedProcess {
   const command = [
@@ -55,11 +58,22 @@ export function launch(spec: LaunchSpec): LaunchedProcess {
     ...(spec.launcher.taskset && spec.cpus ? ['taskset', '-c', formatCpus(spec.cpus)] : []),
     ...spec.command,
   ];
-  return spawn(command[0] as string, command.slice(1), {
+  const child = spawn(command[0] as string, command.slice(1), {
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
     detached: true,
     env: spec.env,
   });
+  const { pid } = child;
+  if (pid !== undefined) {
+    running.add(pid);
+    child.once('exit', () => running.delete(pid));
+  }
+  return child;
+}
+
+/** Kills all that this process has started, and what that has started. */
+export function killAll(): void {
+  for (const pid of running) killTree(pid);
 }
 
 /** Kills a process that has not been seen to exit, and what it has started. */

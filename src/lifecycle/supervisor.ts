@@ -93,9 +93,12 @@ export class Supervisor {
     this.#child?.kill(reason);
   }
 
-  /** Ends the process by `deadline` and starts no other. Resolves when it is gone; idempotent. */
+  /** Ends the process by `deadline` and starts no other. Resolves when it is gone; an earlier deadline may follow. */
   close(deadline: Deadline): Promise<void> {
-    if (this.#state.tag === 'closed') return this.#state.ended;
+    if (this.#state.tag === 'closed') {
+      this.#state.child?.close(deadline);
+      return this.#state.ended;
+    }
     const child = this.#child;
     if (this.#state.tag === 'waiting') this.#state.timer.cancel();
     if (this.#state.tag === 'running') this.#state.startTimer?.cancel();

@@ -21,7 +21,7 @@ interface Serving {
 
 let serving: Serving | null = null;
 
-runChild({ onFrame: receive, onOrphaned: () => {} });
+runChild({ onFrame: receive, onExit: () => {} });
 
 function receive(frame: Frame, channel: Channel): void {
   switch (frame.type) {
