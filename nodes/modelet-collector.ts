@@ -15,7 +15,7 @@ export default function register(RED: NodeAPI): void {
     this.on('input', (msg, _send, done) => {
       const emit = (): void => pipeline.sendBy(this.id, [msg, null], done);
       const inOrder = !(config instanceof ModeletError) && config.order === 'arrival';
-      if (inOrder) pipeline.sequencer(this.id).arrived((msg as PipelineMessage).modelet?.requestId, emit);
+      if (inOrder) pipeline.sequencer(this.id).arrived((msg as PipelineMessage).modelet?.pass, emit);
       else emit();
     });
     leaveOnClose(this, pipeline);

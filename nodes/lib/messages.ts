@@ -6,6 +6,8 @@ import type { DirectAnswer } from './endpoints.ts';
 /** `msg.modelet`. Later passes of the same message append to it. */
 export interface ModeletTrace {
   requestId: string;
+  /** Number of the present way through a pipeline: a request may have several, also at the same time. */
+  pass: number;
   /** From the first pipeline node to now, in ms. */
   totalMs: number;
   gateMs: number;

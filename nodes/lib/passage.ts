@@ -40,7 +40,7 @@ export interface Surroundings {
 
 /** Distinguishes the requests of this process from those of an earlier one that a stored message may name. */
 const PROCESS_TAG = randomBytes(4).toString('hex');
-let lastRequest = 0;
+let lastPass = 0;
 
 const LARGEST_PRIORITY = 2 ** 31 - 1;
 
@@ -61,7 +61,7 @@ export class Passage {
     this.#trace = continueTrace(msg, deployed.service.deadlineFor(this.#timeoutMs()));
     this.#sequencers = around.sequencers(deployed.route.stages.at(-1) as string);
     this.#leaving = { msg, trace: this.#trace, done: () => this.#ended(done) };
-    for (const sequencer of this.#sequencers) sequencer.enter(this.#trace.requestId);
+    for (const sequencer of this.#sequencers) sequencer.enter(this.#trace.pass);
   }
 
   /** Sends the request on its way. Never throws. */
@@ -147,7 +147,7 @@ export class Passage {
       this.#fail(asModeletError(thrown, 'modelet_failed'), exitId);
       return;
     }
-    for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.requestId);
+    for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.pass);
     this.#around.hops.send(exit.node, [this.#msg]);
     this.#leaving.done();
   }
@@ -162,7 +162,7 @@ export class Passage {
   #ended(done: Done): void {
     done();
     // One that was sent on keeps its place until the collector has it.
-    for (const sequencer of this.#sequencers) sequencer.freeUnsent(this.#trace.requestId);
+    for (const sequencer of this.#sequencers) sequencer.freeUnsent(this.#trace.pass);
   }
 
   #fail(error: ModeletError, stageId: string | undefined): void {
@@ -184,11 +184,17 @@ function asModeletError(thrown: unknown, otherwise: ErrorCode): ModeletError {
 
 /** A message that has been through a pipeline goes on under the same request id and deadline. */
 function continueTrace(msg: PipelineMessage, deadline: number): ModeletTrace {
+  lastPass += 1;
+  const pass = lastPass;
   const known = msg.modelet;
-  if (known?.requestId?.startsWith(PROCESS_TAG) && Array.isArray(known.stages)) return known;
-  lastRequest += 1;
+  if (known?.requestId?.startsWith(PROCESS_TAG) && Array.isArray(known.stages)) {
+    // A copy: several messages that a function node or a split has made of one may share it.
+    msg.modelet = { ...known, pass, stages: [...known.stages] };
+    return msg.modelet;
+  }
   const trace: ModeletTrace = {
-    requestId: `${PROCESS_TAG}-${lastRequest.toString(36)}`,
+    requestId: `${PROCESS_TAG}-${pass.toString(36)}`,
+    pass,
     totalMs: 0,
     gateMs: 0,
     stages: [],

@@ -14,30 +14,31 @@ type Place =
   | { readonly tag: 'sent' }
   | { readonly tag: 'arrived'; readonly emit: () => void };
 
+/** One pass of a request through a pipeline: a request that is split makes several. */
 interface Ticket {
-  readonly requestId: string;
+  readonly pass: number;
   place: Place;
 }
 
 export class Sequencer {
   readonly #tickets: Fifo<Ticket> = new Fifo();
-  readonly #byRequest: Map<string, FifoNode<Ticket>> = new Map();
+  readonly #byPass: Map<number, FifoNode<Ticket>> = new Map();
 
   /** A request enters: its result takes its place behind those before it. */
-  enter(requestId: string): void {
-    this.free(requestId);
-    this.#byRequest.set(requestId, this.#tickets.push({ requestId, place: { tag: 'open' } }));
+  enter(pass: number): void {
+    this.free(pass);
+    this.#byPass.set(pass, this.#tickets.push({ pass, place: { tag: 'open' } }));
   }
 
   /** The result is on its way to the collector. */
-  sent(requestId: string): void {
-    const ticket = this.#byRequest.get(requestId);
+  sent(pass: number): void {
+    const ticket = this.#byPass.get(pass);
     if (ticket?.value.place.tag === 'open') ticket.value.place = { tag: 'sent' };
   }
 
   /** The result is at the collector: `emit` is called when all before it have gone, at once for one without a place. */
-  arrived(requestId: string | undefined, emit: () => void): void {
-    const ticket = requestId === undefined ? undefined : this.#byRequest.get(requestId);
+  arrived(pass: number | undefined, emit: () => void): void {
+    const ticket = pass === undefined ? undefined : this.#byPass.get(pass);
     if (!ticket || ticket.value.place.tag === 'arrived') {
       emit();
       return;
@@ -47,12 +48,12 @@ export class Sequencer {
   }
 
   /** The request ended without a result: those behind it need not wait. */
-  freeUnsent(requestId: string): void {
-    if (this.#byRequest.get(requestId)?.value.place.tag === 'open') this.free(requestId);
+  freeUnsent(pass: number): void {
+    if (this.#byPass.get(pass)?.value.place.tag === 'open') this.free(pass);
   }
 
-  free(requestId: string): void {
-    const ticket = this.#byRequest.get(requestId);
+  free(pass: number): void {
+    const ticket = this.#byPass.get(pass);
     if (!ticket || ticket.value.place.tag === 'arrived') return;
     this.#forget(ticket);
     this.#release();
@@ -60,12 +61,12 @@ export class Sequencer {
 
   /** After a deploy: what was on a wire that was taken away never arrives. */
   freeSent(): void {
-    for (const { requestId, place } of [...this.#tickets]) if (place.tag === 'sent') this.free(requestId);
+    for (const { pass, place } of [...this.#tickets]) if (place.tag === 'sent') this.free(pass);
   }
 
   /** The collector is gone or keeps no order any more. */
   dissolve(): void {
-    for (const { requestId, place } of [...this.#tickets]) if (place.tag !== 'arrived') this.free(requestId);
+    for (const { pass, place } of [...this.#tickets]) if (place.tag !== 'arrived') this.free(pass);
   }
 
   #release(): void {
@@ -78,6 +79,6 @@ export class Sequencer {
 
   #forget(ticket: FifoNode<Ticket>): void {
     this.#tickets.remove(ticket);
-    this.#byRequest.delete(ticket.value.requestId);
+    this.#byPass.delete(ticket.value.pass);
   }
 }
