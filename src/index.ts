@@ -17,6 +17,7 @@ export { systemClock } from './core/clock.ts';
 export { ERROR_CODES, type ErrorCode, HTTP_STATUS, isErrorCode, ModeletError } from './core/errors.ts';
 export { Fifo, type FifoNode } from './core/fifo.ts';
 export type { LogRecord, Outcome, Payload, StageTiming } from './core/model.ts';
+export { Table } from './core/table.ts';
 export { type Graph, type GraphNode, targetsOf } from './graph/graph.ts';
 export { type ErrorHandler, findHandler } from './graph/handlers.ts';
 export { type CompiledGraph, type CompiledRoute, compileRoutes } from './graph/routes.ts';

@@ -2,7 +2,7 @@
  * The HTTP clients that wait for a message of ours: to hear when one goes away, and to answer those whose way
  * through the flow is gone. A client must never hang.
  */
-import type { ModeletError } from '../../src/index.ts';
+import { Fifo, type FifoNode, type ModeletError } from '../../src/index.ts';
 import { answerDirectly, type HttpResponse, type PipelineMessage } from './messages.ts';
 
 interface WaitingClient {
@@ -12,7 +12,9 @@ interface WaitingClient {
 }
 
 export class HttpClients {
-  readonly #waiting: Map<HttpResponse, WaitingClient> = new Map();
+  readonly #waiting: Fifo<WaitingClient> = new Fifo();
+  /** Where a response's client is in the list. */
+  readonly #places: WeakMap<HttpResponse, FifoNode<WaitingClient>> = new WeakMap();
 
   #elsewhere: WaitingClient[] = [];
 
@@ -20,7 +22,7 @@ export class HttpClients {
   watch(msg: PipelineMessage, gone: () => void): () => void {
     const response = msg.res?._res;
     if (!response || typeof response.once !== 'function') return () => {};
-    const client = this.#waiting.get(response) ?? this.#add(response, msg);
+    const client = this.#places.get(response)?.value ?? this.#add(response, msg);
     client.listeners.add(gone);
     if (response.destroyed) setImmediate(() => this.#closed(response));
     return () => client.listeners.delete(gone);
@@ -28,12 +30,12 @@ export class HttpClients {
 
   /** Answers every client that still waits. For when no flow is left that could. */
   answerAll(error: ModeletError): void {
-    for (const { msg } of this.#waiting.values()) answerDirectly(msg, error, msg.modelet?.requestId ?? '');
+    for (const { msg } of [...this.#waiting]) answerDirectly(msg, error, msg.modelet?.requestId ?? '');
   }
 
   /** Remembers who is waiting for a message that is on its way through other nodes, not in a pipeline. */
   noteElsewhere(): void {
-    this.#elsewhere = [...this.#waiting.values()].filter(({ listeners }) => listeners.size === 0);
+    this.#elsewhere = [...this.#waiting].filter(({ listeners }) => listeners.size === 0);
   }
 
   /** Answers those noted that still wait and have not come back to a pipeline. */
@@ -45,15 +47,15 @@ export class HttpClients {
 
   #add(response: HttpResponse, msg: PipelineMessage): WaitingClient {
     const client: WaitingClient = { msg, listeners: new Set() };
-    this.#waiting.set(response, client);
+    this.#places.set(response, this.#waiting.push(client));
     response.once('close', () => this.#closed(response));
     return client;
   }
 
   #closed(response: HttpResponse): void {
-    const client = this.#waiting.get(response);
-    this.#waiting.delete(response);
-    if (!client || response.writableFinished) return;
-    for (const gone of client.listeners) gone();
+    const place = this.#places.get(response);
+    this.#places.delete(response);
+    if (!place || !this.#waiting.remove(place) || response.writableFinished) return;
+    for (const gone of place.value.listeners) gone();
   }
 }

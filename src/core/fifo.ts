@@ -60,6 +60,9 @@ export class Fifo<T> implements Iterable<T> {
     if (node.next) node.next.previous = node.previous;
     else this.#tail = node.previous;
     node.owner = null;
+    // With its links left in place, V8's minor collections would keep all that came after a node that grew old.
+    node.previous = null;
+    node.next = null;
     this.#size -= 1;
     return true;
   }

@@ -5,6 +5,7 @@
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { EnginePlan, EngineStatus, LogRecord, Payload, RequestNumber, StageDefinition } from '../core/model.ts';
+import { Table } from '../core/table.ts';
 import { CODEC } from '../wire/codec.ts';
 import { encodeError } from '../wire/error-codec.ts';
 import type { WireItem } from '../wire/frames.ts';
@@ -24,7 +25,7 @@ export class Engine {
   readonly #output: EngineOutput;
   readonly #clock: Clock;
   readonly #stageHost: StageHost;
-  readonly #items: Map<RequestNumber, Item> = new Map();
+  readonly #items: Table<RequestNumber, Item> = new Table();
   readonly #stages: Map<number, Stage> = new Map();
   readonly #routes: Map<number, LiveRoute> = new Map();
   /** Routes of earlier plans that still have items on them. */

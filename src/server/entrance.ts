@@ -6,6 +6,7 @@ import { ModeletError } from '../core/errors.ts';
 import type { FifoNode } from '../core/fifo.ts';
 import type { RequestNumber } from '../core/model.ts';
 import { PriorityFifo } from '../core/priority-fifo.ts';
+import { Table } from '../core/table.ts';
 import type { WireItem } from '../wire/frames.ts';
 
 interface Waiting {
@@ -29,7 +30,7 @@ export class Entrance {
   /** Most requests that may wait at all doors together; 0: no limit. */
   readonly #mostWaiting: number;
   readonly #doors: Map<number, Door> = new Map();
-  readonly #places: Map<RequestNumber, Place> = new Map();
+  readonly #places: Table<RequestNumber, Place> = new Table();
   #waiting = 0;
 
   constructor(mostWaiting: number, send: (item: WireItem) => void) {

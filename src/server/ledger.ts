@@ -5,6 +5,7 @@
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { ERROR_CODES, type ErrorCode, ModeletError } from '../core/errors.ts';
 import type { Outcome, Payload, RequestNumber, StageTiming } from '../core/model.ts';
+import { Table } from '../core/table.ts';
 
 /** An outcome as it comes back: the value still encoded, and what each stage cost. */
 export interface Settlement {
@@ -29,6 +30,7 @@ export interface LedgerWatcher {
 }
 
 interface OpenRequest {
+  readonly id: RequestNumber;
   readonly caller: Caller;
   readonly timer: Timer | null;
 }
@@ -44,7 +46,7 @@ export class Ledger {
   /** Most open requests. */
   readonly capacity: number;
   readonly #clock: Clock;
-  readonly #open: Map<RequestNumber, OpenRequest> = new Map();
+  readonly #open: Table<RequestNumber, OpenRequest> = new Table();
   readonly #watcher: LedgerWatcher;
   readonly #errors: Record<ErrorCode, number> = Object.fromEntries(ERROR_CODES.map((code) => [code, 0])) as Record<
     ErrorCode,
@@ -84,7 +86,7 @@ export class Ledger {
     this.#lastNumber += 1;
     const id = this.#lastNumber;
     const timer = deadline === Number.POSITIVE_INFINITY ? null : this.#clock.at(deadline, () => this.#expire(id));
-    this.#open.set(id, { caller, timer });
+    this.#open.set(id, { id, caller, timer });
     return id;
   }
 
@@ -117,8 +119,8 @@ export class Ledger {
   /** Settles every open request, or those that `which` picks, with an error of its own. */
   failAll(makeError: () => ModeletError, which: (id: RequestNumber) => boolean = () => true): void {
     // Chosen before the first settles: settling one may move others.
-    const chosen = [...this.#open.keys()].filter(which);
-    for (const id of chosen) this.settle(id, { ok: false, error: makeError() });
+    const chosen = this.#open.values().filter(({ id }) => which(id));
+    for (const { id } of chosen) this.settle(id, { ok: false, error: makeError() });
   }
 
   /** Counts a request that was refused before it was opened. */
