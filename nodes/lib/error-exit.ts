@@ -38,7 +38,8 @@ export function deliverError(
   if (collector?.kind === 'collector') {
     if (!keepsPayload(collector)) msg.payload = errorBody(info);
     around.hops.send(collector.node, [null, msg]);
-  } else {
+  } else if (error.code !== 'dropped' || msg.res) {
+    // What is dropped on purpose is counted; an event for each would flood the Catch nodes.
     toCatchNodes(failing, error, leaving);
   }
   done();
