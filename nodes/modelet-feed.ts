@@ -33,7 +33,13 @@ export default function register(RED: NodeAPI): void {
         done();
         return;
       }
-      new FeedRun(RED, this, window, running.signal).run(msg, config.from, pipeline.feeds).then(() => done(), done);
+      // Part of an outer paced split's item itself: that is settled when all of its own items are.
+      const outer = pipeline.feeds.waiterFor(msg);
+      const ended = (error?: Error): void => {
+        done(error);
+        outer?.();
+      };
+      new FeedRun(RED, this, window, running.signal).run(msg, config.from, pipeline.feeds).then(() => ended(), ended);
     });
     this.on('close', stop);
   });

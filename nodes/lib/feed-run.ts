@@ -2,15 +2,27 @@
 import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
 import { type FeedConfig, ModeletError } from '../../src/index.ts';
 import { feedItems } from './feed-source.ts';
-import type { Feeds, FeedWindow } from './feeds.ts';
+import type { FeedSequence, Feeds, FeedWindow } from './feeds.ts';
 
-export class FeedRun {
+/**
+ * An item that leaves a pipeline may be on its way through other nodes to the next one. Each hop takes Node-RED a turn
+ * of the event loop; one that has come nowhere after so many is settled.
+ */
+const TURNS_BETWEEN_PIPELINES = 8;
+
+interface UnsettledItem {
+  /** Pipelines that have it. */
+  passes: number;
+}
+
+export class FeedRun implements FeedSequence {
   readonly #RED: NodeAPI;
   readonly #node: Node;
   readonly #window: FeedWindow;
   readonly #stop: AbortSignal;
   readonly #sequence: string;
-  #unsettled = 0;
+  /** By index. */
+  readonly #unsettled: Map<number, UnsettledItem> = new Map();
   #wake: () => void = () => {};
 
   constructor(RED: NodeAPI, node: Node, window: FeedWindow, stop: AbortSignal) {
@@ -19,12 +31,24 @@ export class FeedRun {
     this.#window = window;
     this.#stop = stop;
     this.#sequence = RED.util.generateId();
-    stop.addEventListener('abort', () => this.#wake(), { once: true });
+  }
+
+  enter(index: number): (() => void) | undefined {
+    const item = this.#unsettled.get(index);
+    if (!item) return undefined;
+    item.passes += 1;
+    return () => {
+      item.passes -= 1;
+      this.#settleUnlessTaken(index, item, TURNS_BETWEEN_PIPELINES);
+    };
   }
 
   /** Resolves when the last item has settled, or the run was stopped. Rejects for an input that cannot be taken apart. */
   async run(msg: NodeMessageInFlow, from: FeedConfig['from'], feeds: Feeds): Promise<void> {
-    feeds.open(this.#sequence, () => this.#settled());
+    const wake = (): void => this.#wake();
+    this.#stop.addEventListener('abort', wake);
+    feeds.open(this.#sequence, this);
+    const { payload: _, ...rest } = msg;
     try {
       let index = 0;
       for await (const { value, last } of feedItems(this.#RED, msg, from)) {
@@ -33,36 +57,48 @@ export class FeedRun {
           this.#window.leave();
           return;
         }
-        this.#send(msg, value, { index, ...(last ? { count: index + 1 } : {}) });
+        this.#send(rest, value, { index, ...(last ? { count: index + 1 } : {}) });
         index += 1;
       }
-      while (this.#unsettled > 0 && !this.#stop.aborted) {
+      while (this.#unsettled.size > 0 && !this.#stop.aborted) {
         await new Promise<void>((resolve) => {
           this.#wake = resolve;
         });
       }
     } finally {
       feeds.close(this.#sequence);
+      this.#stop.removeEventListener('abort', wake);
     }
   }
 
-  #send(msg: NodeMessageInFlow, value: unknown, place: { readonly index: number; readonly count?: number }): void {
+  #send(
+    rest: Omit<NodeMessageInFlow, 'payload'>,
+    value: unknown,
+    place: { readonly index: number; readonly count?: number },
+  ): void {
     // As core split does it: a split inside a split keeps the outer sequence in parts.parts.
-    const outer = msg.parts === undefined ? {} : { parts: msg.parts };
+    const outer = rest.parts === undefined ? {} : { parts: rest.parts };
     const parts = { id: this.#sequence, type: 'array', len: 1, ...place, ...outer };
-    const item = { ...msg, _msgid: this.#RED.util.generateId(), payload: value, parts };
-    this.#unsettled += 1;
+    const item = this.#RED.util.cloneMessage({ ...rest, _msgid: this.#RED.util.generateId(), parts });
+    Object.assign(item, { payload: value });
+    this.#unsettled.set(place.index, { passes: 0 });
     if (value instanceof ModeletError) {
       this.#node.error(value, { ...item, payload: undefined, statusCode: value.statusCode });
-      this.#settled();
+      this.#settle(place.index);
     } else {
       this.#node.send(item);
     }
   }
 
-  #settled(): void {
-    this.#unsettled -= 1;
-    this.#window.leave();
+  #settleUnlessTaken(index: number, item: UnsettledItem, turns: number): void {
+    if (item.passes > 0) return;
+    if (turns === 0) this.#settle(index);
+    else setImmediate(() => this.#settleUnlessTaken(index, item, turns - 1));
+  }
+
+  #settle(index: number): void {
+    // A window that was reset has forgotten the items of the runs it stopped.
+    if (this.#unsettled.delete(index) && !this.#stop.aborted) this.#window.leave();
     this.#wake();
   }
 }

@@ -1,5 +1,17 @@
 /** The paced splits that run: which message belongs to which, and how many of a node's have not been settled. */
 
+interface Parts {
+  readonly id: string;
+  readonly index?: number;
+  readonly parts?: Parts;
+}
+
+/** One input that is being taken apart. */
+export interface FeedSequence {
+  /** A pipeline takes in a message made of one of its items; returns what to call when it is through with that. */
+  enter(index: number): (() => void) | undefined;
+}
+
 /** One node's window over its unsettled messages. */
 export class FeedWindow {
   readonly #size: number;
@@ -39,19 +51,29 @@ export class FeedWindow {
 
 export class Feeds {
   /** By the sequence id that a paced split writes into `msg.parts`. */
-  readonly #sequences: Map<string, () => void> = new Map();
+  readonly #sequences: Map<string, FeedSequence> = new Map();
 
-  /** `settled` is called for each message of the sequence that a pipeline is through with. */
-  open(sequence: string, settled: () => void): void {
-    this.#sequences.set(sequence, settled);
+  open(id: string, sequence: FeedSequence): void {
+    this.#sequences.set(id, sequence);
   }
 
-  close(sequence: string): void {
-    this.#sequences.delete(sequence);
+  close(id: string): void {
+    this.#sequences.delete(id);
   }
 
-  /** What to call when a pipeline is through with a message; undefined if no paced split waits for it. */
-  waiterFor(msg: { readonly parts?: { readonly id: string } | undefined }): (() => void) | undefined {
-    return msg.parts && this.#sequences.get(msg.parts.id);
+  /**
+   * What to call when a pipeline is through with a message; undefined if no paced split waits for it. An item that was
+   * split once more is found by its outer parts.
+   */
+  waiterFor(msg: { readonly parts?: object | undefined }): (() => void) | undefined {
+    const leaves: (() => void)[] = [];
+    for (let parts = msg.parts as Parts | undefined; parts; parts = parts.parts) {
+      const leave = this.#sequences.get(parts.id)?.enter(parts.index ?? 0);
+      if (leave) leaves.push(leave);
+    }
+    if (leaves.length === 0) return undefined;
+    return () => {
+      for (const leave of leaves) leave();
+    };
   }
 }
