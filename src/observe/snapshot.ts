@@ -1,6 +1,9 @@
 /** The view for people: everything a runtime knows of itself, as JSON. */
 import type { EnginePlan, EngineStatus, WorkerStatus } from '../core/model.ts';
 
+/** By type of frame. */
+export type FrameCounts = Record<string, { readonly frames: number; readonly items: number }>;
+
 export interface StageSnapshot {
   readonly id: string;
   readonly name: string;
@@ -33,6 +36,8 @@ export interface RuntimeSnapshot {
   /** By outcome: `ok` or the error code. Every code is there from the start. */
   readonly requests: Readonly<Record<string, number>>;
   readonly lateOutcomes: number;
+  /** What went between this process and the engine. */
+  readonly frames: { readonly sent: Readonly<FrameCounts>; readonly received: Readonly<FrameCounts> };
   readonly stages: readonly StageSnapshot[];
   readonly routes: readonly { readonly stages: readonly string[] }[];
   readonly allowedCpus: readonly number[];
@@ -48,6 +53,7 @@ interface Parts {
     readonly state: string;
     readonly restarts: number;
     readonly lastError: Error | null;
+    readonly frames: { readonly sent: FrameCounts; readonly received: FrameCounts };
   };
   readonly ledger: {
     readonly backlog: number;
@@ -79,6 +85,7 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
     capacity: ledger.capacity,
     requests: { ok: ledger.counts.ok, ...ledger.counts.errors },
     lateOutcomes: ledger.counts.late,
+    frames: engine.frames,
     stages: plan.stages.map(({ id, ref, name, capacity, batching }) => ({
       queue: 0,
       busy: 0,

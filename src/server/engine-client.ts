@@ -7,6 +7,7 @@ import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import type { EnginePlan, EngineStatus, LogRecord, RequestNumber } from '../core/model.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { Supervisor } from '../lifecycle/supervisor.ts';
+import type { FrameCounts } from '../observe/snapshot.ts';
 import type { EngineBoot, Frame, WireItem } from '../wire/frames.ts';
 import { Outbox } from '../wire/outbox.ts';
 
@@ -32,6 +33,7 @@ export class EngineClient {
   readonly #cancelled: RequestNumber[] = [];
   /** Requests that came while no engine was ready. */
   readonly #held: Map<RequestNumber, WireItem> = new Map();
+  readonly #frames: { readonly sent: FrameCounts; readonly received: FrameCounts } = { sent: {}, received: {} };
   #plan: EnginePlan = { stages: [], routes: [] };
 
   constructor(
@@ -52,7 +54,10 @@ export class EngineClient {
         }),
         bootFrame: () => ({ type: 'boot', body: boot }),
         onReady: () => this.#ready(),
-        onFrame: (frame) => this.#receive(frame),
+        onFrame: (frame) => {
+          count(this.#frames.received, frame);
+          this.#receive(frame);
+        },
         onLost: (error, phase) => {
           if (phase !== 'closing') events.onLog({ level: 'error', message: `engine died: ${error.message}` });
           // Whoever waits for a held request hears of the loss as well.
@@ -64,7 +69,7 @@ export class EngineClient {
       },
       clock,
     );
-    this.#outbox = new Outbox('submit', () => (this.#supervisor.isReady ? this.#supervisor : null));
+    this.#outbox = new Outbox('submit', () => ({ send: (frame) => this.#send(frame) }));
   }
 
   get state(): ProcessStateTag {
@@ -83,6 +88,11 @@ export class EngineClient {
     return this.#supervisor.lastError;
   }
 
+  /** What went over the channel so far, by type of frame. */
+  get frames(): { readonly sent: FrameCounts; readonly received: FrameCounts } {
+    return this.#frames;
+  }
+
   /** The socket to the engine takes no more for now. */
   get isCongested(): boolean {
     return this.#supervisor.bufferedBytes > FULL_CHANNEL_BYTES;
@@ -95,7 +105,7 @@ export class EngineClient {
   apply(plan: EnginePlan): void {
     this.#plan = plan;
     this.#outbox.flush();
-    this.#supervisor.send({ type: 'plan', body: plan });
+    this.#send({ type: 'plan', body: plan });
   }
 
   submit(item: WireItem): void {
@@ -109,13 +119,13 @@ export class EngineClient {
     setImmediate(() => {
       // What is to be cancelled may still be in the outbox of the same turn.
       this.#outbox.flush();
-      this.#supervisor.send({ type: 'cancel', body: this.#cancelled.splice(0) });
+      this.#send({ type: 'cancel', body: this.#cancelled.splice(0) });
     });
   }
 
   actOnQueue(stage: number, action: 'flush' | 'reset'): void {
     this.#outbox.flush();
-    this.#supervisor.send({ type: 'queue', body: { stage, action } });
+    this.#send({ type: 'queue', body: { stage, action } });
   }
 
   /** Ends the engine and its workers by the deadline. */
@@ -123,8 +133,14 @@ export class EngineClient {
     return this.#supervisor.close(deadline);
   }
 
+  #send(frame: Frame): void {
+    if (!this.#supervisor.isReady) return;
+    count(this.#frames.sent, frame);
+    this.#supervisor.send(frame);
+  }
+
   #ready(): void {
-    this.#supervisor.send({ type: 'plan', body: this.#plan });
+    this.#send({ type: 'plan', body: this.#plan });
     for (const item of this.#held.values()) this.#outbox.add(item);
     this.#held.clear();
     this.#events.onLog({ level: 'info', message: `engine ready, pid ${this.#supervisor.pid}` });
@@ -136,4 +152,9 @@ export class EngineClient {
     else if (frame.type === 'status') this.#events.onStatus(frame.body);
     else if (frame.type === 'log') this.#events.onLog(frame.body);
   }
+}
+
+function count(counts: FrameCounts, frame: Frame): void {
+  const { frames = 0, items = 0 } = counts[frame.type] ?? {};
+  counts[frame.type] = { frames: frames + 1, items: items + ('items' in frame ? frame.items.length : 0) };
 }
