@@ -1,0 +1,116 @@
+/** Who is let in at a route's entry. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { ModeletError } from '../../src/core/errors.ts';
+import { decodeModeletError } from '../../src/wire/error-codec.ts';
+import { Rig, route, stage, upTo } from './rig.ts';
+
+function lastError(rig: Rig): ModeletError {
+  const outcome = rig.outcomes.at(-1);
+  assert.ok(outcome && !outcome.ok);
+  return decodeModeletError(outcome.payload.bytes, 'protocol_error');
+}
+
+test('a full queue refuses the next, and no earlier: what runs does not count', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ capacity: 3 });
+  await rig.submit([1]);
+  assert.deepEqual(pool.held(), [[1]]);
+  await rig.submit([2, 3, 4]);
+  assert.deepEqual(rig.answers(), []);
+  await rig.submit([5, 6]);
+  assert.deepEqual(rig.answers(), ['5 capacity_exceeded', '6 capacity_exceeded']);
+  pool.answer();
+  await rig.turn();
+  await rig.submit([7, 8]);
+  assert.deepEqual(rig.answers(), ['1', '8 capacity_exceeded']);
+  assert.equal(rig.queueOf(1), 3);
+});
+
+test('a refusal names the stage and when to come again', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ capacity: 30, batching: { policy: 'greedy', maxBatchSize: 2, maxWaitMs: 0 } }, 3);
+  await rig.submit([1]);
+  pool.answer(0, 1500);
+  await rig.submit(upTo(50, 2));
+  const error = lastError(rig);
+  assert.equal(error.code, 'capacity_exceeded');
+  assert.equal(error.stage, 'stage1');
+  // 30 waiting in batches of 2 over 3 workers: 5 runs of 1.5 s.
+  assert.equal(error.retryAfterSeconds, 8);
+});
+
+test('before anything has run a refusal says one second', async () => {
+  const rig = new Rig();
+  await rig.apply({ stages: [stage(1, { capacity: 1 })], routes: [route(1, [1])] }, false);
+  await rig.submit([1, 2]);
+  assert.equal(lastError(rig).retryAfterSeconds, 1);
+});
+
+test('a patient item is taken by a full queue: its server sends no more than fit', async () => {
+  const rig = new Rig();
+  await rig.apply({ stages: [stage(1, { capacity: 1 })], routes: [route(1, [1])] }, false);
+  await rig.submit([1, 2, 3], { patient: true });
+  await rig.submit([4]);
+  assert.deepEqual(rig.answers(), ['4 capacity_exceeded']);
+  assert.equal(rig.queueOf(1), 3);
+});
+
+test('a request for a route that is gone is answered with shutting_down', async () => {
+  const rig = new Rig();
+  await rig.single();
+  await rig.submit([1], { ref: 77 });
+  assert.deepEqual(rig.answers(), ['1 shutting_down']);
+});
+
+test('a stage whose workers do not start refuses at once what waits and what comes, until one is ready', async () => {
+  const rig = new Rig();
+  await rig.apply({ stages: [stage(1)], routes: [route(1, [1])] }, false);
+  await rig.submit([1, 2]);
+  assert.deepEqual(rig.answers(), []);
+  rig.pool(1).fail('no weights');
+  assert.match(lastError(rig).message, /stage stage1 has no worker: no weights/);
+  await rig.submit([3]);
+  assert.deepEqual(rig.answers(), ['1 stage_unavailable', '2 stage_unavailable', '3 stage_unavailable']);
+  rig.pool(1).becomeReady();
+  await rig.submit([4]);
+  assert.deepEqual(rig.pool(1).held(), [[4]]);
+});
+
+async function full(capacity: number): Promise<Rig> {
+  const rig = new Rig();
+  await rig.apply({ stages: [stage(1, { capacity, overflow: 'drop-oldest' })], routes: [route(1, [1])] }, false);
+  return rig;
+}
+
+test('drop-oldest: the newest is taken, the oldest dropped', async () => {
+  const rig = await full(2);
+  await rig.submit([1, 2, 3, 4]);
+  assert.deepEqual(rig.answers(), ['1 dropped', '2 dropped']);
+  rig.pool(1).becomeReady();
+  await rig.turn();
+  assert.deepEqual(rig.pool(1).held(), [[3]]);
+  assert.equal(rig.queueOf(1), 1);
+});
+
+test('drop-oldest: the lowest priority goes first, and a lower one does not drop a higher', async () => {
+  const rig = await full(2);
+  await rig.submit([1], { priority: 5 });
+  await rig.submit([2], { priority: 1 });
+  await rig.submit([3], { priority: 1 });
+  assert.deepEqual(rig.answers(), ['2 dropped']);
+  await rig.submit([4], { priority: 0 });
+  assert.deepEqual(rig.answers(), ['4 dropped']);
+});
+
+test('drop-oldest: items of a group drop their own kind first', async () => {
+  const rig = await full(3);
+  await rig.submit([1], { group: 7 });
+  await rig.submit([2, 3], { group: 8 });
+  await rig.submit([4], { group: 8 });
+  assert.deepEqual(rig.answers(), ['2 dropped']);
+  await rig.submit([5], { group: 7 });
+  assert.deepEqual(rig.answers(), ['1 dropped']);
+  await rig.submit([6], { group: 9 });
+  assert.deepEqual(rig.answers(), ['3 dropped']);
+});

@@ -1,0 +1,202 @@
+/** When and to whom batches go: bursts, policies with their timers, idle workers first, sending ahead. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Batching } from '../../src/core/model.ts';
+import { Rig, upTo } from './rig.ts';
+
+const greedy = (maxBatchSize: number): Batching => ({ policy: 'greedy', maxBatchSize, maxWaitMs: 0 });
+
+test('a burst of one turn is one batch, not one of the first item and one of the rest', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ batching: greedy(32) }, 4);
+  const burst = rig.submit(upTo(5));
+  const more = rig.submit(upTo(10, 6));
+  await Promise.all([burst, more]);
+  assert.deepEqual(pool.held(0), [upTo(10)]);
+  assert.deepEqual(pool.held(1), []);
+});
+
+test('a burst larger than a batch goes to as many workers as it fills, the rest waits', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ batching: greedy(4) }, 2);
+  await rig.submit(upTo(11));
+  assert.deepEqual([pool.held(0), pool.held(1), rig.queueOf(1)], [[upTo(4)], [upTo(8, 5)], 3]);
+  pool.answer(1);
+  await rig.turn();
+  assert.deepEqual(pool.held(1), [upTo(11, 9)]);
+});
+
+test('higher priority goes first, whenever it came', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ batching: greedy(2) });
+  await rig.submit([1]);
+  await rig.submit([2, 3]);
+  await rig.submit([4], { priority: 1 });
+  pool.answer();
+  await rig.turn();
+  assert.deepEqual(pool.held(), [[4, 2]]);
+});
+
+test('oldest: the batch waits for its time with one timer, and leaves at it', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 10, maxWaitMs: 20 } });
+  await rig.submit([1]);
+  await rig.advance(15);
+  await rig.submit([2]);
+  assert.equal(rig.clock.pending, 1);
+  await rig.advance(4);
+  assert.deepEqual(pool.held(), []);
+  await rig.advance(1);
+  assert.deepEqual(pool.held(), [[1, 2]]);
+  assert.equal(rig.clock.pending, 0);
+});
+
+test('oldest: a full batch does not wait, and what is left has its own time', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 3, maxWaitMs: 20 } }, 2);
+  await rig.submit(upTo(4));
+  assert.deepEqual([pool.held(0), pool.held(1)], [[upTo(3)], []]);
+  await rig.advance(20);
+  assert.deepEqual(pool.held(1), [[4]]);
+});
+
+test('gap: each item gives the next its time', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ batching: { policy: 'gap', maxBatchSize: 10, maxWaitMs: 10 } });
+  for (const id of [1, 2, 3]) {
+    await rig.submit([id]);
+    await rig.advance(9);
+    assert.deepEqual(pool.held(), []);
+  }
+  await rig.advance(1);
+  assert.deepEqual(pool.held(), [[1, 2, 3]]);
+});
+
+test('gap: a worker that was free for longer than the wait takes the first at once', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ batching: { policy: 'gap', maxBatchSize: 10, maxWaitMs: 10 } });
+  await rig.advance(11);
+  await rig.submit([1]);
+  assert.deepEqual(pool.held(), [[1]]);
+});
+
+test('one worker at a time fills its batch: others stay idle meanwhile', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 10, maxWaitMs: 20 } }, 3);
+  for (const id of upTo(6)) await rig.submit([id]);
+  await rig.advance(20);
+  assert.deepEqual([pool.held(0), pool.held(1), pool.held(2)], [[upTo(6)], [], []]);
+});
+
+test('before a worker is ready nothing leaves, then everything that waits', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ batching: greedy(8) });
+  pool.health = { tag: 'starting' };
+  await rig.submit(upTo(3));
+  assert.deepEqual(pool.held(), []);
+  pool.becomeReady();
+  await rig.turn();
+  assert.deepEqual(pool.held(), [upTo(3)]);
+});
+
+/** A stage whose runs are known to take `runMs`. */
+async function running(runMs: number, workers = 1, overflow: 'refuse' | 'drop-oldest' = 'refuse'): Promise<Rig> {
+  const rig = new Rig();
+  const pool = await rig.single({ overflow }, workers);
+  await rig.submit([1]);
+  pool.answer(0, runMs);
+  await rig.turn();
+  rig.answers();
+  return rig;
+}
+
+test('a second batch is sent ahead where runs are short, a third is not', async () => {
+  const rig = await running(1);
+  await rig.submit([2, 3, 4]);
+  assert.deepEqual(rig.pool(1).held(), [[2], [3]]);
+  assert.equal(rig.queueOf(1), 1);
+});
+
+test('nothing is sent ahead while a worker is idle', async () => {
+  const rig = await running(1, 2);
+  await rig.submit([2, 3]);
+  assert.deepEqual([rig.pool(1).held(0), rig.pool(1).held(1)], [[[2]], [[3]]]);
+  await rig.submit([4]);
+  assert.deepEqual([rig.pool(1).held(0), rig.pool(1).held(1)], [[[2], [4]], [[3]]]);
+});
+
+test('nothing is sent ahead where runs take long, or none is known yet', async () => {
+  const rig = await running(10);
+  await rig.submit([2, 3]);
+  assert.deepEqual(rig.pool(1).held(), [[2]]);
+  const fresh = new Rig();
+  await fresh.single();
+  await fresh.submit([1, 2]);
+  assert.deepEqual(fresh.pool(1).held(), [[1]]);
+});
+
+test('run times are smoothed: one long run among short ones ends the sending ahead, short ones bring it back', async () => {
+  const rig = await running(1);
+  const step = async (id: number, runMs: number): Promise<number> => {
+    await rig.submit([id, id + 1]);
+    const ahead = rig.pool(1).held().length - 1;
+    while (rig.pool(1).held().length > 0) {
+      rig.pool(1).answer(0, runMs);
+      await rig.turn();
+    }
+    return ahead;
+  };
+  assert.equal(await step(10, 30), 1);
+  assert.equal(await step(20, 1), 0);
+  let again = 0;
+  for (let id = 30; id < 200 && again === 0; id += 10) again = await step(id, 1);
+  assert.equal(again, 1);
+});
+
+test('nothing is sent ahead where the oldest are to be dropped: it could not be taken back', async () => {
+  const rig = await running(1, 1, 'drop-oldest');
+  await rig.submit([2, 3]);
+  assert.deepEqual(rig.pool(1).held(), [[2]]);
+});
+
+test('flush lets what waits leave at once, and nothing that comes later', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 2, maxWaitMs: 60_000 } });
+  pool.health = { tag: 'starting' };
+  await rig.submit([1, 2, 3]);
+  rig.engine.queue(1, 'flush');
+  pool.becomeReady();
+  await rig.turn();
+  assert.deepEqual(pool.held(), [[1, 2]]);
+  pool.answer();
+  await rig.turn();
+  assert.deepEqual(pool.held(), [[3]]);
+  pool.answer();
+  await rig.submit([4]);
+  assert.deepEqual(pool.held(), []);
+});
+
+test('flush is for those that waited then: places of the cancelled are not filled by others', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 10, maxWaitMs: 60_000 } });
+  pool.health = { tag: 'starting' };
+  await rig.submit([1, 2]);
+  rig.engine.queue(1, 'flush');
+  rig.engine.cancel([1, 2]);
+  pool.becomeReady();
+  await rig.turn();
+  await rig.submit([3]);
+  assert.deepEqual(pool.held(), []);
+});
+
+test('reset drops what waits, not what runs; a stage that is not there is no error', async () => {
+  const rig = new Rig();
+  await rig.single();
+  await rig.submit([1, 2, 3]);
+  rig.engine.queue(1, 'reset');
+  rig.engine.queue(99, 'reset');
+  rig.engine.queue(99, 'flush');
+  assert.deepEqual(rig.answers(), ['2 dropped', '3 dropped']);
+  rig.pool(1).answer();
+  assert.deepEqual(rig.answers(), ['1']);
+});

@@ -1,0 +1,135 @@
+/** Inside a route nothing is refused: a full queue holds back the stage before it, and never for ever. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Rig, route, stage, upTo } from './rig.ts';
+
+/** Stage 1 in front of stage 2, which has room for `capacity`. */
+async function chain(capacity: number): Promise<Rig> {
+  const rig = new Rig();
+  await rig.apply({ stages: [stage(1), stage(2, { capacity })], routes: [route(1, [1, 2])] });
+  return rig;
+}
+
+async function answer(rig: Rig, ref: number): Promise<void> {
+  rig.pool(ref).answer();
+  await rig.turn();
+}
+
+/** Fills stage 2: one item runs, two wait, the others are held back in stage 1. */
+async function standing(): Promise<Rig> {
+  const rig = await chain(2);
+  await rig.submit(upTo(6));
+  for (let times = 0; times < 3; times += 1) await answer(rig, 1);
+  assert.deepEqual([rig.pool(1).held(), rig.queueOf(1)], [[], 3]);
+  assert.deepEqual([rig.pool(2).held(), rig.queueOf(2)], [[[1]], 2]);
+  assert.deepEqual(rig.answers(), []);
+  return rig;
+}
+
+test('a full queue holds the stage before it back until there is room', async () => {
+  const rig = await standing();
+  await answer(rig, 2);
+  assert.deepEqual(rig.pool(1).held(), [[4]]);
+  for (let rest = 0; rest < 12; rest += 1) {
+    for (const ref of [1, 2]) if (rig.pool(ref).held().length > 0) await answer(rig, ref);
+  }
+  assert.deepEqual(rig.answers(), ['1', '2', '3', '4', '5', '6']);
+});
+
+test('room that a cancelled item leaves is room', async () => {
+  const rig = await standing();
+  rig.engine.cancel([2]);
+  await rig.turn();
+  assert.deepEqual(rig.pool(1).held(), [[4]]);
+});
+
+test('room that an expired item leaves is room', async () => {
+  const rig = await chain(1);
+  await rig.submit([1]);
+  await answer(rig, 1);
+  await rig.submit([2], { deadline: rig.clock.now() + 10 });
+  await answer(rig, 1);
+  await rig.submit([3]);
+  assert.deepEqual(rig.pool(1).held(), []);
+  rig.clock.advance(10);
+  await answer(rig, 2);
+  assert.deepEqual(rig.answers(), ['1', '2 deadline_exceeded']);
+  assert.deepEqual(rig.pool(1).held(), [[3]]);
+});
+
+test('room that a failed pool leaves is room: what is held back fails there instead of standing still', async () => {
+  const rig = await standing();
+  rig.pool(2).fail('gone');
+  await rig.turn();
+  for (let rest = 0; rest < 3; rest += 1) await answer(rig, 1);
+  const expected = [2, 3, 4, 5, 6].map((id) => `${id} stage_unavailable`);
+  assert.deepEqual(rig.answers(), expected);
+});
+
+test('room that a reset leaves is room', async () => {
+  const rig = await standing();
+  rig.engine.queue(2, 'reset');
+  await rig.turn();
+  assert.deepEqual(rig.answers(), ['2 dropped', '3 dropped']);
+  assert.deepEqual(rig.pool(1).held(), [[4]]);
+});
+
+test('room that a larger capacity makes is room', async () => {
+  const rig = await standing();
+  await rig.apply({ stages: [stage(1), stage(2, { capacity: 9 })], routes: [route(1, [1, 2])] });
+  assert.deepEqual(rig.pool(1).held(), [[4]]);
+});
+
+test('what is held back is let go when a deploy takes its way away', async () => {
+  const rig = await standing();
+  await rig.apply({ stages: [stage(2, { capacity: 2 })], routes: [route(2, [2])] });
+  const leaving = rig.pool(1);
+  assert.deepEqual(leaving.held(), [[4]]);
+  for (let rest = 0; rest < 12; rest += 1) {
+    for (const pool of [leaving, rig.pool(2)]) if (pool.held().length > 0) pool.answer();
+    await rig.turn();
+  }
+  assert.deepEqual(rig.answers(), ['1', '2', '3', '4', '5', '6']);
+});
+
+test('only items on their way to the full stage are held back; others pass them', async () => {
+  const rig = new Rig();
+  const stages = [stage(1), stage(2, { capacity: 1 })];
+  await rig.apply({ stages, routes: [route(1, [1, 2]), route(2, [1])] });
+  await rig.submit([1, 2, 3], { ref: 1 });
+  await answer(rig, 1);
+  await answer(rig, 1);
+  assert.deepEqual(rig.pool(1).held(), []);
+  await rig.submit([9], { ref: 2 });
+  assert.deepEqual(rig.pool(1).held(), [[9]]);
+});
+
+test('routes that pass two full stages in opposite order do not stand still', async () => {
+  const rig = new Rig();
+  const stages = [stage(1, { capacity: 1 }), stage(2, { capacity: 1 })];
+  await rig.apply({ stages, routes: [route(1, [1, 2]), route(2, [2, 1])] });
+  const ids = upTo(20);
+  for (const id of ids) await rig.submit([id], { ref: 1 + (id % 2), patient: true });
+  for (let rest = 0; rest < 60; rest += 1) {
+    for (const ref of [1, 2]) if (rig.pool(ref).held().length > 0) await answer(rig, ref);
+  }
+  assert.deepEqual(
+    rig
+      .answers()
+      .map(Number)
+      .sort((a, b) => a - b),
+    ids,
+  );
+});
+
+test('a circle over three stages does not stand still, nor does a stage in front of it', async () => {
+  const rig = new Rig();
+  const stages = upTo(4).map((ref) => stage(ref, { capacity: 1 }));
+  const routes = [route(1, [1, 2]), route(2, [2, 3]), route(3, [3, 1]), route(4, [4, 1])];
+  await rig.apply({ stages, routes });
+  for (const id of upTo(40)) await rig.submit([id], { ref: 1 + (id % 4), patient: true });
+  for (let rest = 0; rest < 200; rest += 1) {
+    for (const ref of upTo(4)) if (rig.pool(ref).held().length > 0) await answer(rig, ref);
+  }
+  assert.equal(rig.answers().length, 40);
+});
