@@ -38,7 +38,12 @@ export function compileRoutes(graph: Graph): CompiledGraph {
   const routes = new Map<string, CompiledRoute>();
   for (const node of graph.values()) {
     const first = stageBehind(graph, node);
-    if (!first || invalid.has(node.id) || invalid.has(first.id)) continue;
+    if (!first || invalid.has(node.id)) continue;
+    const broken = invalid.get(first.id);
+    if (broken !== undefined) {
+      invalid.set(node.id, `the stage behind it cannot be used: ${broken}`);
+      continue;
+    }
     routes.set(node.id, { entry: node.id, runtime: first.runtime, ...chainFrom(graph, first, invalid) });
   }
   return { routes, batching, invalid };

@@ -159,7 +159,7 @@ const CIRCLES: readonly (readonly [string, Graph, string, string])[] = [
   [
     'a circle through a batcher and a junction',
     drawing(stage('a', ['q']), batcher('q', ['b']), stage('b', ['j']), junction('j', ['a'])),
-    'a b',
+    'a b q',
     '',
   ],
   ['a way into a circle', drawing(stage('x', ['a']), stage('a', ['b']), stage('b', ['a'])), 'a b', 'x'],
