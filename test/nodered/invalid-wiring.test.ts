@@ -1,0 +1,97 @@
+/** Wirings that no request could go through are refused with a reason; a retry loop is none of them. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { arrived, junction, noting, whenIdle } from '../fixtures/drawn.ts';
+import { batcher, catchNode, collector, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { type Message, NodeRed, until } from '../fixtures/node-red.ts';
+
+let red: NodeRed;
+before(async () => {
+  red = await NodeRed.start();
+});
+after(() => red.stop());
+
+/** `config_invalid` on the node itself, and for every message that comes to it. */
+async function assertRefused(id: string, reason: RegExp): Promise<void> {
+  const { invalid } = await red.snapshot();
+  assert.match(invalid[id] ?? `${id} is not invalid`, reason);
+  await until(`${id} has its badge`, () => {
+    const { fill, text = '' } = red.badges.get(id) ?? {};
+    return fill === 'red' && text.startsWith('config_invalid: ');
+  });
+  assert.ok(
+    red.logs.some((line) => line.includes(`${invalid[id]}`)),
+    'the log has it',
+  );
+  const errors = red.inputs('caught');
+  red.send(id, { payload: [] });
+  const [{ error, statusCode }] = (await arrived(errors, 1)) as [Message];
+  assert.equal(statusCode, 503);
+  assert.equal(error?.source.id, id);
+}
+
+describe('what cannot be', () => {
+  test('a circle of result wires of stages alone is refused at each of its nodes, the rest works', async () => {
+    await red.deploy([
+      TAB,
+      runtime(),
+      httpIn('in', '/circle', 'a'),
+      noting('a', 'q'),
+      batcher('q', 'b'),
+      noting('b', 'j'),
+      junction('j', ['a', 'out']),
+      noting('fine', 'out'),
+      catchNode('catch', 'caught'),
+      func('caught', 'return msg;', 'answer'),
+      httpOut('answer'),
+      sink('out'),
+    ]);
+    const response = await red.post('/circle', []);
+    assert.equal(response.status, 503);
+    for (const id of ['a', 'b']) await assertRefused(id, /lead back to itself/);
+    await assertRefused('q', /lead back to itself/);
+    const out = red.inputs('out');
+    red.send('fine', { payload: [] });
+    assert.deepEqual((await arrived(out, 1))[0]?.payload, ['fine']);
+  });
+
+  test('two batchers with different settings in front of one stage are refused', async () => {
+    await red.deploy([
+      TAB,
+      runtime(),
+      batcher('small', 'a', { maxBatchSize: '2' }),
+      batcher('large', 'a', { maxBatchSize: '20' }),
+      noting('a', 'out'),
+      catchNode('catch', 'caught'),
+      sink('caught'),
+      sink('out'),
+    ]);
+    await red.whenReady();
+    for (const id of ['small', 'large']) await assertRefused(id, /different settings/);
+  });
+
+  test('a retry from a catch output is legitimate; the success that follows clears error and statusCode', async () => {
+    await red.deploy([
+      TAB,
+      runtime(),
+      noting('a', 'flaky'),
+      stage('flaky', `if (input.length < 4) throw new Error('too short'); return input;`, 'collect'),
+      collector('collect', 'out', ['lengthen', 'failures'], { errorPayload: 'keep' }),
+      func('lengthen', `msg.payload = [...msg.modelet.input, 'again']; return msg;`, 'a'),
+      sink('failures'),
+      sink('out'),
+    ]);
+    await red.whenReady();
+    assert.equal((await red.snapshot()).routes.find(({ entry }) => entry === 'a')?.stages.join(' '), 'a flaky');
+    const [out, failures] = [red.inputs('out'), red.inputs('failures')];
+    red.send('a', { payload: [], mine: 7 });
+    const [msg] = await arrived(out, 1);
+    assert.deepEqual(msg?.payload, ['again', 'again', 'again', 'a']);
+    assert.equal(failures.length, 3);
+    for (const failure of failures) assert.equal(failure.error?.code, 'modelet_failed');
+    assert.equal(msg?.['mine'], 7);
+    for (const key of ['error', 'statusCode', '_error']) assert.equal(key in (msg as Message), false, key);
+    await whenIdle(red);
+    assert.equal(out.length, 1);
+  });
+});
