@@ -45,6 +45,19 @@ export class Fifo<T> implements Iterable<T> {
     return node;
   }
 
+  /** Puts a value in the place of a node's, which leaves. The node must be in this list. */
+  replace(old: FifoNode<T>, value: T): FifoNode<T> {
+    const node: FifoNode<T> = { value, previous: old.previous, next: old.next, owner: this };
+    if (old.previous) old.previous.next = node;
+    else this.#head = node;
+    if (old.next) old.next.previous = node;
+    else this.#tail = node;
+    old.owner = null;
+    old.previous = null;
+    old.next = null;
+    return node;
+  }
+
   shift(): T | undefined {
     const node = this.#head;
     if (!node) return undefined;

@@ -31,6 +31,11 @@ export class PriorityFifo<T> implements Iterable<T> {
     return this.#level(priority).unshift(value);
   }
 
+  /** Puts a value in the place of a node's, which leaves; null if the node is not in this queue. */
+  replace(node: FifoNode<T>, value: T): FifoNode<T> | null {
+    return node.owner?.replace(node, value) ?? null;
+  }
+
   shift(): T | undefined {
     for (const { items } of this.#levels) {
       const node = items.first;

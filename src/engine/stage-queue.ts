@@ -72,6 +72,24 @@ export class StageQueue {
     return oldest;
   }
 
+  /**
+   * Lets an item in for one that goes. One of the same group takes its place: a group that sends often would else
+   * always stand behind the others.
+   */
+  replace(victim: Item, item: Item): void {
+    const inPlace = victim.group === item.group && item.group !== 0 && victim.priority === item.priority;
+    const node = inPlace && victim.at.tag === 'queued' ? this.#items.replace(victim.at.node, item) : null;
+    if (node) {
+      victim.at = MOVING;
+      item.at = { tag: 'queued', node };
+      this.#newestAt = item.arrivedAt;
+      this.#noteDeadline(item);
+    } else {
+      this.remove(victim);
+      this.push(item);
+    }
+  }
+
   /** Takes up to `count` items in order, passing over those that `mayLeave` holds back. */
   take(count: number, mayLeave: (item: Item) => boolean): Item[] {
     const taken: Item[] = [];

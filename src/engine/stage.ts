@@ -78,12 +78,9 @@ export class Stage {
       this.#host.onFailed(item, unavailable(this.name, health.error));
       return;
     }
-    if (entry && !this.hasRoom && !this.#makeRoom(item)) {
-      this.#host.onFailed(item, this.#refusal());
-      return;
-    }
     item.arrivedAt = this.#host.clock.now();
-    this.#queue.push(item);
+    if (!entry || item.patient || this.hasRoom) this.#queue.push(item);
+    else this.#enqueueInFull(item);
     this.pumpSoon();
   }
 
@@ -108,11 +105,9 @@ export class Stage {
 
   /** Takes over a new definition of the same stage; workers change only if what they run has changed. */
   redefine(definition: StageDefinition): void {
-    const hadRoom = this.hasRoom;
     this.#definition = definition;
     this.#pools.redefine(definition);
     this.#poolChanged();
-    if (!hadRoom && this.hasRoom) this.#host.onRoom(this);
   }
 
   /** Lets workers finish what they hold, kills them at the deadline. Queued items must have been settled before. */
@@ -275,21 +270,18 @@ export class Stage {
     this.pumpSoon();
   }
 
-  #refusal(): ModeletError {
-    const { overflow } = this.#definition;
-    if (overflow === 'drop-oldest') return dropped(this.name, 'the queue is full of more important ones');
-    return queueFull(this.#definition, this.#meanRunMs ?? 0);
-  }
-
-  /** Whether a full queue takes the item all the same. */
-  #makeRoom(item: Item): boolean {
-    if (item.patient) return true;
-    if (this.#definition.overflow !== 'drop-oldest') return false;
+  #enqueueInFull(item: Item): void {
+    if (this.#definition.overflow !== 'drop-oldest') {
+      this.#host.onFailed(item, queueFull(this.#definition, this.#meanRunMs ?? 0));
+      return;
+    }
     const victim = this.#queue.victim(item.group);
-    if (!victim || victim.priority > item.priority) return false;
-    this.#queue.remove(victim);
+    if (!victim || victim.priority > item.priority) {
+      this.#host.onFailed(item, dropped(this.name, 'the queue is full of more important ones'));
+      return;
+    }
+    this.#queue.replace(victim, item);
     this.#host.onFailed(victim, dropped(this.name, 'a newer one came and the queue was full'));
-    return true;
   }
 
   #removeQueued(item: Item): boolean {

@@ -189,3 +189,24 @@ test('very many priorities at once do not overflow anything', () => {
   assert.equal(queue.oldestAt, 0);
   assert.equal(queue.drain()[0]?.id, 2999);
 });
+
+test('an item that evicts one of its group takes its place; any other goes to the end', () => {
+  const queue = new StageQueue();
+  const [a1, b1, a2, c1] = [
+    queued(1, 0, { group: 1 }),
+    queued(2, 1, { group: 2 }),
+    queued(3, 2, { group: 1 }),
+    queued(4, 3, { group: 3 }),
+  ] as [Item, Item, Item, Item];
+  queue.push(a1);
+  queue.push(b1);
+  queue.replace(a1, a2);
+  assert.deepEqual([queue.length, a1.at], [2, MOVING]);
+  queue.replace(a2, c1);
+  assert.deepEqual(ids(queue.take(2, () => true)), [2, 4]);
+
+  queue.push(a1);
+  queue.push(b1);
+  queue.replace(a1, a2);
+  assert.deepEqual(ids(queue.take(2, () => true)), [3, 2]);
+});
