@@ -1,0 +1,108 @@
+/** The admin routes of the pipeline are for those who may read, and say what a dialog asks. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { batcher, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { NodeRed } from '../fixtures/node-red.ts';
+
+const ROUTES = [
+  '/admin/modelets/snapshot',
+  '/admin/modelets/cpus',
+  '/admin/modelets/resolve?path=package.json',
+  '/admin/modelets/nodes/one',
+];
+/** By token: an account may do what its name says. */
+const PERMISSIONS: Readonly<Record<string, string>> = { reader: 'read', injector: 'inject.write', owner: '*' };
+
+let nodeRed: NodeRed;
+
+function get(path: string, token?: string): Promise<Response> {
+  return fetch(`${nodeRed.url}${path}`, { headers: token ? { Authorization: `Bearer ${token}` } : {} });
+}
+
+async function read<T>(path: string): Promise<T> {
+  const response = await get(path, 'reader');
+  assert.equal(response.status, 200);
+  return (await response.json()) as T;
+}
+
+before(async () => {
+  const account = (username: string) =>
+    Promise.resolve(PERMISSIONS[username] ? { username, permissions: PERMISSIONS[username] } : null);
+  // Tokens and not passwords: Node-RED's table of sessions keeps its process alive.
+  const adminAuth = { type: 'credentials', users: account, authenticate: () => Promise.resolve(null), tokens: account };
+  nodeRed = await NodeRed.start({ adminAuth });
+  const flows = [
+    TAB,
+    runtime(),
+    ...endpoint('/open', 'batch'),
+    batcher('batch', 'one'),
+    stage('one', 'return input;', 'two'),
+    stage('two', 'return input;', 'collector /open'),
+  ];
+  const started = new Promise<void>((resolve) => nodeRed.red.events.once('flows:started', resolve));
+  await nodeRed.post(
+    '/admin/flows',
+    { flows },
+    {
+      headers: {
+        'Content-Type': 'application/json',
+        'Node-RED-API-Version': 'v2',
+        Authorization: 'Bearer owner',
+      },
+    },
+  );
+  await started;
+});
+after(() => nodeRed.stop());
+
+describe('admin routes: permission', () => {
+  for (const route of ROUTES) {
+    test(`${route} needs it`, async () => {
+      assert.equal((await get(route)).status, 401);
+      assert.equal((await get(route, 'made-up')).status, 401);
+      assert.equal((await get(route, 'injector')).status, 401);
+      assert.equal((await get(route, 'reader')).status, 200);
+      assert.equal((await get(route, 'owner')).status, 200);
+    });
+  }
+
+  test('an endpoint of the user needs none', async () => {
+    assert.equal((await nodeRed.post('/open', {})).status, 200);
+  });
+});
+
+describe('admin routes: answers', () => {
+  test('snapshot has the runtime, its stages and the routes', async () => {
+    const { runtimes, routes, invalid } =
+      await read<Awaited<ReturnType<NodeRed['snapshot']>>>('/admin/modelets/snapshot');
+    assert.deepEqual(
+      runtimes.map(({ id, stages }) => [id, stages.map(({ name }) => name)]),
+      [['runtime', ['one', 'two']]],
+    );
+    assert.deepEqual(routes.find(({ entry }) => entry === 'batch')?.stages, ['one', 'two']);
+    assert.deepEqual(invalid, {});
+  });
+
+  test('cpus has the cores that this machine grants', async () => {
+    const { allowed, engine } = await read<{ allowed: number[]; engine: unknown }>('/admin/modelets/cpus');
+    assert.ok(allowed.length > 0);
+    assert.ok(allowed.every(Number.isInteger));
+    assert.equal(engine, null);
+  });
+
+  test('resolve says where a relative path leads, and why it leads nowhere', async () => {
+    type Answer = { path: string; exists: boolean; error?: string };
+    const found = await read<Answer>('/admin/modelets/resolve?path=package.json');
+    assert.deepEqual(found, { path: `${nodeRed.userDir}/package.json`, exists: true });
+    const missing = await read<Answer>('/admin/modelets/resolve?path=no/such.js');
+    assert.equal(missing.exists, false);
+    assert.match(missing.error ?? '', /no file .*no\/such\.js/);
+  });
+
+  test('nodes has who gets the errors of a stage and where its route ends', async () => {
+    const answer = await read<{ handler: object; route: { text: string } }>('/admin/modelets/nodes/one');
+    assert.deepEqual(answer.handler, { kind: 'collector', id: 'collector /open' });
+    assert.match(answer.route.text, /^one \u2192 two; ends there because /);
+    assert.equal((await get('/admin/modelets/nodes/unknown', 'reader')).status, 404);
+  });
+});

@@ -1,0 +1,60 @@
+/** Node-RED stops with requests in flight: every client is answered, no process stays. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { catchNode, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { Gate } from '../fixtures/gate.ts';
+import { isAlive, NodeRed, pidsOf, until } from '../fixtures/node-red.ts';
+
+let nodeRed: NodeRed;
+let gate: Gate;
+before(async () => {
+  gate = await Gate.create();
+  nodeRed = await NodeRed.start();
+});
+after(async () => {
+  await nodeRed.stop();
+  await gate.remove();
+});
+
+describe('stop', () => {
+  test('with requests at work, queued and between two stages answers all of them and ends all processes', async () => {
+    await nodeRed.deploy([
+      TAB,
+      runtime(),
+      ...endpoint('/held', 'held'),
+      stage('held', gate.code(), 'collector /held'),
+      httpIn('in caught', '/caught', 'held and caught'),
+      stage('held and caught', gate.code(), 'out caught'),
+      catchNode('catch', 'out caught'),
+      httpOut('out caught'),
+      ...endpoint('/between', 'quick'),
+      stage('quick', 'return input;', 'swallow'),
+      func('swallow', 'return null;', 'second'),
+      stage('second', 'return input;', 'collector /between'),
+      runtime('other'),
+      ...endpoint('/deaf', 'deaf'),
+      // Spins: it hears nothing of the end, and is killed.
+      stage('deaf', 'for (;;);', 'collector /deaf', { runtime: 'other' }),
+    ]);
+    const pids = pidsOf(await nodeRed.whenReady());
+    assert.equal(pids.length, 7);
+    const swallowed = nodeRed.inputs('swallow');
+    const paths = ['/held', '/held', '/held', '/caught', '/caught', '/between', '/deaf', '/deaf'];
+    const answers = paths.map((path, number) => nodeRed.post(path, { number }));
+    await until('all have come to where they wait', async () => {
+      const { runtimes } = await nodeRed.snapshot();
+      const open = runtimes.reduce((sum, { backlog }) => sum + backlog, 0);
+      return (await gate.entered()).length === 2 && swallowed.length === 1 && open === 7;
+    });
+
+    const stopped = nodeRed.red.stop();
+    for (const [index, answer] of answers.entries()) {
+      const response = await answer;
+      const text = await response.text();
+      assert.equal(response.status, 503, `${paths[index]}: ${text}`);
+      assert.equal((JSON.parse(text) as { error: { code: string } }).error.code, 'shutting_down');
+    }
+    await stopped;
+    assert.deepEqual(pids.filter(isAlive), []);
+  });
+});
