@@ -24,15 +24,19 @@ export function deliverError(
   failingId: string,
   input: unknown,
 ): void {
-  const failing = around.live.get(failingId)?.node;
-  if (!failing || around.isStopped()) {
+  const found = around.live.get(failingId);
+  if (!found || around.isStopped()) {
     endWithoutFlow(leaving, error);
     return;
   }
   const { msg, trace, done } = leaving;
   const { handlers, stageNames } = around.deployment();
   trace.input = input;
-  const info = writeError(msg, error, stageNames.get(failingId), failing);
+  const failing = found.node;
+  // A stage that cannot be used is not among those with names.
+  const stage = stageNames.get(failingId) ?? (found.kind === 'stage' ? failing.name || failingId : undefined);
+  error.stage ??= stage;
+  const info = writeError(msg, error, stage, failing);
   const handler = handlers.get(failingId);
   const collector = handler?.kind === 'collector' ? around.live.get(handler.id) : undefined;
   if (collector?.kind === 'collector') {

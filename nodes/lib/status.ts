@@ -63,8 +63,9 @@ export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot): Node
     return { fill: 'yellow', shape: 'ring', text: 'startup' };
   }
   const text = `ready ${stage.busy}/${stage.workers.length} q:${stage.queue} b:${round(stage.meanBatchSize)}`;
-  const [pinWarning] = stage.pinWarnings;
-  if (pinWarning !== undefined) return { fill: 'yellow', shape: 'dot', text: clip(`${text} ${pinWarning}`) };
+  // Code that was deployed and does not start leaves older code to serve: that must not look like success.
+  const trouble = stage.successorError === null ? stage.pinWarnings[0] : `new code failed: ${stage.successorError}`;
+  if (trouble !== undefined) return { fill: 'yellow', shape: 'dot', text: clip(`${text} ${trouble}`) };
   const whole = stage.ready === stage.workers.length;
   return { fill: whole ? (stage.busy > 0 ? 'blue' : 'green') : 'yellow', shape: 'dot', text };
 }
