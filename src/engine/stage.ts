@@ -158,7 +158,7 @@ export class Stage {
       this.#noteFree(worker !== null);
       if (worker === null) break;
       this.#dropAged();
-      if (!this.#dispatchTo(worker)) break;
+      if (this.#queue.length === 0 || !this.#dispatchTo(worker)) break;
     }
     if (this.#queue.length === 0) this.#noteFree(this.#pools.present.freeWorker(false) !== null);
     if (!hadRoom && this.hasRoom) this.#host.onRoom(this);
