@@ -1,0 +1,121 @@
+/** The engine's death settles what it had, takes its workers along, and is followed by a new engine. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
+import type { ModeletError } from '../../src/core/errors.ts';
+import { isAlive, startedProcesses, until } from '../fixtures/processes.ts';
+import { callsIn, folderFor, prefetching, serve } from '../fixtures/service.ts';
+
+interface Passed {
+  readonly pid: number;
+}
+
+describe('kill -9 of the engine', () => {
+  test('answers all it had with engine_lost at once; what comes then is served after the restart', async (t) => {
+    const folder = folderFor(t);
+    const service = await serve(t, { stages: [{ id: 'gate', file: 'gate', init: { folder } }] });
+    await prefetching(service, 'gate');
+    const { enginePid } = service;
+    const old = startedProcesses();
+    const running = service.ask('held');
+    await until(() => callsIn(folder).includes('held'), 'one runs');
+    const waiting = ['a', 'b', 'c'].map((name) => service.ask(name));
+    await until(() => service.stage('gate').queue === 2, 'one was sent ahead, two wait');
+    const sameTick = service.ask('d');
+
+    process.kill(enginePid, 'SIGKILL');
+    for (const { answer } of [running, ...waiting, sameTick]) {
+      const { code, error } = await answer;
+      assert.equal(code, 'engine_lost');
+      assert.match(error?.message ?? '', /engine died: was killed by SIGKILL/);
+    }
+    const { pid } = await service.value<Passed>('after');
+    assert.ok(!old.some((other) => other.pid === pid), 'a new worker serves');
+    assert.notEqual(service.enginePid, enginePid);
+    await until(() => old.every((other) => !isAlive(other.pid)), 'engine and workers of before are gone');
+    assert.deepEqual(
+      callsIn(folder).filter((name) => name !== 'quick'),
+      ['held', 'after'],
+    );
+    assert.equal(service.service.snapshot().engine.restarts, 1);
+    await service.ready();
+    assert.equal(service.stage('gate').queue, 0);
+  });
+
+  test('ends a worker that spins in synchronous code, too', async (t) => {
+    const folder = folderFor(t);
+    const service = await serve(t, { stages: [{ id: 'spin', file: 'spin', init: { folder }, workers: 2 }] });
+    await service.ready();
+    const asked = ['spin one', 'spin two'].map((name) => service.ask(name));
+    await until(() => callsIn(folder).length === 2, 'both spin');
+    const old = startedProcesses();
+    assert.equal(old.length, 3);
+    process.kill(service.enginePid, 'SIGKILL');
+    for (const { answer } of asked) assert.equal((await answer).code, 'engine_lost');
+    await until(() => old.every((other) => !isAlive(other.pid)), 'engine and workers of before are gone');
+    assert.equal((await service.answer('after')).code, 'ok');
+  });
+
+  test('ends its workers also where no kernel signal follows the parent', async (t) => {
+    const folder = folderFor(t);
+    const service = await serve(t, {
+      without: ['setpriv'],
+      stages: [{ id: 'gate', file: 'gate', init: { folder }, workers: 2 }],
+    });
+    await service.ready();
+    const asked = service.ask('held');
+    await until(() => callsIn(folder).length === 1, 'it runs');
+    const old = startedProcesses();
+    process.kill(service.enginePid, 'SIGKILL');
+    assert.equal((await asked.answer).code, 'engine_lost');
+    await until(() => old.every((other) => !isAlive(other.pid)), 'engine and workers of before are gone');
+    assert.equal((await service.answer('after')).code, 'ok');
+  });
+
+  test('several times, with requests all the time: each is answered', async (t) => {
+    const service = await serve(t, { stages: [{ id: 'echo', file: 'echo', batch: { maxBatchSize: 8 } }] });
+    const codes = new Set<string>();
+    let kills = 0;
+    let done = 0;
+    const lane = async (): Promise<void> => {
+      while (kills < 3 || done < 1000) {
+        done += 1;
+        try {
+          codes.add((await service.answer(done)).code);
+        } catch (thrown) {
+          // Refused, while the engine pauses before a further restart.
+          codes.add((thrown as ModeletError).code);
+          await setTimeout(5);
+        }
+      }
+    };
+    const killer = async (): Promise<void> => {
+      for (; kills < 3; kills += 1) {
+        await service.ready();
+        const before = done;
+        await until(() => done > before + 100, 'requests are served');
+        process.kill(service.enginePid, 'SIGKILL');
+        await until(() => service.service.snapshot().engine.restarts === kills + 1, 'the engine is started again');
+      }
+    };
+    await Promise.all([killer(), ...Array.from({ length: 32 }, lane)]);
+    codes.delete('ok');
+    codes.delete('engine_lost');
+    assert.deepEqual([...codes], []);
+    assert.equal((await service.answer('last')).code, 'ok');
+    assert.equal(service.service.snapshot().lateOutcomes, 0);
+  });
+
+  test('spares the patient requests that it had not got yet', async (t) => {
+    const folder = folderFor(t);
+    const service = await serve(t, { stages: [{ id: 'gate', file: 'gate', init: { folder }, capacity: 1 }] });
+    await service.ready();
+    // One runs, room for one more in the worker, one in the queue: the rest wait here.
+    const asked = ['held', 'a', 'b', 'c', 'd', 'e'].map((name) => service.ask(name, { patient: true }));
+    await until(() => callsIn(folder).length === 1, 'one runs');
+    process.kill(service.enginePid, 'SIGKILL');
+    const codes = await Promise.all(asked.map(async ({ answer }) => (await answer).code));
+    assert.deepEqual(codes, ['engine_lost', 'engine_lost', 'engine_lost', 'ok', 'ok', 'ok']);
+    assert.deepEqual(callsIn(folder), ['held', 'c', 'd', 'e']);
+  });
+});

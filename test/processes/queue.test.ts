@@ -1,0 +1,254 @@
+/** Full queues, deadlines, requests that nobody waits for any more, and the order of those that wait. */
+import assert from 'node:assert/strict';
+import { describe, type TestContext, test } from 'node:test';
+import { systemClock } from '../../src/core/clock.ts';
+import { ModeletError } from '../../src/core/errors.ts';
+import { until } from '../fixtures/processes.ts';
+import {
+  callsIn,
+  folderFor,
+  prefetching,
+  release,
+  type StageSpec,
+  serve,
+  type TestService,
+} from '../fixtures/service.ts';
+
+const gone = (): ModeletError => new ModeletError('cancelled', 'the caller went away');
+
+interface Gated {
+  readonly service: TestService;
+  readonly folder: string;
+}
+
+/** A stage `gate` with one worker that holds what is called `held...`. */
+async function gated(t: TestContext, stage: Partial<StageSpec> = {}): Promise<Gated> {
+  const folder = folderFor(t);
+  const service = await serve(t, { stages: [{ id: 'gate', file: 'gate', init: { folder }, ...stage }] });
+  return { service, folder };
+}
+
+/** Sends an input that the worker holds, and resolves when it does. */
+async function hold({ service, folder }: Gated, name: string) {
+  const asked = service.ask(name);
+  await until(() => callsIn(folder).flat().includes(name), `${name} is held`);
+  return asked;
+}
+
+const queued = ({ service }: Gated, count: number): Promise<boolean> =>
+  until(() => service.stage('gate').queue === count, `${count} are queued`);
+
+describe('a full queue', () => {
+  test('refuses at once with a time to come back, and answers what it holds', async (t) => {
+    const gate = await gated(t, { capacity: 3 });
+    const running = await hold(gate, 'held');
+    const waiting = ['a', 'b', 'c'].map((name) => gate.service.ask(name));
+    await queued(gate, 3);
+
+    for (const name of ['d', 'e']) {
+      const { code, error } = await gate.service.answer(name);
+      assert.equal(code, 'capacity_exceeded');
+      assert.equal(error?.stage, 'gate');
+      assert.ok((error?.retryAfterSeconds ?? 0) >= 1);
+      assert.match(error?.message ?? '', /full \(3 waiting\)/);
+    }
+    for (const { settled } of [running, ...waiting]) assert.equal(settled, null, 'the others wait on');
+
+    release(gate.folder, 'held');
+    for (const { answer } of [running, ...waiting]) assert.equal((await answer).code, 'ok');
+    assert.equal((await gate.service.answer('f')).code, 'ok');
+    assert.deepEqual(callsIn(gate.folder), ['held', 'a', 'b', 'c', 'f']);
+  });
+
+  test('inside a route holds the stage before it back, and loses nothing', async (t) => {
+    const folder = folderFor(t);
+    const service = await serve(t, {
+      stages: [
+        { id: 'first', file: 'echo', capacity: 4 },
+        { id: 'gate', file: 'gate', init: { folder }, capacity: 2 },
+      ],
+    });
+    const names = ['held', 'a', 'b', 'c', 'd', 'e'];
+    const asked = [];
+    for (const name of names) {
+      asked.push(service.ask(name));
+      const sent = asked.length;
+      // One runs, then two fill the queue, then the stage before keeps them.
+      await until(() => service.stage('first').items === Math.min(sent, 3), `${sent} sent`);
+    }
+    await until(() => service.stage('first').queue === 3, 'three are held back');
+    assert.equal(service.stage('gate').queue, 2);
+    release(folder, 'held');
+    for (const { answer } of asked) assert.equal((await answer).code, 'ok');
+    assert.deepEqual(callsIn(folder), names);
+  });
+
+  test('of the whole runtime: no more open requests than its capacity', async (t) => {
+    const folder = folderFor(t);
+    const service = await serve(t, {
+      config: { capacity: 2 },
+      stages: [{ id: 'gate', file: 'gate', init: { folder } }],
+    });
+    const open = [service.ask('held'), service.ask('a')];
+    assert.throws(() => service.ask('b'), { code: 'capacity_exceeded', retryAfterSeconds: 1 });
+    assert.equal(service.service.snapshot().requests['capacity_exceeded'], 1);
+    release(folder, 'held');
+    for (const { answer } of open) assert.equal((await answer).code, 'ok');
+    assert.equal((await service.answer('c')).code, 'ok');
+    assert.deepEqual(callsIn(folder), ['held', 'a', 'c']);
+  });
+});
+
+describe('a deadline', () => {
+  test('is kept while the worker is stuck in synchronous code, for what runs and for what waits', async (t) => {
+    const folder = folderFor(t);
+    const service = await serve(t, { stages: [{ id: 'spin', file: 'spin', init: { folder } }] });
+    await service.ready();
+    const before = systemClock.now();
+    const [running, waiting] = await Promise.all([
+      service.answer('spin', { timeoutMs: 300 }),
+      service.answer('a', { timeoutMs: 300 }),
+    ]);
+    assert.ok(systemClock.now() - before > 290, 'not before its time');
+    assert.equal(running.code, 'deadline_exceeded');
+    assert.equal(waiting.code, 'deadline_exceeded');
+    assert.deepEqual(callsIn(folder), ['spin'], 'the worker is still stuck');
+    release(folder, 'spin');
+    assert.equal((await service.answer('b')).code, 'ok');
+    assert.deepEqual(callsIn(folder), ['spin', 'b'], 'what expired in the queue is not computed');
+  });
+
+  test('that passes in the queue means: never computed, the first item of a batch included', async (t) => {
+    const gate = await gated(t, { predict: 'batch', batch: { maxBatchSize: 8 } });
+    const running = await hold(gate, 'held');
+    const first = gate.service.ask('expires', { timeoutMs: 100 });
+    const others = ['a', 'b'].map((name) => gate.service.ask(name));
+    const last = gate.service.ask('expires too', { timeoutMs: 100 });
+    assert.equal((await first.answer).code, 'deadline_exceeded');
+    assert.equal((await last.answer).code, 'deadline_exceeded');
+    release(gate.folder, 'held');
+    for (const { answer } of [running, ...others]) assert.equal((await answer).code, 'ok');
+    assert.deepEqual(callsIn(gate.folder), [['held'], ['a', 'b']]);
+  });
+
+  test('that passes while a batch fills, too', async (t) => {
+    const gate = await gated(t, {
+      predict: 'batch',
+      batch: { maxBatchSize: 3, policy: 'oldest', maxWaitMs: 60_000 },
+    });
+    assert.equal((await gate.service.answer('expires', { timeoutMs: 100 })).code, 'deadline_exceeded');
+    const answers = await Promise.all(['a', 'b', 'c'].map((name) => gate.service.answer(name)));
+    for (const { code } of answers) assert.equal(code, 'ok');
+    assert.deepEqual(callsIn(gate.folder), [['a', 'b', 'c']]);
+  });
+
+  test('that passes in a worker behind another batch: never computed either', async (t) => {
+    const gate = await gated(t);
+    await prefetching(gate.service, 'gate');
+    const running = await hold(gate, 'held');
+    const before = gate.service.stage('gate').items;
+    const ahead = gate.service.ask('expires', { timeoutMs: 1000 });
+    await until(() => gate.service.stage('gate').items > before || ahead.settled, 'it was sent ahead');
+    assert.equal((await ahead.answer).code, 'deadline_exceeded');
+    release(gate.folder, 'held');
+    assert.equal((await running.answer).code, 'ok');
+    assert.equal((await gate.service.answer('next')).code, 'ok');
+    assert.deepEqual(
+      callsIn(gate.folder).filter((name) => name !== 'quick'),
+      ['held', 'next'],
+    );
+  });
+});
+
+describe('a request that nobody waits for any more', () => {
+  test('leaves the queue, makes room there, and is not computed', async (t) => {
+    const gate = await gated(t, { capacity: 2 });
+    const running = await hold(gate, 'held');
+    const [cancelled, kept] = [gate.service.ask('cancelled'), gate.service.ask('kept')] as const;
+    await queued(gate, 2);
+    gate.service.service.abandon(cancelled.id, gone());
+    assert.equal((await cancelled.answer).code, 'cancelled');
+    await queued(gate, 1);
+    const instead = gate.service.ask('instead');
+    release(gate.folder, 'held');
+    for (const { answer } of [running, kept, instead]) assert.equal((await answer).code, 'ok');
+    assert.deepEqual(callsIn(gate.folder), ['held', 'kept', 'instead']);
+    assert.equal(gate.service.service.snapshot().lateOutcomes, 0);
+  });
+
+  test('in the same tick, and before the engine runs at all', async (t) => {
+    const gate = await gated(t);
+    const early = gate.service.ask('early');
+    const kept = gate.service.ask('kept');
+    gate.service.service.abandon(early.id, gone());
+    assert.equal((await kept.answer).code, 'ok');
+    const late = gate.service.ask('late');
+    gate.service.service.abandon(late.id, gone());
+    assert.equal((await gate.service.answer('last')).code, 'ok');
+    assert.deepEqual(callsIn(gate.folder), ['kept', 'last']);
+    assert.equal(gate.service.service.snapshot().lateOutcomes, 0);
+  });
+
+  test('that was sent ahead to a worker is not computed either, not even by that worker\u2019s successor', async (t) => {
+    for (const killed of [false, true]) {
+      const gate = await gated(t);
+      await prefetching(gate.service, 'gate');
+      const [pid] = gate.service.pids('gate') as [number];
+      const running = await hold(gate, 'held');
+      const before = gate.service.stage('gate').items;
+      const ahead = gate.service.ask('ahead');
+      await until(() => gate.service.stage('gate').items > before, 'it was sent ahead');
+      gate.service.service.abandon(ahead.id, gone());
+      assert.equal((await ahead.answer).code, 'cancelled');
+      // Behind the cancel on the same way: when this has arrived, so has that.
+      const behind = gate.service.ask('behind');
+      await queued(gate, 1);
+      if (killed) process.kill(pid, 'SIGKILL');
+      else release(gate.folder, 'held');
+      assert.equal((await running.answer).code, killed ? 'worker_lost' : 'ok');
+      assert.equal((await behind.answer).code, 'ok');
+      assert.deepEqual(
+        callsIn(gate.folder).filter((name) => name !== 'quick'),
+        ['held', 'behind'],
+      );
+      assert.equal(gate.service.service.snapshot().lateOutcomes, 0);
+    }
+  });
+
+  test('in the middle of a batch leaves its neighbours alone', async (t) => {
+    const gate = await gated(t, { predict: 'batch', batch: { maxBatchSize: 8 } });
+    await gate.service.ready();
+    const batch = ['held', 'cancelled', 'kept'].map((name) => gate.service.ask(name));
+    await until(() => callsIn(gate.folder).length === 1, 'the batch runs');
+    gate.service.service.abandon(batch[1]?.id ?? 0, gone());
+    release(gate.folder, 'held');
+    const codes = await Promise.all(batch.map(async ({ answer }) => (await answer).code));
+    assert.deepEqual(codes, ['ok', 'cancelled', 'ok']);
+    assert.deepEqual(callsIn(gate.folder), [['held', 'cancelled', 'kept']]);
+  });
+});
+
+describe('order', () => {
+  test('higher priority first, then first come', async (t) => {
+    const gate = await gated(t);
+    const running = await hold(gate, 'held');
+    const priorities = { low: 0, high: 5, middle: 1, 'high too': 5, lowest: -3, 'low too': 0, highest: 2_000_000_000 };
+    const asked = Object.entries(priorities).map(([name, priority]) => gate.service.ask(name, { priority }));
+    await queued(gate, asked.length);
+    release(gate.folder, 'held');
+    for (const { answer } of [running, ...asked]) assert.equal((await answer).code, 'ok');
+    const expected = ['held', 'highest', 'high', 'high too', 'middle', 'low', 'low too', 'lowest'];
+    assert.deepEqual(callsIn(gate.folder), expected);
+  });
+
+  test('within a batch as well, and over several', async (t) => {
+    const gate = await gated(t, { predict: 'batch', batch: { maxBatchSize: 3 } });
+    const running = await hold(gate, 'held');
+    const asked = ['a', 'b', 'c', 'd'].map((name) => gate.service.ask(name));
+    asked.push(gate.service.ask('urgent', { priority: 1 }));
+    await queued(gate, 5);
+    release(gate.folder, 'held');
+    for (const { answer } of [running, ...asked]) assert.equal((await answer).code, 'ok');
+    assert.deepEqual(callsIn(gate.folder), [['held'], ['urgent', 'a', 'b'], ['c', 'd']]);
+  });
+});

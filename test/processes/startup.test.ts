@@ -1,0 +1,218 @@
+/** Stages that do not start: the cause is shown, requests hear it at once, and a repaired stage recovers by itself. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
+import { until } from '../fixtures/processes.ts';
+import { callsIn, folderFor, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+
+interface Case {
+  readonly name: string;
+  /** Content of the modelet's file; null: there is none. */
+  readonly content: string | null;
+  readonly stage?: Partial<StageSpec>;
+  readonly cause: RegExp;
+}
+
+const CASES: readonly Case[] = [
+  { name: 'no such file', content: null, cause: /Cannot find module .*model\.mjs/ },
+  { name: 'a syntax error', content: 'export default (x) => {\n  return x +;\n};', cause: /Unexpected token ';'/ },
+  {
+    name: 'a module that it needs is missing',
+    content: "import 'no-such-package';\nexport default (x) => x;",
+    cause: /no-such-package/,
+  },
+  { name: 'throws while loading', content: 'throw new RangeError("no GPU");', cause: /no GPU/ },
+  {
+    name: 'setup throws',
+    content: 'export default class { setup() { throw new Error("no weights"); } predict() {} }',
+    cause: /no weights/,
+  },
+  {
+    name: 'setup rejects',
+    content: 'export default class { async setup() { throw "no text either"; } predict() {} }',
+    cause: /no text either/,
+  },
+  {
+    name: 'the constructor throws',
+    content: 'export default class { constructor() { throw new Error("bad init"); } predict() {} }',
+    cause: /bad init/,
+  },
+  {
+    name: 'no default export',
+    content: 'export const predict = (x) => x;',
+    cause: /must export a function or a class.*undefined/,
+  },
+  {
+    name: 'a default export that is no modelet',
+    content: 'export default { predict: (x) => x };',
+    cause: /must export a function or a class.*object/,
+  },
+  { name: 'no predict', content: 'export default class Model { setup() {} }', cause: /no method predict/ },
+  { name: 'ends its process', content: 'process.exit(9);', cause: /exited with code 9/ },
+  {
+    name: 'never ready',
+    content: 'export default class { setup() { return new Promise(() => setInterval(() => {}, 1000)); } predict() {} }',
+    stage: { startTimeoutMs: 400 },
+    cause: /was not ready within 400 ms/,
+  },
+  {
+    name: 'never ready, and spinning',
+    content: 'for (;;) {}',
+    stage: { startTimeoutMs: 400 },
+    cause: /was not ready within 400 ms/,
+  },
+  { name: 'inline: a syntax error', content: '', stage: { inline: 'return input +;' }, cause: /Unexpected token ';'/ },
+  {
+    name: 'inline: On Start throws',
+    content: '',
+    stage: { inline: { setup: 'throw new Error("no license");', code: '' } },
+    cause: /no license/,
+  },
+];
+
+/** Serves a stage of a file that a test may write again. */
+async function serveFile(t: TestContext, content: string | null, stage: Partial<StageSpec> = {}) {
+  const file = join(folderFor(t), 'model.mjs');
+  if (content !== null) writeFileSync(file, content);
+  const service = await serve(t, { stages: [{ id: 'model', file, workers: 2, ...stage }] });
+  return { file, service };
+}
+
+async function shownError(service: TestService): Promise<string> {
+  return until(() => {
+    const { workers } = service.stage('model');
+    const errors = workers.map(({ error }) => error);
+    return errors.length > 0 && errors.every((error) => error !== null) ? errors.join('\n') : null;
+  }, 'the cause is shown for each worker');
+}
+
+describe('a stage that does not start', () => {
+  for (const { name, content, stage, cause } of CASES) {
+    test(`${name}: its cause is shown and told`, async (t) => {
+      const { service } = await serveFile(t, content, stage);
+      // Sent before anybody could know, and after: neither waits for a deadline, there is none.
+      const { code, error } = await service.answer(1);
+      assert.equal(code, 'stage_unavailable');
+      assert.equal(error?.stage, 'model');
+      assert.match(error?.message ?? '', /stage model has no worker: /);
+      assert.match(error?.message ?? '', cause);
+      assert.match(await shownError(service), cause);
+      assert.equal(service.stage('model').ready, 0);
+      assert.match(service.logs.map(({ message }) => message).join('\n'), cause);
+      const again = await service.answer(2);
+      assert.equal(again.code, 'stage_unavailable');
+      assert.match(again.error?.message ?? '', cause);
+    });
+  }
+
+  test('tells the error as it was thrown, with its cause', async (t) => {
+    const how = join(folderFor(t), 'how');
+    writeFileSync(how, 'throws');
+    const service = await serve(t, { stages: [{ id: 'start', file: 'start', init: { how } }] });
+    const { error } = await service.answer(1);
+    const thrown = error?.cause as Error;
+    assert.equal(thrown.message, 'weights are missing');
+    assert.match(thrown.stack ?? '', /start\.js/);
+    assert.equal((thrown.cause as Error).message, 'no such file: weights.bin');
+  });
+
+  test('does not keep the stages beside it from serving, nor requests that do not get so far', async (t) => {
+    const service = await serve(t, {
+      stages: [
+        { id: 'echo', file: 'echo' },
+        { id: 'broken', file: '/nowhere/at-all.js' },
+      ],
+      routes: { echo: ['echo'], both: ['echo', 'broken'] },
+    });
+    assert.equal(await service.value('a', { entry: 'echo' }), 'a');
+    const { code, error, timings } = await service.answer('a', { entry: 'both' });
+    assert.equal(code, 'stage_unavailable');
+    assert.equal(error?.stage, 'broken');
+    assert.equal(timings.length, 1);
+  });
+});
+
+describe('recovery', () => {
+  test('a repaired file serves, without anybody asking', async (t) => {
+    const { file, service } = await serveFile(t, 'export default (x) => {');
+    assert.equal((await service.answer(1)).code, 'stage_unavailable');
+    writeFileSync(file, 'export default (x) => x * 2;');
+    await service.ready();
+    assert.equal(await service.value(21), 42);
+    for (const { error, restarts } of service.stage('model').workers) {
+      assert.equal(error, null);
+      assert.ok(restarts > 0);
+    }
+  });
+
+  test('between tries it pauses for longer and longer', async (t) => {
+    const folder = folderFor(t);
+    const [how, starts] = [join(folder, 'how'), join(folder, 'calls')];
+    writeFileSync(how, 'throws');
+    const service = await serve(t, { stages: [{ id: 'start', file: 'start', init: { how, starts } }] });
+    const at: number[] = [];
+    while (at.length < 5) {
+      await until(() => callsIn(folder).length > at.length, 'a further try');
+      at.push(performance.now());
+    }
+    writeFileSync(how, 'fine');
+    await service.ready();
+    const first = (at[2] as number) - (at[1] as number);
+    const last = (at[4] as number) - (at[3] as number);
+    assert.ok(last > first, `the last pause (${last} ms) is longer than the first (${first} ms)`);
+  });
+
+  test('a stage that died and cannot start again refuses what waits, also what the stage before held back', async (t) => {
+    const folder = folderFor(t);
+    const how = join(folder, 'how');
+    writeFileSync(how, 'fine');
+    const service = await serve(t, {
+      stages: [
+        { id: 'first', file: 'echo' },
+        {
+          id: 'last',
+          inline: {
+            setup: 'if (require("fs").readFileSync(init.how, "utf8") !== "fine") throw new Error("out of order");',
+            code: `require("fs").appendFileSync(init.folder + "/calls", JSON.stringify(input) + "\\n");
+                   if (input === 1) await new Promise(() => setInterval(() => {}, 1000));
+                   return input;`,
+          },
+          init: { how, folder },
+          capacity: 2,
+        },
+      ],
+    });
+    const { last } = await service.ready();
+    const asked = [1, 2, 3, 4, 5, 6, 7, 8].map((n) => service.ask(n));
+    const waiting = (): number[] => ['first', 'last'].map((id) => service.stage(id).queue);
+    await until(() => waiting()[0] && waiting().reduce((a, b) => a + b) === 7, 'some wait before either stage');
+    writeFileSync(how, 'broken');
+    process.kill(last?.[0] ?? 0, 'SIGKILL');
+    const answers = await Promise.all(asked.map(({ answer }) => answer));
+    assert.equal(answers[0]?.code, 'worker_lost');
+    for (const { code, error } of answers.slice(1)) {
+      assert.equal(code, 'stage_unavailable');
+      assert.match(error?.message ?? '', /out of order/);
+    }
+    assert.deepEqual(callsIn(folder), [1]);
+    await until(() => service.stage('last').workers[0]?.error === 'out of order', 'the cause is shown');
+    writeFileSync(how, 'fine');
+    await service.ready();
+    assert.equal(await service.value(9), 9);
+  });
+
+  test('one worker of two that starts is enough to serve', async (t) => {
+    const folder = folderFor(t);
+    const inline = {
+      setup:
+        'if (ctx.worker === 1 && !require("fs").existsSync(init.folder + "/both.open")) throw new Error("not me");',
+      code: 'return ctx.worker;',
+    };
+    const service = await serve(t, { stages: [{ id: 'half', inline, init: { folder }, workers: 2 }] });
+    for (let n = 0; n < 5; n += 1) assert.equal(await service.value(n), 0);
+    await until(() => service.stage('half').workers[1]?.error === 'not me', 'the other one shows its cause');
+    release(folder, 'both');
+    await service.ready();
+  });
+});

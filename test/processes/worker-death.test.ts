@@ -1,0 +1,185 @@
+/** A worker that dies takes its own batch with it and nothing else: others, what waits and what comes are served. */
+import assert from 'node:assert/strict';
+import { describe, type TestContext, test } from 'node:test';
+import { isAlive, until } from '../fixtures/processes.ts';
+import { callsIn, folderFor, prefetching, release, type StageSpec, serve } from '../fixtures/service.ts';
+
+interface Passed {
+  readonly input: string;
+  readonly pid: number;
+}
+
+async function gated(t: TestContext, stage: Partial<StageSpec> = {}) {
+  const folder = folderFor(t);
+  const service = await serve(t, { stages: [{ id: 'gate', file: 'gate', init: { folder }, ...stage }] });
+  return { service, folder };
+}
+
+const IN_BATCHES: Partial<StageSpec> = { predict: 'batch', batch: { maxBatchSize: 3 } };
+
+describe('kill -9 in the middle of a batch', () => {
+  test('fails exactly the items that ran; those that wait are served by a new process', async (t) => {
+    const { service, folder } = await gated(t, IN_BATCHES);
+    const [pid] = (await service.ready())['gate'] as [number];
+    const running = ['held', 'a', 'b'].map((name) => service.ask(name));
+    await until(() => callsIn(folder).length === 1, 'the batch runs');
+    const waiting = ['c', 'd'].map((name) => service.ask(name));
+    await until(() => service.stage('gate').queue === 2, 'two wait');
+
+    process.kill(pid, 'SIGKILL');
+    for (const { answer } of running) {
+      const { code, error } = await answer;
+      assert.equal(code, 'worker_lost');
+      assert.equal(error?.stage, 'gate');
+      assert.match(error?.message ?? '', /worker 0 of stage gate died: was killed by SIGKILL/);
+    }
+    for (const { answer } of waiting) assert.notEqual(((await answer).value as Passed).pid, pid);
+    const next = await service.value<Passed>('e');
+    assert.notEqual(next.pid, pid);
+    assert.deepEqual(callsIn(folder), [['held', 'a', 'b'], ['c', 'd'], ['e']], 'nothing ran twice');
+    await until(() => service.pids('gate')[0] === next.pid, 'the new worker is shown');
+    await service.ready();
+    const [worker] = service.stage('gate').workers;
+    assert.deepEqual([worker?.pid, worker?.restarts, worker?.error], [next.pid, 1, null]);
+    assert.equal(service.service.snapshot().lateOutcomes, 0);
+  });
+
+  test('gives back what was sent ahead to the worker, in its old order', async (t) => {
+    const { service, folder } = await gated(t);
+    await prefetching(service, 'gate');
+    const [pid] = service.pids('gate') as [number];
+    const running = service.ask('held');
+    await until(() => callsIn(folder).includes('held'), 'it runs');
+    const before = service.stage('gate').items;
+    const ahead = service.ask('ahead');
+    await until(() => service.stage('gate').items > before, 'one was sent ahead');
+    const behind = service.ask('behind');
+    await until(() => service.stage('gate').queue === 1, 'one waits');
+
+    process.kill(pid, 'SIGKILL');
+    assert.equal((await running.answer).code, 'worker_lost');
+    assert.notEqual(((await ahead.answer).value as Passed).pid, pid);
+    assert.equal((await behind.answer).code, 'ok');
+    const calls = callsIn(folder).filter((name) => name !== 'quick');
+    assert.deepEqual(calls, ['held', 'ahead', 'behind']);
+  });
+
+  test('leaves the other workers of the stage and the other stages alone', async (t) => {
+    const folder = folderFor(t);
+    const service = await serve(t, {
+      stages: [
+        { id: 'before', file: 'echo' },
+        { id: 'gate', file: 'gate', init: { folder }, workers: 2 },
+      ],
+    });
+    const pids = await service.ready();
+    const asked = ['held one', 'held two'].map((name) => service.ask(name));
+    await until(() => callsIn(folder).length === 2, 'both run');
+    const [one, two] = pids['gate'] as [number, number];
+    process.kill(one, 'SIGKILL');
+    await until(() => asked.some(({ settled }) => settled), 'one is answered');
+    const lost = asked.find(({ settled }) => settled);
+    const kept = asked.find((other) => other !== lost);
+    assert.equal(lost?.settled?.code, 'worker_lost');
+    assert.equal(lost?.settled?.timings.length, 1, 'the stage before had done its part');
+    release(folder, 'held one');
+    release(folder, 'held two');
+    assert.equal(await kept?.answer.then(({ value }) => (value as Passed).pid), two);
+    await until(() => service.stage('gate').workers[0]?.restarts === 1, 'the new worker is shown');
+    const after = await service.ready();
+    assert.deepEqual(after['before'], pids['before']);
+    assert.equal(after['gate']?.[1], two);
+    assert.notEqual(after['gate']?.[0], one);
+  });
+
+  test('while idle, costs no request', async (t) => {
+    const { service } = await gated(t, { workers: 2 });
+    const pids = (await service.ready())['gate'] as number[];
+    for (const pid of pids) process.kill(pid, 'SIGKILL');
+    const answers = await Promise.all(['a', 'b', 'c', 'd'].map((name) => service.answer(name)));
+    // The death of an idle worker may be noticed only when it has been sent a batch.
+    for (const { code } of answers) assert.ok(code === 'ok' || code === 'worker_lost', code);
+    assert.equal((await service.answer('e')).code, 'ok');
+    for (const pid of pids) assert.equal(isAlive(pid), false);
+  });
+
+  test('under load, again and again: every request is answered, and only few are lost', async (t) => {
+    const service = await serve(t, { stages: [{ id: 'echo', file: 'echo', workers: 2, batch: { maxBatchSize: 4 } }] });
+    await service.ready();
+    const codes = new Map<string, number>();
+    let kills = 0;
+    const lane = async (first: number): Promise<void> => {
+      for (let n = first; n < 4000; n += 64) {
+        const { code, value } = await service.answer(n);
+        if (code === 'ok') assert.equal(value, n);
+        codes.set(code, (codes.get(code) ?? 0) + 1);
+        if (n % 1000 === 0) {
+          const pid = await until(() => service.pids('echo').find((one) => one && isAlive(one)), 'a worker to kill');
+          process.kill(pid, 'SIGKILL');
+          kills += 1;
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: 64 }, (_, first) => lane(first)));
+    const lost = codes.get('worker_lost') ?? 0;
+    assert.deepEqual(
+      [...codes.keys()].filter((code) => code !== 'worker_lost'),
+      ['ok'],
+    );
+    assert.equal((codes.get('ok') ?? 0) + lost, 4000);
+    assert.ok(lost <= kills * 4, `${kills} kills lost ${lost} requests: no more than a batch each`);
+    assert.equal(service.service.snapshot().lateOutcomes, 0);
+  });
+});
+
+const WAYS: readonly [way: string, cause: RegExp][] = [
+  ['exit', /exited with code 7/],
+  ['exit 0', /exited with code 0/],
+  ['segv', /SIGSEGV/],
+  ['abort', /SIGABRT/],
+  ['timer', /thrown from a timer/],
+  ['rejection', /rejected and not caught/],
+];
+
+describe('a modelet that ends its own process', () => {
+  for (const [way, cause] of WAYS) {
+    test(`by ${way}: worker_lost, the cause is named, and the next request is served`, async (t) => {
+      const service = await serve(t, { stages: [{ id: 'die', file: 'die' }] });
+      const pid = await service.value<number>('live');
+      const { code, error } = await service.answer(way);
+      assert.equal(code, 'worker_lost');
+      assert.match(error?.message ?? '', cause);
+      assert.match(((error as Error).cause as Error).message, cause);
+      assert.notEqual(await service.value<number>('live'), pid);
+      assert.ok(
+        service.logs.some(({ level, message, stage }) => level === 'error' && stage === 'die' && cause.test(message)),
+        'the log tells it too',
+      );
+    });
+  }
+
+  test('five times in a row: each time a new process, after growing pauses', async (t) => {
+    const service = await serve(t, { stages: [{ id: 'die', file: 'die' }] });
+    const pids = new Set<number>();
+    for (let round = 0; round < 5; round += 1) {
+      pids.add(await service.value<number>('live'));
+      assert.equal((await service.answer('exit')).code, 'worker_lost');
+    }
+    pids.add(await service.value<number>('live'));
+    assert.equal(pids.size, 6);
+    await until(() => service.stage('die').workers[0]?.restarts === 5, 'five restarts are shown');
+  });
+
+  test('takes the processes with it that it has started', async (t) => {
+    const service = await serve(t, { stages: [{ id: 'parent', file: 'parent' }] });
+    const [pid] = (await service.ready())['parent'] as [number];
+    const child = await service.value<number>(null);
+    assert.ok(isAlive(child));
+    process.kill(pid, 'SIGKILL');
+    await until(() => !isAlive(child), 'the grandchild is gone');
+    const second = await service.value<number>(null);
+    assert.ok(isAlive(second));
+    await service.end();
+    assert.ok(!isAlive(second), 'and so is the second one after close');
+  });
+});
