@@ -44,6 +44,11 @@ interface FlowsEvent {
   readonly type?: string;
 }
 
+interface RuntimeEvent {
+  readonly id?: string;
+  readonly payload?: { readonly error?: string };
+}
+
 const pipelines: WeakMap<object, Pipeline> = new WeakMap();
 
 /** All node files of one Node-RED share its event emitter, and with it this. */
@@ -103,6 +108,11 @@ export class Pipeline {
     };
     RED.events.on('flows:stopping', (event: FlowsEvent) => this.#flowsStopping(event));
     RED.events.on('flows:started', (event: FlowsEvent) => void this.#flowsStarted(event));
+    RED.events.on('runtime-event', (event: RuntimeEvent) => {
+      // Flows that lack a node type or a module are stopped and do not start.
+      const failed = event?.id === 'runtime-state' && event.payload?.error !== undefined;
+      if (failed && this.#state === 'starting') this.#stopped();
+    });
   }
 
   get deployment(): Deployment {
@@ -196,7 +206,7 @@ export class Pipeline {
     this.#hops.note((id) => this.live.get(id) !== undefined);
     const start = this.#start;
     setTimeout(() => {
-      // Flows with a missing node type are stopped and never start: nobody may wait for that.
+      // Whatever keeps the new flows from starting, nobody may wait for them for ever.
       if (start === this.#start) this.#stopped();
     }, LONGEST_DEPLOY_MS).unref();
   }
