@@ -31,12 +31,14 @@ async function startAnew(...flow: readonly FlowNode[]): Promise<void> {
   await nodeRed.deploy([TAB, ...endpoint('/use', flow.some(({ id }) => id === 'batch') ? 'batch' : 'node'), ...flow]);
 }
 
-async function assertAnswer(status: number, code: string, message: RegExp): Promise<void> {
+/** `stageName`: the stage that the answer blames, if it is one. */
+async function assertAnswer(status: number, code: string, message: RegExp, stageName?: string): Promise<void> {
   const response = await nodeRed.post('/use', { value: 1 });
   const text = await response.text();
   assert.equal(response.status, status, text);
-  const { error } = JSON.parse(text) as { error: { code: string; message: string } };
+  const { error } = JSON.parse(text) as { error: { code: string; message: string; stage?: string } };
   assert.equal(error.code, code);
+  assert.equal(error.stage, stageName);
   assert.match(error.message, message);
 }
 
@@ -111,7 +113,8 @@ describe('configuration: what is invalid', () => {
       await nodeRed.deploy([TAB, ...endpoint('/use', 'node'), ...flow]);
       const badge = await whenBadge('node', (_, text) => text.startsWith('config_invalid: '));
       assert.equal(badge.fill, 'red');
-      await assertAnswer(503, 'config_invalid', reason);
+      const entry = flow.find(({ id }) => id === 'node');
+      await assertAnswer(503, 'config_invalid', reason, entry?.type === 'modelet-stage' ? 'node' : undefined);
       assert.match((await nodeRed.snapshot()).invalid['node'] ?? '', reason);
       assert.ok(nodeRed.logs.slice(logged).some((line) => /^20 /.test(line) && reason.test(line)));
     });
@@ -138,7 +141,7 @@ describe('configuration: what is invalid', () => {
       stage('good', ECHO, 'node'),
       stage('node', ECHO, 'collector /use', { init: '[' }),
     ]);
-    await assertAnswer(503, 'config_invalid', /init: /);
+    await assertAnswer(503, 'config_invalid', /init: /, 'node');
   });
 });
 
@@ -197,7 +200,7 @@ describe('configuration: a stage that does not start', () => {
   for (const [what, properties, cause, shown = cause] of BROKEN) {
     test(`${what}: the badge has the cause, and the answer is 503 at once`, async () => {
       await startAnew(runtime(), stage('node', ECHO, 'collector /use', properties));
-      await assertAnswer(503, 'stage_unavailable', cause);
+      await assertAnswer(503, 'stage_unavailable', cause, 'node');
       const { fill } = await whenBadge('node', (_, text) => text.startsWith('error: ') && shown.test(text));
       assert.equal(fill, 'red');
     });

@@ -133,15 +133,19 @@ describe('deploy: something changed', () => {
     await until('the old workers are gone', () => !workers(before, 'first').some((pid) => isAlive(pid as number)));
   });
 
-  test('code that does not start leaves the old to serve, and the log says so', async () => {
+  test('code that does not start leaves the old to serve, and the badge says so', async () => {
     await gate.open();
     await startAnew(pipeline());
     const broken = { setup: 'throw new Error("cannot start");' };
     await nodeRed.deploy(changed(pipeline(), { second: broken }), 'nodes');
     assert.deepEqual(await run(), ['first', 'second']);
-    await until('the log has it', () => nodeRed.logs.some((line) => line.includes('cannot start')));
+    const badge = () => nodeRed.badges.get('second');
+    await until('the badge says so', () => /^ready 0\/1 .*new code failed: cannot start/.test(badge()?.text ?? ''));
+    assert.equal(badge()?.fill, 'yellow');
+    assert.deepEqual(await run(), ['first', 'second']);
     await nodeRed.deploy(pipeline(), 'nodes');
     assert.deepEqual(await run(), ['first', 'second']);
+    await until('the badge is green again', () => badge()?.fill === 'green');
   });
 
   test('a name, a batch size and a wire change without a new process', async () => {
@@ -200,6 +204,18 @@ describe('deploy: removal', () => {
     assert.equal(((await response.json()) as { error: { code: string } }).error.code, 'shutting_down');
     await until('all processes are gone', () => !pidsOf(before).some(isAlive));
     assert.deepEqual((await nodeRed.snapshot()).runtimes, []);
+  });
+
+  test('of a node type that the flows need: the client is answered, the processes end, and come back with it', async () => {
+    const before = await startAnew(pipeline());
+    const answer = nodeRed.post('/run', { path: [] });
+    await until('it is at work', async () => (await gate.entered()).length === 1);
+    await nodeRed.sendFlows([...pipeline(), { id: 'unknown', type: 'no such type', z: TAB.id, wires: [] }]);
+    assert.equal((await answer).status, 503);
+    await gate.open();
+    await until('all processes are gone', () => !pidsOf(before).some(isAlive));
+    await nodeRed.deploy(pipeline());
+    assert.deepEqual(await run(), ['first', 'second']);
   });
 
   test('of one stage: its worker ends, the others stay', async () => {

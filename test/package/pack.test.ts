@@ -1,0 +1,243 @@
+/** The package as users get it: packed, installed into an empty user directory, loaded by a Node-RED of its own. */
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { after, before, describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import { NODE_SCHEMAS } from '../../src/index.ts';
+import { type FlowNode, isAlive, NODE_RED_MODULE, pidsOf, type Snapshot, until } from '../fixtures/node-red.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+
+const PACKAGE = '@modelet/node-red-pipeline';
+const QUICK_START = 'Quick start - handwritten digits';
+const TYPES = Object.keys(NODE_SCHEMAS);
+
+const run = promisify(execFile);
+const require = createRequire(import.meta.url);
+/** The npm that comes with Node-RED, run by the Node of this test. */
+const npm = join(dirname(require.resolve('npm/package.json')), 'bin', 'npm-cli.js');
+
+interface PackedFile {
+  readonly path: string;
+}
+
+let folder: string;
+let userDir: string;
+let files: string[];
+let nodeRed: ChildProcess | undefined;
+let output = '';
+let url: string;
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'modelet-pack-'));
+  const { tarball, packed } = await pack(await copyRepository(folder), folder);
+  files = packed;
+  userDir = join(folder, 'user');
+  await mkdir(userDir);
+  await writeFile(join(userDir, 'package.json'), '{"name":"user","private":true}');
+  // As the palette manager does it.
+  const install = ['install', '--no-audit', '--no-update-notifier', '--no-fund', '--omit=dev', '--engine-strict'];
+  await run(process.execPath, [npm, ...install, '--prefer-offline', tarball], { cwd: userDir });
+  ({ child: nodeRed, url } = await startNodeRed(userDir));
+});
+after(async () => {
+  if (nodeRed?.exitCode === null && nodeRed.signalCode === null) nodeRed.kill('SIGKILL');
+  await rm(folder, { recursive: true, force: true, maxRetries: 10 });
+});
+
+/** Packing builds, and building cleans dist/, which other tests run from: all of it happens to a copy. */
+async function copyRepository(into: string): Promise<string> {
+  const copy = join(into, 'repository');
+  await mkdir(copy);
+  for (const name of await readdir(repositoryRoot)) {
+    if (['node_modules', 'dist', '.git', '.node-red', 'test'].includes(name)) continue;
+    await cp(join(repositoryRoot, name), join(copy, name), { recursive: true });
+  }
+  await symlink(join(repositoryRoot, 'node_modules'), join(copy, 'node_modules'), 'junction');
+  return copy;
+}
+
+async function pack(from: string, to: string): Promise<{ tarball: string; packed: string[] }> {
+  const { stdout } = await run(process.execPath, [npm, 'pack', '--json', '--pack-destination', to], {
+    cwd: from,
+    maxBuffer: 10_000_000,
+  });
+  const [result] = JSON.parse(stdout.slice(stdout.indexOf('['))) as { filename: string; files: PackedFile[] }[];
+  assert.ok(result);
+  return { tarball: join(to, result.filename), packed: result.files.map(({ path }) => path) };
+}
+
+async function startNodeRed(directory: string): Promise<{ child: ChildProcess; url: string }> {
+  const settings = join(directory, 'settings.cjs');
+  const content = {
+    userDir: directory,
+    flowFile: 'flows.json',
+    uiPort: 0,
+    uiHost: '127.0.0.1',
+    httpAdminRoot: '/admin',
+    credentialSecret: false,
+    telemetry: { enabled: false },
+    externalModules: { autoInstall: false, palette: { allowInstall: false } },
+  };
+  await writeFile(settings, `module.exports = ${JSON.stringify(content)};`);
+  const red = join(dirname(require.resolve(`${NODE_RED_MODULE}/package.json`)), 'red.js');
+  const child = spawn(process.execPath, [red, '-s', settings], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
+  for (const stream of [child.stdout, child.stderr]) {
+    createInterface({ input: stream }).on('line', (line) => {
+      output += `${line}\n`;
+    });
+  }
+  const [, found] = await until('Node-RED is running', () => {
+    if (child.exitCode !== null) throw new Error(`Node-RED ended:\n${output}`);
+    return /Started flows/.test(output) && (/now running at (http:\S+)/.exec(output) ?? undefined);
+  });
+  return { child, url: found as string };
+}
+
+async function get(path: string, accept = 'application/json'): Promise<string> {
+  const response = await fetch(`${url}${path}`, { headers: { Accept: accept, 'Accept-Language': 'en-US' } });
+  assert.equal(response.status, 200, `${path}: ${response.status}`);
+  return response.text();
+}
+
+async function getJson<T>(path: string): Promise<T> {
+  return JSON.parse(await get(path)) as T;
+}
+
+describe('package: the tarball', () => {
+  test('has what it needs to run and to be understood', () => {
+    const needed = ['package.json', 'README.md', 'LICENSE', 'dist/src/index.js', 'dist/src/index.d.ts'];
+    const entries = ['dist/src/engine/main.js', 'dist/src/worker/main.js'];
+    const halves = TYPES.flatMap((type) => [`dist/nodes/${type}.js`, `dist/nodes/${type}.html`]);
+    const locales = TYPES.flatMap((type) => ['json', 'html'].map((end) => `dist/nodes/locales/en-US/${type}.${end}`));
+    const examples = [`examples/${QUICK_START}.json`, 'examples/modelets/classify.js', 'examples/models/digits.json'];
+    const missing = [...needed, ...entries, ...halves, ...locales, ...examples].filter((path) => !files.includes(path));
+    assert.deepEqual(missing, []);
+  });
+
+  test('has no tests, no sources and nothing of the workshop', () => {
+    const unwanted = files.filter(
+      (path) =>
+        /(^|\/)(test|scripts|node_modules|\.node-red)\//.test(path) ||
+        /^(src|nodes|icons|docs)\//.test(path) ||
+        (path.endsWith('.ts') && !path.endsWith('.d.ts')) ||
+        /(^|\/)(tsconfig|biome|package-lock)\.json$/.test(path),
+    );
+    assert.deepEqual(unwanted, []);
+  });
+
+  test('brings hardly anything along', async () => {
+    const installed = await readdir(join(userDir, 'node_modules'));
+    assert.ok(!installed.includes('node-red') && !installed.includes('typescript'));
+    assert.deepEqual(await readdir(join(userDir, 'node_modules', '@modelet')), ['node-red-pipeline']);
+  });
+
+  test('can be imported, for its types and its base class', async () => {
+    const code = `import { Modelet } from '${PACKAGE}'; console.log(typeof Modelet);`;
+    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', code], { cwd: userDir });
+    assert.equal(stdout.trim(), 'function');
+  });
+});
+
+describe('package: in Node-RED', () => {
+  test('every node type is there, enabled and without an error', async () => {
+    type NodeSet = { module: string; types: string[]; enabled: boolean; err?: string; user: boolean };
+    const sets = (await getJson<NodeSet[]>('/nodes')).filter(({ module }) => module === PACKAGE);
+    assert.deepEqual(sets.flatMap(({ types }) => types).sort(), TYPES.toSorted());
+    assert.deepEqual(
+      sets.filter(({ enabled, err }) => !enabled || err !== undefined),
+      [],
+    );
+    assert.doesNotMatch(output, /Missing node modules|\[warn\] \[modelet|\[error\]/);
+  });
+
+  test('the editor gets every node\u2019s form, definition and help', async () => {
+    const html = await get('/nodes', 'text/html');
+    for (const type of TYPES) {
+      assert.ok(html.includes(`data-template-name="${type}"`), `form of ${type}`);
+      assert.ok(html.includes(`data-help-name="${type}"`), `help of ${type}`);
+      assert.ok(html.includes(`registerType('${type}'`), `definition of ${type}`);
+    }
+  });
+
+  test('every text of the catalogs is served', async () => {
+    const catalogs = await getJson<Record<string, Record<string, object>>>('/nodes/messages?lng=en-US');
+    for (const type of TYPES) {
+      const texts = catalogs[`${PACKAGE}/${type}`]?.[type];
+      assert.ok(texts && Object.keys(texts).length > 0, `texts of ${type}`);
+    }
+  });
+
+  test('every icon that a node names is served', async () => {
+    const { [PACKAGE]: icons = [] } = await getJson<Record<string, string[]>>('/icons');
+    const html = await get('/nodes', 'text/html');
+    const named = [...html.matchAll(/icon: '(modelet-[^']+)'/g)].map(([, name]) => name as string);
+    assert.ok(named.length > 0);
+    for (const name of named) {
+      assert.ok(icons.includes(name), name);
+      assert.match(await get(`/icons/${PACKAGE}/${name}`, 'image/svg+xml'), /<svg/);
+    }
+  });
+
+  test('every script that the forms load is served', async () => {
+    const html = await get('/nodes', 'text/html');
+    const scripts = [...html.matchAll(/src="(resources\/@modelet\/[^"]+)"/g)].map(([, path]) => path as string);
+    assert.ok(scripts.length > 0);
+    for (const path of new Set(scripts)) assert.ok((await get(`/${path}`, '*/*')).length > 0, path);
+  });
+
+  test('every example is offered', async () => {
+    assert.ok((await getJson<string[]>('/library/examples/flows')).includes(PACKAGE));
+    const offered = await getJson<({ fn: string } | string)[]>(`/library/examples/flows/${PACKAGE}`);
+    const names = offered.flatMap((entry) => (typeof entry === 'string' ? [] : entry.fn));
+    const shipped = files.flatMap((path) => /^examples\/([^/]+)\.json$/.exec(path)?.[1] ?? []);
+    assert.deepEqual(names.toSorted(), shipped.toSorted());
+  });
+});
+
+describe('package: the quick start', () => {
+  let snapshot: Snapshot;
+
+  test('imported from the examples and deployed, it tells a digit', async () => {
+    const flows = await getJson<FlowNode[]>(`/library/examples/flows/${PACKAGE}/${encodeURIComponent(QUICK_START)}`);
+    const deployed = await fetch(`${url}/flows`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json', 'Node-RED-API-Version': 'v2' },
+      body: JSON.stringify({ flows }),
+    });
+    assert.equal(deployed.status, 200);
+    const { images } = JSON.parse(await readFile(join(repositoryRoot, 'examples/data/digits-test.json'), 'utf8')) as {
+      images: { image: number[]; label: number }[];
+    };
+    const image = images.find(({ label }) => label === 4)?.image;
+    // The endpoint is there once the flows have started.
+    const response = await until('the endpoint is there', async () => {
+      const answer = await fetch(new URL('/predict/digits', url), {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify({ image }),
+      });
+      return answer.status !== 404 && answer;
+    });
+    assert.equal(response.status, 200);
+    assert.equal(((await response.json()) as { digit: number }).digit, 4);
+    snapshot = await until('all workers have reported', async () => {
+      const found = await getJson<Snapshot>('/modelets/snapshot');
+      return pidsOf(found).length === 4 && found;
+    });
+  });
+
+  test('a SIGTERM ends Node-RED and every process it had started', async () => {
+    const pids = pidsOf(snapshot);
+    assert.ok(pids.every(isAlive));
+    const ended = once(nodeRed as ChildProcess, 'exit');
+    nodeRed?.kill('SIGTERM');
+    await ended;
+    await until('no process is left', () => !pids.some(isAlive));
+  });
+});
