@@ -42,7 +42,9 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
     const { routes, handlers, stageNames } = pipeline.deployment;
     const route = routes.get(id)?.route;
     if (!route) {
-      response.status(404).end();
+      // A node that cannot be used says so on its badge; asking about it is no mistake.
+      if (pipeline.live.get(id)) response.json({});
+      else response.status(404).end();
       return;
     }
     const handler = handlers.get(id) ?? { kind: 'catch' };
