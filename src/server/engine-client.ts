@@ -49,7 +49,8 @@ export class EngineClient {
         launchSpec: () => ({
           command: [process.execPath, ENGINE_ENTRY],
           cpus: boot.launcher.taskset ? (cpus ?? boot.allowedCpus) : null,
-          launcher: boot.launcher,
+          // Not killed with its parent: on its way out it ends its workers and what those have started.
+          launcher: { ...boot.launcher, setpriv: false },
           env: process.env,
         }),
         bootFrame: () => ({ type: 'boot', body: boot }),

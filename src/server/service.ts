@@ -7,7 +7,7 @@ import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/c
 import { ModeletError } from '../core/errors.ts';
 import type { EngineStatus, LogRecord, Payload, RequestNumber } from '../core/model.ts';
 import { pinProblem, pinWarning, resolvePin } from '../lifecycle/affinity.ts';
-import type { Launcher } from '../lifecycle/launch.ts';
+import { killGroup, type Launcher } from '../lifecycle/launch.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/snapshot.ts';
 import { decodeModeletError } from '../wire/error-codec.ts';
 import type { WireItem } from '../wire/frames.ts';
@@ -219,6 +219,8 @@ export class Service {
   }
 
   #engineLost(error: Error): void {
+    // A killed engine leaves its workers to themselves: one that spins notices nothing, and one may have children.
+    for (const { workers } of this.#status.stages) for (const { pid } of workers) if (pid !== null) killGroup(pid);
     this.#status = { stages: [], rssBytes: 0 };
     if (this.#state.tag === 'closing') {
       this.#ledger.failAll(() => new ModeletError('shutting_down', 'the runtime is shutting down'));
