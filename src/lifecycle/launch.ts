@@ -84,7 +84,8 @@ export function killTree(pid: number): void {
 
 /** Kills what an exited process has left behind. Its own number may be another process's by now. */
 export function killGroup(pid: number): void {
-  signal(-pid);
+  // To the system -1 means everybody.
+  if (pid > 1) signal(-pid);
 }
 
 function signal(target: number): void {
