@@ -42,34 +42,38 @@ describe('kill -9 of the engine', () => {
     assert.equal(service.stage('gate').queue, 0);
   });
 
-  test('ends a worker that spins in synchronous code, too', async (t) => {
-    const folder = folderFor(t);
-    const service = await serve(t, { stages: [{ id: 'spin', file: 'spin', init: { folder }, workers: 2 }] });
-    await service.ready();
-    const asked = ['spin one', 'spin two'].map((name) => service.ask(name));
-    await until(() => callsIn(folder).length === 2, 'both spin');
-    const old = startedProcesses();
-    assert.equal(old.length, 3);
-    process.kill(service.enginePid, 'SIGKILL');
-    for (const { answer } of asked) assert.equal((await answer).code, 'engine_lost');
-    await until(() => old.every((other) => !isAlive(other.pid)), 'engine and workers of before are gone');
-    assert.equal((await service.answer('after')).code, 'ok');
-  });
-
-  test('ends its workers also where no kernel signal follows the parent', async (t) => {
-    const folder = folderFor(t);
-    const service = await serve(t, {
-      without: ['setpriv'],
-      stages: [{ id: 'gate', file: 'gate', init: { folder }, workers: 2 }],
+  for (const without of [[], ['setpriv']] as const) {
+    const where = without.length > 0 ? ', also where no kernel signal follows the parent' : '';
+    test(`ends its workers, those that wait and those that spin in synchronous code${where}`, async (t) => {
+      const folder = folderFor(t);
+      const service = await serve(t, {
+        without,
+        stages: [
+          { id: 'gate', file: 'gate', init: { folder } },
+          { id: 'spin', file: 'spin', init: { folder }, workers: 2 },
+        ],
+        routes: { gate: ['gate'], spin: ['spin'] },
+      });
+      await service.ready();
+      const asked = [service.ask('held', { entry: 'gate' })];
+      for (const name of ['spin one', 'spin two']) asked.push(service.ask(name, { entry: 'spin' }));
+      await until(() => callsIn(folder).length === 3, 'all are busy');
+      const old = startedProcesses();
+      assert.equal(old.length, 4);
+      process.kill(service.enginePid, 'SIGKILL');
+      for (const { answer } of asked) assert.equal((await answer).code, 'engine_lost');
+      await until(() => old.every((other) => !isAlive(other.pid)), 'engine and workers of before are gone');
+      assert.equal((await service.answer('after', { entry: 'spin' })).code, 'ok');
     });
+  }
+
+  test('ends what its workers have started, too', async (t) => {
+    const service = await serve(t, { stages: [{ id: 'parent', file: 'parent' }] });
     await service.ready();
-    const asked = service.ask('held');
-    await until(() => callsIn(folder).length === 1, 'it runs');
-    const old = startedProcesses();
+    const child = await service.value<number>(null);
     process.kill(service.enginePid, 'SIGKILL');
-    assert.equal((await asked.answer).code, 'engine_lost');
-    await until(() => old.every((other) => !isAlive(other.pid)), 'engine and workers of before are gone');
-    assert.equal((await service.answer('after')).code, 'ok');
+    await until(() => !isAlive(child), 'the grandchild is gone');
+    assert.ok(isAlive(await service.value<number>(null)), 'and a new one is started');
   });
 
   test('several times, with requests all the time: each is answered', async (t) => {

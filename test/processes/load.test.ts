@@ -49,8 +49,8 @@ function checkResult({ n, text }: Payload, answer: Answer): void {
   assert.equal(answer.timings.length, 3);
 }
 
-describe('10,000 requests, 256 in flight, over three stages', () => {
-  test('each gets its own result, none is lost and none comes twice', async (t) => {
+describe('under load', () => {
+  test('10,000 requests, 256 in flight, over three stages: each gets its own result, once', async (t) => {
     const service = await serve(t, THREE_STAGES);
     await service.ready();
     const workers = [new Set<number>(), new Set<number>(), new Set<number>()];
@@ -76,7 +76,7 @@ describe('10,000 requests, 256 in flight, over three stages', () => {
     assert.ok((sizes[1] as number) > 1 && (sizes[1] as number) <= 32, `batches of up to 32, largest ${sizes[1]}`);
   });
 
-  test('with 5 % that fail in one of the stages: they get their error, the others their result', async (t) => {
+  test('the same with 5 % that fail in one of the stages: they get their error, the others their result', async (t) => {
     const service = await serve(t, THREE_STAGES);
     await service.ready();
     const codes = { a: 'invalid_input', b: 'modelet_failed', c: 'modelet_failed' } as const;
@@ -104,5 +104,27 @@ describe('10,000 requests, 256 in flight, over three stages', () => {
     assert.equal(requests['modelet_failed'], failed - Math.ceil(failed / 3));
     assert.equal(lateOutcomes, 0);
     for (const { workers } of stages) for (const { restarts } of workers) assert.equal(restarts, 0);
+  });
+
+  test('runs of different length overtake one another, and each answer finds its request', async (t) => {
+    const service = await serve(t, { stages: [{ id: 'sleep', file: 'sleep', workers: 3 }] });
+    await service.ready();
+    const settled: number[] = [];
+    const inputs = Array.from({ length: 200 }, (_, n) => ({ n, ms: n % 3 === 0 ? 12 : 0 }));
+    await Promise.all(
+      inputs.map(async (input) => {
+        assert.deepEqual(await service.value(input), input);
+        settled.push(input.n);
+      }),
+    );
+    assert.deepEqual(
+      settled.toSorted((a, b) => a - b),
+      inputs.map(({ n }) => n),
+    );
+    assert.notDeepEqual(
+      settled,
+      inputs.map(({ n }) => n),
+      'not in the order they came',
+    );
   });
 });

@@ -77,6 +77,13 @@ describe('kill -9 of the server process', () => {
     await allGone(ORPHANED_MS);
   });
 
+  test('leaves nothing behind that a modelet has started', async (t) => {
+    const { server } = await startServer(t, { stages: [{ id: 'parent', file: 'parent' }] }, ['go']);
+    await until(() => startedProcesses().length === 4, 'a worker has started a process');
+    process.kill(server, 'SIGKILL');
+    await allGone(ORPHANED_MS);
+  });
+
   test('leaves nothing behind when it comes in the middle of the start', async (t) => {
     const folder = folderFor(t);
     const child = spawn(process.execPath, [SERVER, JSON.stringify(spin(folder)), '[]'], { stdio: 'ignore' });
