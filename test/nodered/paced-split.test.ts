@@ -6,7 +6,7 @@ import { join as joinPath } from 'node:path';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { arrived, feed, join, linkIn, linkOut, payloads, sorted, split, whenIdle } from '../fixtures/drawn.ts';
+import { arrived, feed, join, linkIn, linkOut, numbers, payloads, sorted, split, whenIdle } from '../fixtures/drawn.ts';
 import {
   batcher,
   collector,
@@ -42,10 +42,6 @@ const SOME_TIME = `await new Promise((resolve) => setTimeout(resolve, Math.rando
 async function deploy(...flows: FlowNode[]): Promise<void> {
   await red.deploy([TAB, runtime(), ...flows, completeNode('complete', ['feed'], 'done'), sink('done'), sink('out')]);
   await red.whenReady();
-}
-
-function numbers(count: number): number[] {
-  return Array.from({ length: count }, (_, index) => index);
 }
 
 /** Counts messages that have come to `from` and not yet to one of `to`; without keeping them. */

@@ -1,7 +1,7 @@
 /** Sources that cannot be told to come again: what a full stage does with their messages. */
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { arrived, payloads, sendAll, whenIdle } from '../fixtures/drawn.ts';
+import { arrived, numbers, payloads, queueOf, sendAll, whenIdle } from '../fixtures/drawn.ts';
 import {
   catchNode,
   collector,
@@ -51,18 +51,9 @@ async function deploySlow(properties: object, ...more: FlowNode[]): Promise<Mess
   return red.inputs('out');
 }
 
-async function queueOf(name: string): Promise<number> {
-  const { runtimes } = await red.snapshot();
-  return runtimes.flatMap(({ stages }) => stages).find((candidate) => candidate.name === name)?.queue ?? 0;
-}
-
 async function countOf(code: string): Promise<number> {
   const { runtimes } = await red.snapshot();
   return runtimes.reduce((sum, { requests }) => sum + (requests[code] ?? 0), 0);
-}
-
-function numbers(count: number): number[] {
-  return Array.from({ length: count }, (_, index) => index);
 }
 
 /** Sends one message and resolves when the worker has it and waits for the gate. */
@@ -76,7 +67,7 @@ describe('wait', () => {
     test(`${overflow}: 2,000 messages wait outside the engine for a queue of 2, and all are answered in order`, async () => {
       const out = await deploySlow({ capacity: '2', overflow });
       sendAll(red, 'slow', numbers(2000));
-      await until('the queue is full', async () => (await queueOf('slow')) >= 2);
+      await until('the queue is full', async () => (await queueOf(red, 'slow')) >= 2);
       const [only] = (await red.snapshot()).runtimes;
       assert.equal(only?.backlog, 2000);
       // One at the worker, one that may have been sent ahead, two in the queue.
@@ -84,7 +75,7 @@ describe('wait', () => {
       await gate.open();
       let longest = 0;
       await until('all are answered', async () => {
-        longest = Math.max(longest, await queueOf('slow'));
+        longest = Math.max(longest, await queueOf(red, 'slow'));
         return out.length >= 2000;
       });
       assert.ok(longest <= 4, `${longest} in the queue`);
@@ -136,7 +127,7 @@ describe('HTTP at a full queue', () => {
     const first = red.post('/slow', { number: 1 });
     await until('the worker has it', async () => (await gate.entered()).length === 1);
     const second = red.post('/slow', { number: 2 });
-    await until('the queue is full', async () => (await queueOf('slow')) === 1);
+    await until('the queue is full', async () => (await queueOf(red, 'slow')) === 1);
     const third = await red.post('/slow', { number: 3 });
     assert.equal(third.status, 429);
     assert.match(third.headers.get('Retry-After') ?? '', /^[1-9]\d*$/);
@@ -160,7 +151,7 @@ describe('HTTP at a full queue', () => {
     const first = red.post('/slow', { number: 1 });
     await until('the worker has it', async () => (await gate.entered()).length === 1);
     const second = red.post('/slow', { number: 2 });
-    await until('the queue is full', async () => (await queueOf('slow')) === 1);
+    await until('the queue is full', async () => (await queueOf(red, 'slow')) === 1);
     const third = red.post('/slow', { number: 3 });
     const dropped = await second;
     assert.equal(dropped.status, 503);
@@ -234,11 +225,11 @@ describe('maxAgeMs', () => {
     const caught = red.inputs('caught');
     await occupy('slow', { payload: 'first' });
     sendAll(red, 'slow', numbers(5));
-    await until('all have come', async () => (await queueOf('slow')) === 5);
+    await until('all have come', async () => (await queueOf(red, 'slow')) === 5);
     const then = performance.now();
     await until('they are old', () => performance.now() - then > 1100);
     sendAll(red, 'slow', ['fresh']);
-    await until('a fresh one has come', async () => (await queueOf('slow')) === 6);
+    await until('a fresh one has come', async () => (await queueOf(red, 'slow')) === 6);
     await gate.open();
     assert.deepEqual(payloads(await arrived(out, 2)), ['first', 'fresh']);
     await whenIdle(red);
@@ -260,7 +251,7 @@ describe('maxAgeMs', () => {
     const first = red.post('/aged', { number: 1 });
     await until('the worker has it', async () => (await gate.entered()).length === 1);
     const second = red.post('/aged', { number: 2 });
-    await until('it waits', async () => (await queueOf('slow')) === 1);
+    await until('it waits', async () => (await queueOf(red, 'slow')) === 1);
     const then = performance.now();
     await until('it is old', () => performance.now() - then > 60);
     await gate.open();
