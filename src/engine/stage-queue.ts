@@ -11,6 +11,8 @@ const FULL_BATCH_BYTES = 256 * 1024 * 1024;
 export class StageQueue {
   readonly #items: PriorityFifo<Item> = new PriorityFifo();
   #newestAt = 0;
+  /** False while a later arrival may stand before an earlier one of its priority. */
+  #inOrder = true;
   /** No queued item expires before this. */
   #noExpiryBefore = Number.POSITIVE_INFINITY;
 
@@ -25,10 +27,13 @@ export class StageQueue {
   /** Arrival of the item that has waited longest; 0 if there is none. */
   get oldestAt(): number {
     if (this.length === 0) return 0;
-    return this.#items.heads.reduce((oldest, item) => Math.min(oldest, item.arrivedAt), Number.POSITIVE_INFINITY);
+    let oldest = Number.POSITIVE_INFINITY;
+    for (const item of this.#inOrder ? this.#items.heads : this.#items) oldest = Math.min(oldest, item.arrivedAt);
+    return oldest;
   }
 
   push(item: Item): void {
+    if (this.length === 0) this.#inOrder = true;
     item.at = { tag: 'queued', node: this.#items.push(item.priority, item) };
     this.#newestAt = item.arrivedAt;
     this.#noteDeadline(item);
@@ -36,6 +41,8 @@ export class StageQueue {
 
   /** Puts items that were taken but did not start back where they were; `items` in the order they were taken. */
   putBack(items: readonly Item[]): void {
+    // Two workers may have died in either order.
+    this.#inOrder = false;
     for (const item of items.toReversed()) {
       item.at = { tag: 'queued', node: this.#items.unshift(item.priority, item) };
       this.#noteDeadline(item);
@@ -67,21 +74,22 @@ export class StageQueue {
     let oldest: Item | undefined;
     for (const item of this.#items.fromLowest()) {
       if (item.group === group) return item;
-      oldest ??= item;
+      if (!oldest || (item.priority === oldest.priority && item.arrivedAt < oldest.arrivedAt)) oldest = item;
     }
     return oldest;
   }
 
   /**
-   * Lets an item in for one that goes. One of the same group takes its place: a group that sends often would else
-   * always stand behind the others.
+   * Lets an item in for one that goes. The only one of a group is replaced in its place: a group that sends often
+   * would else always stand behind the others.
    */
   replace(victim: Item, item: Item): void {
-    const inPlace = victim.group === item.group && item.group !== 0 && victim.priority === item.priority;
+    const inPlace = item.group !== 0 && victim.priority === item.priority && this.#isOnlyOf(item.group, victim);
     const node = inPlace && victim.at.tag === 'queued' ? this.#items.replace(victim.at.node, item) : null;
     if (node) {
       victim.at = MOVING;
       item.at = { tag: 'queued', node };
+      this.#inOrder = false;
       this.#newestAt = item.arrivedAt;
       this.#noteDeadline(item);
     } else {
@@ -114,6 +122,12 @@ export class StageQueue {
     const found = [...this.#items].filter(which);
     for (const item of found) this.remove(item);
     return found;
+  }
+
+  #isOnlyOf(group: number, item: Item): boolean {
+    if (item.group !== group) return false;
+    for (const other of this.#items) if (other.group === group && other !== item) return false;
+    return true;
   }
 
   #noteDeadline(item: Item): void {

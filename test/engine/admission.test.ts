@@ -103,14 +103,24 @@ test('drop-oldest: the lowest priority goes first, and a lower one does not drop
   assert.deepEqual(rig.answers(), ['4 dropped']);
 });
 
-test('drop-oldest: items of a group drop their own kind first', async () => {
+test('drop-oldest: an item drops the oldest of its own group, and where there is none the oldest of all', async () => {
   const rig = await full(3);
-  await rig.submit([1], { group: 7 });
-  await rig.submit([2, 3], { group: 8 });
-  await rig.submit([4], { group: 8 });
-  assert.deepEqual(rig.answers(), ['2 dropped']);
-  await rig.submit([5], { group: 7 });
-  assert.deepEqual(rig.answers(), ['1 dropped']);
-  await rig.submit([6], { group: 9 });
-  assert.deepEqual(rig.answers(), ['3 dropped']);
+  const send = async (id: number, group: number): Promise<string[]> => {
+    await rig.advance(1);
+    await rig.submit([id], { group });
+    return rig.answers();
+  };
+  for (const [id, group] of [
+    [1, 7],
+    [2, 8],
+    [3, 8],
+  ] as const)
+    assert.deepEqual(await send(id, group), []);
+  assert.deepEqual(await send(4, 8), ['2 dropped']);
+  assert.deepEqual(await send(5, 7), ['1 dropped']);
+  assert.deepEqual(await send(6, 9), ['3 dropped']);
+  rig.pool(1).becomeReady();
+  await rig.turn();
+  // The only one of its group took the place of the one it dropped.
+  assert.deepEqual(rig.pool(1).held(), [[5]]);
 });

@@ -21,6 +21,7 @@ type Step =
   | { readonly do: 'take'; readonly count: number; readonly held: number }
   | { readonly do: 'remove'; readonly which: number }
   | { readonly do: 'advance'; readonly ms: number }
+  | { readonly do: 'replace'; readonly priority: number; readonly group: number }
   | { readonly do: 'putBack' | 'sweepExpired' | 'sweepOlder' | 'drain' };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
@@ -37,6 +38,12 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       .map(([count, held]): Step => ({ do: 'take', count, held })),
   },
   { weight: 2, arbitrary: fc.nat({ max: 40 }).map((which): Step => ({ do: 'remove', which })) },
+  {
+    weight: 2,
+    arbitrary: fc
+      .tuple(fc.integer({ min: -1, max: 2 }), fc.nat({ max: 2 }))
+      .map(([priority, group]): Step => ({ do: 'replace', priority, group })),
+  },
   { weight: 2, arbitrary: fc.nat({ max: 5 }).map((ms): Step => ({ do: 'advance', ms })) },
   { weight: 2, arbitrary: fc.constantFrom<Step>({ do: 'putBack' }, { do: 'sweepExpired' }, { do: 'sweepOlder' }) },
   { weight: 1, arbitrary: fc.constant<Step>({ do: 'drain' }) },
@@ -62,6 +69,9 @@ class Model {
         break;
       case 'remove':
         this.#remove(this.all[what.which % Math.max(1, this.all.length)]);
+        break;
+      case 'replace':
+        this.#replace(queued(this.all.length, this.now, what));
         break;
       case 'advance':
         this.now += what.ms;
@@ -104,6 +114,26 @@ class Model {
     this.expected = this.expected.filter((other) => other !== one);
   }
 
+  /** The only one of its group gives its place; for any other the new one goes to the end. */
+  #replace(one: Item): void {
+    const victim = this.#victim(one.group);
+    if (!victim) return;
+    this.all.push(one);
+    this.queue.replace(victim, one);
+    this.newestAt = this.now;
+    const place = this.expected.indexOf(victim);
+    const inGroup = this.expected.filter((other) => other.group === one.group);
+    const inPlace =
+      one.group !== 0 && victim.priority === one.priority && inGroup.length === 1 && inGroup[0] === victim;
+    if (inPlace) {
+      this.expected[place] = one;
+      return;
+    }
+    this.expected.splice(place, 1);
+    const end = this.expected.findIndex((other) => other.priority < one.priority);
+    this.expected.splice(end < 0 ? this.expected.length : end, 0, one);
+  }
+
   #putBack(batch: readonly Item[]): void {
     this.queue.putBack(batch);
     for (const one of batch.toReversed()) {
@@ -123,14 +153,15 @@ class Model {
     assert.equal(queue.length, expected.length);
     assert.equal(queue.newestAt, this.newestAt);
     for (const one of this.all) assert.equal(one.at.tag === 'queued', expected.includes(one));
-    const heads = expected.filter((one, index) => expected[index - 1]?.priority !== one.priority);
-    assert.equal(queue.oldestAt, expected.length === 0 ? 0 : Math.min(...heads.map((one) => one.arrivedAt)));
+    assert.equal(queue.oldestAt, expected.length === 0 ? 0 : Math.min(...expected.map((one) => one.arrivedAt)));
     for (const group of [0, 1, 2]) assert.equal(queue.victim(group), this.#victim(group));
   }
 
   #victim(group: number): Item | undefined {
     const rising = [...this.expected].sort((a, b) => a.priority - b.priority);
-    return rising.find((one) => one.group === group) ?? rising[0];
+    const lowest = rising.filter((one) => one.priority === rising[0]?.priority);
+    const oldest = lowest.sort((a, b) => a.arrivedAt - b.arrivedAt)[0];
+    return rising.find((one) => one.group === group) ?? oldest;
   }
 }
 
@@ -175,6 +206,24 @@ test('a batch ends where its payloads would not fit a frame, but one item always
   assert.deepEqual(ids(queue.take(10, () => true)), [0]);
   assert.deepEqual(ids(queue.take(10, () => true)), [1, 2, 3]);
   assert.deepEqual(ids(queue.take(10, () => true)), [4]);
+});
+
+test('a frame that takes the place of an older one does not hide those that are older still', () => {
+  const queue = new StageQueue();
+  const [first, second, newer] = [queued(1, 0, { group: 1 }), queued(2, 1, { group: 2 }), queued(3, 9, { group: 1 })];
+  queue.push(first as Item);
+  queue.push(second as Item);
+  queue.replace(first as Item, newer as Item);
+  assert.equal(queue.oldestAt, 1);
+  assert.equal(queue.victim(7)?.id, 2);
+  assert.deepEqual(ids(queue.sweepOlder(5)), [2]);
+});
+
+test('items of one group stay in the order in which they came', () => {
+  const queue = new StageQueue();
+  for (const id of [1, 2]) queue.push(queued(id, id, { group: 1 }));
+  queue.replace(queue.victim(1) as Item, queued(3, 3, { group: 1 }));
+  assert.deepEqual(ids(queue.drain()), [2, 3]);
 });
 
 test('an item that was never here is not removed', () => {
