@@ -77,8 +77,9 @@ describe('window', () => {
     const WINDOW = 200;
     const LINE = 'x'.repeat(500);
     const file = createWriteStream(joinPath(red.userDir, 'lines.txt'));
-    for (let number = 0; number < LINES; number += 1) {
-      if (!file.write(`${number} ${LINE}\n`)) await once(file, 'drain');
+    for (let first = 0; first < LINES; first += 1000) {
+      const lines = numbers(1000).map((number) => `${first + number} ${LINE}\n`);
+      if (!file.write(lines.join(''))) await once(file, 'drain');
     }
     file.end();
     await once(file, 'close');
