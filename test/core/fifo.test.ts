@@ -27,6 +27,9 @@ class Model {
       case 'remove':
         this.#remove(step.which);
         break;
+      case 'replace':
+        this.#replace(step.which);
+        break;
     }
     this.check();
   }
@@ -45,6 +48,16 @@ class Model {
     assert.equal(node.owner, null);
   }
 
+  #replace(which: number): void {
+    const position = which % Math.max(1, this.expected.length);
+    const old = this.expected[position];
+    if (!old) return;
+    const node = this.fifo.replace(old, this.#next);
+    this.expected[position] = node;
+    this.nodes.push(node);
+    assert.equal(this.fifo.remove(old), false);
+  }
+
   check(): void {
     const values = this.expected.map((node) => node.value);
     assert.deepEqual([...this.fifo], values);
@@ -53,11 +66,15 @@ class Model {
   }
 }
 
-type Step = { readonly do: 'push' | 'unshift' | 'shift' } | { readonly do: 'remove'; readonly which: number };
+type Step =
+  | { readonly do: 'push' | 'unshift' | 'shift' }
+  | { readonly do: 'remove' | 'replace'; readonly which: number };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   fc.constantFrom<Step>({ do: 'push' }, { do: 'push' }, { do: 'unshift' }, { do: 'shift' }),
-  fc.nat({ max: 50 }).map((which): Step => ({ do: 'remove', which })),
+  fc
+    .tuple(fc.constantFrom('remove' as const, 'replace' as const), fc.nat({ max: 50 }))
+    .map(([what, which]): Step => ({ do: what, which })),
 );
 
 test('any sequence of pushes, unshifts, shifts and removals does what an array does', () => {

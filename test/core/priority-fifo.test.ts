@@ -15,14 +15,19 @@ interface Entry {
 type Step =
   | { readonly do: 'push' | 'unshift'; readonly priority: number }
   | { readonly do: 'shift' }
-  | { readonly do: 'remove'; readonly which: number };
+  | { readonly do: 'remove' | 'replace'; readonly which: number };
 
 const priority = fc.oneof(fc.constantFrom(-1, 0, 0, 1), fc.integer({ min: -(2 ** 31) + 1, max: 2 ** 31 - 1 }));
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: priority.map((of): Step => ({ do: 'push', priority: of })) },
   { weight: 1, arbitrary: priority.map((of): Step => ({ do: 'unshift', priority: of })) },
   { weight: 1, arbitrary: fc.constant<Step>({ do: 'shift' }) },
-  { weight: 1, arbitrary: fc.nat({ max: 60 }).map((which): Step => ({ do: 'remove', which })) },
+  {
+    weight: 2,
+    arbitrary: fc
+      .tuple(fc.constantFrom('remove' as const, 'replace' as const), fc.nat({ max: 60 }))
+      .map(([what, which]): Step => ({ do: what, which })),
+  },
 );
 
 /** The queue, and a plain list in the order of leaving. */
@@ -44,6 +49,9 @@ class Model {
         break;
       case 'remove':
         this.#remove(what.which);
+        break;
+      case 'replace':
+        this.#replace(what.which);
     }
     this.#check();
   }
@@ -62,6 +70,18 @@ class Model {
     assert.equal(this.queue.remove(node), this.expected.includes(node.value));
     assert.equal(this.queue.remove(node), false);
     this.expected = this.expected.filter((other) => other !== node.value);
+  }
+
+  #replace(which: number): void {
+    const old = this.nodes[which % Math.max(1, this.nodes.length)];
+    if (!old) return;
+    const entry = { priority: old.value.priority, number: this.nodes.length };
+    const node = this.queue.replace(old, entry);
+    const place = this.expected.indexOf(old.value);
+    assert.equal(node !== null, place >= 0);
+    if (!node) return;
+    this.nodes.push(node);
+    this.expected[place] = entry;
   }
 
   #check(): void {
