@@ -20,11 +20,10 @@ export default function register(RED: NodeAPI): void {
     }
     const show = throttle(() => this.status({ fill: 'blue', shape: 'dot', text: `unsettled ${window.unsettled}` }));
     const window = new FeedWindow(config.window, show);
-    /** Stops the inputs that are being taken apart. */
-    let running = new AbortController();
+    const running = new Set<FeedRun>();
     const stop = (): void => {
-      running.abort();
-      running = new AbortController();
+      for (const run of running) run.stop();
+      running.clear();
       window.reset();
     };
     this.on('input', (msg, _send, done) => {
@@ -35,11 +34,14 @@ export default function register(RED: NodeAPI): void {
       }
       // Part of an outer paced split's item itself: that is settled when all of its own items are.
       const outer = pipeline.feeds.waiterFor(msg);
+      const run = new FeedRun(RED, this, window);
+      running.add(run);
       const ended = (error?: Error): void => {
+        running.delete(run);
         done(error);
         outer?.();
       };
-      new FeedRun(RED, this, window, running.signal).run(msg, config.from, pipeline.feeds).then(() => ended(), ended);
+      run.run(msg, config.from, pipeline.feeds).then(() => ended(), ended);
     });
     this.on('close', stop);
   });

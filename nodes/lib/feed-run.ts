@@ -19,17 +19,16 @@ export class FeedRun implements FeedSequence {
   readonly #RED: NodeAPI;
   readonly #node: Node;
   readonly #window: FeedWindow;
-  readonly #stop: AbortSignal;
   readonly #sequence: string;
   /** By index. */
   readonly #unsettled: Map<number, UnsettledItem> = new Map();
+  #stopped = false;
   #wake: () => void = () => {};
 
-  constructor(RED: NodeAPI, node: Node, window: FeedWindow, stop: AbortSignal) {
+  constructor(RED: NodeAPI, node: Node, window: FeedWindow) {
     this.#RED = RED;
     this.#node = node;
     this.#window = window;
-    this.#stop = stop;
     this.#sequence = RED.util.generateId();
   }
 
@@ -43,31 +42,38 @@ export class FeedRun implements FeedSequence {
     };
   }
 
+  /** Sends no more. Its window is to be reset by who stops it. */
+  stop(): void {
+    this.#stopped = true;
+    this.#wake();
+  }
+
   /** Resolves when the last item has settled, or the run was stopped. Rejects for an input that cannot be taken apart. */
   async run(msg: NodeMessageInFlow, from: FeedConfig['from'], feeds: Feeds): Promise<void> {
-    const wake = (): void => this.#wake();
-    this.#stop.addEventListener('abort', wake);
     feeds.open(this.#sequence, this);
-    const { payload: _, ...rest } = msg;
     try {
-      let index = 0;
-      for await (const { value, last } of feedItems(this.#RED, msg, from)) {
-        await this.#window.enter();
-        if (this.#stop.aborted) {
-          this.#window.leave();
-          return;
-        }
-        this.#send(rest, value, { index, ...(last ? { count: index + 1 } : {}) });
-        index += 1;
-      }
-      while (this.#unsettled.size > 0 && !this.#stop.aborted) {
+      await this.#sendAll(msg, from);
+    } finally {
+      while (this.#unsettled.size > 0 && !this.#stopped) {
         await new Promise<void>((resolve) => {
           this.#wake = resolve;
         });
       }
-    } finally {
       feeds.close(this.#sequence);
-      this.#stop.removeEventListener('abort', wake);
+    }
+  }
+
+  async #sendAll(msg: NodeMessageInFlow, from: FeedConfig['from']): Promise<void> {
+    const { payload: _, ...rest } = msg;
+    let index = 0;
+    for await (const { value, last } of feedItems(this.#RED, msg, from)) {
+      await this.#window.enter();
+      if (this.#stopped) {
+        this.#window.leave();
+        return;
+      }
+      this.#send(rest, value, { index, ...(last ? { count: index + 1 } : {}) });
+      index += 1;
     }
   }
 
@@ -98,7 +104,7 @@ export class FeedRun implements FeedSequence {
 
   #settle(index: number): void {
     // A window that was reset has forgotten the items of the runs it stopped.
-    if (this.#unsettled.delete(index) && !this.#stop.aborted) this.#window.leave();
+    if (this.#unsettled.delete(index) && !this.#stopped) this.#window.leave();
     this.#wake();
   }
 }
