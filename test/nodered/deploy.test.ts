@@ -239,28 +239,25 @@ describe('deploy: removal', () => {
 });
 
 describe('deploy: under load', () => {
-  test('no request hangs or gets another answer through ten deploys', async () => {
+  test('every request gets its result through ten deploys, one right after the other', async () => {
     await gate.open();
     await startAnew(pipeline());
     let deploying = true;
-    const statuses = new Map<number, number>();
+    let answers = 0;
     const client = async (): Promise<void> => {
       while (deploying) {
         const response = await nodeRed.post('/run', { path: [] });
         const text = await response.text();
-        statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1);
-        if (response.status === 200) assert.equal(text, '["first","second"]');
-        // A full deploy loses what is between two nodes.
-        else if (response.status === 503) assert.match(text, /"code":"shutting_down"/);
-        // Node-RED takes its http in nodes away for a moment.
-        else assert.equal(response.status, 404, text);
+        assert.equal(response.status, 200, text);
+        assert.equal(text, '["first","second"]');
+        answers += 1;
       }
     };
     const clients = Array.from({ length: 8 }, client);
     for (let count = 0; count < 10; count += 1) await nodeRed.deploy(pipeline(), DEPLOYS[count % 3]);
     deploying = false;
     await Promise.all(clients);
-    assert.ok((statuses.get(200) ?? 0) > 0);
+    assert.ok(answers > 0);
     assert.equal((await nodeRed.snapshot()).runtimes[0]?.backlog, 0);
   });
 });
