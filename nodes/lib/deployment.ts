@@ -3,7 +3,7 @@
  * needs to know. Made whole at each `flows:started`.
  */
 import { basename, extname } from 'node:path';
-import type { NodeAPI } from 'node-red';
+import type { Node, NodeAPI } from 'node-red';
 import {
   type CompiledGraph,
   type CompiledRoute,
@@ -83,7 +83,7 @@ export function deploy(RED: NodeAPI, live: LiveNodes, registry: Registry, requir
   return {
     routes,
     invalid,
-    handlers: new Map(stages.map(({ node }) => [node.id, findHandler(graph, node.id)])),
+    handlers: new Map(stages.map(({ node }) => [node.id, handlerOf(graph, node)])),
     stageIdByName: new Map([...stageNames].map(([id, name]) => [name, id])),
     stageNames,
     ordering: new Map(stages.map(({ node }) => [node.id, orderingCollectors(graph, node.id, live)])),
@@ -98,6 +98,14 @@ export function deploy(RED: NodeAPI, live: LiveNodes, registry: Registry, requir
       new Set([...routes].flatMap(([entry, { service }]) => (service.config.holdOnDeploy ? [entry] : []))),
     ),
   };
+}
+
+function handlerOf(graph: Graph, node: Node): ErrorHandler {
+  const handler = findHandler(graph, node.id);
+  if (handler.kind === 'catch' && handler.tie.length > 0) {
+    node.warn(`${handler.tie.length} collectors are equally near: errors of this stage go to Catch nodes`);
+  }
+  return handler;
 }
 
 function orderingCollectors(graph: Graph, stage: string, live: LiveNodes): string[] {

@@ -73,6 +73,7 @@ function forgetError(msg: PipelineMessage): void {
   if (caught) delete msg._error;
   delete msg.error;
   delete msg.statusCode;
+  if (msg.headers) delete msg.headers['Retry-After'];
 }
 
 /** Clones made by wires and Catch nodes lose the mark, but carry the request's own number in both places. */
