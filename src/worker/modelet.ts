@@ -75,8 +75,7 @@ type Progress =
 /** Runs a batch and returns one reply per item, in order. Never rejects. */
 export async function runBatch(modelet: LoadedModelet, items: readonly WireItem[], run: BatchRun): Promise<WireItem[]> {
   const now = run.clock.now();
-  const progress: Progress[] = [];
-  for (const item of items) progress.push(await prepare(modelet, item, run, now));
+  const progress = await inTurn(items, (item) => prepare(modelet, item, run, now));
   const going = items.flatMap((item, index) => (progress[index]?.tag === 'going' ? [{ item, index }] : []));
   if (going.length > 0) {
     const inputs = going.map(({ index }) => (progress[index] as { value: unknown }).value);
@@ -84,28 +83,35 @@ export async function runBatch(modelet: LoadedModelet, items: readonly WireItem[
     const results = modelet.batch
       ? await predictBatch(modelet, inputs, metas)
       : await predictItems(modelet, inputs, metas);
-    for (const [position, { index }] of going.entries()) {
-      progress[index] = await finish(modelet, inputs[position], results[position] as Progress);
-    }
+    const finished = await inTurn(results, (result, position) => finish(modelet, inputs[position], result));
+    for (const [position, { index }] of going.entries()) progress[index] = finished[position] as Progress;
   }
   return items.map((item, index) => reply(item, progress[index] as Progress, run));
 }
 
-async function prepare(modelet: LoadedModelet, item: WireItem, run: BatchRun, now: number): Promise<Progress> {
+/** One call after the other. Only promises are waited for: where all is synchronous, so is the whole batch. */
+async function inTurn<T, R>(values: readonly T[], call: (value: T, index: number) => R | Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  for (const [index, value] of values.entries()) {
+    const result = call(value, index);
+    results.push(result instanceof Promise ? await result : result);
+  }
+  return results;
+}
+
+type Attempt = Progress | Promise<Progress>;
+
+function prepare(modelet: LoadedModelet, item: WireItem, run: BatchRun, now: number): Attempt {
   if (run.isCancelled(item.id)) return failed(new ModeletError('cancelled', 'the caller went away'));
   if (item.deadline <= now) return failed(new ModeletError('deadline_exceeded', 'deadline passed before predict'));
-  return attempt(async () => {
+  return attempt(() => {
     const input = decodePayload(item.payload);
-    return modelet.preprocess ? await modelet.preprocess(input) : input;
+    return modelet.preprocess ? modelet.preprocess(input) : input;
   });
 }
 
-async function predictItems(modelet: LoadedModelet, inputs: unknown[], metas: RequestMeta[]): Promise<Progress[]> {
-  const results: Progress[] = [];
-  for (const [index, input] of inputs.entries()) {
-    results.push(await attempt(() => modelet.predict(input, metas[index] ?? {})));
-  }
-  return results;
+function predictItems(modelet: LoadedModelet, inputs: unknown[], metas: RequestMeta[]): Promise<Progress[]> {
+  return inTurn(inputs, (input, index) => attempt(() => modelet.predict(input, metas[index] ?? {})));
 }
 
 async function predictBatch(modelet: LoadedModelet, inputs: unknown[], metas: RequestMeta[]): Promise<Progress[]> {
@@ -127,18 +133,23 @@ function allFailed(inputs: unknown[], message: string): Progress[] {
   return inputs.map(() => failure);
 }
 
-async function finish(modelet: LoadedModelet, input: unknown, result: Progress): Promise<Progress> {
+function finish(modelet: LoadedModelet, input: unknown, result: Progress): Attempt {
   if (result.tag === 'failed' || !modelet.postprocess) return result;
   return attempt(() => modelet.postprocess?.(result.value, input));
 }
 
 /** Calls user code; whatever it does ends in a progress, also a thrown string or a returned Error. */
-async function attempt(call: () => unknown): Promise<Progress> {
+function attempt(call: () => unknown): Attempt {
   try {
-    return checked(await call());
+    const value = call();
+    return isThenable(value) ? Promise.resolve(value).then(checked, failed) : checked(value);
   } catch (thrown) {
     return failed(thrown);
   }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }
 
 function checked(value: unknown): Progress {
