@@ -2,7 +2,7 @@
  * Lets the results of one collector leave in the order in which their requests entered the pipeline. A request that
  * fails, is dropped or is lost in a deploy frees its place.
  */
-import { Fifo, type FifoNode } from '../../src/index.ts';
+import { Fifo, type FifoNode, Table } from '../../src/index.ts';
 
 /**
  *   open     in the pipeline
@@ -22,7 +22,7 @@ interface Ticket {
 
 export class Sequencer {
   readonly #tickets: Fifo<Ticket> = new Fifo();
-  readonly #byPass: Map<number, FifoNode<Ticket>> = new Map();
+  readonly #byPass: Table<number, FifoNode<Ticket>> = new Table();
 
   /** A request enters: its result takes its place behind those before it. */
   enter(pass: number): void {
