@@ -1,7 +1,7 @@
 /** Sources that cannot be told to come again: what a full stage does with their messages. */
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { arrived, numbers, payloads, queueOf, sendAll, whenIdle } from '../fixtures/drawn.ts';
+import { arrived, numbers, payloads, queueOf, sendAll, sorted, whenIdle } from '../fixtures/drawn.ts';
 import {
   catchNode,
   collector,
@@ -166,16 +166,18 @@ describe('drop-oldest', () => {
   const FRAMES = 50;
   const CAMERA = { capacity: '4', overflow: 'drop-oldest', dropKey: 'camera' };
 
-  /** All frames of all cameras come while the stage is busy with the first. */
+  /** While the stage is busy with the first frame all others come; one camera is much faster than the rest. */
   async function film(): Promise<void> {
     await occupy('slow', { payload: 'north 1', camera: 'north' });
-    for (let frame = 2; frame <= FRAMES; frame += 1) {
+    for (let frame = 2; frame <= 5; frame += 1) {
       for (const camera of CAMERAS) red.send('slow', { payload: `${camera} ${frame}`, camera });
     }
+    for (let frame = 6; frame <= FRAMES; frame += 1) red.send('slow', { payload: `north ${frame}`, camera: 'north' });
     await until('all but the newest are dropped', async () => (await countOf('dropped')) === DROPPED);
   }
-  const DROPPED = (FRAMES - 1) * CAMERAS.length - CAMERAS.length;
-  const SURVIVORS = ['north 1', ...CAMERAS.map((camera) => `${camera} ${FRAMES}`)];
+  /** Of four frames of each camera and those that only one has, all but one of each. */
+  const DROPPED = 4 * 4 + (FRAMES - 5) - 4;
+  const SURVIVORS = sorted(['north 1', `north ${FRAMES}`, 'east 5', 'south 5', 'west 5']);
 
   test('the newest frame of every camera survives; the others go to a wired catch output', async () => {
     const collect = collector('collect', 'out', 'dropped');
@@ -183,7 +185,7 @@ describe('drop-oldest', () => {
     const [dropped, caught] = [red.inputs('dropped'), red.inputs('caught')];
     await film();
     await gate.open();
-    assert.deepEqual(payloads(await arrived(out, 5)), SURVIVORS);
+    assert.deepEqual(sorted(payloads(await arrived(out, 5))), SURVIVORS);
     await whenIdle(red);
     assert.deepEqual([out.length, dropped.length, caught.length], [5, DROPPED, 0]);
     for (const msg of dropped) {
@@ -199,7 +201,7 @@ describe('drop-oldest', () => {
     await film();
     await arrived(done, DROPPED);
     await gate.open();
-    assert.deepEqual(payloads(await arrived(out, 5)), SURVIVORS);
+    assert.deepEqual(sorted(payloads(await arrived(out, 5))), SURVIVORS);
     await whenIdle(red);
     assert.deepEqual([out.length, done.length, caught.length], [5, DROPPED + 5, 0]);
     assert.equal(await countOf('ok'), 5);
