@@ -58,6 +58,8 @@ async function load(boot: WorkerBoot, channel: Channel): Promise<void> {
 
 /** Serves until nothing waits. The reply is on its way before the next batch begins: what waits here has not started. */
 async function serve(state: Serving, channel: Channel): Promise<void> {
+  // What arrived together with a batch may be its cancellation.
+  await null;
   for (let frame = state.waiting.shift(); frame; frame = state.waiting.shift()) {
     const startedAt = systemClock.now();
     const items = await runBatch(state.modelet, frame.items, {
