@@ -66,6 +66,15 @@ describe('kill -9 of the server process', () => {
     });
   }
 
+  test('together with its engine leaves no worker, not even one that spins in synchronous code', async (t) => {
+    const folder = folderFor(t);
+    const { server, engine } = await startServer(t, spin(folder), ['spin']);
+    await until(() => callsIn(folder).length === 1, 'a worker spins');
+    process.kill(server, 'SIGKILL');
+    process.kill(engine, 'SIGKILL');
+    await allGone(ORPHANED_MS);
+  });
+
   test('leaves no worker of an earlier definition either', async (t) => {
     const folder = folderFor(t);
     const first: ServiceSpec = { ...spin(folder), without: ['setpriv'] };
