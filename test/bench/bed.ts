@@ -1,0 +1,111 @@
+/** A runtime as Node-RED's side runs it, without Node-RED: a service with a real engine and real workers. */
+import { fileURLToPath } from 'node:url';
+import {
+  allowedCpus,
+  compileRuntime,
+  compileStage,
+  decodePayload,
+  encodePayload,
+  probeLauncher,
+  type RuntimeSnapshot,
+} from '../../src/index.ts';
+import type { PlannedStage } from '../../src/server/planner.ts';
+import { Service } from '../../src/server/service.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+import { sleep } from './measure.ts';
+
+type Batching = PlannedStage['batching'];
+
+export interface BedStage {
+  /** A file of `test/bench/modelets`, without its ending. */
+  readonly modelet: string;
+  readonly batching?: Batching;
+  readonly init?: object;
+}
+
+const READY_MS = 20_000;
+const SINGLE: Batching = { policy: 'greedy', maxBatchSize: 1, maxWaitMs: 0 };
+
+export function batchesOf(maxBatchSize: number, policy: Batching['policy'] = 'greedy', maxWaitMs = 0): Batching {
+  return { policy, maxBatchSize, maxWaitMs };
+}
+
+export class Bed {
+  readonly service: Service;
+  private constructor(service: Service) {
+    this.service = service;
+  }
+
+  /** Starts a runtime with one route per entry and waits until all its workers are ready. */
+  static async start(routes: Readonly<Record<string, readonly BedStage[]>>): Promise<Bed> {
+    const cpus = allowedCpus();
+    const machine = { allowedCpus: cpus, launcher: await probeLauncher(cpus) };
+    const events = { onChange: () => {}, onLog: () => {} };
+    const bed = new Bed(new Service('bench', compileRuntime({ name: 'bench' }), machine, events));
+    bed.service.start();
+    const planned = Object.entries(routes).map(([entry, stages]) => ({
+      entry,
+      stages: stages.map((stage, index) => plan(`${entry}-${index + 1}`, stage)),
+    }));
+    bed.service.apply(
+      planned.flatMap(({ stages }) => stages),
+      planned.map(({ entry, stages }) => ({ entry, stages: stages.map(({ id }) => id) })),
+    );
+    await bed.whenReady();
+    return bed;
+  }
+
+  async whenReady(): Promise<void> {
+    const giveUpAt = performance.now() + READY_MS;
+    while (!this.snapshot().stages.every((stage) => stage.ready > 0 && stage.ready === stage.workers.length)) {
+      if (performance.now() > giveUpAt) throw new Error(`not ready in time: ${JSON.stringify(this.snapshot().stages)}`);
+      await sleep(10);
+    }
+  }
+
+  snapshot(): RuntimeSnapshot {
+    return this.service.snapshot();
+  }
+
+  get enginePid(): number {
+    return this.snapshot().engine.pid as number;
+  }
+
+  /** Pids of the workers of a route's stages. */
+  workerPids(entry: string): number[] {
+    const own = this.snapshot().stages.filter((stage) => stage.id.startsWith(`${entry}-`));
+    return own.flatMap((stage) => stage.workers.flatMap(({ pid }) => pid ?? []));
+  }
+
+  /** What a pipeline node does with a message: encode, submit, decode. `settled` gets the result or an Error. */
+  send(entry: string, value: unknown, settled: (result: unknown) => void): void {
+    this.service.submit({
+      entry,
+      payload: encodePayload(value, { blame: 'invalid_input', maxBytes: this.service.config.maxPayloadBytes }),
+      deadline: Number.POSITIVE_INFINITY,
+      priority: 0,
+      patient: true,
+      group: 0,
+      meta: null,
+      onSettled: ({ outcome }) => settled(outcome.ok ? decodePayload(outcome.value) : outcome.error),
+    });
+  }
+
+  request(entry: string, value: unknown): Promise<unknown> {
+    return new Promise((resolve, reject) =>
+      this.send(entry, value, (result) => (result instanceof Error ? reject(result) : resolve(result))),
+    );
+  }
+
+  close(): Promise<void> {
+    return this.service.close(false);
+  }
+}
+
+function plan(id: string, stage: BedStage): PlannedStage {
+  const path = fileURLToPath(new URL(`./modelets/${stage.modelet}.js`, import.meta.url));
+  const raw = { name: id, runtime: 'bench', source: 'file', path, init: JSON.stringify(stage.init ?? {}) };
+  const config = compileStage(raw, (file) => file);
+  const modelet = { ...config, requireFrom: repositoryRoot };
+  return { ...config, id, name: id, modelet, batching: stage.batching ?? SINGLE, overflow: 'refuse' };
+}

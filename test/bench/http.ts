@@ -1,0 +1,133 @@
+/** Part c: HTTP in -> pipeline -> HTTP response, against the same with a function node. */
+import { createRequire } from 'node:module';
+import { batcher, functionNode, httpPair, stage, tabAndRuntime } from './flows.ts';
+import { interleave, median, threadCpu } from './measure.ts';
+import { RedProcess } from './red-client.ts';
+import { atLeast, figure, type Part, ratio } from './report.ts';
+
+const CONNECTIONS = 64;
+
+/** Of autocannon, which brings no types: what is used here. Latencies in ms. */
+type Autocannon = (options: object) => Promise<{
+  readonly '2xx': number;
+  readonly non2xx: number;
+  readonly errors: number;
+  readonly duration: number;
+  readonly latency: { readonly p50: number; readonly p99: number };
+}>;
+const autocannon = createRequire(import.meta.url)('autocannon') as Autocannon;
+
+const BODY = JSON.stringify({
+  sensor: 'press-7',
+  line: 'north',
+  values: [21.5, 0.25, 1013.2, 48.75, 3.125, 7.5],
+  tags: ['vibration', 'temperature', 'pressure'],
+  status: { ok: true, mode: 'auto', shift: 2 },
+  unit: 'metric',
+  note: 'about 200 bytes',
+});
+
+const SUM = 'reduce((total, value) => total + value, 0)';
+
+interface Figures {
+  readonly perSecond: number;
+  readonly p50: number;
+  readonly p99: number;
+  /** CPU of Node-RED's main thread per request, in microseconds. */
+  readonly cpu: number;
+}
+
+export const http: Part = {
+  letter: 'c',
+  title: 'HTTP in to HTTP response',
+  async run({ rounds, seconds }) {
+    const red = await RedProcess.start();
+    try {
+      await red.deploy([
+        ...tabAndRuntime(),
+        ...httpPair('noop', 'noop-out'),
+        ...httpPair('function', 'function-node'),
+        functionNode('function-node', 'function-out', `msg.payload = { sum: msg.payload.values.${SUM} };\nreturn msg;`),
+        ...httpPair('pipeline', 'pipeline-batcher'),
+        batcher('pipeline-batcher', 'pipeline-stage'),
+        stage('pipeline-stage', 'pipeline-out', `return { sum: input.values.${SUM} };`),
+      ]);
+      const against = (path: string) => () => load(red, path, Math.max(2, Math.round(seconds * 2)));
+      for (const path of ['noop', 'function', 'pipeline']) await load(red, path, 1);
+      const figures = await interleave(rounds, {
+        noop: against('noop'),
+        function: against('function'),
+        pipeline: against('pipeline'),
+      });
+      return tell(figures);
+    } finally {
+      await red.stop();
+    }
+  },
+};
+
+async function load(red: RedProcess, path: string, duration: number): Promise<Figures> {
+  const before = threadCpu(red.pid);
+  const result = await autocannon({
+    url: `${red.url}/${path}`,
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: BODY,
+    connections: CONNECTIONS,
+    duration,
+  });
+  const answered = result['2xx'];
+  if (result.non2xx + result.errors > 0) throw new Error(`/${path}: ${result.non2xx + result.errors} requests failed`);
+  return {
+    perSecond: answered / result.duration,
+    p50: result.latency.p50,
+    p99: result.latency.p99,
+    cpu: (threadCpu(red.pid) - before) / answered,
+  };
+}
+
+function tell(figures: Record<'noop' | 'function' | 'pipeline', readonly Figures[]>): ReturnType<typeof result> {
+  const of = (flow: keyof typeof figures, read: (figures: Figures) => number): number =>
+    median(figures[flow].map(read));
+  const rate = (flow: keyof typeof figures): number => of(flow, ({ perSecond }) => perSecond);
+  const row = (what: string, flow: keyof typeof figures): string[] => [
+    what,
+    String(Math.round(rate(flow))),
+    ratio(rate(flow) / rate('function')),
+    figure(of(flow, ({ cpu }) => cpu)),
+    figure(of(flow, ({ p50 }) => p50)),
+    figure(of(flow, ({ p99 }) => p99)),
+  ];
+  return result(
+    [
+      row('HTTP in -> HTTP response', 'noop'),
+      row('HTTP in -> function -> HTTP response', 'function'),
+      row('HTTP in -> batcher -> stage -> HTTP response', 'pipeline'),
+    ],
+    rate('pipeline') / rate('function'),
+  );
+}
+
+function result(rows: string[][], share: number): Awaited<ReturnType<Part['run']>> {
+  return {
+    tables: [
+      {
+        title: `c. Node-RED 5, POST of 200 B JSON, ${CONNECTIONS} connections`,
+        columns: ['flow', 'requests/s', 'of function', 'µs CPU of its thread', 'p50 ms', 'p99 ms'],
+        rows,
+        notes: [
+          'Node-RED, engine, worker and load generator share the machine; httpAdminRoot is /admin (with / the throughput is half).',
+        ],
+      },
+    ],
+    budgets: [
+      atLeast({
+        what: 'HTTP in -> pipeline -> HTTP response, of a function node in between',
+        value: share,
+        limit: 0.8,
+        unit: 'x',
+        gates: true,
+      }),
+    ],
+  };
+}

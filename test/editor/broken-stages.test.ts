@@ -1,0 +1,125 @@
+/** Stages that cannot start: the canvas says so, and a repair in the dialog makes them ready. */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { importFlows } from './clipboard.ts';
+import type { EditorPage } from './editor-page.ts';
+import { startSession } from './session.ts';
+
+const session = startSession({
+  files: { 'models/double.cjs': 'module.exports = (input) => ({ doubled: input.n * 2 });\n' },
+});
+
+const RUNTIME = 'b000000000000001';
+const STAGE = 'b000000000000003';
+
+/** An endpoint at /stage with one stage. */
+function endpoint(stage: object): object[] {
+  return [
+    { id: RUNTIME, type: 'modelet-runtime', name: 'default' },
+    { id: 'b000000000000002', type: 'http in', url: '/stage', method: 'post', x: 140, y: 140, wires: [[STAGE]] },
+    { id: STAGE, type: 'modelet-stage', runtime: RUNTIME, x: 360, y: 140, wires: [['b000000000000004']], ...stage },
+    { id: 'b000000000000004', type: 'http response', x: 580, y: 140, wires: [] },
+  ];
+}
+
+async function importAndDeploy(editor: EditorPage, stage: object): Promise<string> {
+  await importFlows(editor, endpoint(stage));
+  await editor.deploy();
+  return (await editor.nodes()).find(({ type }) => type === 'modelet-stage')?.id ?? '';
+}
+
+async function assertAnswers(expected: unknown): Promise<void> {
+  const answer = await session.nodeRed.post('/stage', { n: 4 });
+  assert.equal(answer.status, 200);
+  assert.deepEqual(await answer.json(), expected);
+}
+
+test('code that cannot be read shows on the canvas until it is repaired', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await importAndDeploy(editor, { code: 'return input.n +;' });
+    await editor.waitForBadge(id, /^error: .*Unexpected token/);
+    assert.equal((await session.nodeRed.post('/stage', { n: 4 })).status, 503);
+
+    await editor.open(id);
+    await editor.typeCode('code', 'return { n: input.n + 1 };');
+    await editor.ok();
+    await editor.deploy();
+    await editor.waitForBadge(id, /^ready 0\/1/);
+    await assertAnswers({ n: 5 });
+  });
+});
+
+test('an On Start that fails shows its message on the canvas until it is repaired', async () => {
+  await session.inEditor([], async (editor) => {
+    const setup = "throw new Error('the weights are missing');";
+    const id = await importAndDeploy(editor, { setup, code: 'return { n: state + input.n };' });
+    await editor.waitForBadge(id, /^error: .*the weights are missing/);
+
+    await editor.open(id);
+    await editor.typeCode('start', 'return 100;');
+    await editor.ok();
+    await editor.deploy();
+    await editor.waitForBadge(id, /^ready 0\/1/);
+    await assertAnswers({ n: 104 });
+  });
+});
+
+test('a missing file shows on the canvas and in the dialog until the path is right', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await importAndDeploy(editor, { source: 'file', path: 'models/doubel.cjs' });
+    await editor.waitForBadge(id, /^config_invalid: .*no file/);
+
+    await editor.open(id);
+    const resolved = editor.page.locator('#modelet-stage-resolved');
+    const wanted = join(session.nodeRed.userDir, 'models', 'doubel.cjs');
+    await resolved.filter({ hasText: `no file ${wanted}` }).waitFor();
+    await resolved.locator('.fa-times.modelet-bad').waitFor();
+    await editor.fill(editor.field('path'), 'models/double.cjs');
+    await resolved.filter({ hasText: join(session.nodeRed.userDir, 'models', 'double.cjs') }).waitFor();
+    await resolved.locator('.fa-check.modelet-good').waitFor();
+    await editor.ok();
+    await editor.deploy();
+    await editor.waitForBadge(id, /^ready 0\/1/);
+    await assertAnswers({ doubled: 8 });
+  });
+});
+
+test('dialogs of stages that do not run show nothing as deployed, and ask for nothing that is not there', async () => {
+  const stage = (id: string, z: string, rest: object = {}): object => ({
+    ...{ id, z, type: 'modelet-stage', name: id, runtime: RUNTIME, code: 'return 1;', x: 300, y: 100, wires: [] },
+    ...rest,
+  });
+  const flows = [
+    { id: 'tab1', type: 'tab', label: 'Used' },
+    { id: 'tab2', type: 'tab', label: 'Unused', disabled: true },
+    { id: 'subflow1', type: 'subflow', name: 'Inside', in: [], out: [] },
+    { id: RUNTIME, type: 'modelet-runtime', name: 'default' },
+    stage('running', 'tab1'),
+    stage('disabled', 'tab1', { d: true, y: 160 }),
+    stage('unused', 'tab2'),
+    stage('inside', 'subflow1'),
+    { id: 'instance', z: 'tab1', type: 'subflow:subflow1', x: 300, y: 220, wires: [] },
+  ];
+  await session.inEditor(flows, async (editor) => {
+    const deployed = editor.page.locator('#modelet-stage-deployed');
+    await editor.waitForBadge('running', /^ready/);
+    await editor.open('running');
+    await deployed.waitFor();
+    await editor.cancel();
+
+    await editor.open('disabled');
+    assert.equal(await deployed.isVisible(), false);
+    await editor.cancel();
+
+    await editor.showTab('Unused');
+    await editor.open('unused');
+    assert.equal(await deployed.isVisible(), false);
+    await editor.cancel();
+
+    await editor.paletteNode('subflow:subflow1').dblclick();
+    await editor.open('inside');
+    assert.equal(await deployed.isVisible(), false);
+    await editor.cancel();
+  });
+});

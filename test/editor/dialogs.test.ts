@@ -1,0 +1,161 @@
+/** What the editor saves is what was typed, and what it shows is what was saved. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { NODE_SCHEMAS, type NodeType } from '../../src/config/schema.ts';
+import { type EditorPage, ours } from './editor-page.ts';
+import { Form, type Values } from './form.ts';
+import { startSession } from './session.ts';
+
+const session = startSession();
+
+const ON_CANVAS = (Object.keys(NODE_SCHEMAS) as NodeType[]).filter((type) => type !== 'modelet-runtime');
+
+/** A value for each property, none of them the default. */
+const TYPED: Readonly<Record<NodeType, Values>> = {
+  'modelet-runtime': {
+    name: 'second engine',
+    timeoutMs: '1500',
+    flowTimeoutMs: '2500',
+    capacity: '17',
+    maxPayloadMb: '0.5',
+    engineCpus: '0',
+    serverCpus: '0-1',
+    strictPins: true,
+    holdOnDeploy: false,
+    logLevel: 'debug',
+  },
+  'modelet-stage': {
+    name: 'classify',
+    setup: "return { weights: require('fs').existsSync('x') };",
+    code: 'return input.map((row) => row.length);',
+    teardown: "node.log('ends');",
+    init: '{"threshold": 0.5}',
+    predict: 'batch',
+    workers: '3',
+    cpus: '0,[0,1],-',
+    env: '{"MODE": "fast"}',
+    input: 'payload.image',
+    output: 'result',
+    capacity: '7',
+    overflow: 'drop-oldest',
+    maxAgeMs: '900',
+    dropKey: 'topic',
+    startTimeoutMs: '0',
+    source: 'file',
+    path: 'models/classify.js',
+  },
+  'modelet-batcher': { name: 'by eight', policy: 'gap', maxBatchSize: '8', maxWaitMs: '2.5' },
+  'modelet-collector': { name: 'answers', order: 'arrival', errorPayload: 'keep', catch: 'off' },
+  'modelet-feed': { name: 'lines', from: 'lines', window: '9' },
+};
+
+/** Properties that the dialog does not show for these values, or that another test types. */
+const HIDDEN: Partial<Record<NodeType, readonly string[]>> = {
+  'modelet-stage': ['setup', 'code', 'teardown'],
+  'modelet-collector': ['errorPayload'],
+};
+
+async function assertKept(editor: EditorPage, id: string, type: NodeType, form: Form): Promise<void> {
+  const values = TYPED[type];
+  const saved = ours(await editor.saved(id));
+  for (const [property, value] of Object.entries(values)) assert.equal(saved[property], value, `${type} ${property}`);
+  const missing = Object.keys(NODE_SCHEMAS[type].properties).filter((name) => !(name in values) && name !== 'runtime');
+  assert.deepEqual(missing, [], `${type}: no value here`);
+  const shown = Object.keys(values).filter((property) => !HIDDEN[type]?.includes(property));
+  return assert.deepEqual(
+    await form.get(shown),
+    Object.fromEntries(shown.map((property) => [property, values[property]])),
+  );
+}
+
+for (const type of ON_CANVAS) {
+  test(`${type}: OK saves what was typed, and the dialog shows it again`, async () => {
+    await session.inEditor([], async (editor) => {
+      const id = await editor.dragFromPalette(type, 400, 100);
+      const form = new Form(editor);
+      await editor.open(id);
+      await form.unfold();
+      await form.set(TYPED[type]);
+      await editor.ok();
+      assert.deepEqual((await editor.nodes()).find((node) => node.id === id)?.errors, []);
+      await editor.open(id);
+      await form.unfold();
+      await assertKept(editor, id, type, form);
+      await editor.cancel();
+    });
+  });
+}
+
+test('modelet-runtime: OK saves what was typed, and the dialog shows it again', async () => {
+  await session.inEditor([], async (editor) => {
+    const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
+    const id = String((await editor.saved(stage))['runtime']);
+    const form = new Form(editor, 'config');
+    await editor.open(stage);
+    await editor.openConfig('runtime');
+    await form.set(TYPED['modelet-runtime']);
+    await editor.ok();
+    await editor.openConfig('runtime');
+    await assertKept(editor, id, 'modelet-runtime', form);
+    await editor.cancel();
+    await editor.ok();
+  });
+});
+
+test('the code editors show what was saved, and cancelling changes nothing', async () => {
+  await session.inEditor([], async (editor) => {
+    const { setup, code, teardown } = TYPED['modelet-stage'];
+    const typed = { setup, code, teardown } as Values;
+    const id = await editor.dragFromPalette('modelet-stage', 400, 100);
+    const form = new Form(editor);
+    await editor.open(id);
+    await form.set(typed);
+    await editor.ok();
+    const saved = await editor.saved(id);
+
+    await editor.open(id);
+    assert.deepEqual(await form.get(['setup', 'code', 'teardown']), typed);
+    await form.set({
+      setup: 'return 1;',
+      code: 'return 2;',
+      teardown: '',
+      name: 'other',
+      workers: '9',
+      predict: 'batch',
+    });
+    await editor.cancel();
+    assert.deepEqual(await editor.saved(id), saved);
+  });
+});
+
+test('the core toggles compose the pins, and say what they amount to', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await editor.dragFromPalette('modelet-stage', 400, 100);
+    await editor.open(id);
+    const core = (index: number) => editor.page.locator('.modelet-core').nth(index);
+    const notes = editor.page.locator('.modelet-cpu-notes');
+    await core(0).waitFor();
+    const first = await core(0).textContent();
+
+    await core(0).click();
+    assert.equal(await editor.field('cpus').inputValue(), first);
+    assert.equal(await core(0).getAttribute('aria-pressed'), 'true');
+    await notes.getByText(`worker 0: core ${first}`, { exact: true }).waitFor();
+
+    await editor.fill(editor.field('workers'), '2');
+    await notes.getByText(`workers 0 and 1 share core ${first}`).waitFor();
+
+    await editor.fill(editor.field('cpus'), '-,4000');
+    await notes.getByText('worker 0: no pin').waitFor();
+    await notes.getByText('core 4000 is not available here: that worker runs unpinned').waitFor();
+
+    await editor.fill(editor.field('cpus'), '1-');
+    await notes.getByText('cannot read "1-"').waitFor();
+    await core(0).click();
+    assert.equal(await editor.field('cpus').inputValue(), '1-', 'what cannot be read is not thrown away');
+
+    await editor.page.locator('.modelet-clear').click();
+    assert.equal(await editor.field('cpus').inputValue(), '');
+    assert.equal(await core(0).getAttribute('aria-pressed'), 'false');
+  });
+});

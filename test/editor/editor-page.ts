@@ -1,0 +1,274 @@
+/** The editor as a person sees it: palette, canvas and dialogs, worked with mouse and keyboard. */
+import assert from 'node:assert/strict';
+import type { BrowserContext, Locator, Page } from 'playwright-core';
+import type { NodeRedProcess } from '../fixtures/editor.ts';
+
+/** The editor's own globals. The tests only look at them; what they do, they do as a person would. */
+export interface EditorGlobals {
+  readonly nodes?: {
+    getType(type: string): object | null;
+    eachNode(visit: (node: Record<string, unknown>) => void): void;
+    eachConfig(visit: (node: Record<string, unknown>) => void): void;
+    createCompleteNodeSet(): ExportedNode[];
+    dirty(): boolean;
+  };
+  readonly workspaces: { active(): string };
+  readonly view: { state(): number };
+  readonly state: { readonly DEFAULT: number; readonly IMPORT_DRAGGING: number };
+  readonly editor: { getEditStack(): object[] };
+}
+
+declare const RED: EditorGlobals;
+/** The editor's jQuery. */
+declare const $: (selector: string) => { readonly length: number };
+
+/** A node as it is saved. */
+export interface ExportedNode {
+  readonly id: string;
+  readonly type: string;
+  readonly wires?: readonly (readonly string[])[];
+  readonly [property: string]: unknown;
+}
+
+export interface EditorNode {
+  readonly id: string;
+  readonly type: string;
+  readonly name: string;
+  readonly valid: boolean;
+  /** Why it is not valid. */
+  readonly errors: readonly string[];
+}
+
+export interface Point {
+  readonly x: number;
+  readonly y: number;
+}
+
+/** The code editors of a stage, by their tabs. */
+export type CodeTab = 'start' | 'code' | 'stop';
+
+const VIEWPORT = { width: 1400, height: 700 };
+const PATIENCE_MS = 30_000;
+
+export class EditorPage {
+  readonly page: Page;
+  /** Errors on the console, and exceptions that nobody caught. */
+  readonly problems: string[] = [];
+
+  private constructor(page: Page) {
+    this.page = page;
+    page.setDefaultTimeout(PATIENCE_MS);
+    page.on('console', (message) => {
+      if (message.type() === 'error') this.problems.push(`${message.text()} (${message.location().url})`);
+    });
+    page.on('pageerror', (error) => this.problems.push(`uncaught: ${error.stack ?? error.message}`));
+  }
+
+  /** Opens the editor; resolves when it can be worked with. */
+  static async open(context: BrowserContext, nodeRed: NodeRedProcess): Promise<EditorPage> {
+    const editor = new EditorPage(await context.newPage());
+    await editor.page.setViewportSize(VIEWPORT);
+    await editor.page.goto(nodeRed.editorUrl);
+    await editor.page.waitForFunction(
+      () => 'RED' in globalThis && RED.nodes?.getType('modelet-stage') && RED.workspaces.active(),
+    );
+    await editor.page.locator('#red-ui-loading-progress').waitFor({ state: 'hidden' });
+    return editor;
+  }
+
+  close(): Promise<void> {
+    return this.page.close();
+  }
+
+  get chart(): Locator {
+    return this.page.locator('#red-ui-workspace-chart');
+  }
+
+  /** A node on the canvas. */
+  node(id: string): Locator {
+    return this.page.locator(`[id="${id}"]`);
+  }
+
+  paletteNode(type: string): Locator {
+    return this.page.locator(`.red-ui-palette-node[data-palette-type="${type}"]`);
+  }
+
+  /** Drags a node from the palette to a place on the canvas; gives its id. */
+  async dragFromPalette(type: string, x: number, y: number): Promise<string> {
+    const before = new Set((await this.nodes()).map(({ id }) => id));
+    const source = this.paletteNode(type);
+    await source.scrollIntoViewIfNeeded();
+    const canvas = await boxOf(this.chart);
+    await this.#drag(await centreOf(source), { x: canvas.x + x, y: canvas.y + y });
+    const added = (await this.nodes()).filter((node) => node.type === type && !before.has(node.id));
+    assert.equal(added.length, 1, `one new ${type} on the canvas`);
+    const id = added[0]?.id ?? '';
+    await this.node(id).waitFor();
+    return id;
+  }
+
+  /** Draws a wire from an output to the input of another node. */
+  async wire(from: string, to: string, output = 0): Promise<void> {
+    const port = this.node(from).locator('.red-ui-flow-port-output .red-ui-flow-port').nth(output);
+    const target = this.node(to).locator('.red-ui-flow-port-input .red-ui-flow-port');
+    await this.#drag(await centreOf(port), await centreOf(target));
+    const wires = (await this.saved(from)).wires?.[output] ?? [];
+    assert.ok(wires.includes(to), `a wire from ${from} to ${to}`);
+  }
+
+  async #drag(from: Point, to: Point): Promise<void> {
+    await this.page.mouse.move(from.x, from.y);
+    await this.page.mouse.down();
+    await this.page.mouse.move(from.x + 10, from.y + 5, { steps: 3 });
+    await this.page.mouse.move(to.x, to.y, { steps: 8 });
+    await this.page.mouse.up();
+  }
+
+  /** The nodes on all tabs. */
+  nodes(): Promise<EditorNode[]> {
+    return this.page.evaluate(() => {
+      const found: EditorNode[] = [];
+      RED.nodes?.eachNode(({ id, type, name, valid, validationErrors }) => {
+        const errors = Array.isArray(validationErrors) ? validationErrors.map(String) : [];
+        found.push({ id: String(id), type: String(type), name: String(name ?? ''), valid: valid !== false, errors });
+      });
+      return found;
+    });
+  }
+
+  configNodes(): Promise<EditorNode[]> {
+    return this.page.evaluate(() => {
+      const found: EditorNode[] = [];
+      RED.nodes?.eachConfig(({ id, type, name, valid, validationErrors }) => {
+        const errors = Array.isArray(validationErrors) ? validationErrors.map(String) : [];
+        found.push({ id: String(id), type: String(type), name: String(name ?? ''), valid: valid !== false, errors });
+      });
+      return found;
+    });
+  }
+
+  /** A node as a deploy would save it now. */
+  async saved(id: string): Promise<ExportedNode> {
+    const all = await this.page.evaluate(() => RED.nodes?.createCompleteNodeSet() ?? []);
+    const node = all.find((candidate) => candidate.id === id);
+    assert.ok(node, `a node ${id}`);
+    return node;
+  }
+
+  badge(id: string): Locator {
+    return this.node(id).locator('.red-ui-flow-node-status-label');
+  }
+
+  /** Waits until the text below a node is as wanted, and gives it. */
+  async waitForBadge(id: string, wanted: RegExp): Promise<string> {
+    const badge = this.badge(id).filter({ hasText: wanted });
+    await badge.waitFor({ state: 'visible' }).catch(async () => {
+      assert.fail(`the badge of ${id} is "${await this.badge(id).textContent()}" instead of ${wanted}`);
+    });
+    return (await badge.textContent()) ?? '';
+  }
+
+  /** Opens the dialog of a node on the canvas. */
+  async open(id: string): Promise<void> {
+    await this.node(id).locator('rect.red-ui-flow-node').dblclick();
+    await this.settle();
+  }
+
+  /** Opens the dialog of the config node that a property of the open dialog refers to, or with `add` of a new one. */
+  async openConfig(property: string, what: 'edit' | 'add' = 'edit'): Promise<void> {
+    await this.page.locator(`#node-input-btn-${property}-${what}`).click();
+    await this.page.locator('#node-config-dialog-ok').waitFor();
+    await this.settle();
+  }
+
+  /** A field of the open dialog. */
+  field(property: string): Locator {
+    return this.page.locator(`#node-input-${property}`);
+  }
+
+  /** Types a value over what a field holds, and leaves the field. */
+  async fill(field: Locator, value: string): Promise<void> {
+    await field.click({ clickCount: 3 });
+    await field.press('Delete');
+    await field.pressSequentially(value);
+    // Not by the tab key: it takes what a field that completes words has to offer.
+    await field.blur();
+  }
+
+  /** Types one line of code over what a code editor of the open stage dialog holds. */
+  async typeCode(tab: CodeTab, line: string): Promise<void> {
+    await this.page.locator(`#red-ui-tab-modelet-stage-${tab}`).click();
+    await this.page.locator(`#modelet-stage-${tab}-editor .view-lines`).click();
+    await this.page.keyboard.press('ControlOrMeta+a');
+    await this.page.keyboard.press('Delete');
+    // At once, as a line that is dictated: key by key, the editor would complete words and close brackets by itself.
+    await this.page.keyboard.insertText(line);
+  }
+
+  /** Saves the topmost dialog. */
+  ok(): Promise<void> {
+    return this.#closeWith('#node-dialog-ok:visible, #node-config-dialog-ok:visible');
+  }
+
+  cancel(): Promise<void> {
+    return this.#closeWith('#node-dialog-cancel:visible, #node-config-dialog-cancel:visible');
+  }
+
+  async #closeWith(buttons: string): Promise<void> {
+    const open = await this.page.evaluate(() => RED.editor.getEditStack().length);
+    await this.page.locator(buttons).last().click();
+    await this.page.waitForFunction((before) => RED.editor.getEditStack().length < before, open);
+    await this.settle();
+  }
+
+  /** Waits until the topmost dialog has the only tray, if there is one, and nothing slides in or out. */
+  async settle(): Promise<void> {
+    await this.page.waitForFunction(
+      () => $('.red-ui-tray').length === Math.min(1, RED.editor.getEditStack().length) && $(':animated').length === 0,
+    );
+  }
+
+  /** Shows a tab. */
+  async showTab(label: string): Promise<void> {
+    const tab = this.page.locator('#red-ui-workspace-tabs li', { hasText: label });
+    // At its left end: messages at the top of the window may lie over the rest.
+    await tab.click({ position: { x: 15, y: 15 } });
+    await this.page.locator('#red-ui-workspace-tabs li.active', { hasText: label }).waitFor();
+  }
+
+  /** Presses the deploy button, and waits until all is deployed. */
+  async deploy(): Promise<void> {
+    await this.page.locator('#red-ui-header-button-deploy').click();
+    await this.page.waitForFunction(() => RED.nodes?.dirty() === false);
+  }
+
+  /** Chooses an entry of the main menu. */
+  async choose(entry: string): Promise<void> {
+    await this.page.locator('#red-ui-header-button-sidemenu').click();
+    await this.page.locator(`#${entry}`).click();
+  }
+}
+
+/** The properties of a saved node that its type declares, without those that Node-RED gives to each node. */
+export function ours({
+  id: _id,
+  type: _type,
+  z: _z,
+  x: _x,
+  y: _y,
+  wires: _wires,
+  ...own
+}: ExportedNode): Record<string, unknown> {
+  return own;
+}
+
+export async function boxOf(element: Locator): Promise<Point & { width: number; height: number }> {
+  const box = await element.boundingBox();
+  assert.ok(box, 'the element is laid out');
+  return box;
+}
+
+export async function centreOf(element: Locator): Promise<Point> {
+  const { x, y, width, height } = await boxOf(element);
+  return { x: x + width / 2, y: y + height / 2 };
+}

@@ -1,0 +1,69 @@
+/** Each example as a newcomer meets it: Menu > Import > Examples, deploy, look at the badges. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { repositoryRoot } from '../fixtures/repository.ts';
+import { importExample, listExamples } from './clipboard.ts';
+import type { ExportedNode } from './editor-page.ts';
+import { startSession } from './session.ts';
+
+const PACKAGE = '@modelet/node-red-pipeline';
+const QUICK_START = 'Quick start - handwritten digits';
+const folder = join(repositoryRoot, 'examples');
+const examples = readdirSync(folder)
+  .filter((file) => file.endsWith('.json'))
+  .map((file) => file.slice(0, -'.json'.length));
+
+const session = startSession();
+
+function read<T>(...path: string[]): T {
+  return JSON.parse(readFileSync(join(folder, ...path), 'utf8')) as T;
+}
+
+test('the menu has every example', async () => {
+  await session.inEditor([], async (editor) => {
+    const listed = await listExamples(editor, PACKAGE);
+    assert.ok(examples.length >= 5, `${examples.length} examples`);
+    assert.deepEqual(
+      examples.filter((example) => !listed.includes(example)),
+      [],
+    );
+  });
+});
+
+for (const example of examples) {
+  test(`"${example}" can be imported and deployed, and its stages get ready`, async () => {
+    await session.inEditor([], async (editor) => {
+      const flow = read<ExportedNode[]>(`${example}.json`);
+      await importExample(editor, PACKAGE, example);
+
+      const nodes = await editor.nodes();
+      const onCanvas = flow.filter(({ x, type }) => x !== undefined && type !== 'group' && type !== 'junction');
+      assert.deepEqual(nodes.map(({ type }) => type).sort(), onCanvas.map(({ type }) => type).sort());
+      assert.deepEqual(
+        [...nodes, ...(await editor.configNodes())].filter(({ valid, type }) => !valid || type === 'unknown'),
+        [],
+      );
+
+      await editor.deploy();
+      await editor.showTab(String(flow.find(({ type }) => type === 'tab')?.['label']));
+      const stages = nodes.filter(({ type }) => type === 'modelet-stage');
+      assert.ok(stages.length > 0, 'it has stages');
+      for (const { id } of stages) await editor.waitForBadge(id, /^ready \d+\/\d+ q:\d+ b:\d/);
+    });
+    assert.doesNotMatch(session.nodeRed.output, /missing types/i);
+    if (example === QUICK_START) await assertTellsDigits();
+  });
+}
+
+/** Asks the deployed quick start. */
+async function assertTellsDigits(): Promise<void> {
+  const { images } = read<{ images: { image: number[]; label: number }[] }>('data', 'digits-test.json');
+  const image = images.find(({ label }) => label === 7)?.image;
+  const answer = await session.nodeRed.post('/predict/digits', { image });
+  assert.equal(answer.status, 200);
+  assert.equal(((await answer.json()) as { digit: number }).digit, 7);
+  const refused = await session.nodeRed.post('/predict/digits', { image: [1, 2, 3] });
+  assert.equal(refused.status, 422);
+}

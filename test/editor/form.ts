@@ -1,0 +1,109 @@
+/** The fields of an open dialog by the names of their properties, whatever kind of field each is. */
+import assert from 'node:assert/strict';
+import type { Locator } from 'playwright-core';
+import type { CodeTab, EditorPage } from './editor-page.ts';
+
+export type Values = Readonly<Record<string, string | boolean>>;
+
+const CODE_TABS: Readonly<Record<string, CodeTab>> = { setup: 'start', code: 'code', teardown: 'stop' };
+
+/** The dialog of a node, or with `config` that of a config node. */
+export class Form {
+  readonly #editor: EditorPage;
+  readonly #prefix: string;
+
+  constructor(editor: EditorPage, kind: 'node' | 'config' = 'node') {
+    this.#editor = editor;
+    this.#prefix = kind === 'config' ? 'node-config-input' : 'node-input';
+  }
+
+  /** The element that Node-RED reads the property from, and marks if it is not valid. */
+  element(property: string): Locator {
+    return this.#editor.page.locator(`#${this.#prefix}-${property}`);
+  }
+
+  /** Where a person types: a field with a choice of types has an input of its own for that. */
+  async input(property: string): Promise<Locator> {
+    const typed = this.#editor.page.locator(
+      `#${this.#prefix}-${property} + .red-ui-typedInput-container .red-ui-typedInput-input`,
+    );
+    return (await typed.count()) > 0 ? typed : this.element(property);
+  }
+
+  /** Makes the folded rows visible. */
+  async unfold(): Promise<void> {
+    for (const details of await this.#editor.page.locator('.modelet-form details:not([open]) summary').all()) {
+      await details.click();
+    }
+  }
+
+  async set(values: Values): Promise<void> {
+    for (const [property, value] of Object.entries(values)) {
+      const tab = CODE_TABS[property];
+      if (tab) await this.#editor.typeCode(tab, String(value));
+      else await this.#setField(await this.input(property), value);
+    }
+  }
+
+  async #setField(field: Locator, value: string | boolean): Promise<void> {
+    if (typeof value === 'boolean') await field.setChecked(value);
+    else if (await isSelect(field)) await field.selectOption(value);
+    else await this.#editor.fill(field, value);
+  }
+
+  /** What the form shows for these properties. */
+  async get(properties: readonly string[]): Promise<Values> {
+    const shown: Record<string, string | boolean> = {};
+    for (const property of properties) {
+      const tab = CODE_TABS[property];
+      if (tab) shown[property] = await this.#code(tab);
+      else if ((await this.element(property).getAttribute('type')) === 'checkbox')
+        shown[property] = await this.element(property).isChecked();
+      else shown[property] = await (await this.input(property)).inputValue();
+    }
+    return shown;
+  }
+
+  async #code(tab: CodeTab): Promise<string> {
+    await this.#editor.page.locator(`#red-ui-tab-modelet-stage-${tab}`).click();
+    const lines = this.#editor.page.locator(`#modelet-stage-${tab}-editor .view-lines`);
+    await lines.waitFor();
+    // The code editor shows blanks that do not break.
+    return ((await lines.textContent()) ?? '').replaceAll('\u00a0', ' ').trim();
+  }
+
+  /** Types what the field does not take, and sees that it turns red and says why. */
+  async assertRefuses(property: string, value: string, reason: RegExp): Promise<void> {
+    const field = await this.input(property);
+    await this.#editor.fill(field, value);
+    const marked = this.#editor.page.locator(`#${this.#prefix}-${property}.input-error`);
+    await marked.waitFor({ state: 'attached' });
+    // Where the property's element is hidden behind another there is nothing to point at.
+    if (!(await marked.isVisible())) return;
+    await this.#editor.page.mouse.move(0, 0);
+    await field.hover();
+    const tip = this.#editor.page.locator('.red-ui-popover-content');
+    await tip.filter({ hasText: reason }).waitFor();
+    await this.#editor.page.mouse.move(0, 0);
+    await tip.waitFor({ state: 'detached' });
+  }
+
+  async assertTakes(property: string, value: string): Promise<void> {
+    await this.#setField(await this.input(property), value);
+    await this.#editor.page.locator(`#${this.#prefix}-${property}:not(.input-error)`).waitFor({ state: 'attached' });
+  }
+
+  /** Properties whose fields are marked. */
+  async marked(): Promise<string[]> {
+    const ids = await this.#editor.page
+      .locator(`[id^="${this.#prefix}-"].input-error`)
+      .evaluateAll((elements) => elements.map(({ id }) => id));
+    return ids.map((id) => id.slice(this.#prefix.length + 1)).sort();
+  }
+}
+
+async function isSelect(field: Locator): Promise<boolean> {
+  const name = await field.evaluate(({ nodeName }) => nodeName);
+  assert.ok(['SELECT', 'INPUT'].includes(name), `a field of kind ${name}`);
+  return name === 'SELECT';
+}

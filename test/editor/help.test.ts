@@ -1,0 +1,130 @@
+/** Palette, icons and help: what a newcomer sees of the nodes before using them. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { NODE_SCHEMAS, type NodeType } from '../../src/config/schema.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+import type { EditorPage } from './editor-page.ts';
+import { startSession } from './session.ts';
+
+const session = startSession();
+
+const TYPES = Object.keys(NODE_SCHEMAS) as NodeType[];
+const IN_PALETTE = TYPES.filter((type) => type !== 'modelet-runtime');
+
+const LABELS: Readonly<Record<NodeType, string>> = {
+  'modelet-runtime': 'modelet runtime',
+  'modelet-stage': 'modelet stage',
+  'modelet-batcher': 'batcher',
+  'modelet-collector': 'result collector',
+  'modelet-feed': 'paced split',
+};
+
+/** The catalog of a node's texts, as it is in the sources. */
+function helpSource(type: NodeType): string {
+  return readFileSync(join(repositoryRoot, 'nodes', 'locales', 'en-US', `${type}.html`), 'utf8');
+}
+
+function headings(html: string): string[] {
+  return [...html.matchAll(/<h3>(.*?)<\/h3>/g)].map(([, heading]) => heading ?? '');
+}
+
+/** Hovers over a node of the palette until its tip shows. */
+async function showTip(editor: EditorPage, type: NodeType): Promise<ReturnType<EditorPage['node']>> {
+  await editor.page.mouse.move(0, 0);
+  await editor.paletteNode(type).scrollIntoViewIfNeeded();
+  await editor.paletteNode(type).hover();
+  const tip = editor.page.locator('.red-ui-popover', { hasText: `@modelet/node-red-pipeline : ${type}` });
+  await tip.waitFor();
+  return tip;
+}
+
+test('the palette has the nodes in a category of their own', async () => {
+  await session.inEditor([], async (editor) => {
+    const category = editor.page.locator('#red-ui-palette-container-modelets');
+    const types = await category
+      .locator('.red-ui-palette-node')
+      .evaluateAll((nodes) => nodes.map((node) => node.getAttribute('data-palette-type')));
+    assert.deepEqual(types.sort(), [...IN_PALETTE].sort());
+    for (const type of IN_PALETTE) {
+      assert.equal(await editor.paletteNode(type).getAttribute('data-palette-label'), LABELS[type]);
+    }
+  });
+});
+
+test('the icons are those of the package, in the palette and on the canvas', async () => {
+  await session.inEditor([], async (editor) => {
+    for (const [index, type] of IN_PALETTE.entries()) {
+      const inPalette = editor.paletteNode(type).locator('.red-ui-palette-icon-container');
+      const path = (await inPalette.getAttribute('data-palette-icon')) ?? '';
+      assert.match(path, new RegExp(`icons/@modelet/node-red-pipeline/${type}\\.svg$`));
+      const response = await editor.page.request.get(new URL(path, session.nodeRed.editorUrl).href);
+      // Node-RED answers with an arrow where it finds no icon.
+      assert.equal(await response.text(), readFileSync(join(repositoryRoot, 'icons', `${type}.svg`), 'utf8'));
+
+      const id = await editor.dragFromPalette(type, 400, 60 + 60 * index);
+      const icon = editor.node(id).locator('image.red-ui-flow-node-icon');
+      assert.match((await icon.getAttribute('href')) ?? '', new RegExp(`${type}\\.svg$`));
+    }
+  });
+});
+
+test('each node has a tip in the palette, and help with all its headings in the sidebar', async () => {
+  await session.inEditor([], async (editor) => {
+    for (const type of IN_PALETTE) {
+      const tip = await showTip(editor, type);
+      const text = ((await tip.textContent()) ?? '').replaceAll(/\s+/g, ' ');
+      assert.ok(text.startsWith(LABELS[type]), text);
+      const summary = /<p>(.*?)<\/p>/s.exec(helpSource(type))?.[1]?.replaceAll(/\s+/g, ' ') ?? '';
+      assert.ok(summary.length > 40 && text.includes(summary), `"${summary}" in "${text}"`);
+
+      await tip.locator('button:has(.fa-book)').click();
+      await assertHelp(editor, type);
+    }
+  });
+});
+
+test('the runtime, which is not in the palette, has its help as well', async () => {
+  await session.inEditor([], async (editor) => {
+    const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
+    await editor.open(stage);
+    await editor.openConfig('runtime');
+    await editor.page.locator('.red-ui-tray-footer .fa-book').click();
+    await assertHelp(editor, 'modelet-runtime');
+    await editor.cancel();
+    await editor.cancel();
+  });
+});
+
+async function assertHelp(editor: EditorPage, type: NodeType): Promise<void> {
+  const source = helpSource(type);
+  const help = editor.page.locator('.red-ui-help', { has: editor.page.locator('h1.red-ui-help-title') });
+  await help.locator('h1', { hasText: LABELS[type] }).waitFor();
+  const expected = headings(source);
+  assert.ok(expected.includes('Details') && expected.includes('References'), expected.join(', '));
+  assert.deepEqual(
+    (await help.locator('h3').allInnerTexts()).map((heading) => heading.trim()),
+    expected,
+  );
+  assert.equal(await help.locator('h3').first().isVisible(), true);
+  const subheadings = [...source.matchAll(/<h4>(.*?)<\/h4>/g)].map(([, heading]) => heading);
+  assert.deepEqual(await help.locator('h4').allInnerTexts(), subheadings);
+}
+
+test('no text of a dialog is left untranslated', async () => {
+  await session.inEditor([], async (editor) => {
+    for (const [index, type] of IN_PALETTE.entries()) {
+      const id = await editor.dragFromPalette(type, 400, 60 + 60 * index);
+      await editor.open(id);
+      const form = editor.page.locator('#dialog-form');
+      // A key without a text shows as the key itself.
+      assert.doesNotMatch((await form.textContent()) ?? '', /modelet-(stage|batcher|collector|feed|runtime)\.\w/, type);
+      const placeholders = await form
+        .locator('input[placeholder]')
+        .evaluateAll((inputs) => inputs.map((input) => input.getAttribute('placeholder')));
+      for (const placeholder of placeholders) assert.doesNotMatch(placeholder ?? '', /\.placeholder\./);
+      await editor.cancel();
+    }
+  });
+});

@@ -1,0 +1,109 @@
+/** The quick start as `npm start` shows it, and its picture for the README. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { inflateSync } from 'node:zlib';
+import { repositoryRoot } from '../fixtures/repository.ts';
+import { boxOf, type EditorPage, type ExportedNode } from './editor-page.ts';
+import { startSession } from './session.ts';
+
+const session = startSession();
+
+const SIZE = { width: 1440, height: 560 };
+const REQUESTS = 300;
+
+function read<T>(...path: string[]): T {
+  return JSON.parse(readFileSync(join(repositoryRoot, 'examples', ...path), 'utf8')) as T;
+}
+
+const flow = read<ExportedNode[]>('Quick start - handwritten digits.json');
+const { images } = read<{ images: { image: number[]; label: number }[] }>('data', 'digits-test.json');
+
+function idOf(type: string, name?: string): string {
+  const found = flow.find((node) => node.type === type && (name === undefined || node['name'] === name));
+  assert.ok(found, `the quick start has a node of type ${type}`);
+  return found.id;
+}
+
+/** Leaves the canvas as wide as the flow, and the palette at the nodes that it is about. */
+async function tidy(editor: EditorPage): Promise<void> {
+  await editor.page.setViewportSize(SIZE);
+  await editor.page.keyboard.press('Control+Space');
+  // Node-RED 5 has it above the palette.
+  const explorer = editor.page.locator('button[data-tab-id="explorer"]');
+  if ((await explorer.count()) > 0) {
+    await explorer.click();
+    await explorer.blur();
+  }
+  await editor.paletteNode('modelet-collector').scrollIntoViewIfNeeded();
+  await editor.page.locator('#red-ui-palette-container').evaluate((palette) => {
+    palette.scrollTop = palette.scrollHeight;
+  });
+  await editor.page.mouse.move(SIZE.width / 2, SIZE.height - 100);
+  await editor.page.locator('.red-ui-notification').first().waitFor({ state: 'detached' });
+}
+
+/** Every node of the flow is in the window, and nothing lies over it. */
+async function assertInView(editor: EditorPage): Promise<void> {
+  for (const { id, x } of flow) {
+    if (x === undefined) continue;
+    const box = await boxOf(editor.node(id));
+    assert.ok(
+      box.x >= 0 && box.y >= 0 && box.x + box.width <= SIZE.width && box.y + box.height <= SIZE.height,
+      `${id} at ${JSON.stringify(box)}`,
+    );
+    await editor.node(id).hover({ trial: true });
+  }
+}
+
+test('the quick start gets ready, tells digits, and looks good', async () => {
+  await session.inEditor(flow, async (editor) => {
+    await editor.waitForBadge(idOf('modelet-stage', 'normalise'), /^ready/);
+    await editor.waitForBadge(idOf('modelet-stage', 'classify'), /^ready/);
+    const { nodeRed } = session;
+    const asked = Array.from({ length: REQUESTS }, (_, index) => images[index % images.length]);
+    const answers = await Promise.all(
+      asked.map(async (asked) => {
+        const response = await nodeRed.post('/predict/digits', { image: asked?.image });
+        return (await response.json()) as { digit: number };
+      }),
+    );
+    const right = answers.filter(({ digit }, index) => digit === asked[index]?.label).length;
+    assert.ok(right >= 0.95 * REQUESTS, `${right} of ${REQUESTS}`);
+
+    await editor.node(idOf('inject', 'a seven')).locator('.red-ui-flow-node-button-button').click();
+    await editor.waitForBadge(idOf('debug'), /^7$/);
+    await editor.waitForBadge(idOf('modelet-stage', 'classify'), /^ready 0\/1 q:0 b:\d/);
+    await editor.waitForBadge(idOf('modelet-stage', 'normalise'), /^ready 0\/2 q:0 b:1$/);
+    await tidy(editor);
+    await assertInView(editor);
+    await takePicture(editor);
+  });
+});
+
+/** For the README with UPDATE_SCREENSHOTS=1, else only to see that there is one to take. */
+async function takePicture(editor: EditorPage): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'modelet-picture-'));
+  try {
+    const update = process.env['UPDATE_SCREENSHOTS'] === '1';
+    const path = update ? join(repositoryRoot, 'docs', 'quick-start.png') : join(folder, 'quick-start.png');
+    await editor.page.screenshot({ path });
+    assertPicture(readFileSync(path));
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** A PNG of the window's size that is not all of one colour. */
+function assertPicture(png: Buffer): void {
+  assert.equal(png.toString('latin1', 1, 4), 'PNG');
+  assert.deepEqual({ width: png.readUInt32BE(16), height: png.readUInt32BE(20) }, SIZE);
+  const parts: Buffer[] = [];
+  for (let at = 8; at < png.length; at += png.readUInt32BE(at) + 12) {
+    if (png.toString('latin1', at + 4, at + 8) === 'IDAT')
+      parts.push(png.subarray(at + 8, at + 8 + png.readUInt32BE(at)));
+  }
+  assert.ok(new Set(inflateSync(Buffer.concat(parts))).size > 100, 'many colours');
+}

@@ -1,0 +1,47 @@
+/** One Node-RED and one browser for a file of tests, and pages in it that must be without errors at the end. */
+import assert from 'node:assert/strict';
+import { after, before } from 'node:test';
+import type { Browser, BrowserContext } from 'playwright-core';
+import { launchBrowser, NodeRedProcess, type StartOptions } from '../fixtures/editor.ts';
+import { EditorPage } from './editor-page.ts';
+
+export interface Session {
+  readonly nodeRed: NodeRedProcess;
+  /** Opens the editor with these flows deployed, lets the test work with it, and closes it. Fails on errors in the page. */
+  inEditor(flows: readonly object[], work: (editor: EditorPage) => Promise<void>): Promise<void>;
+}
+
+/** Call at the top of a file. */
+export function startSession(options: StartOptions = {}): Session {
+  let nodeRed: NodeRedProcess | undefined;
+  let browser: Browser | undefined;
+  let context: BrowserContext | undefined;
+
+  before(async () => {
+    [nodeRed, browser] = await Promise.all([NodeRedProcess.start(options), launchBrowser()]);
+    // One for all pages: the editor's scripts come from its cache from the second page on.
+    context = await browser.newContext();
+  });
+  after(async () => {
+    await browser?.close();
+    await nodeRed?.stop();
+  });
+
+  return {
+    get nodeRed(): NodeRedProcess {
+      assert.ok(nodeRed, 'Node-RED runs');
+      return nodeRed;
+    },
+    async inEditor(flows, work): Promise<void> {
+      assert.ok(context && nodeRed, 'Node-RED and the browser run');
+      await nodeRed.deploy(flows);
+      const editor = await EditorPage.open(context, nodeRed);
+      try {
+        await work(editor);
+        assert.deepEqual(editor.problems, []);
+      } finally {
+        await editor.close();
+      }
+    },
+  };
+}

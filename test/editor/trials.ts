@@ -1,0 +1,43 @@
+/** Values to try in a dialog's fields: those that it must refuse, with its reasons, and those that it must take. */
+import assert from 'node:assert/strict';
+import { NODE_SCHEMAS, type NodeType } from '../../src/config/schema.ts';
+import type { EditorPage } from './editor-page.ts';
+import type { Form } from './form.ts';
+
+export interface Trial {
+  readonly property: string;
+  readonly bad: readonly (readonly [value: string, reason: RegExp])[];
+  readonly good: string;
+}
+
+/** Both sides of the bounds that the schema has for a type's numbers. */
+export function numberTrials(type: NodeType): Trial[] {
+  return Object.entries(NODE_SCHEMAS[type].properties).flatMap(([property, { minimum, maximum, ...rest }]) => {
+    if (minimum === undefined || maximum === undefined) return [];
+    const kind = rest.type === 'integer' ? 'whole number' : 'number';
+    const reason = new RegExp(`must be a ${kind} from ${minimum} to ${maximum}$`);
+    const tooLow: (readonly [string, RegExp])[] = minimum > 0 ? [['0', reason]] : [['-1', reason]];
+    return [{ property, bad: [...tooLow, [String(maximum + 1), reason]], good: String(maximum) }];
+  });
+}
+
+/** Leaves the form with the last good values. */
+export async function tryAll(form: Form, trials: readonly Trial[]): Promise<void> {
+  for (const { property, bad, good } of trials) {
+    for (const [value, reason] of bad) await form.assertRefuses(property, value, reason);
+    await form.assertTakes(property, good);
+  }
+  assert.deepEqual(await form.marked(), []);
+}
+
+/** What the editor thinks of a node, which the canvas must show as well. */
+export async function validityOf(
+  editor: EditorPage,
+  id: string,
+): Promise<{ valid: boolean; errors: readonly string[] }> {
+  const node = [...(await editor.nodes()), ...(await editor.configNodes())].find((candidate) => candidate.id === id);
+  assert.ok(node);
+  const mark = editor.node(id).locator('.red-ui-flow-node-error:visible');
+  if (node.type !== 'modelet-runtime') assert.equal(await mark.count(), node.valid ? 0 : 1, 'the mark on the canvas');
+  return { valid: node.valid, errors: node.errors };
+}

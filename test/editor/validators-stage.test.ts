@@ -1,0 +1,88 @@
+/** Values that a stage cannot use: the field turns red and says why, the node is marked, and a good value cures both. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Form } from './form.ts';
+import { startSession } from './session.ts';
+import { numberTrials, type Trial, tryAll, validityOf } from './trials.ts';
+
+const session = startSession();
+
+const CPUS_REASONS: Trial['bad'] = [
+  ['0,,1', /CPU pins: an entry between two commas or brackets is empty$/],
+  ['a', /CPU pins: cannot read "a"$/],
+  ['3-1', /CPU pins: "3-1" runs backwards$/],
+  ['5000', /CPU pins: core 5000 is beyond 4095$/],
+  ['0-256', /CPU pins: makes more than 256 workers$/],
+];
+
+test('stage: refuses what it cannot use, and says why', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await editor.dragFromPalette('modelet-stage', 400, 100);
+    await editor.open(id);
+    const form = new Form(editor);
+    await form.unfold();
+    await tryAll(form, [
+      { property: 'init', bad: [['{"a":', /^Init: is not valid JSON \(/]], good: '{"a": 1}' },
+      {
+        property: 'workers',
+        bad: [
+          ['0', /^Workers: must be a whole number from 1 to 256$/],
+          ['257', /^Workers: must be a whole number from 1 to 256$/],
+          ['two', /^Workers: must be a whole number from 1 to 256$/],
+        ],
+        good: '2',
+      },
+      { property: 'cpus', bad: CPUS_REASONS, good: '0,[0,1],-' },
+      {
+        property: 'env',
+        bad: [
+          ['{"A"', /^Environment: is not valid JSON \(/],
+          ['{"A": {}}', /^Environment: must be an object of strings, or an array with one such object per worker$/],
+          ['[{}]', /^Environment: has 1 objects for 2 workers$/],
+        ],
+        good: '[{"A": "1"}, {}]',
+      },
+      {
+        property: 'input',
+        bad: [
+          ['', /^Input: is missing$/],
+          ['a[', /^Input: is not a message property/],
+        ],
+        good: 'payload.image',
+      },
+      { property: 'output', bad: [['a..b', /^Output: is not a message property/]], good: 'result' },
+      ...numberTrials('modelet-stage'),
+    ]);
+    await form.set({ source: 'file' });
+    await tryAll(form, [{ property: 'path', bad: [['', /^File: is missing$/]], good: 'models/some.js' }]);
+    await editor.ok();
+    assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
+  });
+});
+
+test('stage: is marked on the canvas while it has a value it cannot use, or no code', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await editor.dragFromPalette('modelet-stage', 400, 100);
+    const form = new Form(editor);
+    await editor.open(id);
+    await form.set({ workers: '0', code: '' });
+    await editor.ok();
+    assert.deepEqual(await validityOf(editor, id), {
+      valid: false,
+      errors: ['Predict: has no code', 'Workers: must be a whole number from 1 to 256'],
+    });
+
+    await editor.open(id);
+    assert.deepEqual(await form.marked(), ['code', 'workers']);
+    assert.deepEqual(await form.get(['workers', 'code']), { workers: '0', code: '' });
+    await form.set({ workers: '', code: 'return 1;' });
+    await editor.ok();
+    assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
+
+    // Code that is not used may be absent.
+    await editor.open(id);
+    await form.set({ code: '', source: 'file', path: 'model.js' });
+    await editor.ok();
+    assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
+  });
+});

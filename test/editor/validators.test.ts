@@ -1,0 +1,104 @@
+/** Values that batchers, paced splits and runtimes cannot use, and choices that no node knows. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { NodeType } from '../../src/config/schema.ts';
+import { importFlows } from './clipboard.ts';
+import { Form } from './form.ts';
+import { startSession } from './session.ts';
+import { numberTrials, tryAll, validityOf } from './trials.ts';
+
+const session = startSession();
+
+test('batcher: refuses what it cannot use, and says why', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await editor.dragFromPalette('modelet-batcher', 400, 100);
+    const form = new Form(editor);
+    await editor.open(id);
+    assert.equal(await form.element('maxWaitMs').isVisible(), false, 'a greedy batcher has no wait to set');
+    await form.set({ policy: 'oldest' });
+    await tryAll(form, numberTrials('modelet-batcher'));
+
+    // A wait of another policy is of no consequence once it is greedy again.
+    await form.assertRefuses('maxWaitMs', 'soon', /^Longest wait: must be a number from 0 to 60000$/);
+    await form.set({ policy: 'greedy' });
+    await editor.ok();
+    assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
+
+    await editor.open(id);
+    await form.set({ policy: 'gap' });
+    await editor.ok();
+    assert.deepEqual(await validityOf(editor, id), {
+      valid: false,
+      errors: ['Longest wait: must be a number from 0 to 60000'],
+    });
+  });
+});
+
+test('paced split: refuses what it cannot use, and says why', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await editor.dragFromPalette('modelet-feed', 400, 100);
+    await editor.open(id);
+    await tryAll(new Form(editor), numberTrials('modelet-feed'));
+    await editor.ok();
+    assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
+  });
+});
+
+test('runtime: refuses what it cannot use, says why, and marks the stages that use it', async () => {
+  await session.inEditor([], async (editor) => {
+    const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
+    const runtime = String((await editor.saved(stage))['runtime']);
+    await editor.open(stage);
+    await editor.openConfig('runtime');
+    const form = new Form(editor, 'config');
+    await tryAll(form, [
+      ...numberTrials('modelet-runtime'),
+      { property: 'engineCpus', bad: [['1,x', /^Engine cores: cannot read "x"$/]], good: '0' },
+      { property: 'serverCpus', bad: [['3-1', /^Node-RED cores: "3-1" runs backwards$/]], good: '0-1' },
+    ]);
+    await form.set({ capacity: '0' });
+    await editor.ok();
+    await editor.ok();
+    const reason = 'Open requests: must be a whole number from 1 to 1000000';
+    assert.deepEqual(await validityOf(editor, runtime), { valid: false, errors: [reason] });
+    assert.equal((await validityOf(editor, stage)).valid, false);
+
+    await editor.open(stage);
+    await editor.openConfig('runtime');
+    await form.set({ capacity: '10' });
+    await editor.ok();
+    await editor.ok();
+    assert.deepEqual(await validityOf(editor, runtime), { valid: true, errors: [] });
+    assert.deepEqual(await validityOf(editor, stage), { valid: true, errors: [] });
+  });
+});
+
+test('choices that do not exist, as an imported flow may have them, mark the node with a reason', async () => {
+  await session.inEditor([], async (editor) => {
+    const node = (id: string, y: number, rest: object): object => ({ id, x: 300, y, wires: [], ...rest });
+    await importFlows(editor, [
+      { id: 'c000000000000001', type: 'modelet-runtime', name: 'r', logLevel: 'loud' },
+      node('c000000000000002', 60, {
+        type: 'modelet-stage',
+        runtime: 'c000000000000001',
+        source: 'web',
+        predict: 'all',
+      }),
+      node('c000000000000003', 120, { type: 'modelet-batcher', policy: 'never' }),
+      node('c000000000000004', 180, { type: 'modelet-collector', order: 'none', catch: 'all', errorPayload: 'none' }),
+      node('c000000000000005', 240, { type: 'modelet-feed', from: 'stars' }),
+    ]);
+    const all = [...(await editor.nodes()), ...(await editor.configNodes())];
+    const errorsOf = (type: NodeType): readonly string[] => all.find((found) => found.type === type)?.errors ?? [];
+    assert.deepEqual(errorsOf('modelet-runtime'), ['Log level: there is no level "loud"']);
+    assert.deepEqual([...errorsOf('modelet-stage')].sort(), [
+      'Predict: there is no choice "all"',
+      'Runtime: invalid configuration node',
+      'Source: there is no choice "web"',
+    ]);
+    assert.deepEqual(errorsOf('modelet-batcher'), ['Policy: there is no policy "never"']);
+    assert.equal(errorsOf('modelet-collector').length, 3);
+    for (const error of errorsOf('modelet-collector')) assert.match(error, /: there is no choice "(none|all)"$/);
+    assert.equal(errorsOf('modelet-feed').length, 1);
+  });
+});
