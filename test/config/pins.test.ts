@@ -88,7 +88,7 @@ test('any list of pins reads back as it was written', () => {
     fc.constant(null),
   );
   fc.assert(
-    fc.property(fc.array(pin, { maxLength: 8 }), (pins) => {
+    fc.property(fc.array(pin, { maxLength: 8, size: 'max' }), (pins) => {
       const text = pins.map((one) => (one === null ? '-' : one.length === 1 ? `${one}` : `[${formatCpus(one)}]`));
       assert.deepEqual(parsePins(text.join(', ')), pins);
     }),
@@ -96,7 +96,7 @@ test('any list of pins reads back as it was written', () => {
 });
 
 test('any text is read or refused, and what is read is within bounds', () => {
-  const text = fc.string({ unit: fc.constantFrom(...'0123456789,,--[] x'), maxLength: 20 });
+  const text = fc.string({ unit: fc.constantFrom(...'0123456789,,--[] x'), maxLength: 20, size: 'max' });
   fc.assert(
     fc.property(text, (entry) => {
       let pins: Pin[];

@@ -161,7 +161,7 @@ class World {
 
 test('each request is answered exactly once through faults, cancellations and deploys, and nothing is left behind', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 80 }), async (steps) => {
+    fc.asyncProperty(fc.array(step, { maxLength: 80, size: 'max' }), async (steps) => {
       const world = new World();
       await world.rig.apply(PLANS[0] as EnginePlan, false);
       for (const each of steps) await world.run(each);

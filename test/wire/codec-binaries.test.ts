@@ -88,3 +88,9 @@ test('a view on shared memory is copied', () => {
     assert.deepStrictEqual(back, new Uint8Array([7, 7, 7, 7]));
   }
 });
+
+test('a nested binary travels as raw bytes, not as text', () => {
+  for (const binary of [Buffer.alloc(10_000, 200), new Uint8Array(10_000).fill(200), new ArrayBuffer(10_000)]) {
+    assert.ok(encodePayload({ binary }, AS_INPUT).bytes.byteLength < 10_200);
+  }
+});

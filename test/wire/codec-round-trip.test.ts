@@ -112,6 +112,14 @@ function withoutUndefined(value: unknown): unknown {
   return Object.fromEntries(kept.map(([key, of]) => [key, withoutUndefined(of)]));
 }
 
+test('each value that JSON would change comes back by itself and nested', () => {
+  const values = [-0, Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1n, undefined, new Date(7), /a/g];
+  for (const value of [...values, new Map([[1, -0]]), new Set([Number.NaN]), Object('boxed')]) {
+    assert.deepStrictEqual(roundTrip(value), value);
+    assert.deepStrictEqual(roundTrip({ deep: [value] }), { deep: [value] });
+  }
+});
+
 test('undefined: a property is dropped as JSON does, an element and the value itself are kept', () => {
   assert.deepStrictEqual(roundTrip({ a: undefined, b: 1 }), { b: 1 });
   assert.equal(codecOf({ a: undefined, b: [{ c: undefined }] }), CODEC.json);
