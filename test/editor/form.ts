@@ -65,11 +65,9 @@ export class Form {
   }
 
   async #code(tab: CodeTab): Promise<string> {
-    await this.#editor.page.locator(`#red-ui-tab-modelet-stage-${tab}`).click();
-    const lines = this.#editor.page.locator(`#modelet-stage-${tab}-editor .view-lines`);
-    await lines.waitFor();
+    const text = (await (await this.#editor.showCode(tab)).textContent()) ?? '';
     // The code editor shows blanks that do not break.
-    return ((await lines.textContent()) ?? '').replaceAll('\u00a0', ' ').trim();
+    return text.replaceAll('\u00a0', ' ').trim();
   }
 
   /** Types what the field does not take, and sees that it turns red and says why. */
