@@ -12,7 +12,8 @@ export function install() {
   console.log('Installing (once, about a minute) ...');
   const npm = process.env.npm_execpath;
   const [command, args] = npm ? [process.execPath, [npm]] : ['npm', []];
-  const result = spawnSync(command, [...args, existsSync(lock) ? 'ci' : 'install'], {
+  // Not npm ci: it refuses a lock file that lacks packages of other platforms, which not every registry has.
+  const result = spawnSync(command, [...args, 'install', '--no-save'], {
     cwd: root,
     stdio: ['ignore', 'ignore', 'inherit'],
   });
