@@ -1,9 +1,9 @@
 /** Part c: HTTP in -> pipeline -> HTTP response, against the same with a function node. */
 import { createRequire } from 'node:module';
 import { batcher, functionNode, httpPair, stage, tabAndRuntime } from './flows.ts';
-import { interleave, median, threadCpu } from './measure.ts';
+import { interleave, medianOf, threadCpu } from './measure.ts';
 import { RedProcess } from './red-client.ts';
-import { atLeast, figure, type Part, ratio } from './report.ts';
+import { atLeast, figure, type Part, type PartResult, ratio } from './report.ts';
 
 const CONNECTIONS = 64;
 
@@ -86,11 +86,13 @@ async function load(red: RedProcess, path: string, duration: number): Promise<Fi
   };
 }
 
-function tell(figures: Record<'noop' | 'function' | 'pipeline', readonly Figures[]>): ReturnType<typeof result> {
-  const of = (flow: keyof typeof figures, read: (figures: Figures) => number): number =>
-    median(figures[flow].map(read));
-  const rate = (flow: keyof typeof figures): number => of(flow, ({ perSecond }) => perSecond);
-  const row = (what: string, flow: keyof typeof figures): string[] => [
+type Flow = 'noop' | 'function' | 'pipeline';
+
+function tell(figures: Record<Flow, readonly Figures[]>): PartResult {
+  const of = (flow: Flow, read: (figures: Figures) => number): number => medianOf(figures[flow], read);
+  const rate = (flow: Flow): number => of(flow, ({ perSecond }) => perSecond);
+  const share = rate('pipeline') / rate('function');
+  const row = (what: string, flow: Flow): string[] => [
     what,
     String(Math.round(rate(flow))),
     ratio(rate(flow) / rate('function')),
@@ -98,23 +100,16 @@ function tell(figures: Record<'noop' | 'function' | 'pipeline', readonly Figures
     figure(of(flow, ({ p50 }) => p50)),
     figure(of(flow, ({ p99 }) => p99)),
   ];
-  return result(
-    [
-      row('HTTP in -> HTTP response', 'noop'),
-      row('HTTP in -> function -> HTTP response', 'function'),
-      row('HTTP in -> batcher -> stage -> HTTP response', 'pipeline'),
-    ],
-    rate('pipeline') / rate('function'),
-  );
-}
-
-function result(rows: string[][], share: number): Awaited<ReturnType<Part['run']>> {
   return {
     tables: [
       {
         title: `c. Node-RED 5, POST of 200 B JSON, ${CONNECTIONS} connections`,
         columns: ['flow', 'requests/s', 'of function', 'µs CPU of its thread', 'p50 ms', 'p99 ms'],
-        rows,
+        rows: [
+          row('HTTP in -> HTTP response', 'noop'),
+          row('HTTP in -> function -> HTTP response', 'function'),
+          row('HTTP in -> batcher -> stage -> HTTP response', 'pipeline'),
+        ],
         notes: [
           'Node-RED, engine, worker and load generator share the machine; httpAdminRoot is /admin (with / the throughput is half).',
         ],

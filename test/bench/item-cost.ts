@@ -3,8 +3,8 @@ import { Piscina } from 'piscina';
 import { decodePayload, encodePayload } from '../../src/index.ts';
 import { Bed, batchesOf } from './bed.ts';
 import { closedLoop, type LoopResult, oneByOne, type Send } from './load.ts';
-import { interleave, median, percentile, threadCpu } from './measure.ts';
-import { atLeast, atMost, type Budget, figure, type Part, ratio, type Table } from './report.ts';
+import { interleave, medianOf, percentile, threadCpu } from './measure.ts';
+import { atLeast, atMost, type Budget, figure, type Part, type PartResult, ratio } from './report.ts';
 
 const IN_FLIGHT = 256;
 const BATCH = 32;
@@ -96,15 +96,15 @@ type Loops = Record<
 >;
 type Waits = Record<'busy' | 'idle', readonly number[]>;
 
-function tell(loops: Loops, waits: Waits): { tables: Table[]; budgets: Budget[] } {
-  const all = (name: keyof Loops): number => median(loops[name].map(({ cpu }) => cpu.all));
-  const main = (name: keyof Loops): number => median(loops[name].map(({ cpu }) => cpu.main));
-  const rate = (name: keyof Loops): number => median(loops[name].map(({ itemsPerSecond }) => itemsPerSecond));
+function tell(loops: Loops, waits: Waits): PartResult {
+  const all = (name: keyof Loops): number => medianOf(loops[name], ({ cpu }) => cpu.all);
+  const main = (name: keyof Loops): number => medianOf(loops[name], ({ cpu }) => cpu.main);
+  const rate = (name: keyof Loops): number => medianOf(loops[name], ({ itemsPerSecond }) => itemsPerSecond);
   const row = (what: string, name: keyof Loops): string[] => [
     what,
     String(Math.round(rate(name))),
     ...(['all', 'main', 'engine', 'workers'] as const).map((who) =>
-      figure(median(loops[name].map(({ cpu }) => cpu[who]))),
+      figure(medianOf(loops[name], ({ cpu }) => cpu[who])),
     ),
     ratio(rate(name) / rate('piscina')),
   ];
@@ -143,20 +143,8 @@ function tell(loops: Loops, waits: Waits): { tables: Table[]; budgets: Budget[] 
       ...perItem('CPU per item, JSON, batch 32', [all('json'), 10], [main('json'), 4]),
       ...perItem('CPU per item, Float32Array 3 KiB, batch 32', [all('tensor'), 13], [main('tensor'), 4]),
       ...perItem('CPU per item, batch size 1', [all('single'), 60], [main('single'), 15]),
-      atMost({
-        what: 'one request, idle: overhead, p50',
-        value: percentile(waits.idle, 50),
-        limit: 0.25,
-        unit: ' ms',
-        gates: false,
-      }),
-      atMost({
-        what: 'one request, idle: overhead, p99',
-        value: percentile(waits.idle, 99),
-        limit: 1.5,
-        unit: ' ms',
-        gates: false,
-      }),
+      ...lone('one request at a time', waits.busy),
+      ...lone(`one request after ${PAUSE_MS} ms of sleep`, waits.idle),
       atMost({
         what: 'each further fused stage, in all',
         value: (all('three') - all('json')) / 2,
@@ -181,6 +169,14 @@ function tell(loops: Loops, waits: Waits): { tables: Table[]; budgets: Budget[] 
       }),
     ],
   };
+}
+
+function lone(what: string, times: readonly number[]): Budget[] {
+  const unit = ' ms';
+  return [
+    atMost({ what: `${what}: overhead, p50`, value: percentile(times, 50), limit: 0.25, unit, gates: false }),
+    atMost({ what: `${what}: overhead, p99`, value: percentile(times, 99), limit: 1.5, unit, gates: false }),
+  ];
 }
 
 function perItem(what: string, [all, mostAll]: [number, number], [main, mostMain]: [number, number]): Budget[] {

@@ -1,5 +1,5 @@
 /** Ways to load something: so many requests in flight all the time, one after the other, all at once. */
-import { processCpu, threadCpu } from './measure.ts';
+import { processCpu, sleep, threadCpu } from './measure.ts';
 
 /** Sends one value; `settled` is called with the result, or with an Error. */
 export type Send = (value: unknown, settled: (result: unknown) => void) => void;
@@ -54,9 +54,9 @@ export async function closedLoop(
     send(makeValue(), settled);
   };
   for (let index = 0; index < load.inFlight; index += 1) next();
-  await pause(WARM_UP_MS);
+  await sleep(WARM_UP_MS);
   const before = { items, at: performance.now(), cpu: readCpu(load.processes) };
-  await pause(load.seconds * 1000);
+  await sleep(load.seconds * 1000);
   const count = items - before.items;
   const elapsed = (performance.now() - before.at) / 1000;
   const cpu = readCpu(load.processes);
@@ -94,7 +94,7 @@ export async function oneByOne(
 ): Promise<number[]> {
   const times: number[] = [];
   for (let index = 0; index < count; index += 1) {
-    if (gapMs > 0) await pause(gapMs);
+    if (gapMs > 0) await sleep(gapMs);
     const startedAt = performance.now();
     await new Promise<void>((resolve, reject) => {
       send(makeValue(index), (result) => (result instanceof Error ? reject(result) : resolve()));
@@ -116,8 +116,4 @@ export async function allAtOnce(send: Send, values: readonly unknown[]): Promise
     ),
   );
   return { results, ms: performance.now() - startedAt };
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -7,6 +7,7 @@ import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { http } from './http.ts';
 import { itemCost } from './item-cost.ts';
+import { busyShare } from './measure.ts';
 import { recovery } from './recovery.ts';
 import { type Budget, budgetTable, type Part, renderTable, type Scale } from './report.ts';
 import { responsiveness } from './responsiveness.ts';
@@ -30,7 +31,8 @@ if (unknown.length > 0) {
 
 const startedAt = performance.now();
 const gigabytes = Math.round(totalmem() / 2 ** 30);
-console.log(`Node ${process.versions.node}, ${process.platform}, ${cpus().length} cores, ${gigabytes} GB\n`);
+console.log(`Node ${process.versions.node}, ${process.platform}, ${cpus().length} cores, ${gigabytes} GB`);
+console.log(`Other jobs took ${Math.round((await busyShare()) * 100)} % of the cores just before.\n`);
 const budgets: Budget[] = [];
 for (const part of PARTS) {
   if (wanted && !wanted.includes(part.letter)) continue;

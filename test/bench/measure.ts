@@ -1,5 +1,6 @@
 /** Instruments: CPU time of processes and threads from /proc, event-loop lateness, medians and percentiles. */
 import { readdirSync, readFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 
 /** CPU time per thread in nanoseconds needs Linux; elsewhere the CPU columns are left out. */
 export const canMeasureCpu: boolean = process.platform === 'linux';
@@ -26,6 +27,19 @@ export function threadCpu(pid: number, thread: number = pid): number {
 export function residentMb(pid: number): number {
   if (!canMeasureCpu) return Number.NaN;
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
+}
+
+/** Share of all cores' time, 0..1, that was used over one second. */
+export async function busyShare(): Promise<number> {
+  const times = (): { idle: number; all: number } => {
+    const cores = cpus().map((core) => core.times);
+    const idle = cores.reduce((total, core) => total + core.idle, 0);
+    return { idle, all: cores.reduce((total, core) => total + core.user + core.nice + core.sys + core.irq, idle) };
+  };
+  const before = times();
+  await sleep(1000);
+  const after = times();
+  return 1 - (after.idle - before.idle) / (after.all - before.all);
 }
 
 export function median(values: readonly number[]): number {

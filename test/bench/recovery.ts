@@ -1,7 +1,7 @@
 /** Part e: a worker is killed under load; and what an engine that does nothing takes of the memory. */
 import { Bed } from './bed.ts';
-import { interleave, median, residentMb, sleep } from './measure.ts';
-import { atMost, type Budget, figure, type Part, type Table } from './report.ts';
+import { interleave, median, medianOf, residentMb, sleep } from './measure.ts';
+import { atMost, figure, type Part, type PartResult } from './report.ts';
 
 /** Long enough that the kill finds the request in the worker. */
 const RUN_MS = 400;
@@ -65,13 +65,13 @@ async function idleMemory(): Promise<Memory> {
   }
 }
 
-function tell(kills: readonly Recovery[], memory: Memory): { tables: Table[]; budgets: Budget[] } {
+function tell(kills: readonly Recovery[], memory: Memory): PartResult {
   const spread = (read: (kill: Recovery) => number): string[] => {
     const values = kills.map(read);
     return [figure(median(values)), figure(Math.max(...values))];
   };
-  const detected = median(kills.map(({ detectedMs }) => detectedMs));
-  const serving = median(kills.map(({ servingMs }) => servingMs));
+  const detected = medianOf(kills, ({ detectedMs }) => detectedMs);
+  const serving = medianOf(kills, ({ servingMs }) => servingMs);
   return {
     tables: [
       {

@@ -1,7 +1,7 @@
 /** Entry: a Node-RED in a process of its own, driven by its parent over IPC. Started by red-client.ts. */
 import { performance } from 'node:perf_hooks';
 import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
-import { type Lateness, watchTimers } from './measure.ts';
+import { type Lateness, sleep, watchTimers } from './measure.ts';
 
 export interface Drive {
   /** Node that gets the messages, and node at which they arrive. */
@@ -63,10 +63,10 @@ async function drive(load: Drive): Promise<Driven> {
   const blocker = load.blocker && node(load.blocker.node);
   const blocking = setInterval(() => blocker?.receive({ payload: 0 }), load.blocker?.everyMs ?? 1e6);
 
-  await pause(WARM_UP_MS);
+  await sleep(WARM_UP_MS);
   const before = { arrived, at: performance.now(), utilization: performance.eventLoopUtilization() };
   const stopWatching = watchTimers();
-  await pause(load.seconds * 1000);
+  await sleep(load.seconds * 1000);
   const timers = stopWatching();
   const { utilization } = performance.eventLoopUtilization(before.utilization);
   const perSecond = ((arrived - before.arrived) * 1000) / (performance.now() - before.at);
@@ -95,7 +95,7 @@ function startSending({ ratePerSecond, inFlight = 0 }: Drive, send: () => void):
 async function untilStill(count: () => number): Promise<void> {
   for (let before = -1; before !== count(); ) {
     before = count();
-    await pause(200);
+    await sleep(200);
   }
 }
 
@@ -109,8 +109,4 @@ function node(id: string): BenchNode {
   const found = red.red.nodes.getNode(id);
   if (!found) throw new Error(`no node ${id} is deployed`);
   return found as BenchNode;
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

@@ -1,7 +1,7 @@
 /** Part d: does Node-RED stay responsive while models run, and do models run on while Node-RED is blocked? */
 import { fileURLToPath } from 'node:url';
 import { batcher, functionNode, sink, stage, tabAndRuntime } from './flows.ts';
-import { interleave, median } from './measure.ts';
+import { interleave, median, medianOf } from './measure.ts';
 import { RedProcess } from './red-client.ts';
 import type { Driven } from './red-process.ts';
 import { atLeast, atMost, figure, type Part, type PartResult, ratio } from './report.ts';
@@ -27,7 +27,7 @@ export const responsiveness: Part = {
       const drive = (entry: string, load: object) => () =>
         red.drive({ entry, sink: 'sink', seconds: seconds * 2, ...load });
       const blocker = { node: 'blocker', everyMs: BLOCK_MS * 2 };
-      const driven = await interleave(Math.max(2, rounds - 1), {
+      const driven = await interleave(Math.max(2, rounds - 2), {
         idle: drive('sink', {}),
         nothing: drive('sink', { ratePerSecond: LIGHT_RATE }),
         heavyFunction: drive('heavy-function', { ratePerSecond: HEAVY_RATE }),
@@ -82,7 +82,7 @@ function burn(ms: number): string {
 type Name = 'idle' | 'nothing' | 'heavyFunction' | 'heavyStage' | 'lightFunction' | 'lightStage' | 'free' | 'blocked';
 
 function tell(driven: Record<Name, readonly Driven[]>): PartResult {
-  const of = (name: Name, read: (driven: Driven) => number): number => median(driven[name].map(read));
+  const of = (name: Name, read: (driven: Driven) => number): number => medianOf(driven[name], read);
   const rate = (name: Name): number => of(name, ({ perSecond }) => perSecond);
   const late = (name: Name): number => of(name, ({ timers }) => timers.p99);
   const busy = (name: Name): number => of(name, ({ utilization }) => utilization) * 100;
