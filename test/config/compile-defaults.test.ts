@@ -1,7 +1,13 @@
 /** A flow saved by any version: absent properties take the schema's defaults, numbers may be text. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compileBatcher, compileCollector, compileRuntime, compileStage } from '../../src/config/compile.ts';
+import {
+  compileBatcher,
+  compileCollector,
+  compileFeed,
+  compileRuntime,
+  compileStage,
+} from '../../src/config/compile.ts';
 import { NODE_SCHEMAS, type NodeType } from '../../src/config/schema.ts';
 
 const noFile = (path: string): string => {
@@ -24,9 +30,10 @@ test('a runtime without properties is one with all defaults', () => {
   assert.deepEqual(compileRuntime(expected), config);
 });
 
-test('a batcher or collector without properties is one with all defaults, and has no others', () => {
+test('a batcher, collector or feed without properties is one with all defaults, and has no others', () => {
   assert.deepEqual({ ...compileBatcher({ id: 'b', z: 'tab', wires: [[]] }) }, defaults('modelet-batcher'));
   assert.deepEqual({ ...compileCollector({ id: 'c', z: 'tab', wires: [[]] }) }, defaults('modelet-collector'));
+  assert.deepEqual({ ...compileFeed({ id: 'f', z: 'tab', wires: [[]] }) }, defaults('modelet-feed'));
 });
 
 test('a stage without properties is one with all defaults', () => {
@@ -54,6 +61,10 @@ test('the defaults are those of the public contract', () => {
     [stage['source'], stage['predict'], stage['workers'], stage['cpus'], stage['capacity'], stage['startTimeoutMs']],
     ['inline', 'item', '', '', 1024, 60_000],
   );
+  assert.deepEqual([stage['overflow'], stage['maxAgeMs'], stage['dropKey']], ['auto', 0, '']);
+  const { from, window } = defaults('modelet-feed');
+  assert.deepEqual([from, window], ['array', 256]);
+  assert.equal(defaults('modelet-runtime')['holdOnDeploy'], true);
   const collector = defaults('modelet-collector');
   assert.deepEqual(
     [collector['order'], collector['catch'], collector['errorPayload']],

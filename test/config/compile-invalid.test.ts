@@ -1,7 +1,13 @@
 /** What is not valid is config_invalid, with every property at fault, and never becomes a default. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compileBatcher, compileCollector, compileRuntime, compileStage } from '../../src/config/compile.ts';
+import {
+  compileBatcher,
+  compileCollector,
+  compileFeed,
+  compileRuntime,
+  compileStage,
+} from '../../src/config/compile.ts';
 import { ModeletError } from '../../src/core/errors.ts';
 
 type Raw = Readonly<Record<string, unknown>>;
@@ -10,6 +16,7 @@ const compilers: Readonly<Record<string, (raw: Raw) => unknown>> = {
   runtime: compileRuntime,
   batcher: compileBatcher,
   collector: compileCollector,
+  feed: compileFeed,
   stage: (raw) => compileStage(raw, (path) => path),
 };
 
@@ -42,6 +49,11 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['stage', { init: '{"a":' }, /^init: .*JSON/],
   ['stage', { init: "{'a':1}" }, /^init: .*JSON/],
   ['stage', { cpus: '0,,1' }, /^cpus: CPU list "0,,1"/],
+  ['stage', { overflow: 'drop' }, /^overflow: .*auto, refuse, wait, drop-oldest/],
+  ['stage', { maxAgeMs: -1 }, /^maxAgeMs/],
+  ['collector', { order: 'random' }, /^order: .*completion, arrival/],
+  ['feed', { from: 'csv' }, /^from: .*array, lines, jsonl/],
+  ['feed', { window: 0 }, /^window: must be >= 1/],
   ['stage', { source: 'file' }, /^path: the file of the modelet is missing$/],
   ['stage', { source: 'file', path: '  ' }, /^path: the file of the modelet is missing$/],
   ['stage', { source: 'wasm' }, /^source/],

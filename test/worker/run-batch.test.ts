@@ -89,6 +89,22 @@ test('predict gets topic and message id of its item, and nothing where there are
   assert.deepEqual(metas, [first, {}, [first, {}]]);
 });
 
+test('anything with a then is waited for, in every part', async () => {
+  const later = (value: unknown): unknown => ({
+    then: (resolve: (value: unknown) => void) => setImmediate(resolve, value),
+  });
+  const lazy = modelet({
+    preprocess: (value) => later(`${value}1`),
+    predict: (value) => later(`${value}2`),
+    postprocess: (value) => later(`${value}3`),
+  });
+  assert.deepEqual(await run(lazy, inputs('a', 'b')), [{ value: 'a123' }, { value: 'b123' }]);
+  const broken = { then: (_: unknown, reject: (reason: unknown) => void) => reject(new Error('not today')) };
+  assert.deepEqual(await run(modelet({ predict: () => broken }), inputs(1)), [
+    { code: 'modelet_failed', message: 'not today' },
+  ]);
+});
+
 test('an empty batch is answered without a call', async () => {
   const silent = modelet({ batch: true, predict: () => assert.fail('called') });
   assert.deepEqual(await run(silent, []), []);
