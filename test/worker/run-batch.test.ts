@@ -1,6 +1,7 @@
 /** A batch through a modelet: the order of the calls, what each gets, and one reply per item. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { runBatch } from '../../src/worker/modelet.ts';
 import { input, inputs, modelet, run, settings } from './rig.ts';
@@ -89,18 +90,16 @@ test('predict gets topic and message id of its item, and nothing where there are
   assert.deepEqual(metas, [first, {}, [first, {}]]);
 });
 
-test('anything with a then is waited for, in every part', async () => {
-  const later = (value: unknown): unknown => ({
-    then: (resolve: (value: unknown) => void) => setImmediate(resolve, value),
-  });
+test('promises are waited for in every part, also those of another realm', async () => {
+  const later = runInNewContext('async (value) => { await null; return value; }') as (value: unknown) => unknown;
   const lazy = modelet({
     preprocess: (value) => later(`${value}1`),
     predict: (value) => later(`${value}2`),
     postprocess: (value) => later(`${value}3`),
   });
   assert.deepEqual(await run(lazy, inputs('a', 'b')), [{ value: 'a123' }, { value: 'b123' }]);
-  const broken = { then: (_: unknown, reject: (reason: unknown) => void) => reject(new Error('not today')) };
-  assert.deepEqual(await run(modelet({ predict: () => broken }), inputs(1)), [
+  const broken = runInNewContext('async () => { throw new Error("not today"); }') as () => unknown;
+  assert.deepEqual(await run(modelet({ predict: broken }), inputs(1)), [
     { code: 'modelet_failed', message: 'not today' },
   ]);
 });
