@@ -45,7 +45,7 @@ interface Answers {
   readonly versions: Set<number>;
 }
 
-describe('deploys under load', { timeout: 200_000 }, () => {
+describe('deploys under load', { timeout: 500_000 }, () => {
   let red: NodeRed;
   const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS });
 
