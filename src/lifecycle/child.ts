@@ -66,6 +66,11 @@ export class Child {
     return this.#machine.state;
   }
 
+  /** False as soon as one of the signs of its end was seen: what is sent from then on is lost. */
+  get isReachable(): boolean {
+    return this.#exit === null && !this.#channelClosed;
+  }
+
   get bufferedBytes(): number {
     return this.#channel.bufferedBytes;
   }

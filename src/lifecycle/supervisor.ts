@@ -60,7 +60,9 @@ export class Supervisor {
   }
 
   get isReady(): boolean {
-    return this.#state.tag === 'running' && this.#state.child.state.tag === 'ready';
+    if (this.#state.tag !== 'running') return false;
+    const { child } = this.#state;
+    return child.state.tag === 'ready' && child.isReachable;
   }
 
   /** Why the last process died, until a new one is ready. */
