@@ -4,7 +4,8 @@ import { describe, test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import type { ModeletError } from '../../src/core/errors.ts';
 import { isAlive, startedProcesses, until } from '../fixtures/processes.ts';
-import { callsIn, folderFor, prefetching, serve } from '../fixtures/service.ts';
+import { callsIn, folderFor, serve } from '../fixtures/service.ts';
+import { prefetching } from './gated.ts';
 
 interface Passed {
   readonly pid: number;

@@ -1,18 +1,14 @@
 /** A worker that dies takes its own batch with it and nothing else: others, what waits and what comes are served. */
 import assert from 'node:assert/strict';
-import { describe, type TestContext, test } from 'node:test';
-import { isAlive, until } from '../fixtures/processes.ts';
-import { callsIn, folderFor, prefetching, release, type StageSpec, serve } from '../fixtures/service.ts';
+import { existsSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { isAlive, startedProcesses, until } from '../fixtures/processes.ts';
+import { callsIn, folderFor, release, type StageSpec, serve } from '../fixtures/service.ts';
+import { gated, prefetching } from './gated.ts';
 
 interface Passed {
   readonly input: string;
   readonly pid: number;
-}
-
-async function gated(t: TestContext, stage: Partial<StageSpec> = {}) {
-  const folder = folderFor(t);
-  const service = await serve(t, { stages: [{ id: 'gate', file: 'gate', init: { folder }, ...stage }] });
-  return { service, folder };
 }
 
 const IN_BATCHES: Partial<StageSpec> = { predict: 'batch', batch: { maxBatchSize: 3 } };
@@ -92,7 +88,7 @@ describe('kill -9 in the middle of a batch', () => {
     assert.notEqual(after['gate']?.[0], one);
   });
 
-  test('while idle, costs no request', async (t) => {
+  test('while idle is noticed, and what comes then is served', async (t) => {
     const { service } = await gated(t, { workers: 2 });
     const pids = (await service.ready())['gate'] as number[];
     for (const pid of pids) process.kill(pid, 'SIGKILL');
@@ -168,6 +164,20 @@ describe('a modelet that ends its own process', () => {
     pids.add(await service.value<number>('live'));
     assert.equal(pids.size, 6);
     await until(() => service.stage('die').workers[0]?.restarts === 5, 'five restarts are shown');
+  });
+
+  test('gets nothing more to do once its end is known, though its channel is still open', async (t) => {
+    // The process that it leaves behind in another group holds on to the channel.
+    const inline = `
+      const options = { detached: true, stdio: ['ignore', 'ignore', 'ignore', 3] };
+      if (input === 'spawn') require('child_process').spawn('sleep', ['600'], options).unref();
+      return process.pid;`;
+    const service = await serve(t, { stages: [{ id: 'leaves', inline }] });
+    const pid = await service.value<number>('spawn');
+    process.kill(pid, 'SIGKILL');
+    await until(() => !existsSync(`/proc/${pid}`), 'the engine has heard of its end');
+    assert.notEqual(await service.value<number>('next'), pid);
+    for (const other of startedProcesses()) if (other.command.startsWith('sleep')) process.kill(other.pid, 'SIGKILL');
   });
 
   test('takes the processes with it that it has started', async (t) => {
