@@ -22,7 +22,7 @@ interface Ticket {
 
 export class Sequencer {
   readonly #tickets: Fifo<Ticket> = new Fifo();
-  readonly #byPass: Table<number, FifoNode<Ticket>> = new Table();
+  readonly #byPass: Table<FifoNode<Ticket>> = new Table();
 
   /** A request enters: its result takes its place behind those before it. */
   enter(pass: number): void {

@@ -1,39 +1,80 @@
 /**
- * Entries that come and go all the time, by number or name: open requests.
+ * Entries by number, for what comes and goes all the time: open requests.
  *
  * Not a Map. When a Map makes room, its old hash table stays linked to the new one; once one of them has reached V8's
- * old generation, minor collections keep every entry that passes through until the next major one. With 64 entries
- * open at a time, each with 8 KB behind it, that is 8.8 instead of 1.3 us of CPU per entry. A dictionary has no such link.
+ * old generation, minor collections keep every entry that passes through until the next major one: with 64 entries
+ * open at a time and 8 KB behind each, 8.8 instead of 1.0 us of CPU per entry. Here nothing that was taken out keeps a
+ * link to what came after it.
  */
-export class Table<Key extends number | string, Entry> {
-  readonly #entries: Record<number | string, Entry> = Object.create(null);
+
+interface Link<Entry> {
+  readonly number: number;
+  entry: Entry;
+  next: Link<Entry> | null;
+}
+
+/** Numbers are given out in turn and so spread evenly. */
+const CHAINS = 1024;
+
+export class Table<Entry> {
+  readonly #chains: (Link<Entry> | null)[] = new Array(CHAINS).fill(null);
   #size = 0;
 
   get size(): number {
     return this.#size;
   }
 
-  has(key: Key): boolean {
-    return key in this.#entries;
+  has(number: number): boolean {
+    return this.#find(number) !== null;
   }
 
-  get(key: Key): Entry | undefined {
-    return this.#entries[key];
+  get(number: number): Entry | undefined {
+    return this.#find(number)?.entry;
   }
 
-  set(key: Key, entry: Entry): void {
-    if (!this.has(key)) this.#size += 1;
-    this.#entries[key] = entry;
+  /** Numbers are whole and not negative. */
+  set(number: number, entry: Entry): void {
+    const link = this.#find(number);
+    if (link) {
+      link.entry = entry;
+      return;
+    }
+    this.#chains[number % CHAINS] = { number, entry, next: this.#first(number) };
+    this.#size += 1;
   }
 
   /** False if there was none. */
-  delete(key: Key): boolean {
-    if (!this.has(key)) return false;
+  delete(number: number): boolean {
+    let before: Link<Entry> | null = null;
+    let link = this.#first(number);
+    while (link && link.number !== number) {
+      before = link;
+      link = link.next;
+    }
+    if (!link) return false;
+    if (before) before.next = link.next;
+    else this.#chains[number % CHAINS] = link.next;
+    link.next = null;
     this.#size -= 1;
-    return delete this.#entries[key];
+    return true;
   }
 
+  /** By rising number. */
   values(): Entry[] {
-    return Object.values(this.#entries);
+    const links: Link<Entry>[] = [];
+    for (const first of this.#chains) {
+      for (let link = first; link; link = link.next) links.push(link);
+    }
+    return links.sort((a, b) => a.number - b.number).map(({ entry }) => entry);
+  }
+
+  #first(number: number): Link<Entry> | null {
+    return this.#chains[number % CHAINS] ?? null;
+  }
+
+  #find(number: number): Link<Entry> | null {
+    let link = this.#first(number);
+    while (link && link.number !== number) link = link.next;
+    return link;
   }
 }

@@ -25,7 +25,7 @@ export class Engine {
   readonly #output: EngineOutput;
   readonly #clock: Clock;
   readonly #stageHost: StageHost;
-  readonly #items: Table<RequestNumber, Item> = new Table();
+  readonly #items: Table<Item> = new Table();
   readonly #stages: Map<number, Stage> = new Map();
   readonly #routes: Map<number, LiveRoute> = new Map();
   /** Routes of earlier plans that still have items on them. */

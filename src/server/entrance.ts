@@ -30,7 +30,7 @@ export class Entrance {
   /** Most requests that may wait at all doors together; 0: no limit. */
   readonly #mostWaiting: number;
   readonly #doors: Map<number, Door> = new Map();
-  readonly #places: Table<RequestNumber, Place> = new Table();
+  readonly #places: Table<Place> = new Table();
   #waiting = 0;
 
   constructor(mostWaiting: number, send: (item: WireItem) => void) {

@@ -46,7 +46,7 @@ export class Ledger {
   /** Most open requests. */
   readonly capacity: number;
   readonly #clock: Clock;
-  readonly #open: Table<RequestNumber, OpenRequest> = new Table();
+  readonly #open: Table<OpenRequest> = new Table();
   readonly #watcher: LedgerWatcher;
   readonly #errors: Record<ErrorCode, number> = Object.fromEntries(ERROR_CODES.map((code) => [code, 0])) as Record<
     ErrorCode,
