@@ -75,11 +75,12 @@ const FAILS_TOGETHER: readonly [fault: string, code: ErrorCode, message: RegExp]
   ['nothing', 'bad_batch_length', /undefined instead of an array of 3/],
 ];
 
-describe('in a batch', () => {
+test('in a batch', async (t) => {
+  const service = await serveFaults(t);
+  const { pid } = await service.value<Fine>({ n: 0 });
+
   for (const [fault, code, message, bytes] of FAILS_ALONE) {
-    test(`${fault}: ${code} for that item alone`, async (t) => {
-      const service = await serveFaults(t);
-      const { pid } = await service.value<Fine>({ n: 0 });
+    await t.test(`${fault}: ${code} for that item alone`, async () => {
       const answers = await together(service, [{ n: 1 }, { n: 2, fault, ...(bytes ? { bytes } : {}) }, { n: 3 }]);
       assert.equal(answers[1]?.timings[0]?.batchSize, 3, 'they were in one batch');
       assertFine(answers[0], 1, pid);
@@ -90,9 +91,7 @@ describe('in a batch', () => {
   }
 
   for (const [fault, code, message] of FAILS_TOGETHER) {
-    test(`${fault}: ${code} for the whole batch, the next one is served`, async (t) => {
-      const service = await serveFaults(t);
-      const { pid } = await service.value<Fine>({ n: 0 });
+    await t.test(`${fault}: ${code} for the whole batch, the next one is served`, async () => {
       const answers = await together(service, [{ n: 1 }, { n: 2, fault }, { n: 3 }]);
       assert.equal(answers[0]?.timings[0]?.batchSize, 3, 'they were in one batch');
       for (const answer of answers) assertError(answer, code, message);
@@ -100,9 +99,7 @@ describe('in a batch', () => {
     });
   }
 
-  test('several faults at once, each its own', async (t) => {
-    const service = await serveFaults(t);
-    const { pid } = await service.value<Fine>({ n: 0 });
+  await t.test('several faults at once, each its own', async () => {
     const items = FAILS_ALONE.map(([fault, , , bytes], n) => ({ n, fault, ...(bytes ? { bytes } : {}) }));
     const answers = await together(service, [...items, { n: 100 }]);
     for (const [index, [, code, message]] of FAILS_ALONE.entries()) assertError(answers[index], code, message);

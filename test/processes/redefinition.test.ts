@@ -73,8 +73,8 @@ describe('a changed stage', () => {
       }
     };
     const deploys = async (): Promise<void> => {
-      for (let version = 1; version <= 5; version += 1) {
-        service.apply(plan(version));
+      for (let version = 0; version <= 5; version += 1) {
+        if (version > 0) service.apply(plan(version));
         await until(() => seen.has(version), `version ${version} answers`);
       }
       latest = 6;

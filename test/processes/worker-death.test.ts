@@ -190,6 +190,6 @@ describe('a modelet that ends its own process', () => {
     const second = await service.value<number>(null);
     assert.ok(isAlive(second));
     await service.end();
-    assert.ok(!isAlive(second), 'and so is the second one after close');
+    await until(() => !isAlive(second), 'and so is the second one after close');
   });
 });
