@@ -20,6 +20,9 @@ import {
 /** Longest that anything may live on after the server. */
 const ORPHANED_MS = 5000;
 
+/** Longest that a process may be seen that has been killed: on a busy machine the kernel takes its time. */
+const KILLED_MS = 1000;
+
 const SERVER = fileURLToPath(new URL('./server-process.js', import.meta.url));
 
 interface Started {
@@ -131,7 +134,7 @@ describe('close', () => {
       const answers = await Promise.all(open.map(({ answer }) => answer));
       assert.deepEqual(codes(answers), ['shutting_down', 'shutting_down', 'shutting_down']);
       await within(closed, 'it closes');
-      assert.deepEqual(startedProcesses(), [], `spinning or not; ${JSON.stringify(service.logs)}`);
+      await allGone(KILLED_MS);
       assert.deepEqual(callsIn(folder), ['spin']);
     }
   });
@@ -164,7 +167,7 @@ describe('close', () => {
       const startedAt = systemClock.now();
       const closeMs = 2000;
       await within(service.service.close(false, closeMs), 'it closes');
-      assert.deepEqual(startedProcesses(), []);
+      await allGone(KILLED_MS);
       assert.ok(systemClock.now() - startedAt < 2 * closeMs, 'together, not one after the other');
       for (const { answer } of open) assert.equal((await answer).code, 'shutting_down');
     });
