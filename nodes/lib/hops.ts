@@ -4,6 +4,7 @@
  * the id afterwards.
  */
 import type { Node, NodeAPI, NodeMessage } from 'node-red';
+import { Fifo } from '../../src/index.ts';
 
 type WiredNode = Node & { readonly wires?: readonly (readonly string[])[] };
 
@@ -22,7 +23,7 @@ interface Delivery {
 
 export class Hops {
   readonly #RED: NodeAPI;
-  readonly #under: Set<Hop> = new Set();
+  readonly #under: Fifo<Hop> = new Fifo();
   #endangered: Delivery[] = [];
 
   constructor(RED: NodeAPI) {
@@ -31,11 +32,10 @@ export class Hops {
 
   /** Sends as `sender.send(messages)` does. */
   send(sender: Node, messages: (object | null)[]): void {
-    const hop: Hop = { sender, messages };
-    this.#under.add(hop);
+    const place = this.#under.push({ sender, messages });
     sender.send(messages as NodeMessage[]);
     // Node-RED's own delivery was queued before this.
-    setImmediate(() => this.#under.delete(hop));
+    setImmediate(() => this.#under.remove(place));
   }
 
   /** Flows are about to stop: remembers what is under way. `isSafe`: the node takes messages also while it closes. */

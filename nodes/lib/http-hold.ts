@@ -5,7 +5,7 @@
  * flows stop for good, requests are answered 503.
  */
 import type { NodeAPI } from 'node-red';
-import type { ModeletError } from '../../src/index.ts';
+import { Fifo, type ModeletError } from '../../src/index.ts';
 
 interface Request {
   readonly method: string;
@@ -38,6 +38,12 @@ type GateState =
   | { readonly tag: 'holding'; readonly held: Set<() => void> }
   | { readonly tag: 'closed'; readonly error: ModeletError };
 
+interface Passed {
+  readonly request: Request;
+  readonly response: Response;
+  readonly node: string;
+}
+
 const MOST_HELD = 1000;
 const LONGEST_HOLD_MS = 15_000;
 
@@ -47,7 +53,7 @@ export class HttpHold {
   #state: GateState = { tag: 'open' };
   #guarded: { readonly id: string; readonly method: string; readonly path: RegExp }[] = [];
   /** Let through and not answered, with the HTTP-in node they go to. */
-  readonly #passed: Map<Response, { readonly request: Request; readonly node: string }> = new Map();
+  readonly #passed: Fifo<Passed> = new Fifo();
 
   /** `wasAccepted`: whether a pipeline has had the request's message. */
   constructor(RED: NodeAPI, wasAccepted: (response: object) => boolean) {
@@ -70,7 +76,7 @@ export class HttpHold {
   /** `wholesale`: every node is replaced, and what an old node sends reaches nobody any more. */
   hold(wholesale: boolean): void {
     if (this.#state.tag !== 'holding') this.#state = { tag: 'holding', held: new Set() };
-    for (const [response, { request, node }] of this.#passed) {
+    for (const { request, response, node } of [...this.#passed]) {
       if (response._msgid === undefined) this.#watchHandOver(request, response, node, wholesale);
     }
   }
@@ -96,8 +102,8 @@ export class HttpHold {
     if (!node) {
       next();
     } else if (this.#state.tag === 'open') {
-      this.#passed.set(response, { request, node: node.id });
-      response.once('close', () => this.#passed.delete(response));
+      const place = this.#passed.push({ request, response, node: node.id });
+      response.once('close', () => this.#passed.remove(place));
       next();
     } else if (this.#state.tag === 'closed') {
       const { code, message, statusCode } = this.#state.error;

@@ -2,7 +2,7 @@
  * A first-in first-out list with constant-time removal from anywhere in it.
  *
  * A linked list and not an array: requests leave a queue from its middle (cancelled, expired), and
- * `array.shift()` copies.
+ * `array.shift()` copies. Nor a Set, which keeps what has left it for long: see table.ts.
  */
 
 export interface FifoNode<T> {
