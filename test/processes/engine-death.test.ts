@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import type { ModeletError } from '../../src/core/errors.ts';
-import { isAlive, startedProcesses, until } from '../fixtures/processes.ts';
+import { isAlive, kill9, startedProcesses, until } from '../fixtures/processes.ts';
 import { callsIn, folderFor, serve } from '../fixtures/service.ts';
 import { prefetching } from './gated.ts';
 
@@ -24,7 +24,7 @@ describe('kill -9 of the engine', () => {
     await until(() => service.stage('gate').queue === 2, 'one was sent ahead, two wait');
     const sameTick = service.ask('d');
 
-    process.kill(enginePid, 'SIGKILL');
+    kill9(enginePid);
     for (const { answer } of [running, ...waiting, sameTick]) {
       const { code, error } = await answer;
       assert.equal(code, 'engine_lost');
@@ -61,7 +61,7 @@ describe('kill -9 of the engine', () => {
       await until(() => callsIn(folder).length === 3, 'all are busy');
       const old = startedProcesses();
       assert.equal(old.length, 4);
-      process.kill(service.enginePid, 'SIGKILL');
+      kill9(service.enginePid);
       for (const { answer } of asked) assert.equal((await answer).code, 'engine_lost');
       await until(() => old.every((other) => !isAlive(other.pid)), 'engine and workers of before are gone');
       assert.equal((await service.answer('after', { entry: 'spin' })).code, 'ok');
@@ -72,7 +72,7 @@ describe('kill -9 of the engine', () => {
     const service = await serve(t, { stages: [{ id: 'parent', file: 'parent' }] });
     await service.ready();
     const child = await service.value<number>(null);
-    process.kill(service.enginePid, 'SIGKILL');
+    kill9(service.enginePid);
     await until(() => !isAlive(child), 'the grandchild is gone');
     assert.ok(isAlive(await service.value<number>(null)), 'and a new one is started');
   });
@@ -99,7 +99,7 @@ describe('kill -9 of the engine', () => {
         await service.ready();
         const before = done;
         await until(() => done > before + 100, 'requests are served');
-        process.kill(service.enginePid, 'SIGKILL');
+        kill9(service.enginePid);
         await until(() => service.service.snapshot().engine.restarts === kills + 1, 'the engine is started again');
       }
     };
@@ -118,7 +118,7 @@ describe('kill -9 of the engine', () => {
     // One runs, room for one more in the worker, one in the queue: the rest wait here.
     const asked = ['held', 'a', 'b', 'c', 'd', 'e'].map((name) => service.ask(name, { patient: true }));
     await until(() => callsIn(folder).length === 1, 'one runs');
-    process.kill(service.enginePid, 'SIGKILL');
+    kill9(service.enginePid);
     const codes = await Promise.all(asked.map(async ({ answer }) => (await answer).code));
     assert.deepEqual(codes, ['engine_lost', 'engine_lost', 'engine_lost', 'ok', 'ok', 'ok']);
     assert.deepEqual(callsIn(folder), ['held', 'c', 'd', 'e']);

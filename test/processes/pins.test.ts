@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import type { RuntimeConfig } from '../../src/config/compile.ts';
 import type { Pin } from '../../src/core/model.ts';
-import { coresOfThreads, startedProcesses, until } from '../fixtures/processes.ts';
+import { coresOfThreads, kill9, startedProcesses, until } from '../fixtures/processes.ts';
 import { grantedCpus, serve, type TestService } from '../fixtures/service.ts';
 
 const granted = await grantedCpus();
@@ -70,7 +70,7 @@ describe("seed 000's example: double x, then add three", () => {
   test('a replaced worker is pinned as the one before', async (t) => {
     const service = await example(t, [[second]]);
     const [killed] = (await service.ready())['double'] as [number];
-    process.kill(killed, 'SIGKILL');
+    kill9(killed);
     const pid = await until(() => service.pids('double').find((other) => other && other !== killed), 'a new worker');
     await service.ready();
     onlyCores(pid, [second], 'the new worker');

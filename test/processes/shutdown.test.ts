@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { describe, type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { systemClock } from '../../src/core/clock.ts';
-import { allGone, isAlive, startedProcesses, until, within } from '../fixtures/processes.ts';
+import { allGone, isAlive, kill9, killStarted, startedProcesses, until, within } from '../fixtures/processes.ts';
 import {
   type Answer,
   callsIn,
@@ -41,7 +41,7 @@ async function startServer(
   const child = spawn(process.execPath, [SERVER, ...args], { stdio: ['ignore', 'pipe', 'inherit'] });
   t.after(() => {
     child.kill('SIGKILL');
-    for (const { pid } of startedProcesses()) process.kill(pid, 'SIGKILL');
+    killStarted();
   });
   const [line] = (await within(once(createInterface(child.stdout), 'line'), 'the server is ready')) as [string];
   return { server: child.pid as number, ...(JSON.parse(line) as Omit<Started, 'server'>) };
@@ -63,7 +63,7 @@ describe('kill -9 of the server process', () => {
       await until(() => callsIn(folder).length === 1, 'a worker spins');
       const all = [engine, ...(pids['spin'] ?? []), ...(pids['echo'] ?? [])];
       assert.equal(all.filter(isAlive).length, 4);
-      process.kill(server, 'SIGKILL');
+      kill9(server);
       await allGone(ORPHANED_MS);
       await until(() => !all.some(isAlive), 'none of them is left', ORPHANED_MS);
     });
@@ -73,8 +73,8 @@ describe('kill -9 of the server process', () => {
     const folder = folderFor(t);
     const { server, engine } = await startServer(t, spin(folder), ['spin']);
     await until(() => callsIn(folder).length === 1, 'a worker spins');
-    process.kill(server, 'SIGKILL');
-    process.kill(engine, 'SIGKILL');
+    kill9(server);
+    kill9(engine);
     await allGone(ORPHANED_MS);
   });
 
@@ -85,14 +85,14 @@ describe('kill -9 of the server process', () => {
     await until(() => callsIn(folder).length === 1, 'a worker of the first definition spins');
     const old = pids['spin'] as number[];
     await until(() => old.filter(isAlive).length === 1, 'its neighbour has made way for the second definition');
-    process.kill(server, 'SIGKILL');
+    kill9(server);
     await allGone(ORPHANED_MS);
   });
 
   test('leaves nothing behind that a modelet has started', async (t) => {
     const { server } = await startServer(t, { stages: [{ id: 'parent', file: 'parent' }] }, ['go']);
     await until(() => startedProcesses().length === 4, 'a worker has started a process');
-    process.kill(server, 'SIGKILL');
+    kill9(server);
     await allGone(ORPHANED_MS);
   });
 
@@ -100,7 +100,7 @@ describe('kill -9 of the server process', () => {
     const folder = folderFor(t);
     const child = spawn(process.execPath, [SERVER, JSON.stringify(spin(folder)), '[]'], { stdio: 'ignore' });
     t.after(() => {
-      for (const { pid } of startedProcesses()) process.kill(pid, 'SIGKILL');
+      killStarted();
     });
     await until(() => startedProcesses().length >= 3, 'the first workers are starting');
     child.kill('SIGKILL');
@@ -186,7 +186,7 @@ describe('close', () => {
       if (moment !== 'at once') {
         await until(() => service.logs.some(({ message }) => message.includes('did not start')), 'a failed start');
       }
-      if (moment === 'killed') process.kill(service.enginePid, 'SIGKILL');
+      if (moment === 'killed') kill9(service.enginePid);
       const startedAt = systemClock.now();
       await within(service.service.close(true, 20_000), 'it closes');
       assert.ok(systemClock.now() - startedAt < 10_000, 'it does not wait for what cannot come');

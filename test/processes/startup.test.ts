@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
-import { until } from '../fixtures/processes.ts';
+import { kill9, until } from '../fixtures/processes.ts';
 import { callsIn, folderFor, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 /** How exactly a moment is known that was polled for. */
@@ -193,7 +193,7 @@ describe('recovery', () => {
     const waiting = (): number[] => ['first', 'last'].map((id) => service.stage(id).queue);
     await until(() => waiting()[0] && waiting().reduce((a, b) => a + b) === 7, 'some wait before either stage');
     writeFileSync(how, 'broken');
-    process.kill(last?.[0] ?? 0, 'SIGKILL');
+    kill9(last?.[0]);
     const answers = await Promise.all(asked.map(({ answer }) => answer));
     assert.equal(answers[0]?.code, 'worker_lost');
     for (const { code, error } of answers.slice(1)) {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { systemClock } from '../../src/core/clock.ts';
 import { ModeletError } from '../../src/core/errors.ts';
-import { until } from '../fixtures/processes.ts';
+import { kill9, until } from '../fixtures/processes.ts';
 import { callsIn, folderFor, release, serve } from '../fixtures/service.ts';
 import { gated, hold, prefetching, queued } from './gated.ts';
 
@@ -163,7 +163,7 @@ describe('a request that nobody waits for any more', () => {
       // Behind the cancel on the same way: when this has arrived, so has that.
       const behind = service.ask('behind');
       await until(() => service.stage('stage').queue === 1, 'one more is queued');
-      if (killed) process.kill(pid, 'SIGKILL');
+      if (killed) kill9(pid);
       else release(folder, held);
       assert.equal((await running.answer).code, killed ? 'worker_lost' : 'ok');
       assert.equal((await behind.answer).code, 'ok');

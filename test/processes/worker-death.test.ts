@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { isAlive, startedProcesses, until } from '../fixtures/processes.ts';
+import { isAlive, kill9, startedProcesses, until } from '../fixtures/processes.ts';
 import { callsIn, folderFor, release, type StageSpec, serve } from '../fixtures/service.ts';
 import { gated, prefetching } from './gated.ts';
 
@@ -22,7 +22,7 @@ describe('kill -9 in the middle of a batch', () => {
     const waiting = ['c', 'd'].map((name) => service.ask(name));
     await until(() => service.stage('gate').queue === 2, 'two wait');
 
-    process.kill(pid, 'SIGKILL');
+    kill9(pid);
     for (const { answer } of running) {
       const { code, error } = await answer;
       assert.equal(code, 'worker_lost');
@@ -52,7 +52,7 @@ describe('kill -9 in the middle of a batch', () => {
     const behind = service.ask('behind');
     await until(() => service.stage('gate').queue === 1, 'one waits');
 
-    process.kill(pid, 'SIGKILL');
+    kill9(pid);
     assert.equal((await running.answer).code, 'worker_lost');
     assert.notEqual(((await ahead.answer).value as Passed).pid, pid);
     assert.equal((await behind.answer).code, 'ok');
@@ -72,7 +72,7 @@ describe('kill -9 in the middle of a batch', () => {
     const asked = ['held one', 'held two'].map((name) => service.ask(name));
     await until(() => callsIn(folder).length === 2, 'both run');
     const [one, two] = pids['gate'] as [number, number];
-    process.kill(one, 'SIGKILL');
+    kill9(one);
     await until(() => asked.some(({ settled }) => settled), 'one is answered');
     const lost = asked.find(({ settled }) => settled);
     const kept = asked.find((other) => other !== lost);
@@ -91,7 +91,7 @@ describe('kill -9 in the middle of a batch', () => {
   test('while idle is noticed, and what comes then is served', async (t) => {
     const { service } = await gated(t, { workers: 2 });
     const pids = (await service.ready())['gate'] as number[];
-    for (const pid of pids) process.kill(pid, 'SIGKILL');
+    for (const pid of pids) kill9(pid);
     const answers = await Promise.all(['a', 'b', 'c', 'd'].map((name) => service.answer(name)));
     // The death of an idle worker may be noticed only when it has been sent a batch.
     for (const { code } of answers) assert.ok(code === 'ok' || code === 'worker_lost', code);
@@ -111,7 +111,7 @@ describe('kill -9 in the middle of a batch', () => {
         codes.set(code, (codes.get(code) ?? 0) + 1);
         if (n % 1000 === 0) {
           const pid = await until(() => service.pids('echo').find((one) => one && isAlive(one)), 'a worker to kill');
-          process.kill(pid, 'SIGKILL');
+          kill9(pid);
           kills += 1;
         }
       }
@@ -174,10 +174,10 @@ describe('a modelet that ends its own process', () => {
       return process.pid;`;
     const service = await serve(t, { stages: [{ id: 'leaves', inline }] });
     const pid = await service.value<number>('spawn');
-    process.kill(pid, 'SIGKILL');
+    kill9(pid);
     await until(() => !existsSync(`/proc/${pid}`), 'the engine has heard of its end');
     assert.notEqual(await service.value<number>('next'), pid);
-    for (const other of startedProcesses()) if (other.command.startsWith('sleep')) process.kill(other.pid, 'SIGKILL');
+    for (const other of startedProcesses()) if (other.command.startsWith('sleep')) kill9(other.pid);
   });
 
   test('takes the processes with it that it has started', async (t) => {
@@ -185,7 +185,7 @@ describe('a modelet that ends its own process', () => {
     const [pid] = (await service.ready())['parent'] as [number];
     const child = await service.value<number>(null);
     assert.ok(isAlive(child));
-    process.kill(pid, 'SIGKILL');
+    kill9(pid);
     await until(() => !isAlive(child), 'the grandchild is gone');
     const second = await service.value<number>(null);
     assert.ok(isAlive(second));
