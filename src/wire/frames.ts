@@ -24,6 +24,7 @@ import type {
   StageTiming,
 } from '../core/model.ts';
 import { padded } from './binaries.ts';
+import { readTimings, TIMING, writeTiming } from './timings.ts';
 
 /** Raised with every change of the layout: a worker of another version must be refused, not misread. */
 export const WIRE_VERSION: number = 1;
@@ -118,7 +119,6 @@ export const HEAD: number = 32;
 const RECORD = 40;
 const OK = 1;
 const PATIENT = 2;
-const TIMING = 24;
 /** Payloads from this size on are not copied into the frame but written beside it. */
 const COPY_BELOW = 65_536;
 
@@ -204,16 +204,6 @@ function writeRecord(buffer: Buffer, offset: number, item: WireItem): number {
   return offset + RECORD;
 }
 
-function writeTiming(buffer: Buffer, offset: number, timing: StageTiming): number {
-  buffer.writeUInt32LE(timing.stage, offset);
-  buffer.writeFloatLE(timing.waitMs, offset + 4);
-  buffer.writeFloatLE(timing.batchMs, offset + 8);
-  buffer.writeFloatLE(timing.runMs, offset + 12);
-  buffer.writeUInt32LE(timing.batchSize, offset + 16);
-  buffer.writeUInt32LE(timing.worker, offset + 20);
-  return offset + TIMING;
-}
-
 function writePadded(buffer: Buffer, offset: number, bytes: Uint8Array): number {
   buffer.set(bytes, offset);
   const end = offset + padded(bytes.byteLength);
@@ -289,21 +279,6 @@ function readItems(frame: Buffer, count: number): WireItem[] {
   }
   if (payloadsAt !== frame.byteLength) throw malformed('its length is not that of its items');
   return items;
-}
-
-function readTimings(frame: Buffer, offset: number, count: number): StageTiming[] {
-  const timings: StageTiming[] = [];
-  for (let at = offset; at < offset + count * TIMING; at += TIMING) {
-    timings.push({
-      stage: frame.readUInt32LE(at),
-      waitMs: frame.readFloatLE(at + 4),
-      batchMs: frame.readFloatLE(at + 8),
-      runMs: frame.readFloatLE(at + 12),
-      batchSize: frame.readUInt32LE(at + 16),
-      worker: frame.readUInt32LE(at + 20),
-    });
-  }
-  return timings;
 }
 
 export function malformed(what: string): ModeletError {
