@@ -65,11 +65,13 @@ describe('npm start', { timeout: 120_000 }, () => {
     });
   }
 
-  async function processesOf({ port }: Started): Promise<number[]> {
-    const snapshot = async (): Promise<Snapshot> =>
-      (await (await fetch(`http://127.0.0.1:${port}/editor/modelets/snapshot`)).json()) as Snapshot;
+  async function snapshotOf({ port }: Started): Promise<Snapshot> {
+    return (await (await fetch(`http://127.0.0.1:${port}/editor/modelets/snapshot`)).json()) as Snapshot;
+  }
+
+  async function processesOf(started: Started): Promise<number[]> {
     await until('all workers are ready', async () => {
-      const { runtimes } = await snapshot();
+      const { runtimes } = await snapshotOf(started);
       return (
         runtimes.length > 0 &&
         runtimes.every(({ stages }) =>
@@ -77,7 +79,7 @@ describe('npm start', { timeout: 120_000 }, () => {
         )
       );
     });
-    return pidsOf(await snapshot());
+    return pidsOf(await snapshotOf(started));
   }
 
   test('it serves the quick start, refuses a taken port, and on Ctrl-C answers what is in flight and leaves nothing', async () => {
@@ -96,9 +98,15 @@ describe('npm start', { timeout: 120_000 }, () => {
     assert.equal(second.process.exitCode, 1);
     assert.match(second.output, new RegExp(`port ${port} is taken`));
 
+    // Stopped workers answer nothing, so that all 64 are in Node-RED's hands when the signal comes.
+    const workers = (await snapshotOf(started)).runtimes.flatMap(({ stages }) =>
+      stages.flatMap((stage) => stage.workers),
+    );
+    for (const { pid } of workers) process.kill(pid as number, 'SIGSTOP');
     const inFlight = Array.from({ length: 64 }, () => post(started));
-    await inFlight[0];
+    await until('all are in flight', async () => (await snapshotOf(started)).runtimes[0]?.backlog === 64);
     started.process.kill('SIGINT');
+    for (const { pid } of workers) process.kill(pid as number, 'SIGCONT');
     for (const response of await Promise.all(inFlight))
       assert.ok([200, 503].includes(response.status), `${response.status}`);
     await until('it has ended', () => started.process.exitCode !== null);
