@@ -202,10 +202,14 @@ export class Stage {
     return true;
   }
 
-  /** A batch sent ahead cannot be taken back, so never where the oldest items are to be dropped. */
+  /**
+   * A batch sent ahead cannot be taken back: only a full one goes, which nothing that comes later could have joined,
+   * and none where the oldest items are to be dropped.
+   */
   #mayPrefetch(): boolean {
+    const { batching, overflow } = this.#definition;
     const short = this.#meanRunMs !== null && this.#meanRunMs < SHORT_RUN_MS;
-    return short && this.#definition.overflow !== 'drop-oldest';
+    return short && overflow !== 'drop-oldest' && this.#queue.length >= batching.maxBatchSize;
   }
 
   #dropAged(): void {

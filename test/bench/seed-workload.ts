@@ -11,6 +11,8 @@ const WAIT_MS = 100;
 /** One request at a time with the timer takes 100 ms each, always: fewer are sent, and the time is scaled. */
 const TIMED_ITEMS = 60;
 
+const WARM_UP_ROUNDS = 4;
+
 /** ln(n+1) ms for each of the fewest possible batches. */
 const COMPUTED_FLOOR_MS = Math.floor(ITEMS / BATCH) * Math.log(BATCH + 1) + Math.log((ITEMS % BATCH) + 1);
 
@@ -52,12 +54,14 @@ async function measure(bed: Bed, { rounds }: Scale): Promise<Times> {
     });
     return ms;
   };
-  const quick = await interleave(rounds * 2 + 1, {
+  const burst = {
     floor: async () => directly(),
     greedy: () => together('greedy'),
     timer: () => together('timer'),
     gap: () => together('gap'),
-  });
+  };
+  await interleave(WARM_UP_ROUNDS, burst);
+  const quick = await interleave(rounds * 2 + 1, burst);
   const slow = await interleave(Math.ceil(rounds / 2), {
     single: () => together('single'),
     sequential: () => sequential('single'),

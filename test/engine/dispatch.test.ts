@@ -100,9 +100,14 @@ test('before a worker is ready nothing leaves, then everything that waits', asyn
 });
 
 /** A stage whose runs are known to take `runMs`. */
-async function running(runMs: number, workers = 1, overflow: 'refuse' | 'drop-oldest' = 'refuse'): Promise<Rig> {
+async function running(
+  runMs: number,
+  workers = 1,
+  overflow: 'refuse' | 'drop-oldest' = 'refuse',
+  batching = greedy(1),
+): Promise<Rig> {
   const rig = new Rig();
-  const pool = await rig.single({ overflow }, workers);
+  const pool = await rig.single({ overflow, batching }, workers);
   await rig.submit([1]);
   pool.answer(0, runMs);
   await rig.turn();
@@ -115,6 +120,16 @@ test('a second batch is sent ahead where runs are short, a third is not', async 
   await rig.submit([2, 3, 4]);
   assert.deepEqual(rig.pool(1).held(), [[2], [3]]);
   assert.equal(rig.queueOf(1), 1);
+});
+
+test('only a full batch is sent ahead: items that come while the worker runs join the next one', async () => {
+  const rig = await running(1, 1, 'refuse', greedy(3));
+  await rig.submit([2]);
+  await rig.submit([3]);
+  await rig.submit([4]);
+  assert.deepEqual(rig.pool(1).held(), [[2]]);
+  await rig.submit([5]);
+  assert.deepEqual(rig.pool(1).held(), [[2], [3, 4, 5]]);
 });
 
 test('nothing is sent ahead while a worker is idle', async () => {
