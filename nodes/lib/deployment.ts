@@ -152,17 +152,22 @@ function planStage(
   compiled: CompiledGraph,
   requireFrom: string,
 ): PlannedStage {
-  const { source, init, predict, workers, startTimeoutMs, capacity, overflow, maxAgeMs } = config;
+  const { source, init, predict, workers, startTimeoutMs, isolation, heapMb, overflow } = config;
+  const { capacity, maxAgeMs, runTimeoutMs, retryLost, maxRssMb, recycleAfter } = config;
   const batching = compiled.batching.get(node.id);
   if (!batching) throw new Error(`stage ${node.id} was not compiled`);
   return {
     id: node.id,
     name: names.get(node.id) ?? node.id,
-    modelet: { source, init, predict, requireFrom, startTimeoutMs, workers },
+    modelet: { source, init, predict, requireFrom, startTimeoutMs, isolation, heapMb, workers },
     batching,
     capacity,
     overflow: overflow === 'drop-oldest' ? 'drop-oldest' : 'refuse',
     maxAgeMs,
+    runTimeoutMs,
+    retryLost,
+    maxRssMb,
+    recycleAfter,
   };
 }
 

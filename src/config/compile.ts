@@ -42,6 +42,12 @@ export interface StageConfig {
   readonly maxAgeMs: number;
   /** Message property whose value groups items for `drop-oldest`; blank: none. */
   readonly dropKey: string;
+  readonly isolation: 'process' | 'thread';
+  readonly runTimeoutMs: number;
+  readonly retryLost: boolean;
+  readonly heapMb: number;
+  readonly maxRssMb: number;
+  readonly recycleAfter: number;
 }
 
 export type BatcherConfig = Batching & { readonly name: string };
@@ -74,7 +80,7 @@ type RuntimeProperties = Omit<RuntimeConfig, 'mostWaiting' | 'maxPayloadBytes' |
   readonly serverCpus: string;
 };
 
-/** What the schema lets through of a stage node: all text but the two numbers. */
+/** What the schema lets through of a stage node: text but for those listed last. */
 type StageProperties = Readonly<
   Record<
     | 'name'
@@ -93,7 +99,21 @@ type StageProperties = Readonly<
     string
   >
 > &
-  Pick<StageConfig, 'predict' | 'capacity' | 'startTimeoutMs' | 'overflow' | 'maxAgeMs' | 'dropKey'>;
+  Pick<
+    StageConfig,
+    | 'predict'
+    | 'capacity'
+    | 'startTimeoutMs'
+    | 'overflow'
+    | 'maxAgeMs'
+    | 'dropKey'
+    | 'isolation'
+    | 'runTimeoutMs'
+    | 'retryLost'
+    | 'heapMb'
+    | 'maxRssMb'
+    | 'recycleAfter'
+  >;
 
 /** @throws ModeletError `config_invalid` that lists every property at fault. */
 export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
@@ -142,6 +162,12 @@ export function compileStage(raw: Raw, resolvePath: (path: string) => string): S
     overflow: stage.overflow,
     maxAgeMs: stage.maxAgeMs,
     dropKey: stage.dropKey.trim(),
+    isolation: stage.isolation,
+    runTimeoutMs: stage.runTimeoutMs,
+    retryLost: stage.retryLost,
+    heapMb: stage.heapMb,
+    maxRssMb: stage.maxRssMb,
+    recycleAfter: stage.recycleAfter,
   });
 }
 

@@ -96,6 +96,12 @@ const stage: NodeSchema = {
     },
     workers: { type: 'string', default: '', description: 'Number of workers; blank: one per entry of `cpus`, or one' },
     cpus: { type: 'string', default: '', description: 'Cores of the workers, one entry each: 0,1,2-3,[4,5]' },
+    isolation: {
+      type: 'string',
+      default: 'process',
+      enum: ['process', 'thread'],
+      description: 'What a worker is: a process of its own, or a thread of the engine for code that is all JavaScript',
+    },
     env: {
       type: 'string',
       default: '',
@@ -128,6 +134,39 @@ const stage: NodeSchema = {
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
       description: 'Longest time for a worker to become ready, in ms; 0: none',
+    },
+    runTimeoutMs: {
+      type: 'integer',
+      default: 0,
+      minimum: 0,
+      maximum: MAX_TIMEOUT_MS,
+      description: 'Longest run of a batch, in ms; past it the worker is killed; 0: none',
+    },
+    retryLost: {
+      type: 'boolean',
+      default: false,
+      description: 'Run the items of a worker that died once more, one by one',
+    },
+    heapMb: {
+      type: 'integer',
+      default: 0,
+      minimum: 0,
+      maximum: 1_048_576,
+      description: 'Largest JavaScript heap of a worker, in MB; 0: as Node.js sets it',
+    },
+    maxRssMb: {
+      type: 'integer',
+      default: 0,
+      minimum: 0,
+      maximum: 1_048_576,
+      description: 'Memory of a worker above which it is replaced, in MB; 0: none',
+    },
+    recycleAfter: {
+      type: 'integer',
+      default: 0,
+      minimum: 0,
+      maximum: 1_000_000_000,
+      description: 'Batches after which a worker is replaced; 0: none',
     },
   },
 };

@@ -63,6 +63,10 @@ export interface ModeletDefinition {
   /** Folder from which `require` in inline code looks modules up. */
   readonly requireFrom: string;
   readonly startTimeoutMs: number;
+  /** What each worker is. */
+  readonly isolation: 'process' | 'thread';
+  /** Largest JavaScript heap of a worker in MB; 0: as Node.js sets it. */
+  readonly heapMb: number;
   readonly workers: readonly WorkerPlacement[];
 }
 
@@ -83,6 +87,14 @@ export interface StageDefinition {
   readonly overflow: 'refuse' | 'drop-oldest';
   /** Items that have waited longer are dropped at dispatch; 0: no limit. */
   readonly maxAgeMs: number;
+  /** Longest run of a batch; past it the worker is killed and its items fail with `deadline_exceeded`; 0: no limit. */
+  readonly runTimeoutMs: number;
+  /** Items of a worker that died run once more, one by one, so that only the one that killed it fails. */
+  readonly retryLost: boolean;
+  /** Memory of a worker in MB above which it is replaced by a warm one; 0: no limit. */
+  readonly maxRssMb: number;
+  /** Batches after which a worker is replaced by a warm one; 0: no limit. */
+  readonly recycleAfter: number;
 }
 
 /** The compiled chain of stages that a request passes without leaving the engine. */

@@ -5,7 +5,7 @@ import { killAll } from '../lifecycle/launch.ts';
 import type { Channel } from '../wire/channel.ts';
 import type { EngineBoot, Frame } from '../wire/frames.ts';
 import { Outbox } from '../wire/outbox.ts';
-import { ProcessPool } from '../worker/process-pool.ts';
+import { SupervisedPool } from '../worker/supervised-pool.ts';
 import { Engine } from './engine.ts';
 
 /** The server kills this process at its deadline: the workers must have ended so long before. */
@@ -64,7 +64,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     lastStatusAt = systemClock.now();
     channel.send({ type: 'status', body: engine.status() });
   };
-  const engine = new Engine((definition, events) => new ProcessPool(definition, settings, events), {
+  const engine = new Engine((definition, events) => new SupervisedPool(definition, settings, events), {
     onOutcome: (item) => outcomes.add(item),
     onTap: (item) => taps.add(item),
     onChange: () => {

@@ -9,16 +9,15 @@
 import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
 import type { ControlFrame, Frame } from '../wire/frames.ts';
 import { Backoff } from './backoff.ts';
-import { Child } from './child.ts';
-import type { LaunchSpec } from './launch.ts';
+import type { Child, ChildEvents } from './child.ts';
 import type { ProcessStateTag } from './process-state.ts';
 
 /** What a process was about when it ended: a failed start, a death in service, an end that was asked for. */
 export type LifePhase = 'starting' | 'serving' | 'closing';
 
 export interface SupervisedProcess {
-  /** Asked at each start. */
-  launchSpec(): LaunchSpec;
+  /** Makes a new process; asked at each start. */
+  launch(events: ChildEvents): Child;
   /** Sent first to each new process. */
   bootFrame(): ControlFrame;
   /** Milliseconds from launch to `ready`; a process that takes longer is killed. 0: no limit. */
@@ -121,17 +120,13 @@ export class Supervisor {
   #launch(): void {
     this.#starts += 1;
     const { startTimeoutMs } = this.#process;
-    const child = new Child(
-      this.#process.launchSpec(),
-      {
-        onState: (_state, which) => this.#childChanged(which),
-        onFrame: (frame, which) => {
-          if (which === this.#child) this.#process.onFrame(frame);
-        },
-        onOutput: (stream, line) => this.#process.onOutput(stream, line),
+    const child = this.#process.launch({
+      onState: (_state, which) => this.#childChanged(which),
+      onFrame: (frame, which) => {
+        if (which === this.#child) this.#process.onFrame(frame);
       },
-      this.#clock,
-    );
+      onOutput: (stream, line) => this.#process.onOutput(stream, line),
+    });
     const startTimer =
       startTimeoutMs > 0
         ? this.#clock.at(this.#clock.now() + startTimeoutMs, () =>

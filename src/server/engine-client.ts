@@ -5,6 +5,7 @@
 import { fileURLToPath } from 'node:url';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import type { EnginePlan, EngineStatus, LogRecord, RequestNumber } from '../core/model.ts';
+import { ChildProcess } from '../lifecycle/child-process.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { Supervisor } from '../lifecycle/supervisor.ts';
 import type { FrameCounts } from '../observe/snapshot.ts';
@@ -46,13 +47,18 @@ export class EngineClient {
     this.#supervisor = new Supervisor(
       {
         startTimeoutMs: START_TIMEOUT_MS,
-        launchSpec: () => ({
-          command: [process.execPath, ENGINE_ENTRY],
-          cpus: boot.launcher.taskset ? (cpus ?? boot.allowedCpus) : null,
-          // Not killed with its parent: on its way out it ends its workers and what those have started.
-          launcher: { ...boot.launcher, setpriv: false },
-          env: process.env,
-        }),
+        launch: (events) =>
+          new ChildProcess(
+            {
+              command: [process.execPath, ENGINE_ENTRY],
+              cpus: boot.launcher.taskset ? (cpus ?? boot.allowedCpus) : null,
+              // Not killed with its parent: on its way out it ends its workers and what those have started.
+              launcher: { ...boot.launcher, setpriv: false },
+              env: process.env,
+            },
+            events,
+            clock,
+          ),
         bootFrame: () => ({ type: 'boot', body: boot }),
         onReady: () => this.#ready(),
         onFrame: (frame) => {

@@ -23,12 +23,18 @@ export function stage(ref: number, overrides: Partial<StageDefinition> = {}, wor
       predict: 'item',
       requireFrom: '/',
       startTimeoutMs: 0,
+      isolation: 'process',
+      heapMb: 0,
       workers: Array.from({ length: workers }, () => ({ cpus: null, env: {} })),
     },
     batching: SINGLE_ITEMS,
     capacity: 1024,
     overflow: 'refuse',
     maxAgeMs: 0,
+    runTimeoutMs: 0,
+    retryLost: false,
+    maxRssMb: 0,
+    recycleAfter: 0,
     ...overrides,
   };
 }

@@ -21,7 +21,11 @@ async function load(
   const path = join(folder, `modelet-${files}.${type}`);
   writeFileSync(path, code);
   const source = { kind: 'file', path } as const;
-  return loadFile(source, { source, init, predict, requireFrom: folder, startTimeoutMs: 0 }, context());
+  return loadFile(
+    source,
+    { source, init, predict, requireFrom: folder, startTimeoutMs: 0, isolation: 'process', heapMb: 0 },
+    context(),
+  );
 }
 
 const FUNCTIONS: readonly (readonly [string, string, 'mjs' | 'cjs'])[] = [

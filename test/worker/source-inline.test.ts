@@ -23,7 +23,7 @@ async function load(code: string, tabs: Tabs = {}, logged: Logged[] = []): Promi
   const source = { kind: 'inline', setup, code, teardown } as const;
   const loaded = await loadInline(
     source,
-    { source, init, predict, requireFrom: folder, startTimeoutMs: 0 },
+    { source, init, predict, requireFrom: folder, startTimeoutMs: 0, isolation: 'process', heapMb: 0 },
     context(logged),
   );
   await loaded.setup();

@@ -1,5 +1,4 @@
-/** A stage's workers as child processes, one per slot, each supervised on its own. */
-import { fileURLToPath } from 'node:url';
+/** A stage's workers, one per slot, each supervised on its own. */
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { LogRecord, Pin, RequestNumber, StageDefinition, WorkerPlacement, WorkerStatus } from '../core/model.ts';
@@ -7,8 +6,8 @@ import { pinProblem, pinWarning, resolvePin } from '../lifecycle/affinity.ts';
 import { type LifePhase, Supervisor } from '../lifecycle/supervisor.ts';
 import type { EngineBoot, Frame, WireItem } from '../wire/frames.ts';
 import type { Batch, PoolEvents, PoolHealth, WorkerPool } from './pool.ts';
+import { startProcessWorker } from './process-worker.ts';
 
-const WORKER_ENTRY = fileURLToPath(new URL('./main.js', import.meta.url));
 /** One batch that runs and one that waits in the worker: enough to hide the wake-up between two batches. */
 const MOST_BATCHES_PER_WORKER = 2;
 
@@ -22,7 +21,7 @@ interface Slot<T extends WireItem> {
   startError: Error | null;
 }
 
-export class ProcessPool<T extends WireItem> implements WorkerPool<T> {
+export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   readonly #stage: StageDefinition;
   readonly #boot: EngineBoot;
   readonly #events: PoolEvents<T>;
@@ -110,12 +109,18 @@ export class ProcessPool<T extends WireItem> implements WorkerPool<T> {
     const supervisor = new Supervisor(
       {
         startTimeoutMs: modelet.startTimeoutMs,
-        launchSpec: () => ({
-          command: [process.execPath, WORKER_ENTRY],
-          cpus: this.#pin(placement).cpus,
-          launcher: this.#boot.launcher,
-          env: { ...threadCounts(this.#appliedPin(placement)), ...process.env, ...placement.env },
-        }),
+        launch: (events) =>
+          startProcessWorker(
+            {
+              launcher: this.#boot.launcher,
+              cpus: this.#pin(placement).cpus,
+              pin: this.#appliedPin(placement),
+              env: placement.env,
+              heapMb: modelet.heapMb,
+            },
+            events,
+            this.#clock,
+          ),
         bootFrame: () => ({
           type: 'load',
           body: {
@@ -185,11 +190,4 @@ export class ProcessPool<T extends WireItem> implements WorkerPool<T> {
   #log(worker: number, level: LogRecord['level'], message: string): void {
     this.#events.onLog({ level, message, stage: this.#stage.name, worker });
   }
-}
-
-/** Numeric libraries start a thread per core of the machine unless told; a pinned worker has fewer. */
-function threadCounts(cpus: Pin): Record<string, string> {
-  if (!cpus) return {};
-  const count = String(cpus.length);
-  return { OMP_NUM_THREADS: count, OPENBLAS_NUM_THREADS: count, MKL_NUM_THREADS: count };
 }
