@@ -1,0 +1,141 @@
+/** One worker, kept running by its supervisor, and the batches it holds. */
+import type { Clock, Deadline } from '../core/clock.ts';
+import { ModeletError } from '../core/errors.ts';
+import type { LogLevel, RequestNumber } from '../core/model.ts';
+import type { Child, ChildEvents } from '../lifecycle/child.ts';
+import type { ProcessStateTag } from '../lifecycle/process-state.ts';
+import { type LifePhase, Supervisor } from '../lifecycle/supervisor.ts';
+import type { ControlFrame, Frame, WireItem } from '../wire/frames.ts';
+import type { Batch } from './pool.ts';
+
+/** What a worker held when it died. */
+export interface Loss<T extends WireItem> {
+  /** Items it may have begun. */
+  readonly running: readonly T[];
+  /** Items of batches that waited in it behind another. */
+  readonly notStarted: readonly T[];
+  readonly error: Error;
+  readonly phase: LifePhase;
+}
+
+export interface WorkerHost<T extends WireItem> {
+  readonly clock: Clock;
+  readonly startTimeoutMs: number;
+  launch(events: ChildEvents): Child;
+  /** What each new process is sent first. */
+  loadFrame(): ControlFrame;
+  onReady(): void;
+  onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number): void;
+  onLost(loss: Loss<T>): void;
+  onChange(): void;
+  onLog(level: LogLevel, message: string): void;
+}
+
+export class SupervisedWorker<T extends WireItem> {
+  readonly #host: WorkerHost<T>;
+  readonly #supervisor: Supervisor;
+  /** In the order sent; the worker takes them one after the other. */
+  readonly #batches: Batch<T>[] = [];
+  #startError: Error | null = null;
+
+  constructor(host: WorkerHost<T>) {
+    this.#host = host;
+    this.#supervisor = new Supervisor(
+      {
+        startTimeoutMs: host.startTimeoutMs,
+        launch: (events) => host.launch(events),
+        bootFrame: () => host.loadFrame(),
+        onReady: () => {
+          this.#startError = null;
+          host.onLog('info', `ready, pid ${this.pid}`);
+          host.onReady();
+        },
+        onFrame: (frame) => this.#receive(frame),
+        onLost: (error, phase) => this.#lost(error, phase),
+        onChange: () => host.onChange(),
+        onOutput: (stream, line) => host.onLog(stream === 'stdout' ? 'info' : 'warn', line),
+      },
+      host.clock,
+    );
+  }
+
+  get isReady(): boolean {
+    return this.#supervisor.isReady;
+  }
+
+  get processState(): ProcessStateTag {
+    return this.#supervisor.processState;
+  }
+
+  get pid(): number | null {
+    return this.#supervisor.pid;
+  }
+
+  get restarts(): number {
+    return this.#supervisor.restarts;
+  }
+
+  /** Why the last process died, until a new one is ready. */
+  get lastError(): Error | null {
+    return this.#supervisor.lastError;
+  }
+
+  /** Why the last start failed; null once one succeeded. */
+  get startError(): Error | null {
+    return this.#startError;
+  }
+
+  /** How many batches it holds. */
+  get load(): number {
+    return this.#batches.length;
+  }
+
+  start(): void {
+    this.#supervisor.start();
+  }
+
+  /** The worker must be ready. */
+  dispatch(batch: Batch<T>): void {
+    this.#batches.push(batch);
+    this.#supervisor.send({ type: 'batch', batch: batch.number, items: batch.items });
+  }
+
+  cancel(ids: readonly RequestNumber[]): void {
+    if (this.load > 0) this.#supervisor.send({ type: 'cancel', body: ids });
+  }
+
+  /** Lets it finish what it holds, kills it at the deadline. Resolves when it is gone. */
+  close(deadline: Deadline): Promise<void> {
+    return this.#supervisor.close(deadline);
+  }
+
+  #receive(frame: Frame): void {
+    if (frame.type === 'log') this.#host.onLog(frame.body.level, frame.body.message);
+    else if (frame.type === 'reply') this.#replied(frame.batch, frame.items, frame.runMs);
+  }
+
+  #replied(number: number, replies: readonly WireItem[], runMs: number): void {
+    const batch = this.#batches[0];
+    if (batch?.number !== number || batch.items.length !== replies.length) {
+      this.#supervisor.kill(new ModeletError('protocol_error', `worker answered batch ${number}, which it had not`));
+      return;
+    }
+    this.#batches.shift();
+    const following = this.#batches[0];
+    if (following) following.startedAt = this.#host.clock.now();
+    this.#host.onReply(batch, replies, runMs);
+  }
+
+  #lost(error: Error, phase: LifePhase): void {
+    if (phase === 'starting') this.#startError = error;
+    if (phase === 'closing') this.#host.onLog('debug', 'ended');
+    else this.#host.onLog('error', `${phase === 'serving' ? 'died' : 'did not start'}: ${error.message}`);
+    const [running, ...behind] = this.#batches.splice(0);
+    this.#host.onLost({
+      running: running?.items ?? [],
+      notStarted: behind.flatMap((batch) => batch.items),
+      error,
+      phase,
+    });
+  }
+}
