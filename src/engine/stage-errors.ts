@@ -1,6 +1,7 @@
 /** What a stage says to the items it cannot serve. */
 import { ModeletError } from '../core/errors.ts';
 import type { StageDefinition } from '../core/model.ts';
+import { RunTimeout } from '../worker/pool.ts';
 
 export function unavailable(stage: string, cause: Error): ModeletError {
   return new ModeletError('stage_unavailable', `stage ${stage} has no worker: ${cause.message}`, { stage, cause });
@@ -24,6 +25,8 @@ export function dropped(stage: string, reason: string): ModeletError {
   return new ModeletError('dropped', `dropped from the queue of stage ${stage}: ${reason}`, { stage });
 }
 
+/** A batch that ran too long has missed a deadline of the stage's; any other death is the worker's. */
 export function workerLost(stage: string, worker: number, cause: Error): ModeletError {
-  return new ModeletError('worker_lost', `worker ${worker} of stage ${stage} died: ${cause.message}`, { stage, cause });
+  const code = cause instanceof RunTimeout ? 'deadline_exceeded' : 'worker_lost';
+  return new ModeletError(code, `worker ${worker} of stage ${stage} died: ${cause.message}`, { stage, cause });
 }

@@ -40,8 +40,9 @@ export class StagePools {
     return health?.tag === 'failed' ? health.error : null;
   }
 
-  /** Starts a successor if the definition's modelet is another than the newest generation's. */
+  /** Tells all pools what has changed outside the modelet; starts a successor if the definition's modelet is another than the newest generation's. */
   redefine(definition: StageDefinition): void {
+    for (const pool of this.#all()) pool.redefine(definition);
     const newest = this.#successor ?? this.#present;
     if (newest.revision === definition.revision) return;
     if (this.#successor) this.#retire(this.#successor.pool);
@@ -65,9 +66,13 @@ export class StagePools {
   }
 
   async close(deadline: Deadline): Promise<void> {
-    const pools = [this.present, ...this.#retired, ...(this.#successor ? [this.#successor.pool] : [])];
+    const pools = this.#all();
     this.#successor = null;
     await Promise.all(pools.map((pool) => pool.close(deadline)));
+  }
+
+  #all(): StagePool[] {
+    return [this.present, ...this.#retired, ...(this.#successor ? [this.#successor.pool] : [])];
   }
 
   #generation(definition: StageDefinition): Generation {
@@ -76,7 +81,7 @@ export class StagePools {
 
   #retire(pool: StagePool): void {
     this.#retired.add(pool);
-    // Old code answers what it holds, however long that takes: its requests have deadlines of their own.
+    // Old code answers what it holds, for as long as the stage lets a batch run.
     void pool.close(Number.POSITIVE_INFINITY).then(() => this.#retired.delete(pool));
   }
 }

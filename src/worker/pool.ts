@@ -1,6 +1,6 @@
 /** What a stage needs of its workers, whatever they are: processes or threads. Interface and its data only. */
 import type { Deadline } from '../core/clock.ts';
-import type { LogRecord, RequestNumber, WorkerStatus } from '../core/model.ts';
+import type { LogRecord, RequestNumber, StageDefinition, WorkerStatus } from '../core/model.ts';
 import type { WireItem } from '../wire/frames.ts';
 
 /** The items handed to one `predict` call, on their way to and in one worker. */
@@ -12,6 +12,14 @@ export interface Batch<T extends WireItem = WireItem> {
   readonly freeSince: number;
   /** When the worker was through with what it had before; `dispatchedAt` for a worker that was idle. */
   startedAt: number;
+}
+
+/** Why a worker was killed whose batch ran longer than the stage allows. */
+export class RunTimeout extends Error {
+  constructor(runTimeoutMs: number) {
+    super(`a batch ran longer than ${runTimeoutMs} ms`);
+    this.name = 'RunTimeout';
+  }
 }
 
 /**
@@ -28,7 +36,7 @@ export interface PoolEvents<T extends WireItem> {
   onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number, worker: number): void;
   /**
    * A worker died. `running` are the items it may have begun; `notStarted` provably were not, and belong back
-   * at the head of the queue.
+   * at the head of the queue. The error is a `RunTimeout` where it was killed for its batch.
    */
   onLost(running: readonly T[], notStarted: readonly T[], error: Error, worker: number): void;
   /** A worker became ready, died or failed to start. */
@@ -39,6 +47,8 @@ export interface PoolEvents<T extends WireItem> {
 export interface WorkerPool<T extends WireItem = WireItem> {
   readonly health: PoolHealth;
   start(): void;
+  /** Takes over what a new definition says outside its modelet; what the workers run does not change. */
+  redefine(definition: StageDefinition): void;
   /** A worker to take the next batch: an idle one first; a busy one with room for one more only if `prefetch`. */
   freeWorker(prefetch: boolean): number | null;
   dispatch(worker: number, batch: Batch<T>): void;

@@ -10,7 +10,8 @@ import { WorkerFactory } from './worker-factory.ts';
 const MOST_BATCHES_PER_WORKER = 2;
 
 export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
-  readonly #stage: StageDefinition;
+  /** The newest; its modelet is always the one that the workers run. */
+  #stage: StageDefinition;
   readonly #factory: WorkerFactory;
   readonly #events: PoolEvents<T>;
   readonly #clock: Clock;
@@ -45,6 +46,11 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       return;
     }
     for (const worker of this.#workers) worker.start();
+  }
+
+  redefine(stage: StageDefinition): void {
+    this.#stage = { ...stage, modelet: this.#stage.modelet };
+    for (const worker of this.#workers) worker.limitRun();
   }
 
   freeWorker(prefetch: boolean): number | null {
@@ -88,6 +94,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       startTimeoutMs: this.#factory.startTimeoutMs,
       launch: (events) => this.#factory.launch(index, events),
       loadFrame: () => this.#factory.loadFrame(this.#stage.name, index),
+      runTimeoutMs: () => this.#stage.runTimeoutMs,
       onReady: () => {},
       onReply: (batch, replies, runMs) => this.#events.onReply(batch, replies, runMs, index),
       onLost: (loss) => this.#lost(index, loss),

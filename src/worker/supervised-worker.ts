@@ -1,12 +1,12 @@
 /** One worker, kept running by its supervisor, and the batches it holds. */
-import type { Clock, Deadline } from '../core/clock.ts';
+import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { LogLevel, RequestNumber } from '../core/model.ts';
 import type { Child, ChildEvents } from '../lifecycle/child.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { type LifePhase, Supervisor } from '../lifecycle/supervisor.ts';
 import type { ControlFrame, Frame, WireItem } from '../wire/frames.ts';
-import type { Batch } from './pool.ts';
+import { type Batch, RunTimeout } from './pool.ts';
 
 /** What a worker held when it died. */
 export interface Loss<T extends WireItem> {
@@ -24,6 +24,8 @@ export interface WorkerHost<T extends WireItem> {
   launch(events: ChildEvents): Child;
   /** What each new process is sent first. */
   loadFrame(): ControlFrame;
+  /** Longest run of a batch; 0: no limit. */
+  runTimeoutMs(): number;
   onReady(): void;
   onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number): void;
   onLost(loss: Loss<T>): void;
@@ -37,6 +39,8 @@ export class SupervisedWorker<T extends WireItem> {
   /** In the order sent; the worker takes them one after the other. */
   readonly #batches: Batch<T>[] = [];
   #startError: Error | null = null;
+  /** Rings when the batch that ran when it was set has run too long. */
+  #runTimer: Timer | null = null;
 
   constructor(host: WorkerHost<T>) {
     this.#host = host;
@@ -98,6 +102,20 @@ export class SupervisedWorker<T extends WireItem> {
   dispatch(batch: Batch<T>): void {
     this.#batches.push(batch);
     this.#supervisor.send({ type: 'batch', batch: batch.number, items: batch.items });
+    if (!this.#runTimer) this.limitRun();
+  }
+
+  /** Holds the batch that runs to the limit as it is now. */
+  limitRun(): void {
+    this.#runTimer?.cancel();
+    this.#runTimer = null;
+    const runTimeoutMs = this.#host.runTimeoutMs();
+    const running = this.#batches[0];
+    if (!running || runTimeoutMs === 0) return;
+    // What it answered while this process was busy itself is read before the immediate.
+    this.#runTimer = this.#host.clock.at(running.startedAt + runTimeoutMs, () => {
+      setImmediate(() => this.#endOverrun());
+    });
   }
 
   cancel(ids: readonly RequestNumber[]): void {
@@ -126,11 +144,23 @@ export class SupervisedWorker<T extends WireItem> {
     this.#host.onReply(batch, replies, runMs);
   }
 
+  /** One timer serves many batches: where the one it was set for has ended, it is set for the present one. */
+  #endOverrun(): void {
+    const running = this.#batches[0];
+    const runTimeoutMs = this.#host.runTimeoutMs();
+    if (!running || runTimeoutMs === 0 || this.#host.clock.now() < running.startedAt + runTimeoutMs) {
+      this.limitRun();
+      return;
+    }
+    this.#supervisor.kill(new RunTimeout(runTimeoutMs));
+  }
+
   #lost(error: Error, phase: LifePhase): void {
     if (phase === 'starting') this.#startError = error;
     if (phase === 'closing') this.#host.onLog('debug', 'ended');
     else this.#host.onLog('error', `${phase === 'serving' ? 'died' : 'did not start'}: ${error.message}`);
     const [running, ...behind] = this.#batches.splice(0);
+    this.limitRun();
     this.#host.onLost({
       running: running?.items ?? [],
       notStarted: behind.flatMap((batch) => batch.items),

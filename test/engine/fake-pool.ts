@@ -14,7 +14,7 @@ import type { FakeClock } from '../fixtures/fake-clock.ts';
 const MOST_BATCHES_PER_WORKER = 2;
 
 export class FakePool implements StagePool {
-  readonly definition: StageDefinition;
+  definition: StageDefinition;
   readonly pinWarnings: readonly string[] = [];
   readonly cancelled: RequestNumber[] = [];
   /** Deadlines of the calls of close. */
@@ -35,6 +35,10 @@ export class FakePool implements StagePool {
 
   start(): void {
     this.started = true;
+  }
+
+  redefine(definition: StageDefinition): void {
+    this.definition = definition;
   }
 
   freeWorker(prefetch: boolean): number | null {
