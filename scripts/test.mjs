@@ -23,7 +23,7 @@ const strict = process.env.CI === 'true';
  */
 const SUITES = [
   { folders: ['core', 'config', 'wire', 'engine', 'graph', 'lifecycle', 'server', 'worker', 'examples', 'docs'] },
-  { folders: ['processes'] },
+  { folders: ['processes', 'faults'] },
   { folders: ['nodered', 'package'] },
   { folders: ['editor'], needsChromium: true },
 ];

@@ -1,8 +1,6 @@
 /** The engine's death settles what it had, takes its workers along, and is followed by a new engine. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { setTimeout } from 'node:timers/promises';
-import type { ModeletError } from '../../src/core/errors.ts';
 import { isAlive, kill9, startedProcesses, until } from '../fixtures/processes.ts';
 import { callsIn, folderFor, serve } from '../fixtures/service.ts';
 import { prefetching } from './gated.ts';
@@ -75,40 +73,6 @@ describe('kill -9 of the engine', () => {
     kill9(service.enginePid);
     await until(() => !isAlive(child), 'the grandchild is gone');
     assert.ok(isAlive(await service.value<number>(null)), 'and a new one is started');
-  });
-
-  test('several times, with requests all the time: each is answered', async (t) => {
-    const service = await serve(t, { stages: [{ id: 'echo', file: 'echo', batch: { maxBatchSize: 8 } }] });
-    const codes = new Set<string>();
-    let kills = 0;
-    let done = 0;
-    const lane = async (): Promise<void> => {
-      while (kills < 3 || done < 1000) {
-        done += 1;
-        try {
-          codes.add((await service.answer(done)).code);
-        } catch (thrown) {
-          // Refused, while the engine pauses before a further restart.
-          codes.add((thrown as ModeletError).code);
-          await setTimeout(5);
-        }
-      }
-    };
-    const killer = async (): Promise<void> => {
-      for (; kills < 3; kills += 1) {
-        await service.ready();
-        const before = done;
-        await until(() => done > before + 100, 'requests are served');
-        kill9(service.enginePid);
-        await until(() => service.service.snapshot().engine.restarts === kills + 1, 'the engine is started again');
-      }
-    };
-    await Promise.all([killer(), ...Array.from({ length: 32 }, lane)]);
-    codes.delete('ok');
-    codes.delete('engine_lost');
-    assert.deepEqual([...codes], []);
-    assert.equal((await service.answer('last')).code, 'ok');
-    assert.equal(service.service.snapshot().lateOutcomes, 0);
   });
 
   test('spares the patient requests that it had not got yet', async (t) => {

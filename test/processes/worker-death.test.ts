@@ -98,62 +98,9 @@ describe('kill -9 in the middle of a batch', () => {
     assert.equal((await service.answer('e')).code, 'ok');
     for (const pid of pids) assert.equal(isAlive(pid), false);
   });
-
-  test('under load, again and again: every request is answered, and only few are lost', async (t) => {
-    const service = await serve(t, { stages: [{ id: 'echo', file: 'echo', workers: 2, batch: { maxBatchSize: 4 } }] });
-    await service.ready();
-    const codes = new Map<string, number>();
-    let kills = 0;
-    const lane = async (first: number): Promise<void> => {
-      for (let n = first; n < 4000; n += 64) {
-        const { code, value } = await service.answer(n);
-        if (code === 'ok') assert.equal(value, n);
-        codes.set(code, (codes.get(code) ?? 0) + 1);
-        if (n % 1000 === 0) {
-          const pid = await until(() => service.pids('echo').find((one) => one && isAlive(one)), 'a worker to kill');
-          kill9(pid);
-          kills += 1;
-        }
-      }
-    };
-    await Promise.all(Array.from({ length: 64 }, (_, first) => lane(first)));
-    const lost = codes.get('worker_lost') ?? 0;
-    assert.deepEqual(
-      [...codes.keys()].filter((code) => code !== 'worker_lost'),
-      ['ok'],
-    );
-    assert.equal((codes.get('ok') ?? 0) + lost, 4000);
-    assert.ok(lost <= kills * 4, `${kills} kills lost ${lost} requests: no more than a batch each`);
-    assert.equal(service.service.snapshot().lateOutcomes, 0);
-  });
 });
 
-const WAYS: readonly [way: string, cause: RegExp][] = [
-  ['exit', /exited with code 7/],
-  ['exit 0', /exited with code 0/],
-  ['segv', /SIGSEGV/],
-  ['abort', /SIGABRT/],
-  ['timer', /thrown from a timer/],
-  ['rejection', /rejected and not caught/],
-];
-
 describe('a modelet that ends its own process', () => {
-  for (const [way, cause] of WAYS) {
-    test(`by ${way}: worker_lost, the cause is named, and the next request is served`, async (t) => {
-      const service = await serve(t, { stages: [{ id: 'die', file: 'die' }] });
-      const pid = await service.value<number>('live');
-      const { code, error } = await service.answer(way);
-      assert.equal(code, 'worker_lost');
-      assert.match(error?.message ?? '', cause);
-      assert.match(((error as Error).cause as Error).message, cause);
-      assert.notEqual(await service.value<number>('live'), pid);
-      assert.ok(
-        service.logs.some(({ level, message, stage }) => level === 'error' && stage === 'die' && cause.test(message)),
-        'the log tells it too',
-      );
-    });
-  }
-
   test('five times in a row: each time a new process, after growing pauses', async (t) => {
     const service = await serve(t, { stages: [{ id: 'die', file: 'die' }] });
     const pids = new Set<number>();

@@ -1,0 +1,12 @@
+/** The page about faults lists what the tests inject. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { withFaultTables } from '../faults/table.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+
+test('docs/faults.md has a row for each fault that is tested (npm run fault-table writes them)', () => {
+  const page = readFileSync(join(repositoryRoot, 'docs', 'faults.md'), 'utf8');
+  assert.equal(page, withFaultTables(page));
+});

@@ -1,0 +1,52 @@
+/** What can happen to the engine process. */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { isAlive, kill9, until } from '../fixtures/processes.ts';
+import type { FaultGroup } from './fault.ts';
+import type { ServiceBed, ServiceFault } from './service-bed.ts';
+
+const KILLS = 3;
+const MEGABYTE = 1024 * 1024;
+
+const LOST: Omit<ServiceFault, 'name' | 'inject'> = {
+  requests: 'all open ones: `engine_lost`, at once; those that come meanwhile wait for the new engine',
+  recovery: 'a new engine with new workers, at once',
+  codes: ['engine_lost'],
+  concernsAll: true,
+  mostFailed: Number.POSITIVE_INFINITY,
+};
+
+export const ENGINE_FAULTS: FaultGroup<ServiceBed> & { readonly faults: readonly ServiceFault[] } = {
+  title: 'The engine process',
+  faults: [
+    { ...LOST, name: 'kill -9', inject: async (bed) => kill9(bed.service.enginePid) },
+    {
+      ...LOST,
+      name: 'kill -9 again and again',
+      requests: 'all open ones, and those that come while it pauses before a further start: `engine_lost`',
+      recovery: 'a new engine each time, after pauses that grow',
+      inject: async (bed) => {
+        for (let kill = 1; kill <= KILLS; kill += 1) {
+          await bed.service.ready();
+          await bed.load.served();
+          kill9(bed.service.enginePid);
+          await until(() => bed.service.service.snapshot().engine.restarts === kill, 'it is started again');
+        }
+      },
+    },
+    { ...LOST, name: 'out of memory', inject: runOutOfMemory },
+  ],
+};
+
+/** Grants the engine no more memory than it has, and lets it have some large requests. */
+async function runOutOfMemory(bed: ServiceBed): Promise<void> {
+  const pid = bed.service.enginePid;
+  const pages = Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[0]);
+  const pageBytes = Number(execFileSync('getconf', ['PAGESIZE']));
+  execFileSync('prlimit', ['--pid', String(pid), `--as=${pages * pageBytes + MEGABYTE}`]);
+  const large = 'x'.repeat(8 * MEGABYTE);
+  await until(() => {
+    if (isAlive(pid)) bed.ask(large, 'beside');
+    return !isAlive(pid);
+  }, 'it has died of that');
+}

@@ -1,0 +1,102 @@
+/** What a runtime holds of the machine: the same before a fault and after it, or something was leaked. */
+import assert from 'node:assert/strict';
+import { createHook } from 'node:async_hooks';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { inspect, isDeepStrictEqual } from 'node:util';
+import { type FoundProcess, startedProcesses } from '../fixtures/processes.ts';
+
+const LIMIT_MS = 20_000;
+const POLL_MS = 10;
+const REPEATS_AT_REST = 3;
+
+export interface Resources {
+  /** What runs, in words, with its threads and its open file descriptors; sorted. */
+  readonly processes: readonly string[];
+  /** This process: the server, where the test embeds it. */
+  readonly own: Readonly<Record<string, number>>;
+  readonly tempFiles: readonly string[];
+  /** Requests open in the ledger, and items in queues. */
+  readonly open: readonly number[];
+}
+
+// All that is started here inherits a folder for temporary files of its own; nothing must stay in it.
+const temporary = mkdtempSync(join(tmpdir(), 'modelet-faults-'));
+process.env['TMPDIR'] = temporary;
+process.on('exit', () => rmSync(temporary, { recursive: true, force: true }));
+
+/** Timers of this process that have neither fired nor been cancelled, also those that do not keep it alive. */
+const timers: Set<number> = new Set();
+createHook({
+  init: (id, type) => {
+    if (type === 'Timeout') timers.add(id);
+  },
+  destroy: (id) => {
+    timers.delete(id);
+  },
+}).enable();
+
+/** `open`: what the runtime says is under way. */
+export function measure(open: readonly number[]): Resources {
+  return {
+    processes: startedProcesses().map(described).sort(),
+    own: {
+      ...counted(process.getActiveResourcesInfo()),
+      timers: timers.size,
+      threads: entries('/proc/self/task'),
+      descriptors: entries('/proc/self/fd'),
+      // One more per restart is how listeners leak.
+      listeners: process.eventNames().reduce((sum, event) => sum + process.listenerCount(event), 0),
+    },
+    tempFiles: readdirSync(temporary),
+    open,
+  };
+}
+
+/** What `read` gives once nothing is under way and it has stopped changing. */
+export async function atRest(read: () => Promise<Resources>): Promise<Resources> {
+  const end = performance.now() + LIMIT_MS;
+  let last = await read();
+  for (let repeats = 0; repeats < REPEATS_AT_REST; ) {
+    assert.ok(performance.now() < end, `it never comes to rest: ${inspect(last)}`);
+    await delay(POLL_MS);
+    const next = await read();
+    const resting = next.open.every((count) => count === 0);
+    repeats = resting && isDeepStrictEqual(next, last) ? repeats + 1 : 0;
+    last = next;
+  }
+  return last;
+}
+
+/** Resolves when the runtime holds what it held before; fails with the difference if it never does. */
+export async function assertSame(read: () => Promise<Resources>, before: Resources): Promise<void> {
+  const end = performance.now() + LIMIT_MS;
+  let now = await read();
+  while (!isDeepStrictEqual(now, before) && performance.now() < end) {
+    await delay(POLL_MS);
+    now = await read();
+  }
+  assert.deepEqual(now, before, 'after the fault it holds what it held before');
+}
+
+function described({ pid, command }: FoundProcess): string {
+  const role = /\/(engine|worker)\/main\.js/.exec(command)?.[1] ?? command;
+  return `${role}: ${entries(`/proc/${pid}/task`)} threads, ${entries(`/proc/${pid}/fd`)} descriptors`;
+}
+
+function entries(folder: string): number {
+  try {
+    return readdirSync(folder).length;
+  } catch {
+    // It has just ended.
+    return 0;
+  }
+}
+
+function counted(names: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
+  return counts;
+}

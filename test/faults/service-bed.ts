@@ -1,0 +1,112 @@
+/** A service with two stages under load, the second of which may come to harm, and one beside them. */
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { ModeletError } from '../../src/core/errors.ts';
+import { until } from '../fixtures/processes.ts';
+import {
+  type Answer,
+  type Asked,
+  type ServiceSpec,
+  type StageSpec,
+  serve,
+  type TestService,
+} from '../fixtures/service.ts';
+import { BATCH, type Bed, type Fault, type FaultGroup, testFaults } from './fault.ts';
+import { Load, type Reply } from './load.ts';
+import { measure, type Resources } from './resources.ts';
+
+/** Long enough that most batches are full, short enough for many. */
+const RUN_MS = 2;
+const LANES = 12;
+const LANES_BESIDE = 4;
+
+export interface ServiceFault extends Fault<ServiceBed> {
+  /** What the stage at fault has that it usually has not. */
+  readonly model?: Partial<StageSpec>;
+  readonly config?: ServiceSpec['config'];
+}
+
+export class ServiceBed implements Bed {
+  readonly service: TestService;
+  readonly load: Load;
+  readonly beside: Load;
+  #asked = 0;
+
+  constructor(service: TestService) {
+    this.service = service;
+    this.load = new Load(LANES, (n) => this.#reply(n, 'in'));
+    this.beside = new Load(LANES_BESIDE, (n) => this.#reply(n, 'beside'));
+  }
+
+  /** Asks for something beside the load. */
+  ask(payload: unknown, entry = 'in'): Asked {
+    this.#asked += 1;
+    return this.service.ask(payload, { entry });
+  }
+
+  /** Asks the stage at fault for something that harms its worker. */
+  poison(way: string): Asked {
+    return this.ask({ n: -1, way });
+  }
+
+  /** Makes a worker of the stage at fault hold its batch, and gives its process id with the request that it holds. */
+  async hold(): Promise<{ readonly pid: number; readonly held: Asked }> {
+    const held = this.poison('hold');
+    const isHolding = ({ message }: { message: string }): boolean => message === 'has come to hold';
+    const { worker } = await until(() => this.service.logs.find(isHolding), 'a worker holds a batch');
+    return { pid: this.service.pids('model')[worker as number] as number, held };
+  }
+
+  async resources(): Promise<Resources> {
+    const { backlog, stages } = this.service.service.snapshot();
+    return measure([backlog, ...stages.map(({ queue, busy }) => queue + busy)]);
+  }
+
+  ready(): Promise<unknown> {
+    return this.service.ready();
+  }
+
+  async assertAllCounted(): Promise<void> {
+    const { requests } = this.service.service.snapshot();
+    const counted = Object.values(requests).reduce((sum, count) => sum + count, 0);
+    assert.equal(counted, this.load.sent + this.beside.sent + this.#asked, 'each request settled exactly once');
+    const warnings = this.service.logs.filter(({ message }) => message.includes('Warning:'));
+    assert.deepEqual(warnings, [], 'no process warns of itself');
+  }
+
+  async #reply(n: number, entry: string): Promise<Reply> {
+    try {
+      const { code, value } = await this.service.answer({ n }, { entry });
+      return { code, n: (value as { n: number } | undefined)?.n };
+    } catch (thrown) {
+      // Refused at once.
+      if (thrown instanceof ModeletError) return { code: thrown.code };
+      throw thrown;
+    }
+  }
+}
+
+export function testServiceFaults(group: FaultGroup<ServiceBed> & { readonly faults: readonly ServiceFault[] }): void {
+  testFaults(group, async (t: TestContext, { model, config }: ServiceFault) => {
+    const batch = { maxBatchSize: BATCH };
+    const service = await serve(t, {
+      ...(config ? { config } : {}),
+      stages: [
+        { id: 'prepare', file: 'echo', batch },
+        { id: 'model', file: 'die', init: { runMs: RUN_MS }, workers: 2, batch, ...model },
+        { id: 'beside', file: 'echo' },
+      ],
+      routes: { in: ['prepare', 'model'], beside: ['beside'] },
+    });
+    await service.ready();
+    return new ServiceBed(service);
+  });
+}
+
+/** Checks how a request ended that was meant to fail. */
+export async function assertFails(asked: Asked, code: Answer['code'], cause: RegExp): Promise<void> {
+  const { error, ...answer } = await asked.answer;
+  assert.equal(answer.code, code, error?.message);
+  assert.match(error?.message ?? '', cause);
+  assert.match((error?.cause as Error | undefined)?.message ?? '', cause, 'the cause comes with it');
+}

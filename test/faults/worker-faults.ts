@@ -1,0 +1,69 @@
+/** What can happen to a worker process. */
+import assert from 'node:assert/strict';
+import { kill9, until } from '../fixtures/processes.ts';
+import { BATCH, type FaultGroup } from './fault.ts';
+import { assertFails, type ServiceBed, type ServiceFault } from './service-bed.ts';
+
+/** Fewer than would make the runtime give the stage up. */
+const KILLS = 3;
+
+/** The modelet ends its own process. */
+function ends(name: string, way: string, cause: RegExp, more: Partial<ServiceFault> = {}): ServiceFault {
+  return {
+    name,
+    requests: 'those of its batch: `worker_lost`, with the cause',
+    recovery: 'a new process, at once',
+    codes: ['worker_lost'],
+    inject: async (bed) => {
+      await assertFails(bed.poison(way), 'worker_lost', cause);
+      const told = bed.service.logs.filter(({ level, stage }) => level === 'error' && stage === 'model');
+      assert.ok(
+        told.some(({ message }) => cause.test(message)),
+        'the log tells it too',
+      );
+    },
+    ...more,
+  };
+}
+
+export const WORKER_FAULTS: FaultGroup<ServiceBed> & { readonly faults: readonly ServiceFault[] } = {
+  title: 'A worker process',
+  faults: [
+    {
+      name: 'kill -9 in the middle of a batch',
+      requests: 'those of its batch: `worker_lost`',
+      recovery: 'a new process, at once',
+      codes: ['worker_lost'],
+      inject: async (bed) => {
+        const { pid, held } = await bed.hold();
+        kill9(pid);
+        await assertFails(held, 'worker_lost', /was killed by SIGKILL/);
+      },
+    },
+    {
+      name: 'kill -9 again and again',
+      requests: 'those of the batches at work: `worker_lost`',
+      recovery: 'a new process each time, after pauses that grow',
+      codes: ['worker_lost'],
+      mostFailed: KILLS * BATCH,
+      inject: async (bed) => {
+        for (let kill = 1; kill <= KILLS; kill += 1) {
+          const [pid] = (await bed.service.ready())['model'] as [number];
+          kill9(pid);
+          await until(() => bed.service.stage('model').workers[0]?.restarts === kill, 'it is started again');
+        }
+      },
+    },
+    ends('native crash (SIGSEGV)', 'segv', /was killed by SIGSEGV/),
+    ends('process.abort()', 'abort', /was killed by SIGABRT/),
+    ends('process.exit(7)', 'exit', /exited with code 7/),
+    ends('process.exit(0)', 'exit 0', /exited with code 0/),
+    ends('uncaught exception', 'timer', /thrown from a timer/),
+    ends('unhandled rejection', 'rejection', /rejected and not caught/),
+    ends('heap out of memory', 'heap', /heap out of memory/, { model: { heapMb: 48 } }),
+    ends('sends garbage on its channel', 'garbage', /frame/, {
+      requests: 'those of its batch: `worker_lost`, with `protocol_error` as the cause',
+      recovery: 'it is killed; a new process, at once',
+    }),
+  ],
+};
