@@ -22,7 +22,21 @@ const strict = process.env.CI === 'true';
  * and the long forms of those that have one.
  */
 const SUITES = [
-  { folders: ['core', 'config', 'wire', 'engine', 'graph', 'lifecycle', 'server', 'worker', 'examples', 'docs'] },
+  {
+    folders: [
+      'core',
+      'config',
+      'observe',
+      'wire',
+      'engine',
+      'graph',
+      'lifecycle',
+      'server',
+      'worker',
+      'examples',
+      'docs',
+    ],
+  },
   { folders: ['processes', 'faults'] },
   { folders: ['nodered', 'package'] },
   { folders: ['editor'], needsChromium: true },

@@ -1,5 +1,6 @@
 /** The words of the runtime as plain data types: what crosses floors and processes. No behaviour. */
 import type { ModeletError } from './errors.ts';
+import type { StageReading } from './readings.ts';
 
 /** Number of an open request, unique within one engine process client; carried in every frame. */
 export type RequestNumber = number;
@@ -137,14 +138,14 @@ export interface StageStatus {
   readonly busy: number;
   readonly ready: number;
   readonly workers: readonly WorkerStatus[];
-  readonly batches: number;
-  readonly items: number;
   /** Mean size of the batches of the last interval with any; 0 before the first. */
   readonly meanBatchSize: number;
   /** Pins that could not be honoured, in words; empty if all were. */
   readonly pinWarnings: readonly string[];
   /** Why changed code does not start, while the old code goes on serving; null if there is no such trouble. */
   readonly successorError: string | null;
+  /** What its meters have counted since the engine started. */
+  readonly reading: StageReading;
 }
 
 export interface EngineStatus {

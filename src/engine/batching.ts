@@ -4,6 +4,7 @@
  */
 import type { Deadline } from '../core/clock.ts';
 import type { Batching } from '../core/model.ts';
+import type { BatchReason } from '../core/readings.ts';
 
 /** What a policy may look at. Times are those of the engine's clock. */
 export interface QueueView {
@@ -15,8 +16,6 @@ export interface QueueView {
   /** Since when the free worker has been free. */
   readonly freeSince: number;
 }
-
-export type BatchReason = 'full' | 'idle' | 'timer' | 'gap';
 
 export type BatchDecision =
   | { readonly go: true; readonly size: number; readonly reason: BatchReason }

@@ -137,12 +137,13 @@ export class Engine {
 
   #tap(item: Item): void {
     const { id, deadline, priority, payload } = item;
-    const ref = item.route.stages[item.position]?.ref ?? 0;
+    const stage = item.route.stages[item.position] as Stage;
+    stage.meter.tapped();
     this.#output.onTap({
       id,
       deadline,
       priority,
-      ref,
+      ref: stage.ref,
       ok: true,
       patient: true,
       group: 0,
@@ -154,6 +155,7 @@ export class Engine {
 
   #fail(item: Item, error: ModeletError): void {
     if (!this.#items.has(item.id)) return;
+    item.route.stages[item.position]?.meter.notServed(error.code);
     item.ok = false;
     item.payload = errorPayload(error);
     this.#settle(item);

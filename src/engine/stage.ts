@@ -5,6 +5,7 @@
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import type { ModeletError } from '../core/errors.ts';
 import type { LogRecord, Payload, StageDefinition, StageStatus } from '../core/model.ts';
+import { StageMeter } from '../observe/stage-meter.ts';
 import type { WireItem } from '../wire/frames.ts';
 import type { Batch, PoolEvents } from '../worker/pool.ts';
 import { type BatchDecision, decideBatch } from './batching.ts';
@@ -34,6 +35,7 @@ export interface StageHost {
 export class Stage {
   readonly #host: StageHost;
   readonly #queue: StageQueue = new StageQueue();
+  readonly meter: StageMeter = new StageMeter();
   #definition: StageDefinition;
   readonly #pools: StagePools;
   /** So many of the items that wait now leave at once, whatever the policy says. */
@@ -45,8 +47,6 @@ export class Stage {
   #freeSince: number | null = null;
   /** Smoothed; null before the first reply. */
   #meanRunMs: number | null = null;
-  #batches = 0;
-  #items = 0;
   #lastMean = { batches: 0, items: 0, mean: 0 };
 
   constructor(definition: StageDefinition, host: StageHost) {
@@ -119,22 +119,19 @@ export class Stage {
   status(): StageStatus {
     const pool = this.#pools.present;
     const workers = pool.status();
-    const recent = this.#batches - this.#lastMean.batches;
-    if (recent > 0) {
-      const mean = (this.#items - this.#lastMean.items) / recent;
-      this.#lastMean = { batches: this.#batches, items: this.#items, mean };
-    }
+    const { batches, items } = this.meter;
+    const recent = batches - this.#lastMean.batches;
+    if (recent > 0) this.#lastMean = { batches, items, mean: (items - this.#lastMean.items) / recent };
     return {
       ref: this.ref,
       queue: this.#queue.length,
       busy: workers.filter((worker) => worker.busy).length,
       ready: workers.filter((worker) => worker.state === 'ready').length,
       workers,
-      batches: this.#batches,
-      items: this.#items,
       meanBatchSize: this.#lastMean.mean,
       pinWarnings: pool.pinWarnings,
       successorError: this.#pools.successorError?.message ?? null,
+      reading: this.meter.read(),
     };
   }
 
@@ -196,8 +193,7 @@ export class Stage {
       freeSince,
       startedAt: now,
     });
-    this.#batches += 1;
-    this.#items += items.length;
+    this.meter.batchLeft(decision.reason, items.length);
     this.#host.onChange();
     return true;
   }
@@ -226,12 +222,15 @@ export class Stage {
 
   #onReply(batch: Batch<Item>, replies: readonly WireItem[], runMs: number, worker: number): void {
     this.#meanRunMs = this.#meanRunMs === null ? runMs : this.#meanRunMs + SMOOTHING * (runMs - this.#meanRunMs);
+    this.meter.batchRan(runMs, batch.items.length);
     batch.items.forEach((item, index) => {
       const reply = replies[index] as WireItem;
       const batchMs = batch.dispatchedAt - Math.max(item.arrivedAt, batch.freeSince);
+      const waitMs = batch.startedAt - item.arrivedAt - batchMs;
+      this.meter.itemWaited(waitMs, batchMs);
       item.timings.push({
         stage: this.ref,
-        waitMs: batch.startedAt - item.arrivedAt - batchMs,
+        waitMs,
         batchMs,
         runMs,
         batchSize: batch.items.length,

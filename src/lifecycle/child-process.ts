@@ -69,6 +69,11 @@ export class ChildProcess implements Child {
     return this.#channel.bufferedBytes;
   }
 
+  /** Bytes over its channel so far. */
+  get bytes(): { readonly sent: number; readonly received: number } {
+    return this.#channel.bytes;
+  }
+
   send(frame: Frame): void {
     this.#channel.send(frame);
   }

@@ -1,8 +1,21 @@
 /** The view for people: everything a runtime knows of itself, as JSON. */
 import type { EnginePlan, EngineStatus, WorkerStatus } from '../core/model.ts';
+import type { StageReading } from '../core/readings.ts';
+import type { StageTotals } from './totals.ts';
 
 /** By type of frame. */
 export type FrameCounts = Record<string, { readonly frames: number; readonly items: number }>;
+
+/** Over the channel between this process and the engine. */
+export interface ByteCounts {
+  readonly sent: number;
+  readonly received: number;
+}
+
+export interface EngineDeaths {
+  readonly serving: number;
+  readonly starting: number;
+}
 
 export interface StageSnapshot {
   readonly id: string;
@@ -12,12 +25,15 @@ export interface StageSnapshot {
   readonly busy: number;
   readonly ready: number;
   readonly workers: readonly WorkerStatus[];
+  /** Batches and items that have gone to workers. */
   readonly batches: number;
   readonly items: number;
   readonly meanBatchSize: number;
   readonly batching: { readonly policy: string; readonly maxBatchSize: number; readonly maxWaitMs: number };
   readonly pinWarnings: readonly string[];
   readonly successorError: string | null;
+  /** What its meters have counted, under all engines that this runtime has had. */
+  readonly reading: StageReading;
 }
 
 export interface RuntimeSnapshot {
@@ -30,6 +46,8 @@ export interface RuntimeSnapshot {
     readonly restarts: number;
     readonly error: string | null;
     readonly rssBytes: number;
+    /** Engines that ended: in service, or before they were ready. */
+    readonly deaths: EngineDeaths;
   };
   readonly backlog: number;
   readonly capacity: number;
@@ -38,6 +56,9 @@ export interface RuntimeSnapshot {
   readonly lateOutcomes: number;
   /** What went between this process and the engine. */
   readonly frames: { readonly sent: Readonly<FrameCounts>; readonly received: Readonly<FrameCounts> };
+  readonly bytes: ByteCounts;
+  /** Deploys, and the requests that were open while one replaced the nodes. */
+  readonly deploys: { readonly count: number; readonly handedOver: number };
   readonly stages: readonly StageSnapshot[];
   readonly routes: readonly { readonly stages: readonly string[] }[];
   readonly allowedCpus: readonly number[];
@@ -53,7 +74,9 @@ interface Parts {
     readonly state: string;
     readonly restarts: number;
     readonly lastError: Error | null;
+    readonly deaths: EngineDeaths;
     readonly frames: { readonly sent: FrameCounts; readonly received: FrameCounts };
+    readonly bytes: ByteCounts;
   };
   readonly ledger: {
     readonly backlog: number;
@@ -62,12 +85,14 @@ interface Parts {
   };
   readonly plan: EnginePlan;
   readonly status: EngineStatus;
+  readonly totals: StageTotals;
+  readonly deploys: { readonly count: number; readonly handedOver: number };
   readonly allowedCpus: readonly number[];
   readonly pinWarnings: readonly string[];
 }
 
 export function buildSnapshot(parts: Parts): RuntimeSnapshot {
-  const { engine, ledger, plan, status } = parts;
+  const { engine, ledger, plan, status, totals, deploys } = parts;
   const byRef = new Map(status.stages.map((stage) => [stage.ref, stage]));
   const names = new Map(plan.stages.map((stage) => [stage.ref, stage.name]));
   return {
@@ -80,28 +105,35 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
       restarts: engine.restarts,
       error: engine.lastError?.message ?? null,
       rssBytes: status.rssBytes,
+      deaths: engine.deaths,
     },
     backlog: ledger.backlog,
     capacity: ledger.capacity,
     requests: { ok: ledger.counts.ok, ...ledger.counts.errors },
     lateOutcomes: ledger.counts.late,
     frames: engine.frames,
-    stages: plan.stages.map(({ id, ref, name, capacity, batching }) => ({
-      queue: 0,
-      busy: 0,
-      ready: 0,
-      workers: [],
-      batches: 0,
-      items: 0,
-      meanBatchSize: 0,
-      pinWarnings: [],
-      successorError: null,
-      ...byRef.get(ref),
-      id,
-      name,
-      capacity,
-      batching,
-    })),
+    bytes: engine.bytes,
+    deploys,
+    stages: plan.stages.map(({ id, ref, name, capacity, batching }) => {
+      const reading = totals.of(ref);
+      return {
+        queue: 0,
+        busy: 0,
+        ready: 0,
+        workers: [],
+        meanBatchSize: 0,
+        pinWarnings: [],
+        successorError: null,
+        ...byRef.get(ref),
+        id,
+        name,
+        capacity,
+        batching,
+        batches: reading.batches,
+        items: reading.items,
+        reading,
+      };
+    }),
     routes: plan.routes.map((route) => ({ stages: route.stages.map((ref) => names.get(ref) ?? String(ref)) })),
     allowedCpus: parts.allowedCpus,
     pinWarnings: parts.pinWarnings,

@@ -8,7 +8,7 @@ import type { EnginePlan, EngineStatus, LogRecord, RequestNumber } from '../core
 import { ChildProcess } from '../lifecycle/child-process.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { Supervisor } from '../lifecycle/supervisor.ts';
-import type { FrameCounts } from '../observe/snapshot.ts';
+import type { ByteCounts, EngineDeaths, FrameCounts } from '../observe/snapshot.ts';
 import type { EngineBoot, Frame, WireItem } from '../wire/frames.ts';
 import { Outbox } from '../wire/outbox.ts';
 
@@ -35,6 +35,11 @@ export class EngineClient {
   /** Requests that came while no engine was ready. */
   readonly #held: Map<RequestNumber, WireItem> = new Map();
   readonly #frames: { readonly sent: FrameCounts; readonly received: FrameCounts } = { sent: {}, received: {} };
+  /** The engine that runs, or ran last. */
+  #process: ChildProcess | null = null;
+  /** Of those before it. */
+  #pastBytes: ByteCounts = { sent: 0, received: 0 };
+  #deaths: EngineDeaths = { serving: 0, starting: 0 };
   #plan: EnginePlan = { stages: [], routes: [] };
 
   constructor(
@@ -47,8 +52,9 @@ export class EngineClient {
     this.#supervisor = new Supervisor(
       {
         startTimeoutMs: START_TIMEOUT_MS,
-        launch: (events) =>
-          new ChildProcess(
+        launch: (events) => {
+          this.#pastBytes = this.bytes;
+          this.#process = new ChildProcess(
             {
               command: [process.execPath, ENGINE_ENTRY],
               cpus: boot.launcher.taskset ? (cpus ?? boot.allowedCpus) : null,
@@ -58,7 +64,9 @@ export class EngineClient {
             },
             events,
             clock,
-          ),
+          );
+          return this.#process;
+        },
         bootFrame: () => ({ type: 'boot', body: boot }),
         onReady: () => this.#ready(),
         onFrame: (frame) => {
@@ -66,7 +74,10 @@ export class EngineClient {
           this.#receive(frame);
         },
         onLost: (error, phase) => {
-          if (phase !== 'closing') events.onLog({ level: 'error', message: `engine died: ${error.message}` });
+          if (phase !== 'closing') {
+            this.#deaths = { ...this.#deaths, [phase]: this.#deaths[phase] + 1 };
+            events.onLog({ level: 'error', message: `engine died: ${error.message}` });
+          }
           // Whoever waits for a held request hears of the loss as well.
           this.#held.clear();
           events.onLost(error);
@@ -98,6 +109,17 @@ export class EngineClient {
   /** What went over the channel so far, by type of frame. */
   get frames(): { readonly sent: FrameCounts; readonly received: FrameCounts } {
     return this.#frames;
+  }
+
+  /** Bytes over the channel so far, to and from all engines there were. */
+  get bytes(): ByteCounts {
+    const { sent, received } = this.#pastBytes;
+    const present = this.#process?.bytes;
+    return present ? { sent: sent + present.sent, received: received + present.received } : this.#pastBytes;
+  }
+
+  get deaths(): EngineDeaths {
+    return this.#deaths;
   }
 
   /** The socket to the engine takes no more for now. */

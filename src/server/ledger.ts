@@ -6,6 +6,7 @@ import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { ERROR_CODES, type ErrorCode, ModeletError } from '../core/errors.ts';
 import type { Outcome, Payload, RequestNumber, StageTiming } from '../core/model.ts';
 import { Table } from '../core/table.ts';
+import { DurationMeter } from '../observe/duration-meter.ts';
 
 /** An outcome as it comes back: the value still encoded, and what each stage cost. */
 export interface Settlement {
@@ -33,6 +34,7 @@ interface OpenRequest {
   readonly id: RequestNumber;
   readonly caller: Caller;
   readonly timer: Timer | null;
+  readonly openedAt: number;
 }
 
 export interface LedgerCounts {
@@ -45,6 +47,8 @@ export interface LedgerCounts {
 export class Ledger {
   /** Most open requests. */
   readonly capacity: number;
+  /** How long requests were open. Those that were refused never were. */
+  readonly durations: DurationMeter = new DurationMeter();
   readonly #clock: Clock;
   readonly #open: Table<OpenRequest> = new Table();
   readonly #watcher: LedgerWatcher;
@@ -86,7 +90,7 @@ export class Ledger {
     this.#lastNumber += 1;
     const id = this.#lastNumber;
     const timer = deadline === Number.POSITIVE_INFINITY ? null : this.#clock.at(deadline, () => this.#expire(id));
-    this.#open.set(id, { id, caller, timer });
+    this.#open.set(id, { id, caller, timer, openedAt: this.#clock.now() });
     return id;
   }
 
@@ -101,6 +105,7 @@ export class Ledger {
     request.timer?.cancel();
     if (outcome.ok) this.#ok += 1;
     else this.#errors[outcome.error.code] += 1;
+    this.durations.observe(outcome.ok ? 'ok' : outcome.error.code, this.#clock.now() - request.openedAt);
     this.#watcher.onSettled(id);
     request.caller.onSettled({ outcome, timings });
     if (this.#open.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();

@@ -8,7 +8,9 @@ import { ModeletError } from '../core/errors.ts';
 import type { EngineStatus, LogRecord, Payload, RequestNumber } from '../core/model.ts';
 import { pinProblem, pinWarning, resolvePin } from '../lifecycle/affinity.ts';
 import { killGroup, type Launcher } from '../lifecycle/launch.ts';
+import type { DurationReadings } from '../observe/duration-meter.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/snapshot.ts';
+import { StageTotals } from '../observe/totals.ts';
 import { decodeModeletError } from '../wire/error-codec.ts';
 import type { WireItem } from '../wire/frames.ts';
 import { EngineClient } from './engine-client.ts';
@@ -63,6 +65,8 @@ export class Service {
   readonly #planner: Planner = new Planner();
   #state: ServiceState = { tag: 'open' };
   #status: EngineStatus = { stages: [], rssBytes: 0 };
+  readonly #totals: StageTotals = new StageTotals();
+  #deploys = { count: 0, handedOver: 0 };
   /** Pins of the engine and of this process that cannot be honoured, in words. */
   readonly #pinWarnings: string[] = [];
 
@@ -93,6 +97,7 @@ export class Service {
       onLost: (error) => this.#engineLost(error),
       onStatus: (status) => {
         this.#status = status;
+        this.#totals.update(status.stages);
         events.onChange();
       },
       onChange: () => events.onChange(),
@@ -110,7 +115,11 @@ export class Service {
 
   /** Takes over what a deploy has compiled. Unchanged stages keep their workers; open requests finish as they began. */
   apply(stages: readonly PlannedStage[], routes: readonly PlannedRoute[]): void {
-    this.#client.apply(this.#planner.compile(stages, routes));
+    const plan = this.#planner.compile(stages, routes);
+    const { count, handedOver } = this.#deploys;
+    this.#deploys = { count: count + 1, handedOver: handedOver + this.#ledger.backlog };
+    this.#totals.keep(new Set(plan.stages.map(({ ref }) => ref)));
+    this.#client.apply(plan);
   }
 
   /**
@@ -183,9 +192,16 @@ export class Service {
       ledger: this.#ledger,
       plan: this.#planner.plan,
       status: this.#status,
+      totals: this.#totals,
+      deploys: this.#deploys,
       allowedCpus: this.#machine.allowedCpus,
       pinWarnings: this.#pinWarnings,
     });
+  }
+
+  /** How long requests took, by how they ended. */
+  durations(): DurationReadings {
+    return this.#ledger.durations.read();
   }
 
   #refused(error: ModeletError): ModeletError {
@@ -222,6 +238,7 @@ export class Service {
     // A killed engine leaves its workers to themselves: one that spins notices nothing, and one may have children.
     for (const { workers } of this.#status.stages) for (const { pid } of workers) if (pid !== null) killGroup(pid);
     this.#status = { stages: [], rssBytes: 0 };
+    this.#totals.engineLost();
     if (this.#state.tag === 'closing') {
       this.#ledger.failAll(() => new ModeletError('shutting_down', 'the runtime is shutting down'));
       return;

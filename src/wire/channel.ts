@@ -24,6 +24,8 @@ export interface Channel {
   send(frame: Frame): void;
   /** Bytes taken but not yet handed to the kernel. */
   readonly bufferedBytes: number;
+  /** Bytes that have gone either way. */
+  readonly bytes: { readonly sent: number; readonly received: number };
   /** Resolves when all that was sent has left this process, or the channel has closed. */
   flushed(): Promise<void>;
   /** Sends what is buffered, then closes. */
@@ -55,6 +57,12 @@ export class SocketChannel implements Channel {
 
   get bufferedBytes(): number {
     return this.#socket.writableLength;
+  }
+
+  get bytes(): { readonly sent: number; readonly received: number } {
+    // Only a socket counts; ends of one process have nothing to count.
+    const { bytesWritten: sent = 0, bytesRead: received = 0 } = this.#socket as Partial<Socket>;
+    return { sent, received };
   }
 
   send(frame: Frame): void {

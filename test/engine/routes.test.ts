@@ -114,7 +114,14 @@ test('the status counts batches, items, queues and the mean size of the batches 
   await rig.submit([1, 2, 3, 4, 5]);
   const look = () => {
     const [status] = rig.engine.status().stages;
-    return [status?.queue, status?.busy, status?.ready, status?.batches, status?.items, status?.meanBatchSize];
+    return [
+      status?.queue,
+      status?.busy,
+      status?.ready,
+      status?.reading.batches,
+      status?.reading.items,
+      status?.meanBatchSize,
+    ];
   };
   assert.deepEqual(look(), [2, 1, 1, 1, 3, 3]);
   pool.answer();

@@ -1,0 +1,35 @@
+/** What the meters of the runtime read, as plain data that crosses processes. Every number only ever grows. */
+import type { ErrorCode } from './errors.ts';
+
+/** Counts of values by size. The bounds are those of the histogram that it was read from. */
+export interface HistogramReading {
+  /** By bucket: values up to its bound and above the bound before; the last: above all bounds. */
+  readonly counts: readonly number[];
+  /** Of all values. */
+  readonly sum: number;
+}
+
+/** Why a batch left: it was full, a worker took what was there, its oldest item's time or the gap's time was up. */
+export const BATCH_REASONS = ['full', 'idle', 'timer', 'gap'] as const;
+export type BatchReason = (typeof BATCH_REASONS)[number];
+
+/** What one stage has done since its engine started. Durations in milliseconds. */
+export interface StageReading {
+  readonly batches: number;
+  readonly items: number;
+  readonly reasons: Readonly<Record<BatchReason, number>>;
+  /** Per item that ran: waiting because no worker was free. */
+  readonly queueWait: HistogramReading;
+  /** Per item that ran: waiting for its batch to fill while a worker was free. */
+  readonly batchWait: HistogramReading;
+  /** Per item that ran: the run of the batch that held it. */
+  readonly run: HistogramReading;
+  /** Per batch. */
+  readonly batchSize: HistogramReading;
+  /** Of all workers together: time spent running batches. */
+  readonly busyMs: number;
+  /** Copies of values made for nodes that look on. */
+  readonly taps: number;
+  /** Items that this stage did not serve, by the error they ended with; those that never occurred are absent. */
+  readonly unserved: Readonly<Partial<Record<ErrorCode, number>>>;
+}

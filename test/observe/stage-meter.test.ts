@@ -1,0 +1,65 @@
+/** What a stage's meter reads, and that it goes on where an engine's death has interrupted it. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { StageStatus } from '../../src/core/model.ts';
+import { countOf } from '../../src/observe/histogram.ts';
+import { NOTHING_READ, StageMeter } from '../../src/observe/stage-meter.ts';
+import { StageTotals } from '../../src/observe/totals.ts';
+
+/** A meter that has seen two batches, five items, a tap and three items that were not served. */
+function used(): StageMeter {
+  const meter = new StageMeter();
+  meter.batchLeft('full', 4);
+  meter.batchLeft('timer', 1);
+  meter.batchRan(10, 4);
+  for (const waitMs of [0, 1, 2, 3]) meter.itemWaited(waitMs, 0.5);
+  meter.tapped();
+  meter.notServed('dropped');
+  meter.notServed('dropped');
+  meter.notServed('deadline_exceeded');
+  return meter;
+}
+
+function status(ref: number, meter: StageMeter): StageStatus {
+  const rest = { queue: 0, busy: 0, ready: 0, workers: [], meanBatchSize: 0, pinWarnings: [], successorError: null };
+  return { ref, ...rest, reading: meter.read() };
+}
+
+test('a meter reads what it was told', () => {
+  const reading = used().read();
+  assert.deepEqual([reading.batches, reading.items, reading.busyMs, reading.taps], [2, 5, 10, 1]);
+  assert.deepEqual(reading.reasons, { full: 1, idle: 0, timer: 1, gap: 0 });
+  assert.deepEqual(reading.unserved, { dropped: 2, deadline_exceeded: 1 });
+  assert.deepEqual([countOf(reading.run), reading.run.sum], [4, 40]);
+  assert.deepEqual([countOf(reading.queueWait), reading.queueWait.sum], [4, 6]);
+  assert.deepEqual([countOf(reading.batchWait), reading.batchWait.sum], [4, 2]);
+  assert.deepEqual([countOf(reading.batchSize), reading.batchSize.sum], [2, 5]);
+});
+
+test('totals go on from what the last engine had read, and never fall when it dies', () => {
+  const totals = new StageTotals();
+  assert.deepEqual(totals.of(1), NOTHING_READ);
+  totals.update([status(1, used())]);
+  const before = totals.of(1);
+  totals.engineLost();
+  assert.deepEqual(totals.of(1), before);
+  const next = new StageMeter();
+  next.batchLeft('gap', 2);
+  next.notServed('worker_lost');
+  totals.update([status(1, next)]);
+  totals.update([status(1, next)]);
+  assert.deepEqual([totals.of(1).batches, totals.of(1).items], [3, 7]);
+  assert.deepEqual(totals.of(1).unserved, { dropped: 2, deadline_exceeded: 1, worker_lost: 1 });
+  totals.engineLost();
+  totals.engineLost();
+  assert.equal(totals.of(1).items, 7);
+});
+
+test('a stage that has gone is forgotten: one that comes back begins at 0', () => {
+  const totals = new StageTotals();
+  totals.update([status(1, used()), status(2, used())]);
+  totals.engineLost();
+  totals.update([status(1, used()), status(2, used())]);
+  totals.keep(new Set([2]));
+  assert.deepEqual([totals.of(1).items, totals.of(2).items], [0, 10]);
+});

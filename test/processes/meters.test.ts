@@ -1,0 +1,79 @@
+/** What a whole runtime has measured of itself: with real processes, over an engine's death, beside the requests' own figures. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { HistogramReading } from '../../src/core/readings.ts';
+import { countOf } from '../../src/observe/histogram.ts';
+import { kill9, until } from '../fixtures/processes.ts';
+import { serve } from '../fixtures/service.ts';
+
+const near = (reading: HistogramReading, sum: number): boolean =>
+  Math.abs(reading.sum - sum) <= 0.01 * sum + 0.001 * countOf(reading);
+
+describe('meters', () => {
+  test('agree with the times that the requests are told, stage by stage', async (t) => {
+    const service = await serve(t, {
+      stages: [
+        { id: 'first', file: 'sleep', workers: 2 },
+        { id: 'second', file: 'sleep', predict: 'batch', batch: { policy: 'oldest', maxBatchSize: 8, maxWaitMs: 5 } },
+      ],
+    });
+    await service.ready();
+    const answers = await Promise.all(Array.from({ length: 100 }, (_, n) => service.answer({ ms: n % 5 })));
+    for (const [index, id] of ['first', 'second'].entries()) {
+      await until(() => countOf(service.stage(id).reading.run) === 100, 'all runs are reported');
+      const { queueWait, batchWait, run, batchSize, batches } = service.stage(id).reading;
+      const sum = (time: 'waitMs' | 'batchMs' | 'runMs'): number =>
+        answers.reduce((total, { timings }) => total + (timings[index]?.[time] ?? Number.NaN), 0);
+      assert.ok(near(queueWait, sum('waitMs')), `${id}: wait ${queueWait.sum}`);
+      assert.ok(near(batchWait, sum('batchMs')), `${id}: batch ${batchWait.sum}`);
+      assert.ok(near(run, sum('runMs')), `${id}: run ${run.sum}`);
+      assert.equal(batchSize.sum, 100);
+      assert.equal(countOf(batchSize), batches);
+    }
+  });
+
+  test('never fall when the engine dies: the counts of its successor are added', async (t) => {
+    const service = await serve(t, { stages: [{ id: 'echo' }] });
+    await service.ready();
+    for (let n = 0; n < 5; n += 1) await service.value(n);
+    await until(() => countOf(service.stage('echo').reading.run) === 5, 'five runs are reported');
+    const before = service.service.snapshot();
+    const lost = service.enginePid;
+    kill9(lost);
+    await until(() => service.service.snapshot().engine.pid !== lost, 'the engine is gone');
+    assert.deepEqual(service.stage('echo').reading, before.stages[0]?.reading);
+    await service.ready();
+    for (let n = 0; n < 3; n += 1) await service.value(n);
+    await until(() => service.stage('echo').items === 8, 'three more are reported');
+    const after = service.service.snapshot();
+    assert.deepEqual(after.engine.deaths, { serving: 1, starting: 0 });
+    assert.ok(after.bytes.sent > before.bytes.sent && after.bytes.received > before.bytes.received);
+    assert.equal(countOf(service.service.durations().ok), 8);
+  });
+
+  test('requests are measured apart by how they end; refused ones, which were never open, are not', async (t) => {
+    const service = await serve(t, {
+      stages: [{ id: 'die', file: 'die' }],
+      config: { capacity: 1 },
+    });
+    await service.ready();
+    await service.value('x');
+    const lost = service.ask('exit');
+    assert.throws(() => service.ask('y'), { code: 'capacity_exceeded' });
+    assert.equal((await lost.answer).code, 'worker_lost');
+    const durations = service.service.durations();
+    assert.deepEqual(Object.keys(durations).sort(), ['ok', 'worker_lost']);
+    assert.deepEqual([countOf(durations.ok), countOf(durations.worker_lost as HistogramReading)], [1, 1]);
+    await until(() => service.stage('die').reading.unserved.worker_lost === 1, 'the stage has counted it');
+  });
+
+  test('a deploy counts the requests that it hands over', async (t) => {
+    const service = await serve(t, { stages: [{ id: 'sleep', file: 'sleep' }] });
+    await service.ready();
+    assert.deepEqual(service.service.snapshot().deploys, { count: 1, handedOver: 0 });
+    const asked = [1, 2, 3].map((ms) => service.ask({ ms }));
+    service.apply({ stages: [{ id: 'sleep', file: 'sleep' }] });
+    await Promise.all(asked.map(({ answer }) => answer));
+    assert.deepEqual(service.service.snapshot().deploys, { count: 2, handedOver: 3 });
+  });
+});
