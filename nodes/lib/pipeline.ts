@@ -143,7 +143,7 @@ export class Pipeline {
 
   /** Lets what waits at the stage behind a node leave at once, or drops it. */
   actOnQueue(entry: Node, action: 'flush' | 'reset'): void {
-    this.#deployment.routes.get(entry.id)?.service.actOnQueue(entry.id, action);
+    this.#deployment.routes.get(entry.id)?.service.actOnStage(entry.id, action);
   }
 
   /** Sends by the node that bears the id once flows run: a deploy may replace a node while a message comes to it. */

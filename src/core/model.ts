@@ -113,6 +113,9 @@ export interface EnginePlan {
   readonly routes: readonly Route[];
 }
 
+/** What people can ask of a stage: let what waits leave at once, drop it, or give the stage new workers. */
+export type StageAction = 'flush' | 'reset' | 'restart';
+
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 
 export interface LogRecord {

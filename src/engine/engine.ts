@@ -4,7 +4,15 @@
  */
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { EnginePlan, EngineStatus, LogRecord, Payload, RequestNumber, StageDefinition } from '../core/model.ts';
+import type {
+  EnginePlan,
+  EngineStatus,
+  LogRecord,
+  Payload,
+  RequestNumber,
+  StageAction,
+  StageDefinition,
+} from '../core/model.ts';
 import { Table } from '../core/table.ts';
 import { CODEC } from '../wire/codec.ts';
 import { encodeError } from '../wire/error-codec.ts';
@@ -100,8 +108,8 @@ export class Engine {
     }
   }
 
-  /** Acts on what waits at a stage now. */
-  queue(stage: number, action: 'flush' | 'reset'): void {
+  /** Acts on a stage: on what waits there now, or on its workers. */
+  act(stage: number, action: StageAction): void {
     this.#stages.get(stage)?.[action]();
   }
 

@@ -38,8 +38,8 @@ function receive(frame: Frame, channel: Channel): void {
     case 'cancel':
       running?.engine.cancel(frame.body);
       break;
-    case 'queue':
-      running?.engine.queue(frame.body.stage, frame.body.action);
+    case 'act':
+      running?.engine.act(frame.body.stage, frame.body.action);
       break;
     case 'close':
       report(channel, { state: 'shutdown' });

@@ -51,6 +51,12 @@ export class StagePools {
     this.#successor?.pool.start();
   }
 
+  /** Gives the stage new workers. Those of old code only finish what they hold. */
+  restart(): void {
+    this.present.restart();
+    this.#successor?.pool.restart();
+  }
+
   /** To be called when a pool's health may have changed: puts a successor in place once it is ready. */
   advance(): void {
     const successor = this.#successor;

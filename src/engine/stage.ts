@@ -103,6 +103,10 @@ export class Stage {
     this.#host.onRoom(this);
   }
 
+  restart(): void {
+    this.#pools.restart();
+  }
+
   /** Takes over a new definition of the same stage; workers change only if what they run has changed. */
   redefine(definition: StageDefinition): void {
     this.#definition = definition;

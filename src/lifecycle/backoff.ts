@@ -18,6 +18,11 @@ export class Backoff {
     return this.#failures;
   }
 
+  /** Forgets the failures so far. */
+  reset(): void {
+    this.#failures = 0;
+  }
+
   /**
    * Milliseconds to wait before the next start.
    * @param readyMs how long the process that died had been ready; a stable one starts the count again.

@@ -1,9 +1,9 @@
 /**
  * Keeps one child process running: starts it, waits until it is ready, starts a new one when it dies.
  *
- *   stopped  not started yet             -> running
+ *   stopped  nothing runs until `start`  -> running | closed
  *   running  a child exists              -> waiting (it died) | closed
- *   waiting  pausing before a restart    -> running | closed
+ *   waiting  pausing before a restart    -> running | stopped | closed
  *   closed   ends here; a child that still runs is finishing or being killed
  */
 import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
@@ -81,8 +81,23 @@ export class Supervisor {
     return this.#child?.bufferedBytes ?? 0;
   }
 
+  get isClosed(): boolean {
+    return this.#state.tag === 'closed';
+  }
+
+  /** Starts a process now if none runs: a pause before a restart ends, and the failures before it are forgotten. */
   start(): void {
-    if (this.#state.tag === 'stopped') this.#launch();
+    if (this.#state.tag !== 'stopped' && this.#state.tag !== 'waiting') return;
+    if (this.#state.tag === 'waiting') this.#state.timer.cancel();
+    this.#backoff.reset();
+    this.#launch();
+  }
+
+  /** Does not restart a process that has died until `start` is called; one that runs goes on. */
+  hold(): void {
+    if (this.#state.tag !== 'waiting') return;
+    this.#state.timer.cancel();
+    this.#state = { tag: 'stopped' };
   }
 
   /** Dropped if no process is ready. */

@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
-import type { EnginePlan, EngineStatus, LogRecord, RequestNumber } from '../core/model.ts';
+import type { EnginePlan, EngineStatus, LogRecord, RequestNumber, StageAction } from '../core/model.ts';
 import { ChildProcess } from '../lifecycle/child-process.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { Supervisor } from '../lifecycle/supervisor.ts';
@@ -152,9 +152,9 @@ export class EngineClient {
     });
   }
 
-  actOnQueue(stage: number, action: 'flush' | 'reset'): void {
+  actOnStage(stage: number, action: StageAction): void {
     this.#outbox.flush();
-    this.#send({ type: 'queue', body: { stage, action } });
+    this.#send({ type: 'act', body: { stage, action } });
   }
 
   /** Ends the engine and its workers by the deadline. */

@@ -57,6 +57,11 @@ export class Planner {
     return route && stage !== undefined ? { route, stage } : undefined;
   }
 
+  /** The stage that a node is, or that stands behind it. */
+  stageAt(node: string): number | undefined {
+    return this.#plan.stages.find(({ id }) => id === node)?.ref ?? this.entry(node)?.stage;
+  }
+
   /** A stage by its number, also one that a later deploy has removed. */
   stage(ref: number): KnownStage | undefined {
     return this.#known.get(ref);

@@ -5,7 +5,7 @@
 import type { RuntimeConfig } from '../config/compile.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { EngineStatus, LogRecord, Payload, RequestNumber } from '../core/model.ts';
+import type { EngineStatus, LogRecord, Payload, RequestNumber, StageAction } from '../core/model.ts';
 import { pinProblem, pinWarning, resolvePin } from '../lifecycle/affinity.ts';
 import { killGroup, type Launcher } from '../lifecycle/launch.ts';
 import type { DurationReadings } from '../observe/duration-meter.ts';
@@ -159,15 +159,19 @@ export class Service {
     return this.#planner.stage(ref);
   }
 
-  /** Lets what waits at a node's stage leave at once, or drops it. */
-  actOnQueue(node: string, action: 'flush' | 'reset'): void {
-    const stage = this.#planner.entry(node)?.stage;
+  /**
+   * Lets what waits at a node's stage leave at once, or drops it, or gives the stage new workers: those that run are
+   * replaced one after the other, each by one that is ready. No effect for a node that no stage belongs to.
+   * @param node a stage, or the batcher before one.
+   */
+  actOnStage(node: string, action: StageAction): void {
+    const stage = this.#planner.stageAt(node);
     if (stage === undefined) return;
     if (action === 'reset') {
       const error = new ModeletError('dropped', 'reset', { stage: this.stage(stage)?.name ?? '' });
       for (const id of this.#entrance.waitingAt(stage)) this.abandon(id, error);
     }
-    this.#client.actOnQueue(stage, action);
+    this.#client.actOnStage(stage, action);
   }
 
   deadlineFor(timeoutMs: number): Deadline {

@@ -21,6 +21,7 @@ import type {
   ModeletDefinition,
   Payload,
   RequestNumber,
+  StageAction,
   StageTiming,
 } from '../core/model.ts';
 import { padded } from './binaries.ts';
@@ -80,7 +81,7 @@ export type ControlFrame =
   | { readonly type: 'plan'; readonly body: EnginePlan }
   | { readonly type: 'load'; readonly body: WorkerBoot }
   | { readonly type: 'cancel'; readonly body: readonly RequestNumber[] }
-  | { readonly type: 'queue'; readonly body: { readonly stage: number; readonly action: 'flush' | 'reset' } }
+  | { readonly type: 'act'; readonly body: { readonly stage: number; readonly action: StageAction } }
   | { readonly type: 'close'; readonly body: { readonly deadline: Deadline } }
   | { readonly type: 'report'; readonly body: StateReport }
   | { readonly type: 'status'; readonly body: EngineStatus }
@@ -110,7 +111,7 @@ const TYPES = [
   'batch',
   'reply',
   'taps',
-  'queue',
+  'act',
 ] as const satisfies readonly Frame['type'][];
 const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set(['submit', 'outcomes', 'batch', 'reply', 'taps'] as const);
 

@@ -49,6 +49,8 @@ export interface WorkerPool<T extends WireItem = WireItem> {
   start(): void;
   /** Takes over what a new definition says outside its modelet; what the workers run does not change. */
   redefine(definition: StageDefinition): void;
+  /** Starts what does not run, at once, and replaces what runs by new workers, one after the other, each warm. */
+  restart(): void;
   /** A worker to take the next batch: an idle one first; a busy one with room for one more only if `prefetch`. */
   freeWorker(prefetch: boolean): number | null;
   dispatch(worker: number, batch: Batch<T>): void;

@@ -18,6 +18,9 @@ export interface Loss<T extends WireItem> {
   readonly phase: LifePhase;
 }
 
+/** What a worker that holds nothing any more may take for its teardown. */
+const TEARDOWN_MS = 5000;
+
 export interface WorkerHost<T extends WireItem> {
   readonly clock: Clock;
   readonly startTimeoutMs: number;
@@ -75,10 +78,6 @@ export class SupervisedWorker<T extends WireItem> {
     return this.#supervisor.pid;
   }
 
-  get restarts(): number {
-    return this.#supervisor.restarts;
-  }
-
   /** Why the last process died, until a new one is ready. */
   get lastError(): Error | null {
     return this.#supervisor.lastError;
@@ -94,6 +93,7 @@ export class SupervisedWorker<T extends WireItem> {
     return this.#batches.length;
   }
 
+  /** Starts a process now if none runs, without further pause. */
   start(): void {
     this.#supervisor.start();
   }
@@ -124,7 +124,8 @@ export class SupervisedWorker<T extends WireItem> {
 
   /** Lets it finish what it holds, kills it at the deadline. Resolves when it is gone. */
   close(deadline: Deadline): Promise<void> {
-    return this.#supervisor.close(deadline);
+    const teardownBy = this.#host.clock.now() + TEARDOWN_MS;
+    return this.#supervisor.close(this.load === 0 ? Math.min(deadline, teardownBy) : deadline);
   }
 
   #receive(frame: Frame): void {
@@ -142,6 +143,7 @@ export class SupervisedWorker<T extends WireItem> {
     const following = this.#batches[0];
     if (following) following.startedAt = this.#host.clock.now();
     this.#host.onReply(batch, replies, runMs);
+    if (this.load === 0 && this.#supervisor.isClosed) void this.close(Number.POSITIVE_INFINITY);
   }
 
   /** One timer serves many batches: where the one it was set for has ended, it is set for the present one. */

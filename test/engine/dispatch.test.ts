@@ -179,7 +179,7 @@ test('flush lets what waits leave at once, and nothing that comes later', async 
   const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 2, maxWaitMs: 60_000 } });
   pool.health = { tag: 'starting' };
   await rig.submit([1, 2, 3]);
-  rig.engine.queue(1, 'flush');
+  rig.engine.act(1, 'flush');
   pool.becomeReady();
   await rig.turn();
   assert.deepEqual(pool.held(), [[1, 2]]);
@@ -196,7 +196,7 @@ test('flush is for those that waited then: places of the cancelled are not fille
   const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 10, maxWaitMs: 60_000 } });
   pool.health = { tag: 'starting' };
   await rig.submit([1, 2]);
-  rig.engine.queue(1, 'flush');
+  rig.engine.act(1, 'flush');
   rig.engine.cancel([1, 2]);
   pool.becomeReady();
   await rig.turn();
@@ -208,9 +208,9 @@ test('reset drops what waits, not what runs; a stage that is not there is no err
   const rig = new Rig();
   await rig.single();
   await rig.submit([1, 2, 3]);
-  rig.engine.queue(1, 'reset');
-  rig.engine.queue(99, 'reset');
-  rig.engine.queue(99, 'flush');
+  rig.engine.act(1, 'reset');
+  rig.engine.act(99, 'reset');
+  rig.engine.act(99, 'flush');
   assert.deepEqual(rig.answers(), ['2 dropped', '3 dropped']);
   rig.pool(1).answer();
   assert.deepEqual(rig.answers(), ['1']);

@@ -41,7 +41,7 @@ type Step =
   | { readonly do: 'cancel'; readonly which: number }
   | { readonly do: 'advance'; readonly ms: number }
   | { readonly do: 'apply'; readonly plan: number }
-  | { readonly do: 'queue'; readonly stage: number; readonly action: 'flush' | 'reset' }
+  | { readonly do: 'act'; readonly stage: number; readonly action: 'flush' | 'reset' }
   | { readonly do: 'turn' };
 
 const pool = fc.nat({ max: 12 });
@@ -72,7 +72,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   of(
     1,
     record({
-      do: fc.constant('queue' as const),
+      do: fc.constant('act' as const),
       stage: fc.integer({ min: 1, max: 3 }),
       action: fc.constantFrom('flush' as const, 'reset' as const),
     }),
@@ -101,8 +101,8 @@ class World {
       case 'apply':
         await rig.apply(PLANS[what.plan] as EnginePlan, false);
         break;
-      case 'queue':
-        rig.engine.queue(what.stage, what.action);
+      case 'act':
+        rig.engine.act(what.stage, what.action);
         break;
       case 'turn':
         await rig.turn();

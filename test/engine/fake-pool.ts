@@ -21,6 +21,8 @@ export class FakePool implements StagePool {
   readonly closes: Deadline[] = [];
   health: PoolHealth = { tag: 'starting' };
   started = false;
+  /** Calls of restart. */
+  restarts = 0;
   readonly #events: PoolEvents<Item>;
   readonly #clock: FakeClock;
   readonly #held: Batch<Item>[][];
@@ -38,7 +40,12 @@ export class FakePool implements StagePool {
   }
 
   redefine(definition: StageDefinition): void {
-    this.definition = definition;
+    const { modelet, revision } = this.definition;
+    this.definition = { ...definition, modelet, revision };
+  }
+
+  restart(): void {
+    this.restarts += 1;
   }
 
   freeWorker(prefetch: boolean): number | null {

@@ -68,7 +68,7 @@ test('room that a failed pool leaves is room: what is held back fails there inst
 
 test('room that a reset leaves is room', async () => {
   const rig = await standing();
-  rig.engine.queue(2, 'reset');
+  rig.engine.act(2, 'reset');
   await rig.turn();
   assert.deepEqual(rig.answers(), ['2 dropped', '3 dropped']);
   assert.deepEqual(rig.pool(1).held(), [[4]]);
