@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NODE_SCHEMAS, type NodeType } from '../../src/config/schema.ts';
-import { exportAll } from './clipboard.ts';
+import { exportAll, importFlows } from './clipboard.ts';
 import { ours } from './editor-page.ts';
+import { Form } from './form.ts';
 import { startSession } from './session.ts';
 
 const session = startSession();
@@ -51,3 +52,31 @@ test('a runtime made in its dialog has every property at its default as well', a
     assert.deepEqual(ours(await editor.saved(second)), defaults('modelet-runtime'));
   });
 });
+
+test('a stage saved before its properties existed is valid, and its dialog shows their defaults', async () => {
+  await session.inEditor([], async (editor) => {
+    const runtime = { id: 'd000000000000001', type: 'modelet-runtime', name: 'r' };
+    const old = { type: 'modelet-stage', runtime: runtime.id, code: 'return 1;' };
+    await importFlows(editor, [runtime, { ...old, id: 'd000000000000002', x: 300, y: 60, wires: [[]] }]);
+    const stage = (await editor.nodes()).find(({ type }) => type === 'modelet-stage');
+    assert.ok(stage);
+    assert.deepEqual([stage.valid, stage.errors], [true, []]);
+
+    await editor.open(stage.id);
+    const form = new Form(editor);
+    await form.unfold();
+    const { runtime: _runtime, setup: _setup, teardown: _teardown, code: _code, ...shown } = defaults('modelet-stage');
+    assert.deepEqual(await form.get(Object.keys(shown)), asShown(shown));
+    await editor.ok();
+    const { runtime: _, code, ...saved } = ours(await editor.saved(stage.id));
+    assert.deepEqual(asShown({ ...shown, ...saved }), asShown({ ...shown, setup: '', teardown: '' }));
+    assert.equal(code, old.code);
+  });
+});
+
+/** Fields hold text, apart from those that are on or off. */
+function asShown(values: Readonly<Record<string, unknown>>): Record<string, string | boolean> {
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [name, typeof value === 'boolean' ? value : String(value)]),
+  );
+}

@@ -41,6 +41,12 @@ const TYPED: Readonly<Record<NodeType, Values>> = {
     maxAgeMs: '900',
     dropKey: 'topic',
     startTimeoutMs: '0',
+    runTimeoutMs: '2000',
+    retryLost: true,
+    heapMb: '256',
+    maxRssMb: '512',
+    recycleAfter: '1000',
+    isolation: 'thread',
     source: 'file',
     path: 'models/classify.js',
   },
@@ -157,5 +163,43 @@ test('the core toggles compose the pins, and say what they amount to', async () 
     await editor.page.locator('.modelet-clear').click();
     assert.equal(await editor.field('cpus').inputValue(), '');
     assert.equal(await core(0).getAttribute('aria-pressed'), 'false');
+  });
+});
+
+test('the fold-outs are open where something in them is not at its default', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await editor.dragFromPalette('modelet-stage', 400, 100);
+    const form = new Form(editor);
+    const folds = ['advanced', 'faults'] as const;
+    const open = (): Promise<boolean[]> =>
+      Promise.all(folds.map((fold) => editor.page.locator(`#modelet-stage-${fold}[open]`).isVisible()));
+
+    await editor.open(id);
+    assert.deepEqual(await open(), [false, false]);
+    await form.unfold();
+    await form.set({ retryLost: true });
+    await editor.ok();
+    await editor.open(id);
+    assert.deepEqual(await open(), [false, true]);
+    await form.set({ retryLost: false });
+    await form.unfold();
+    await form.set({ capacity: '9' });
+    await editor.ok();
+    await editor.open(id);
+    assert.deepEqual(await open(), [true, false]);
+    await editor.cancel();
+  });
+});
+
+test('the choice of isolation says what it is good for, and what it costs', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await editor.dragFromPalette('modelet-stage', 400, 100);
+    const form = new Form(editor);
+    await editor.open(id);
+    const tip = editor.page.locator('#modelet-stage-isolation-tip');
+    await tip.getByText(/^Right for every model: .* takes one worker/).waitFor();
+    await form.set({ isolation: 'thread' });
+    await tip.getByText(/many small workers\. Not for native add-ons: .* takes the engine/).waitFor();
+    await editor.cancel();
   });
 });

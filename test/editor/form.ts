@@ -32,9 +32,9 @@ export class Form {
 
   /** Makes the folded rows visible. */
   async unfold(): Promise<void> {
-    for (const details of await this.#editor.page.locator('.modelet-form details:not([open]) summary').all()) {
-      await details.click();
-    }
+    const folded = this.#editor.page.locator('.modelet-form details:not([open]) summary');
+    // An open one is no longer among them.
+    for (let left = await folded.count(); left > 0; left -= 1) await folded.last().click();
   }
 
   async set(values: Values): Promise<void> {

@@ -83,6 +83,7 @@ test('choices that do not exist, as an imported flow may have them, mark the nod
         runtime: 'c000000000000001',
         source: 'web',
         predict: 'all',
+        isolation: 'fibre',
       }),
       node('c000000000000003', 120, { type: 'modelet-batcher', policy: 'never' }),
       node('c000000000000004', 180, { type: 'modelet-collector', order: 'none', catch: 'all', errorPayload: 'none' }),
@@ -92,6 +93,7 @@ test('choices that do not exist, as an imported flow may have them, mark the nod
     const errorsOf = (type: NodeType): readonly string[] => all.find((found) => found.type === type)?.errors ?? [];
     assert.deepEqual(errorsOf('modelet-runtime'), ['Log level: there is no level "loud"']);
     assert.deepEqual([...errorsOf('modelet-stage')].sort(), [
+      'Isolation: there is no choice "fibre"',
       'Predict: there is no choice "all"',
       'Runtime: invalid configuration node',
       'Source: there is no choice "web"',
