@@ -9,8 +9,11 @@ export interface HistogramReading {
   readonly sum: number;
 }
 
-/** Why a batch left: it was full, a worker took what was there, its oldest item's time or the gap's time was up. */
-export const BATCH_REASONS = ['full', 'idle', 'timer', 'gap'] as const;
+/**
+ * Why a batch left: it was full, a worker took what was there, its oldest item's time or the gap's time was up, or it
+ * is one item's second run.
+ */
+export const BATCH_REASONS = ['full', 'idle', 'timer', 'gap', 'retry'] as const;
 export type BatchReason = (typeof BATCH_REASONS)[number];
 
 /** What one stage has done since its engine started. Durations in milliseconds. */

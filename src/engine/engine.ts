@@ -18,7 +18,8 @@ import { CODEC } from '../wire/codec.ts';
 import { encodeError } from '../wire/error-codec.ts';
 import type { WireItem } from '../wire/frames.ts';
 import { type Item, type LiveRoute, MOVING, nextStage } from './item.ts';
-import { Stage, type StageHost } from './stage.ts';
+import { Stage } from './stage.ts';
+import type { StageHost } from './stage-host.ts';
 
 export interface EngineOutput {
   onOutcome(item: WireItem): void;

@@ -13,11 +13,14 @@ export interface LiveRoute {
   open: number;
 }
 
-/** Where an item is; written by the stage that has it. */
+/**
+ * Where an item is; written by the stage that has it. `alone`: a worker has died with it, and the stage gives it one
+ * more run, in a batch of its own.
+ */
 export type Whereabouts =
   | { readonly tag: 'moving' }
-  | { readonly tag: 'queued'; readonly node: FifoNode<Item> }
-  | { readonly tag: 'running' };
+  | { readonly tag: 'queued'; readonly node: FifoNode<Item>; readonly alone: boolean }
+  | { readonly tag: 'running'; readonly alone: boolean };
 
 export interface Item extends WireItem {
   readonly route: LiveRoute;
@@ -29,7 +32,13 @@ export interface Item extends WireItem {
 }
 
 export const MOVING: Whereabouts = { tag: 'moving' };
-export const RUNNING: Whereabouts = { tag: 'running' };
+export const RUNNING: Whereabouts = { tag: 'running', alone: false };
+export const RUNNING_ALONE: Whereabouts = { tag: 'running', alone: true };
+
+/** Whether the item waits for, or is in, the run that it has all to itself. */
+export function isAlone({ at }: Item): boolean {
+  return at.tag !== 'moving' && at.alone;
+}
 
 export function nextStage(item: Item): Stage | undefined {
   return item.route.stages[item.position + 1];

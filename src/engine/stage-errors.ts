@@ -25,8 +25,12 @@ export function dropped(stage: string, reason: string): ModeletError {
   return new ModeletError('dropped', `dropped from the queue of stage ${stage}: ${reason}`, { stage });
 }
 
-/** A batch that ran too long has missed a deadline of the stage's; any other death is the worker's. */
-export function workerLost(stage: string, worker: number, cause: Error): ModeletError {
+/**
+ * A batch that ran too long has missed a deadline of the stage's; any other death is the worker's. `again`: it was the
+ * item's second run, which it had to itself.
+ */
+export function workerLost(stage: string, worker: number, cause: Error, again: boolean): ModeletError {
   const code = cause instanceof RunTimeout ? 'deadline_exceeded' : 'worker_lost';
-  return new ModeletError(code, `worker ${worker} of stage ${stage} died: ${cause.message}`, { stage, cause });
+  const died = again ? 'died again, with this item alone' : 'died';
+  return new ModeletError(code, `worker ${worker} of stage ${stage} ${died}: ${cause.message}`, { stage, cause });
 }

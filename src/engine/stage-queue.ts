@@ -3,13 +3,15 @@
  * swept out before anything is counted, the oldest included.
  */
 import { PriorityFifo } from '../core/priority-fifo.ts';
-import { type Item, MOVING } from './item.ts';
+import { type Item, isAlone, MOVING } from './item.ts';
 
 /** Payload bytes from which a batch is full whatever its count: it has to fit a frame and two processes' memory. */
 const FULL_BATCH_BYTES = 256 * 1024 * 1024;
 
 export class StageQueue {
   readonly #items: PriorityFifo<Item> = new PriorityFifo();
+  /** Items that are to run alone. */
+  #alone = 0;
   #newestAt = 0;
   /** False while a later arrival may stand before an earlier one of its priority. */
   #inOrder = true;
@@ -20,38 +22,46 @@ export class StageQueue {
     return this.#items.size;
   }
 
+  /** Items that may share a batch: all but those that are to run alone. */
+  get batchable(): number {
+    return this.length - this.#alone;
+  }
+
   get newestAt(): number {
     return this.#newestAt;
   }
 
-  /** Arrival of the item that has waited longest; 0 if there is none. */
+  /** Arrival of the item that has waited longest of those that may share a batch; 0 if there is none. */
   get oldestAt(): number {
-    if (this.length === 0) return 0;
+    if (this.batchable === 0) return 0;
     let oldest = Number.POSITIVE_INFINITY;
-    for (const item of this.#inOrder ? this.#items.heads : this.#items) oldest = Math.min(oldest, item.arrivedAt);
+    for (const item of this.#inOrder ? this.#items.heads : this.#items) {
+      if (!isAlone(item)) oldest = Math.min(oldest, item.arrivedAt);
+    }
     return oldest;
   }
 
   push(item: Item): void {
     if (this.length === 0) this.#inOrder = true;
-    item.at = { tag: 'queued', node: this.#items.push(item.priority, item) };
+    item.at = { tag: 'queued', node: this.#items.push(item.priority, item), alone: false };
     this.#newestAt = item.arrivedAt;
     this.#noteDeadline(item);
   }
 
   /** Puts items that were taken but did not start back where they were; `items` in the order they were taken. */
   putBack(items: readonly Item[]): void {
-    // Two workers may have died in either order.
-    this.#inOrder = false;
-    for (const item of items.toReversed()) {
-      item.at = { tag: 'queued', node: this.#items.unshift(item.priority, item) };
-      this.#noteDeadline(item);
-    }
+    for (const item of items.toReversed()) this.#unshift(item, isAlone(item));
+  }
+
+  /** Puts items that a dead worker may have begun before all others, each to run alone. */
+  putBackAlone(items: readonly Item[]): void {
+    for (const item of items.toReversed()) this.#unshift(item, true);
   }
 
   /** False if it is not queued here. */
   remove(item: Item): boolean {
     if (item.at.tag !== 'queued' || !this.#items.remove(item.at.node)) return false;
+    if (item.at.alone) this.#alone -= 1;
     item.at = MOVING;
     return true;
   }
@@ -66,7 +76,8 @@ export class StageQueue {
 
   /** Removes and returns the items that arrived before `time`. */
   sweepOlder(time: number): Item[] {
-    return this.oldestAt < time ? this.#removeAll((item) => item.arrivedAt < time) : [];
+    if (this.oldestAt >= time && this.#alone === 0) return [];
+    return this.#removeAll((item) => item.arrivedAt < time);
   }
 
   /** Who goes if one must: the oldest of its group, else of all; of the lowest priority in either case. */
@@ -87,8 +98,9 @@ export class StageQueue {
     const inPlace = item.group !== 0 && victim.priority === item.priority && this.#isOnlyOf(item.group, victim);
     const node = inPlace && victim.at.tag === 'queued' ? this.#items.replace(victim.at.node, item) : null;
     if (node) {
+      if (isAlone(victim)) this.#alone -= 1;
       victim.at = MOVING;
-      item.at = { tag: 'queued', node };
+      item.at = { tag: 'queued', node, alone: false };
       this.#inOrder = false;
       this.#newestAt = item.arrivedAt;
       this.#noteDeadline(item);
@@ -98,13 +110,24 @@ export class StageQueue {
     }
   }
 
-  /** Takes up to `count` items in order, passing over those that `mayLeave` holds back. */
+  /** Takes the first item that is to run alone, passing over those that `mayLeave` holds back. */
+  takeAlone(mayLeave: (item: Item) => boolean): Item | undefined {
+    if (this.#alone === 0) return undefined;
+    for (const item of this.#items) {
+      if (!isAlone(item) || !mayLeave(item)) continue;
+      this.remove(item);
+      return item;
+    }
+    return undefined;
+  }
+
+  /** Takes up to `count` items that may share a batch, in order, passing over those that `mayLeave` holds back. */
   take(count: number, mayLeave: (item: Item) => boolean): Item[] {
     const taken: Item[] = [];
     let bytes = 0;
     for (const item of this.#items) {
       if (taken.length === count) break;
-      if (!mayLeave(item)) continue;
+      if (isAlone(item) || !mayLeave(item)) continue;
       bytes += item.payload.bytes.byteLength;
       if (taken.length > 0 && bytes > FULL_BATCH_BYTES) break;
       this.remove(item);
@@ -116,6 +139,14 @@ export class StageQueue {
   /** Empties the queue. */
   drain(): Item[] {
     return this.#removeAll(() => true);
+  }
+
+  #unshift(item: Item, alone: boolean): void {
+    // Two workers may have died in either order.
+    this.#inOrder = false;
+    if (alone) this.#alone += 1;
+    item.at = { tag: 'queued', node: this.#items.unshift(item.priority, item), alone };
+    this.#noteDeadline(item);
   }
 
   #removeAll(which: (item: Item) => boolean): Item[] {

@@ -2,35 +2,30 @@
  * One stage: its queue, its batching, its pool. Takes items in, hands batches to workers, splits their replies
  * into outcomes. Where an outcome goes is the engine's business.
  */
-import type { Clock, Deadline, Timer } from '../core/clock.ts';
-import type { ModeletError } from '../core/errors.ts';
-import type { LogRecord, Payload, StageDefinition, StageStatus } from '../core/model.ts';
+import type { Deadline, Timer } from '../core/clock.ts';
+import type { StageDefinition, StageStatus } from '../core/model.ts';
+import type { BatchReason } from '../core/readings.ts';
 import { StageMeter } from '../observe/stage-meter.ts';
 import type { WireItem } from '../wire/frames.ts';
-import type { Batch, PoolEvents } from '../worker/pool.ts';
+import { type Batch, RunTimeout } from '../worker/pool.ts';
 import { type BatchDecision, decideBatch } from './batching.ts';
-import { type Item, MOVING, RUNNING } from './item.ts';
+import { type Item, isAlone, MOVING, RUNNING, RUNNING_ALONE } from './item.ts';
+import { RecentBatches } from './recent-batches.ts';
 import { dropped, expired, queueFull, unavailable, workerLost } from './stage-errors.ts';
+import type { StageHost } from './stage-host.ts';
 import { type StagePool, StagePools } from './stage-pools.ts';
 import { StageQueue } from './stage-queue.ts';
 
 /** A second batch is sent ahead to a busy worker only where runs are shorter than this: else it could not be stolen. */
 const SHORT_RUN_MS = 4;
-const SMOOTHING = 0.2;
 
-export interface StageHost {
-  readonly clock: Clock;
-  createPool(definition: StageDefinition, events: PoolEvents<Item>): StagePool;
-  /** The stage is through with the item: `payload` is its value, or with `ok` false an encoded error. */
-  onOutcome(item: Item, ok: boolean, payload: Payload): void;
-  onFailed(item: Item, error: ModeletError): void;
-  /** Whether the stage behind this one has room for the item. */
-  mayLeave(item: Item): boolean;
-  /** The queue has room again after it had none. */
-  onRoom(stage: Stage): void;
-  onChange(): void;
-  onLog(record: LogRecord): void;
+/** What goes to a worker now, and why. */
+interface Leaving {
+  readonly items: readonly Item[];
+  readonly reason: BatchReason;
 }
+
+const NOTHING_LEAVES: Leaving = { items: [], reason: 'idle' };
 
 export class Stage {
   readonly #host: StageHost;
@@ -38,6 +33,7 @@ export class Stage {
   readonly meter: StageMeter = new StageMeter();
   #definition: StageDefinition;
   readonly #pools: StagePools;
+  readonly #recent: RecentBatches = new RecentBatches();
   /** So many of the items that wait now leave at once, whatever the policy says. */
   #flushing = 0;
   #batchNumber = 0;
@@ -45,9 +41,6 @@ export class Stage {
   #pumping: NodeJS.Immediate | null = null;
   /** Since when a worker has been free; null while none is. */
   #freeSince: number | null = null;
-  /** Smoothed; null before the first reply. */
-  #meanRunMs: number | null = null;
-  #lastMean = { batches: 0, items: 0, mean: 0 };
 
   constructor(definition: StageDefinition, host: StageHost) {
     this.#definition = definition;
@@ -93,7 +86,7 @@ export class Stage {
 
   /** Lets what waits now leave at once, however small the batch. */
   flush(): void {
-    this.#flushing = this.#queue.length;
+    this.#flushing = this.#queue.batchable;
     this.#pump();
   }
 
@@ -124,15 +117,13 @@ export class Stage {
     const pool = this.#pools.present;
     const workers = pool.status();
     const { batches, items } = this.meter;
-    const recent = batches - this.#lastMean.batches;
-    if (recent > 0) this.#lastMean = { batches, items, mean: (items - this.#lastMean.items) / recent };
     return {
       ref: this.ref,
       queue: this.#queue.length,
       busy: workers.filter((worker) => worker.busy).length,
       ready: workers.filter((worker) => worker.state === 'ready').length,
       workers,
-      meanBatchSize: this.#lastMean.mean,
+      meanBatchSize: this.#recent.meanSize(batches, items),
       pinWarnings: pool.pinWarnings,
       successorError: this.#pools.successorError?.message ?? null,
       reading: this.meter.read(),
@@ -153,7 +144,7 @@ export class Stage {
     this.#timer?.cancel();
     this.#timer = null;
     for (const item of this.#queue.sweepExpired(clock.now())) this.#host.onFailed(item, expired(this.name));
-    this.#flushing = Math.min(this.#flushing, this.#queue.length);
+    this.#flushing = Math.min(this.#flushing, this.#queue.batchable);
     while (this.#queue.length > 0) {
       const worker = this.#pools.present.freeWorker(this.#mayPrefetch());
       this.#noteFree(worker !== null);
@@ -166,11 +157,27 @@ export class Stage {
     this.#host.onChange();
   }
 
-  /** Sends the worker a batch if one is to leave now. */
+  /** Sends the worker a batch if one is to leave now. What is to run alone waits for nothing else. */
   #dispatchTo(worker: number): boolean {
     const now = this.#host.clock.now();
-    const queue = this.#queue;
     const freeSince = this.#freeSince ?? now;
+    const alone = this.#queue.takeAlone((item) => this.#host.mayLeave(item));
+    const leaving: Leaving = alone ? { items: [alone], reason: 'retry' } : this.#takeBatch(now, freeSince);
+    const { items, reason } = leaving;
+    if (items.length === 0) return false;
+    for (const item of items) item.at = alone ? RUNNING_ALONE : RUNNING;
+    this.#batchNumber += 1;
+    const batch = { number: this.#batchNumber, items, dispatchedAt: now, freeSince, startedAt: now };
+    this.#pools.present.dispatch(worker, batch);
+    this.meter.batchLeft(reason, items.length);
+    this.#host.onChange();
+    return true;
+  }
+
+  /** The items that leave together now; where they are to wait for more, sets the timer for it. */
+  #takeBatch(now: number, freeSince: number): Leaving {
+    const queue = this.#queue;
+    if (queue.batchable === 0) return NOTHING_LEAVES;
     const { batching } = this.#definition;
     const flushed = Math.min(this.#flushing, batching.maxBatchSize);
     const decision: BatchDecision =
@@ -178,38 +185,28 @@ export class Stage {
         ? { go: true, size: flushed, reason: 'idle' }
         : decideBatch(
             batching,
-            { length: queue.length, oldestAt: queue.oldestAt, newestAt: queue.newestAt, freeSince },
+            { length: queue.batchable, oldestAt: queue.oldestAt, newestAt: queue.newestAt, freeSince },
             now,
           );
     if (!decision.go) {
       this.#timer = this.#host.clock.at(decision.until, () => this.#pump());
-      return false;
+      return NOTHING_LEAVES;
     }
     const items = queue.take(decision.size, (item) => this.#host.mayLeave(item));
-    if (items.length === 0) return false;
     this.#flushing = Math.max(0, this.#flushing - items.length);
-    for (const item of items) item.at = RUNNING;
-    this.#batchNumber += 1;
-    this.#pools.present.dispatch(worker, {
-      number: this.#batchNumber,
-      items,
-      dispatchedAt: now,
-      freeSince,
-      startedAt: now,
-    });
-    this.meter.batchLeft(decision.reason, items.length);
-    this.#host.onChange();
-    return true;
+    return { items, reason: decision.reason };
   }
 
   /**
    * A batch sent ahead cannot be taken back: only a full one goes, which nothing that comes later could have joined,
-   * and none where the oldest items are to be dropped.
+   * none where the oldest items are to be dropped, and none while an item waits that is to run alone.
    */
   #mayPrefetch(): boolean {
     const { batching, overflow } = this.#definition;
-    const short = this.#meanRunMs !== null && this.#meanRunMs < SHORT_RUN_MS;
-    return short && overflow !== 'drop-oldest' && this.#queue.length >= batching.maxBatchSize;
+    const { meanRunMs } = this.#recent;
+    const short = meanRunMs !== null && meanRunMs < SHORT_RUN_MS;
+    const full = this.#queue.batchable === this.#queue.length && this.#queue.length >= batching.maxBatchSize;
+    return short && full && overflow !== 'drop-oldest';
   }
 
   #dropAged(): void {
@@ -225,7 +222,7 @@ export class Stage {
   }
 
   #onReply(batch: Batch<Item>, replies: readonly WireItem[], runMs: number, worker: number): void {
-    this.#meanRunMs = this.#meanRunMs === null ? runMs : this.#meanRunMs + SMOOTHING * (runMs - this.#meanRunMs);
+    this.#recent.ran(runMs);
     this.meter.batchRan(runMs, batch.items.length);
     batch.items.forEach((item, index) => {
       const reply = replies[index] as WireItem;
@@ -248,12 +245,17 @@ export class Stage {
   }
 
   #onLost(running: readonly Item[], notStarted: readonly Item[], error: Error, worker: number): void {
-    for (const item of running) {
-      item.at = MOVING;
-      this.#host.onFailed(item, workerLost(this.name, worker, error));
-    }
     // Those cancelled meanwhile are not running for anybody any more.
-    this.#queue.putBack(notStarted.filter((item) => item.at === RUNNING));
+    const wanted = running.filter((item) => item.at.tag === 'running');
+    this.#queue.putBack(notStarted.filter((item) => item.at.tag === 'running'));
+    const retries = this.#definition.retryLost && !(error instanceof RunTimeout);
+    this.#queue.putBackAlone(wanted.filter((item) => retries && !isAlone(item)));
+    for (const item of wanted) {
+      if (item.at.tag !== 'running') continue;
+      const again = isAlone(item);
+      item.at = MOVING;
+      this.#host.onFailed(item, workerLost(this.name, worker, error, again));
+    }
     this.pumpSoon();
   }
 
@@ -279,7 +281,7 @@ export class Stage {
 
   #enqueueInFull(item: Item): void {
     if (this.#definition.overflow !== 'drop-oldest') {
-      this.#host.onFailed(item, queueFull(this.#definition, this.#meanRunMs ?? 0));
+      this.#host.onFailed(item, queueFull(this.#definition, this.#recent.meanRunMs ?? 0));
       return;
     }
     const victim = this.#queue.victim(item.group);

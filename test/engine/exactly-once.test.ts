@@ -9,7 +9,7 @@ const SINGLE: Batching = { policy: 'greedy', maxBatchSize: 1, maxWaitMs: 0 };
 const PAIRS: Batching = { policy: 'oldest', maxBatchSize: 2, maxWaitMs: 30 };
 const MANY: Batching = { policy: 'gap', maxBatchSize: 5, maxWaitMs: 10 };
 
-const tight: Partial<StageDefinition> = { capacity: 1, batching: PAIRS };
+const tight: Partial<StageDefinition> = { capacity: 1, batching: PAIRS, retryLost: true };
 
 /** Deploys to switch between: stages come, go, change their code and settings; routes cross each other. */
 const PLANS: readonly EnginePlan[] = [

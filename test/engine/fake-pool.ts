@@ -120,12 +120,12 @@ export class FakePool implements StagePool {
   }
 
   /** The worker dies and another takes its place. */
-  lose(worker = 0, message = 'killed'): void {
+  lose(worker = 0, error: Error = new Error('killed')): void {
     const [running, ...notStarted] = this.#held[worker]?.splice(0) ?? [];
     this.#events.onLost(
       running?.items ?? [],
       notStarted.flatMap(({ items }) => items),
-      new Error(message),
+      error,
       worker,
     );
     this.#events.onChange();

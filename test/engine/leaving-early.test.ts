@@ -130,7 +130,7 @@ test('a worker that dies fails what it ran; what it had not begun goes back to t
       2,
     ],
   );
-  pool.lose(0, 'killed by SIGKILL');
+  pool.lose(0, new Error('killed by SIGKILL'));
   await rig.turn();
   const [first] = rig.outcomes;
   const error = decodeModeletError(first?.payload.bytes as Uint8Array, 'protocol_error');

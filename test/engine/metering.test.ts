@@ -16,7 +16,7 @@ test('batches are counted by what made them leave', async () => {
   const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 3, maxWaitMs: 20 } }, 2);
   await rig.submit(upTo(4));
   await rig.advance(20);
-  assert.deepEqual(reading(rig).reasons, { full: 1, idle: 0, timer: 1, gap: 0 });
+  assert.deepEqual(reading(rig).reasons, { full: 1, idle: 0, timer: 1, gap: 0, retry: 0 });
   assert.deepEqual([reading(rig).batches, reading(rig).items, reading(rig).batchSize.sum], [2, 4, 4]);
   pool.answer(0, 7);
   await rig.turn();

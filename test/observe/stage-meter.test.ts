@@ -28,7 +28,7 @@ function status(ref: number, meter: StageMeter): StageStatus {
 test('a meter reads what it was told', () => {
   const reading = used().read();
   assert.deepEqual([reading.batches, reading.items, reading.busyMs, reading.taps], [2, 5, 10, 1]);
-  assert.deepEqual(reading.reasons, { full: 1, idle: 0, timer: 1, gap: 0 });
+  assert.deepEqual(reading.reasons, { full: 1, idle: 0, timer: 1, gap: 0, retry: 0 });
   assert.deepEqual(reading.unserved, { dropped: 2, deadline_exceeded: 1 });
   assert.deepEqual([countOf(reading.run), reading.run.sum], [4, 40]);
   assert.deepEqual([countOf(reading.queueWait), reading.queueWait.sum], [4, 6]);

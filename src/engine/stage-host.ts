@@ -1,0 +1,22 @@
+/** What a stage needs of the engine around it. Interface only. */
+import type { Clock } from '../core/clock.ts';
+import type { ModeletError } from '../core/errors.ts';
+import type { LogRecord, Payload, StageDefinition } from '../core/model.ts';
+import type { PoolEvents } from '../worker/pool.ts';
+import type { Item } from './item.ts';
+import type { Stage } from './stage.ts';
+import type { StagePool } from './stage-pools.ts';
+
+export interface StageHost {
+  readonly clock: Clock;
+  createPool(definition: StageDefinition, events: PoolEvents<Item>): StagePool;
+  /** The stage is through with the item: `payload` is its value, or with `ok` false an encoded error. */
+  onOutcome(item: Item, ok: boolean, payload: Payload): void;
+  onFailed(item: Item, error: ModeletError): void;
+  /** Whether the stage behind this one has room for the item. */
+  mayLeave(item: Item): boolean;
+  /** The queue has room again after it had none. */
+  onRoom(stage: Stage): void;
+  onChange(): void;
+  onLog(record: LogRecord): void;
+}

@@ -1,0 +1,62 @@
+/** An item that kills its worker: which of its batch fail, with and without `retryLost`. Real processes, real deaths. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { kill9, until } from '../fixtures/processes.ts';
+import { callsIn, folderFor, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+
+const BATCH = 8;
+const POISONOUS = 3;
+
+/** Runs item by item; one called by a way to die ends the worker in that way. */
+const poison = (retryLost: boolean): StageSpec => ({
+  id: 'model',
+  file: 'die',
+  batch: { policy: 'oldest', maxBatchSize: BATCH, maxWaitMs: 60_000 },
+  retryLost,
+});
+
+/** One full batch with one poisonous item. */
+async function poisoned(service: TestService, way: string): Promise<string[]> {
+  await service.ready();
+  const inputs = Array.from({ length: BATCH }, (_, n) => (n === POISONOUS ? way : `item ${n}`));
+  const answers = await Promise.all(inputs.map((input) => service.answer(input)));
+  return answers.map(({ code }) => code);
+}
+
+const but = (n: number, code: string): string[] => Array.from({ length: BATCH }, (_, at) => (at === n ? code : 'ok'));
+
+describe('one item of eight in a batch ends the process', () => {
+  for (const way of ['exit', 'segv']) {
+    test(`by ${way}, with retryLost: seven results, one worker_lost, and nothing else is held up`, async (t) => {
+      const service = await serve(t, { stages: [poison(true)] });
+      assert.deepEqual(await poisoned(service, way), but(POISONOUS, 'worker_lost'));
+      assert.deepEqual(await poisoned(service, way), but(POISONOUS, 'worker_lost'), 'the same again');
+      assert.equal(service.service.snapshot().lateOutcomes, 0);
+    });
+
+    test(`by ${way}, without: all eight are lost`, async (t) => {
+      const service = await serve(t, { stages: [poison(false)] });
+      assert.deepEqual(await poisoned(service, way), Array(BATCH).fill('worker_lost'));
+      assert.deepEqual(await poisoned(service, 'harmless'), Array(BATCH).fill('ok'));
+    });
+  }
+});
+
+test('kill -9 from outside: with retryLost nobody notices, each item runs at most twice, the second time alone', async (t) => {
+  const folder = folderFor(t);
+  const service = await serve(t, {
+    stages: [
+      { id: 'gate', file: 'gate', init: { folder }, predict: 'batch', batch: { maxBatchSize: 4 }, retryLost: true },
+    ],
+  });
+  const [pid] = (await service.ready())['gate'] as [number];
+  const asked = ['held', 'a', 'b', 'c', 'd', 'e'].map((name) => service.ask(name));
+  await until(() => callsIn(folder).length === 1, 'the batch runs');
+  await until(() => service.stage('gate').queue === 2, 'two wait');
+  kill9(pid);
+  await until(() => callsIn(folder).length === 2, 'the first of them runs again');
+  release(folder, 'held');
+  const codes = await Promise.all(asked.map(async ({ answer }) => (await answer).code));
+  assert.deepEqual(new Set(codes), new Set(['ok']));
+  assert.deepEqual(callsIn(folder), [['held', 'a', 'b', 'c'], ['held'], ['a'], ['b'], ['c'], ['d', 'e']]);
+});
