@@ -16,7 +16,7 @@ const LOST: Omit<ServiceFault, 'name' | 'inject'> = {
   mostFailed: Number.POSITIVE_INFINITY,
 };
 
-export const ENGINE_FAULTS: FaultGroup<ServiceBed> & { readonly faults: readonly ServiceFault[] } = {
+export const ENGINE_FAULTS: FaultGroup<ServiceFault> = {
   title: 'The engine process',
   faults: [
     { ...LOST, name: 'kill -9', inject: async (bed) => kill9(bed.service.enginePid) },

@@ -22,9 +22,9 @@ export interface Fault<B> {
   inject(bed: B): Promise<void>;
 }
 
-export interface FaultGroup<B> {
+export interface FaultGroup<F> {
   readonly title: string;
-  readonly faults: readonly Fault<B>[];
+  readonly faults: readonly F[];
 }
 
 /** A running pipeline with load. */
@@ -45,7 +45,7 @@ export const BATCH = 4;
 
 /** Registers the tests of one group. */
 export function testFaults<B extends Bed, F extends Fault<B>>(
-  group: { readonly title: string; readonly faults: readonly F[] },
+  group: FaultGroup<F>,
   start: (t: TestContext, fault: F) => Promise<B>,
 ): void {
   describe(group.title, () => {

@@ -6,6 +6,8 @@ import { until } from '../fixtures/processes.ts';
 import {
   type Answer,
   type Asked,
+  folderFor,
+  type PlanSpec,
   type ServiceSpec,
   type StageSpec,
   serve,
@@ -17,25 +19,37 @@ import { measure, type Resources } from './resources.ts';
 
 /** Long enough that most batches are full, short enough for many. */
 const RUN_MS = 2;
+/** Far more than any request needs: one that expires has met a clock that is wrong. */
+const TIMEOUT_MS = 25_000;
 const LANES = 12;
 const LANES_BESIDE = 4;
 
 export interface ServiceFault extends Fault<ServiceBed> {
-  /** What the stage at fault has that it usually has not. */
-  readonly model?: Partial<StageSpec>;
+  /** What the stage at fault has that it usually has not; it may need files in the bed's folder. */
+  readonly model?: Partial<StageSpec> | ((folder: string) => Partial<StageSpec>);
   readonly config?: ServiceSpec['config'];
+  /** Module that every process of the runtime loads first. */
+  readonly preload?: string;
 }
 
 export class ServiceBed implements Bed {
   readonly service: TestService;
+  /** For the fault's files. */
+  readonly folder: string;
   readonly load: Load;
   readonly beside: Load;
   #asked = 0;
 
-  constructor(service: TestService) {
+  constructor(service: TestService, folder: string) {
     this.service = service;
+    this.folder = folder;
     this.load = new Load(LANES, (n) => this.#reply(n, 'in'));
     this.beside = new Load(LANES_BESIDE, (n) => this.#reply(n, 'beside'));
+  }
+
+  /** Deploys the stage at fault with something changed. */
+  deploy(model: Partial<StageSpec>): void {
+    this.service.apply(planWith(model));
   }
 
   /** Asks for something beside the load. */
@@ -76,7 +90,7 @@ export class ServiceBed implements Bed {
 
   async #reply(n: number, entry: string): Promise<Reply> {
     try {
-      const { code, value } = await this.service.answer({ n }, { entry });
+      const { code, value } = await this.service.answer({ n }, { entry, timeoutMs: TIMEOUT_MS });
       return { code, n: (value as { n: number } | undefined)?.n };
     } catch (thrown) {
       // Refused at once.
@@ -86,21 +100,36 @@ export class ServiceBed implements Bed {
   }
 }
 
-export function testServiceFaults(group: FaultGroup<ServiceBed> & { readonly faults: readonly ServiceFault[] }): void {
-  testFaults(group, async (t: TestContext, { model, config }: ServiceFault) => {
-    const batch = { maxBatchSize: BATCH };
-    const service = await serve(t, {
-      ...(config ? { config } : {}),
-      stages: [
-        { id: 'prepare', file: 'echo', batch },
-        { id: 'model', file: 'die', init: { runMs: RUN_MS }, workers: 2, batch, ...model },
-        { id: 'beside', file: 'echo' },
-      ],
-      routes: { in: ['prepare', 'model'], beside: ['beside'] },
-    });
+export function testServiceFaults(group: FaultGroup<ServiceFault>): void {
+  testFaults(group, async (t: TestContext, { model = {}, config = {}, preload }: ServiceFault) => {
+    if (preload) await preloadIn(t, preload);
+    const folder = folderFor(t);
+    const service = await serve(t, { config, ...planWith(typeof model === 'function' ? model(folder) : model) });
     await service.ready();
-    return new ServiceBed(service);
+    return new ServiceBed(service, folder);
   });
+}
+
+/** Also in this process, and for good: the server is in it. */
+async function preloadIn(t: TestContext, module: string): Promise<void> {
+  const before = process.env['NODE_OPTIONS'] ?? '';
+  process.env['NODE_OPTIONS'] = `${before} --import=${module}`;
+  t.after(() => {
+    process.env['NODE_OPTIONS'] = before;
+  });
+  await import(module);
+}
+
+function planWith(model: Partial<StageSpec>): PlanSpec {
+  const batch = { maxBatchSize: BATCH };
+  return {
+    stages: [
+      { id: 'prepare', file: 'echo', batch },
+      { id: 'model', file: 'die', init: { runMs: RUN_MS }, workers: 2, batch, ...model },
+      { id: 'beside', file: 'echo' },
+    ],
+    routes: { in: ['prepare', 'model'], beside: ['beside'] },
+  };
 }
 
 /** Checks how a request ended that was meant to fail. */

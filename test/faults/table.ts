@@ -1,5 +1,7 @@
 /** The fault table of the docs, made of the rows that are tested. */
+import { DEPLOY_FAULTS } from './deploy-faults.ts';
 import { ENGINE_FAULTS } from './engine-faults.ts';
+import { MACHINE_FAULTS } from './machine-faults.ts';
 import { WORKER_FAULTS } from './worker-faults.ts';
 
 interface Row {
@@ -8,7 +10,12 @@ interface Row {
   readonly recovery: string;
 }
 
-const GROUPS: readonly { readonly title: string; readonly faults: readonly Row[] }[] = [WORKER_FAULTS, ENGINE_FAULTS];
+const GROUPS: readonly { readonly title: string; readonly faults: readonly Row[] }[] = [
+  WORKER_FAULTS,
+  ENGINE_FAULTS,
+  DEPLOY_FAULTS,
+  MACHINE_FAULTS,
+];
 
 /** In Markdown. */
 export function faultTables(): string {

@@ -2,10 +2,13 @@
 import assert from 'node:assert/strict';
 import { kill9, until } from '../fixtures/processes.ts';
 import { BATCH, type FaultGroup } from './fault.ts';
-import { assertFails, type ServiceBed, type ServiceFault } from './service-bed.ts';
+import { assertFails, type ServiceFault } from './service-bed.ts';
 
 /** Fewer than would make the runtime give the stage up. */
 const KILLS = 3;
+
+/** Far more than a batch takes, also on a busy machine. */
+const RUN_TIMEOUT_MS = 1000;
 
 /** The modelet ends its own process. */
 function ends(name: string, way: string, cause: RegExp, more: Partial<ServiceFault> = {}): ServiceFault {
@@ -26,7 +29,7 @@ function ends(name: string, way: string, cause: RegExp, more: Partial<ServiceFau
   };
 }
 
-export const WORKER_FAULTS: FaultGroup<ServiceBed> & { readonly faults: readonly ServiceFault[] } = {
+export const WORKER_FAULTS: FaultGroup<ServiceFault> = {
   title: 'A worker process',
   faults: [
     {
@@ -61,6 +64,26 @@ export const WORKER_FAULTS: FaultGroup<ServiceBed> & { readonly faults: readonly
     ends('uncaught exception', 'timer', /thrown from a timer/),
     ends('unhandled rejection', 'rejection', /rejected and not caught/),
     ends('heap out of memory', 'heap', /heap out of memory/, { model: { heapMb: 48 } }),
+    {
+      name: 'infinite loop, with runTimeoutMs',
+      requests: 'those of its batch: `deadline_exceeded`',
+      recovery: 'it is killed; a new process, at once',
+      codes: ['deadline_exceeded'],
+      model: { runTimeoutMs: RUN_TIMEOUT_MS },
+      inject: (bed) => assertFails(bed.poison('spin'), 'deadline_exceeded', /./),
+    },
+    {
+      name: 'stops reading its channel (SIGSTOP), with runTimeoutMs',
+      requests: 'those of its batch: `deadline_exceeded`',
+      recovery: 'it is killed; a new process, at once',
+      codes: ['deadline_exceeded'],
+      model: { runTimeoutMs: RUN_TIMEOUT_MS },
+      inject: async (bed) => {
+        const { pid, held } = await bed.hold();
+        process.kill(pid, 'SIGSTOP');
+        await assertFails(held, 'deadline_exceeded', /./);
+      },
+    },
     ends('sends garbage on its channel', 'garbage', /frame/, {
       requests: 'those of its batch: `worker_lost`, with `protocol_error` as the cause',
       recovery: 'it is killed; a new process, at once',
