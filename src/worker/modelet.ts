@@ -82,7 +82,7 @@ export async function runBatch(modelet: LoadedModelet, items: readonly WireItem[
     const metas = going.map(({ item }) => readMeta(item));
     const results = modelet.batch
       ? await predictBatch(modelet, inputs, metas)
-      : await predictItems(modelet, inputs, metas);
+      : await predictItems(modelet, going, inputs, metas, run);
     const finished = await inTurn(results, (result, position) => finish(modelet, inputs[position], result));
     for (const [position, { index }] of going.entries()) progress[index] = finished[position] as Progress;
   }
@@ -102,16 +102,35 @@ async function inTurn<T, R>(values: readonly T[], call: (value: T, index: number
 type Attempt = Progress | Promise<Progress>;
 
 function prepare(modelet: LoadedModelet, item: WireItem, run: BatchRun, now: number): Attempt {
-  if (run.isCancelled(item.id)) return failed(new ModeletError('cancelled', 'the caller went away'));
-  if (item.deadline <= now) return failed(new ModeletError('deadline_exceeded', 'deadline passed before predict'));
-  return attempt(() => {
-    const input = decodePayload(item.payload);
-    return modelet.preprocess ? modelet.preprocess(input) : input;
-  });
+  return (
+    unwanted(item, run, now) ??
+    attempt(() => {
+      const input = decodePayload(item.payload);
+      return modelet.preprocess ? modelet.preprocess(input) : input;
+    })
+  );
 }
 
-function predictItems(modelet: LoadedModelet, inputs: unknown[], metas: RequestMeta[]): Promise<Progress[]> {
-  return inTurn(inputs, (input, index) => attempt(() => modelet.predict(input, metas[index] ?? {})));
+/** Why the item is not to be computed any more. */
+function unwanted(item: WireItem, run: BatchRun, now: number): Progress | null {
+  if (run.isCancelled(item.id)) return failed(new ModeletError('cancelled', 'the caller went away'));
+  if (item.deadline <= now) return failed(new ModeletError('deadline_exceeded', 'deadline passed before predict'));
+  return null;
+}
+
+function predictItems(
+  modelet: LoadedModelet,
+  items: readonly { readonly item: WireItem }[],
+  inputs: unknown[],
+  metas: RequestMeta[],
+  run: BatchRun,
+): Promise<Progress[]> {
+  // Asked again before each: those before it in the batch have taken their time.
+  return inTurn(
+    items,
+    ({ item }, index) =>
+      unwanted(item, run, run.clock.now()) ?? attempt(() => modelet.predict(inputs[index], metas[index] ?? {})),
+  );
 }
 
 async function predictBatch(modelet: LoadedModelet, inputs: unknown[], metas: RequestMeta[]): Promise<Progress[]> {
@@ -125,7 +144,14 @@ async function predictBatch(modelet: LoadedModelet, inputs: unknown[], metas: Re
   if (list.length !== inputs.length) {
     return allFailed(inputs, `predict returned ${list.length} results for ${inputs.length} inputs`);
   }
-  return Array.from(list as ArrayLike<unknown>, (value) => checked(value));
+  return Array.from(list as ArrayLike<unknown>, (value) => {
+    try {
+      return checked(value);
+    } catch (thrown) {
+      // A revoked proxy.
+      return failed(thrown);
+    }
+  });
 }
 
 function allFailed(inputs: unknown[], message: string): Progress[] {
@@ -190,19 +216,25 @@ function answer(item: WireItem, ok: boolean, payload: Payload): WireItem {
   };
 }
 
-/** What user code threw becomes `modelet_failed`, or `invalid_input` where it says so; the original is the cause. */
 function errorPayload(thrown: unknown, run: BatchRun): Payload {
-  const cause = asError(thrown);
   let error: ModeletError;
-  if (cause instanceof ModeletError) {
-    error = cause;
-  } else {
-    const code = (cause as { code?: unknown }).code === 'invalid_input' ? 'invalid_input' : 'modelet_failed';
-    error = new ModeletError(code, cause.message, { cause });
-    if (cause.stack) error.stack = cause.stack;
+  try {
+    error = toModeletError(asError(thrown));
+  } catch {
+    // Getters of its own that throw.
+    error = new ModeletError('modelet_failed', 'the modelet threw what cannot be read');
   }
   error.stage = run.stage;
   return { codec: CODEC.none, bytes: encodeError(error) };
+}
+
+/** What user code threw becomes `modelet_failed`, or `invalid_input` where it says so; the original is the cause. */
+function toModeletError(cause: Error): ModeletError {
+  if (cause instanceof ModeletError) return cause;
+  const code = (cause as { code?: unknown }).code === 'invalid_input' ? 'invalid_input' : 'modelet_failed';
+  const error = new ModeletError(code, cause.message, { cause });
+  if (cause.stack) error.stack = cause.stack;
+  return error;
 }
 
 function readMeta(item: WireItem): RequestMeta {

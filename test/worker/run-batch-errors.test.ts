@@ -154,6 +154,63 @@ test('an expired item never reaches the modelet, wherever it stands in the batch
   }
 });
 
+test('an item whose deadline passes while its neighbours run is not computed', async () => {
+  const clock = new FakeClock(1000);
+  const seen: unknown[] = [];
+  const slow = modelet({
+    predict: (value) => {
+      seen.push(value);
+      clock.advance(10);
+      return value;
+    },
+  });
+  const items = ['a', 'b', 'c', 'd'].map((value, index) => input(value, { id: index + 1, deadline: 1020 }));
+  const late = { code: 'deadline_exceeded', message: 'deadline passed before predict' };
+  assert.deepEqual(await run(slow, items, { clock }), [{ value: 'a' }, { value: 'b' }, late, late]);
+  assert.deepEqual(seen, ['a', 'b']);
+});
+
+function revoked(): object {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  return proxy;
+}
+
+function unreadable(property: 'message' | 'stack' | 'code' | 'name' | 'cause'): Error {
+  const get = (): never => {
+    throw revoked();
+  };
+  return Object.defineProperty(new Error('x'), property, { get });
+}
+
+test('what is thrown or returned and cannot be read fails its item only', async () => {
+  const hostile: Record<string, () => unknown> = {
+    ...Object.fromEntries(
+      (['message', 'stack', 'code', 'name', 'cause'] as const).flatMap((property) => [
+        [`throws an error with an unreadable ${property}`, () => thrower(unreadable(property))],
+        [`returns an error with an unreadable ${property}`, () => unreadable(property)],
+      ]),
+    ),
+    'throws a revoked proxy': () => thrower(revoked()),
+    'returns a revoked proxy': revoked,
+    'returns a proxy of an error': () => new Proxy(new Error('x'), { get: () => thrower(revoked()) }),
+  };
+  for (const [name, act] of Object.entries(hostile)) {
+    const each = await run(modelet({ predict: (value) => (value === 2 ? act() : value) }), inputs(1, 2, 3));
+    assert.deepEqual([each[0], each[2]], [{ value: 1 }, { value: 3 }], name);
+    assert.equal((each[1] as { code: string }).code, 'modelet_failed', name);
+    if (name.startsWith('throws')) continue;
+    const predict = (values: unknown): unknown => (values as unknown[]).map((value) => (value === 2 ? act() : value));
+    const whole = await run(modelet({ batch: true, predict }), inputs(1, 2, 3));
+    assert.deepEqual([whole[0], whole[2]], [{ value: 1 }, { value: 3 }], name);
+    assert.equal((whole[1] as { code: string }).code, 'modelet_failed', name);
+  }
+});
+
+function thrower(what: unknown): never {
+  throw what;
+}
+
 test('a cancelled item never reaches the modelet, and no batch is run for cancelled items alone', async () => {
   for (const batch of [false, true]) {
     const { of, seen } = counting({ batch });
