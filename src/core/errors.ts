@@ -72,8 +72,17 @@ export function isModeletError(value: unknown): value is ModeletError {
   return value instanceof Error && isErrorCode((value as { code?: unknown }).code);
 }
 
-/** Whatever was thrown, as an Error: people throw strings and plain objects. */
+/** Whatever was thrown, as an Error: people throw strings and plain objects. Never throws itself. */
 export function asError(thrown: unknown): Error {
+  try {
+    return toError(thrown);
+  } catch {
+    // A revoked proxy, a getter that throws.
+    return new Error(`thrown: a value of type ${typeof thrown} that cannot be read`);
+  }
+}
+
+function toError(thrown: unknown): Error {
   if (thrown instanceof Error) return thrown;
   if (thrown !== null && typeof thrown === 'object') {
     const { message, code } = thrown as { message?: unknown; code?: unknown };

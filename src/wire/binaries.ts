@@ -2,6 +2,7 @@
  * Binaries as they travel: one alone, or several lifted out of the value that holds them, beside the JSON of
  * the rest. Raw bytes, because Base64 in JSON costs ten times as much.
  */
+import type { ByteBudget } from './payload-limits.ts';
 
 /** A binary inside a value, and where. */
 export interface FoundBinary {
@@ -83,14 +84,15 @@ interface SectionsHead {
   readonly paths: readonly (readonly (string | number)[])[];
 }
 
-export function encodeSections(value: unknown, binaries: readonly FoundBinary[]): Buffer {
+/** @throws ModeletError where what objects make of themselves as JSON is more than `budget`. */
+export function encodeSections(value: unknown, binaries: readonly FoundBinary[], budget: ByteBudget): Buffer {
   const lifted = new Set<unknown>(binaries.map((binary) => binary.value));
   const head = Buffer.from(
     JSON.stringify(
       { value, paths: binaries.map((binary) => binary.path) } satisfies SectionsHead,
       // `this[key]` and not the second argument: Buffer's toJSON has already run on that one.
       function (this: Record<string, unknown>, key: string, converted: unknown) {
-        return lifted.has(this[key]) ? null : converted;
+        return lifted.has(this[key]) ? null : budget.count(converted);
       },
     ),
   );

@@ -13,8 +13,7 @@
  * Undefined properties are dropped, as JSON does. Functions and symbols are refused.
  */
 import { types } from 'node:util';
-import { DefaultDeserializer, serialize } from 'node:v8';
-import { asError, type ErrorCode, ModeletError } from '../core/errors.ts';
+import { asError, ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
 import {
   BUFFER,
@@ -24,21 +23,16 @@ import {
   encodeBinary,
   encodeSections,
   type FoundBinary,
-  ownedBinary,
 } from './binaries.ts';
+import { ByteBudget, type EncodeOptions, tooLarge } from './payload-limits.ts';
+import { decodeStructured, encodeStructured } from './structured.ts';
+
+export type { EncodeOptions } from './payload-limits.ts';
 
 export const CODEC = { none: 0, json: 1, bytes: 2, binary: 3, sections: 4, structured: 5 } as const;
 
-/** Deeper values are refused: whoever parses them recursively would run out of stack. */
-const DEEPEST = 1000;
 /** From here on a walk looks out for cycles; nearly all payloads are shallower and do not pay for it. */
 const LOOK_FOR_CYCLES_FROM = 64;
-
-export interface EncodeOptions {
-  /** Whose fault an unencodable value is: the caller's (an input) or the modelet's (a result). */
-  readonly blame: 'invalid_input' | 'modelet_failed';
-  readonly maxBytes: number;
-}
 
 /**
  * Encodes any value. The bytes may share memory with `value`: hand them to a channel before the value
@@ -47,7 +41,8 @@ export interface EncodeOptions {
  */
 export function encodePayload(value: unknown, options: EncodeOptions): Payload {
   const payload = encode(value, options);
-  if (payload.bytes.byteLength > options.maxBytes) throw tooLarge(options, payload.bytes.byteLength);
+  const { byteLength } = payload.bytes;
+  if (byteLength > options.maxBytes) throw tooLarge(options, `${byteLength} bytes`);
   return payload;
 }
 
@@ -57,16 +52,21 @@ function encode(value: unknown, options: EncodeOptions): Payload {
     if (kind === BUFFER) return { codec: CODEC.bytes, bytes: value as Buffer };
     if (kind !== undefined) return { codec: CODEC.binary, bytes: encodeBinary(value, kind) };
   }
-  const scan = new Scan(options.blame, options.maxBytes);
+  const scan = new Scan(options);
   try {
     scan.visit(value, 0);
-    if (scan.structured) return { codec: CODEC.structured, bytes: serialize(value) };
-    if (scan.binaries.length > 0) return { codec: CODEC.sections, bytes: encodeSections(value, scan.binaries) };
-    return { codec: CODEC.json, bytes: Buffer.from(JSON.stringify(value)) };
+    if (scan.structured) return { codec: CODEC.structured, bytes: encodeStructured(value, options) };
+    const budget = new ByteBudget(options);
+    if (scan.binaries.length > 0) return { codec: CODEC.sections, bytes: encodeSections(value, scan.binaries, budget) };
+    const text = scan.converts
+      ? JSON.stringify(value, (_key, converted) => budget.count(converted))
+      : JSON.stringify(value);
+    return { codec: CODEC.json, bytes: Buffer.from(text) };
   } catch (thrown) {
-    if (thrown instanceof ModeletError) throw thrown;
-    if (thrown instanceof RangeError) throw tooLarge(options);
-    throw new ModeletError(options.blame, `the value cannot be sent to another process: ${asError(thrown).message}`);
+    const error = asError(thrown);
+    if (error instanceof ModeletError) throw error;
+    if (error instanceof RangeError) throw tooLarge(options, 'more than can be encoded');
+    throw new ModeletError(options.blame, `the value cannot be sent to another process: ${error.message}`);
   }
 }
 
@@ -97,58 +97,46 @@ export function decodePayload(payload: Payload): unknown {
   throw new ModeletError('bad_request', `payload has an unknown codec ${payload.codec}`);
 }
 
-/** Node's own reader hands out binaries as views into the message. */
-function decodeStructured(bytes: Buffer): unknown {
-  const reader = new DefaultDeserializer(bytes) as DefaultDeserializer & { _readHostObject(): ArrayBufferView };
-  const readView = reader._readHostObject;
-  Object.assign(reader, { _readHostObject: () => ownedBinary(readView.call(reader)) });
-  reader.readHeader();
-  return reader.readValue();
-}
-
-function tooLarge(options: EncodeOptions, size?: number): ModeletError {
-  const code: ErrorCode = options.blame === 'invalid_input' ? 'payload_too_large' : 'modelet_failed';
-  const found = size === undefined ? 'more than can be encoded' : `${size} bytes`;
-  return new ModeletError(code, `payload is ${found}; the limit is ${options.maxBytes} bytes`);
-}
-
 // ---- what kind of value is it?
 
 /** One walk over a value: may it go as JSON, has it binaries in it, or does it need structured clone? */
 class Scan {
   /** Once true the walk is over: structured clone checks the rest itself. */
   structured = false;
+  /** Something in it says itself how it becomes JSON. */
+  converts = false;
   readonly binaries: FoundBinary[] = [];
   readonly #path: (string | number)[] = [];
   readonly #ancestors: object[] = [];
   readonly #blame: EncodeOptions['blame'];
-  readonly #maxBytes: number;
-  /** Each value costs at least two bytes of JSON: a walk over more cannot fit, and shared references can multiply. */
-  #left: number;
+  readonly #budget: ByteBudget;
 
-  constructor(blame: EncodeOptions['blame'], maxBytes: number) {
-    this.#blame = blame;
-    this.#maxBytes = maxBytes;
-    this.#left = maxBytes / 2 + 16;
+  constructor(options: EncodeOptions) {
+    this.#blame = options.blame;
+    this.#budget = new ByteBudget(options);
   }
 
   visit(value: unknown, depth: number): void {
-    this.#spend(1);
     switch (typeof value) {
       case 'string':
+        this.#budget.spend(value.length + 2);
+        return;
       case 'boolean':
+        this.#budget.spend(4);
         return;
       case 'number':
+        this.#budget.spend(1);
         if (!Number.isFinite(value) || Object.is(value, -0)) this.structured = true;
         return;
       case 'bigint':
         this.structured = true;
         return;
       case 'undefined':
-        // A dropped property is what JSON users expect; anywhere else undefined would turn into null.
-        if (typeof this.#path.at(-1) !== 'string') this.structured = true;
+        // Properties are dropped, which JSON users expect, and do not come here; elsewhere it would turn into null.
+        this.structured = true;
         return;
       case 'object':
+        this.#budget.spend(1);
         if (value !== null) this.#visitObject(value, depth);
         return;
       default:
@@ -156,13 +144,8 @@ class Scan {
     }
   }
 
-  #spend(values: number): void {
-    this.#left -= values;
-    if (this.#left < 0) throw tooLarge({ blame: this.#blame, maxBytes: this.#maxBytes });
-  }
-
   #visitObject(value: object, depth: number): void {
-    if (depth > DEEPEST) throw new ModeletError(this.#blame, `the value is nested deeper than ${DEEPEST} levels`);
+    this.#budget.checkDepth(depth);
     if (depth >= LOOK_FOR_CYCLES_FROM) {
       if (this.#ancestors.includes(value)) {
         this.structured = true;
@@ -177,6 +160,8 @@ class Scan {
   }
 
   #visitArray(array: readonly unknown[], depth: number): void {
+    // Holes count as well: whoever gets the array pays for its length.
+    this.#budget.spend(array.length);
     const position = this.#path.push(0) - 1;
     for (let index = 0; index < array.length && !this.structured; index += 1) {
       this.#path[position] = index;
@@ -190,7 +175,10 @@ class Scan {
     for (const key of Object.keys(object)) {
       if (this.structured) break;
       this.#path[position] = key;
-      this.visit(object[key], depth + 1);
+      const value = object[key];
+      if (value === undefined) continue;
+      this.#budget.spend(key.length + 4);
+      this.visit(value, depth + 1);
     }
     this.#path.pop();
   }
@@ -202,16 +190,19 @@ class Scan {
         this.structured = true;
         return;
       }
-      this.#spend(value.byteLength / 2);
+      // With what encodeSections says of it.
+      this.#budget.spend(value.byteLength + 8 + 2 * this.#path.length);
       this.binaries.push({ path: [...this.#path], value, kind });
     } else if (isBound(value)) {
       throw this.#unusable(Object.prototype.toString.call(value).slice(8, -1));
     } else if (changesInJson(value)) {
       this.structured = true;
-    } else if (typeof (value as { toJSON?: unknown }).toJSON !== 'function') {
+    } else if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
+      // Taken at its word.
+      this.converts = true;
+    } else {
       this.#visitProperties(value as Record<string, unknown>, depth);
     }
-    // A class that says how it becomes JSON is taken at its word.
   }
 
   #unusable(what: string): ModeletError {

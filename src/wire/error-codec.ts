@@ -20,8 +20,9 @@ interface WireError {
 
 const CARRIED_APART = new Set(['name', 'message', 'stack', 'code', 'stage', 'retryAfterSeconds', 'cause']);
 
+/** Never throws. */
 export function encodeError(error: unknown): Uint8Array {
-  return Buffer.from(JSON.stringify(toWire(asError(error), 0)));
+  return Buffer.from(JSON.stringify(toReadableWire(error, 0)));
 }
 
 /** The error as it was thrown; one that is not ours comes back as a plain Error with its own fields. */
@@ -40,6 +41,15 @@ export function decodeModeletError(bytes: Uint8Array, otherwise: ErrorCode): Mod
   return error instanceof ModeletError ? error : new ModeletError(otherwise, error.message, { cause: error });
 }
 
+/** An error of hostile code may be a proxy, or have getters that throw. */
+function toReadableWire(error: unknown, depth: number): WireError {
+  try {
+    return toWire(asError(error), depth);
+  } catch {
+    return { name: 'Error', message: 'an error that cannot be read' };
+  }
+}
+
 function toWire(error: Error, depth: number): WireError {
   const wire: WireError = { name: String(error.name), message: clip(String(error.message)) };
   if (typeof error.stack === 'string') wire.stack = clip(error.stack);
@@ -52,7 +62,7 @@ function toWire(error: Error, depth: number): WireError {
   const fields = plainFields(error);
   if (fields) wire.fields = fields;
   if (cause !== undefined && cause !== null && depth < LONGEST_CAUSE_CHAIN) {
-    wire.cause = toWire(asError(cause), depth + 1);
+    wire.cause = toReadableWire(cause, depth + 1);
   }
   return wire;
 }

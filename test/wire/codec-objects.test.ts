@@ -78,6 +78,18 @@ test('an object that says how it becomes JSON is taken at its word', () => {
   assert.deepStrictEqual(roundTrip({ toJSON: 'a plain property' }), { toJSON: 'a plain property' });
 });
 
+test('beside what JSON would change it travels as its fields, and undefined properties stay', () => {
+  const money = Object.assign(Object.create({ toJSON: () => '1.50' }), { cents: 150, note: undefined }) as object;
+  assert.deepStrictEqual(roundTrip({ money }), { money: '1.50' });
+  const back = roundTrip({ money, at: new Date(0) });
+  assert.deepStrictEqual(back, { money: { cents: 150, note: undefined }, at: new Date(0) });
+});
+
+test('a proxy travels as what it shows, symbols as names are left behind', () => {
+  const proxy = new Proxy({ a: 1, [Symbol('hidden')]: 2 }, { get: (target, key) => Reflect.get(target, key) ?? 3 });
+  assert.deepStrictEqual(roundTrip({ proxy }), { proxy: { a: 1 } });
+});
+
 test('an instance of a class travels as its fields, an object without prototype as a plain one', () => {
   class Point {
     x = 1;

@@ -25,8 +25,35 @@ const FORBIDDEN: readonly (readonly [string, unknown, RegExp])[] = [
   ['a function in a Map', new Map([['run', () => 'mapped']]), /mapped.*could not be cloned/],
   ['shared memory', { shared: new SharedArrayBuffer(8) }, /cannot be sent to another process/],
   ['a getter that throws', Object.defineProperty({}, 'x', { enumerable: true, get: throwBroken }), /broken getter/],
+  [
+    'a getter that throws nothing',
+    {
+      get x() {
+        throw null;
+      },
+    },
+    /thrown: null/,
+  ],
+  [
+    'a getter that throws what cannot be read',
+    {
+      get x() {
+        throw revoked();
+      },
+    },
+    /thrown: a value .* cannot be read/,
+  ],
+  ['a revoked proxy', { list: [revoked()] }, /proxy that has been revoked/],
+  ['a proxy beside a date', { at: new Date(0), shown: new Proxy({}, {}) }, /could not be cloned/],
+  ['a toJSON that says nothing', { toJSON: () => undefined }, /cannot be sent to another process/],
   ['a toJSON that throws', { deep: [{ toJSON: throwBroken }] }, /broken getter/],
 ];
+
+function revoked(): object {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  return proxy;
+}
 
 function throwBroken(): never {
   throw new Error('broken getter');
@@ -71,7 +98,9 @@ test('900 levels go, 1100 are refused', () => {
 test('a million levels are refused, not a stack overflow, also where structured clone has to look', () => {
   assert.throws(() => encodePayload(nested(1_000_000), AS_INPUT), refused('invalid_input', /nested deeper/));
   const mixed = { first: Number.NaN, deep: nested(1_000_000) };
-  assert.throws(() => encodePayload(mixed, AS_INPUT), ModeletError);
+  assert.throws(() => encodePayload(mixed, AS_INPUT), refused('invalid_input', /nested deeper/));
+  const inMap = new Map([[1, nested(1_000_000)]]);
+  assert.throws(() => encodePayload(inMap, AS_INPUT), refused('invalid_input', /nested deeper/));
 });
 
 test('shared references that multiply are refused after a walk no longer than the limit allows', () => {
@@ -79,14 +108,54 @@ test('shared references that multiply are refused after a walk no longer than th
   let value: unknown = Object.defineProperty({}, 'leaf', { enumerable: true, get: () => (reads += 1) });
   for (let level = 0; level < 40; level += 1) value = [value, value];
   const limit = { ...AS_INPUT, maxBytes: 100_000 };
-  assert.throws(() => encodePayload(value, limit), refused('payload_too_large', /more than can be encoded/));
-  assert.ok(reads <= 50_016, `${reads} of 2^40 leaves were visited`);
+  assert.throws(() => encodePayload(value, limit), refused('payload_too_large', /^payload is too large; the limit is/));
+  assert.ok(reads <= 10_000, `${reads} of 2^40 leaves were visited`);
 });
 
 test('one binary that is referred to often counts as often', () => {
   const megabyte = Buffer.alloc(1 << 20);
   const value = Array.from({ length: 100_000 }, () => megabyte);
-  assert.throws(() => encodePayload(value, AS_INPUT), refused('payload_too_large', /more than can be encoded/));
+  assert.throws(
+    () => encodePayload(value, AS_INPUT),
+    refused('payload_too_large', /^payload is too large; the limit is/),
+  );
+});
+
+const TOO_LARGE = refused('payload_too_large', /^payload is too large; the limit is/);
+
+/** One megabyte, referred to so often that it would be 100 GB. */
+const text = 'x'.repeat(1 << 20);
+const megabyte = new Uint8Array(1 << 20);
+const hugeInteger = 2n ** 8_000_000n;
+const texts = Array.from({ length: 100_000 }, () => text);
+const multiplied: Record<string, unknown> = {
+  texts,
+  'texts behind a NaN': [Number.NaN, ...texts],
+  'keys of a Map': new Map(texts.map((key, index) => [{ index }, key])),
+  'members of a Set': new Set(texts.map((member) => [member])),
+  'messages of errors': texts.slice(0, 100).map((message) => Object.assign(new Error(), { message })),
+  'names of properties': texts.map((name) => ({ [name]: 1 })),
+  'large integers': Array.from({ length: 1000 }, () => hugeInteger),
+  'views of one buffer': [
+    Number.NaN,
+    ...Array.from({ length: 1000 }, () => new Uint8Array(megabyte.buffer, 0, 1 << 20)),
+  ],
+  'what a toJSON says': { toJSON: () => texts },
+  'what a toJSON says beside a binary': { scan: Buffer.from('s'), rest: { toJSON: () => texts } },
+};
+
+for (const [name, value] of Object.entries(multiplied)) {
+  test(`${name}: too much of them is found while counting, not by writing it all`, () => {
+    assert.throws(() => encodePayload(value, AS_INPUT), TOO_LARGE);
+  });
+}
+
+test('the holes of an array count as its elements do', () => {
+  for (const value of [new Array(2 ** 32 - 1), [Number.NaN, new Array(2 ** 32 - 1)]]) {
+    assert.throws(() => encodePayload(value, AS_INPUT), TOO_LARGE);
+  }
+  const huge = new Proxy([], { get: (_target, key) => (key === 'length' ? 2 ** 53 - 1 : 1) });
+  assert.throws(() => encodePayload(huge, AS_INPUT), TOO_LARGE);
 });
 
 test('bytes that are not what their tag says are a bad request', () => {

@@ -155,3 +155,23 @@ test('dates, errors and boxed values keep their kind', () => {
   assert.equal(error.reason.message, 'no');
   assert.deepStrictEqual(roundTrip([Object(1), Object('a')]), [Object(1), Object('a')]);
 });
+
+test('beside what JSON would change, objects are written once however often they are referred to', () => {
+  const row = Array.from({ length: 1000 }, (_, index) => index);
+  const value = { at: new Date(0), rows: Array.from({ length: 100_000 }, () => row) };
+  const back = roundTrip(value) as typeof value;
+  assert.deepStrictEqual(back.rows[99_999], row);
+  assert.equal(back.rows[0], back.rows[99_999]);
+});
+
+test('holes stay holes, also where the array has an iterator of its own', () => {
+  const holes: unknown[] = [1, 2, 3];
+  delete holes[1];
+  assert.deepStrictEqual(roundTrip(holes), holes);
+  const endless = Object.assign([Number.NaN], {
+    *[Symbol.iterator]() {
+      for (;;) yield 1;
+    },
+  });
+  assert.ok(Object.is((roundTrip(endless) as number[])[0], Number.NaN));
+});
