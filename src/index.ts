@@ -23,6 +23,8 @@ export { type ErrorHandler, findHandler } from './graph/handlers.ts';
 export { type CompiledGraph, type CompiledRoute, compileRoutes } from './graph/routes.ts';
 export { allowedCpus, visibleCpus } from './lifecycle/affinity.ts';
 export { probeLauncher } from './lifecycle/launch.ts';
+export type { SlowRequest } from './observe/breakdown.ts';
+export { LoopMonitor, type LoopSnapshot } from './observe/loop.ts';
 export type { RuntimeSnapshot, StageSnapshot } from './observe/snapshot.ts';
 export type { Settlement } from './server/ledger.ts';
 export type { PlannedStage } from './server/planner.ts';

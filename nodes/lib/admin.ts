@@ -14,6 +14,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   RED.httpAdmin.get('/modelets/snapshot', mayRead, (_request, response) => {
     response.json({
       runtimes: pipeline.services.map((service) => service.snapshot()),
+      loop: pipeline.loop.snapshot,
       routes: [...pipeline.deployment.routes.values()].map(({ route }) => ({
         ...route,
         taps: Object.fromEntries(route.taps),

@@ -73,6 +73,8 @@ export class Passage {
       const payload = encodePayload(input, { blame: 'invalid_input', maxBytes: service.config.maxPayloadBytes });
       const id = service.submit({
         entry: this.#entry.id,
+        requestId: this.#trace.requestId,
+        gateMs: this.#trace.gateMs,
         payload,
         deadline: this.#trace.deadline ?? Number.POSITIVE_INFINITY,
         priority: priorityOf(this.#msg),

@@ -10,6 +10,7 @@ import type { Node, NodeAPI } from 'node-red';
 import {
   allowedCpus,
   type LogRecord,
+  LoopMonitor,
   type Machine,
   ModeletError,
   probeLauncher,
@@ -68,6 +69,8 @@ export class Pipeline {
   readonly allowedCpus: readonly number[] = allowedCpus();
   /** The paced splits that run. */
   readonly feeds: Feeds = new Feeds();
+  /** Measures Node-RED's event loop while there is a runtime. */
+  readonly loop: LoopMonitor = new LoopMonitor();
   readonly #clients: HttpClients = new HttpClients();
   readonly #hops: Hops;
   readonly #hold: HttpHold;
@@ -216,6 +219,7 @@ export class Pipeline {
     const error = new ModeletError('shutting_down', 'the flows were stopped');
     this.#state = 'stopped';
     this.#hold.close(error);
+    this.loop.stop();
     void this.#registry.closeAll();
     this.#wake();
     this.#clients.noteElsewhere();
@@ -230,6 +234,7 @@ export class Pipeline {
     if (start !== this.#start) return;
     try {
       this.#registry.reconcile(this.#runtimes(), machine);
+      this.loop[this.services.length > 0 ? 'start' : 'stop']();
       this.#deployment = deploy(this.RED, this.live, this.#registry, this.RED.settings.userDir ?? process.cwd());
       for (const [id, reason] of this.#deployment.invalid) this.live.get(id)?.node.error(`config_invalid: ${reason}`);
     } catch (thrown) {

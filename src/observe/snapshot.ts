@@ -1,6 +1,7 @@
 /** The view for people: everything a runtime knows of itself, as JSON. */
 import type { EnginePlan, EngineStatus, WorkerStatus } from '../core/model.ts';
 import type { StageReading } from '../core/readings.ts';
+import type { SlowRequest } from './breakdown.ts';
 import type { StageTotals } from './totals.ts';
 
 /** By type of frame. */
@@ -61,6 +62,8 @@ export interface RuntimeSnapshot {
   readonly deploys: { readonly count: number; readonly handedOver: number };
   readonly stages: readonly StageSnapshot[];
   readonly routes: readonly { readonly stages: readonly string[] }[];
+  /** The slowest requests of the last five minutes, at most twenty, the slowest first. */
+  readonly slowest: readonly SlowRequest[];
   readonly allowedCpus: readonly number[];
   readonly pinWarnings: readonly string[];
 }
@@ -87,6 +90,7 @@ interface Parts {
   readonly status: EngineStatus;
   readonly totals: StageTotals;
   readonly deploys: { readonly count: number; readonly handedOver: number };
+  readonly slowest: readonly SlowRequest[];
   readonly allowedCpus: readonly number[];
   readonly pinWarnings: readonly string[];
 }
@@ -135,6 +139,7 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
       };
     }),
     routes: plan.routes.map((route) => ({ stages: route.stages.map((ref) => names.get(ref) ?? String(ref)) })),
+    slowest: parts.slowest,
     allowedCpus: parts.allowedCpus,
     pinWarnings: parts.pinWarnings,
   };

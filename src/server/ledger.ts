@@ -23,18 +23,21 @@ export interface Caller {
 }
 
 /** Who else keeps something for open requests. */
-export interface LedgerWatcher {
-  /** Any request has settled. */
-  onSettled(id: RequestNumber): void;
+export interface LedgerWatcher<C extends Caller = Caller> {
+  /** Any request has settled, at this time. */
+  onSettled(request: OpenRequest<C>, settlement: Settlement, at: number): void;
   /** One was settled by its deadline: others should drop it too. */
   onExpired(id: RequestNumber): void;
 }
 
-interface OpenRequest {
+/** Times are those of the ledger's clock. */
+export interface OpenRequest<C extends Caller = Caller> {
   readonly id: RequestNumber;
-  readonly caller: Caller;
+  readonly caller: C;
   readonly timer: Timer | null;
   readonly openedAt: number;
+  /** When it left for the engine; Infinity while it waits to be let in. */
+  sentAt: number;
 }
 
 export interface LedgerCounts {
@@ -44,14 +47,14 @@ export interface LedgerCounts {
   readonly late: number;
 }
 
-export class Ledger {
+export class Ledger<C extends Caller = Caller> {
   /** Most open requests. */
   readonly capacity: number;
   /** How long requests were open. Those that were refused never were. */
   readonly durations: DurationMeter = new DurationMeter();
   readonly #clock: Clock;
-  readonly #open: Table<OpenRequest> = new Table();
-  readonly #watcher: LedgerWatcher;
+  readonly #open: Table<OpenRequest<C>> = new Table();
+  readonly #watcher: LedgerWatcher<C>;
   readonly #errors: Record<ErrorCode, number> = Object.fromEntries(ERROR_CODES.map((code) => [code, 0])) as Record<
     ErrorCode,
     number
@@ -61,7 +64,7 @@ export class Ledger {
   #late = 0;
   #onEmpty: (() => void)[] = [];
 
-  constructor(capacity: number, clock: Clock, watcher: LedgerWatcher) {
+  constructor(capacity: number, clock: Clock, watcher: LedgerWatcher<C>) {
     this.capacity = capacity;
     this.#clock = clock;
     this.#watcher = watcher;
@@ -80,7 +83,7 @@ export class Ledger {
    * Opens a request.
    * @throws ModeletError `capacity_exceeded` when `capacity` requests are open and this one is not patient.
    */
-  open(caller: Caller, deadline: Deadline, patient: boolean): RequestNumber {
+  open(caller: C, deadline: Deadline, patient: boolean): RequestNumber {
     if (this.#open.size >= this.capacity && !patient) {
       this.#errors.capacity_exceeded += 1;
       throw new ModeletError('capacity_exceeded', `${this.#open.size} requests are open, the runtime's capacity`, {
@@ -90,8 +93,15 @@ export class Ledger {
     this.#lastNumber += 1;
     const id = this.#lastNumber;
     const timer = deadline === Number.POSITIVE_INFINITY ? null : this.#clock.at(deadline, () => this.#expire(id));
-    this.#open.set(id, { id, caller, timer, openedAt: this.#clock.now() });
+    const openedAt = this.#clock.now();
+    this.#open.set(id, { id, caller, timer, openedAt, sentAt: patient ? Number.POSITIVE_INFINITY : openedAt });
     return id;
+  }
+
+  /** A patient request has left for the engine. */
+  sent(id: RequestNumber): void {
+    const request = this.#open.get(id);
+    if (request) request.sentAt = this.#clock.now();
   }
 
   /** False if the request had settled before: a late result reaches nobody. */
@@ -105,9 +115,11 @@ export class Ledger {
     request.timer?.cancel();
     if (outcome.ok) this.#ok += 1;
     else this.#errors[outcome.error.code] += 1;
-    this.durations.observe(outcome.ok ? 'ok' : outcome.error.code, this.#clock.now() - request.openedAt);
-    this.#watcher.onSettled(id);
-    request.caller.onSettled({ outcome, timings });
+    const at = this.#clock.now();
+    this.durations.observe(outcome.ok ? 'ok' : outcome.error.code, at - request.openedAt);
+    const settlement = { outcome, timings };
+    this.#watcher.onSettled(request, settlement, at);
+    request.caller.onSettled(settlement);
     if (this.#open.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();
     return true;
   }

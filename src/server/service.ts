@@ -18,6 +18,7 @@ import { Entrance } from './entrance.ts';
 import { type Caller, Ledger } from './ledger.ts';
 import { type KnownStage, type PlannedRoute, type PlannedStage, Planner } from './planner.ts';
 import { serverPin } from './server-pin.ts';
+import { SlowRequests } from './slow-requests.ts';
 
 /** What this machine offers, read before anything was pinned. */
 export interface Machine {
@@ -32,6 +33,10 @@ export interface ServiceEvents {
 }
 
 export interface SubmitRequest extends Caller {
+  /** By which people know the request; need not be unique. */
+  readonly requestId: string;
+  /** How long it waited at a gate before, in ms. */
+  readonly gateMs: number;
   /** The node at which the message entered. */
   readonly entry: string;
   readonly payload: Payload;
@@ -59,7 +64,8 @@ export class Service {
   readonly #machine: Machine;
   readonly #clock: Clock;
   readonly #events: ServiceEvents;
-  readonly #ledger: Ledger;
+  readonly #ledger: Ledger<SubmitRequest>;
+  readonly #slowRequests: SlowRequests = new SlowRequests();
   readonly #entrance: Entrance;
   readonly #client: EngineClient;
   readonly #planner: Planner = new Planner();
@@ -77,10 +83,16 @@ export class Service {
     this.#clock = clock;
     this.#events = events;
     this.#ledger = new Ledger(config.capacity, clock, {
-      onSettled: (request) => this.#entrance.leave(request, (stage) => this.#planner.roomAt(stage)),
+      onSettled: (request, settlement, at) => {
+        this.#slowRequests.note(request, settlement, at);
+        this.#entrance.leave(request.id, (stage) => this.#planner.roomAt(stage));
+      },
       onExpired: (request) => this.#client.cancel(request),
     });
-    this.#entrance = new Entrance(config.mostWaiting, (item) => this.#client.submit(item));
+    this.#entrance = new Entrance(config.mostWaiting, (item) => {
+      this.#ledger.sent(item.id);
+      this.#client.submit(item);
+    });
     const { launcher } = machine;
     const boot = {
       runtime: config.name || id,
@@ -198,6 +210,7 @@ export class Service {
       status: this.#status,
       totals: this.#totals,
       deploys: this.#deploys,
+      slowest: this.#slowRequests.list(this.#clock.now(), (ref) => this.stage(ref)?.name ?? String(ref)),
       allowedCpus: this.#machine.allowedCpus,
       pinWarnings: this.#pinWarnings,
     });

@@ -81,6 +81,8 @@ export class Bed {
   send(entry: string, value: unknown, settled: (result: unknown) => void): void {
     this.service.submit({
       entry,
+      requestId: '',
+      gateMs: 0,
       payload: encodePayload(value, { blame: 'invalid_input', maxBytes: this.service.config.maxPayloadBytes }),
       deadline: Number.POSITIVE_INFINITY,
       priority: 0,

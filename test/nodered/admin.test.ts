@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { batcher, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { NodeRed } from '../fixtures/node-red.ts';
+import { NodeRed, type Snapshot, until } from '../fixtures/node-red.ts';
 
 const ROUTES = [
   '/admin/modelets/snapshot',
@@ -72,9 +72,23 @@ describe('admin routes: permission', () => {
 });
 
 describe('admin routes: answers', () => {
+  test('snapshot has the slowest requests, and how busy Node-RED itself is', async () => {
+    assert.equal((await nodeRed.post('/open', {})).status, 200);
+    const { slowest, loop } = await until('the event loop has been measured', async () => {
+      const { runtimes, loop: measured } = await read<Snapshot>('/admin/modelets/snapshot');
+      return measured !== null && { slowest: runtimes.flatMap((one) => one.slowest), loop: measured };
+    });
+    const [request] = slowest;
+    assert.ok(request?.code === 'ok' && request.requestId.length > 0 && request.totalMs > 0);
+    assert.deepEqual(
+      request.stages.map(({ name }) => name),
+      ['one', 'two'],
+    );
+    assert.ok(loop.intervalMs > 0 && loop.utilization > 0 && loop.p99Ms <= loop.maxMs);
+  });
+
   test('snapshot has the runtime, its stages and the routes', async () => {
-    const { runtimes, routes, invalid } =
-      await read<Awaited<ReturnType<NodeRed['snapshot']>>>('/admin/modelets/snapshot');
+    const { runtimes, routes, invalid } = await read<Snapshot>('/admin/modelets/snapshot');
     assert.deepEqual(
       runtimes.map(({ id, stages }) => [id, stages.map(({ name }) => name)]),
       [['runtime', ['one', 'two']]],

@@ -215,7 +215,7 @@ describe('errors: no room and no time', () => {
     const request = nodeRed.post('/doomed', {});
     await until('it is being worked on', async () => (await gate.entered()).length === 1);
     const doomed = (await nodeRed.snapshot()).runtimes.filter(({ id }) => id === 'doomed');
-    const [engine] = pidsOf({ runtimes: doomed, routes: [], invalid: {} });
+    const [engine] = pidsOf({ runtimes: doomed });
     process.kill(engine as number, 'SIGKILL');
     await assertError(await request, 503, 'engine_lost', 'doomed stage');
     await gate.open();

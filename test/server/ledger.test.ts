@@ -48,7 +48,7 @@ class Model {
   readonly expiredToOthers: RequestNumber[] = [];
   readonly settledToOthers: RequestNumber[] = [];
   readonly ledger: Ledger = newLedger(CAPACITY, this.clock, {
-    onSettled: (id) => this.settledToOthers.push(id),
+    onSettled: ({ id }) => this.settledToOthers.push(id),
     onExpired: (id) => this.expiredToOthers.push(id),
   });
   /** Deadlines of open requests. */

@@ -1,0 +1,29 @@
+/** Keeps the slowest requests of the last minutes, and tells what they spent their time on. */
+import { breakDown, type SettledRequest, type SlowRequest } from '../observe/breakdown.ts';
+import { Slowest } from '../observe/slowest.ts';
+import type { Caller, OpenRequest, Settlement } from './ledger.ts';
+
+interface NamedCaller extends Caller {
+  readonly requestId: string;
+  readonly gateMs: number;
+}
+
+export class SlowRequests {
+  readonly #slowest: Slowest<SettledRequest> = new Slowest();
+
+  /** Every request comes by as it settles: most are quicker than what is kept and go on at once. */
+  note({ caller, openedAt, sentAt }: OpenRequest<NamedCaller>, { outcome, timings }: Settlement, at: number): void {
+    const { requestId, gateMs } = caller;
+    const totalMs = gateMs + at - openedAt;
+    if (!this.#slowest.accepts(at, totalMs)) return;
+    const entranceMs = Math.min(at, sentAt) - openedAt;
+    const code = outcome.ok ? 'ok' : outcome.error.code;
+    const stage = (outcome.ok ? undefined : outcome.error.stage) ?? null;
+    this.#slowest.add(at, totalMs, { requestId, code, stage, totalMs, gateMs, entranceMs, timings });
+  }
+
+  /** The slowest first. */
+  list(now: number, nameOf: (ref: number) => string): SlowRequest[] {
+    return this.#slowest.list(now).map(({ at, request }) => breakDown(request, now - at, nameOf));
+  }
+}
