@@ -41,6 +41,9 @@ function receive(frame: Frame, channel: Channel): void {
     case 'act':
       running?.engine.act(frame.body.stage, frame.body.action);
       break;
+    case 'ping':
+      channel.send({ type: 'pong', body: null });
+      break;
     case 'close':
       report(channel, { state: 'shutdown' });
       void close(frame.body.deadline, channel);

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import type { EnginePlan, EngineStatus, LogRecord, RequestNumber, StageAction } from '../core/model.ts';
 import { ChildProcess } from '../lifecycle/child-process.ts';
+import { Heartbeat } from '../lifecycle/heartbeat.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { Supervisor } from '../lifecycle/supervisor.ts';
 import type { ByteCounts, EngineDeaths, FrameCounts } from '../observe/snapshot.ts';
@@ -30,6 +31,7 @@ export interface EngineClientEvents {
 export class EngineClient {
   readonly #events: EngineClientEvents;
   readonly #supervisor: Supervisor;
+  readonly #heartbeat: Heartbeat;
   readonly #outbox: Outbox;
   readonly #cancelled: RequestNumber[] = [];
   /** Requests that came while no engine was ready. */
@@ -70,10 +72,12 @@ export class EngineClient {
         bootFrame: () => ({ type: 'boot', body: boot }),
         onReady: () => this.#ready(),
         onFrame: (frame) => {
+          this.#heartbeat.heard();
           count(this.#frames.received, frame);
           this.#receive(frame);
         },
         onLost: (error, phase) => {
+          this.#heartbeat.stop();
           if (phase !== 'closing') {
             this.#deaths = { ...this.#deaths, [phase]: this.#deaths[phase] + 1 };
             events.onLog({ level: 'error', message: `engine died: ${error.message}` });
@@ -84,6 +88,13 @@ export class EngineClient {
         },
         onChange: () => events.onChange(),
         onOutput: (stream, line) => events.onLog({ level: stream === 'stdout' ? 'info' : 'warn', message: line }),
+      },
+      clock,
+    );
+    this.#heartbeat = new Heartbeat(
+      {
+        ping: () => this.#send({ type: 'ping', body: null }),
+        onSilent: (seconds) => this.#supervisor.kill(new Error(`did not answer for ${seconds} s`)),
       },
       clock,
     );
@@ -159,6 +170,8 @@ export class EngineClient {
 
   /** Ends the engine and its workers by the deadline. */
   close(deadline: Deadline): Promise<void> {
+    // From here on there is a deadline.
+    this.#heartbeat.stop();
     return this.#supervisor.close(deadline);
   }
 
@@ -172,6 +185,7 @@ export class EngineClient {
     this.#send({ type: 'plan', body: this.#plan });
     for (const item of this.#held.values()) this.#outbox.add(item);
     this.#held.clear();
+    this.#heartbeat.start();
     this.#events.onLog({ level: 'info', message: `engine ready, pid ${this.#supervisor.pid}` });
   }
 

@@ -84,6 +84,8 @@ export type ControlFrame =
   | { readonly type: 'act'; readonly body: { readonly stage: number; readonly action: StageAction } }
   | { readonly type: 'close'; readonly body: { readonly deadline: Deadline } }
   | { readonly type: 'report'; readonly body: StateReport }
+  /** Whoever gets a ping answers with a pong at once. */
+  | { readonly type: 'ping' | 'pong'; readonly body: null }
   | { readonly type: 'status'; readonly body: EngineStatus }
   | { readonly type: 'log'; readonly body: LogRecord };
 
@@ -112,6 +114,8 @@ const TYPES = [
   'reply',
   'taps',
   'act',
+  'ping',
+  'pong',
 ] as const satisfies readonly Frame['type'][];
 const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set(['submit', 'outcomes', 'batch', 'reply', 'taps'] as const);
 
