@@ -3,8 +3,9 @@
  * Node-RED's Catch nodes. Where none takes it, an HTTP client still gets its answer.
  */
 import type { Node } from 'node-red';
-import { ModeletError } from '../../src/index.ts';
+import { isRefusal, ModeletError } from '../../src/index.ts';
 import type { LiveCollector } from './live-nodes.ts';
+import { oneLine } from './log.ts';
 import { answerDirectly, errorBody, type ModeletTrace, type PipelineMessage, writeError } from './messages.ts';
 import type { Done, Surroundings } from './passage.ts';
 
@@ -74,6 +75,7 @@ function toCatchNodes(failing: Node, error: ModeletError, { msg, trace }: Leavin
   // Node-RED adds one to the count it finds, to stop a message that fails at the same node for ever.
   if (msg.error) msg.error = { ...msg.error, source: { ...msg.error.source, count: msg.error.source.count - 1 } };
   if (flow.handleError(failing, error, msg)) return;
-  failing.error(`${error.code}: ${error.message}`);
+  // Where the client hears of a refusal, the runtime's log tells how many there were.
+  if (!msg.res || !isRefusal(error.code)) failing.error(oneLine(`${error.code}: ${error.message}`));
   answerDirectly(msg, error, trace.requestId);
 }

@@ -170,7 +170,16 @@ export class Passage {
   #fail(error: ModeletError, stageId: string | undefined): void {
     const failing = stageId !== undefined && this.#around.live.get(stageId) ? stageId : this.#entry.id;
     const input = this.#around.RED.util.getMessageProperty(this.#msg, this.#deployed.first.input);
+    this.#log(error, failing);
     deliverError(this.#around, this.#leaving, error, failing, input);
+  }
+
+  /** One request's error is of interest to who looks for it only: under overload there are many. */
+  #log(error: ModeletError, failing: string): void {
+    const { code, message } = error;
+    const stage = error.stage ?? this.#around.deployment().stageNames.get(failing);
+    const fields = { requestId: this.#trace.requestId, code };
+    this.#deployed.service.log({ level: 'debug', message: `${code}: ${message}`, fields, ...(stage ? { stage } : {}) });
   }
 }
 

@@ -9,7 +9,6 @@
 import type { Node, NodeAPI } from 'node-red';
 import {
   allowedCpus,
-  type LogRecord,
   LoopMonitor,
   type Machine,
   ModeletError,
@@ -24,6 +23,7 @@ import { Hops } from './hops.ts';
 import { HttpClients } from './http-clients.ts';
 import { HttpHold } from './http-hold.ts';
 import { type LiveNode, LiveNodes } from './live-nodes.ts';
+import { logFault, writeLog } from './log.ts';
 import type { PipelineMessage } from './messages.ts';
 import { type Done, Passage, refuse, type Surroundings } from './passage.ts';
 import { Sequencer } from './sequencer.ts';
@@ -37,7 +37,6 @@ const MOST_WAITING = 10_000;
 const LONGEST_DEPLOY_MS = 30_000;
 /** After a deploy, for messages that were kept and are on their way to their HTTP response again. */
 const UNDER_WAY_MS = 500;
-const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'] as const;
 
 interface FlowsEvent {
   /** The flows that this is about: a new object with every deploy. */
@@ -97,7 +96,7 @@ export class Pipeline {
     this.#badges = new StatusBadges(this);
     this.#registry = new Registry({
       onChange: () => this.#badges.update(),
-      onLog: (service, record) => this.#log(service, record),
+      onLog: (service, record) => writeLog(RED, service, record),
     });
     this.#surroundings = {
       RED,
@@ -189,7 +188,7 @@ export class Pipeline {
         deliver();
       } catch (thrown) {
         // It must not reach the channel that the outcome came by, nor Node-RED.
-        this.RED.log.error(`modelet: an outcome could not be delivered: ${(thrown as Error).stack}`);
+        logFault(this.RED, 'an outcome could not be delivered', thrown);
       }
     };
     if (this.#state === 'starting') this.#waiting.push(safely);
@@ -240,7 +239,7 @@ export class Pipeline {
     } catch (thrown) {
       // A fault of ours must not end Node-RED, which an unhandled rejection would.
       this.#deployment = NOTHING_DEPLOYED;
-      this.RED.log.error(`modelet: the pipelines could not be deployed: ${(thrown as Error).stack}`);
+      logFault(this.RED, 'the pipelines could not be deployed', thrown);
     }
     this.#state = 'running';
     this.#hold.guard(this.#deployment.endpoints);
@@ -282,11 +281,5 @@ export class Pipeline {
 
   #wake(): void {
     for (const waiting of this.#waiting.splice(0)) waiting();
-  }
-
-  #log(service: Service, { level, message, stage, worker }: LogRecord): void {
-    if (LEVELS.indexOf(level) < LEVELS.indexOf(service.config.logLevel)) return;
-    const where = [service.config.name || service.id, stage, worker === undefined ? undefined : `worker ${worker}`];
-    this.RED.log[level](`[modelet:${where.filter((part) => part !== undefined).join('/')}] ${message}`);
   }
 }

@@ -118,11 +118,17 @@ export type StageAction = 'flush' | 'reset' | 'restart';
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 
+export type LogValue = string | number | boolean | null | { readonly [name: string]: LogValue };
+
+/** One line of the log. */
 export interface LogRecord {
   readonly level: LogLevel;
+  /** For people. May have text of a user's code in it, line breaks included. */
   readonly message: string;
   readonly stage?: string;
   readonly worker?: number;
+  /** The same for programs: `pid`, `cause`, `code`, `requestId` and the like. */
+  readonly fields?: Readonly<Record<string, LogValue>>;
 }
 
 export interface WorkerStatus {

@@ -78,10 +78,8 @@ export class EngineClient {
         },
         onLost: (error, phase) => {
           this.#heartbeat.stop();
-          if (phase !== 'closing') {
-            this.#deaths = { ...this.#deaths, [phase]: this.#deaths[phase] + 1 };
-            events.onLog({ level: 'error', message: `engine died: ${error.message}` });
-          }
+          if (phase === 'closing') events.onLog({ level: 'debug', message: 'engine ended' });
+          else this.#died(error, phase);
           // Whoever waits for a held request hears of the loss as well.
           this.#held.clear();
           events.onLost(error);
@@ -186,7 +184,15 @@ export class EngineClient {
     for (const item of this.#held.values()) this.#outbox.add(item);
     this.#held.clear();
     this.#heartbeat.start();
-    this.#events.onLog({ level: 'info', message: `engine ready, pid ${this.#supervisor.pid}` });
+    const { pid, restarts } = this.#supervisor;
+    const again = restarts > 0 ? `, restart ${restarts}` : '';
+    this.#events.onLog({ level: 'info', message: `engine ready, pid ${pid}${again}`, fields: { pid, restarts } });
+  }
+
+  #died({ message: cause }: Error, phase: 'starting' | 'serving'): void {
+    this.#deaths = { ...this.#deaths, [phase]: this.#deaths[phase] + 1 };
+    const what = phase === 'serving' ? 'engine died' : 'engine did not start';
+    this.#events.onLog({ level: 'error', message: `${what}: ${cause}`, fields: { cause } });
   }
 
   #receive(frame: Frame): void {

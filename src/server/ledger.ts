@@ -28,6 +28,8 @@ export interface LedgerWatcher<C extends Caller = Caller> {
   onSettled(request: OpenRequest<C>, settlement: Settlement, at: number): void;
   /** One was settled by its deadline: others should drop it too. */
   onExpired(id: RequestNumber): void;
+  /** A request has ended with an error, or was refused before it was opened. */
+  onFailed(code: ErrorCode): void;
 }
 
 /** Times are those of the ledger's clock. */
@@ -85,7 +87,7 @@ export class Ledger<C extends Caller = Caller> {
    */
   open(caller: C, deadline: Deadline, patient: boolean): RequestNumber {
     if (this.#open.size >= this.capacity && !patient) {
-      this.#errors.capacity_exceeded += 1;
+      this.#countError('capacity_exceeded');
       throw new ModeletError('capacity_exceeded', `${this.#open.size} requests are open, the runtime's capacity`, {
         retryAfterSeconds: 1,
       });
@@ -114,7 +116,7 @@ export class Ledger<C extends Caller = Caller> {
     this.#open.delete(id);
     request.timer?.cancel();
     if (outcome.ok) this.#ok += 1;
-    else this.#errors[outcome.error.code] += 1;
+    else this.#countError(outcome.error.code);
     const at = this.#clock.now();
     this.durations.observe(outcome.ok ? 'ok' : outcome.error.code, at - request.openedAt);
     const settlement = { outcome, timings };
@@ -142,12 +144,17 @@ export class Ledger<C extends Caller = Caller> {
 
   /** Counts a request that was refused before it was opened. */
   countRefused(code: ErrorCode): void {
-    this.#errors[code] += 1;
+    this.#countError(code);
   }
 
   /** Resolves when no request is open. */
   whenEmpty(): Promise<void> {
     return this.#open.size === 0 ? Promise.resolve() : new Promise((resolve) => this.#onEmpty.push(resolve));
+  }
+
+  #countError(code: ErrorCode): void {
+    this.#errors[code] += 1;
+    this.#watcher.onFailed(code);
   }
 
   #expire(id: RequestNumber): void {

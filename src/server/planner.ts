@@ -3,7 +3,7 @@
  * deploys, so that what did not change is recognised.
  */
 import { createHash } from 'node:crypto';
-import type { EnginePlan, Route, StageDefinition } from '../core/model.ts';
+import type { EnginePlan, LogRecord, Route, StageDefinition } from '../core/model.ts';
 
 /** A stage as the deploy describes it; the planner adds its number and revision. */
 export type PlannedStage = Omit<StageDefinition, 'ref' | 'revision'>;
@@ -27,9 +27,18 @@ export class Planner {
   readonly #known: Map<number, KnownStage> = new Map();
   #plan: EnginePlan = { stages: [], routes: [] };
   #entries: ReadonlyMap<string, Route> = new Map();
+  /** Stages that are as in the plan before, and keep their workers. */
+  #kept = 0;
 
   get plan(): EnginePlan {
     return this.#plan;
+  }
+
+  /** What the last deploy amounts to. */
+  describe(): LogRecord {
+    const fields = { stages: this.#plan.stages.length, routes: this.#plan.routes.length, kept: this.#kept };
+    const kept = fields.kept > 0 ? `; ${fields.kept} of the stages kept their workers` : '';
+    return { level: 'info', message: `deployed: stages ${fields.stages}, routes ${fields.routes}${kept}`, fields };
   }
 
   /** Makes the plan of a deploy. */
@@ -46,6 +55,8 @@ export class Planner {
     this.#entries = entries;
     // Several nodes may lead into one route: a stage and the batcher before it.
     const distinct = new Map([...entries.values()].map((route) => [route.ref, route]));
+    const revisions = new Map(this.#plan.stages.map(({ ref, revision }) => [ref, revision]));
+    this.#kept = definitions.filter(({ ref, revision }) => revisions.get(ref) === revision).length;
     this.#plan = { stages: definitions, routes: [...distinct.values()] };
     return this.#plan;
   }

@@ -4,7 +4,8 @@
  */
 import type { RuntimeConfig } from '../config/compile.ts';
 import type { LogRecord } from '../core/model.ts';
-import { type Machine, Service } from './service.ts';
+import type { Machine } from './machine.ts';
+import { Service } from './service.ts';
 
 interface Entry {
   readonly service: Service;

@@ -6,9 +6,10 @@ import type { RuntimeConfig } from '../config/compile.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { EngineStatus, LogRecord, Payload, RequestNumber, StageAction } from '../core/model.ts';
-import { pinProblem, pinWarning, resolvePin } from '../lifecycle/affinity.ts';
-import { killGroup, type Launcher } from '../lifecycle/launch.ts';
+import { killGroup } from '../lifecycle/launch.ts';
 import type { DurationReadings } from '../observe/duration-meter.ts';
+import { Log } from '../observe/log.ts';
+import { Refusals } from '../observe/refusals.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/snapshot.ts';
 import { StageTotals } from '../observe/totals.ts';
 import { decodeModeletError } from '../wire/error-codec.ts';
@@ -16,19 +17,15 @@ import type { WireItem } from '../wire/frames.ts';
 import { EngineClient } from './engine-client.ts';
 import { Entrance } from './entrance.ts';
 import { type Caller, Ledger } from './ledger.ts';
+import type { Machine } from './machine.ts';
 import { type KnownStage, type PlannedRoute, type PlannedStage, Planner } from './planner.ts';
-import { serverPin } from './server-pin.ts';
+import { RuntimePins } from './runtime-pins.ts';
 import { SlowRequests } from './slow-requests.ts';
-
-/** What this machine offers, read before anything was pinned. */
-export interface Machine {
-  readonly allowedCpus: readonly number[];
-  readonly launcher: Launcher;
-}
 
 export interface ServiceEvents {
   /** Something to show has changed; may be called often. */
   onChange(): void;
+  /** A line of the runtime's log, of its `logLevel` or more important. */
   onLog(record: LogRecord): void;
 }
 
@@ -63,7 +60,9 @@ export class Service {
   readonly config: RuntimeConfig;
   readonly #machine: Machine;
   readonly #clock: Clock;
-  readonly #events: ServiceEvents;
+  readonly #log: Log;
+  readonly #pins: RuntimePins;
+  readonly #refusals: Refusals;
   readonly #ledger: Ledger<SubmitRequest>;
   readonly #slowRequests: SlowRequests = new SlowRequests();
   readonly #entrance: Entrance;
@@ -73,21 +72,22 @@ export class Service {
   #status: EngineStatus = { stages: [], rssBytes: 0 };
   readonly #totals: StageTotals = new StageTotals();
   #deploys = { count: 0, handedOver: 0 };
-  /** Pins of the engine and of this process that cannot be honoured, in words. */
-  readonly #pinWarnings: string[] = [];
 
   constructor(id: string, config: RuntimeConfig, machine: Machine, events: ServiceEvents, clock: Clock = systemClock) {
     this.id = id;
     this.config = config;
     this.#machine = machine;
     this.#clock = clock;
-    this.#events = events;
+    this.#log = new Log(config.name || id, config.logLevel, (record) => events.onLog(record));
+    this.#pins = new RuntimePins(config, machine, (record) => this.log(record));
+    this.#refusals = new Refusals(clock, (record) => this.log(record));
     this.#ledger = new Ledger(config.capacity, clock, {
       onSettled: (request, settlement, at) => {
         this.#slowRequests.note(request, settlement, at);
         this.#entrance.leave(request.id, (stage) => this.#planner.roomAt(stage));
       },
       onExpired: (request) => this.#client.cancel(request),
+      onFailed: (code) => this.#refusals.count(code),
     });
     this.#entrance = new Entrance(config.mostWaiting, (item) => {
       this.#ledger.sent(item.id);
@@ -101,7 +101,7 @@ export class Service {
       launcher,
       strictPins: config.strictPins,
     };
-    this.#client = new EngineClient(boot, this.#resolve('engine', config.engineCpus), {
+    this.#client = new EngineClient(boot, this.#pins.engine, {
       onOutcomes: (items) => this.#receive(items),
       onTaps: (items) => {
         for (const { id, ref, payload } of items) this.#ledger.tap(id, ref, payload);
@@ -113,15 +113,13 @@ export class Service {
         events.onChange();
       },
       onChange: () => events.onChange(),
-      onLog: (record) => events.onLog(record),
+      onLog: (record) => this.log(record),
     });
   }
 
   /** Starts the engine. Requests may be submitted at once: they wait for it. */
   start(): void {
-    const cpus = this.#resolve('Node-RED', this.config.serverCpus);
-    if (this.config.serverCpus && cpus) void this.#pinServer(() => serverPin.claim(this, cpus));
-    for (const message of this.#pinWarnings) this.#events.onLog({ level: 'warn', message });
+    this.#pins.claim();
     this.#client.start();
   }
 
@@ -132,6 +130,7 @@ export class Service {
     this.#deploys = { count: count + 1, handedOver: handedOver + this.#ledger.backlog };
     this.#totals.keep(new Set(plan.stages.map(({ ref }) => ref)));
     this.#client.apply(plan);
+    this.log(this.#planner.describe());
   }
 
   /**
@@ -152,6 +151,11 @@ export class Service {
     if (patient) this.#entrance.enter(item, entry.stage, room);
     else this.#client.submit(item);
     return id;
+  }
+
+  /** Writes to the runtime's log. */
+  log(record: LogRecord): void {
+    this.#log.write(record);
   }
 
   /** Counts a request that failed before it could be submitted. */
@@ -212,7 +216,7 @@ export class Service {
       deploys: this.#deploys,
       slowest: this.#slowRequests.list(this.#clock.now(), (ref) => this.stage(ref)?.name ?? String(ref)),
       allowedCpus: this.#machine.allowedCpus,
-      pinWarnings: this.#pinWarnings,
+      pinWarnings: this.#pins.warnings,
     });
   }
 
@@ -229,8 +233,8 @@ export class Service {
   /** Why no request at all is taken now. */
   #refusal(): ModeletError | null {
     if (this.#state.tag === 'closing') return new ModeletError('shutting_down', 'the runtime is shutting down');
-    if (this.config.strictPins && this.#pinWarnings.length > 0) {
-      return new ModeletError('config_invalid', this.#pinWarnings.join('; '));
+    if (this.config.strictPins && this.#pins.warnings.length > 0) {
+      return new ModeletError('config_invalid', this.#pins.warnings.join('; '));
     }
     if (this.#client.isCongested) {
       return new ModeletError('capacity_exceeded', 'the channel to the engine is full', { retryAfterSeconds: 1 });
@@ -279,25 +283,8 @@ export class Service {
       timer.cancel();
     }
     this.#ledger.failAll(() => new ModeletError('shutting_down', 'the runtime is shutting down'));
+    this.#refusals.close();
     await this.#client.close(deadline);
-    await this.#pinServer(() => serverPin.release(this));
-  }
-
-  #resolve(who: string, cpus: readonly number[] | null): readonly number[] | null {
-    const resolved = resolvePin(cpus, this.#machine.allowedCpus, this.#machine.launcher.taskset);
-    if (resolved.missing.length > 0) {
-      const say = this.config.strictPins ? pinProblem : pinWarning;
-      this.#pinWarnings.push(say(who, resolved.missing, this.#machine.allowedCpus));
-    }
-    return resolved.cpus;
-  }
-
-  /** A mask that cannot be set is worth a warning, not a failure. */
-  async #pinServer(set: () => Promise<void>): Promise<void> {
-    try {
-      await set();
-    } catch (thrown) {
-      this.#events.onLog({ level: 'warn', message: `Node-RED could not be pinned: ${(thrown as Error).message}` });
-    }
+    await this.#pins.release();
   }
 }

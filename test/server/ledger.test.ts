@@ -12,7 +12,7 @@ const NEVER = Number.POSITIVE_INFINITY;
 const CAPACITY = 6;
 
 function newLedger(capacity: number, clock: FakeClock, watcher: Partial<LedgerWatcher> = {}): Ledger {
-  return new Ledger(capacity, clock, { onSettled: () => {}, onExpired: () => {}, ...watcher });
+  return new Ledger(capacity, clock, { onSettled: () => {}, onExpired: () => {}, onFailed: () => {}, ...watcher });
 }
 
 function open(ledger: Ledger, caller: Caller, deadline: number = NEVER, patient = false): RequestNumber {

@@ -1,0 +1,170 @@
+/** What Node-RED's log shows of a pipeline, and what custom log handlers get. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { endpoint, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { Gate } from '../fixtures/gate.ts';
+import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+
+/** As a log handler in Node-RED's settings gets it. */
+interface Entry {
+  readonly level: number;
+  readonly msg: unknown;
+  readonly type?: string;
+  readonly id?: string;
+  readonly name?: string;
+  readonly [field: string]: unknown;
+}
+
+const [ERROR, WARN, INFO, DEBUG] = [20, 30, 40, 50] as const;
+const REQUESTS = 10_000;
+
+let nodeRed: NodeRed;
+let gate: Gate;
+let entries: Entry[] = [];
+
+before(async () => {
+  gate = await Gate.create();
+  nodeRed = await NodeRed.start({
+    logging: { custom: { level: 'trace', handler: () => (entry: Entry) => entries.push(entry) } },
+  });
+});
+after(async () => {
+  await nodeRed.stop();
+  await gate.remove();
+});
+
+/** Those that the pipeline has written, so far and from now on. */
+function ours(): Entry[] {
+  return entries.filter(({ type }) => type === 'modelet');
+}
+
+/** As Node-RED's console shows it. */
+function shown({ type, name, id, msg }: Entry): string {
+  return `[${type}:${name || id}] ${msg}`;
+}
+
+async function logged(message: RegExp): Promise<Entry> {
+  return until(`the log has ${message}`, () => ours().find((entry) => message.test(shown(entry))));
+}
+
+async function deploy(nodes: readonly FlowNode[], properties: Record<string, unknown> = {}): Promise<void> {
+  entries = [];
+  await nodeRed.deploy([TAB, runtime('runtime', { name: 'main', ...properties }), ...nodes]);
+  await nodeRed.whenReady();
+}
+
+describe('log: events', () => {
+  test('a start is told in a line per process and one for the deploy, with fields for programs', async () => {
+    await deploy([...endpoint('/log', 'one'), stage('one', 'return input;', 'collector /log')]);
+    const engine = await logged(/^\[modelet:main\] engine ready, pid \d+$/);
+    const worker = await logged(/^\[modelet:main\/one\/worker 0\] ready, pid \d+/);
+    const deployed = await logged(/^\[modelet:main\] deployed: stages 1, routes 1$/);
+    const { engine: running, stages } = (await nodeRed.snapshot()).runtimes[0] ?? {};
+    assert.deepEqual(
+      [engine.level, engine['pid'], engine['runtime'], engine.id],
+      [INFO, running?.pid, 'main', 'runtime'],
+    );
+    assert.deepEqual([worker.level, worker['stage'], worker['worker']], [INFO, 'one', 0]);
+    assert.match(String(worker.msg), new RegExp(`pid ${stages?.[0]?.workers[0]?.pid}\\b`));
+    assert.deepEqual([deployed.level, deployed['stages'], deployed['routes'], deployed['kept']], [INFO, 1, 1, 0]);
+    assert.equal(ours().filter(({ level }) => level <= INFO).length, 3);
+  });
+
+  test('a deploy that changes nothing is one line, which says that the workers were kept', async () => {
+    await deploy([...endpoint('/log', 'one'), stage('one', 'return input;', 'collector /log')]);
+    const deployed = await logged(/deployed: stages 1, routes 1; 1 of the stages kept their workers$/);
+    assert.equal(deployed['kept'], 1);
+    assert.equal(ours().filter(({ level }) => level <= INFO).length, 1);
+  });
+
+  test('the death of a worker and of the engine are errors with their cause, and their successors are told', async () => {
+    const { engine, stages } = (await nodeRed.snapshot()).runtimes[0] ?? {};
+    entries = [];
+    process.kill(stages?.[0]?.workers[0]?.pid as number, 'SIGKILL');
+    assert.equal((await logged(/^\[modelet:main\/one\/worker 0\] died: .*SIGKILL/)).level, ERROR);
+    await logged(/worker 0\] ready, pid \d+/);
+    process.kill(engine?.pid as number, 'SIGKILL');
+    const death = await logged(/^\[modelet:main\] engine died: .*SIGKILL/);
+    assert.equal(death.level, ERROR);
+    assert.match(String(death['cause']), /SIGKILL/);
+    const again = await logged(/engine ready, pid \d+, restart 1$/);
+    assert.equal(again['restarts'], 1);
+  });
+});
+
+describe('log: requests', () => {
+  test(`${REQUESTS} requests that are answered add no line at info`, async () => {
+    await deploy([stage('one', 'return input + 1;', 'sink'), sink('sink')]);
+    const results = nodeRed.inputs('sink');
+    entries = [];
+    for (let number = 0; number < REQUESTS; number += 1) nodeRed.send('one', { payload: number });
+    await until('all are answered', () => results.length === REQUESTS);
+    assert.deepEqual(
+      entries.filter(({ level }) => level <= INFO),
+      [],
+    );
+  });
+
+  test('an error of a stage is there at level debug, with the code, the stage and the request', async () => {
+    const code = `throw Object.assign(new Error('no such digit'), { code: 'invalid_input' });`;
+    const flow = [...endpoint('/log', 'one'), stage('one', code, 'collector /log')];
+    await deploy(flow);
+    await nodeRed.post('/log', {});
+    assert.deepEqual(
+      ours().filter(({ msg }) => /no such digit/.test(String(msg))),
+      [],
+    );
+
+    await deploy(flow, { logLevel: 'debug' });
+    const { error } = (await (await nodeRed.post('/log', {})).json()) as { error: { requestId: string } };
+    const entry = await logged(/^\[modelet:main\/one\] invalid_input: no such digit$/);
+    assert.equal(entry.level, DEBUG);
+    assert.deepEqual([entry['code'], entry['stage'], entry['requestId']], ['invalid_input', 'one', error.requestId]);
+  });
+
+  test('many refusals are one warning, and none of them an error of its own', async () => {
+    await gate.close();
+    await deploy(
+      [
+        ...endpoint('/log', 'one').filter(({ type }) => type !== 'modelet-collector'),
+        stage('one', gate.code(), 'out /log', { capacity: 1 }),
+      ],
+      { capacity: 4 },
+    );
+    const posts = Array.from({ length: 40 }, () => nodeRed.post('/log', {}));
+    await until('all but some are refused', async () => {
+      const requests = (await nodeRed.snapshot()).runtimes[0]?.requests;
+      return (requests?.['capacity_exceeded'] ?? 0) >= 30;
+    });
+    await gate.open();
+    const statuses = await Promise.all(posts.map(async (post) => (await post).status));
+    const refused = statuses.filter((status) => status === 429).length;
+    assert.ok(refused >= 30, `${refused} of 40 were refused`);
+    // A runtime that closes does not wait for the interval to end.
+    await nodeRed.deploy([TAB]);
+    const summary = await logged(/refused or dropped \d+ requests in \d+ s: capacity_exceeded \d+$/);
+    assert.equal(summary.level, WARN);
+    assert.deepEqual(summary['codes'], { capacity_exceeded: refused });
+    assert.deepEqual(
+      entries.filter(({ level }) => level <= ERROR),
+      [],
+    );
+  });
+});
+
+describe('log: text of users', () => {
+  test('can neither begin a line of its own nor speak to the terminal', async () => {
+    const hostile = 'a\\n21 Nov 12:00:00 - [error] forged\\r\\u001b[2J\\u2028b';
+    const name = JSON.parse(`"${hostile}"`) as string;
+    const code = `console.log('${hostile}'); node.warn('${hostile}'); throw new Error('${hostile}');`;
+    await deploy([stage('one', code, 'sink', { name }), sink('sink')], { name, logLevel: 'debug' });
+    nodeRed.send('one', { payload: 1 });
+    await until('the error is in the log', () => entries.find(({ msg }) => /modelet_failed: a\\n/.test(String(msg))));
+    await until('the warning is there', () =>
+      ours().find(({ level, msg }) => level === WARN && /forged/.test(`${msg}`)),
+    );
+    const forged = entries.filter((entry) => /forged/.test(shown(entry)));
+    assert.ok(forged.length >= 4, `${forged.length} lines`);
+    for (const entry of ours()) assert.doesNotMatch(shown(entry), /[\p{Cc}\u2028\u2029]/u);
+  });
+});
