@@ -24,6 +24,7 @@ export { type CompiledGraph, type CompiledRoute, compileRoutes } from './graph/r
 export { allowedCpus, visibleCpus } from './lifecycle/affinity.ts';
 export { probeLauncher } from './lifecycle/launch.ts';
 export type { SlowRequest } from './observe/breakdown.ts';
+export { Exposition } from './observe/collect.ts';
 export { LoopMonitor, type LoopSnapshot } from './observe/loop.ts';
 export { isRefusal } from './observe/refusals.ts';
 export type { RuntimeSnapshot, StageSnapshot } from './observe/snapshot.ts';

@@ -2,6 +2,7 @@
 import type { NodeAPI } from 'node-red';
 import { visibleCpus } from '../../src/index.ts';
 import { resolveModeletFile } from './files.ts';
+import { Observation } from './observation.ts';
 import type { Pipeline } from './pipeline.ts';
 
 const registered: WeakSet<object> = new WeakSet();
@@ -23,6 +24,8 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
       invalid: Object.fromEntries(pipeline.deployment.invalid),
     });
   });
+
+  new Observation(RED, pipeline).serve(mayRead);
 
   RED.httpAdmin.get('/modelets/cpus', mayRead, (_request, response) => {
     const engine = pipeline.services.find((service) => service.config.engineCpus)?.config.engineCpus ?? null;

@@ -274,7 +274,8 @@ export class Pipeline {
     );
     const runtimes = new Map<string, RuntimeConfig>();
     for (const { node, config } of this.live.of('runtime')) {
-      if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, config);
+      // Where it is looked at from is no part of what runs: changing that restarts nothing.
+      if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, publicPath: '' });
     }
     return runtimes;
   }

@@ -22,6 +22,8 @@ export interface RuntimeConfig {
   /** HTTP requests that arrive while flows restart wait for them. */
   readonly holdOnDeploy: boolean;
   readonly logLevel: LogLevel;
+  /** Where metrics and health are served beside the user's endpoints: `/` or a path without a slash at its end; blank: nowhere. */
+  readonly publicPath: string;
   /** Most messages that wait for room, Node-RED's `nodeMessageBufferMaxLength`; 0: no limit. */
   readonly mostWaiting: number;
 }
@@ -117,9 +119,13 @@ type StageProperties = Readonly<
 
 /** @throws ModeletError `config_invalid` that lists every property at fault. */
 export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
-  const { maxPayloadMb, engineCpus, serverCpus, ...rest } = validate<RuntimeProperties>('modelet-runtime', raw);
+  const { maxPayloadMb, engineCpus, serverCpus, publicPath, ...rest } = validate<RuntimeProperties>(
+    'modelet-runtime',
+    raw,
+  );
   return Object.freeze({
     ...rest,
+    publicPath: pathBelowRoot('publicPath', publicPath),
     mostWaiting,
     maxPayloadBytes: Math.round(maxPayloadMb * BYTES_PER_MB),
     engineCpus: cpuSet('engineCpus', engineCpus),
@@ -215,6 +221,20 @@ function environment(value: unknown): Record<string, string> {
       return [name, String(content)];
     }),
   );
+}
+
+/** Like an HTTP-in node's URL, which may do without its first slash. */
+function pathBelowRoot(property: string, text: string): string {
+  const segments = text
+    .trim()
+    .replace(/^\/|\/$/g, '')
+    .split('/');
+  if (text.trim() === '') return '';
+  if (segments.join('') === '') return '/';
+  // What has a meaning in URLs, or in the patterns of Express, is none of a fixed path.
+  if (segments.every((segment) => /^[\w.~-]+$/.test(segment) && !/^\.+$/.test(segment)))
+    return `/${segments.join('/')}`;
+  throw invalid(`${property}: must be a path of letters, digits and any of . _ ~ -; got "${text}"`);
 }
 
 function cpuSet(property: string, text: string): readonly number[] | null {

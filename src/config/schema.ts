@@ -53,6 +53,11 @@ const runtime: NodeSchema = {
       enum: ['trace', 'debug', 'info', 'warn', 'error'],
       description: 'Least important level that is logged',
     },
+    publicPath: {
+      type: 'string',
+      default: '',
+      description: 'Path beside the HTTP-in endpoints below which metrics and health are served; blank: nowhere',
+    },
   },
 };
 

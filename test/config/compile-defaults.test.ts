@@ -21,7 +21,15 @@ function defaults(type: NodeType): Record<string, unknown> {
 test('a runtime without properties is one with all defaults', () => {
   const config = compileRuntime({ id: 'r1', type: 'modelet-runtime' });
   const expected = defaults('modelet-runtime');
-  for (const key of ['timeoutMs', 'flowTimeoutMs', 'capacity', 'strictPins', 'logLevel', 'name'] as const) {
+  for (const key of [
+    'timeoutMs',
+    'flowTimeoutMs',
+    'capacity',
+    'strictPins',
+    'logLevel',
+    'name',
+    'publicPath',
+  ] as const) {
     assert.deepEqual(config[key], expected[key], key);
   }
   assert.equal(config.maxPayloadBytes, 64 * 1024 * 1024);
@@ -46,6 +54,14 @@ test('a stage without properties is one with all defaults', () => {
   assert.deepEqual(config.workers, [{ cpus: null, env: {} }]);
   assert.deepEqual(config.source, { kind: 'inline', setup: '', code: 'return input;', teardown: '' });
   assert.deepEqual(compileStage(expected, noFile), config);
+});
+
+test('a public path may be written with or without its outer slashes', () => {
+  const written = ['', '  ', '/', 'ops', '/ops', '/ops/', 'a/b.c/', '/v1/~x_y-z'];
+  assert.deepEqual(
+    written.map((publicPath) => compileRuntime({ publicPath }).publicPath),
+    ['', '', '/', '/ops', '/ops', '/ops', '/a/b.c', '/v1/~x_y-z'],
+  );
 });
 
 test('the defaults are those of the public contract', () => {

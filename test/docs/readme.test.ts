@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { NODE_SCHEMAS, type NodeType } from '../../src/config/schema.ts';
 import { HTTP_STATUS } from '../../src/core/errors.ts';
+import { METRICS } from '../../src/observe/metrics.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const readme = readFileSync(join(repositoryRoot, 'README.md'), 'utf8');
@@ -41,6 +42,18 @@ test('the table of errors has every code with its HTTP status', () => {
     table('code').map(([code, status]) => [code?.replaceAll('`', ''), Number(status)]),
   );
   assert.deepEqual(described, HTTP_STATUS);
+});
+
+test('the table of metrics has every metric with its type and labels', () => {
+  const described = table('metric').map(([name = '', type, labels = '']) => ({
+    name: name.replaceAll('`', ''),
+    type,
+    labels: labels.split(', ').filter((label) => label !== ''),
+  }));
+  assert.deepEqual(
+    described,
+    METRICS.map(({ name, type, labels }) => ({ name, type, labels })),
+  );
 });
 
 test('every node is in the table of nodes', () => {

@@ -23,6 +23,7 @@ const TYPED: Readonly<Record<NodeType, Values>> = {
     strictPins: true,
     holdOnDeploy: false,
     logLevel: 'debug',
+    publicPath: '/ops',
   },
   'modelet-stage': {
     name: 'classify',

@@ -55,6 +55,13 @@ test('runtime: refuses what it cannot use, says why, and marks the stages that u
       ...numberTrials('modelet-runtime'),
       { property: 'engineCpus', bad: [['1,x', /^Engine cores: cannot read "x"$/]], good: '0' },
       { property: 'serverCpus', bad: [['3-1', /^Node-RED cores: "3-1" runs backwards$/]], good: '0-1' },
+      {
+        property: 'publicPath',
+        bad: ['/a b', '/:id', '/a//b', '/..'].map(
+          (path) => [path, /^Public path: must be a path of letters, digits and any of \. _ ~ -$/] as const,
+        ),
+        good: '/ops/v1',
+      },
     ]);
     await form.set({ capacity: '0' });
     await editor.ok();

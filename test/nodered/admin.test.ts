@@ -6,6 +6,7 @@ import { NodeRed, type Snapshot, until } from '../fixtures/node-red.ts';
 
 const ROUTES = [
   '/admin/modelets/snapshot',
+  '/admin/modelets/metrics',
   '/admin/modelets/cpus',
   '/admin/modelets/resolve?path=package.json',
   '/admin/modelets/nodes/one',
