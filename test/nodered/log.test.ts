@@ -95,6 +95,7 @@ describe('log: events', () => {
 describe('log: requests', () => {
   test(`${REQUESTS} requests that are answered add no line at info`, async () => {
     await deploy([stage('one', 'return input + 1;', 'sink'), sink('sink')]);
+    await logged(/worker 0\] ready, pid \d+/);
     const results = nodeRed.inputs('sink');
     entries = [];
     for (let number = 0; number < REQUESTS; number += 1) nodeRed.send('one', { payload: number });
