@@ -1,7 +1,8 @@
-// Compiles with tsc and copies what tsc leaves behind: the editor halves, locales and icons.
-// Node-RED looks for icons/ and locales/ beside the built node files only, hence dist/nodes/.
+// Compiles with tsc, marks the result with its hash, and copies what tsc leaves behind: the editor halves, locales and
+// icons. Node-RED looks for icons/ and locales/ beside the built node files only, hence dist/nodes/.
 import { spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -13,6 +14,14 @@ rmSync(join(root, 'dist'), { recursive: true, force: true });
 const tsc = join(dirname(require.resolve('typescript/package.json')), 'bin', 'tsc');
 const compiled = spawnSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.json')], { stdio: 'inherit' });
 if (compiled.status !== 0) process.exit(compiled.status ?? 1);
+
+// By this a process knows whether another one runs the same code: see src/lifecycle/build-id.ts.
+const code = join(root, 'dist', 'src');
+const build = createHash('sha256');
+for (const file of readdirSync(code, { recursive: true }).sort()) {
+  if (file.endsWith('.js')) build.update(file).update(readFileSync(join(code, file)));
+}
+writeFileSync(join(code, 'build-id.txt'), `${build.digest('hex').slice(0, 16)}\n`);
 
 const target = join(root, 'dist', 'nodes');
 mkdirSync(target, { recursive: true });

@@ -2,7 +2,7 @@
  * A child process as its parent sees it: its state, its channel, its output, its end.
  *
  * A child counts as dead only when the process has exited AND its channel is read to the end: replies that were
- * on their way at its death still count.
+ * on their way at its death still count. It is told nothing before it has said that it runs the code of its parent.
  */
 import { createInterface } from 'node:readline';
 import { type Duplex, PassThrough, type Readable } from 'node:stream';
@@ -11,6 +11,7 @@ import { isModeletError } from '../core/errors.ts';
 import { type Channel, SocketChannel } from '../wire/channel.ts';
 import { decodeError } from '../wire/error-codec.ts';
 import type { Frame, StateReport } from '../wire/frames.ts';
+import { BUILD_ID, isReplaced, packageUpdated } from './build-id.ts';
 import type { Child, ChildEvents } from './child.ts';
 import { killGroup, killTree, type LaunchedProcess, type LaunchSpec, launch } from './launch.ts';
 import { type ProcessState, StateMachine } from './process-state.ts';
@@ -19,6 +20,11 @@ import { type ProcessState, StateMachine } from './process-state.ts';
 const LINGERING_CHANNEL_MS = 1000;
 const STDERR_TAIL_LINES = 20;
 
+export interface ChildSpec extends LaunchSpec {
+  /** The file of this package that it runs. */
+  readonly entry: string;
+}
+
 export class ChildProcess implements Child {
   readonly #process: LaunchedProcess;
   readonly #machine: StateMachine;
@@ -26,6 +32,9 @@ export class ChildProcess implements Child {
   readonly #events: ChildEvents;
   readonly #clock: Clock;
   readonly #stderrTail: string[] = [];
+  readonly #entry: string;
+  /** What it is to be sent once it has reported its start; null from then on. */
+  #held: Frame[] | null = [];
   /** What is known of the end while waiting for the rest of it. */
   #exit: string | null = null;
   #channelClosed = false;
@@ -34,9 +43,10 @@ export class ChildProcess implements Child {
   /** Set by whoever kills it, so that the death is told with its reason. */
   #killReason: Error | null = null;
 
-  constructor(spec: LaunchSpec, events: ChildEvents, clock: Clock = systemClock) {
+  constructor(spec: ChildSpec, events: ChildEvents, clock: Clock = systemClock) {
     this.#events = events;
     this.#clock = clock;
+    this.#entry = spec.entry;
     this.#machine = new StateMachine((state) => events.onState(state, this));
     this.#process = launch(spec);
     this.#process.on('error', (error) => this.#exited(`could not be started: ${error.message}`));
@@ -75,7 +85,8 @@ export class ChildProcess implements Child {
   }
 
   send(frame: Frame): void {
-    this.#channel.send(frame);
+    if (this.#held) this.#held.push(frame);
+    else this.#channel.send(frame);
   }
 
   close(deadline: Deadline): void {
@@ -106,6 +117,7 @@ export class ChildProcess implements Child {
   }
 
   #reported(report: StateReport): void {
+    if (report.state === 'startup') this.#started(report.build ?? '');
     if (report.state === 'ready') this.#machine.enter({ tag: 'ready', since: this.#clock.now() });
     if (report.state === 'error') {
       const error = report.error
@@ -113,6 +125,16 @@ export class ChildProcess implements Child {
         : new Error('failed without a cause');
       this.#machine.enter({ tag: 'error', error });
     }
+  }
+
+  #started(build: string): void {
+    if (build !== BUILD_ID) {
+      this.kill(packageUpdated());
+      return;
+    }
+    const held = this.#held ?? [];
+    this.#held = null;
+    for (const frame of held) this.#channel.send(frame);
   }
 
   #exited(how: string): void {
@@ -140,6 +162,8 @@ export class ChildProcess implements Child {
   }
 
   #causeOfDeath(): Error {
+    // Other code, or half of it, may end, or speak another language, before it says so.
+    if (this.#held && isReplaced(this.#entry)) return packageUpdated();
     if (this.state.tag === 'error') return this.state.error;
     if (this.#killReason) return this.#killReason;
     const tail = this.#stderrTail.join('\n').trim();

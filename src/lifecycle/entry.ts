@@ -5,6 +5,7 @@ import { asError } from '../core/errors.ts';
 import { type Channel, openParentChannel } from '../wire/channel.ts';
 import { encodeError } from '../wire/error-codec.ts';
 import type { Frame, StateReport } from '../wire/frames.ts';
+import { BUILD_ID } from './build-id.ts';
 
 export interface ChildProgram {
   onFrame(frame: Frame, channel: Channel): void;
@@ -28,7 +29,7 @@ export function runChild(program: ChildProgram): void {
   };
   process.on('uncaughtException', fail);
   process.on('unhandledRejection', fail);
-  report(channel, { state: 'startup' });
+  report(channel, { state: 'startup', build: BUILD_ID });
 }
 
 export function report(channel: Channel, state: StateReport): void {

@@ -59,6 +59,7 @@ export class EngineClient {
           this.#process = new ChildProcess(
             {
               command: [process.execPath, ENGINE_ENTRY],
+              entry: ENGINE_ENTRY,
               cpus: boot.launcher.taskset ? (cpus ?? boot.allowedCpus) : null,
               // Not killed with its parent: on its way out it ends its workers and what those have started.
               launcher: { ...boot.launcher, setpriv: false },

@@ -70,9 +70,12 @@ export interface WorkerBoot {
   readonly modelet: Omit<ModeletDefinition, 'workers'>;
 }
 
-/** What a child says of its own state; only the parent sees `dead`. `error`: encoded as by error-codec.ts, base64. */
+/** What a child says of its own state; only the parent sees `dead`. */
 export interface StateReport {
   readonly state: 'startup' | 'ready' | 'error' | 'shutdown';
+  /** With `startup`: the build of its code, which must be its parent's. */
+  readonly build?: string;
+  /** With `error`: encoded as by error-codec.ts, base64. */
   readonly error?: string;
 }
 

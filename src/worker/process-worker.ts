@@ -24,6 +24,7 @@ export function startProcessWorker(spec: WorkerLaunch, events: ChildEvents, cloc
   return new ChildProcess(
     {
       command: [process.execPath, ...heap, WORKER_ENTRY],
+      entry: WORKER_ENTRY,
       cpus: spec.cpus,
       launcher: spec.launcher,
       env: { ...threadCounts(spec.pin), ...process.env, ...spec.env },
