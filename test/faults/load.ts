@@ -12,7 +12,7 @@ export interface Reply {
 /** How many answers after a fault show that requests are served again. */
 const SERVED_AGAIN = 100;
 /** A caller that was refused asks again after this. */
-const REFUSED_PAUSE_MS = 5;
+const REFUSED_PAUSE_MS = 20;
 
 export class Load {
   readonly #lanes: number;

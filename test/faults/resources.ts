@@ -1,7 +1,7 @@
 /** What a runtime holds of the machine: the same before a fault and after it, or something was leaked. */
 import assert from 'node:assert/strict';
 import { createHook } from 'node:async_hooks';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -45,8 +45,8 @@ export function measure(open: readonly number[]): Resources {
     own: {
       ...counted(process.getActiveResourcesInfo()),
       timers: timers.size,
-      threads: entries('/proc/self/task'),
-      descriptors: entries('/proc/self/fd'),
+      threads: entries('/proc/self/task').length,
+      descriptors: entries('/proc/self/fd').length,
       // One more per restart is how listeners leak.
       listeners: process.eventNames().reduce((sum, event) => sum + process.listenerCount(event), 0),
     },
@@ -83,15 +83,28 @@ export async function assertSame(read: () => Promise<Resources>, before: Resourc
 
 function described({ pid, command }: FoundProcess): string {
   const role = /\/(engine|worker)\/main\.js/.exec(command)?.[1] ?? command;
-  return `${role}: ${entries(`/proc/${pid}/task`)} threads, ${entries(`/proc/${pid}/fd`)} descriptors`;
+  return `${role}: ${entries(`/proc/${pid}/task`).length} threads; ${inspect(descriptors(pid), { breakLength: Infinity })}`;
 }
 
-function entries(folder: string): number {
+/** Open files by kind. */
+function descriptors(pid: number): Record<string, number> {
+  const folder = `/proc/${pid}/fd`;
+  const kinds = entries(folder).map((descriptor) => {
+    try {
+      return readlinkSync(join(folder, descriptor)).replace(/:\[\d+\]$/, '');
+    } catch {
+      return 'closed meanwhile';
+    }
+  });
+  return counted(kinds.sort());
+}
+
+function entries(folder: string): string[] {
   try {
-    return readdirSync(folder).length;
+    return readdirSync(folder);
   } catch {
     // It has just ended.
-    return 0;
+    return [];
   }
 }
 

@@ -1,0 +1,75 @@
+/** What can happen to Node-RED's own process. */
+import assert from 'node:assert/strict';
+import type { FlowNode } from '../fixtures/node-red.ts';
+import { allGone } from '../fixtures/processes.ts';
+import type { FaultGroup } from './fault.ts';
+import { elsewhere, type NodeRedBed, type NodeRedFault } from './node-red-bed.ts';
+
+/** Longest that anything may live on after Node-RED. */
+const ORPHANED_MS = 5000;
+
+/** Node-RED's answer while it has not started its flows. */
+const NOT_YET = 'status 404';
+
+const ENDS = {
+  concernsAll: true,
+  mostFailed: Number.POSITIVE_INFINITY,
+  recovery: 'engine and workers end within 5 s; Node-RED is served again once it is started again',
+};
+
+async function startAgainOnceGone(bed: NodeRedBed): Promise<void> {
+  await allGone(ORPHANED_MS);
+  await bed.startAgain();
+}
+
+export const NODE_RED_FAULTS: FaultGroup<NodeRedFault & { readonly flows?: readonly FlowNode[] }> = {
+  title: 'The Node-RED process',
+  faults: [
+    {
+      ...ENDS,
+      name: 'kill -9 of Node-RED',
+      requests: 'all: the connection is lost',
+      codes: ['connection lost', NOT_YET],
+      inject: async (bed) => {
+        bed.red.kill('SIGKILL');
+        assert.equal(await bed.red.exited(), 'SIGKILL');
+        await startAgainOnceGone(bed);
+      },
+    },
+    {
+      ...ENDS,
+      name: 'SIGTERM of Node-RED',
+      requests: 'those that are open: their result or `shutting_down`; then no connection',
+      codes: ['shutting_down', 'connection lost', NOT_YET],
+      inject: async (bed) => {
+        bed.red.kill('SIGTERM');
+        assert.equal(await bed.red.exited(), 0);
+        await startAgainOnceGone(bed);
+      },
+    },
+    {
+      name: 'an exception elsewhere in the flow that Node-RED handles',
+      requests: 'none',
+      recovery: 'not needed',
+      flows: elsewhere(`setTimeout(() => { throw new Error('thrown elsewhere'); }, 1);`),
+      inject: async (bed) => {
+        await bed.post('/elsewhere', {});
+        await bed.load.served();
+        assert.match(bed.red.output, /thrown elsewhere/);
+      },
+    },
+    {
+      ...ENDS,
+      name: 'an exception elsewhere in the flow that ends Node-RED',
+      requests: 'all: the connection is lost',
+      codes: ['connection lost', NOT_YET],
+      flows: elsewhere(`Promise.reject(new Error('rejected elsewhere'));`),
+      inject: async (bed) => {
+        await bed.post('/elsewhere', {});
+        assert.equal(await bed.red.exited(), 1);
+        assert.match(bed.red.output, /Uncaught Exception[\s\S]*rejected elsewhere/);
+        await startAgainOnceGone(bed);
+      },
+    },
+  ],
+};
