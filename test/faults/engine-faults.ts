@@ -1,9 +1,9 @@
 /** What can happen to the engine process. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { isAlive, kill9, until } from '../fixtures/processes.ts';
+import { isAlive, kill9, startedProcesses, until } from '../fixtures/processes.ts';
 import type { FaultGroup } from './fault.ts';
-import type { ServiceBed, ServiceFault } from './service-bed.ts';
+import { assertFails, type ServiceBed, type ServiceFault } from './service-bed.ts';
 
 const KILLS = 3;
 const MEGABYTE = 1024 * 1024;
@@ -35,6 +35,20 @@ export const ENGINE_FAULTS: FaultGroup<ServiceFault> = {
       },
     },
     { ...LOST, name: 'out of memory', inject: runOutOfMemory },
+    {
+      ...LOST,
+      name: 'stands still (SIGSTOP), while a worker spins in synchronous code',
+      requests: 'all open ones: `engine_lost`, after 10 s; those that come meanwhile wait for the new engine',
+      recovery: 'it is killed with its workers; a new engine, at once',
+      inject: async (bed) => {
+        const spinning = bed.poison('spin');
+        await until(() => bed.service.logs.some(({ message }) => message === 'has come to spin'), 'a worker spins');
+        const old = startedProcesses();
+        process.kill(bed.service.enginePid, 'SIGSTOP');
+        await assertFails(spinning, 'engine_lost', /did not answer for \d+ s/);
+        await until(() => old.every(({ pid }) => !isAlive(pid)), 'the old engine and its workers are gone');
+      },
+    },
   ],
 };
 

@@ -64,6 +64,13 @@ export const WORKER_FAULTS: FaultGroup<ServiceFault> = {
     ends('uncaught exception', 'timer', /thrown from a timer/),
     ends('unhandled rejection', 'rejection', /rejected and not caught/),
     ends('heap out of memory', 'heap', /heap out of memory/, { model: { heapMb: 48 } }),
+    ends('a request that ends every process it comes to, with retryLost', 'exit', /exited with code 7/, {
+      requests: 'itself: `worker_lost`; the others of its batch run once more, one by one',
+      recovery: 'a new process each time',
+      codes: [],
+      mostFailed: 0,
+      model: { retryLost: true },
+    }),
     {
       name: 'infinite loop, with runTimeoutMs',
       requests: 'those of its batch: `deadline_exceeded`',
