@@ -57,7 +57,7 @@ export class StatusBadges {
 /** `ready 1/2 q:5 b:31.2`: process state, busy of all workers, queue length, mean batch size. */
 export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot): NodeStatus {
   const failed = stage.workers.find((worker) => worker.error !== null);
-  if (stage.ready === 0) {
+  if (stage.ready === 0 || stage.circuit === 'open') {
     const cause = failed?.error ?? runtime.engine.error;
     if (cause) return { fill: 'red', shape: 'ring', text: clip(`error: ${cause}`) };
     return { fill: 'yellow', shape: 'ring', text: 'startup' };

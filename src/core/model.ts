@@ -141,7 +141,16 @@ export interface WorkerStatus {
   readonly error: string | null;
 }
 
-export interface StageStatus {
+/** Whether workers that die again and again have made a stage refuse requests; see worker/circuit.ts. */
+export type CircuitTag = 'closed' | 'open' | 'half-open';
+
+export interface CircuitStatus {
+  readonly circuit: CircuitTag;
+  /** While it is open: when a worker is tried again, as a time of the monotonic clock. Null else. */
+  readonly retryAt: number | null;
+}
+
+export interface StageStatus extends CircuitStatus {
   readonly ref: number;
   readonly queue: number;
   readonly busy: number;

@@ -4,7 +4,12 @@ import type { StageDefinition } from '../core/model.ts';
 import { RunTimeout } from '../worker/pool.ts';
 
 export function unavailable(stage: string, cause: Error): ModeletError {
-  return new ModeletError('stage_unavailable', `stage ${stage} has no worker: ${cause.message}`, { stage, cause });
+  const error = new ModeletError('stage_unavailable', `stage ${stage} has no worker: ${cause.message}`, {
+    stage,
+    cause,
+  });
+  if (cause instanceof ModeletError) error.retryAfterSeconds = cause.retryAfterSeconds;
+  return error;
 }
 
 /** `meanRunMs` tells how long the queue ahead will take, and so when to come again. */

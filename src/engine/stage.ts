@@ -125,6 +125,7 @@ export class Stage {
       workers,
       meanBatchSize: this.#recent.meanSize(batches, items),
       pinWarnings: pool.pinWarnings,
+      ...pool.circuit,
       successorError: this.#pools.successorError?.message ?? null,
       reading: this.meter.read(),
     };

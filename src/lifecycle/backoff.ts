@@ -5,6 +5,16 @@
 
 export const BACKOFF = { firstMs: 100, longestMs: 30_000, stableMs: 10_000 } as const;
 
+interface Growth {
+  readonly firstMs: number;
+  readonly longestMs: number;
+}
+
+/** Milliseconds of the pause number `count`, from 1: twice the one before, up to the longest, less a random quarter. */
+export function growingPause(count: number, { firstMs, longestMs }: Growth, random: () => number): number {
+  return Math.min(longestMs, firstMs * 2 ** (count - 1)) * (0.75 + 0.25 * random());
+}
+
 export class Backoff {
   readonly #random: () => number;
   #failures = 0;
@@ -30,8 +40,6 @@ export class Backoff {
   afterDeath(readyMs: number): number {
     if (readyMs >= BACKOFF.stableMs) this.#failures = 0;
     this.#failures += 1;
-    if (this.#failures === 1) return 0;
-    const pause = Math.min(BACKOFF.longestMs, BACKOFF.firstMs * 2 ** (this.#failures - 2));
-    return pause * (0.75 + 0.25 * this.#random());
+    return this.#failures === 1 ? 0 : growingPause(this.#failures - 1, BACKOFF, this.#random);
   }
 }

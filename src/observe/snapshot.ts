@@ -1,5 +1,5 @@
 /** The view for people: everything a runtime knows of itself, as JSON. */
-import type { EnginePlan, EngineStatus, WorkerStatus } from '../core/model.ts';
+import type { CircuitTag, EnginePlan, EngineStatus, StageStatus, WorkerStatus } from '../core/model.ts';
 import type { StageReading } from '../core/readings.ts';
 import type { SlowRequest } from './breakdown.ts';
 import type { StageTotals } from './totals.ts';
@@ -33,6 +33,10 @@ export interface StageSnapshot {
   readonly batching: { readonly policy: string; readonly maxBatchSize: number; readonly maxWaitMs: number };
   readonly pinWarnings: readonly string[];
   readonly successorError: string | null;
+  /** Open: its workers died again and again, requests are refused. Half-open: one worker is being tried. */
+  readonly circuit: CircuitTag;
+  /** While the circuit is open: milliseconds until a worker is tried again. Null else. */
+  readonly retryInMs: number | null;
   /** What its meters have counted, under all engines that this runtime has had. */
   readonly reading: StageReading;
 }
@@ -88,6 +92,8 @@ interface Parts {
   };
   readonly plan: EnginePlan;
   readonly status: EngineStatus;
+  /** Of the monotonic clock. */
+  readonly now: number;
   readonly totals: StageTotals;
   readonly deploys: { readonly count: number; readonly handedOver: number };
   readonly slowest: readonly SlowRequest[];
@@ -95,8 +101,21 @@ interface Parts {
   readonly pinWarnings: readonly string[];
 }
 
+/** A stage of which the engine has not told yet. */
+const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
+  queue: 0,
+  busy: 0,
+  ready: 0,
+  workers: [],
+  meanBatchSize: 0,
+  pinWarnings: [],
+  successorError: null,
+  circuit: 'closed',
+  retryAt: null,
+};
+
 export function buildSnapshot(parts: Parts): RuntimeSnapshot {
-  const { engine, ledger, plan, status, totals, deploys } = parts;
+  const { engine, ledger, plan, status, totals, deploys, now } = parts;
   const byRef = new Map(status.stages.map((stage) => [stage.ref, stage]));
   const names = new Map(plan.stages.map((stage) => [stage.ref, stage.name]));
   return {
@@ -120,15 +139,10 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
     deploys,
     stages: plan.stages.map(({ id, ref, name, capacity, batching }) => {
       const reading = totals.of(ref);
+      const { retryAt, ...shown } = byRef.get(ref) ?? NOT_RUNNING;
       return {
-        queue: 0,
-        busy: 0,
-        ready: 0,
-        workers: [],
-        meanBatchSize: 0,
-        pinWarnings: [],
-        successorError: null,
-        ...byRef.get(ref),
+        ...shown,
+        retryInMs: retryAt === null ? null : Math.max(0, retryAt - now),
         id,
         name,
         capacity,

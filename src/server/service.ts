@@ -212,6 +212,7 @@ export class Service {
       ledger: this.#ledger,
       plan: this.#planner.plan,
       status: this.#status,
+      now: this.#clock.now(),
       totals: this.#totals,
       deploys: this.#deploys,
       slowest: this.#slowRequests.list(this.#clock.now(), (ref) => this.stage(ref)?.name ?? String(ref)),

@@ -1,6 +1,6 @@
 /** What a stage needs of its workers, whatever they are: processes or threads. Interface and its data only. */
 import type { Deadline } from '../core/clock.ts';
-import type { LogRecord, RequestNumber, StageDefinition, WorkerStatus } from '../core/model.ts';
+import type { CircuitStatus, LogRecord, RequestNumber, StageDefinition, WorkerStatus } from '../core/model.ts';
 import type { WireItem } from '../wire/frames.ts';
 
 /** The items handed to one `predict` call, on their way to and in one worker. */
@@ -23,8 +23,8 @@ export class RunTimeout extends Error {
 }
 
 /**
- * How a pool is: `ready` has a worker that serves; `starting` will have one soon; `failed` has none and its
- * workers do not start.
+ * How a pool is: `ready` has a worker that serves; `starting` will have one soon; `failed` has none: its workers do
+ * not start, or they died again and again.
  */
 export type PoolHealth =
   | { readonly tag: 'ready' }
@@ -46,10 +46,11 @@ export interface PoolEvents<T extends WireItem> {
 
 export interface WorkerPool<T extends WireItem = WireItem> {
   readonly health: PoolHealth;
+  readonly circuit: CircuitStatus;
   start(): void;
   /** Takes over what a new definition says outside its modelet; what the workers run does not change. */
   redefine(definition: StageDefinition): void;
-  /** Starts what does not run, at once, and replaces what runs by new workers, one after the other, each warm. */
+  /** Closes the circuit, starts what does not run, at once, and replaces what runs by new workers, one after the other, each warm. */
   restart(): void;
   /** A worker to take the next batch: an idle one first; a busy one with room for one more only if `prefetch`. */
   freeWorker(prefetch: boolean): number | null;

@@ -19,13 +19,16 @@ export interface SlotHost<T extends WireItem> extends Omit<WorkerHost<T>, 'onLos
 }
 
 export class Slot<T extends WireItem> {
+  /** Index of its worker within the stage. */
+  readonly index: number;
   readonly #host: SlotHost<T>;
   #present: SupervisedWorker<T>;
   #successor: SupervisedWorker<T> | null = null;
   readonly #retired: Set<SupervisedWorker<T>> = new Set();
   #starts = 0;
 
-  constructor(host: SlotHost<T>) {
+  constructor(index: number, host: SlotHost<T>) {
+    this.index = index;
     this.#host = host;
     this.#present = this.#worker();
   }
@@ -69,6 +72,13 @@ export class Slot<T extends WireItem> {
     this.#present.start();
   }
 
+  /** Does not start the present worker again when it has died, until `start` is called, and gives a successor up. */
+  hold(): void {
+    this.#present.hold();
+    if (this.#successor) this.#retire(this.#successor);
+    this.#successor = null;
+  }
+
   /** Starts a successor; until that is ready nothing else changes. */
   replace(): void {
     if (this.#successor) return;
@@ -91,8 +101,7 @@ export class Slot<T extends WireItem> {
   }
 
   async close(deadline: Deadline): Promise<void> {
-    if (this.#successor) this.#retire(this.#successor);
-    this.#successor = null;
+    this.hold();
     await Promise.all([this.#present, ...this.#retired].map((worker) => worker.close(deadline)));
   }
 

@@ -1,9 +1,24 @@
-/** A stage's workers, each supervised on its own: which of them takes a batch, and how the stage is for all of them. */
+/**
+ * A stage's workers, each supervised on its own: which of them takes a batch, and what their deaths mean for the stage.
+ *
+ * When the circuit opens, workers that live finish what they hold, and what they answer counts; then they wait idle and
+ * warm, and dead ones are not started. The probe is one that lives, if there is one, else one place after another is
+ * tried. Deaths in service count towards the circuit, runs over the limit included; failed starts count where no worker
+ * serves or may soon: one worker that cannot start beside others that serve is a matter of its own.
+ */
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
-import type { LogLevel, RequestNumber, StageDefinition, WorkerStatus } from '../core/model.ts';
+import type {
+  CircuitStatus,
+  CircuitTag,
+  LogLevel,
+  RequestNumber,
+  StageDefinition,
+  WorkerStatus,
+} from '../core/model.ts';
 import type { EngineBoot, WireItem } from '../wire/frames.ts';
+import { Circuit } from './circuit.ts';
 import type { Batch, PoolEvents, PoolHealth, WorkerPool } from './pool.ts';
-import { Slot } from './slot.ts';
+import { type Role, Slot } from './slot.ts';
 import type { Loss } from './supervised-worker.ts';
 import { WorkerFactory } from './worker-factory.ts';
 
@@ -21,12 +36,17 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   readonly #toReplace: Set<Slot<T>> = new Set();
   /** The one whose successor is starting: one at a time, so that a stage never needs twice its memory. */
   #replacing: Slot<T> | null = null;
+  readonly #circuit: Circuit;
+  /** While the circuit is half-open, the slot of the only worker that serves. */
+  #probe: Slot<T> | null = null;
+  #probes = 0;
 
   constructor(stage: StageDefinition, boot: EngineBoot, events: PoolEvents<T>, clock: Clock = systemClock) {
     this.#stage = stage;
     this.#factory = new WorkerFactory(stage.modelet, boot, clock);
     this.#events = events;
     this.#clock = clock;
+    this.#circuit = new Circuit(clock, (tag) => this.#circuitEntered(tag));
     this.#slots = stage.modelet.workers.map((_, index) => this.#slot(index));
   }
 
@@ -37,10 +57,16 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   get health(): PoolHealth {
     const { refusal } = this.#factory;
     if (refusal) return { tag: 'failed', error: refusal };
-    if (this.#slots.some((slot) => slot.isReady)) return { tag: 'ready' };
+    if (this.#serving.some((slot) => slot.isReady)) return { tag: 'ready' };
+    const open = this.#circuit.refusal;
+    if (open) return { tag: 'failed', error: open };
     const errors = this.#slots.map((slot) => slot.startError);
     const first = errors[0];
     return first && errors.every((error) => error !== null) ? { tag: 'failed', error: first } : { tag: 'starting' };
+  }
+
+  get circuit(): CircuitStatus {
+    return this.#circuit.status;
   }
 
   start(): void {
@@ -60,21 +86,22 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
 
   restart(): void {
     if (this.#factory.refusal) return;
-    for (const slot of this.#slots) {
-      if (slot.processState === 'error') slot.start();
-      else this.#toReplace.add(slot);
-    }
+    const running = this.#slots.filter(({ pid }) => pid !== null);
+    this.#circuit.reset();
+    for (const slot of this.#slots) slot.start();
+    for (const slot of running) this.#toReplace.add(slot);
     this.#replaceNext();
   }
 
   freeWorker(prefetch: boolean): number | null {
     let second: number | null = null;
-    for (const [index, slot] of this.#slots.entries()) {
+    for (const slot of this.#serving) {
       if (!slot.isReady) continue;
-      if (slot.load === 0) return index;
-      if (prefetch && second === null && slot.load < MOST_BATCHES_PER_WORKER) second = index;
+      if (slot.load === 0) return slot.index;
+      if (prefetch && second === null && slot.load < MOST_BATCHES_PER_WORKER) second = slot.index;
     }
-    return second;
+    // What the probe is tried with is not more than it takes.
+    return this.#probe ? null : second;
   }
 
   dispatch(worker: number, batch: Batch<T>): void {
@@ -86,33 +113,45 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   }
 
   async close(deadline: Deadline): Promise<void> {
+    this.#circuit.stop();
     this.#toReplace.clear();
     await Promise.all(this.#slots.map((slot) => slot.close(deadline)));
   }
 
   status(): WorkerStatus[] {
     const { refusal } = this.#factory;
-    return this.#slots.map((slot, index) => ({
-      index,
+    return this.#slots.map((slot) => ({
+      index: slot.index,
       pid: slot.pid,
       state: refusal ? 'error' : slot.processState,
-      cpus: this.#factory.appliedPin(index),
+      cpus: this.#factory.appliedPin(slot.index),
       busy: slot.load > 0,
       restarts: slot.restarts,
       error: refusal?.message ?? slot.trouble,
     }));
   }
 
+  /** The slots that may get batches. */
+  get #serving(): readonly Slot<T>[] {
+    if (this.#circuit.tag === 'closed') return this.#slots;
+    return this.#probe ? [this.#probe] : [];
+  }
+
   #slot(index: number): Slot<T> {
-    const slot: Slot<T> = new Slot<T>({
+    const slot: Slot<T> = new Slot<T>(index, {
       clock: this.#clock,
       startTimeoutMs: this.#factory.startTimeoutMs,
       launch: (events) => this.#factory.launch(index, events),
       loadFrame: () => this.#factory.loadFrame(this.#stage.name, index),
       runTimeoutMs: () => this.#stage.runTimeoutMs,
-      onReady: () => {},
-      onReply: (batch, replies, runMs) => this.#events.onReply(batch, replies, runMs, index),
-      onLost: (loss) => this.#lost(index, loss),
+      onReady: () => {
+        if (slot === this.#probe) this.#circuit.proved('ready');
+      },
+      onReply: (batch, replies, runMs) => {
+        if (slot === this.#probe) this.#circuit.proved('answer');
+        this.#events.onReply(batch, replies, runMs, index);
+      },
+      onLost: (loss, role) => this.#lost(slot, loss, role),
       onReplaced: () => this.#replaced(slot),
       onChange: () => this.#events.onChange(),
       onLog: (level, message) => this.#log(index, level, message),
@@ -134,9 +173,47 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     this.#replaceNext();
   }
 
-  #lost(worker: number, { running, notStarted, error }: Loss<T>): void {
-    this.#events.onLost(running, notStarted, error, worker);
+  #lost(slot: Slot<T>, { running, notStarted, error, phase }: Loss<T>, role: Role): void {
+    this.#events.onLost(running, notStarted, error, slot.index);
+    if (role === 'present' && phase !== 'closing') this.#died(slot, error, phase === 'starting');
     this.#events.onChange();
+  }
+
+  #died(slot: Slot<T>, error: Error, starting: boolean): void {
+    const isProbe = slot === this.#probe;
+    const counts = isProbe || !starting || this.#slots.every(({ startError }) => startError !== null);
+    if (this.#circuit.tag === 'closed' ? counts : isProbe) this.#circuit.died(error, starting ? 'ready' : 'answer');
+    else if (this.#circuit.tag !== 'closed') slot.hold();
+  }
+
+  #circuitEntered(tag: CircuitTag): void {
+    this.#probe = null;
+    const log = (level: LogLevel, message: string): void =>
+      this.#events.onLog({ level, message, stage: this.#stage.name });
+    if (tag === 'open') {
+      this.#toReplace.clear();
+      this.#replacing = null;
+      for (const slot of this.#slots) slot.hold();
+      log('error', `refuses requests: ${this.#circuit.refusal?.message}`);
+    } else if (tag === 'half-open') {
+      log('info', 'is tried with one worker');
+      this.#tryProbe();
+    } else {
+      log('info', 'serves again');
+      for (const slot of this.#slots) slot.start();
+    }
+    this.#events.onChange();
+  }
+
+  /** Starts the probe, or takes one that lives. */
+  #tryProbe(): void {
+    this.#probes += 1;
+    const inTurn = this.#slots[this.#probes % this.#slots.length] as Slot<T>;
+    const ready = this.#slots.filter((slot) => slot.isReady);
+    const probe = ready.find(({ load }) => load === 0) ?? ready[0] ?? inTurn;
+    this.#probe = probe;
+    if (probe.isReady) this.#circuit.proved('ready');
+    else probe.start();
   }
 
   #log(worker: number, level: LogLevel, message: string): void {

@@ -98,6 +98,11 @@ export class SupervisedWorker<T extends WireItem> {
     this.#supervisor.start();
   }
 
+  /** Does not start it again when it has died, until `start` is called. */
+  hold(): void {
+    this.#supervisor.hold();
+  }
+
   /** The worker must be ready. */
   dispatch(batch: Batch<T>): void {
     this.#batches.push(batch);

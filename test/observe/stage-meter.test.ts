@@ -22,7 +22,7 @@ function used(): StageMeter {
 
 function status(ref: number, meter: StageMeter): StageStatus {
   const rest = { queue: 0, busy: 0, ready: 0, workers: [], meanBatchSize: 0, pinWarnings: [], successorError: null };
-  return { ref, ...rest, reading: meter.read() };
+  return { ref, ...rest, circuit: 'closed', retryAt: null, reading: meter.read() };
 }
 
 test('a meter reads what it was told', () => {

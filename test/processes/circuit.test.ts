@@ -1,0 +1,204 @@
+/** A stage whose workers die again and again: it stops taking requests with it, and finds out by itself when to serve. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
+import { kill9, until } from '../fixtures/processes.ts';
+import {
+  type Answer,
+  callsIn,
+  folderFor,
+  release,
+  type StageSpec,
+  serve,
+  type TestService,
+} from '../fixtures/service.ts';
+
+/** Ends its process at the input `die`, unless a file `well` says that it is well. */
+const MORTAL = `
+  const { existsSync } = require('fs');
+  if (input === 'die' && !existsSync(init.folder + '/well')) process.exit(7);
+  return process.pid;`;
+
+interface Mortal {
+  readonly service: TestService;
+  /** From now on it does not die. */
+  heal(): void;
+  readonly plan: (version: number) => { readonly stages: readonly StageSpec[] };
+}
+
+async function mortal(t: TestContext, stage: Partial<StageSpec> = {}): Promise<Mortal> {
+  const folder = folderFor(t);
+  const plan = (version: number) => ({
+    stages: [{ id: 'mortal', inline: MORTAL, init: { folder, version }, ...stage }],
+  });
+  const service = await serve(t, plan(1));
+  await service.ready();
+  return { service, plan, heal: () => writeFileSync(join(folder, 'well'), '') };
+}
+
+/** Five deaths: the last of them opens the circuit. */
+async function open(service: TestService): Promise<Answer[]> {
+  const answers: Answer[] = [];
+  while (answers.length < 5) answers.push(await service.answer('die'));
+  await until(() => service.stage('mortal').circuit !== 'closed', 'the circuit has opened');
+  return answers;
+}
+
+const isRefusal = ({ error, code }: Answer): boolean => {
+  if (code !== 'stage_unavailable') return false;
+  assert.equal(error?.stage, 'mortal');
+  assert.match(error?.message ?? '', /its workers died \d+ times in short order, .*; the last one: exited with code 7/);
+  assert.ok((error?.retryAfterSeconds ?? 0) >= 1 && (error?.retryAfterSeconds ?? 0) <= 30);
+  return true;
+};
+
+/** Asks until it is answered; everything before that is refused. */
+async function answeredAgain(service: TestService): Promise<Answer> {
+  for (;;) {
+    const answer = await service.answer('live');
+    if (answer.code === 'ok') return answer;
+    assert.ok(isRefusal(answer), answer.error?.message);
+    await until(() => service.stage('mortal').circuit !== 'open', 'it is tried again');
+  }
+}
+
+describe('five deaths', () => {
+  test('open the circuit: what comes is refused at once, with the cause and when to come again', async (t) => {
+    const { service } = await mortal(t);
+    const answers = await open(service);
+    assert.deepEqual([...new Set(answers.map(({ code }) => code))], ['worker_lost']);
+    await until(() => service.logs.some(({ message }) => message.includes('refuses requests')), 'the log tells it');
+    let refused = 0;
+    while (service.stage('mortal').circuit === 'open') {
+      const answer = await service.answer('die');
+      if (isRefusal(answer)) refused += 1;
+      else assert.equal(answer.code, 'worker_lost', 'the probe has got it');
+    }
+    assert.ok(refused > 0);
+    const { retryInMs } = service.stage('mortal');
+    assert.ok(retryInMs === null || retryInMs <= 30_000);
+  });
+
+  test('close it again by the first answer of a probe: all workers serve', async (t) => {
+    const { service, heal } = await mortal(t, { workers: 2 });
+    await open(service);
+    heal();
+    await answeredAgain(service);
+    await service.ready();
+    assert.equal(service.stage('mortal').circuit, 'closed');
+    assert.equal(service.stage('mortal').retryInMs, null);
+    assert.equal((await service.answer('die')).code, 'ok');
+  });
+
+  test('and a probe that dies: refused for longer', async (t) => {
+    const { service, heal } = await mortal(t);
+    await open(service);
+    for (let probe = 6; probe <= 7; probe += 1) {
+      await until(() => service.stage('mortal').circuit === 'half-open', 'it is tried again');
+      // Until the probe is ready requests are refused.
+      while ((await service.answer('die')).code !== 'worker_lost');
+      const told = await until(() => {
+        return service.logs.find(({ message }) => message.includes(`died ${probe} times`));
+      }, 'it counts the death of the probe');
+      const pause = Number(/next try in (\d+) s/.exec(told.message)?.[1]);
+      assert.ok(pause >= (probe === 6 ? 2 : 3), `a pause of ${pause} s`);
+    }
+    heal();
+    await answeredAgain(service);
+    await service.ready();
+  });
+
+  test('do not take the batch of a worker that lives: it is answered, and that worker is the probe', async (t) => {
+    const folder = folderFor(t);
+    const inline = `
+      const fs = require('fs');
+      if (input === 'die') process.exit(7);
+      fs.appendFileSync(init.folder + '/calls', JSON.stringify(input) + '\\n');
+      while (input === 'held' && !fs.existsSync(init.folder + '/held.open')) await new Promise((go) => setTimeout(go, 2));
+      return process.pid;`;
+    const service = await serve(t, { stages: [{ id: 'mortal', inline, init: { folder }, workers: 2 }] });
+    await service.ready();
+    const held = service.ask('held');
+    await until(() => callsIn(folder).length === 1, 'one works');
+    await open(service);
+    assert.equal(held.settled, null);
+    release(folder, 'held');
+    const survivor = (await held.answer).value;
+    assert.equal((await answeredAgain(service)).value, survivor);
+    await service.ready();
+    assert.ok(service.pids('mortal').includes(survivor as number), 'it was never restarted');
+  });
+
+  test('a restart by hand closes it at once, and so does a deploy of another modelet', async (t) => {
+    const { service, plan, heal } = await mortal(t);
+    await open(service);
+    heal();
+    service.service.actOnStage('mortal', 'restart');
+    const { code } = await service.answer('live');
+    assert.ok(code === 'ok' || code === 'stage_unavailable');
+    await until(() => service.stage('mortal').circuit === 'closed', 'it is closed');
+    await service.ready();
+    assert.equal((await service.answer('live')).code, 'ok');
+
+    const other = await mortal(t);
+    await open(other.service);
+    other.service.apply(other.plan(2));
+    await until(() => other.service.stage('mortal').circuit === 'closed', 'it is closed');
+    assert.equal((await other.service.answer('live')).code, 'ok');
+    void plan;
+  });
+
+  test('of workers killed from outside under load: every request is answered, and the stage serves again', async (t) => {
+    const { service } = await mortal(t, { workers: 2, batch: { maxBatchSize: 4 } });
+    const codes = new Map<string, number>();
+    let done = false;
+    const lane = async (): Promise<void> => {
+      while (!done) {
+        const { code } = await service.answer('live');
+        codes.set(code, (codes.get(code) ?? 0) + 1);
+        // Who is refused comes again a little later.
+        if (code === 'stage_unavailable') await until(() => service.stage('mortal').circuit !== 'open', 'a next try');
+      }
+    };
+    const lanes = Array.from({ length: 16 }, lane);
+    const killed = new Set<number>();
+    while (service.stage('mortal').circuit === 'closed') {
+      const pid = await until(() => {
+        const stage = service.stage('mortal');
+        return stage.circuit === 'closed' ? stage.workers.find(({ pid }) => pid && !killed.has(pid))?.pid : -1;
+      }, 'a worker to kill');
+      if (pid === -1) break;
+      killed.add(pid);
+      try {
+        kill9(pid);
+      } catch {
+        // It has ended by itself.
+      }
+    }
+    await service.ready();
+    const before = codes.get('ok') ?? 0;
+    await until(() => (codes.get('ok') ?? 0) > before + 100, 'it serves again');
+    done = true;
+    await Promise.all(lanes);
+    assert.equal(service.stage('mortal').circuit, 'closed');
+    for (const code of codes.keys()) assert.ok(['ok', 'worker_lost', 'stage_unavailable'].includes(code), code);
+    assert.ok((codes.get('worker_lost') ?? 0) <= killed.size * 8, 'a batch that ran and one sent ahead at most');
+  });
+});
+
+test('a worker that cannot start beside one that serves does not open the circuit', async (t) => {
+  const folder = folderFor(t);
+  const inline = {
+    setup: `if (ctx.worker === 1) {
+              require('fs').appendFileSync(init.folder + '/calls', '1\\n');
+              throw new Error('not me');
+            }`,
+    code: 'return ctx.worker;',
+  };
+  const service = await serve(t, { stages: [{ id: 'half', inline, init: { folder }, workers: 2 }] });
+  await service.value(0);
+  await until(() => callsIn(folder).length >= 7, 'it has tried many times');
+  assert.equal(service.stage('half').circuit, 'closed');
+  assert.equal(await service.value(1), 0);
+});
