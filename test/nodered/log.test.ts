@@ -89,16 +89,20 @@ describe('log: events', () => {
     assert.match(String(death['cause']), /SIGKILL/);
     const again = await logged(/engine ready, pid \d+, restart 1$/);
     assert.equal(again['restarts'], 1);
+    const since = (entry: Entry): Entry[] => ours().slice(ours().indexOf(entry));
+    await until('its worker is told', () =>
+      since(again).find((entry) => /worker 0\] ready, pid \d+/.test(shown(entry))),
+    );
   });
 });
 
 describe('log: requests', () => {
   test(`${REQUESTS} requests that are answered add no line at info`, async () => {
-    await deploy([stage('one', 'return input + 1;', 'sink'), sink('sink')]);
-    await logged(/worker 0\] ready, pid \d+/);
+    await deploy([stage('counted', 'return input + 1;', 'sink'), sink('sink')]);
+    await logged(/counted\/worker 0\] ready, pid \d+/);
     const results = nodeRed.inputs('sink');
     entries = [];
-    for (let number = 0; number < REQUESTS; number += 1) nodeRed.send('one', { payload: number });
+    for (let number = 0; number < REQUESTS; number += 1) nodeRed.send('counted', { payload: number });
     await until('all are answered', () => results.length === REQUESTS);
     assert.deepEqual(
       entries.filter(({ level }) => level <= INFO),
