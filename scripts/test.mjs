@@ -42,7 +42,9 @@ const SUITES = [
   { folders: ['editor'], needsChromium: true },
 ];
 /** Tests that take longer when TEST_FULL is set. */
-const LONG_FORMS = [join('dist', 'test', 'nodered', 'deploys-under-load.test.js')];
+const LONG_FORMS = ['deploys-under-load', 'metrics-counts'].map((name) =>
+  join('dist', 'test', 'nodered', `${name}.test.js`),
+);
 /** A bound against tests that hang; the longest takes a few minutes. */
 const SECONDS_PER_TEST = 600;
 

@@ -172,7 +172,7 @@ const STAGES: readonly Metric[] = [
   ofStageByKey(
     'counter',
     ['modelet_batches_total', 'reason'],
-    'Batches by what made them leave: full, timer, idle (a worker took what was there), gap',
+    'Batches by what made them leave: full, timer, idle (a worker took what was there), gap, retry (an item runs again after its worker died)',
     ({ reading }) => reading.reasons,
   ),
   ofStage('counter', 'modelet_items_total', 'Items that went to a worker', ({ reading }) => reading.items),
