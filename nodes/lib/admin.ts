@@ -1,6 +1,6 @@
 /** The admin routes, each behind a permission: what the editor's dialogs and people with curl can ask. */
 import type { NodeAPI } from 'node-red';
-import { visibleCpus } from '../../src/index.ts';
+import { visibleCpus, whyRouteEnds } from '../../src/index.ts';
 import { resolveModeletFile } from './files.ts';
 import { Observation } from './observation.ts';
 import type { Pipeline } from './pipeline.ts';
@@ -18,6 +18,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
       loop: pipeline.loop.snapshot,
       routes: [...pipeline.deployment.routes.values()].map(({ route }) => ({
         ...route,
+        why: whyRouteEnds(route),
         taps: Object.fromEntries(route.taps),
       })),
       handlers: Object.fromEntries(pipeline.deployment.handlers),

@@ -153,6 +153,10 @@ export interface CircuitStatus {
 export interface StageStatus extends CircuitStatus {
   readonly ref: number;
   readonly queue: number;
+  /** When the oldest of the queue came, as a time of the monotonic clock; null if none waits. */
+  readonly oldestAt: number | null;
+  /** When the batch that is filling leaves, the same; null if none fills. */
+  readonly leavesAt: number | null;
   readonly busy: number;
   readonly ready: number;
   readonly workers: readonly WorkerStatus[];

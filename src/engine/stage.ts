@@ -38,6 +38,8 @@ export class Stage {
   #flushing = 0;
   #batchNumber = 0;
   #timer: Timer | null = null;
+  /** When the batch that is filling leaves; null while none fills. */
+  #leavesAt: Deadline | null = null;
   #pumping: NodeJS.Immediate | null = null;
   /** Since when a worker has been free; null while none is. */
   #freeSince: number | null = null;
@@ -120,6 +122,8 @@ export class Stage {
     return {
       ref: this.ref,
       queue: this.#queue.length,
+      oldestAt: this.#queue.oldestAt || null,
+      leavesAt: this.#leavesAt,
       busy: workers.filter((worker) => worker.busy).length,
       ready: workers.filter((worker) => worker.state === 'ready').length,
       workers,
@@ -144,6 +148,7 @@ export class Stage {
     const hadRoom = this.hasRoom;
     this.#timer?.cancel();
     this.#timer = null;
+    this.#leavesAt = null;
     for (const item of this.#queue.sweepExpired(clock.now())) this.#host.onFailed(item, expired(this.name));
     this.#flushing = Math.min(this.#flushing, this.#queue.batchable);
     while (this.#queue.length > 0) {
@@ -190,6 +195,7 @@ export class Stage {
             now,
           );
     if (!decision.go) {
+      this.#leavesAt = decision.until;
       this.#timer = this.#host.clock.at(decision.until, () => this.#pump());
       return NOTHING_LEAVES;
     }
@@ -230,14 +236,7 @@ export class Stage {
       const batchMs = batch.dispatchedAt - Math.max(item.arrivedAt, batch.freeSince);
       const waitMs = batch.startedAt - item.arrivedAt - batchMs;
       this.meter.itemWaited(waitMs, batchMs);
-      item.timings.push({
-        stage: this.ref,
-        waitMs,
-        batchMs,
-        runMs,
-        batchSize: batch.items.length,
-        worker,
-      });
+      item.timings.push({ stage: this.ref, waitMs, batchMs, runMs, batchSize: batch.items.length, worker });
       item.at = MOVING;
       this.#host.onOutcome(item, reply.ok, reply.payload);
     });

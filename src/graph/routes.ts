@@ -15,6 +15,8 @@ export interface CompiledRoute {
   readonly taps: ReadonlyMap<string, readonly string[]>;
   /** Why the chain goes no further, for people. */
   readonly end: string;
+  /** Whether a stage follows that the chain could have gone on to, but for that. */
+  readonly unfused: boolean;
 }
 
 export interface CompiledGraph {
@@ -104,32 +106,35 @@ function nextStages(graph: Graph, stage: StageNode): StageNode[] {
 interface Chain {
   readonly stages: string[];
   readonly taps: Map<string, readonly string[]>;
-  end: string;
+  readonly end: string;
+  readonly unfused: boolean;
 }
 
 function chainFrom(graph: Graph, first: StageNode, invalid: ReadonlyMap<string, string>): Chain {
-  const chain: Chain = { stages: [first.id], taps: new Map(), end: '' };
+  const stages = [first.id];
+  const taps = new Map<string, readonly string[]>();
   for (let stage = first; ; ) {
-    const step = nextInChain(graph, stage, invalid);
-    if (typeof step === 'string') return { ...chain, end: step };
-    if (step.taps.length > 0) chain.taps.set(stage.id, step.taps);
-    chain.stages.push(step.next.id);
-    stage = step.next;
+    const targets = targetsOf(graph, stage);
+    const inPipeline = targets.filter(({ kind }) => kind === 'stage' || kind === 'batcher');
+    if (inPipeline.length === 0) return { stages, taps, end: describeAll(targets), unfused: false };
+    const step = nextInChain(graph, stage, inPipeline, invalid);
+    if (typeof step === 'string') return { stages, taps, end: step, unfused: true };
+    const lookingOn = targets.filter((target) => !inPipeline.includes(target)).map(({ id }) => id);
+    if (lookingOn.length > 0) taps.set(stage.id, lookingOn);
+    stages.push(step.id);
+    stage = step;
   }
 }
 
-/** The next stage of the chain and who else wants the value on the way to it, or the reason why there is none. */
+/** The next stage of the chain, or the reason why there is none. `inPipeline`: the pipeline nodes behind `stage`. */
 function nextInChain(
   graph: Graph,
   stage: StageNode,
+  inPipeline: readonly GraphNode[],
   invalid: ReadonlyMap<string, string>,
-): { next: StageNode; taps: string[] } | string {
-  const targets = targetsOf(graph, stage);
-  const inPipeline = targets.filter(({ kind }) => kind === 'stage' || kind === 'batcher');
+): StageNode | string {
   const [target, ...others] = inPipeline;
-  if (targets.length === 0) return 'nothing is wired to its output';
-  if (!target) return `its output goes to a ${targets.map(describe).join(' and a ')}`;
-  if (others.length > 0) return `its output goes to ${inPipeline.length} stages`;
+  if (!target || others.length > 0) return `its output goes to ${inPipeline.length} stages`;
   if (stage.watched) return 'a Complete node watches it';
   const next = stageBehind(graph, target);
   const broken = invalid.get(target.id) ?? (next && invalid.get(next.id));
@@ -138,7 +143,13 @@ function nextInChain(
   if (next.runtime !== stage.runtime) return `stage ${next.name} belongs to another runtime`;
   if (next.input !== stage.output)
     return `stage ${next.name} reads msg.${next.input}, this one writes msg.${stage.output}`;
-  return { next, taps: targets.filter((other) => other !== target).map(({ id }) => id) };
+  return next;
+}
+
+function describeAll(targets: readonly GraphNode[]): string {
+  return targets.length === 0
+    ? 'nothing is wired to its output'
+    : `its output goes to a ${targets.map(describe).join(' and a ')}`;
 }
 
 function describe(node: GraphNode): string {

@@ -1,8 +1,16 @@
 /** The view for people: everything a runtime knows of itself, as JSON. */
-import type { CircuitTag, EnginePlan, EngineStatus, StageStatus, WorkerStatus } from '../core/model.ts';
+import type {
+  CircuitTag,
+  EnginePlan,
+  EngineStatus,
+  StageDefinition,
+  StageStatus,
+  WorkerStatus,
+} from '../core/model.ts';
 import type { StageReading } from '../core/readings.ts';
 import type { SlowRequest } from './breakdown.ts';
 import type { StageTotals } from './totals.ts';
+import { whyWaiting } from './why.ts';
 
 /** By type of frame. */
 export type FrameCounts = Record<string, { readonly frames: number; readonly items: number }>;
@@ -23,6 +31,12 @@ export interface StageSnapshot {
   readonly name: string;
   readonly queue: number;
   readonly capacity: number;
+  /** How long the oldest of the queue has waited, in ms; null if none waits. */
+  readonly oldestMs: number | null;
+  /** How long until the batch that is filling leaves, in ms; null if none fills. */
+  readonly leavesInMs: number | null;
+  /** Why requests wait here now, in a sentence; null if nothing keeps them. */
+  readonly why: string | null;
   readonly busy: number;
   readonly ready: number;
   readonly workers: readonly WorkerStatus[];
@@ -102,8 +116,10 @@ interface Parts {
 }
 
 /** A stage of which the engine has not told yet. */
-const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
+export const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
   queue: 0,
+  oldestAt: null,
+  leavesAt: null,
   busy: 0,
   ready: 0,
   workers: [],
@@ -115,8 +131,7 @@ const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
 };
 
 export function buildSnapshot(parts: Parts): RuntimeSnapshot {
-  const { engine, ledger, plan, status, totals, deploys, now } = parts;
-  const byRef = new Map(status.stages.map((stage) => [stage.ref, stage]));
+  const { engine, ledger, plan, deploys } = parts;
   const names = new Map(plan.stages.map((stage) => [stage.ref, stage.name]));
   return {
     id: parts.id,
@@ -127,7 +142,7 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
       state: engine.state,
       restarts: engine.restarts,
       error: engine.lastError?.message ?? null,
-      rssBytes: status.rssBytes,
+      rssBytes: parts.status.rssBytes,
       deaths: engine.deaths,
     },
     backlog: ledger.backlog,
@@ -137,24 +152,49 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
     frames: engine.frames,
     bytes: engine.bytes,
     deploys,
-    stages: plan.stages.map(({ id, ref, name, capacity, batching }) => {
-      const reading = totals.of(ref);
-      const { retryAt, ...shown } = byRef.get(ref) ?? NOT_RUNNING;
-      return {
-        ...shown,
-        retryInMs: retryAt === null ? null : Math.max(0, retryAt - now),
-        id,
-        name,
-        capacity,
-        batching,
-        batches: reading.batches,
-        items: reading.items,
-        reading,
-      };
-    }),
+    stages: explained(
+      plan.stages.map((stage) => stageSnapshot(stage, parts)),
+      parts,
+    ),
     routes: plan.routes.map((route) => ({ stages: route.stages.map((ref) => names.get(ref) ?? String(ref)) })),
     slowest: parts.slowest,
     allowedCpus: parts.allowedCpus,
     pinWarnings: parts.pinWarnings,
   };
+}
+
+type Unexplained = Omit<StageSnapshot, 'why'>;
+
+function stageSnapshot(
+  { ref, id, name, capacity, batching }: StageDefinition,
+  { status, totals, now }: Parts,
+): Unexplained {
+  const { oldestAt, leavesAt, retryAt, ...shown } = status.stages.find((stage) => stage.ref === ref) ?? NOT_RUNNING;
+  const reading = totals.of(ref);
+  return {
+    ...shown,
+    id,
+    name,
+    capacity,
+    oldestMs: oldestAt === null ? null : Math.max(0, now - oldestAt),
+    leavesInMs: leavesAt === null ? null : Math.max(0, leavesAt - now),
+    retryInMs: retryAt === null ? null : Math.max(0, retryAt - now),
+    batching,
+    batches: reading.batches,
+    items: reading.items,
+    reading,
+  };
+}
+
+/** Adds why requests wait, which other stages may have to do with. */
+function explained(stages: readonly Unexplained[], { engine, plan }: Parts): StageSnapshot[] {
+  const byRef = new Map(plan.stages.map(({ ref }, index) => [ref, stages[index] as Unexplained]));
+  const engineView = { state: engine.state, error: engine.lastError?.message ?? null };
+  return plan.stages.map(({ ref }, index) => {
+    const next = plan.routes.flatMap((route) =>
+      route.stages.flatMap((other, place) => byRef.get(route.stages[place - 1] === ref ? other : 0) ?? []),
+    );
+    const stage = stages[index] as Unexplained;
+    return { ...stage, why: whyWaiting(stage, engineView, next) };
+  });
 }

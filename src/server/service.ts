@@ -204,6 +204,7 @@ export class Service {
   }
 
   snapshot(): RuntimeSnapshot {
+    const now = this.#clock.now();
     return buildSnapshot({
       id: this.id,
       name: this.config.name,
@@ -212,10 +213,10 @@ export class Service {
       ledger: this.#ledger,
       plan: this.#planner.plan,
       status: this.#status,
-      now: this.#clock.now(),
+      now,
       totals: this.#totals,
       deploys: this.#deploys,
-      slowest: this.#slowRequests.list(this.#clock.now(), (ref) => this.stage(ref)?.name ?? String(ref)),
+      slowest: this.#slowRequests.list(now, (ref) => this.stage(ref)?.name ?? String(ref)),
       allowedCpus: this.#machine.allowedCpus,
       pinWarnings: this.#pins.warnings,
     });

@@ -132,3 +132,24 @@ test('the status counts batches, items, queues and the mean size of the batches 
   assert.deepEqual(look(), [0, 0, 1, 2, 5, 2]);
   assert.ok(rig.changes > 0);
 });
+
+test('the status says since when the oldest waits, and when the batch that is filling leaves', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 3, maxWaitMs: 50 } });
+  const look = () => {
+    const [status] = rig.engine.status().stages;
+    return [status?.oldestAt, status?.leavesAt];
+  };
+  assert.deepEqual(look(), [null, null]);
+  const start = rig.clock.now();
+  await rig.submit([1]);
+  await rig.advance(20);
+  await rig.submit([2]);
+  assert.deepEqual(look(), [start, start + 50]);
+  await rig.advance(30);
+  assert.deepEqual(pool.held(), [[1, 2]]);
+  assert.deepEqual(look(), [null, null]);
+  // No worker is free: nothing fills.
+  await rig.submit([3]);
+  assert.deepEqual(look(), [start + 50, null]);
+});

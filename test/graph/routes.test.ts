@@ -129,6 +129,7 @@ for (const { name, graph, routes } of SHAPES) {
       assert.equal(route.entry, entry);
       assert.equal(route.stages.join(' '), stages, `stages from ${entry}`);
       assert.match(route.end, end);
+      assert.equal(route.unfused, !/nothing is wired|goes to a /.test(route.end), route.end);
     }
   });
 }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StageStatus } from '../../src/core/model.ts';
 import { countOf } from '../../src/observe/histogram.ts';
+import { NOT_RUNNING } from '../../src/observe/snapshot.ts';
 import { NOTHING_READ, StageMeter } from '../../src/observe/stage-meter.ts';
 import { StageTotals } from '../../src/observe/totals.ts';
 
@@ -21,8 +22,7 @@ function used(): StageMeter {
 }
 
 function status(ref: number, meter: StageMeter): StageStatus {
-  const rest = { queue: 0, busy: 0, ready: 0, workers: [], meanBatchSize: 0, pinWarnings: [], successorError: null };
-  return { ref, ...rest, circuit: 'closed', retryAt: null, reading: meter.read() };
+  return { ...NOT_RUNNING, ref, reading: meter.read() };
 }
 
 test('a meter reads what it was told', () => {

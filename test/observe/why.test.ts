@@ -1,0 +1,77 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { type EngineView, type StageView, whyRouteEnds, whyWaiting } from '../../src/observe/why.ts';
+
+const ENGINE: EngineView = { state: 'ready', error: null };
+
+function workers(...states: (string | Error)[]): StageView['workers'] {
+  return states.map((state, index) =>
+    state instanceof Error ? { index, state: 'error', error: state.message } : { index, state, error: null },
+  );
+}
+
+const WAITS = { oldestMs: null, leavesInMs: null, retryInMs: null, circuit: 'closed' } as const;
+
+/** Two workers that are ready; nothing waits. */
+function stage(view: Partial<StageView> = {}): StageView {
+  const idle = { queue: 0, capacity: 100, busy: 0, ready: 2, workers: workers('ready', 'ready') };
+  return { name: 'stage', ...idle, ...WAITS, batching: { maxBatchSize: 32 }, ...view };
+}
+
+const one = { ready: 1, workers: workers('ready') };
+const none = { ready: 0, queue: 3, oldestMs: 5 };
+const full = stage({ name: 'slow', queue: 7, capacity: 7 });
+
+const CASES: readonly [why: string | null, stage: StageView, engine?: EngineView, next?: readonly StageView[]][] = [
+  [null, stage()],
+  [null, stage({ busy: 2 })],
+  [null, stage({ queue: 3, oldestMs: 0.2 })],
+  ['all 2 workers busy: 12 wait, the first for 340 ms', stage({ busy: 2, queue: 12, oldestMs: 340.4 })],
+  ['the worker is busy: 1 waits, for 1.2 s', stage({ ...one, busy: 1, queue: 1, oldestMs: 1234 })],
+  [
+    'the only ready worker of 2 is busy: 2 wait, the first for 3 ms',
+    stage({ ...one, workers: workers('ready', 'startup'), busy: 1, queue: 2, oldestMs: 3 }),
+  ],
+  [
+    'all 2 ready workers of 3 busy: 2 wait, the first for 1 s',
+    stage({ workers: workers('ready', 'ready', new Error('x')), busy: 2, queue: 2, oldestMs: 999.7 }),
+  ],
+  ['waiting for a batch: 12 of 32, 3 ms left', stage({ busy: 1, queue: 12, oldestMs: 7, leavesInMs: 3.2 })],
+  ['waiting for a batch: 1 of 32, 0 ms left', stage({ queue: 1, oldestMs: 7, leavesInMs: 0 })],
+  ['held back: the queue of stage slow is full (7)', stage({ queue: 3, oldestMs: 1 }), ENGINE, [stage(), full]],
+  ['the worker is busy: 4 wait', stage({ ...one, busy: 1, queue: 4 }), ENGINE, [full]],
+  ['starting: worker 0 loads', stage({ ...none, workers: workers('startup') })],
+  ['starting: worker 0 loads', stage({ ...none, queue: 0, workers: workers('startup') })],
+  ['starting: worker 1 loads', stage({ ...none, workers: workers(new Error('x'), 'startup') })],
+  ['starting: workers 0 and 1 load', stage({ ...none, workers: workers('startup', 'startup') })],
+  ['starting: workers 0, 1, 2 and 5 more load', stage({ ...none, workers: workers(...Array(8).fill('startup')) })],
+  ['no worker starts: no such file', stage({ ...none, workers: workers(new Error('no such file\n  at x')) })],
+  ['no worker is ready', stage({ ...none, workers: workers('shutdown') })],
+  [
+    'circuit open, next try in 2 s: its workers died again and again: killed by SIGKILL',
+    stage({ ...none, circuit: 'open', retryInMs: 1999, workers: workers(new Error('killed by SIGKILL'), 'ready') }),
+  ],
+  [
+    'circuit half-open, one worker is being tried: its workers died again and again',
+    stage({ ...none, circuit: 'half-open', workers: workers('startup') }),
+  ],
+  ['starting: the engine loads', stage({ ...none, workers: [] }), { state: 'startup', error: null }],
+  ['the engine does not run: killed', stage({ ...none, workers: [] }), { state: 'error', error: 'killed' }],
+  ['the engine does not run', stage({ ...none, workers: [] }), { state: 'dead', error: null }],
+];
+
+describe('why requests wait', () => {
+  for (const [why, view, engine = ENGINE, next = []] of CASES) {
+    test(why ?? `nothing is said of ${view.queue} waiting and ${view.busy} busy`, () => {
+      assert.equal(whyWaiting(view, engine, next), why);
+    });
+  }
+});
+
+test('a route that could have gone on is not fused, another simply ends', () => {
+  assert.equal(
+    whyRouteEnds({ end: 'a Complete node watches it', unfused: true }),
+    'not fused: a Complete node watches it',
+  );
+  assert.equal(whyRouteEnds({ end: 'nothing is wired', unfused: false }), 'ends there: nothing is wired');
+});
