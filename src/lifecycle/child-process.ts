@@ -7,7 +7,7 @@
 import { createInterface } from 'node:readline';
 import { type Duplex, PassThrough, type Readable } from 'node:stream';
 import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
-import { isModeletError } from '../core/errors.ts';
+import { asError, isModeletError } from '../core/errors.ts';
 import { type Channel, SocketChannel } from '../wire/channel.ts';
 import { decodeError } from '../wire/error-codec.ts';
 import type { Frame, StateReport } from '../wire/frames.ts';
@@ -112,8 +112,13 @@ export class ChildProcess implements Child {
   }
 
   #receive(frame: Frame): void {
-    if (frame.type === 'report') this.#reported(frame.body);
-    else this.#events.onFrame(frame, this);
+    try {
+      if (frame.type === 'report') this.#reported(frame.body);
+      else this.#events.onFrame(frame, this);
+    } catch (thrown) {
+      // What it sends cannot be dealt with: that must cost this child, not this process.
+      this.kill(asError(thrown));
+    }
   }
 
   #reported(report: StateReport): void {

@@ -1,7 +1,7 @@
 /**
  * The template of every child process's main file: open the channel, report states, end when the channel ends.
  */
-import { asError } from '../core/errors.ts';
+import { asError, isModeletError } from '../core/errors.ts';
 import { type Channel, openParentChannel } from '../wire/channel.ts';
 import { encodeError } from '../wire/error-codec.ts';
 import type { Frame, StateReport } from '../wire/frames.ts';
@@ -20,7 +20,12 @@ export function runChild(program: ChildProgram): void {
 
   const channel = openParentChannel({
     onFrame: (frame) => program.onFrame(frame, channel),
-    onClose: () => process.exit(0),
+    onClose: (error) => {
+      // That the pipe broke is the parent's end, not this one's trouble.
+      const garbage = isModeletError(error);
+      if (garbage) console.error(error.stack);
+      process.exit(garbage ? 1 : 0);
+    },
   });
   process.on('exit', () => program.onExit());
   const fail = (thrown: unknown): void => {

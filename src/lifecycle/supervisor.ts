@@ -34,7 +34,7 @@ export interface SupervisedProcess {
 type SupervisorState =
   | { readonly tag: 'stopped' }
   | { readonly tag: 'running'; readonly child: Child; readonly startTimer: Timer | null; readySince: number | null }
-  | { readonly tag: 'waiting'; readonly timer: Timer }
+  | { readonly tag: 'waiting'; readonly timer: Timer; readonly until: Deadline }
   | { readonly tag: 'closed'; readonly ended: Promise<void>; readonly child: Child | null };
 
 export class Supervisor {
@@ -75,6 +75,11 @@ export class Supervisor {
 
   get restarts(): number {
     return Math.max(0, this.#starts - 1);
+  }
+
+  /** When the pause before the next start ends; null where there is none. */
+  get nextStartAt(): Deadline | null {
+    return this.#state.tag === 'waiting' ? this.#state.until : null;
   }
 
   get bufferedBytes(): number {
@@ -187,8 +192,9 @@ export class Supervisor {
     const { readySince } = this.#state;
     this.#lastError = error;
     const pause = this.#backoff.afterDeath(readySince === null ? 0 : this.#clock.now() - readySince);
-    const timer = this.#clock.at(this.#clock.now() + pause, () => this.#launch());
-    this.#state = { tag: 'waiting', timer };
+    const until = this.#clock.now() + pause;
+    const timer = this.#clock.at(until, () => this.#launch());
+    this.#state = { tag: 'waiting', timer, until };
     this.#process.onLost(error, readySince === null ? 'starting' : 'serving');
   }
 }

@@ -116,6 +116,11 @@ export class EngineClient {
     return this.#supervisor.lastError;
   }
 
+  /** When the next engine starts; null where none has to be waited for. */
+  get nextStartAt(): Deadline | null {
+    return this.#supervisor.nextStartAt;
+  }
+
   /** What went over the channel so far, by type of frame. */
   get frames(): { readonly sent: FrameCounts; readonly received: FrameCounts } {
     return this.#frames;

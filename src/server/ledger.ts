@@ -3,7 +3,7 @@
  * deadline, its caller's going away, or the loss of what it waited for.
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
-import { ERROR_CODES, type ErrorCode, ModeletError } from '../core/errors.ts';
+import { asError, ERROR_CODES, type ErrorCode, ModeletError } from '../core/errors.ts';
 import type { Outcome, Payload, RequestNumber, StageTiming } from '../core/model.ts';
 import { Table } from '../core/table.ts';
 import { DurationMeter } from '../observe/duration-meter.ts';
@@ -30,6 +30,8 @@ export interface LedgerWatcher<C extends Caller = Caller> {
   onExpired(id: RequestNumber): void;
   /** A request has ended with an error, or was refused before it was opened. */
   onFailed(code: ErrorCode): void;
+  /** A caller threw when it was told something: its own trouble, and no other request's. */
+  onThrown(error: Error): void;
 }
 
 /** Times are those of the ledger's clock. */
@@ -121,14 +123,15 @@ export class Ledger<C extends Caller = Caller> {
     this.durations.observe(outcome.ok ? 'ok' : outcome.error.code, at - request.openedAt);
     const settlement = { outcome, timings };
     this.#watcher.onSettled(request, settlement, at);
-    request.caller.onSettled(settlement);
+    this.#tell(() => request.caller.onSettled(settlement));
     if (this.#open.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();
     return true;
   }
 
   /** Shows a passing value to a request's caller; no effect if the request has settled. */
   tap(id: RequestNumber, stage: number, payload: Payload): void {
-    this.#open.get(id)?.caller.onTap?.(stage, payload);
+    const request = this.#open.get(id);
+    if (request) this.#tell(() => request.caller.onTap?.(stage, payload));
   }
 
   isOpen(id: RequestNumber): boolean {
@@ -155,6 +158,14 @@ export class Ledger<C extends Caller = Caller> {
   #countError(code: ErrorCode): void {
     this.#errors[code] += 1;
     this.#watcher.onFailed(code);
+  }
+
+  #tell(call: () => void): void {
+    try {
+      call();
+    } catch (thrown) {
+      this.#watcher.onThrown(asError(thrown));
+    }
   }
 
   #expire(id: RequestNumber): void {

@@ -88,6 +88,7 @@ export class Service {
       },
       onExpired: (request) => this.#client.cancel(request),
       onFailed: (code) => this.#refusals.count(code),
+      onThrown: (error) => this.log({ level: 'error', message: `whoever was told of an answer threw: ${error.stack}` }),
     });
     this.#entrance = new Entrance(config.mostWaiting, (item) => {
       this.#ledger.sent(item.id);
@@ -244,7 +245,7 @@ export class Service {
     // One death is a restart that requests can wait for; an engine that does not come up again is not.
     const { lastError, restarts, state } = this.#client;
     if (!lastError || restarts === 0 || state !== 'error') return null;
-    return new ModeletError('engine_lost', `the engine does not run: ${lastError.message}`, { cause: lastError });
+    return engineLost(`the engine does not run: ${lastError.message}`, lastError, this.#pauseMs);
   }
 
   #receive(items: readonly WireItem[]): void {
@@ -268,9 +269,14 @@ export class Service {
     }
     // Those still waiting at the entrance were not in it: they go to the next engine.
     this.#ledger.failAll(
-      () => new ModeletError('engine_lost', `the engine died: ${error.message}`, { cause: error }),
+      () => engineLost(`the engine died: ${error.message}`, error, this.#pauseMs),
       (id) => !this.#entrance.isWaiting(id),
     );
+  }
+
+  /** Until the next engine starts. */
+  get #pauseMs(): number {
+    return Math.max(0, (this.#client.nextStartAt ?? 0) - this.#clock.now());
   }
 
   async #close(drain: boolean, closeMs: number): Promise<void> {
@@ -289,4 +295,8 @@ export class Service {
     await this.#client.close(deadline);
     await this.#pins.release();
   }
+}
+
+function engineLost(message: string, cause: Error, pauseMs: number): ModeletError {
+  return new ModeletError('engine_lost', message, { cause, retryAfterSeconds: Math.max(1, Math.ceil(pauseMs / 1000)) });
 }

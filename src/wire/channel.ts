@@ -14,6 +14,7 @@ import { encodeFrame, type Frame } from './frames.ts';
 export const CHANNEL_FD = 3;
 
 export interface ChannelEvents {
+  /** What it throws is not the channel's to judge: it goes to whoever catches this process's uncaught exceptions. */
   onFrame(frame: Frame): void;
   /** Called once. With an error if the other side sent bytes that are no frames, or the pipe broke. */
   onClose(error: Error | null): void;
@@ -98,11 +99,14 @@ export class SocketChannel implements Channel {
 
   #read(chunk: Buffer): void {
     if (this.#state === 'closed') return;
+    let frames: Frame[];
     try {
-      for (const frame of this.#reader.push(chunk)) this.#events.onFrame(frame);
+      frames = this.#reader.push(chunk);
     } catch (thrown) {
       this.#end(asError(thrown));
+      return;
     }
+    for (const frame of frames) this.#events.onFrame(frame);
   }
 
   #wake(): void {

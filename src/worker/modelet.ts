@@ -75,14 +75,18 @@ type Progress =
 /** Runs a batch and returns one reply per item, in order. Never rejects. */
 export async function runBatch(modelet: LoadedModelet, items: readonly WireItem[], run: BatchRun): Promise<WireItem[]> {
   const now = run.clock.now();
-  const progress = await inTurn(items, (item) => prepare(modelet, item, run, now));
+  const metas = items.map((item) => readMeta(item));
+  const progress = await inTurn(items, (item, index) => {
+    const meta = metas[index];
+    return meta instanceof ModeletError ? failed(meta) : prepare(modelet, item, run, now);
+  });
   const going = items.flatMap((item, index) => (progress[index]?.tag === 'going' ? [{ item, index }] : []));
   if (going.length > 0) {
     const inputs = going.map(({ index }) => (progress[index] as { value: unknown }).value);
-    const metas = going.map(({ item }) => readMeta(item));
+    const known = going.map(({ index }) => metas[index] as RequestMeta);
     const results = modelet.batch
-      ? await predictBatch(modelet, inputs, metas)
-      : await predictItems(modelet, going, inputs, metas, run);
+      ? await predictBatch(modelet, inputs, known)
+      : await predictItems(modelet, going, inputs, known, run);
     const finished = await inTurn(results, (result, position) => finish(modelet, inputs[position], result));
     for (const [position, { index }] of going.entries()) progress[index] = finished[position] as Progress;
   }
@@ -237,7 +241,14 @@ function toModeletError(cause: Error): ModeletError {
   return error;
 }
 
-function readMeta(item: WireItem): RequestMeta {
-  if (!item.meta) return {};
-  return JSON.parse(Buffer.from(item.meta).toString()) as RequestMeta;
+/** An error is this item's, not its batch's. */
+function readMeta({ meta }: WireItem): RequestMeta | ModeletError {
+  if (!meta) return {};
+  try {
+    const read: unknown = JSON.parse(Buffer.from(meta).toString());
+    if (typeof read === 'object' && read !== null) return read;
+    return new ModeletError('protocol_error', 'what came with the request is no object');
+  } catch (cause) {
+    return new ModeletError('protocol_error', 'what came with the request cannot be read', { cause });
+  }
 }

@@ -111,7 +111,14 @@ async function getJson<T>(path: string): Promise<T> {
 
 describe('package: the tarball', () => {
   test('has what it needs to run and to be understood', () => {
-    const needed = ['package.json', 'README.md', 'LICENSE', 'dist/src/index.js', 'dist/src/index.d.ts'];
+    const needed = [
+      'package.json',
+      'README.md',
+      'LICENSE',
+      'dist/src/index.js',
+      'dist/src/index.d.ts',
+      'dist/src/build-id.txt',
+    ];
     const entries = ['dist/src/engine/main.js', 'dist/src/worker/main.js'];
     const halves = TYPES.flatMap((type) => [`dist/nodes/${type}.js`, `dist/nodes/${type}.html`]);
     const locales = TYPES.flatMap((type) => ['json', 'html'].map((end) => `dist/nodes/locales/en-US/${type}.${end}`));

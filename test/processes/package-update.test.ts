@@ -32,6 +32,15 @@ async function installed(t: TestContext, stage: Partial<StageSpec> = {}): Promis
   return { service, code: join(root, 'dist', 'src') };
 }
 
+/** What a request is told that gets no result, at once or later. */
+async function refusal(service: TestService): Promise<ModeletError | null> {
+  try {
+    return (await service.answer('x')).error;
+  } catch (thrown) {
+    return thrown as ModeletError;
+  }
+}
+
 const WAYS: readonly [way: string, update: (code: string) => void][] = [
   ['another build takes its place', (code) => writeFileSync(join(code, 'build-id.txt'), 'another\n')],
   ['the file that workers start from is gone', (code) => rmSync(join(code, 'worker', 'main.js'))],
@@ -72,9 +81,9 @@ describe('the package is updated', () => {
     writeFileSync(join(code, 'build-id.txt'), 'another\n');
     kill9(service.enginePid);
     await until(() => service.service.snapshot().engine.error?.match(UPDATED), 'the engine says so');
-    assert.throws(
-      () => service.ask('x'),
-      (error: ModeletError) => error.code === 'engine_lost' && UPDATED.test(error.message),
-    );
+    const error = await refusal(service);
+    assert.equal(error?.code, 'engine_lost');
+    assert.match(error?.message ?? '', UPDATED);
+    assert.ok((error?.retryAfterSeconds ?? 0) >= 1, 'it is told when to come again');
   });
 });

@@ -12,7 +12,8 @@ const NEVER = Number.POSITIVE_INFINITY;
 const CAPACITY = 6;
 
 function newLedger(capacity: number, clock: FakeClock, watcher: Partial<LedgerWatcher> = {}): Ledger {
-  return new Ledger(capacity, clock, { onSettled: () => {}, onExpired: () => {}, onFailed: () => {}, ...watcher });
+  const nobody = { onSettled: () => {}, onExpired: () => {}, onFailed: () => {}, onThrown: assert.fail };
+  return new Ledger(capacity, clock, { ...nobody, ...watcher });
 }
 
 function open(ledger: Ledger, caller: Caller, deadline: number = NEVER, patient = false): RequestNumber {
@@ -244,4 +245,32 @@ test('others hear that a request has settled before its caller does', () => {
   const ledger = newLedger(1, new FakeClock(), { onSettled: () => order.push('others') });
   ledger.settle(open(ledger, { onSettled: () => order.push('caller') }), VALUE);
   assert.deepEqual(order, ['others', 'caller']);
+});
+
+test('a caller that throws harms no other: all are told, nobody is told twice, and the error is reported', () => {
+  const thrown: string[] = [];
+  let emptied = false;
+  const ledger = newLedger(10, new FakeClock(), { onThrown: (error) => thrown.push(error.message) });
+  const told: number[] = [];
+  const ids = Array.from({ length: 5 }, (_, n) =>
+    open(ledger, {
+      onTap: () => {
+        throw new Error(`tapped ${n}`);
+      },
+      onSettled: () => {
+        told.push(n);
+        if (n % 2 === 0) throw new Error(`told ${n}`);
+      },
+    }),
+  );
+  void ledger.whenEmpty().then(() => {
+    emptied = true;
+  });
+  ledger.tap(ids[1] as number, 1, { codec: 1, bytes: Buffer.from('1') });
+  assert.equal(ledger.settle(ids[0] as number, VALUE), true);
+  ledger.failAll(() => new ModeletError('engine_lost', 'gone'));
+  assert.deepEqual(told, [0, 1, 2, 3, 4]);
+  assert.deepEqual(thrown, ['tapped 1', 'told 0', 'told 2', 'told 4']);
+  assert.deepEqual([ledger.backlog, ledger.counts.ok, ledger.counts.errors.engine_lost], [0, 1, 4]);
+  return new Promise<void>((resolve) => setImmediate(resolve)).then(() => assert.ok(emptied));
 });

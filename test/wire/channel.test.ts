@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
+import { PassThrough } from 'node:stream';
 import { after, before, test } from 'node:test';
 import { SocketChannel } from '../../src/wire/channel.ts';
-import type { Frame } from '../../src/wire/frames.ts';
+import { encodeFrame, type Frame } from '../../src/wire/frames.ts';
 import { item, meaning } from './frame-values.ts';
 
 const server = createServer();
@@ -155,4 +156,21 @@ test('flushed resolves when the channel closes under it', async () => {
   await waiting;
   await end.until(closed);
   assert.equal(end.closes.length, 1);
+});
+
+test('what the taker of a frame throws is not the end of the channel', () => {
+  const pipe = new PassThrough();
+  const closes: unknown[] = [];
+  const seen: string[] = [];
+  new SocketChannel(pipe, {
+    onFrame: ({ type }) => {
+      seen.push(type);
+      if (seen.length === 1) throw new RangeError('cannot deal with it');
+    },
+    onClose: (error) => closes.push(error),
+  });
+  const frame = Buffer.concat(encodeFrame({ type: 'cancel', body: [1] }));
+  assert.throws(() => pipe.emit('data', frame), RangeError);
+  pipe.emit('data', frame);
+  assert.deepEqual([seen, closes], [['cancel', 'cancel'], []]);
 });

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { runBatch } from '../../src/worker/modelet.ts';
-import { input, inputs, modelet, run, settings } from './rig.ts';
+import { errorOf, input, inputs, modelet, run, settings } from './rig.ts';
 
 test('in item mode predict is called once per item, in order', async () => {
   const seen: unknown[] = [];
@@ -152,4 +152,14 @@ test('whatever each item does, each gets its own answer', async () => {
     }),
     { numRuns: 200 },
   );
+});
+
+test('what came with an item and cannot be read fails that item alone', async () => {
+  const metas = ['{"topic":"t"}', '{"topic":', 'null', '7', ''].map((text) => Buffer.from(text));
+  for (const batch of [false, true]) {
+    const items = metas.map((meta, index) => input(index, { id: index, meta }));
+    const replies = await runBatch(modelet({ batch }), items, settings());
+    const codes = replies.map((reply) => (reply.ok ? 'ok' : errorOf(reply).code));
+    assert.deepEqual(codes, ['ok', 'protocol_error', 'protocol_error', 'protocol_error', 'protocol_error']);
+  }
 });
