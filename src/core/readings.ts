@@ -16,6 +16,10 @@ export interface HistogramReading {
 export const BATCH_REASONS = ['full', 'idle', 'timer', 'gap', 'retry'] as const;
 export type BatchReason = (typeof BATCH_REASONS)[number];
 
+/** Why a worker was replaced: it died, it did not start, its batch ran too long, or a new one was asked for. */
+export const RESTART_CAUSES = ['died', 'not_started', 'run_timeout', 'replaced'] as const;
+export type RestartCause = (typeof RESTART_CAUSES)[number];
+
 /** What one stage has done since its engine started. Durations in milliseconds. */
 export interface StageReading {
   readonly batches: number;
@@ -33,6 +37,8 @@ export interface StageReading {
   readonly busyMs: number;
   /** Copies of values made for nodes that look on. */
   readonly taps: number;
+  /** Workers that were or are to be replaced by another. */
+  readonly restarts: Readonly<Record<RestartCause, number>>;
   /** Items that this stage did not serve, by the error they ended with; those that never occurred are absent. */
   readonly unserved: Readonly<Partial<Record<ErrorCode, number>>>;
 }

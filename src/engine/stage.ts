@@ -263,6 +263,7 @@ export class Stage {
     return this.#host.createPool(definition, {
       onReply: (batch, replies, runMs, worker) => this.#onReply(batch, replies, runMs, worker),
       onLost: (running, notStarted, error, worker) => this.#onLost(running, notStarted, error, worker),
+      onEnded: (cause) => this.meter.workerEnded(cause),
       onChange: () => this.#poolChanged(),
       onLog: (record) => this.#host.onLog(record),
     });

@@ -29,6 +29,7 @@ export interface Metric {
 
 const SECONDS_PER_MS = 1 / 1000;
 const DURATION_BOUNDS_SECONDS: readonly number[] = DURATION_BOUNDS.map((ms) => ms / 1000);
+const CIRCUIT_STATES = ['closed', 'open', 'half-open'] as const;
 const PROCESS_STATES = ['startup', 'ready', 'error', 'shutdown', 'dead'] as const;
 
 function ofRuntime(type: 'counter' | 'gauge', name: string, help: string, read: (runtime: Measured) => number): Metric {
@@ -195,6 +196,18 @@ const WORKERS: readonly Metric[] = [
   ofStage('gauge', 'modelet_workers_ready', 'Workers that serve', (stage) => stage.ready),
   ofStage('gauge', 'modelet_workers_busy', 'Workers that run a batch', (stage) => stage.busy),
   ofStageByKey('gauge', ['modelet_worker_state', 'state'], 'Workers in this state', workerStates),
+  ofStageByKey(
+    'counter',
+    ['modelet_worker_restarts_total', 'cause'],
+    'Workers that ended and were replaced: died, not_started, run_timeout, replaced (by a restart that was asked for)',
+    ({ reading }) => reading.restarts,
+  ),
+  ofStageByKey(
+    'gauge',
+    ['modelet_circuit_state', 'state'],
+    '1 for the state of the circuit: open refuses requests after repeated deaths, half-open tries one worker',
+    ({ circuit }) => Object.fromEntries(CIRCUIT_STATES.map((state) => [state, circuit === state ? 1 : 0])),
+  ),
   ofStage(
     'counter',
     'modelet_busy_seconds_total',
@@ -210,8 +223,8 @@ const ENGINE: readonly Metric[] = [
   byKey(
     'counter',
     ['modelet_engine_restarts_total', 'cause'],
-    'Engines that ended by themselves: while serving, or while starting',
-    ({ snapshot }) => ({ ...snapshot.engine.deaths }),
+    'Engines that ended and were replaced: died, not_started',
+    ({ snapshot }) => ({ died: snapshot.engine.deaths.serving, not_started: snapshot.engine.deaths.starting }),
   ),
   ofRuntime('gauge', 'modelet_engine_rss_bytes', 'Memory of the engine', ({ snapshot }) => snapshot.engine.rssBytes),
   {

@@ -1,10 +1,17 @@
 /** Measures one stage in the engine. */
 import type { ErrorCode } from '../core/errors.ts';
-import { BATCH_REASONS, type BatchReason, type StageReading } from '../core/readings.ts';
+import {
+  BATCH_REASONS,
+  type BatchReason,
+  RESTART_CAUSES,
+  type RestartCause,
+  type StageReading,
+} from '../core/readings.ts';
 import { DURATION_BOUNDS, Histogram, SIZE_BOUNDS } from './histogram.ts';
 
 export class StageMeter {
-  readonly #reasons: Record<BatchReason, number> = noReasons();
+  readonly #reasons: Record<BatchReason, number> = noneOf(BATCH_REASONS);
+  readonly #restarts: Record<RestartCause, number> = noneOf(RESTART_CAUSES);
   readonly #unserved: Partial<Record<ErrorCode, number>> = {};
   readonly #queueWait: Histogram = new Histogram(DURATION_BOUNDS);
   readonly #batchWait: Histogram = new Histogram(DURATION_BOUNDS);
@@ -52,6 +59,10 @@ export class StageMeter {
     this.#unserved[code] = (this.#unserved[code] ?? 0) + 1;
   }
 
+  workerEnded(cause: RestartCause): void {
+    this.#restarts[cause] += 1;
+  }
+
   read(): StageReading {
     return {
       batches: this.#batches,
@@ -63,6 +74,7 @@ export class StageMeter {
       batchSize: this.#batchSize.read(),
       busyMs: this.#busyMs,
       taps: this.#taps,
+      restarts: { ...this.#restarts },
       unserved: { ...this.#unserved },
     };
   }
@@ -71,6 +83,6 @@ export class StageMeter {
 /** What a stage reads that has done nothing yet. */
 export const NOTHING_READ: StageReading = new StageMeter().read();
 
-function noReasons(): Record<BatchReason, number> {
-  return Object.fromEntries(BATCH_REASONS.map((reason) => [reason, 0])) as Record<BatchReason, number>;
+function noneOf<Key extends string>(keys: readonly Key[]): Record<Key, number> {
+  return Object.fromEntries(keys.map((key) => [key, 0])) as Record<Key, number>;
 }

@@ -1,6 +1,7 @@
 /** What a stage needs of its workers, whatever they are: processes or threads. Interface and its data only. */
 import type { Deadline } from '../core/clock.ts';
 import type { CircuitStatus, LogRecord, RequestNumber, StageDefinition, WorkerStatus } from '../core/model.ts';
+import type { RestartCause } from '../core/readings.ts';
 import type { WireItem } from '../wire/frames.ts';
 
 /** The items handed to one `predict` call, on their way to and in one worker. */
@@ -39,6 +40,8 @@ export interface PoolEvents<T extends WireItem> {
    * at the head of the queue. The error is a `RunTimeout` where it was killed for its batch.
    */
   onLost(running: readonly T[], notStarted: readonly T[], error: Error, worker: number): void;
+  /** A worker ended that another takes the place of. */
+  onEnded(cause: RestartCause): void;
   /** A worker became ready, died or failed to start. */
   onChange(): void;
   onLog(record: LogRecord): void;

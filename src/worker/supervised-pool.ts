@@ -15,9 +15,11 @@ import type {
   StageDefinition,
   WorkerStatus,
 } from '../core/model.ts';
+import type { RestartCause } from '../core/readings.ts';
+import type { LifePhase } from '../lifecycle/supervisor.ts';
 import type { EngineBoot, WireItem } from '../wire/frames.ts';
 import { Circuit } from './circuit.ts';
-import type { Batch, PoolEvents, PoolHealth, WorkerPool } from './pool.ts';
+import { type Batch, type PoolEvents, type PoolHealth, RunTimeout, type WorkerPool } from './pool.ts';
 import { type Role, Slot } from './slot.ts';
 import type { Loss } from './supervised-worker.ts';
 import { WorkerFactory } from './worker-factory.ts';
@@ -169,12 +171,14 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   }
 
   #replaced(slot: Slot<T>): void {
+    this.#events.onEnded('replaced');
     if (this.#replacing === slot) this.#replacing = null;
     this.#replaceNext();
   }
 
   #lost(slot: Slot<T>, { running, notStarted, error, phase }: Loss<T>, role: Role): void {
     this.#events.onLost(running, notStarted, error, slot.index);
+    if (phase !== 'closing') this.#events.onEnded(causeOf(error, phase));
     if (role === 'present' && phase !== 'closing') this.#died(slot, error, phase === 'starting');
     this.#events.onChange();
   }
@@ -219,4 +223,9 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   #log(worker: number, level: LogLevel, message: string): void {
     this.#events.onLog({ level, message, stage: this.#stage.name, worker });
   }
+}
+
+function causeOf(error: Error, phase: Exclude<LifePhase, 'closing'>): RestartCause {
+  if (error instanceof RunTimeout) return 'run_timeout';
+  return phase === 'serving' ? 'died' : 'not_started';
 }

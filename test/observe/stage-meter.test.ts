@@ -15,6 +15,7 @@ function used(): StageMeter {
   meter.batchRan(10, 4);
   for (const waitMs of [0, 1, 2, 3]) meter.itemWaited(waitMs, 0.5);
   meter.tapped();
+  meter.workerEnded('run_timeout');
   meter.notServed('dropped');
   meter.notServed('dropped');
   meter.notServed('deadline_exceeded');
@@ -29,6 +30,7 @@ test('a meter reads what it was told', () => {
   const reading = used().read();
   assert.deepEqual([reading.batches, reading.items, reading.busyMs, reading.taps], [2, 5, 10, 1]);
   assert.deepEqual(reading.reasons, { full: 1, idle: 0, timer: 1, gap: 0, retry: 0 });
+  assert.deepEqual(reading.restarts, { died: 0, not_started: 0, run_timeout: 1, replaced: 0 });
   assert.deepEqual(reading.unserved, { dropped: 2, deadline_exceeded: 1 });
   assert.deepEqual([countOf(reading.run), reading.run.sum], [4, 40]);
   assert.deepEqual([countOf(reading.queueWait), reading.queueWait.sum], [4, 6]);

@@ -1,10 +1,12 @@
 /** What a whole runtime has measured of itself: with real processes, over an engine's death, beside the requests' own figures. */
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { HistogramReading } from '../../src/core/readings.ts';
 import { countOf } from '../../src/observe/histogram.ts';
 import { kill9, until } from '../fixtures/processes.ts';
-import { serve } from '../fixtures/service.ts';
+import { folderFor, serve } from '../fixtures/service.ts';
 
 const near = (reading: HistogramReading, sum: number): boolean =>
   Math.abs(reading.sum - sum) <= 0.01 * sum + 0.001 * countOf(reading);
@@ -65,6 +67,29 @@ describe('meters', () => {
     assert.deepEqual(Object.keys(durations).sort(), ['ok', 'worker_lost']);
     assert.deepEqual([countOf(durations.ok), countOf(durations.worker_lost as HistogramReading)], [1, 1]);
     await until(() => service.stage('die').reading.unserved.worker_lost === 1, 'the stage has counted it');
+  });
+
+  test('workers that end and are replaced are counted by why', async (t) => {
+    const how = join(folderFor(t), 'how');
+    writeFileSync(how, 'throws');
+    const service = await serve(t, {
+      stages: [
+        { id: 'die', file: 'die' },
+        { id: 'slow', file: 'sleep', runTimeoutMs: 50 },
+        { id: 'start', file: 'start', init: { how } },
+      ],
+      routes: { die: ['die'], slow: ['slow'], start: ['start'] },
+    });
+    const restarts = (id: string) => service.stage(id).reading.restarts;
+    await until(() => restarts('start').not_started > 0, 'a start has failed');
+    writeFileSync(how, 'fine');
+    await service.ready();
+    assert.equal((await service.answer('exit', { entry: 'die' })).code, 'worker_lost');
+    assert.equal((await service.answer({ ms: 60_000 }, { entry: 'slow' })).code, 'deadline_exceeded');
+    service.service.actOnStage('die', 'restart');
+    await until(() => restarts('die').replaced === 1 && restarts('slow').run_timeout === 1, 'all have been replaced');
+    assert.deepEqual(restarts('die'), { died: 1, not_started: 0, run_timeout: 0, replaced: 1 });
+    assert.deepEqual(restarts('slow'), { died: 0, not_started: 0, run_timeout: 1, replaced: 0 });
   });
 
   test('a deploy counts the requests that it hands over', async (t) => {
