@@ -3,6 +3,7 @@ import type {
   CircuitTag,
   EnginePlan,
   EngineStatus,
+  Route,
   StageDefinition,
   StageStatus,
   WorkerStatus,
@@ -55,6 +56,15 @@ export interface StageSnapshot {
   readonly reading: StageReading;
 }
 
+export interface RouteSnapshot {
+  /** Names, in order. */
+  readonly stages: readonly string[];
+  /** Each of its stages has a worker that serves. Requests to one that is not ready wait. */
+  readonly ready: boolean;
+  /** Names of the stages that keep it from being ready. */
+  readonly missing: readonly string[];
+}
+
 export interface RuntimeSnapshot {
   readonly id: string;
   readonly name: string;
@@ -79,7 +89,7 @@ export interface RuntimeSnapshot {
   /** Deploys, and the requests that were open while one replaced the nodes. */
   readonly deploys: { readonly count: number; readonly handedOver: number };
   readonly stages: readonly StageSnapshot[];
-  readonly routes: readonly { readonly stages: readonly string[] }[];
+  readonly routes: readonly RouteSnapshot[];
   /** The slowest requests of the last five minutes, at most twenty, the slowest first. */
   readonly slowest: readonly SlowRequest[];
   readonly allowedCpus: readonly number[];
@@ -132,7 +142,6 @@ export const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
 
 export function buildSnapshot(parts: Parts): RuntimeSnapshot {
   const { engine, ledger, plan, deploys } = parts;
-  const names = new Map(plan.stages.map((stage) => [stage.ref, stage.name]));
   return {
     id: parts.id,
     name: parts.name,
@@ -156,7 +165,7 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
       plan.stages.map((stage) => stageSnapshot(stage, parts)),
       parts,
     ),
-    routes: plan.routes.map((route) => ({ stages: route.stages.map((ref) => names.get(ref) ?? String(ref)) })),
+    routes: plan.routes.map((route) => routeSnapshot(route, parts)),
     slowest: parts.slowest,
     allowedCpus: parts.allowedCpus,
     pinWarnings: parts.pinWarnings,
@@ -184,6 +193,16 @@ function stageSnapshot(
     items: reading.items,
     reading,
   };
+}
+
+function routeSnapshot(route: Route, { engine, plan, status }: Parts): RouteSnapshot {
+  const names = new Map(plan.stages.map((stage) => [stage.ref, stage.name]));
+  const serving = new Set(
+    status.stages.flatMap(({ ref, ready, circuit }) => (ready > 0 && circuit === 'closed' ? [ref] : [])),
+  );
+  const nameOf = (ref: number): string => names.get(ref) ?? String(ref);
+  const missing = route.stages.filter((ref) => engine.state !== 'ready' || !serving.has(ref));
+  return { stages: route.stages.map(nameOf), ready: missing.length === 0, missing: missing.map(nameOf) };
 }
 
 /** Adds why requests wait, which other stages may have to do with. */
