@@ -5,17 +5,18 @@
  * flows stop for good, requests are answered 503.
  */
 import type { NodeAPI } from 'node-red';
-import { Fifo, type ModeletError } from '../../src/index.ts';
+import { Fifo, ModeletError } from '../../src/index.ts';
+import { type AnswerHeaders, enterRequest, type Headers } from './request-id.ts';
 
 interface Request {
   readonly method: string;
   readonly path: string;
+  readonly headers: Headers;
   /** Set by a body parser that has read the body: only then can the request be routed a second time. */
   readonly _body?: boolean;
 }
 
-interface Response {
-  readonly headersSent: boolean;
+interface Response extends AnswerHeaders {
   /** Set by an HTTP-in node as it makes the request a message. */
   _msgid?: string;
   status(code: number): Response;
@@ -106,8 +107,7 @@ export class HttpHold {
       response.once('close', () => this.#passed.remove(place));
       next();
     } else if (this.#state.tag === 'closed') {
-      const { code, message, statusCode } = this.#state.error;
-      response.status(statusCode).json({ error: { code, message } });
+      refuse(request, response, this.#state.error);
     } else {
       this.#wait(this.#state.held, () => this.#handle(request, response, next), next);
     }
@@ -155,12 +155,17 @@ export class HttpHold {
     if (response.headersSent || this.#wasAccepted(response)) return;
     const unread = request.method !== 'GET' && request._body !== true;
     const lost = (): void => {
-      if (!response.headersSent)
-        response.status(503).json({ error: { code: 'shutting_down', message: 'lost in a deploy' } });
+      if (!response.headersSent) refuse(request, response, new ModeletError('shutting_down', 'lost in a deploy'));
     };
     if (unread) lost();
     else (this.#RED.httpNode as unknown as Handler)(request, response, lost);
   }
+}
+
+/** Answers a request that no flow has got. */
+function refuse({ headers }: Request, response: Response, { code, message, statusCode }: ModeletError): void {
+  const requestId = enterRequest(headers, response);
+  response.status(statusCode).json({ error: { code, message, requestId } });
 }
 
 /** Express' path patterns, as far as HTTP-in nodes use them: `:name`, `:name?` and `*`. */

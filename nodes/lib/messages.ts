@@ -2,10 +2,13 @@
 import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
 import { type ModeletError, type StageTiming, systemClock } from '../../src/index.ts';
 import type { DirectAnswer } from './endpoints.ts';
+import type { AnswerHeaders, Headers } from './request-id.ts';
 
 /** `msg.modelet`. Later passes of the same message append to it. */
 export interface ModeletTrace {
   requestId: string;
+  /** The process of Node-RED that the times below are of. */
+  process: string;
   /** Number of the present way through a pipeline: a request may have several, also at the same time. */
   pass: number;
   /** From the first pipeline node to now, in ms. */
@@ -40,12 +43,12 @@ export type PipelineMessage = NodeMessageInFlow & {
   _error?: ErrorInfo;
   statusCode?: number;
   headers?: Record<string, string>;
+  req?: { readonly headers?: Headers };
   res?: { readonly _res?: HttpResponse };
 };
 
 /** What is used of the Express response behind `msg.res`. */
-export interface HttpResponse {
-  readonly headersSent: boolean;
+export interface HttpResponse extends AnswerHeaders {
   readonly writableFinished: boolean;
   readonly destroyed: boolean;
   status(code: number): HttpResponse;

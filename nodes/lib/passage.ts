@@ -2,7 +2,6 @@
  * One message's way through one route: from the node it enters by to the node that sends it on, or to the
  * handler of its error. Whatever happens, it ends once.
  */
-import { randomBytes } from 'node:crypto';
 import type { Node, NodeAPI } from 'node-red';
 import {
   decodePayload,
@@ -11,7 +10,6 @@ import {
   ModeletError,
   type Payload,
   type Settlement,
-  systemClock,
 } from '../../src/index.ts';
 import type { DeployedRoute, Deployment } from './deployment.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
@@ -20,6 +18,7 @@ import type { HttpClients } from './http-clients.ts';
 import type { LiveNodes } from './live-nodes.ts';
 import { answerWithResult, appendTimings, type ModeletTrace, type PipelineMessage, writeResult } from './messages.ts';
 import type { Sequencer } from './sequencer.ts';
+import { continueTrace } from './trace.ts';
 
 export type Done = (error?: Error) => void;
 
@@ -37,10 +36,6 @@ export interface Surroundings {
   /** Calls now, or once a deploy that is under way is through. */
   whenRunning(deliver: () => void): void;
 }
-
-/** Distinguishes the requests of this process from those of an earlier one that a stored message may name. */
-const PROCESS_TAG = randomBytes(4).toString('hex');
-let lastPass = 0;
 
 const LARGEST_PRIORITY = 2 ** 31 - 1;
 
@@ -191,29 +186,6 @@ export function refuse(around: Surroundings, entry: Node, msg: PipelineMessage, 
 
 function asModeletError(thrown: unknown, otherwise: ErrorCode): ModeletError {
   return thrown instanceof ModeletError ? thrown : new ModeletError(otherwise, (thrown as Error).message);
-}
-
-/** A message that has been through a pipeline goes on under the same request id and deadline. */
-function continueTrace(msg: PipelineMessage, deadline: number): ModeletTrace {
-  lastPass += 1;
-  const pass = lastPass;
-  const known = msg.modelet;
-  if (known?.requestId?.startsWith(PROCESS_TAG) && Array.isArray(known.stages)) {
-    // A copy: several messages that a function node or a split has made of one may share it.
-    msg.modelet = { ...known, pass, stages: [...known.stages] };
-    return msg.modelet;
-  }
-  const trace: ModeletTrace = {
-    requestId: `${PROCESS_TAG}-${pass.toString(36)}`,
-    pass,
-    totalMs: 0,
-    gateMs: 0,
-    stages: [],
-    startedAt: systemClock.now(),
-    ...(deadline === Number.POSITIVE_INFINITY ? {} : { deadline }),
-  };
-  msg.modelet = trace;
-  return trace;
 }
 
 function priorityOf(msg: PipelineMessage): number {

@@ -1,0 +1,170 @@
+/** A request keeps its caller's id on its way and in its answer, whoever gives it. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { catchNode, collector, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { Gate } from '../fixtures/gate.ts';
+import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+
+const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
+const TRACEPARENT = `00-${TRACE}-00f067aa0ba902b7-01`;
+const MADE = /^[0-9a-f]{8}-\w+$/;
+const FAIL = `if (input.fail) throw Object.assign(new Error('told to fail'), { code: 'invalid_input' }); return input;`;
+
+let red: NodeRed;
+let gate: Gate;
+before(async () => {
+  gate = await Gate.create();
+  red = await NodeRed.start({
+    logging: { console: { level: 'off' }, memory: { level: 'debug', handler: () => keep } },
+    runtimeState: { enabled: true, ui: false },
+  });
+});
+after(async () => {
+  await red.stop();
+  await gate.remove();
+});
+
+/** What Node-RED has logged, with all parts. */
+const logged: Readonly<Record<string, unknown>>[] = [];
+function keep(entry: Readonly<Record<string, unknown>>): void {
+  logged.push(entry);
+}
+
+function ask(path: string, headers: Record<string, string> = {}, body: object = {}): Promise<Response> {
+  return red.post(path, body, { headers: { 'Content-Type': 'application/json', ...headers } });
+}
+
+function idOf(response: Response): string {
+  return response.headers.get('X-Request-Id') ?? 'none';
+}
+
+/** An endpoint without a collector: errors go to Catch nodes if there are any. */
+function bare(url: string, first: string): FlowNode[] {
+  return [httpIn(`in ${url}`, url, first), httpOut(`out ${url}`)];
+}
+
+describe('request ids', () => {
+  before(async () => {
+    await red.deploy([
+      TAB,
+      runtime('runtime', { logLevel: 'debug' }),
+      ...endpoint('/plain', 'plain'),
+      stage('plain', FAIL, 'collector /plain'),
+      httpIn('in /long', '/long', 'long 1'),
+      stage('long 1', 'return input;', 'forget'),
+      func('forget', 'if (msg.payload.forget) delete msg.modelet; return msg;', 'long 2'),
+      stage('long 2', FAIL, 'collector /long'),
+      collector('collector /long', 'out /long', 'out /long'),
+      httpOut('out /long'),
+      ...endpoint('/own', 'own'),
+      stage('own', 'return input;', 'set header'),
+      func('set header', "msg.headers = { 'x-request-id': 'of the flow' }; return msg;", 'collector /own'),
+      ...bare('/uncaught', 'uncaught'),
+      stage('uncaught', FAIL, 'out /uncaught'),
+      ...bare('/caught', 'caught'),
+      stage('caught', FAIL, 'out /caught'),
+      catchNode('catch', 'out /caught', { scope: ['caught'] }),
+      ...endpoint('/late', 'late'),
+      stage('late', 'await new Promise(() => {});', 'collector /late', { runtime: 'hasty' }),
+      runtime('hasty', { timeoutMs: 100 }),
+      ...endpoint('/broken', 'broken'),
+      stage('broken', 'return input;', 'collector /broken', { predict: 'sometimes' }),
+    ]);
+    await red.whenReady();
+  });
+
+  const taken: readonly [what: string, headers: Record<string, string>, id: string | RegExp][] = [
+    ['X-Request-Id', { 'X-Request-Id': 'order/17:a' }, 'order/17:a'],
+    ['an X-Request-Id of 128 characters', { 'X-Request-Id': 'x'.repeat(128) }, 'x'.repeat(128)],
+    ['the trace of traceparent', { traceparent: TRACEPARENT }, TRACE],
+    ['X-Request-Id before traceparent', { 'X-Request-Id': 'mine', traceparent: TRACEPARENT }, 'mine'],
+    ['the trace where X-Request-Id cannot be used', { 'X-Request-Id': 'a b', traceparent: TRACEPARENT }, TRACE],
+    ['a new one: no header', {}, MADE],
+    ['a new one: too long', { 'X-Request-Id': 'x'.repeat(129) }, MADE],
+    ['a new one: a space in it', { 'X-Request-Id': 'two words' }, MADE],
+    ['a new one: beyond ASCII', { 'X-Request-Id': 'caf\u00e9' }, MADE],
+    ['a new one: a trace of zeros', { traceparent: `00-${'0'.repeat(32)}-00f067aa0ba902b7-01` }, MADE],
+  ];
+  for (const [what, headers, id] of taken) {
+    test(`is ${what}: in the message, the error and the answer`, async () => {
+      const results = red.inputs('collector /plain');
+      const response = await ask('/plain', headers);
+      assert.equal(response.status, 200);
+      assert.match(idOf(response), typeof id === 'string' ? /./ : id);
+      if (typeof id === 'string') assert.equal(idOf(response), id);
+      assert.equal(results.at(-1)?.modelet?.requestId, idOf(response));
+
+      const failed = await ask('/plain', headers, { fail: true });
+      assert.equal(failed.status, 422);
+      const { error } = (await failed.json()) as { error: { requestId: string } };
+      assert.equal(error.requestId, idOf(failed));
+      if (typeof id === 'string') assert.equal(error.requestId, id);
+    });
+  }
+
+  test('two requests without one have two', async () => {
+    assert.notEqual(idOf(await ask('/plain')), idOf(await ask('/plain')));
+  });
+
+  test('stays the same over several passes, also where a node takes msg.modelet away', async () => {
+    const results = red.inputs('collector /long');
+    for (const body of [{}, { forget: true }]) {
+      for (const headers of [{}, { 'X-Request-Id': 'far' }]) {
+        const response = await ask('/long', headers, body);
+        assert.equal(response.status, 200);
+        assert.equal(results.at(-1)?.modelet?.requestId, idOf(response));
+      }
+    }
+    assert.equal(idOf(await ask('/long', {}, { forget: true, fail: true })).length > 4, true);
+  });
+
+  test('is in the answer unless the flow puts another there', async () => {
+    const response = await ask('/own', { 'X-Request-Id': 'of the caller' });
+    assert.equal(idOf(response), 'of the flow');
+  });
+
+  const ways: readonly [path: string, body: object, status: number][] = [
+    ['/uncaught', { fail: true }, 422],
+    ['/caught', { fail: true }, 422],
+    ['/late', {}, 408],
+    ['/broken', {}, 503],
+  ];
+  for (const [path, body, status] of ways) {
+    test(`is in the answer ${status} of ${path}`, async () => {
+      const response = await ask(path, { 'X-Request-Id': `id of ${path}`.replaceAll(' ', '-') }, body);
+      assert.equal(response.status, status);
+      assert.equal(idOf(response), `id-of-${path}`);
+    });
+  }
+
+  test('is in what is logged of a failure at debug', async () => {
+    await ask('/plain', { 'X-Request-Id': 'logged' }, { fail: true });
+    await until('it is logged', () =>
+      logged.some(({ requestId, code }) => requestId === 'logged' && code === 'invalid_input'),
+    );
+  });
+
+  test('a message that comes from no HTTP client gets one', async () => {
+    const results: Message[] = red.inputs('collector /plain');
+    red.send('plain', { payload: 1 });
+    await until('it has come', () => results.length > 0);
+    assert.match(results[0]?.modelet?.requestId ?? '', MADE);
+  });
+
+  test('is in the answers of flows that stop: of what was held, and of what comes later', async () => {
+    await red.deploy([TAB, runtime(), ...endpoint('/held', 'held'), stage('held', gate.code(), 'collector /held')]);
+    await red.whenReady();
+    const held = ask('/held', { 'X-Request-Id': 'held' }, { number: 1 });
+    await until('it is held', async () => (await gate.entered()).length === 1);
+    const stopped = red.post('/admin/flows/state', { state: 'stop' });
+    for (const [id, response] of [
+      ['held', await held],
+      ['later', await ask('/held', { 'X-Request-Id': 'later' })],
+    ] as const) {
+      assert.equal(response.status, 503);
+      assert.equal(idOf(response), id);
+      assert.equal(((await response.json()) as { error: { requestId: string } }).error.requestId, id);
+    }
+    await stopped;
+  });
+});
