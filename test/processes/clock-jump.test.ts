@@ -1,0 +1,52 @@
+/** The wall clock jumps in every process of the runtime, Node-RED's own included: deadlines do not. */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { startedProcesses, until } from '../fixtures/processes.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+import { callsIn, folderFor, release, serve, type TestService } from '../fixtures/service.ts';
+
+const PRELOAD = pathToFileURL(join(repositoryRoot, 'test', 'fixtures', 'clock-jump.js')).href;
+const HOUR_MS = 3_600_000;
+
+/** An hour ahead, then two back, then to the right time. */
+async function jump(service: TestService, number: number): Promise<void> {
+  const processes = startedProcesses();
+  for (const { pid } of processes) process.kill(pid, 'SIGPWR');
+  process.kill(process.pid, 'SIGPWR');
+  const told = (): number => service.logs.filter(({ message }) => message === `jump ${number}`).length;
+  await until(() => told() === processes.length, 'all have jumped');
+}
+
+test('no request expires early or late when the clock jumps an hour ahead or two hours back', async (t) => {
+  const folder = folderFor(t);
+  const realTime = Date.now();
+  const { NODE_OPTIONS: before = '' } = process.env;
+  process.env['NODE_OPTIONS'] = `${before} --import=${PRELOAD}`;
+  t.after(() => {
+    process.env['NODE_OPTIONS'] = before;
+  });
+  await import(PRELOAD);
+  const service = await serve(t, { stages: [{ id: 'gate', file: 'gate', init: { folder }, workers: 2 }] });
+  await service.ready();
+
+  const patient = service.ask('held long', { timeoutMs: HOUR_MS / 2 });
+  await until(() => callsIn(folder).length === 1, 'it runs');
+  await jump(service, 1);
+  await until(() => Date.now() - realTime > HOUR_MS, 'here it is an hour later');
+  assert.equal((await service.answer('quick', { timeoutMs: HOUR_MS / 2 })).code, 'ok', 'sent after the jump');
+  assert.equal(patient.settled, null, 'sent before the jump');
+
+  const other = service.ask('held too', { timeoutMs: HOUR_MS / 2 });
+  await until(() => callsIn(folder).length === 3, 'both workers are busy');
+  const short = service.ask('queued', { timeoutMs: 1000 });
+  await jump(service, 2);
+  assert.equal((await short.answer).code, 'deadline_exceeded', 'no later for a clock that is two hours back');
+
+  await jump(service, 3);
+  release(folder, 'held long');
+  release(folder, 'held too');
+  assert.deepEqual([(await patient.answer).code, (await other.answer).code], ['ok', 'ok']);
+  assert.equal((await service.answer('quick again', { timeoutMs: HOUR_MS / 2 })).code, 'ok');
+});
