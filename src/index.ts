@@ -25,6 +25,7 @@ export { allowedCpus, visibleCpus } from './lifecycle/affinity.ts';
 export { probeLauncher } from './lifecycle/launch.ts';
 export type { SlowRequest } from './observe/breakdown.ts';
 export { Exposition } from './observe/collect.ts';
+export { type Missing, missingIn } from './observe/health.ts';
 export { LoopMonitor, type LoopSnapshot } from './observe/loop.ts';
 export { isRefusal } from './observe/refusals.ts';
 export type { RuntimeSnapshot, StageSnapshot } from './observe/snapshot.ts';

@@ -45,6 +45,8 @@ export interface Deployment {
   readonly answers: ReadonlyMap<string, DirectAnswer>;
   /** HTTP-in nodes that lead to a pipeline. */
   readonly endpoints: readonly Endpoint[];
+  /** By runtime: the path below which it is shown beside the user's endpoints. */
+  readonly publicPaths: ReadonlyMap<string, string>;
 }
 
 export const NOTHING_DEPLOYED: Deployment = {
@@ -56,6 +58,7 @@ export const NOTHING_DEPLOYED: Deployment = {
   ordering: new Map(),
   answers: new Map(),
   endpoints: [],
+  publicPaths: new Map(),
 };
 
 type UsableStage = LiveStage & { readonly config: StageConfig };
@@ -96,6 +99,12 @@ export function deploy(RED: NodeAPI, live: LiveNodes, registry: Registry, requir
     endpoints: endpointsTo(
       RED,
       new Set([...routes].flatMap(([entry, { service }]) => (service.config.holdOnDeploy ? [entry] : []))),
+    ),
+    publicPaths: new Map(
+      live.of('runtime').flatMap(({ node, config }) => {
+        const shown = !(config instanceof ModeletError) && config.publicPath !== '';
+        return shown ? [[node.id, config.publicPath] as const] : [];
+      }),
     ),
   };
 }

@@ -1,7 +1,7 @@
-/** What machines ask of the runtimes: metrics. On the admin side, and below the public paths of runtimes. */
+/** What machines ask of the runtimes: metrics and health. On the admin side, and below the public paths of runtimes. */
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
-import { Exposition, ModeletError, type Service } from '../../src/index.ts';
+import { Exposition, type Missing, missingIn, type Service } from '../../src/index.ts';
 import type { Pipeline } from './pipeline.ts';
 
 interface Request {
@@ -13,15 +13,29 @@ interface Response {
   status(code: number): Response;
   set(name: string, value: string): Response;
   send(body: string): unknown;
+  json(body: unknown): unknown;
 }
 
 type Middleware = (request: Request, response: Response, next: () => void) => void;
+
+interface View {
+  readonly services: readonly Service[];
+  /** Whether whoever asks may see what is not for everybody. */
+  readonly inside: boolean;
+}
+
+type Answer = (view: View, response: Response) => void;
 
 /** One per process of Node-RED. */
 export class Observation {
   readonly #RED: NodeAPI;
   readonly #pipeline: Pipeline;
   readonly #exposition: Exposition = new Exposition();
+  readonly #answers: ReadonlyMap<string, Answer> = new Map([
+    ['/metrics', (view, response) => this.#answerMetrics(view, response)],
+    ['/health/live', (_view, response) => response.json({ live: true })],
+    ['/health/ready', (view, response) => this.#answerReady(view, response)],
+  ]);
 
   constructor(RED: NodeAPI, pipeline: Pipeline) {
     this.#RED = RED;
@@ -30,21 +44,31 @@ export class Observation {
 
   /** To be called once: which runtimes and public paths there are is asked at each request. */
   serve(mayRead: RequestHandler): void {
-    this.#RED.httpAdmin.get('/modelets/metrics', mayRead, (_request, response) => {
-      this.#answerMetrics(this.#pipeline.services, response);
-    });
-    const app = this.#RED.httpNode as { use(handler: Middleware): void } | false;
-    // Before any HTTP-in node: a flow cannot take the place of what watches it.
-    if (app) {
-      app.use((request, response, next) => {
-        const services = request.method === 'GET' ? this.#servicesAt(request.path, '/metrics') : [];
-        if (services.length > 0) this.#answerMetrics(services, response);
-        else next();
+    for (const [path, answer] of this.#answers) {
+      this.#RED.httpAdmin.get(`/modelets${path}`, mayRead, (_request, response) => {
+        answer({ services: this.#pipeline.services, inside: true }, response);
       });
     }
+    const app = this.#RED.httpNode as { use(handler: Middleware): void } | false;
+    // Before any HTTP-in node: a flow cannot take the place of what watches it.
+    if (app) app.use((request, response, next) => this.#answerPublicly(request, response, next));
   }
 
-  #answerMetrics(services: readonly Service[], response: Response): void {
+  #answerPublicly({ method, path }: Request, response: Response, next: () => void): void {
+    const { publicPaths } = this.#pipeline.deployment;
+    const asked = ['GET', 'HEAD'].includes(method)
+      ? [...this.#answers].find(([what]) => path.endsWith(what))
+      : undefined;
+    const publicPath = asked ? path.slice(0, -asked[0].length) || '/' : '';
+    const runtimes = [...publicPaths].flatMap(([id, its]) => (its === publicPath ? [id] : []));
+    if (!asked || runtimes.length === 0) {
+      next();
+      return;
+    }
+    asked[1]({ services: this.#pipeline.services.filter(({ id }) => runtimes.includes(id)), inside: false }, response);
+  }
+
+  #answerMetrics({ services }: View, response: Response): void {
     const measured = services.map((service) => ({ snapshot: service.snapshot(), durations: service.durations() }));
     this.#exposition.text(measured).then(
       (text) => response.set('Content-Type', this.#exposition.contentType).send(text),
@@ -52,14 +76,15 @@ export class Observation {
     );
   }
 
-  /** The services that have `path` as their public path followed by `what`. */
-  #servicesAt(path: string, what: string): readonly Service[] {
-    if (!path.endsWith(what)) return [];
-    const publicPath = path.slice(0, -what.length) || '/';
-    return this.#pipeline.services.filter(({ id }) => {
-      const runtime = this.#pipeline.live.get(id);
-      if (runtime?.kind !== 'runtime' || runtime.config instanceof ModeletError) return false;
-      return runtime.config.publicPath === publicPath;
-    });
+  #answerReady({ services, inside }: View, response: Response): void {
+    const missing = services.flatMap((service) => missingIn(service.snapshot()));
+    const { isStopped } = this.#pipeline;
+    const shown = inside ? missing : missing.map(forEverybody);
+    const ready = !isStopped && missing.length === 0;
+    response.status(ready ? 200 : 503).json({ ready, flows: isStopped ? 'stopped' : 'running', missing: shown });
   }
+}
+
+function forEverybody({ stage, reason }: Missing): Pick<Missing, 'stage' | 'reason'> {
+  return { stage, reason };
 }

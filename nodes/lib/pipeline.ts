@@ -104,7 +104,7 @@ export class Pipeline {
       clients: this.#clients,
       hops: this.#hops,
       sequencers: (stage) => (this.#deployment.ordering.get(stage) ?? []).map((id) => this.sequencer(id)),
-      isStopped: () => this.#state === 'stopped',
+      isStopped: () => this.isStopped,
       deployment: () => this.#deployment,
       whenRunning: (deliver) => this.#whenRunning(deliver),
     };
@@ -119,6 +119,11 @@ export class Pipeline {
 
   get deployment(): Deployment {
     return this.#deployment;
+  }
+
+  /** No flow runs, nor is one about to. */
+  get isStopped(): boolean {
+    return this.#state === 'stopped';
   }
 
   get services(): readonly Service[] {

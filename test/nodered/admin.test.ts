@@ -7,6 +7,8 @@ import { NodeRed, type Snapshot, until } from '../fixtures/node-red.ts';
 const ROUTES = [
   '/admin/modelets/snapshot',
   '/admin/modelets/metrics',
+  '/admin/modelets/health/live',
+  '/admin/modelets/health/ready',
   '/admin/modelets/cpus',
   '/admin/modelets/resolve?path=package.json',
   '/admin/modelets/nodes/one',
