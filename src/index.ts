@@ -14,7 +14,7 @@ export {
 export { resolveFile } from './config/paths.ts';
 export { NODE_SCHEMAS, type NodeSchema, type NodeType } from './config/schema.ts';
 export { systemClock } from './core/clock.ts';
-export { ERROR_CODES, type ErrorCode, HTTP_STATUS, isErrorCode, ModeletError } from './core/errors.ts';
+export { asError, ERROR_CODES, type ErrorCode, HTTP_STATUS, isErrorCode, ModeletError } from './core/errors.ts';
 export { Fifo, type FifoNode } from './core/fifo.ts';
 export type { LogLevel, LogRecord, Outcome, Payload, StageTiming } from './core/model.ts';
 export { Table } from './core/table.ts';

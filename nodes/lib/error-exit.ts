@@ -3,10 +3,17 @@
  * Node-RED's Catch nodes. Where none takes it, an HTTP client still gets its answer.
  */
 import type { Node } from 'node-red';
-import { isRefusal, ModeletError } from '../../src/index.ts';
+import { asError, isRefusal, ModeletError } from '../../src/index.ts';
 import type { LiveCollector } from './live-nodes.ts';
 import { oneLine } from './log.ts';
-import { answerDirectly, errorBody, type ModeletTrace, type PipelineMessage, writeError } from './messages.ts';
+import {
+  answerDirectly,
+  errorBody,
+  keepingClient,
+  type ModeletTrace,
+  type PipelineMessage,
+  writeError,
+} from './messages.ts';
 import type { Done, Surroundings } from './passage.ts';
 
 /** A message on its way out, with what is needed to end it. */
@@ -17,8 +24,25 @@ export interface Leaving {
   readonly done: Done;
 }
 
-/** `failingId`: the stage or batcher that failed. `input`: the value that failed. */
+/** `failingId`: the stage or batcher that failed. `input`: the value that failed. Never throws. */
 export function deliverError(
+  around: Surroundings,
+  leaving: Leaving,
+  error: ModeletError,
+  failingId: string,
+  input: unknown,
+): void {
+  try {
+    keepingClient(leaving.msg, () => handOver(around, leaving, error, failingId, input));
+  } catch (thrown) {
+    // Node-RED clones what goes to a Catch node or along a second wire, and there are values that it cannot clone.
+    const reason = `${error.code}: ${error.message}; Node-RED cannot hand it on: ${asError(thrown).message}`;
+    around.RED.log.error(`modelet: ${oneLine(reason)}`);
+    endWithoutFlow(leaving, error);
+  }
+}
+
+function handOver(
   around: Surroundings,
   leaving: Leaving,
   error: ModeletError,

@@ -1,6 +1,7 @@
 /** What a pipeline writes into messages: results, timings, errors. And the answer where no flow is left to give it. */
 import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
 import { type ModeletError, type StageTiming, systemClock } from '../../src/index.ts';
+import { textForClient } from './client-text.ts';
 import type { DirectAnswer } from './endpoints.ts';
 import type { AnswerHeaders, Headers } from './request-id.ts';
 
@@ -125,9 +126,20 @@ export function writeError(
   return info;
 }
 
-/** What a client may see of an error: no stack. */
+/** Does what may make Node-RED clone the message: where it cannot, it throws and has taken `req` and `res` off it. */
+export function keepingClient(msg: PipelineMessage, act: () => void): void {
+  const { req, res } = msg as { req?: unknown; res?: unknown };
+  try {
+    act();
+  } catch (thrown) {
+    Object.assign(msg, req === undefined ? {} : { req }, res === undefined ? {} : { res });
+    throw thrown;
+  }
+}
+
+/** What a client may see of an error. */
 export function errorBody({ code, message, stage, requestId }: Omit<ErrorInfo, 'source'>): object {
-  return { error: { code, message, stage, requestId } };
+  return { error: { code, message: textForClient(code, message), stage, requestId } };
 }
 
 /** Answers an HTTP client as the HTTP response node would have that its result did not reach. */

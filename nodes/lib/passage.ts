@@ -4,6 +4,7 @@
  */
 import type { Node, NodeAPI } from 'node-red';
 import {
+  asError,
   decodePayload,
   type ErrorCode,
   encodePayload,
@@ -16,7 +17,14 @@ import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
 import type { Hops } from './hops.ts';
 import type { HttpClients } from './http-clients.ts';
 import type { LiveNodes } from './live-nodes.ts';
-import { answerWithResult, appendTimings, type ModeletTrace, type PipelineMessage, writeResult } from './messages.ts';
+import {
+  answerWithResult,
+  appendTimings,
+  keepingClient,
+  type ModeletTrace,
+  type PipelineMessage,
+  writeResult,
+} from './messages.ts';
 import type { Sequencer } from './sequencer.ts';
 import { continueTrace } from './trace.ts';
 
@@ -96,8 +104,8 @@ export class Passage {
   #timeoutMs(): number {
     const { timeoutMs, flowTimeoutMs } = this.#deployed.service.config;
     const limit = this.#msg.res ? timeoutMs : flowTimeoutMs;
-    const own = Number(this.#msg['timeout']);
-    if (typeof this.#msg['timeout'] === 'boolean' || !(own > 0)) return limit;
+    const own = numberIn(this.#msg['timeout']);
+    if (!(own > 0)) return limit;
     return limit === 0 ? own : Math.min(limit, own);
   }
 
@@ -126,9 +134,11 @@ export class Passage {
     if (stage?.kind !== 'stage' || stage.config instanceof ModeletError) return;
     const { output } = stage.config;
     for (const target of this.#deployed.route.taps.get(stage.node.id) ?? []) {
-      const copy = RED.util.cloneMessage(this.#msg);
-      RED.util.setMessageProperty(copy, output, decodePayload(value), true);
-      RED.nodes.getNode(target)?.receive(copy);
+      keepingClient(this.#msg, () => {
+        const copy = RED.util.cloneMessage(this.#msg);
+        RED.util.setMessageProperty(copy, output, decodePayload(value), true);
+        RED.nodes.getNode(target)?.receive(copy);
+      });
     }
   }
 
@@ -140,19 +150,26 @@ export class Passage {
     }
     try {
       writeResult(this.#around.RED, this.#msg, exit.config.output, decodePayload(value));
+      keepingClient(this.#msg, () => this.#around.hops.send(exit.node, [this.#msg]));
     } catch (thrown) {
+      // Nothing was sent: Node-RED clones for a second wire before it sends along the first.
       this.#fail(asModeletError(thrown, 'modelet_failed'), exitId);
       return;
     }
     for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.pass);
-    this.#around.hops.send(exit.node, [this.#msg]);
     this.#leaving.done();
   }
 
   /** The flows have stopped: a result can still be given to an HTTP client, as its HTTP response node would have. */
   #endPastTheFlow(value: Payload): void {
     const answer = this.#around.deployment().answers.get(this.#deployed.route.stages.at(-1) as string);
-    if (answer) answerWithResult(this.#msg, decodePayload(value), answer);
+    try {
+      if (answer) answerWithResult(this.#msg, decodePayload(value), answer);
+    } catch (thrown) {
+      // What JSON cannot hold, a BigInt say.
+      endWithoutFlow(this.#leaving, asModeletError(thrown, 'modelet_failed'));
+      return;
+    }
     endWithoutFlow(this.#leaving);
   }
 
@@ -162,11 +179,19 @@ export class Passage {
     for (const sequencer of this.#sequencers) sequencer.freeUnsent(this.#trace.pass);
   }
 
+  /** The value that failed; undefined where it cannot even be looked at. */
+  #input(): unknown {
+    try {
+      return this.#around.RED.util.getMessageProperty(this.#msg, this.#deployed.first.input);
+    } catch {
+      return undefined;
+    }
+  }
+
   #fail(error: ModeletError, stageId: string | undefined): void {
     const failing = stageId !== undefined && this.#around.live.get(stageId) ? stageId : this.#entry.id;
-    const input = this.#around.RED.util.getMessageProperty(this.#msg, this.#deployed.first.input);
     this.#log(error, failing);
-    deliverError(this.#around, this.#leaving, error, failing, input);
+    deliverError(this.#around, this.#leaving, error, failing, this.#input());
   }
 
   /** One request's error is of interest to who looks for it only: under overload there are many. */
@@ -185,11 +210,17 @@ export function refuse(around: Surroundings, entry: Node, msg: PipelineMessage, 
 }
 
 function asModeletError(thrown: unknown, otherwise: ErrorCode): ModeletError {
-  return thrown instanceof ModeletError ? thrown : new ModeletError(otherwise, (thrown as Error).message);
+  const error = asError(thrown);
+  return error instanceof ModeletError ? error : new ModeletError(otherwise, error.message);
+}
+
+/** NaN for what is neither a number nor the text of one. */
+function numberIn(property: unknown): number {
+  return typeof property === 'number' || typeof property === 'string' ? Number(property) : Number.NaN;
 }
 
 function priorityOf(msg: PipelineMessage): number {
-  const priority = Number(msg['priority'] ?? 0);
+  const priority = numberIn(msg['priority']);
   if (!Number.isFinite(priority)) return 0;
   return Math.trunc(Math.min(LARGEST_PRIORITY, Math.max(-LARGEST_PRIORITY, priority)));
 }

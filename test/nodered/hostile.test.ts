@@ -1,0 +1,222 @@
+/** Values that mean harm, through whole flows: each passes as the README says or is refused with a code, and nothing else suffers. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { catchNode, collector, endpoint, func, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { type Message, NodeRed, pidsOf, until } from '../fixtures/node-red.ts';
+
+const BODY_LIMIT = 1_000_000;
+
+/** Makes what cannot be written as JSON: in Node-RED and in workers, under the names that requests use. */
+const MAKERS = {
+  '100,000 levels': 'let v = 1; for (let n = 0; n < 100000; n += 1) v = [v]; return v;',
+  'levels below a NaN': 'let v = NaN; for (let n = 0; n < 100000; n += 1) v = { v }; return v;',
+  'a revoked proxy': 'const { proxy, revoke } = Proxy.revocable({}, {}); revoke(); return { proxy };',
+  'a getter that throws': 'return { get broken() { throw new Error("broken getter"); } };',
+  'a toJSON that throws': 'return { toJSON() { throw null; } };',
+  'a symbol': 'return { a: Symbol("s") };',
+  'a function': 'return { a: () => 1 };',
+  'a promise': 'return { a: Promise.resolve(1) };',
+  '2^40 references': 'let v = [1]; for (let n = 0; n < 40; n += 1) v = [v, v]; return v;',
+  'an array of 2^32 holes': 'return [new Array(2 ** 32 - 1)];',
+  'a text 100,000 times': 'const t = "x".repeat(1 << 20); return Array.from({ length: 100000 }, () => t);',
+} as const;
+const TOO_LARGE: readonly string[] = ['2^40 references', 'an array of 2^32 holes', 'a text 100,000 times'];
+
+const MAKE = `const makers = {${Object.entries(MAKERS)
+  .map(([name, code]) => `${JSON.stringify(name)}() { ${code} }`)
+  .join(',')}};`;
+
+const DIES = `
+  process.stderr.write('Error: secret words\\n    at ' + process.execPath + ':1:1\\n', () => process.kill(process.pid, 'SIGKILL'));
+  await new Promise(() => {});`;
+
+let nodeRed: NodeRed;
+let pids: number[];
+before(async () => {
+  nodeRed = await NodeRed.start({ apiMaxLength: String(BODY_LIMIT) });
+  await nodeRed.deploy([
+    TAB,
+    runtime('runtime', { maxPayloadMb: '4' }),
+    stage('echo', 'return input;', 'results'),
+    collector('results', 'result', 'failure'),
+    sink('result'),
+    sink('failure'),
+    ...endpoint('/echo', 'echo body'),
+    stage('echo body', 'return input;', 'collector /echo'),
+    ...endpoint('/input', 'make input'),
+    func('make input', `${MAKE} msg.payload = makers[msg.payload.make](); return msg;`, 'echo input'),
+    stage('echo input', 'return input;', 'collector /input'),
+    ...endpoint('/result', 'make result'),
+    stage('make result', `${MAKE} return makers[input.make]();`, 'collector /result'),
+    // Node-RED clones what goes to a Catch node, and what goes along a second wire.
+    ...endpoint('/caught', 'echo caught').slice(0, 1),
+    stage('echo caught', 'return input;', 'answer'),
+    catchNode('catch', 'tell', { scope: ['echo caught'] }),
+    func('tell', 'const { code } = msg._error ?? msg.error; msg.payload = { error: { code } }; return msg;', 'answer'),
+    httpOut('answer'),
+    ...endpoint('/twice', 'echo twice').slice(0, 1),
+    stage('echo twice', 'return input;', 'collect twice'),
+    collector('collect twice', 'answer', ['tell', 'failure'], { errorPayload: 'keep' }),
+    ...endpoint('/path', 'paths'),
+    stage('paths', `if (input.name === 'die') { ${DIES} } return require(input.name);`, 'collector /path'),
+    ...endpoint('/no-start', 'no start'),
+    stage('no start', '', 'collector /no-start', {
+      setup: "require('node:fs').readFileSync(process.execPath + '/no/such');",
+    }),
+  ]);
+  await until('the workers are ready, all but one', async () => {
+    const stages = (await nodeRed.snapshot()).runtimes[0]?.stages ?? [];
+    return stages.every(({ name, ready }) => ready === (name === 'no start' ? 0 : 1)) && stages.length > 0;
+  });
+  pids = await pidsOfHealthy();
+});
+after(() => nodeRed.stop());
+
+async function pidsOfHealthy(): Promise<number[]> {
+  const { runtimes, ...rest } = await nodeRed.snapshot();
+  const healthy = runtimes.map((one) => ({
+    ...one,
+    stages: one.stages.filter(({ name }) => name !== 'no start' && name !== 'paths'),
+  }));
+  return pidsOf({ ...rest, runtimes: healthy });
+}
+
+async function codeOf(response: Response): Promise<string> {
+  const { error } = (await response.json()) as { error: { code: string } };
+  return error.code;
+}
+
+/** Sends a message as a wire would, and gives what comes out at either end. */
+async function through(message: object): Promise<Message> {
+  const ends = [nodeRed.inputs('result'), nodeRed.inputs('failure')];
+  nodeRed.send('echo', message);
+  return until('it has come to one of the ends', () => ends.flat()[0]);
+}
+
+describe('hostile bodies over HTTP', () => {
+  test('__proto__ and constructor.prototype stay data on both sides, and pollute nothing', async () => {
+    const text = '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":2}},"list":[{"__proto__":3}]}';
+    const response = await nodeRed.post('/echo', null, { body: text });
+    assert.equal(await response.text(), text);
+    assert.equal(({} as { polluted?: unknown }).polluted, undefined);
+  });
+
+  test('100,000 levels are refused with 422, whoever handles the error', async () => {
+    const body = '['.repeat(100_000) + ']'.repeat(100_000);
+    for (const path of ['/echo', '/caught', '/twice']) {
+      const response = await nodeRed.post(path, null, { body });
+      assert.equal(response.status, 422, path);
+      assert.equal(await codeOf(response), 'invalid_input', path);
+    }
+  });
+
+  test('lone surrogates come back', async () => {
+    const response = await nodeRed.post('/echo', null, { body: '{"a":"\\ud800 \\udc00"}' });
+    assert.deepEqual(await response.json(), { a: '\ud800 \udc00' });
+  });
+});
+
+/** Whoever has done harm, the processes are those of the beginning, and nothing is left open. */
+async function assertUnharmed(): Promise<void> {
+  assert.deepEqual(await pidsOfHealthy(), pids);
+  const { backlog, lateOutcomes } = (await nodeRed.snapshot()).runtimes[0] ?? {};
+  assert.deepEqual({ backlog, lateOutcomes }, { backlog: 0, lateOutcomes: 0 });
+}
+
+describe('values that are refused', () => {
+  for (const make of Object.keys(MAKERS)) {
+    test(`${make}: with a code, as an input and as a result`, async () => {
+      const expected = TOO_LARGE.includes(make) ? 'payload_too_large' : 'invalid_input';
+      assert.equal(await codeOf(await nodeRed.post('/input', { make })), expected);
+      assert.equal(await codeOf(await nodeRed.post('/result', { make })), 'modelet_failed');
+    });
+  }
+
+  test('and no process suffers', assertUnharmed);
+});
+
+const cycle: unknown[] = [];
+cycle.push(cycle);
+const holes: unknown[] = [1, 2, 3];
+delete holes[1];
+
+const CARRIED: Readonly<Record<string, unknown>> = {
+  'NaN and infinities': [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, -0],
+  'a Date, a Map, a Set and a pattern': { at: new Date(5), map: new Map([[{ k: 1 }, 2]]), set: new Set([1]), re: /x/g },
+  'a BigInt': 2n ** 100n,
+  'binaries, nested': { bytes: Buffer.from([0, 255]), floats: Float32Array.of(1.5, Number.NaN) },
+  'a cycle': cycle,
+  holes,
+  'a million elements': new Array(1_000_000).fill(7),
+  'lone surrogates': '\ud800 \udfff',
+  'own __proto__ keys beside a Date': Object.assign(JSON.parse('{"__proto__":{"polluted":1}}') as object, {
+    at: new Date(0),
+  }),
+};
+
+describe('values that JSON does not know', () => {
+  for (const [name, payload] of Object.entries(CARRIED)) {
+    test(`${name}: pass through Node-RED as they were`, async () => {
+      assert.deepStrictEqual((await through({ payload })).payload, payload);
+    });
+  }
+});
+
+describe('hostile properties of messages', () => {
+  const thrower = (): never => {
+    throw new Error('not to be read');
+  };
+  const PROPERTIES: Readonly<Record<string, object>> = {
+    'a symbol as timeout': { timeout: Symbol('soon') },
+    'a timeout that throws': { timeout: { valueOf: thrower } },
+    'a priority that throws': { priority: { [Symbol.toPrimitive]: thrower } },
+    'a topic in a circle': { topic: cycle },
+    'a number as request id': { modelet: { requestId: 5, stages: 7 } },
+    'text as modelet': { modelet: 'not a trace' },
+  };
+  for (const [name, properties] of Object.entries(PROPERTIES)) {
+    test(`${name}: means nothing`, async () => {
+      const message = await through({ payload: 1, ...properties });
+      assert.equal(message.payload, 1);
+      assert.equal(message.modelet?.stages.length, 1);
+    });
+  }
+
+  test('a payload that cannot even be looked at: invalid_input', async () => {
+    const message = Object.defineProperty({}, 'payload', { enumerable: true, configurable: true, get: thrower });
+    Object.defineProperty(message, 'payload', { set: () => {} });
+    assert.equal((await through(message)).error?.code, 'invalid_input');
+  });
+});
+
+describe('what a client is told', () => {
+  async function told(path: string, body: object): Promise<string> {
+    const text = await (await nodeRed.post(path, body)).text();
+    assert.doesNotMatch(text, /\bat .*:\d+|node_modules|\/(?:home|tmp|usr|work|root)\b/, 'neither stack nor folder');
+    for (const folder of [process.cwd(), nodeRed.userDir]) assert.ok(!text.includes(folder), text);
+    return (JSON.parse(text) as { error: { message: string } }).error.message;
+  }
+
+  test('a file that is missing is named without its folder', async () => {
+    const name = `${nodeRed.userDir}/models/secret.js`;
+    assert.match(await told('/path', { name }), /^Cannot find module 'secret\.js'/);
+  });
+
+  test('a worker that dies: how, but not what it printed after the first line', async () => {
+    const message = await told('/path', { name: 'die' });
+    assert.match(message, /^worker 0 of stage paths died: was killed by SIGKILL/);
+  });
+
+  test('a stage that does not start: why', async () => {
+    assert.match(await told('/no-start', {}), /^stage no start has no worker: .*ENOTDIR/);
+  });
+});
+
+describe('the limits of a body', () => {
+  test("beyond Node-RED's own limit the HTTP-in node answers 500, and no stage sees it", async () => {
+    const before = (await nodeRed.snapshot()).runtimes[0]?.requests;
+    const response = await nodeRed.post('/echo', { text: 'x'.repeat(BODY_LIMIT) });
+    assert.equal(response.status, 500);
+    assert.deepEqual((await nodeRed.snapshot()).runtimes[0]?.requests, before);
+  });
+});
