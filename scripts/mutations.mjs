@@ -1,0 +1,78 @@
+// Makes each bug of test/mutations/edits.ts in a copy of the repository, and runs the test that must notice it.
+//   npm run mutations [-- --only TEXT]     those whose description contains TEXT
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { current, maintained, root } from './runtimes.mjs';
+
+const { values: options } = parseArgs({ options: { only: { type: 'string', default: '' } } });
+const { node } = current() ?? maintained();
+const NOT_COPIED = new Set(['node_modules', '.git', '.node-red', 'dist']);
+/** A test that hangs because of the bug is red as well. */
+const TEST_TIMEOUT_MS = 120_000;
+
+const copy = mkdtempSync(join(tmpdir(), 'modelet-mutations-'));
+for (const name of readdirSync(root)) {
+  if (!NOT_COPIED.has(name)) cpSync(join(root, name), join(copy, name), { recursive: true });
+}
+symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'));
+
+function build() {
+  const { status, stdout } = spawnSync(process.execPath, [join(copy, 'scripts', 'build.mjs')], { encoding: 'utf8' });
+  if (status !== 0) throw new Error(`the copy does not compile:\n${stdout}`);
+}
+
+/** `ok`, `not ok`, or undefined where no test of that name ran. */
+function run({ suite, test }) {
+  const pattern = `^${test.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')}$`;
+  const file = join(copy, 'dist', 'test', `${suite}.test.js`);
+  const args = ['--test-reporter=tap', `--test-name-pattern=${pattern}`, file];
+  // In one process: what the mark is on besides it is what it has started.
+  const { stdout } = spawnSync(node, args, { cwd: copy, encoding: 'utf8', timeout: TEST_TIMEOUT_MS });
+  killStarted();
+  const line = stdout.split('\n').find((text) => /^ *(not )?ok \d+ - /.test(text) && text.endsWith(` - ${test}`));
+  return line && /^ *((not )?ok)/.exec(line)[1];
+}
+
+/** With the bug made and unmade again: what the test says. */
+function judge(mutation) {
+  const path = join(copy, mutation.file);
+  const source = readFileSync(path, 'utf8');
+  if (source.split(mutation.find).length !== 2) return 'DOES NOT APPLY';
+  try {
+    writeFileSync(
+      path,
+      source.replace(mutation.find, () => mutation.replace),
+    );
+    build();
+    return { 'not ok': 'red', ok: 'GREEN' }[run(mutation)] ?? 'NO SUCH TEST';
+  } catch (error) {
+    console.error(error.message);
+    return 'DOES NOT COMPILE';
+  } finally {
+    writeFileSync(path, source);
+  }
+}
+
+build();
+// What is started from here on is marked, so that none of a bug's processes outlives its test.
+const { killStarted } = await import(join(copy, 'dist', 'test', 'fixtures', 'processes.js'));
+const { MUTATIONS } = await import(join(copy, 'dist', 'test', 'mutations', 'edits.js'));
+
+let failures = 0;
+try {
+  const chosen = MUTATIONS.filter(({ bug }) => bug.includes(options.only));
+  // A test that fails without the bug proves nothing with it.
+  const sound = chosen.map((mutation) => run(mutation) === 'ok');
+  console.log('| bug | test | result |\n|---|---|---|');
+  chosen.forEach((mutation, index) => {
+    const result = sound[index] ? judge(mutation) : 'FAILS WITHOUT THE BUG';
+    if (result !== 'red') failures += 1;
+    console.log(`| ${mutation.bug} | ${mutation.suite}: ${mutation.test} | ${result} |`);
+  });
+} finally {
+  rmSync(copy, { recursive: true, force: true });
+}
+process.exit(failures > 0 ? 1 : 0);

@@ -1,0 +1,118 @@
+/**
+ * Bugs that could be in the runtime, each as an edit of one of its files, and the test that each must turn red. They
+ * are made in a copy by `npm run mutations`, never in the product.
+ */
+
+export interface Mutation {
+  /** What is wrong then. */
+  readonly bug: string;
+  /** Below the repository's root. */
+  readonly file: string;
+  /** Text that must be in the file exactly once, and what stands there instead. */
+  readonly find: string;
+  readonly replace: string;
+  /** Below `test`, without `.test.ts`. */
+  readonly suite: string;
+  /** Name of the test that notices. */
+  readonly test: string;
+}
+
+export const MUTATIONS: readonly Mutation[] = [
+  {
+    bug: 'a request settles twice',
+    file: 'src/server/ledger.ts',
+    find: 'request.caller.onSettled(settlement);',
+    replace: 'request.caller.onSettled(settlement);\n    request.caller.onSettled(settlement);',
+    suite: 'server/ledger',
+    test: 'any interleaving settles each request once, and everything adds up',
+  },
+  {
+    bug: 'the items of a dead worker do not fail',
+    file: 'src/engine/stage.ts',
+    find: 'this.#host.onFailed(item, workerLost(this.name, worker, error, again));',
+    replace: 'void [worker, again, workerLost];',
+    suite: 'faults/worker',
+    test: 'kill -9 in the middle of a batch',
+  },
+  {
+    bug: 'what was sent ahead to a dead worker is forgotten',
+    file: 'src/engine/stage.ts',
+    find: "this.#queue.putBack(notStarted.filter((item) => item.at.tag === 'running'));",
+    replace: 'void notStarted;',
+    suite: 'processes/worker-death',
+    test: 'gives back what was sent ahead to the worker, in its old order',
+  },
+  {
+    bug: 'the first item of a queue never expires there',
+    file: 'src/engine/stage-queue.ts',
+    find: 'return this.#removeAll((item) => item.deadline <= now);',
+    replace:
+      'const [first] = this.#items;\n    return this.#removeAll((item) => item !== first && item.deadline <= now);',
+    suite: 'engine/stage-queue',
+    test: 'after a sweep nothing expired can be taken, the item put back included',
+  },
+  {
+    bug: 'the deadline of closing is forgotten',
+    file: 'src/lifecycle/child-process.ts',
+    find: "this.#channel.send({ type: 'close', body: { deadline } });\n    this.#killAt(deadline);",
+    replace: "this.#channel.send({ type: 'close', body: { deadline } });",
+    suite: 'processes/shutdown',
+    test: 'one deadline for all, however many do not listen',
+  },
+  {
+    bug: 'a dead process is started again without a pause',
+    file: 'src/lifecycle/supervisor.ts',
+    find: 'const timer = this.#clock.at(this.#clock.now() + pause, () => this.#launch());',
+    replace: 'const timer = this.#clock.at(this.#clock.now() + pause * 0, () => this.#launch());',
+    suite: 'lifecycle/supervisor',
+    test: 'start ends the pause before a restart, and the pauses begin anew',
+  },
+  {
+    bug: 'each restart leaves a listener behind',
+    file: 'src/lifecycle/child-process.ts',
+    find: 'this.#process = launch(spec);',
+    replace: "this.#process = launch(spec);\n    process.on('exit', () => this.kill(null));",
+    suite: 'faults/engine',
+    test: 'kill -9',
+  },
+  {
+    bug: 'the timer of each settled request stays',
+    file: 'src/server/ledger.ts',
+    find: 'request.timer?.cancel();',
+    replace: '',
+    suite: 'faults/worker',
+    test: 'kill -9 in the middle of a batch',
+  },
+  {
+    bug: 'what the workers of a dead engine have started lives on',
+    file: 'src/server/service.ts',
+    find: 'if (pid !== null) killGroup(pid);',
+    replace: 'if (pid === -1) killGroup(pid);',
+    suite: 'processes/engine-death',
+    test: 'ends what its workers have started, too',
+  },
+  {
+    bug: 'the time-out of a run is ignored',
+    file: 'src/worker/supervised-worker.ts',
+    find: 'this.#supervisor.kill(new RunTimeout(runTimeoutMs));',
+    replace: 'void RunTimeout;',
+    suite: 'faults/worker',
+    test: 'infinite loop, with runTimeoutMs',
+  },
+  {
+    bug: 'retryLost runs the lost items together again',
+    file: 'src/engine/stage.ts',
+    find: 'this.#queue.putBackAlone(wanted.filter((item) => retries && !isAlone(item)));',
+    replace: 'this.#queue.putBack(wanted.filter((item) => retries && !isAlone(item)));',
+    suite: 'processes/retry-lost',
+    test: 'by exit, with retryLost: seven results, one worker_lost, and nothing else is held up',
+  },
+  {
+    bug: 'nobody minds that the engine is silent',
+    file: 'src/server/engine-client.ts',
+    find: 'onSilent: (seconds) => this',
+    replace: 'onSilent: (seconds) => seconds > 0 || this',
+    suite: 'faults/engine',
+    test: 'stands still (SIGSTOP), while a worker spins in synchronous code',
+  },
+];
