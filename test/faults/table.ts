@@ -1,4 +1,5 @@
-/** The fault table of the docs, made of the rows that are tested. */
+/** The tables of the page about faults, made of the rows that are tested. */
+import { MUTATIONS } from '../mutations/edits.ts';
 import { DEPLOY_FAULTS } from './deploy-faults.ts';
 import { ENGINE_FAULTS } from './engine-faults.ts';
 import { MACHINE_FAULTS } from './machine-faults.ts';
@@ -19,8 +20,7 @@ const GROUPS: readonly { readonly title: string; readonly faults: readonly Row[]
   MACHINE_FAULTS,
 ];
 
-/** In Markdown. */
-export function faultTables(): string {
+function faultTables(): string {
   return GROUPS.map(({ title, faults }) =>
     [
       `### ${title}`,
@@ -32,13 +32,21 @@ export function faultTables(): string {
   ).join('\n\n');
 }
 
-const START = '<!-- fault tables: npm run fault-table -->';
-const END = '<!-- end of fault tables -->';
+/** In Markdown. */
+function mutationTable(): string {
+  const rows = MUTATIONS.map(({ bug, suite, test }) => `| ${bug} | ${suite}: ${test} |`);
+  return ['| bug | turns red |', '|---|---|', ...rows].join('\n');
+}
 
-/** The page with its tables made anew. @throws Error where the page has no place for them. */
-export function withFaultTables(page: string): string {
-  const start = page.indexOf(START);
-  const end = page.indexOf(END);
-  if (start < 0 || end < start) throw new Error(`the page has no "${START}" ... "${END}"`);
-  return `${page.slice(0, start + START.length)}\n\n${faultTables()}\n\n${page.slice(end)}`;
+/** The page with its tables made anew. @throws Error where the page has no place for one. */
+export function withTables(page: string): string {
+  return filled(filled(page, 'fault tables', faultTables()), 'mutation table', mutationTable());
+}
+
+function filled(page: string, what: string, text: string): string {
+  const head = `<!-- ${what}: npm run fault-table -->`;
+  const start = page.indexOf(head);
+  const end = page.indexOf(`<!-- end of ${what} -->`);
+  if (start < 0 || end < start) throw new Error(`the page has no place for the ${what}`);
+  return `${page.slice(0, start + head.length)}\n\n${text}\n\n${page.slice(end)}`;
 }

@@ -1,5 +1,6 @@
 /** What can happen to a worker process. */
 import assert from 'node:assert/strict';
+import { CIRCUIT } from '../../src/worker/circuit.ts';
 import { kill9, until } from '../fixtures/processes.ts';
 import { BATCH, type FaultGroup } from './fault.ts';
 import { assertFails, type ServiceFault } from './service-bed.ts';
@@ -64,6 +65,20 @@ export const WORKER_FAULTS: FaultGroup<ServiceFault> = {
     ends('uncaught exception', 'timer', /thrown from a timer/),
     ends('unhandled rejection', 'rejection', /rejected and not caught/),
     ends('heap out of memory', 'heap', /heap out of memory/, { model: { heapMb: 48 } }),
+    {
+      name: 'five deaths in a minute',
+      requests: 'those of the lost batches: `worker_lost`; then all: `stage_unavailable`, at once',
+      recovery: 'the circuit opens; a probe worker that answers closes it again',
+      codes: ['worker_lost', 'stage_unavailable'],
+      mostFailed: Number.POSITIVE_INFINITY,
+      inject: async (bed) => {
+        const isOpen = (): boolean => bed.service.stage('model').circuit !== 'closed';
+        for (let death = 0; death < CIRCUIT.deaths; death += 1) {
+          await assertFails(bed.poison('exit'), 'worker_lost', /exited with code 7/);
+        }
+        await until(isOpen, 'the circuit is open');
+      },
+    },
     ends('a request that ends every process it comes to, with retryLost', 'exit', /exited with code 7/, {
       requests: 'itself: `worker_lost`; the others of its batch run once more, one by one',
       recovery: 'a new process each time',

@@ -115,4 +115,12 @@ export const MUTATIONS: readonly Mutation[] = [
     suite: 'faults/engine',
     test: 'stands still (SIGSTOP), while a worker spins in synchronous code',
   },
+  {
+    bug: 'the circuit never opens',
+    file: 'src/worker/circuit.ts',
+    find: 'if (deaths.length < CIRCUIT.deaths) {',
+    replace: 'if (deaths.length < CIRCUIT.deaths * 1000) {',
+    suite: 'processes/circuit',
+    test: 'open the circuit: what comes is refused at once, with the cause and when to come again',
+  },
 ];
