@@ -6,9 +6,10 @@ import type { Pin } from '../core/model.ts';
 
 /**
  * The cores the kernel grants this process, from /proc: a container sees fewer than the machine has. Where there
- * is no /proc (macOS, Windows) the list is empty: nothing can be pinned there.
+ * is no /proc (macOS, Windows) the list is empty: nothing can be pinned there. `self` is the process by its first
+ * thread, `thread-self` the thread that asks.
  */
-export function allowedCpus(pid: number | 'self' = 'self'): number[] {
+export function allowedCpus(pid: number | 'self' | 'thread-self' = 'self'): number[] {
   if (process.platform !== 'linux') return [];
   try {
     const list = /^Cpus_allowed_list:\s*(\S+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];

@@ -1,5 +1,5 @@
 /**
- * The template of every child process's main file: open the channel, report states, end when the channel ends.
+ * The template of every child's main file: open the channel, report states, end when the channel ends.
  */
 import { asError, isModeletError } from '../core/errors.ts';
 import { type Channel, openParentChannel } from '../wire/channel.ts';
@@ -12,6 +12,9 @@ export interface ChildProgram {
   /** The process ends, for whatever reason: last chance to stop others. */
   onExit(): void;
 }
+
+/** What a child needs of its way to the parent in order to tell. */
+export type Reports = Pick<Channel, 'send' | 'flushed'>;
 
 export function runChild(program: ChildProgram): void {
   // Ctrl-C and service managers signal the whole group: a child ends by frame, by loss of its channel, or by SIGKILL.
@@ -28,6 +31,14 @@ export function runChild(program: ChildProgram): void {
     },
   });
   process.on('exit', () => program.onExit());
+  introduce(channel);
+}
+
+/**
+ * Says that it has started, and of which code it is. From then on, what nobody catches ends the child: a process, or
+ * in a thread that thread alone.
+ */
+export function introduce(channel: Reports): void {
   const fail = (thrown: unknown): void => {
     console.error(asError(thrown).stack);
     void endWithError(channel, thrown);
@@ -37,12 +48,12 @@ export function runChild(program: ChildProgram): void {
   report(channel, { state: 'startup', build: BUILD_ID });
 }
 
-export function report(channel: Channel, state: StateReport): void {
+export function report(channel: Reports, state: StateReport): void {
   channel.send({ type: 'report', body: state });
 }
 
-/** Reports why and exits: recovery is always a new process. */
-export async function endWithError(channel: Channel, thrown: unknown): Promise<never> {
+/** Reports why and exits: recovery is always a new child. */
+export async function endWithError(channel: Reports, thrown: unknown): Promise<never> {
   report(channel, { state: 'error', error: Buffer.from(encodeError(thrown)).toString('base64') });
   await channel.flushed();
   process.exit(1);

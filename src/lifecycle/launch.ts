@@ -3,8 +3,11 @@
  * descriptor 3. The only file that starts processes.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { readlinkSync } from 'node:fs';
+import { basename } from 'node:path';
 import { promisify } from 'node:util';
 import { formatCpus } from '../config/pins.ts';
+import { allowedCpus } from './affinity.ts';
 
 const run = promisify(execFile);
 
@@ -99,4 +102,13 @@ function signal(target: number): void {
 /** Moves all threads of a running process to `cpus`. */
 export async function pinProcess(pid: number, cpus: readonly number[]): Promise<void> {
   await run('taskset', ['-acp', formatCpus(cpus), String(pid)], { timeout: 5000 });
+}
+
+/** Moves the calling thread to `cpus`, and no other thread of its process. */
+export async function pinThread(cpus: readonly number[]): Promise<void> {
+  const wanted = formatCpus(cpus);
+  if (formatCpus(allowedCpus('thread-self')) === wanted) return;
+  // Linux knows each thread by a number. Read without a promise, which another thread would serve with its own number.
+  const thread = basename(readlinkSync('/proc/thread-self'));
+  await run('taskset', ['-cp', wanted, thread], { timeout: 5000 });
 }

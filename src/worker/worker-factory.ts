@@ -6,6 +6,7 @@ import { pinProblem, pinWarning, resolvePin } from '../lifecycle/affinity.ts';
 import type { Child, ChildEvents } from '../lifecycle/child.ts';
 import type { ControlFrame, EngineBoot } from '../wire/frames.ts';
 import { startProcessWorker } from './process-worker.ts';
+import { startThreadWorker } from './thread-worker.ts';
 
 export class WorkerFactory {
   readonly #modelet: ModeletDefinition;
@@ -36,7 +37,8 @@ export class WorkerFactory {
   }
 
   launch(index: number, events: ChildEvents): Child {
-    return startProcessWorker(
+    const start = this.#modelet.isolation === 'thread' ? startThreadWorker : startProcessWorker;
+    return start(
       {
         launcher: this.#boot.launcher,
         cpus: this.#pin(index).cpus,

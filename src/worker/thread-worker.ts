@@ -1,0 +1,200 @@
+/**
+ * A worker as a thread of this process, for modelets that are all JavaScript: a piscina pool of one thread, whose
+ * tasks are whole batches. The only file that imports piscina.
+ *
+ * Native code that crashes takes this whole process with it, and native code that hangs keeps the thread from ending.
+ */
+import { fileURLToPath } from 'node:url';
+import type { Worker } from 'node:worker_threads';
+import { Piscina } from 'piscina';
+import type { Clock, Deadline, Timer } from '../core/clock.ts';
+import { asError } from '../core/errors.ts';
+import type { RequestNumber } from '../core/model.ts';
+import type { Child, ChildEvents } from '../lifecycle/child.ts';
+import { ChildLife, type Kept } from '../lifecycle/child-life.ts';
+import type { ProcessState } from '../lifecycle/process-state.ts';
+import type { Frame } from '../wire/frames.ts';
+import { packFrames, unpackFrames } from '../wire/port-channel.ts';
+import { type WorkerLaunch, workerEnvironment } from './worker-launch.ts';
+
+const THREAD_ENTRY = fileURLToPath(new URL('./thread.js', import.meta.url));
+
+/** How long to wait for a thread that was told to end. One that is in native code ends when that returns, if ever. */
+const LINGERING_THREAD_MS = 1000;
+
+/** What a thread is told when it is made. */
+export interface ThreadData {
+  /** Cores to run on; null where the platform has no pinning. */
+  readonly cpus: readonly number[] | null;
+}
+
+/**
+ *   idle    has no task           -> busy | ending | gone
+ *   busy    has one               -> idle | ending | gone
+ *   ending  was told to end, or a sign of its end was seen; is sent nothing more -> gone
+ *   gone    buried
+ */
+type ThreadState =
+  | { readonly tag: 'idle' | 'busy' }
+  | { readonly tag: 'ending'; readonly how: string | null; readonly timer: Timer }
+  | { readonly tag: 'gone' };
+
+export function startThreadWorker(spec: WorkerLaunch, events: ChildEvents, clock: Clock): Child {
+  return new ThreadWorker(spec, events, clock);
+}
+
+class ThreadWorker implements Kept {
+  readonly entry: string = THREAD_ENTRY;
+  readonly pid: number = process.pid;
+  /** Nothing leaves this process. */
+  readonly bufferedBytes: number = 0;
+  readonly #pool: Piscina<ArrayBuffer, void>;
+  readonly #life: ChildLife;
+  readonly #clock: Clock;
+  readonly #heapMb: number;
+  #state: ThreadState = { tag: 'idle' };
+  /** Null where none could be made. */
+  #thread: Worker | null = null;
+  /** Kept here and not in piscina's queue, for what is cancelled meanwhile. */
+  readonly #waiting: Frame[] = [];
+  /** Unwanted requests of batches that wait. One that runs is not interrupted. */
+  readonly #cancelled: Set<RequestNumber> = new Set();
+
+  constructor(spec: WorkerLaunch, events: ChildEvents, clock: Clock) {
+    this.#life = new ChildLife(this, events, clock);
+    this.#clock = clock;
+    this.#heapMb = spec.heapMb;
+    this.#pool = new Piscina({
+      filename: THREAD_ENTRY,
+      name: 'runTask',
+      // One thread, made with the first task. With a minimum of one, piscina would replace a dead one by itself.
+      minThreads: 0,
+      maxThreads: 1,
+      idleTimeout: Number.POSITIVE_INFINITY,
+      concurrentTasksPerWorker: 1,
+      // With atomics a thread blocks its event loop between tasks, and with it the modelet's timers and sockets.
+      atomics: 'disabled',
+      stricterFIFO: true,
+      recordTiming: false,
+      env: workerEnvironment(spec) as Record<string, string>,
+      workerData: { cpus: spec.cpus } satisfies ThreadData,
+      ...(spec.heapMb > 0 ? { resourceLimits: { maxOldGenerationSizeMb: spec.heapMb } } : {}),
+    });
+    this.#pool.on('message', (message: unknown) => this.#receive(message));
+    // Without a listener this process would end. The thread's own events tell the same.
+    this.#pool.on('error', () => {});
+    // Of no frames: it only makes the thread.
+    this.#perform([]);
+  }
+
+  get state(): ProcessState {
+    return this.#life.state;
+  }
+
+  get isReachable(): boolean {
+    return this.#state.tag === 'idle' || this.#state.tag === 'busy';
+  }
+
+  send(frame: Frame): void {
+    this.#life.send(frame);
+  }
+
+  deliver(frame: Frame): void {
+    if (frame.type === 'cancel') {
+      if (this.#waiting.length > 0) for (const id of frame.body) this.#cancelled.add(id);
+      return;
+    }
+    this.#waiting.push(frame);
+    this.#next();
+  }
+
+  close(deadline: Deadline): void {
+    this.#life.close(deadline);
+  }
+
+  kill(reason: Error | null): void {
+    if (this.#state.tag === 'gone') return;
+    this.#life.killedBecause(reason);
+    if (this.#state.tag === 'ending') return;
+    this.#ending(null);
+    if (this.#thread) void this.#pool.destroy();
+    else queueMicrotask(() => this.#bury('was not started'));
+  }
+
+  #next(): void {
+    if (this.#state.tag !== 'idle') return;
+    const frame = this.#waiting.shift();
+    if (frame) this.#perform([...this.#cancellationsOf(frame), frame]);
+  }
+
+  #perform(frames: readonly Frame[]): void {
+    this.#state = { tag: 'busy' };
+    this.#run(frames).then(
+      () => {
+        if (this.#state.tag !== 'busy') return;
+        this.#state = { tag: 'idle' };
+        this.#next();
+      },
+      // A task of a thread that has ended fails as well; how that ended is told already.
+      (thrown: unknown) => this.kill(asError(thrown)),
+    );
+  }
+
+  async #run(frames: readonly Frame[]): Promise<void> {
+    const message = packFrames(frames);
+    const done = this.#pool.run(message, { transferList: [message] });
+    if (!this.#thread) this.#watch(this.#pool.threads[0] as Worker);
+    await done;
+  }
+
+  /** Goes with the batch: what is unwanted in it is not computed. */
+  #cancellationsOf(frame: Frame): Frame[] {
+    if (frame.type !== 'batch' || this.#cancelled.size === 0) return [];
+    const body = frame.items.map(({ id }) => id).filter((id) => this.#cancelled.has(id));
+    if (this.#waiting.length === 0) this.#cancelled.clear();
+    return [{ type: 'cancel', body }];
+  }
+
+  #watch(thread: Worker): void {
+    this.#thread = thread;
+    thread.on('error', (error) => {
+      if (this.isReachable) this.#ending(this.#inWords(error));
+    });
+    thread.on('exit', (code) => {
+      const how = this.#state.tag === 'ending' ? this.#state.how : null;
+      this.#bury(how ?? `exited with code ${code}`);
+    });
+    // Node.js sends what a thread writes to this process's own output, which has no stage and no worker.
+    for (const stream of ['stdout', 'stderr'] as const) {
+      thread[stream].unpipe();
+      this.#life.read(stream, thread[stream]);
+    }
+  }
+
+  #inWords(error: Error): string {
+    if ((error as { code?: unknown }).code !== 'ERR_WORKER_OUT_OF_MEMORY') return error.message;
+    return `JavaScript heap out of memory${this.#heapMb > 0 ? ` (limit ${this.#heapMb} MB)` : ''}`;
+  }
+
+  #receive(message: unknown): void {
+    if (this.#state.tag === 'gone') return;
+    try {
+      for (const frame of unpackFrames(message)) this.#life.receive(frame);
+    } catch (thrown) {
+      this.kill(asError(thrown));
+    }
+  }
+
+  #ending(how: string | null): void {
+    this.#life.ending();
+    const timer = this.#clock.at(this.#clock.now() + LINGERING_THREAD_MS, () => this.#bury(how ?? 'did not end'));
+    this.#state = { tag: 'ending', how, timer };
+  }
+
+  #bury(how: string): void {
+    if (this.#state.tag === 'gone') return;
+    if (this.#state.tag === 'ending') this.#state.timer.cancel();
+    this.#state = { tag: 'gone' };
+    this.#life.dead(how);
+  }
+}

@@ -1,0 +1,29 @@
+/** Entry of a worker thread: piscina calls `runTask`, one task at a time. Found by URL, imported by nobody. */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+import { endWithError, introduce } from '../lifecycle/entry.ts';
+import { pinThread } from '../lifecycle/launch.ts';
+import { PortChannel, unpackFrames } from '../wire/port-channel.ts';
+import type { ThreadData } from './thread-worker.ts';
+import { WorkerProgram } from './worker-program.ts';
+
+const channel = new PortChannel(parentPort as MessagePort);
+const program = new WorkerProgram(channel);
+const { cpus } = workerData as ThreadData;
+
+introduce(channel);
+
+/**
+ * Does what the frames of one message ask for, one after the other. All that comes of it goes to the parent as
+ * frames: this never throws, as an error that piscina carried would lose its name, its code and its cause.
+ */
+export async function runTask(message: ArrayBuffer): Promise<void> {
+  try {
+    for (const frame of unpackFrames(message)) {
+      // Before any code of the modelet: what that starts inherits the cores of the thread.
+      if (frame.type === 'load' && cpus) await pinThread(cpus);
+      await program.receive(frame);
+    }
+  } catch (thrown) {
+    await endWithError(channel, thrown);
+  }
+}
