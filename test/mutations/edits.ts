@@ -53,9 +53,9 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the deadline of closing is forgotten',
-    file: 'src/lifecycle/child-process.ts',
-    find: "this.#channel.send({ type: 'close', body: { deadline } });\n    this.#killAt(deadline);",
-    replace: "this.#channel.send({ type: 'close', body: { deadline } });",
+    file: 'src/lifecycle/child-life.ts',
+    find: "this.send({ type: 'close', body: { deadline } });\n    this.#killAt(deadline);",
+    replace: "this.send({ type: 'close', body: { deadline } });",
     suite: 'processes/shutdown',
     test: 'one deadline for all, however many do not listen',
   },
