@@ -30,6 +30,7 @@ export { LoopMonitor, type LoopSnapshot } from './observe/loop.ts';
 export { isRefusal } from './observe/refusals.ts';
 export type { RuntimeSnapshot, StageSnapshot } from './observe/snapshot.ts';
 export { parseTraceparent } from './observe/traceparent.ts';
+export { type TracedRequest, Tracing } from './observe/tracing.ts';
 export { whyRouteEnds } from './observe/why.ts';
 export type { Settlement } from './server/ledger.ts';
 export type { Machine } from './server/machine.ts';

@@ -11,6 +11,8 @@ import {
   ModeletError,
   type Payload,
   type Settlement,
+  type TracedRequest,
+  type Tracing,
 } from '../../src/index.ts';
 import type { DeployedRoute, Deployment } from './deployment.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
@@ -36,6 +38,7 @@ export interface Surroundings {
   readonly live: LiveNodes;
   readonly clients: HttpClients;
   readonly hops: Hops;
+  readonly tracing: Tracing;
   /** Of the collectors right behind a stage that keep the order of arrival. */
   sequencers(stage: string): readonly Sequencer[];
   /** The flows have stopped for good: what a node sends now reaches nobody. */
@@ -53,6 +56,7 @@ export class Passage {
   readonly #msg: PipelineMessage;
   readonly #deployed: DeployedRoute;
   readonly #trace: ModeletTrace;
+  readonly #traced: TracedRequest | null;
   readonly #leaving: Leaving;
   readonly #sequencers: readonly Sequencer[];
 
@@ -62,6 +66,7 @@ export class Passage {
     this.#deployed = deployed;
     this.#msg = msg;
     this.#trace = continueTrace(msg, deployed.service.deadlineFor(this.#timeoutMs()));
+    this.#traced = around.tracing.begin(msg.req);
     this.#sequencers = around.sequencers(deployed.route.stages.at(-1) as string);
     this.#leaving = { msg, trace: this.#trace, done: () => this.#ended(done) };
     for (const sequencer of this.#sequencers) sequencer.enter(this.#trace.pass);
@@ -86,6 +91,7 @@ export class Passage {
         meta: wantsMeta ? encodeMeta(this.#msg) : null,
         onSettled: (settlement) => {
           stopWatching();
+          this.#endSpans(settlement);
           this.#around.whenRunning(() => this.#settled(settlement));
         },
         onTap: (stage, value) => this.#around.whenRunning(() => this.#tap(stage, value)),
@@ -97,8 +103,24 @@ export class Passage {
       const error = asModeletError(thrown, 'invalid_input');
       // Refusals by the service are counted there.
       if (error.code === 'invalid_input' || error.code === 'payload_too_large') service.countRefused(error);
+      this.#endSpans({ outcome: { ok: false, error }, timings: [] });
       this.#fail(error, route.stages[0]);
     }
+  }
+
+  #endSpans({ outcome, timings }: Settlement): void {
+    if (!this.#traced) return;
+    const { service } = this.#deployed;
+    this.#traced.end({
+      runtime: service.config.name || service.id,
+      requestId: this.#trace.requestId,
+      error: outcome.ok ? null : outcome.error,
+      stages: timings.map(({ stage, ...timing }) => ({ name: this.#nameOf(stage), ...timing })),
+    });
+  }
+
+  #nameOf(ref: number): string {
+    return this.#deployed.service.stage(ref)?.name ?? String(ref);
   }
 
   #timeoutMs(): number {
@@ -111,8 +133,7 @@ export class Passage {
 
   #settled({ outcome, timings }: Settlement): void {
     const { stages } = this.#deployed.route;
-    const { service } = this.#deployed;
-    appendTimings(this.#trace, timings, (ref) => service.stage(ref)?.name ?? String(ref));
+    appendTimings(this.#trace, timings, (ref) => this.#nameOf(ref));
     if (outcome.ok && this.#around.isStopped()) {
       this.#endPastTheFlow(outcome.value);
     } else if (outcome.ok) {

@@ -16,6 +16,7 @@ import {
   Registry,
   type RuntimeConfig,
   type Service,
+  Tracing,
 } from '../../src/index.ts';
 import { type Deployment, deploy, NOTHING_DEPLOYED } from './deployment.ts';
 import { Feeds } from './feeds.ts';
@@ -72,6 +73,7 @@ export class Pipeline {
   readonly loop: LoopMonitor = new LoopMonitor();
   readonly #clients: HttpClients = new HttpClients();
   readonly #hops: Hops;
+  readonly #tracing: Tracing;
   readonly #hold: HttpHold;
   /** HTTP responses whose message has come to a pipeline node. */
   readonly #accepted: WeakSet<object> = new WeakSet();
@@ -92,6 +94,7 @@ export class Pipeline {
     this.RED = RED;
     this.#machine = probeLauncher(this.allowedCpus).then((launcher) => ({ allowedCpus: this.allowedCpus, launcher }));
     this.#hops = new Hops(RED);
+    this.#tracing = new Tracing((thrown) => logFault(RED, 'no more spans, OpenTelemetry has thrown', thrown));
     this.#hold = new HttpHold(RED, (response) => this.#accepted.has(response));
     this.#badges = new StatusBadges(this);
     this.#registry = new Registry({
@@ -103,6 +106,7 @@ export class Pipeline {
       live: this.live,
       clients: this.#clients,
       hops: this.#hops,
+      tracing: this.#tracing,
       sequencers: (stage) => (this.#deployment.ordering.get(stage) ?? []).map((id) => this.sequencer(id)),
       isStopped: () => this.isStopped,
       deployment: () => this.#deployment,
@@ -236,6 +240,7 @@ export class Pipeline {
     const start = this.#start;
     const machine = await this.#machine;
     if (start !== this.#start) return;
+    this.#tracing.look(this.RED.settings.userDir ?? process.cwd());
     try {
       this.#registry.reconcile(this.#runtimes(), machine);
       this.loop[this.services.length > 0 ? 'start' : 'stop']();
