@@ -131,6 +131,14 @@ export interface LogRecord {
   readonly fields?: Readonly<Record<string, LogValue>>;
 }
 
+/** What one worker takes of the machine. */
+export interface WorkerUsage {
+  /** Resident memory; of a thread, its heap and buffers. */
+  readonly rssBytes: number;
+  /** CPU time since it started; of a thread, the time that its event loop was busy. */
+  readonly cpuMs: number;
+}
+
 export interface WorkerStatus {
   readonly index: number;
   readonly pid: number | null;
@@ -139,6 +147,9 @@ export interface WorkerStatus {
   readonly busy: boolean;
   readonly restarts: number;
   readonly error: string | null;
+  /** What it said last of itself, at most once a second, see `WorkerUsage`; null before it was ready. */
+  readonly rssBytes: number | null;
+  readonly cpuMs: number | null;
 }
 
 /** Whether workers that die again and again have made a stage refuse requests; see worker/circuit.ts. */

@@ -16,8 +16,11 @@ export interface HistogramReading {
 export const BATCH_REASONS = ['full', 'idle', 'timer', 'gap', 'retry'] as const;
 export type BatchReason = (typeof BATCH_REASONS)[number];
 
-/** Why a worker was replaced: it died, it did not start, its batch ran too long, or a new one was asked for. */
-export const RESTART_CAUSES = ['died', 'not_started', 'run_timeout', 'replaced'] as const;
+/**
+ * Why a worker was replaced: it died, it did not start, its batch ran too long, it had grown old or large, or a new one
+ * was asked for.
+ */
+export const RESTART_CAUSES = ['died', 'not_started', 'run_timeout', 'recycled', 'asked'] as const;
 export type RestartCause = (typeof RESTART_CAUSES)[number];
 
 /** What one stage has done since its engine started. Durations in milliseconds. */

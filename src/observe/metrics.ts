@@ -199,7 +199,7 @@ const WORKERS: readonly Metric[] = [
   ofStageByKey(
     'counter',
     ['modelet_worker_restarts_total', 'cause'],
-    'Workers that ended and were replaced: died, not_started, run_timeout, replaced (by a restart that was asked for)',
+    'Workers that ended and were replaced: died, not_started, run_timeout, recycled (old or large), asked',
     ({ reading }) => reading.restarts,
   ),
   ofStageByKey(

@@ -23,6 +23,7 @@ import type {
   RequestNumber,
   StageAction,
   StageTiming,
+  WorkerUsage,
 } from '../core/model.ts';
 import { padded } from './binaries.ts';
 import { readTimings, TIMING, writeTiming } from './timings.ts';
@@ -90,7 +91,8 @@ export type ControlFrame =
   /** Whoever gets a ping answers with a pong at once. */
   | { readonly type: 'ping' | 'pong'; readonly body: null }
   | { readonly type: 'status'; readonly body: EngineStatus }
-  | { readonly type: 'log'; readonly body: LogRecord };
+  | { readonly type: 'log'; readonly body: LogRecord }
+  | { readonly type: 'usage'; readonly body: WorkerUsage };
 
 export type ItemFrame =
   | { readonly type: 'submit'; readonly items: readonly WireItem[] }
@@ -117,6 +119,7 @@ const TYPES = [
   'reply',
   'taps',
   'act',
+  'usage',
   'ping',
   'pong',
 ] as const satisfies readonly Frame['type'][];

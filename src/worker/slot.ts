@@ -3,7 +3,7 @@
  * The successor is warm before it takes over; the one before it finishes what it holds and ends.
  */
 import type { Deadline } from '../core/clock.ts';
-import type { RequestNumber } from '../core/model.ts';
+import type { RequestNumber, WorkerUsage } from '../core/model.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import type { WireItem } from '../wire/frames.ts';
 import type { Batch } from './pool.ts';
@@ -53,6 +53,21 @@ export class Slot<T extends WireItem> {
   /** How many batches the present worker holds. */
   get load(): number {
     return this.#present.load;
+  }
+
+  /** What the present worker said last of itself. */
+  get usage(): WorkerUsage | null {
+    return this.#present.usage;
+  }
+
+  /** What the present worker used when it became ready. */
+  get usageAtFirst(): WorkerUsage | null {
+    return this.#present.usageAtFirst;
+  }
+
+  /** Batches that the present worker has answered. */
+  get batchesRun(): number {
+    return this.#present.batchesRun;
   }
 
   /** Why the last start failed; null once one succeeded. */
@@ -116,6 +131,9 @@ export class Slot<T extends WireItem> {
       onReady: () => {
         if (worker === this.#successor) this.#takeOver(worker);
         host.onReady();
+      },
+      onUsage: () => {
+        if (worker === this.#present) host.onUsage();
       },
       onLost: (loss) => host.onLost(loss, this.#roleOf(worker)),
     });

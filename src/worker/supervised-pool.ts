@@ -20,6 +20,7 @@ import type { LifePhase } from '../lifecycle/supervisor.ts';
 import type { EngineBoot, WireItem } from '../wire/frames.ts';
 import { Circuit } from './circuit.ts';
 import { type Batch, type PoolEvents, type PoolHealth, RunTimeout, type WorkerPool } from './pool.ts';
+import { Replacements, tooLargeAtFirst, wear } from './replacements.ts';
 import { type Role, Slot } from './slot.ts';
 import type { Loss } from './supervised-worker.ts';
 import { WorkerFactory } from './worker-factory.ts';
@@ -34,10 +35,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   readonly #events: PoolEvents<T>;
   readonly #clock: Clock;
   readonly #slots: Slot<T>[];
-  /** Slots whose workers are to be replaced by warm ones. */
-  readonly #toReplace: Set<Slot<T>> = new Set();
-  /** The one whose successor is starting: one at a time, so that a stage never needs twice its memory. */
-  #replacing: Slot<T> | null = null;
+  readonly #replacements: Replacements<T> = new Replacements();
   readonly #circuit: Circuit;
   /** While the circuit is half-open, the slot of the only worker that serves. */
   #probe: Slot<T> | null = null;
@@ -91,8 +89,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     const running = this.#slots.filter(({ pid }) => pid !== null);
     this.#circuit.reset();
     for (const slot of this.#slots) slot.start();
-    for (const slot of running) this.#toReplace.add(slot);
-    this.#replaceNext();
+    for (const slot of running) this.#replacements.request(slot, 'asked');
   }
 
   freeWorker(prefetch: boolean): number | null {
@@ -116,7 +113,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
 
   async close(deadline: Deadline): Promise<void> {
     this.#circuit.stop();
-    this.#toReplace.clear();
+    this.#replacements.clear();
     await Promise.all(this.#slots.map((slot) => slot.close(deadline)));
   }
 
@@ -130,6 +127,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       busy: slot.load > 0,
       restarts: slot.restarts,
       error: refusal?.message ?? slot.trouble,
+      rssBytes: slot.usage?.rssBytes ?? null,
+      cpuMs: slot.usage?.cpuMs ?? null,
     }));
   }
 
@@ -152,28 +151,25 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       onReply: (batch, replies, runMs) => {
         if (slot === this.#probe) this.#circuit.proved('answer');
         this.#events.onReply(batch, replies, runMs, index);
+        this.#replaceWorn(slot);
+      },
+      onUsage: () => {
+        const tooLarge = tooLargeAtFirst(slot, this.#stage);
+        if (tooLarge) this.#log(index, 'warn', tooLarge);
+        this.#replaceWorn(slot);
       },
       onLost: (loss, role) => this.#lost(slot, loss, role),
-      onReplaced: () => this.#replaced(slot),
+      onReplaced: () => this.#events.onEnded(this.#replacements.done(slot)),
       onChange: () => this.#events.onChange(),
       onLog: (level, message) => this.#log(index, level, message),
     });
     return slot;
   }
 
-  #replaceNext(): void {
-    if (this.#replacing) return;
-    const [next] = this.#toReplace;
-    if (!next) return;
-    this.#toReplace.delete(next);
-    this.#replacing = next;
-    next.replace();
-  }
-
-  #replaced(slot: Slot<T>): void {
-    this.#events.onEnded('replaced');
-    if (this.#replacing === slot) this.#replacing = null;
-    this.#replaceNext();
+  /** Not while the circuit is not closed: a worker that lives is worth more then. */
+  #replaceWorn(slot: Slot<T>): void {
+    const worn = this.#circuit.tag === 'closed' ? wear(slot, this.#stage) : null;
+    if (worn && this.#replacements.request(slot, 'recycled')) this.#log(slot.index, 'info', `is replaced: ${worn}`);
   }
 
   #lost(slot: Slot<T>, { running, notStarted, error, phase }: Loss<T>, role: Role): void {
@@ -184,6 +180,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   }
 
   #died(slot: Slot<T>, error: Error, starting: boolean): void {
+    this.#replacements.died(slot);
     const isProbe = slot === this.#probe;
     const counts = isProbe || !starting || this.#slots.every(({ startError }) => startError !== null);
     if (this.#circuit.tag === 'closed' ? counts : isProbe) this.#circuit.died(error, starting ? 'ready' : 'answer');
@@ -195,8 +192,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     const log = (level: LogLevel, message: string): void =>
       this.#events.onLog({ level, message, stage: this.#stage.name });
     if (tag === 'open') {
-      this.#toReplace.clear();
-      this.#replacing = null;
+      this.#replacements.clear();
       for (const slot of this.#slots) slot.hold();
       log('error', `refuses requests: ${this.#circuit.refusal?.message}`);
     } else if (tag === 'half-open') {

@@ -1,7 +1,7 @@
 /** One worker, kept running by its supervisor, and the batches it holds. */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { LogLevel, RequestNumber } from '../core/model.ts';
+import type { LogLevel, RequestNumber, WorkerUsage } from '../core/model.ts';
 import type { Child, ChildEvents } from '../lifecycle/child.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { type LifePhase, Supervisor } from '../lifecycle/supervisor.ts';
@@ -32,6 +32,8 @@ export interface WorkerHost<T extends WireItem> {
   onReady(): void;
   onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number): void;
   onLost(loss: Loss<T>): void;
+  /** It has said anew what it uses. */
+  onUsage(): void;
   onChange(): void;
   onLog(level: LogLevel, message: string): void;
 }
@@ -42,6 +44,9 @@ export class SupervisedWorker<T extends WireItem> {
   /** In the order sent; the worker takes them one after the other. */
   readonly #batches: Batch<T>[] = [];
   #startError: Error | null = null;
+  #usage: WorkerUsage | null = null;
+  #usageAtFirst: WorkerUsage | null = null;
+  #batchesRun = 0;
   /** Rings when the batch that ran when it was set has run too long. */
   #runTimer: Timer | null = null;
 
@@ -86,6 +91,21 @@ export class SupervisedWorker<T extends WireItem> {
   /** Why the last start failed; null once one succeeded. */
   get startError(): Error | null {
     return this.#startError;
+  }
+
+  /** What the process said last of itself; null before it was ready. */
+  get usage(): WorkerUsage | null {
+    return this.#usage;
+  }
+
+  /** What the process used when it became ready. */
+  get usageAtFirst(): WorkerUsage | null {
+    return this.#usageAtFirst;
+  }
+
+  /** Batches that the present process has answered. */
+  get batchesRun(): number {
+    return this.#batchesRun;
   }
 
   /** How many batches it holds. */
@@ -135,7 +155,15 @@ export class SupervisedWorker<T extends WireItem> {
 
   #receive(frame: Frame): void {
     if (frame.type === 'log') this.#host.onLog(frame.body.level, frame.body.message);
+    else if (frame.type === 'usage') this.#used(frame.body);
     else if (frame.type === 'reply') this.#replied(frame.batch, frame.items, frame.runMs);
+  }
+
+  #used(usage: WorkerUsage): void {
+    this.#usage = usage;
+    this.#usageAtFirst ??= usage;
+    this.#host.onUsage();
+    this.#host.onChange();
   }
 
   #replied(number: number, replies: readonly WireItem[], runMs: number): void {
@@ -145,6 +173,7 @@ export class SupervisedWorker<T extends WireItem> {
       return;
     }
     this.#batches.shift();
+    this.#batchesRun += 1;
     const following = this.#batches[0];
     if (following) following.startedAt = this.#host.clock.now();
     this.#host.onReply(batch, replies, runMs);
@@ -166,6 +195,9 @@ export class SupervisedWorker<T extends WireItem> {
     if (phase === 'starting') this.#startError = error;
     if (phase === 'closing') this.#host.onLog('debug', 'ended');
     else this.#host.onLog('error', `${phase === 'serving' ? 'died' : 'did not start'}: ${error.message}`);
+    this.#usage = null;
+    this.#usageAtFirst = null;
+    this.#batchesRun = 0;
     const [running, ...behind] = this.#batches.splice(0);
     this.limitRun();
     this.#host.onLost({

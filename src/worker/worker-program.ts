@@ -7,6 +7,7 @@ import type { Frame, ItemFrame, WorkerBoot } from '../wire/frames.ts';
 import { type LoadedModelet, type ModeletContext, runBatch } from './modelet.ts';
 import { loadFile } from './sources/file.ts';
 import { loadInline } from './sources/inline.ts';
+import { UsageReporter } from './usage.ts';
 
 type BatchFrame = Extract<ItemFrame, { type: 'batch' }>;
 
@@ -16,6 +17,7 @@ interface Serving {
   readonly waiting: BatchFrame[];
   readonly cancelled: Set<RequestNumber>;
   running: Promise<void> | null;
+  readonly usage: UsageReporter;
 }
 
 export class WorkerProgram {
@@ -54,8 +56,10 @@ export class WorkerProgram {
         ? await loadInline(source, boot.modelet, context)
         : await loadFile(source, boot.modelet, context);
     await modelet.setup();
-    this.#serving = { modelet, boot, waiting: [], cancelled: new Set(), running: null };
+    const usage = new UsageReporter(systemClock, (body) => this.#channel.send({ type: 'usage', body }));
+    this.#serving = { modelet, boot, waiting: [], cancelled: new Set(), running: null, usage };
     report(this.#channel, { state: 'ready' });
+    usage.note();
   }
 
   #accept(frame: BatchFrame): Promise<void> {
@@ -79,6 +83,7 @@ export class WorkerProgram {
         isCancelled: (id) => serving.cancelled.has(id),
       });
       this.#channel.send({ type: 'reply', batch: frame.batch, runMs: systemClock.now() - startedAt, items });
+      serving.usage.note();
       await this.#channel.flushed();
       if (serving.waiting.length === 0) serving.cancelled.clear();
     }

@@ -85,6 +85,8 @@ export class FakePool implements StagePool {
       busy: batches.length > 0,
       restarts: 0,
       error: null,
+      rssBytes: null,
+      cpuMs: null,
     }));
   }
 

@@ -30,7 +30,7 @@ test('a meter reads what it was told', () => {
   const reading = used().read();
   assert.deepEqual([reading.batches, reading.items, reading.busyMs, reading.taps], [2, 5, 10, 1]);
   assert.deepEqual(reading.reasons, { full: 1, idle: 0, timer: 1, gap: 0, retry: 0 });
-  assert.deepEqual(reading.restarts, { died: 0, not_started: 0, run_timeout: 1, replaced: 0 });
+  assert.deepEqual(reading.restarts, { died: 0, not_started: 0, run_timeout: 1, recycled: 0, asked: 0 });
   assert.deepEqual(reading.unserved, { dropped: 2, deadline_exceeded: 1 });
   assert.deepEqual([countOf(reading.run), reading.run.sum], [4, 40]);
   assert.deepEqual([countOf(reading.queueWait), reading.queueWait.sum], [4, 6]);

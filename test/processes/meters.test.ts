@@ -87,9 +87,9 @@ describe('meters', () => {
     assert.equal((await service.answer('exit', { entry: 'die' })).code, 'worker_lost');
     assert.equal((await service.answer({ ms: 60_000 }, { entry: 'slow' })).code, 'deadline_exceeded');
     service.service.actOnStage('die', 'restart');
-    await until(() => restarts('die').replaced === 1 && restarts('slow').run_timeout === 1, 'all have been replaced');
-    assert.deepEqual(restarts('die'), { died: 1, not_started: 0, run_timeout: 0, replaced: 1 });
-    assert.deepEqual(restarts('slow'), { died: 0, not_started: 0, run_timeout: 1, replaced: 0 });
+    await until(() => restarts('die').asked === 1 && restarts('slow').run_timeout === 1, 'all have been replaced');
+    assert.deepEqual(restarts('die'), { died: 1, not_started: 0, run_timeout: 0, recycled: 0, asked: 1 });
+    assert.deepEqual(restarts('slow'), { died: 0, not_started: 0, run_timeout: 1, recycled: 0, asked: 0 });
   });
 
   test('a deploy counts the requests that it hands over', async (t) => {

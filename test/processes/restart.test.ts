@@ -48,6 +48,8 @@ describe('restart', () => {
       service.stage('model').workers.map(({ restarts }) => restarts),
       [1, 1, 1],
     );
+    const { restarts } = service.stage('model').reading;
+    assert.deepEqual(restarts, { died: 0, not_started: 0, run_timeout: 0, recycled: 0, asked: 3 });
   });
 
   test('lets a worker finish what it holds, while its successor serves', async (t) => {

@@ -46,6 +46,7 @@ describe('runTimeoutMs', () => {
     const { service } = await gated(t, { runTimeoutMs: SHORT_MS });
     assert.equal((await service.answer('held')).code, 'deadline_exceeded');
     assert.equal((await service.answer('next')).code, 'ok');
+    await until(() => service.stage('gate').reading.restarts.run_timeout === 1, 'it is counted');
   });
 
   test('counts from when a batch could begin: one that was sent ahead goes back and is served', async (t) => {

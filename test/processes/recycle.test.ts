@@ -1,0 +1,98 @@
+/** Workers that grow old or large are replaced by warm ones, and nobody notices. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { isAlive, startedProcesses, until } from '../fixtures/processes.ts';
+import { folderFor, serve } from '../fixtures/service.ts';
+
+describe('recycleAfter', () => {
+  test('under load every request is answered, and there is never a worker less', async (t) => {
+    const inline = 'return process.pid;';
+    const stages = [{ id: 'old', inline, workers: 2, recycleAfter: 100, batch: { maxBatchSize: 2 } }];
+    const service = await serve(t, { stages });
+    await service.ready();
+    const pids = new Set<unknown>();
+    let answers = 0;
+    let mostProcesses = 0;
+    const lane = async (): Promise<void> => {
+      while (pids.size < 8) {
+        const { code, value, error } = await service.answer('x');
+        assert.equal(code, 'ok', error?.message);
+        assert.equal(service.stage('old').ready, 2);
+        pids.add(value);
+        answers += 1;
+        if (answers % 50 === 0) mostProcesses = Math.max(mostProcesses, startedProcesses().length);
+      }
+    };
+    await Promise.all(Array.from({ length: 12 }, lane));
+    const retired = (): unknown[] => [...pids].filter((pid) => !service.pids('old').includes(pid as number));
+    await until(() => retired().length >= 6 && !retired().some((pid) => isAlive(pid as number)), 'the old have ended');
+    // The engine, two workers, a successor, and what has not quite ended of those before.
+    assert.ok(mostProcesses <= 6, `${mostProcesses} processes at a time`);
+    await until(() => service.stage('old').reading.restarts.recycled >= 6, 'they are counted');
+    assert.equal(service.stage('old').reading.restarts.died, 0);
+    assert.equal(service.stage('old').circuit, 'closed');
+  });
+
+  test('a replacement that does not start leaves the old one serving, until one does', async (t) => {
+    const file = join(folderFor(t), 'model.mjs');
+    const good = 'export default () => process.pid;';
+    writeFileSync(file, good);
+    const service = await serve(t, { stages: [{ id: 'old', file, recycleAfter: 5 }] });
+    const { old: [pid] = [] } = await service.ready();
+    writeFileSync(file, 'throw new Error("half written");');
+    for (let n = 0; n < 20; n += 1) assert.equal(await service.value(n), pid);
+    const trouble = await until(() => service.stage('old').workers[0]?.error, 'the cause is shown');
+    assert.match(trouble, /its replacement does not start: half written/);
+    await until(() => service.stage('old').reading.restarts.not_started >= 5, 'it is tried again and again');
+    assert.equal(service.stage('old').circuit, 'closed');
+    assert.equal(await service.value('still'), pid);
+    writeFileSync(file, good);
+    await until(() => service.pids('old')[0] !== pid, 'it is replaced');
+    assert.notEqual(await service.value('new'), pid);
+    assert.equal(service.stage('old').workers[0]?.error, null);
+  });
+});
+
+describe('maxRssMb', () => {
+  test('a worker that has grown beyond it is replaced, and no request is lost', async (t) => {
+    const inline = {
+      setup: 'return [];',
+      code: 'state.push(Buffer.alloc(2 * 1024 * 1024, 1)); return process.pid;',
+    };
+    const service = await serve(t, { stages: [{ id: 'leaks', inline, maxRssMb: 256 }] });
+    const { leaks: [pid] = [] } = await service.ready();
+    let answered: unknown = pid;
+    let requests = 0;
+    while (answered === pid) {
+      answered = await service.value('more');
+      requests += 1;
+    }
+    assert.ok(requests > 50, `replaced after ${requests} requests of 2 MB each`);
+    await until(() => !isAlive(pid as number), 'the old one has ended');
+    const told = service.logs.find(({ message }) => message.startsWith('is replaced'));
+    assert.match(told?.message ?? '', /is replaced: it uses \d{3,} MB/);
+  });
+
+  test('less than a new worker takes replaces nothing, and says so', async (t) => {
+    const service = await serve(t, { stages: [{ id: 'small', inline: 'return process.pid;', maxRssMb: 5 }] });
+    const { small: [pid] = [] } = await service.ready();
+    const warning = await until(() => service.logs.find(({ message }) => message.includes('maxRssMb 5')), 'it is told');
+    assert.equal(warning.level, 'warn');
+    for (let n = 0; n < 50; n += 1) assert.equal(await service.value(n), pid);
+    assert.equal(service.stage('small').workers[0]?.restarts, 0);
+  });
+});
+
+test('each worker shows its memory and its CPU time', async (t) => {
+  const inline = 'const end = Date.now() + 50; while (Date.now() < end); return process.memoryUsage.rss();';
+  const service = await serve(t, { stages: [{ id: 'busy', inline, workers: 2 }] });
+  await service.ready();
+  const shown = (): boolean =>
+    service.stage('busy').workers.every(({ rssBytes }) => (rssBytes ?? 0) > 10 * 1024 * 1024);
+  await until(shown, 'both show their memory');
+  const before = service.stage('busy').workers[0]?.cpuMs ?? 0;
+  for (let n = 0; n < 4; n += 1) await service.value(n);
+  await until(() => service.stage('busy').workers.some(({ cpuMs }) => (cpuMs ?? 0) >= before + 50), 'it has worked');
+});
