@@ -66,12 +66,18 @@ export class StageQueue {
     return true;
   }
 
-  /** Removes and returns the items whose deadline has passed. */
-  sweepExpired(now: number): Item[] {
-    if (now < this.#noExpiryBefore) return [];
+  /**
+   * Removes and returns the items whose deadline has passed. Where others have the time for it, also those that would
+   * not be through in another `runMs`: in overload first come is first late, and every run would be in vain.
+   */
+  sweepExpired(now: number, runMs = 0): Item[] {
+    const soon = now + runMs;
+    if (soon < this.#noExpiryBefore) return [];
     this.#noExpiryBefore = Number.POSITIVE_INFINITY;
-    for (const item of this.#items) if (item.deadline > now) this.#noteDeadline(item);
-    return this.#removeAll((item) => item.deadline <= now);
+    let until = now;
+    for (const item of this.#items) if (item.deadline > soon) until = soon;
+    for (const item of this.#items) if (item.deadline > until) this.#noteDeadline(item);
+    return this.#removeAll((item) => item.deadline <= until);
   }
 
   /** Removes and returns the items that arrived before `time`. */

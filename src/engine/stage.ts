@@ -149,7 +149,8 @@ export class Stage {
     this.#timer?.cancel();
     this.#timer = null;
     this.#leavesAt = null;
-    for (const item of this.#queue.sweepExpired(clock.now())) this.#host.onFailed(item, expired(this.name));
+    const late = this.#queue.sweepExpired(clock.now(), this.#recent.meanRunMs ?? 0);
+    for (const item of late) this.#host.onFailed(item, expired(this.name));
     this.#flushing = Math.min(this.#flushing, this.#queue.batchable);
     while (this.#queue.length > 0) {
       const worker = this.#pools.present.freeWorker(this.#mayPrefetch());

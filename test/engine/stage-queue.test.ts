@@ -259,3 +259,15 @@ test('an item that evicts one of its group takes its place; any other goes to th
   queue.replace(a1, a2);
   assert.deepEqual(ids(queue.take(2, () => true)), [3, 2]);
 });
+
+test('what would not be through in time goes where others would be, else it may try', () => {
+  const queue = new StageQueue();
+  for (const [id, deadline] of [10, 104, 106, NEVER].entries()) queue.push(queued(id, 0, { deadline }));
+  assert.deepEqual(ids(queue.sweepExpired(100, 5)), [0, 1]);
+  assert.deepEqual(ids(queue.sweepExpired(102, 5)), [2], 'one without a deadline has the time');
+  queue.drain();
+  for (const [id, deadline] of [10, 104, 106].entries()) queue.push(queued(id, 0, { deadline }));
+  assert.deepEqual(ids(queue.sweepExpired(103, 5)), [0], 'none has the time: the work is not in vain for sure');
+  assert.deepEqual(ids(queue.sweepExpired(104, 5)), [1]);
+  assert.deepEqual(ids(queue.take(9, () => true)), [2]);
+});
