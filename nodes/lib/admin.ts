@@ -1,4 +1,4 @@
-/** The admin routes, each behind a permission: what the editor's dialogs and people with curl can ask. */
+/** The admin routes, each behind a permission: what the editor's dialogs and people with curl can ask, and do. */
 import type { NodeAPI } from 'node-red';
 import { visibleCpus, whyRouteEnds } from '../../src/index.ts';
 import { resolveModeletFile } from './files.ts';
@@ -11,6 +11,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   if (registered.has(RED.httpAdmin)) return;
   registered.add(RED.httpAdmin);
   const mayRead = RED.auth.needsPermission('modelets.read');
+  const mayWrite = RED.auth.needsPermission('modelets.write');
 
   RED.httpAdmin.get('/modelets/snapshot', mayRead, (_request, response) => {
     response.json({
@@ -40,6 +41,20 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
     } catch (thrown) {
       response.json({ path, exists: false, error: (thrown as Error).message });
     }
+  });
+
+  RED.httpAdmin.post('/modelets/stages/:id/restart', mayWrite, (request, response) => {
+    const id = String(request.params['id']);
+    const { routes, stageNames } = pipeline.deployment;
+    const stage = stageNames.get(id);
+    const service = routes.get(id)?.service;
+    if (stage === undefined || !service) {
+      response.status(404).end();
+      return;
+    }
+    service.log({ level: 'info', message: 'new workers were asked for', stage });
+    service.actOnStage(id, 'restart');
+    response.status(204).end();
   });
 
   RED.httpAdmin.get('/modelets/nodes/:id', mayRead, (request, response) => {

@@ -9,6 +9,8 @@ export interface Session {
   readonly nodeRed: NodeRedProcess;
   /** Opens the editor with these flows deployed, lets the test work with it, and closes it. Fails on errors in the page. */
   inEditor(flows: readonly object[], work: (editor: EditorPage) => Promise<void>): Promise<void>;
+  /** The same with the flows that Node-RED has. */
+  inDeployed(work: (editor: EditorPage) => Promise<void>): Promise<void>;
 }
 
 /** Call at the top of a file. */
@@ -33,8 +35,12 @@ export function startSession(options: StartOptions = {}): Session {
       return nodeRed;
     },
     async inEditor(flows, work): Promise<void> {
-      assert.ok(context && nodeRed, 'Node-RED and the browser run');
+      assert.ok(nodeRed, 'Node-RED runs');
       await nodeRed.deploy(flows);
+      await this.inDeployed(work);
+    },
+    async inDeployed(work): Promise<void> {
+      assert.ok(context && nodeRed, 'Node-RED and the browser run');
       const editor = await EditorPage.open(context, nodeRed);
       try {
         await work(editor);

@@ -1,6 +1,7 @@
 /** The admin routes of the pipeline are for those who may read, and say what a dialog asks. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { instance, on, subflow } from '../fixtures/drawn.ts';
 import { batcher, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { NodeRed, type Snapshot, until } from '../fixtures/node-red.ts';
 
@@ -14,12 +15,28 @@ const ROUTES = [
   '/admin/modelets/nodes/one',
 ];
 /** By token: an account may do what its name says. */
-const PERMISSIONS: Readonly<Record<string, string>> = { reader: 'read', injector: 'inject.write', owner: '*' };
+const PERMISSIONS: Readonly<Record<string, string>> = {
+  reader: 'read',
+  injector: 'inject.write',
+  operator: 'modelets.write',
+  owner: '*',
+};
 
 let nodeRed: NodeRed;
 
 function get(path: string, token?: string): Promise<Response> {
   return fetch(`${nodeRed.url}${path}`, { headers: token ? { Authorization: `Bearer ${token}` } : {} });
+}
+
+function restart(id: string, token?: string): Promise<Response> {
+  const headers: Record<string, string> = token ? { Authorization: `Bearer ${token}` } : {};
+  return fetch(`${nodeRed.url}/admin/modelets/stages/${encodeURIComponent(id)}/restart`, { method: 'POST', headers });
+}
+
+async function pidsOfStage(name: string): Promise<(number | null)[]> {
+  const { runtimes } = await read<Snapshot>('/admin/modelets/snapshot');
+  const stages = runtimes.flatMap(({ stages }) => stages);
+  return stages.find((stage) => stage.name === name)?.workers.map(({ pid }) => pid) ?? [];
 }
 
 async function read<T>(path: string): Promise<T> {
@@ -41,6 +58,9 @@ before(async () => {
     batcher('batch', 'one'),
     stage('one', 'return input;', 'two'),
     stage('two', 'return input;', 'collector /open'),
+    subflow('inside', 'within', 'within'),
+    ...on({ z: 'inside' }, stage('within', 'return input;', [])),
+    instance('instance', 'inside', []),
   ];
   const started = new Promise<void>((resolve) => nodeRed.red.events.once('flows:started', resolve));
   await nodeRed.post(
@@ -69,6 +89,14 @@ describe('admin routes: permission', () => {
     });
   }
 
+  test('restarting a stage needs that to write', async () => {
+    for (const token of [undefined, 'made-up', 'injector', 'reader']) {
+      assert.equal((await restart('one', token)).status, 401, token);
+    }
+    assert.equal((await restart('one', 'operator')).status, 204);
+    assert.equal((await restart('one', 'owner')).status, 204);
+  });
+
   test('an endpoint of the user needs none', async () => {
     assert.equal((await nodeRed.post('/open', {})).status, 200);
   });
@@ -94,7 +122,7 @@ describe('admin routes: answers', () => {
     const { runtimes, routes, invalid } = await read<Snapshot>('/admin/modelets/snapshot');
     assert.deepEqual(
       runtimes.map(({ id, stages }) => [id, stages.map(({ name }) => name)]),
-      [['runtime', ['one', 'two']]],
+      [['runtime', ['one', 'two', 'instance-within']]],
     );
     assert.deepEqual(routes.find(({ entry }) => entry === 'batch')?.stages, ['one', 'two']);
     assert.deepEqual(invalid, {});
@@ -121,5 +149,39 @@ describe('admin routes: answers', () => {
     assert.deepEqual(answer.handler, { kind: 'collector', id: 'collector /open' });
     assert.match(answer.route.text, /^one \u2192 two; ends there because /);
     assert.equal((await get('/admin/modelets/nodes/unknown', 'reader')).status, 404);
+  });
+});
+
+describe('admin routes: restart', () => {
+  async function assertRestarts(id: string, name: string): Promise<void> {
+    const pids = (): Promise<(number | null)[]> => pidsOfStage(name);
+    const old = await until(`${name} has its worker`, async () => {
+      const found = await pids();
+      return found.length > 0 && found.every((pid) => pid !== null) && found;
+    });
+    assert.equal((await restart(id, 'operator')).status, 204);
+    await until(`the worker of ${name} is a new one`, async () => {
+      const found = await pids();
+      return found.length === old.length && found.every((pid) => pid !== null && !old.includes(pid));
+    });
+  }
+
+  test('gives a stage new workers', async () => {
+    await assertRestarts('two', 'two');
+    assert.equal((await nodeRed.post('/open', {})).status, 200);
+  });
+
+  test('reaches a stage in a subflow by the id that it has in the instance', async () => {
+    const { runtimes } = await read<Snapshot>('/admin/modelets/snapshot');
+    const within = runtimes.flatMap(({ stages }) => stages).find(({ id }) => id.endsWith('within'));
+    assert.ok(within);
+    assert.equal((await restart('within', 'operator')).status, 404);
+    await assertRestarts(within.id, within.name);
+  });
+
+  test('answers 404 for what is not a stage', async () => {
+    for (const id of ['unknown', 'batch', 'collector /open', 'runtime', '../nodes/one']) {
+      assert.equal((await restart(id, 'operator')).status, 404, id);
+    }
   });
 });
