@@ -5,15 +5,17 @@ export {
   compileBatcher,
   compileCollector,
   compileFeed,
+  compileMetrics,
   compileRuntime,
   compileStage,
   type FeedConfig,
+  type MetricsConfig,
   type RuntimeConfig,
   type StageConfig,
 } from './config/compile.ts';
 export { resolveFile } from './config/paths.ts';
 export { NODE_SCHEMAS, type NodeSchema, type NodeType } from './config/schema.ts';
-export { systemClock } from './core/clock.ts';
+export { systemClock, wallTime } from './core/clock.ts';
 export { asError, ERROR_CODES, type ErrorCode, HTTP_STATUS, isErrorCode, ModeletError } from './core/errors.ts';
 export { Fifo, type FifoNode } from './core/fifo.ts';
 export type { LogLevel, LogRecord, Outcome, Payload, StageTiming } from './core/model.ts';
@@ -26,6 +28,7 @@ export { probeLauncher } from './lifecycle/launch.ts';
 export type { SlowRequest } from './observe/breakdown.ts';
 export { Exposition } from './observe/collect.ts';
 export { type Missing, missingIn } from './observe/health.ts';
+export { intervalBetween, type Look, type RuntimeInterval } from './observe/interval.ts';
 export { LoopMonitor, type LoopSnapshot } from './observe/loop.ts';
 export { isRefusal } from './observe/refusals.ts';
 export type { RuntimeSnapshot, StageSnapshot } from './observe/snapshot.ts';

@@ -5,6 +5,7 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import { ModeletError } from '../core/errors.ts';
 import type { Batching, LogLevel, StageSource, WorkerPlacement } from '../core/model.ts';
+import { parsePublicPath } from './paths.ts';
 import { parseCpus, parsePins } from './pins.ts';
 import { NODE_SCHEMAS, type NodeType } from './schema.ts';
 
@@ -67,6 +68,13 @@ export interface FeedConfig {
   readonly window: number;
 }
 
+export interface MetricsConfig {
+  readonly name: string;
+  /** Id of a runtime node; blank: the only one there is. */
+  readonly runtime: string;
+  readonly intervalMs: number;
+}
+
 type Raw = Readonly<Record<string, unknown>>;
 
 const MOST_WORKERS = 256;
@@ -125,7 +133,7 @@ export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
   );
   return Object.freeze({
     ...rest,
-    publicPath: pathBelowRoot('publicPath', publicPath),
+    publicPath: attempt('publicPath', () => parsePublicPath(publicPath)),
     mostWaiting,
     maxPayloadBytes: Math.round(maxPayloadMb * BYTES_PER_MB),
     engineCpus: cpuSet('engineCpus', engineCpus),
@@ -146,6 +154,11 @@ export function compileCollector(raw: Raw): CollectorConfig {
 /** @throws ModeletError `config_invalid`. */
 export function compileFeed(raw: Raw): FeedConfig {
   return Object.freeze(validate<FeedConfig>('modelet-feed', raw));
+}
+
+/** @throws ModeletError `config_invalid`. */
+export function compileMetrics(raw: Raw): MetricsConfig {
+  return Object.freeze(validate<MetricsConfig>('modelet-metrics', raw));
 }
 
 /**
@@ -221,20 +234,6 @@ function environment(value: unknown): Record<string, string> {
       return [name, String(content)];
     }),
   );
-}
-
-/** Like an HTTP-in node's URL, which may do without its first slash. */
-function pathBelowRoot(property: string, text: string): string {
-  const segments = text
-    .trim()
-    .replace(/^\/|\/$/g, '')
-    .split('/');
-  if (text.trim() === '') return '';
-  if (segments.join('') === '') return '/';
-  // What has a meaning in URLs, or in the patterns of Express, is none of a fixed path.
-  if (segments.every((segment) => /^[\w.~-]+$/.test(segment) && !/^\.+$/.test(segment)))
-    return `/${segments.join('/')}`;
-  throw invalid(`${property}: must be a path of letters, digits and any of . _ ~ -; got "${text}"`);
 }
 
 function cpuSet(property: string, text: string): readonly number[] | null {

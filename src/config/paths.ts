@@ -1,4 +1,4 @@
-/** Where a stage's file is: relative paths never depend on the folder that Node-RED was started in. */
+/** Paths of files, which never depend on the folder that Node-RED was started in, and of URLs. */
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isAbsolute, join, resolve } from 'node:path';
@@ -22,6 +22,23 @@ export function resolveFile(path: string, base: string): string {
   } catch {
     return existing(direct, path);
   }
+}
+
+/**
+ * The path of a URL with its first slash and none at its end; `/`, or blank for none. As in an HTTP-in node the first
+ * slash may be missing.
+ * @throws Error for one that is not fixed.
+ */
+export function parsePublicPath(text: string): string {
+  const segments = text
+    .trim()
+    .replace(/^\/|\/$/g, '')
+    .split('/');
+  if (segments.join('') === '') return text.trim() === '' ? '' : '/';
+  // What has a meaning in URLs, or in the patterns of Express, is none of a fixed path.
+  const isFixed = segments.every((segment) => /^[\w.~-]+$/.test(segment) && !/^\.+$/.test(segment));
+  if (!isFixed) throw new Error(`must be a path of letters, digits and any of . _ ~ -; got "${text}"`);
+  return `/${segments.join('/')}`;
 }
 
 function existing(file: string, asked: string): string {

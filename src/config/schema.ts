@@ -215,12 +215,34 @@ const feed: NodeSchema = {
   },
 };
 
+const metrics: NodeSchema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', default: '', description: 'Name of the node' },
+    runtime: { type: 'string', default: '', description: 'Id of the runtime node; blank: the only one there is' },
+    intervalMs: {
+      type: 'integer',
+      default: 1000,
+      minimum: 100,
+      maximum: 60 * 60 * 1000,
+      description: 'Time from one message to the next, in ms',
+    },
+  },
+};
+
 export const NODE_SCHEMAS: Readonly<Record<NodeType, NodeSchema>> = {
   'modelet-runtime': runtime,
   'modelet-batcher': batcher,
   'modelet-stage': stage,
   'modelet-collector': collector,
   'modelet-feed': feed,
+  'modelet-metrics': metrics,
 };
 
-export type NodeType = 'modelet-runtime' | 'modelet-batcher' | 'modelet-stage' | 'modelet-collector' | 'modelet-feed';
+export type NodeType =
+  | 'modelet-runtime'
+  | 'modelet-batcher'
+  | 'modelet-stage'
+  | 'modelet-collector'
+  | 'modelet-feed'
+  | 'modelet-metrics';

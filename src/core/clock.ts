@@ -40,6 +40,12 @@ export const systemClock: Clock = {
   },
 };
 
+/** The time of day in ms since 1970, to be shown and never to be reckoned with: it jumps. */
+export function wallTime(): number {
+  // biome-ignore lint/style/noRestrictedGlobals: people and charts want the time of day.
+  return Date.now();
+}
+
 /** Deadline `timeoutMs` from now; 0 means none. */
 export function deadlineAfter(clock: Clock, timeoutMs: number): Deadline {
   return timeoutMs > 0 ? clock.now() + timeoutMs : Number.POSITIVE_INFINITY;

@@ -5,6 +5,7 @@ import {
   compileBatcher,
   compileCollector,
   compileFeed,
+  compileMetrics,
   compileRuntime,
   compileStage,
 } from '../../src/config/compile.ts';
@@ -38,9 +39,10 @@ test('a runtime without properties is one with all defaults', () => {
   assert.deepEqual(compileRuntime(expected), config);
 });
 
-test('a batcher, collector or feed without properties is one with all defaults, and has no others', () => {
+test('a batcher, collector, feed or metrics node without properties is one with all defaults, and has no others', () => {
   assert.deepEqual({ ...compileBatcher({ id: 'b', z: 'tab', wires: [[]] }) }, defaults('modelet-batcher'));
   assert.deepEqual({ ...compileCollector({ id: 'c', z: 'tab', wires: [[]] }) }, defaults('modelet-collector'));
+  assert.deepEqual({ ...compileMetrics({ id: 'm', z: 'tab', wires: [[]] }) }, defaults('modelet-metrics'));
   assert.deepEqual({ ...compileFeed({ id: 'f', z: 'tab', wires: [[]] }) }, defaults('modelet-feed'));
 });
 

@@ -5,6 +5,7 @@ import {
   compileBatcher,
   compileCollector,
   compileFeed,
+  compileMetrics,
   compileRuntime,
   compileStage,
 } from '../../src/config/compile.ts';
@@ -17,6 +18,7 @@ const compilers: Readonly<Record<string, (raw: Raw) => unknown>> = {
   batcher: compileBatcher,
   collector: compileCollector,
   feed: compileFeed,
+  metrics: compileMetrics,
   stage: (raw) => compileStage(raw, (path) => path),
 };
 
@@ -58,6 +60,8 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['stage', { maxAgeMs: -1 }, /^maxAgeMs/],
   ['collector', { order: 'random' }, /^order: .*completion, arrival/],
   ['feed', { from: 'csv' }, /^from: .*array, lines, jsonl/],
+  ['metrics', { intervalMs: 99 }, /^intervalMs: must be >= 100/],
+  ['metrics', { intervalMs: 'often' }, /^intervalMs: must be integer/],
   ['feed', { window: 0 }, /^window: must be >= 1/],
   ['stage', { source: 'file' }, /^path: the file of the modelet is missing$/],
   ['stage', { source: 'file', path: '  ' }, /^path: the file of the modelet is missing$/],

@@ -54,6 +54,7 @@ const TYPED: Readonly<Record<NodeType, Values>> = {
   'modelet-batcher': { name: 'by eight', policy: 'gap', maxBatchSize: '8', maxWaitMs: '2.5' },
   'modelet-collector': { name: 'answers', order: 'arrival', errorPayload: 'keep', catch: 'off' },
   'modelet-feed': { name: 'lines', from: 'lines', window: '9' },
+  'modelet-metrics': { name: 'each second', intervalMs: '250' },
 };
 
 /** Properties that the dialog does not show for these values, or that another test types. */

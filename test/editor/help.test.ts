@@ -19,6 +19,7 @@ const LABELS: Readonly<Record<NodeType, string>> = {
   'modelet-batcher': 'batcher',
   'modelet-collector': 'result collector',
   'modelet-feed': 'paced split',
+  'modelet-metrics': 'pipeline metrics',
 };
 
 /** The catalog of a node's texts, as it is in the sources. */
@@ -119,7 +120,11 @@ test('no text of a dialog is left untranslated', async () => {
       await editor.open(id);
       const form = editor.page.locator('#dialog-form');
       // A key without a text shows as the key itself.
-      assert.doesNotMatch((await form.textContent()) ?? '', /modelet-(stage|batcher|collector|feed|runtime)\.\w/, type);
+      assert.doesNotMatch(
+        (await form.textContent()) ?? '',
+        /modelet-(stage|batcher|collector|feed|metrics|runtime)\.\w/,
+        type,
+      );
       const placeholders = await form
         .locator('input[placeholder]')
         .evaluateAll((inputs) => inputs.map((input) => input.getAttribute('placeholder')));

@@ -44,6 +44,16 @@ test('paced split: refuses what it cannot use, and says why', async () => {
   });
 });
 
+test('pipeline metrics: refuses what it cannot use, and says why', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await editor.dragFromPalette('modelet-metrics', 400, 100);
+    await editor.open(id);
+    await tryAll(new Form(editor), numberTrials('modelet-metrics'));
+    await editor.ok();
+    assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
+  });
+});
+
 test('runtime: refuses what it cannot use, says why, and marks the stages that use it', async () => {
   await session.inEditor([], async (editor) => {
     const stage = await editor.dragFromPalette('modelet-stage', 400, 100);

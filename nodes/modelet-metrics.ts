@@ -1,0 +1,57 @@
+/** Sends what a runtime has done in each interval, as messages for dashboards. */
+import type { Node, NodeAPI, NodeDef } from 'node-red';
+import {
+  compileMetrics,
+  intervalBetween,
+  type Look,
+  ModeletError,
+  type Service,
+  systemClock,
+  wallTime,
+} from '../src/index.ts';
+import { configure } from './lib/adapter.ts';
+import { seriesOf, tableOf } from './lib/dashboard.ts';
+import { type Pipeline, pipelineOf } from './lib/pipeline.ts';
+
+export default function register(RED: NodeAPI): void {
+  const pipeline = pipelineOf(RED);
+  RED.nodes.registerType('modelet-metrics', function (this: Node, definition: NodeDef) {
+    RED.nodes.createNode(this, definition);
+    const config = configure(() => compileMetrics({ ...definition }));
+    if (config instanceof ModeletError) {
+      this.status({ fill: 'red', shape: 'ring', text: `config_invalid: ${config.message}` });
+      return;
+    }
+    // Without a look at the same service before there is no interval: a runtime that is new, or has been replaced.
+    let before: { readonly service: Service; readonly look: Look } | null = null;
+    // A badge of the node that this one replaces may still be there.
+    let told: string | null = null;
+    const tell = (text: string): void => {
+      if (text !== told) this.status(text === '' ? {} : { fill: 'yellow', shape: 'ring', text });
+      told = text;
+    };
+    const report = (): void => {
+      const service = serviceOf(pipeline, config.runtime);
+      tell(service ? '' : 'no runtime to tell about');
+      const look = service ? lookAt(service) : null;
+      if (look && before?.service === service) {
+        const payload = intervalBetween(before.look, look, wallTime());
+        this.send([{ payload }, seriesOf(payload), tableOf(payload)]);
+      }
+      before = service && look ? { service, look } : null;
+    };
+    const timer = setInterval(report, config.intervalMs);
+    this.on('close', () => clearInterval(timer));
+  });
+}
+
+function lookAt(service: Service): Look {
+  return { at: systemClock.now(), snapshot: service.snapshot(), durations: service.durations() };
+}
+
+/** That of the runtime node, or the only one where none is named. A runtime without stages has none. */
+function serviceOf(pipeline: Pipeline, runtime: string): Service | null {
+  const { services } = pipeline;
+  const named = runtime === '' ? services : services.filter(({ id }) => id === runtime);
+  return named.length === 1 ? (named[0] as Service) : null;
+}

@@ -1,0 +1,85 @@
+/** What happened between two looks at a runtime, small enough to be sent as a message. Pure. */
+import type { StageReading } from '../core/readings.ts';
+import { countOf, FINE_BOUNDS, quantile } from './histogram.ts';
+import type { Measured } from './metrics.ts';
+import type { StageSnapshot } from './snapshot.ts';
+import { NOTHING_READ } from './stage-meter.ts';
+import { subtractReadings } from './totals.ts';
+
+/** A runtime at a time of the monotonic clock, in ms. */
+export interface Look extends Measured {
+  readonly at: number;
+}
+
+export interface StageInterval {
+  /** Items that wait now. */
+  readonly queue: number;
+  /** Workers that run a batch now. */
+  readonly busy: number;
+  /** Workers that serve now. */
+  readonly workers: number;
+  /** Mean size of the batches that left; null if none did. */
+  readonly meanBatch: number | null;
+  /** Mean run of the items that were answered, in ms; null if none was. */
+  readonly runMs: number | null;
+}
+
+export interface RuntimeInterval {
+  /** End of the interval, in ms since 1970. */
+  readonly time: number;
+  /** Requests that ended, in whatever way. */
+  readonly requestsPerSecond: number;
+  /** Those of them that ended with an error. */
+  readonly errorsPerSecond: number;
+  /** Half of the results took at most so many ms; null if there were none. */
+  readonly p50: number | null;
+  readonly p95: number | null;
+  readonly p99: number | null;
+  /** Requests that are open now. */
+  readonly backlog: number;
+  /** By name. */
+  readonly stages: Readonly<Record<string, StageInterval>>;
+}
+
+/** `time` is that of the later look, in ms since 1970. */
+export function intervalBetween(earlier: Look, later: Look, time: number): RuntimeInterval {
+  const seconds = (later.at - earlier.at) / 1000;
+  const { ok: results = 0, ...errors } = subtractReadings(later.snapshot.requests, earlier.snapshot.requests);
+  const failed = Object.values(errors).reduce((sum, count) => sum + count, 0);
+  const took = subtractReadings(later.durations.ok, earlier.durations.ok);
+  const [p50 = null, p95 = null, p99 = null] = [0.5, 0.95, 0.99].map((q) => rounded(quantile(FINE_BOUNDS, took, q)));
+  const before = new Map(earlier.snapshot.stages.map(({ id, reading }) => [id, reading]));
+  return {
+    time,
+    requestsPerSecond: perSecond(results + failed, seconds),
+    errorsPerSecond: perSecond(failed, seconds),
+    p50,
+    p95,
+    p99,
+    backlog: later.snapshot.backlog,
+    stages: Object.fromEntries(
+      later.snapshot.stages.map((stage) => [stage.name, stageBetween(before.get(stage.id) ?? NOTHING_READ, stage)]),
+    ),
+  };
+}
+
+function stageBetween(earlier: StageReading, { queue, busy, ready, reading }: StageSnapshot): StageInterval {
+  // A stage that was removed and has come back counts from 0 again.
+  const anew = reading.batches < earlier.batches;
+  const { batchSize, run } = anew ? reading : subtractReadings(reading, earlier);
+  return { queue, busy, workers: ready, meanBatch: meanOf(batchSize), runMs: meanOf(run) };
+}
+
+function meanOf(reading: StageReading['run']): number | null {
+  const count = countOf(reading);
+  return count > 0 ? rounded(reading.sum / count) : null;
+}
+
+function perSecond(count: number, seconds: number): number {
+  return seconds > 0 ? (rounded(count / seconds) ?? 0) : 0;
+}
+
+/** To three decimals: microseconds are as fine as anybody looks. */
+function rounded(value: number | null): number | null {
+  return value === null ? null : Math.round(value * 1000) / 1000;
+}

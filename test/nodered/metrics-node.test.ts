@@ -1,0 +1,164 @@
+/** The node that tells flows about a runtime: in the forms it promises, over deploys, and only while there is something to tell. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import type { RuntimeInterval } from '../../src/index.ts';
+import { batcher, endpoint, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+
+function metrics(id: string, properties: object = {}): FlowNode[] {
+  const outputs = ['all', 'numbers', 'rows'].map((output) => `${id} ${output}`);
+  return [node(id, 'modelet-metrics', outputs, { intervalMs: '100', ...properties }), ...outputs.map(sink)];
+}
+
+const pipeline: readonly FlowNode[] = [
+  runtime(),
+  ...endpoint('/work', 'batch'),
+  batcher('batch', 'work'),
+  stage(
+    'work',
+    `await new Promise((done) => setTimeout(done, 20));
+     return input.map(({ n }) => n < 0 ? new Error('negative') : n);`,
+    'collector /work',
+    { predict: 'batch' },
+  ),
+];
+const second: readonly FlowNode[] = [
+  runtime('second'),
+  ...endpoint('/other', 'other'),
+  stage('other', 'return input;', 'collector /other', { runtime: 'second' }),
+];
+
+let nodeRed: NodeRed;
+before(async () => {
+  nodeRed = await NodeRed.start();
+});
+after(() => nodeRed.stop());
+
+/** What a node's outputs have sent since this was called. */
+function outputs(id: string): Record<'all' | 'numbers' | 'rows', Message[]> {
+  const [all = [], numbers = [], rows = []] = ['all', 'numbers', 'rows'].map((output) =>
+    nodeRed.inputs(`${id} ${output}`),
+  );
+  return { all, numbers, rows };
+}
+
+const interval = (message: Message | undefined): RuntimeInterval => message?.payload as RuntimeInterval;
+
+const more = (messages: readonly Message[], count = 2): Promise<boolean> => {
+  const end = messages.length + count;
+  return until('more messages', () => messages.length >= end);
+};
+
+describe('pipeline metrics', () => {
+  test('sends each interval whole, number by number, and as rows', async () => {
+    await nodeRed.deploy([TAB, ...pipeline, ...metrics('m', { runtime: 'runtime' })]);
+    await nodeRed.whenReady();
+    const sent = outputs('m');
+    const posted = [1, 2, 3, 4, -1].map((n) => nodeRed.post('/work', { n }));
+    await Promise.all(posted);
+    const find = (has: (of: RuntimeInterval) => boolean): Promise<RuntimeInterval> =>
+      until('the interval of the requests', () => sent.all.map(interval).find(has));
+    const of = await find(({ p50 }) => p50 !== null);
+    // The engine tells of its stages a few times a second.
+    const ran = (await find(({ stages }) => typeof stages['work']?.runMs === 'number')).stages['work'];
+    const left = (await find(({ stages }) => typeof stages['work']?.meanBatch === 'number')).stages['work'];
+    assert.ok(of.requestsPerSecond > 0 && of.errorsPerSecond <= of.requestsPerSecond);
+    assert.ok((ran?.runMs ?? 0) >= 19 && (of.p50 ?? 0) >= 19, `run ${ran?.runMs} ms, p50 ${of.p50} ms`);
+    assert.ok((left?.meanBatch ?? 0) >= 1);
+    assert.equal(of.stages['work']?.workers, 1);
+    assert.ok((of.p50 ?? 0) <= (of.p95 ?? 0) && (of.p95 ?? 0) <= (of.p99 ?? 0));
+
+    const { time, stages, ...numbers } = of;
+    const series = sent.numbers.filter(({ timestamp }) => timestamp === time);
+    const expected = [
+      ...Object.entries(numbers).map(([metric, payload]) => ({ topic: metric, payload, metric })),
+      ...Object.entries(stages['work'] ?? {}).map(([metric, payload]) => ({
+        topic: `work ${metric}`,
+        payload,
+        metric,
+        stage: 'work',
+      })),
+    ].filter(({ payload }) => payload !== null);
+    assert.deepEqual(
+      series.map(({ _msgid, timestamp, ...message }) => message),
+      expected,
+    );
+    assert.deepEqual(sent.rows[sent.all.findIndex((message) => interval(message) === of)]?.payload, [
+      { stage: 'work', ...stages['work'] },
+    ]);
+  });
+
+  test('counts every request once, over all intervals', async () => {
+    const { all } = outputs('m');
+    await more(all, 1);
+    const start = all.length - 1;
+    for (let n = 0; n < 30; n += 1) await nodeRed.post('/work', { n: n % 3 === 0 ? -1 : n });
+    await more(all);
+    const ended = all.slice(start + 1).reduce(
+      ({ requests, errors, time }, message) => {
+        const of = interval(message);
+        const seconds = (of.time - time) / 1000;
+        return {
+          requests: requests + of.requestsPerSecond * seconds,
+          errors: errors + of.errorsPerSecond * seconds,
+          time: of.time,
+        };
+      },
+      { requests: 0, errors: 0, time: interval(all[start]).time },
+    );
+    // Its own intervals are of another clock than the times it tells: they agree to the millisecond.
+    assert.ok(Math.abs(ended.requests - 30) < 2, `${ended.requests} requests`);
+    assert.ok(Math.abs(ended.errors - 10) < 1, `${ended.errors} errors`);
+  });
+
+  test('goes on over a deploy that changes the stage, and never counts backwards', async () => {
+    const sent = outputs('m');
+    await more(sent.all);
+    const changed = pipeline.map((one) => (one.id === 'work' ? { ...one, workers: '2' } : one));
+    await nodeRed.deploy([TAB, ...changed, ...metrics('m', { runtime: 'runtime' })], 'nodes');
+    await nodeRed.whenReady();
+    await nodeRed.post('/work', { n: 1 });
+    await until('the second worker is told', () => interval(sent.all.at(-1))?.stages['work']?.workers === 2);
+    for (const message of sent.all) {
+      const { requestsPerSecond, stages } = interval(message);
+      assert.ok(requestsPerSecond >= 0 && (stages['work']?.meanBatch ?? 1) >= 1);
+    }
+  });
+
+  test('without a named runtime tells about the only one, and of two about none', async () => {
+    await nodeRed.deploy([TAB, ...pipeline, ...metrics('m'), ...metrics('n', { runtime: 'second' })]);
+    const [only, none] = [outputs('m'), outputs('n')];
+    await more(only.all);
+    assert.deepEqual(Object.keys(interval(only.all.at(-1)).stages), ['work']);
+    assert.equal(none.all.length, 0);
+    assert.equal(nodeRed.badges.get('n')?.text, 'no runtime to tell about');
+
+    await nodeRed.deploy([TAB, ...pipeline, ...second, ...metrics('m'), ...metrics('n', { runtime: 'second' })]);
+    const [two, named] = [outputs('m'), outputs('n')];
+    await more(named.all);
+    assert.deepEqual(Object.keys(interval(named.all.at(-1)).stages), ['other']);
+    assert.equal(nodeRed.badges.get('n')?.text, undefined);
+    assert.equal(two.all.length, 0);
+    assert.equal(nodeRed.badges.get('m')?.text, 'no runtime to tell about');
+  });
+
+  test('is quiet once its runtime has gone, and once it has been removed itself', async () => {
+    const { all } = outputs('n');
+    await more(all);
+    // The sinks stay, so that whatever still came would be seen.
+    const removed = metrics('n').slice(1);
+    await nodeRed.deploy(
+      [TAB, ...pipeline, ...removed, ...metrics('m', { runtime: 'second' }), ...metrics('k')],
+      'nodes',
+    );
+    const before = all.length;
+    const [gone, kept] = [outputs('m'), outputs('k')];
+    await more(kept.all, 5);
+    assert.deepEqual([all.length, gone.all.length], [before, 0]);
+  });
+
+  test('with an interval that cannot be is not usable, and says why', async () => {
+    await nodeRed.deploy([TAB, ...pipeline, ...metrics('m', { intervalMs: '10' })]);
+    assert.match(nodeRed.badges.get('m')?.text ?? '', /^config_invalid: intervalMs: must be >= 100/);
+  });
+});
