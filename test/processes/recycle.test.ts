@@ -53,6 +53,18 @@ describe('recycleAfter', () => {
     assert.notEqual(await service.value('new'), pid);
     assert.equal(service.stage('old').workers[0]?.error, null);
   });
+
+  test('replaces threads as well', async (t) => {
+    const inline = 'return require("worker_threads").threadId;';
+    const stages = [{ id: 'old', inline, isolation: 'thread', recycleAfter: 20 } as const];
+    const service = await serve(t, { stages });
+    await service.ready();
+    const threads = new Set<unknown>();
+    while (threads.size < 4) threads.add(await service.value('x'));
+    const [worker] = service.stage('old').workers;
+    assert.ok((worker?.rssBytes ?? 0) > 1024 * 1024, 'a thread shows the memory of its own');
+    assert.equal(service.stage('old').reading.restarts.died, 0);
+  });
 });
 
 describe('maxRssMb', () => {
