@@ -4,6 +4,7 @@ import { DEPLOY_FAULTS } from './deploy-faults.ts';
 import { ENGINE_FAULTS } from './engine-faults.ts';
 import { MACHINE_FAULTS } from './machine-faults.ts';
 import { NODE_RED_FAULTS } from './node-red-faults.ts';
+import { THREAD_FAULTS } from './thread-faults.ts';
 import { WORKER_FAULTS } from './worker-faults.ts';
 
 interface Row {
@@ -14,6 +15,7 @@ interface Row {
 
 const GROUPS: readonly { readonly title: string; readonly faults: readonly Row[] }[] = [
   WORKER_FAULTS,
+  THREAD_FAULTS,
   ENGINE_FAULTS,
   NODE_RED_FAULTS,
   DEPLOY_FAULTS,

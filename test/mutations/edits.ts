@@ -21,8 +21,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a request settles twice',
     file: 'src/server/ledger.ts',
-    find: 'request.caller.onSettled(settlement);',
-    replace: 'request.caller.onSettled(settlement);\n    request.caller.onSettled(settlement);',
+    find: 'this.#tell(() => request.caller.onSettled(settlement));',
+    replace: 'for (const _ of [1, 2]) this.#tell(() => request.caller.onSettled(settlement));',
     suite: 'server/ledger',
     test: 'any interleaving settles each request once, and everything adds up',
   },
@@ -62,8 +62,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a dead process is started again without a pause',
     file: 'src/lifecycle/supervisor.ts',
-    find: 'const timer = this.#clock.at(this.#clock.now() + pause, () => this.#launch());',
-    replace: 'const timer = this.#clock.at(this.#clock.now() + pause * 0, () => this.#launch());',
+    find: 'const until = this.#clock.now() + pause;',
+    replace: 'const until = this.#clock.now() + pause * 0;',
     suite: 'lifecycle/supervisor',
     test: 'start ends the pause before a restart, and the pauses begin anew',
   },
