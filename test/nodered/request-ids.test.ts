@@ -1,5 +1,6 @@
 /** A request keeps its caller's id on its way and in its answer, whoever gives it. */
 import assert from 'node:assert/strict';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { catchNode, collector, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
@@ -17,6 +18,11 @@ before(async () => {
   red = await NodeRed.start({
     logging: { console: { level: 'off' }, memory: { level: 'debug', handler: () => keep } },
     runtimeState: { enabled: true, ui: false },
+    httpNodeMiddleware: (request: IncomingMessage, response: ServerResponse, next: () => void) => {
+      const id = request.headers['x-given-by-middleware'];
+      if (id !== undefined) response.setHeader('X-Request-Id', id);
+      next();
+    },
   });
 });
 after(async () => {
@@ -121,6 +127,16 @@ describe('request ids', () => {
   test('is in the answer unless the flow puts another there', async () => {
     const response = await ask('/own', { 'X-Request-Id': 'of the caller' });
     assert.equal(idOf(response), 'of the flow');
+  });
+
+  test('is the one that a middleware has put into the answer; what cannot be one stays there nevertheless', async () => {
+    const results = red.inputs('collector /plain');
+    const given = await ask('/plain', { 'X-Given-By-Middleware': 'given', 'X-Request-Id': 'mine' });
+    assert.equal(idOf(given), 'given');
+    assert.equal(results.at(-1)?.modelet?.requestId, 'given');
+    const unfit = await ask('/plain', { 'X-Given-By-Middleware': 'two words', 'X-Request-Id': 'mine' });
+    assert.equal(idOf(unfit), 'two words');
+    assert.equal(results.at(-1)?.modelet?.requestId, 'mine');
   });
 
   const ways: readonly [path: string, body: object, status: number][] = [
