@@ -21,6 +21,7 @@ export interface BedStage {
   readonly modelet: string;
   readonly batching?: Batching;
   readonly init?: object;
+  readonly isolation?: 'process' | 'thread';
 }
 
 const READY_MS = 20_000;
@@ -106,7 +107,8 @@ export class Bed {
 
 function plan(id: string, stage: BedStage): PlannedStage {
   const path = fileURLToPath(new URL(`./modelets/${stage.modelet}.js`, import.meta.url));
-  const raw = { name: id, runtime: 'bench', source: 'file', path, init: JSON.stringify(stage.init ?? {}) };
+  const { init = {}, isolation = 'process' } = stage;
+  const raw = { name: id, runtime: 'bench', source: 'file', path, init: JSON.stringify(init), isolation };
   const config = compileStage(raw, (file) => file);
   const modelet = { ...config, requireFrom: repositoryRoot };
   return { ...config, id, name: id, modelet, batching: stage.batching ?? SINGLE, overflow: 'refuse' };

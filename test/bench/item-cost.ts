@@ -42,7 +42,12 @@ export const itemCost: Part = {
   title: 'cost per item',
   async run({ rounds, seconds }) {
     const stage = { modelet: 'echo', batching: batchesOf(BATCH) };
-    const bed = await Bed.start({ batch: [stage], single: [{ modelet: 'echo' }], three: [stage, stage, stage] });
+    const bed = await Bed.start({
+      batch: [stage],
+      single: [{ modelet: 'echo' }],
+      three: [stage, stage, stage],
+      thread: [{ ...stage, isolation: 'thread' }],
+    });
     const piscina = new Piscina({
       filename: new URL('./piscina-task.js', import.meta.url).href,
       minThreads: 1,
@@ -53,13 +58,16 @@ export const itemCost: Part = {
       closedLoop((value, settled) => bed.send(entry, value, settled), makeValue, {
         inFlight: IN_FLIGHT,
         seconds,
-        processes: { engine: bed.enginePid, workers: bed.workerPids(entry) },
+        // Worker threads are counted with their engine.
+        processes: { engine: bed.enginePid, workers: entry === 'thread' ? [] : bed.workerPids(entry) },
       });
     const perTask: Send = (value, settled) => void piscina.run(value).then(settled, settled);
     try {
       const loops = await interleave(rounds, {
         json: through('batch', jsonValue),
         tensor: through('batch', tensorValue),
+        threadJson: through('thread', jsonValue),
+        threadTensor: through('thread', tensorValue),
         single: through('single', jsonValue),
         three: through('three', jsonValue),
         piscina: () => closedLoop(perTask, jsonValue, { inFlight: IN_FLIGHT, seconds }),
@@ -91,7 +99,7 @@ function codecAlone(makeValue: () => unknown): LoopResult {
 }
 
 type Loops = Record<
-  'json' | 'tensor' | 'single' | 'three' | 'piscina' | 'codecJson' | 'codecTensor',
+  'json' | 'tensor' | 'threadJson' | 'threadTensor' | 'single' | 'three' | 'piscina' | 'codecJson' | 'codecTensor',
   readonly LoopResult[]
 >;
 type Waits = Record<'busy' | 'idle', readonly number[]>;
@@ -120,6 +128,8 @@ function tell(loops: Loops, waits: Waits): PartResult {
         rows: [
           row('200 B JSON, batch 32', 'json'),
           row('Float32Array 3 KiB, batch 32', 'tensor'),
+          row('200 B JSON, batch 32, thread worker', 'threadJson'),
+          row('Float32Array 3 KiB, batch 32, thread worker', 'threadTensor'),
           row('200 B JSON, batch size 1', 'single'),
           row('200 B JSON, batch 32, three fused stages', 'three'),
           row('200 B JSON, a piscina task per item', 'piscina'),
@@ -127,7 +137,7 @@ function tell(loops: Loops, waits: Waits): PartResult {
           row('encode and decode alone, 3 KiB', 'codecTensor'),
         ],
         notes: [
-          'One worker per stage. "Node-RED thread" is the main thread of the benchmark: it makes, encodes and decodes the values.',
+          'One worker per stage; a worker that is a thread counts as part of the engine. "Node-RED thread" is the main thread of the benchmark: it makes, encodes and decodes the values.',
         ],
       },
       {
