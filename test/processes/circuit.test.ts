@@ -95,6 +95,8 @@ describe('five deaths', () => {
     const { service, heal } = await mortal(t);
     await open(service);
     for (let probe = 6; probe <= 7; probe += 1) {
+      const { circuit, workers } = service.stage('mortal');
+      if (circuit === 'open') assert.equal(workers[0]?.pid, null, 'nothing is started meanwhile');
       await until(() => service.stage('mortal').circuit === 'half-open', 'it is tried again');
       // Until the probe is ready requests are refused.
       while ((await service.answer('die')).code !== 'worker_lost');
@@ -103,6 +105,7 @@ describe('five deaths', () => {
       }, 'it counts the death of the probe');
       const pause = Number(/next try in (\d+) s/.exec(told.message)?.[1]);
       assert.ok(pause >= (probe === 6 ? 2 : 3), `a pause of ${pause} s`);
+      await until(() => service.stage('mortal').circuit === 'open', 'it has opened again');
     }
     heal();
     await answeredAgain(service);

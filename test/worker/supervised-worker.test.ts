@@ -1,0 +1,118 @@
+/** How long a batch may run, by a clock that the test moves and a worker that never answers by itself. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Child, ChildEvents } from '../../src/lifecycle/child.ts';
+import { type ProcessState, StateMachine } from '../../src/lifecycle/process-state.ts';
+import type { WireItem } from '../../src/wire/frames.ts';
+import { type Loss, SupervisedWorker } from '../../src/worker/supervised-worker.ts';
+import { FakeClock } from '../fixtures/fake-clock.ts';
+import { item } from '../wire/frame-values.ts';
+
+const LIMIT_MS = 100;
+
+class Rig {
+  readonly clock: FakeClock = new FakeClock();
+  readonly losses: Loss<WireItem>[] = [];
+  events: ChildEvents | null = null;
+  child: Child | null = null;
+  readonly worker: SupervisedWorker<WireItem> = new SupervisedWorker<WireItem>({
+    clock: this.clock,
+    startTimeoutMs: 0,
+    launch: (events) => {
+      const machine = new StateMachine((state) => events.onState(state, child));
+      const child: Child = {
+        pid: 1234,
+        get state(): ProcessState {
+          return machine.state;
+        },
+        isReachable: true,
+        bufferedBytes: 0,
+        send: () => {},
+        close: () => {},
+        kill: (reason) => machine.enter({ tag: 'dead', error: reason ?? new Error('killed') }),
+      };
+      this.events = events;
+      this.child = child;
+      setImmediate(() => machine.enter({ tag: 'ready', since: 0 }));
+      return child;
+    },
+    loadFrame: () => ({ type: 'cancel', body: [] }),
+    runTimeoutMs: () => LIMIT_MS,
+    onReady: () => {},
+    onReply: () => {},
+    onLost: (loss) => this.losses.push(loss),
+    onUsage: () => {},
+    onChange: () => {},
+    onLog: () => {},
+  });
+
+  async start(): Promise<this> {
+    this.worker.start();
+    await this.turn();
+    return this;
+  }
+
+  dispatch(number: number): void {
+    const now = this.clock.now();
+    this.worker.dispatch({
+      number,
+      items: [item({ id: number })],
+      dispatchedAt: now,
+      freeSince: now,
+      startedAt: now,
+    });
+  }
+
+  answer(number: number): void {
+    const reply = { type: 'reply', batch: number, items: [item({ id: number })], runMs: 1 } as const;
+    this.events?.onFrame(reply, this.child as Child);
+  }
+
+  async advance(ms: number): Promise<void> {
+    this.clock.advance(ms);
+    await this.turn();
+  }
+
+  turn(): Promise<void> {
+    return new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+test('a batch may run as long from when the one before it was answered, however long it waited in the worker', async () => {
+  const rig = await new Rig().start();
+  rig.dispatch(1);
+  rig.dispatch(2);
+  await rig.advance(LIMIT_MS - 1);
+  rig.answer(1);
+  await rig.advance(LIMIT_MS - 1);
+  assert.equal(rig.losses.length, 0);
+  await rig.advance(1);
+  const [loss] = rig.losses;
+  assert.equal(loss?.error.message, `a batch ran longer than ${LIMIT_MS} ms`);
+  assert.deepEqual(
+    loss?.running.map(({ id }) => id),
+    [2],
+  );
+});
+
+test('what waited behind a batch that ran too long did not start', async () => {
+  const rig = await new Rig().start();
+  rig.dispatch(1);
+  rig.dispatch(2);
+  await rig.advance(LIMIT_MS);
+  const [loss] = rig.losses;
+  assert.deepEqual([loss?.running.map(({ id }) => id), loss?.notStarted.map(({ id }) => id)], [[1], [2]]);
+});
+
+test('a thousand batches in turn need one timer at a time, and an idle worker none for long', async () => {
+  const rig = await new Rig().start();
+  for (let number = 1; number <= 1000; number += 1) {
+    rig.dispatch(number);
+    assert.ok(rig.clock.pending <= 1);
+    await rig.advance(7);
+    rig.answer(number);
+  }
+  await rig.advance(LIMIT_MS);
+  assert.equal(rig.clock.pending, 0);
+  assert.equal(rig.losses.length, 0);
+});
