@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type ErrorCode, HTTP_STATUS } from '../../src/core/errors.ts';
+import { ISOLATIONS } from '../fixtures/isolations.ts';
 import { type Answer, serve, type TestService } from '../fixtures/service.ts';
 
 const MEGABYTE = 1024 * 1024;
@@ -15,13 +16,13 @@ interface Item {
 interface Fine {
   readonly n: number;
   readonly batchSize: number;
-  readonly pid: number;
+  readonly worker: string;
 }
 
-function serveFaults(t: Parameters<typeof serve>[0]): Promise<TestService> {
+function serveFaults(t: Parameters<typeof serve>[0], isolation: (typeof ISOLATIONS)[number]): Promise<TestService> {
   return serve(t, {
     config: { maxPayloadBytes: MEGABYTE },
-    stages: [{ id: 'model', file: 'faults', batch: { maxBatchSize: 100 } }],
+    stages: [{ id: 'model', file: 'faults', isolation, batch: { maxBatchSize: 100 } }],
   });
 }
 
@@ -30,11 +31,11 @@ function together(service: TestService, items: readonly Item[]): Promise<Answer[
   return Promise.all(items.map((item) => service.answer(item)));
 }
 
-function assertFine(answer: Answer | undefined, n: number, pid: number): void {
+function assertFine(answer: Answer | undefined, n: number, worker: string): void {
   assert.equal(answer?.code, 'ok', answer?.error?.message);
   const value = answer?.value as Fine;
   assert.equal(value.n, n);
-  assert.equal(value.pid, pid, 'the worker lives on');
+  assert.equal(value.worker, worker, 'the worker lives on');
 }
 
 function assertError(answer: Answer | undefined, code: ErrorCode, message: RegExp): void {
@@ -75,37 +76,39 @@ const FAILS_TOGETHER: readonly [fault: string, code: ErrorCode, message: RegExp]
   ['nothing', 'bad_batch_length', /undefined instead of an array of 3/],
 ];
 
-test('in a batch', async (t) => {
-  const service = await serveFaults(t);
-  const { pid } = await service.value<Fine>({ n: 0 });
+for (const isolation of ISOLATIONS) {
+  test(`in a batch (${isolation})`, async (t) => {
+    const service = await serveFaults(t, isolation);
+    const { worker } = await service.value<Fine>({ n: 0 });
 
-  for (const [fault, code, message, bytes] of FAILS_ALONE) {
-    await t.test(`${fault}: ${code} for that item alone`, async () => {
-      const answers = await together(service, [{ n: 1 }, { n: 2, fault, ...(bytes ? { bytes } : {}) }, { n: 3 }]);
-      assert.equal(answers[1]?.timings[0]?.batchSize, 3, 'they were in one batch');
-      assertFine(answers[0], 1, pid);
-      assertError(answers[1], code, message);
-      assertFine(answers[2], 3, pid);
-      assertFine(await service.answer({ n: 4 }), 4, pid);
+    for (const [fault, code, message, bytes] of FAILS_ALONE) {
+      await t.test(`${fault}: ${code} for that item alone`, async () => {
+        const answers = await together(service, [{ n: 1 }, { n: 2, fault, ...(bytes ? { bytes } : {}) }, { n: 3 }]);
+        assert.equal(answers[1]?.timings[0]?.batchSize, 3, 'they were in one batch');
+        assertFine(answers[0], 1, worker);
+        assertError(answers[1], code, message);
+        assertFine(answers[2], 3, worker);
+        assertFine(await service.answer({ n: 4 }), 4, worker);
+      });
+    }
+
+    for (const [fault, code, message] of FAILS_TOGETHER) {
+      await t.test(`${fault}: ${code} for the whole batch, the next one is served`, async () => {
+        const answers = await together(service, [{ n: 1 }, { n: 2, fault }, { n: 3 }]);
+        assert.equal(answers[0]?.timings[0]?.batchSize, 3, 'they were in one batch');
+        for (const answer of answers) assertError(answer, code, message);
+        assertFine(await service.answer({ n: 4 }), 4, worker);
+      });
+    }
+
+    await t.test('several faults at once, each its own', async () => {
+      const items = FAILS_ALONE.map(([fault, , , bytes], n) => ({ n, fault, ...(bytes ? { bytes } : {}) }));
+      const answers = await together(service, [...items, { n: 100 }]);
+      for (const [index, [, code, message]] of FAILS_ALONE.entries()) assertError(answers[index], code, message);
+      assertFine(answers.at(-1), 100, worker);
     });
-  }
-
-  for (const [fault, code, message] of FAILS_TOGETHER) {
-    await t.test(`${fault}: ${code} for the whole batch, the next one is served`, async () => {
-      const answers = await together(service, [{ n: 1 }, { n: 2, fault }, { n: 3 }]);
-      assert.equal(answers[0]?.timings[0]?.batchSize, 3, 'they were in one batch');
-      for (const answer of answers) assertError(answer, code, message);
-      assertFine(await service.answer({ n: 4 }), 4, pid);
-    });
-  }
-
-  await t.test('several faults at once, each its own', async () => {
-    const items = FAILS_ALONE.map(([fault, , , bytes], n) => ({ n, fault, ...(bytes ? { bytes } : {}) }));
-    const answers = await together(service, [...items, { n: 100 }]);
-    for (const [index, [, code, message]] of FAILS_ALONE.entries()) assertError(answers[index], code, message);
-    assertFine(answers.at(-1), 100, pid);
   });
-});
+}
 
 describe('item by item', () => {
   test('predict that fails for one item of a shipped batch fails that one alone', async (t) => {
@@ -146,36 +149,38 @@ describe('item by item', () => {
   });
 });
 
-describe('an error arrives as it was thrown', () => {
-  test('with class name, message, stack, own fields and all causes', async (t) => {
-    const service = await serveFaults(t);
-    const { error } = await service.answer({ n: 1, fault: 'throw' });
-    assert.equal(error?.name, 'ModeletError');
-    assert.match(error?.stack ?? '', /faults\.js/);
+for (const isolation of ISOLATIONS) {
+  describe(`an error arrives as it was thrown (${isolation})`, () => {
+    test('with class name, message, stack, own fields and all causes', async (t) => {
+      const service = await serveFaults(t, isolation);
+      const { error } = await service.answer({ n: 1, fault: 'throw' });
+      assert.equal(error?.name, 'ModeletError');
+      assert.match(error?.stack ?? '', /faults\.js/);
 
-    const thrown = error?.cause as Error & { layer: number };
-    assert.equal(thrown.name, 'ModelError');
-    assert.equal(thrown.message, 'no such weights');
-    assert.equal(thrown.layer, 3);
-    assert.match(
-      thrown.stack ?? '',
-      /^ModelError: no such weights\n +at .*throw .*test\/fixtures\/modelets\/faults\.js:\d+/,
-    );
-    const underneath = thrown.cause as Error;
-    assert.equal(underneath.name, 'TypeError');
-    assert.equal(underneath.message, 'shape 3x4 expected');
-    assert.match(underneath.stack ?? '', /faults\.js/);
-    assert.equal((underneath.cause as Error).message, 'disk');
-  });
+      const thrown = error?.cause as Error & { layer: number };
+      assert.equal(thrown.name, 'ModelError');
+      assert.equal(thrown.message, 'no such weights');
+      assert.equal(thrown.layer, 3);
+      assert.match(
+        thrown.stack ?? '',
+        /^ModelError: no such weights\n +at .*throw .*test\/fixtures\/modelets\/faults\.js:\d+/,
+      );
+      const underneath = thrown.cause as Error;
+      assert.equal(underneath.name, 'TypeError');
+      assert.equal(underneath.message, 'shape 3x4 expected');
+      assert.match(underneath.stack ?? '', /faults\.js/);
+      assert.equal((underneath.cause as Error).message, 'disk');
+    });
 
-  test('also one that was returned for an item, and what a thrown object says', async (t) => {
-    const service = await serveFaults(t);
-    const returned = (await service.answer({ n: 1, fault: 'error' })).error?.cause as Error;
-    assert.equal(returned.name, 'ModelError');
-    assert.equal((returned.cause as Error).message, 'underneath');
-    const refused = (await service.answer({ n: 1, fault: 'bad-item' })).error?.cause as Error & { code: string };
-    assert.deepEqual([refused.name, refused.code], ['RangeError', 'invalid_input']);
-    const object = (await service.answer({ n: 1, fault: 'throw-object' })).error?.cause as Error & { code: number };
-    assert.equal(object.code, 42);
+    test('also one that was returned for an item, and what a thrown object says', async (t) => {
+      const service = await serveFaults(t, isolation);
+      const returned = (await service.answer({ n: 1, fault: 'error' })).error?.cause as Error;
+      assert.equal(returned.name, 'ModelError');
+      assert.equal((returned.cause as Error).message, 'underneath');
+      const refused = (await service.answer({ n: 1, fault: 'bad-item' })).error?.cause as Error & { code: string };
+      assert.deepEqual([refused.name, refused.code], ['RangeError', 'invalid_input']);
+      const object = (await service.answer({ n: 1, fault: 'throw-object' })).error?.cause as Error & { code: number };
+      assert.equal(object.code, 42);
+    });
   });
-});
+}

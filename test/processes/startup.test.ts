@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
+import { ISOLATIONS } from '../fixtures/isolations.ts';
 import { kill9, until } from '../fixtures/processes.ts';
 import { callsIn, folderFor, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
@@ -90,25 +91,29 @@ async function shownError(service: TestService): Promise<string> {
   }, 'the cause is shown for each worker');
 }
 
-describe('a stage that does not start', () => {
-  for (const { name, content, stage, cause } of CASES) {
-    test(`${name}: its cause is shown and told`, async (t) => {
-      const { service } = await serveFile(t, content, stage);
-      // Sent before anybody could know, and after: neither waits for a deadline, there is none.
-      const { code, error } = await service.answer(1);
-      assert.equal(code, 'stage_unavailable');
-      assert.equal(error?.stage, 'model');
-      assert.match(error?.message ?? '', /stage model has no worker: /);
-      assert.match(error?.message ?? '', cause);
-      assert.match(await shownError(service), cause);
-      assert.equal(service.stage('model').ready, 0);
-      assert.match(service.logs.map(({ message }) => message).join('\n'), cause);
-      const again = await service.answer(2);
-      assert.equal(again.code, 'stage_unavailable');
-      assert.match(again.error?.message ?? '', cause);
-    });
-  }
+for (const isolation of ISOLATIONS) {
+  describe(`a stage that does not start (${isolation})`, () => {
+    for (const { name, content, stage, cause } of CASES) {
+      test(`${name}: its cause is shown and told`, async (t) => {
+        const { service } = await serveFile(t, content, { ...stage, isolation });
+        // Sent before anybody could know, and after: neither waits for a deadline, there is none.
+        const { code, error } = await service.answer(1);
+        assert.equal(code, 'stage_unavailable');
+        assert.equal(error?.stage, 'model');
+        assert.match(error?.message ?? '', /stage model has no worker: /);
+        assert.match(error?.message ?? '', cause);
+        assert.match(await shownError(service), cause);
+        assert.equal(service.stage('model').ready, 0);
+        assert.match(service.logs.map(({ message }) => message).join('\n'), cause);
+        const again = await service.answer(2);
+        assert.equal(again.code, 'stage_unavailable');
+        assert.match(again.error?.message ?? '', cause);
+      });
+    }
+  });
+}
 
+describe('a stage that does not start', () => {
   test('tells the error as it was thrown, with its cause', async (t) => {
     const how = join(folderFor(t), 'how');
     writeFileSync(how, 'throws');

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { inspect } from 'node:util';
+import { ISOLATIONS } from '../fixtures/isolations.ts';
 import { serve, type TestService } from '../fixtures/service.ts';
 
 interface Description {
@@ -10,12 +11,15 @@ interface Description {
   readonly polluted: boolean;
 }
 
-function serveValues(t: Parameters<typeof serve>[0]): Promise<TestService> {
+function serveValues(
+  t: Parameters<typeof serve>[0],
+  isolation: (typeof ISOLATIONS)[number] = 'process',
+): Promise<TestService> {
   return serve(t, {
     stages: [
-      { id: 'echo', file: 'echo' },
-      { id: 'again', file: 'echo', predict: 'batch', batch: { maxBatchSize: 8 } },
-      { id: 'describe', file: 'describe' },
+      { id: 'echo', file: 'echo', isolation },
+      { id: 'again', file: 'echo', isolation, predict: 'batch', batch: { maxBatchSize: 8 } },
+      { id: 'describe', file: 'describe', isolation },
     ],
     routes: { echo: ['echo', 'again'], describe: ['describe'] },
   });
@@ -60,16 +64,18 @@ const VALUES: Readonly<Record<string, unknown>> = {
 };
 
 describe('values', () => {
-  test('arrive in the worker as they were, and come back as they were', async (t) => {
-    const service = await serveValues(t);
-    for (const [name, value] of Object.entries(VALUES)) {
-      const back = await service.value(value, { entry: 'echo' });
-      assert.deepEqual(back, value, name);
-      assert.equal(Object.prototype.toString.call(back), Object.prototype.toString.call(value), name);
-      const { text } = await service.value<Description>(value, { entry: 'describe' });
-      assert.equal(text, inspect(value, { depth: 20, maxArrayLength: null }), `${name}, as the worker sees it`);
-    }
-  });
+  for (const isolation of ISOLATIONS) {
+    test(`arrive in the worker as they were, and come back as they were (${isolation})`, async (t) => {
+      const service = await serveValues(t, isolation);
+      for (const [name, value] of Object.entries(VALUES)) {
+        const back = await service.value(value, { entry: 'echo' });
+        assert.deepEqual(back, value, name);
+        assert.equal(Object.prototype.toString.call(back), Object.prototype.toString.call(value), name);
+        const { text } = await service.value<Description>(value, { entry: 'describe' });
+        assert.equal(text, inspect(value, { depth: 20, maxArrayLength: null }), `${name}, as the worker sees it`);
+      }
+    });
+  }
 
   test('properties that are undefined are dropped, as JSON does', async (t) => {
     const service = await serveValues(t);
