@@ -3,10 +3,18 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { ELSEWHERE_FAULTS } from '../faults/elsewhere-faults.ts';
 import { withTables } from '../faults/table.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 test('docs/faults.md has a row for each fault that is tested and for each seeded bug (npm run fault-table writes them)', () => {
   const page = readFileSync(join(repositoryRoot, 'docs', 'faults.md'), 'utf8');
   assert.equal(page, withTables(page));
+});
+
+test('what the page finds in other folders is tested there', () => {
+  for (const { suite, test: name } of ELSEWHERE_FAULTS) {
+    const source = readFileSync(join(repositoryRoot, 'test', `${suite}.test.ts`), 'utf8');
+    assert.ok(source.includes(name), `${suite} has a test "${name}"`);
+  }
 });

@@ -1,6 +1,7 @@
 /** The tables of the page about faults, made of the rows that are tested. */
 import { MUTATIONS } from '../mutations/edits.ts';
 import { DEPLOY_FAULTS } from './deploy-faults.ts';
+import { ELSEWHERE_FAULTS } from './elsewhere-faults.ts';
 import { ENGINE_FAULTS } from './engine-faults.ts';
 import { MACHINE_FAULTS } from './machine-faults.ts';
 import { NODE_RED_FAULTS } from './node-red-faults.ts';
@@ -23,15 +24,18 @@ const GROUPS: readonly { readonly title: string; readonly faults: readonly Row[]
 ];
 
 function faultTables(): string {
-  return GROUPS.map(({ title, faults }) =>
-    [
-      `### ${title}`,
-      '',
-      '| fault | requests | recovery |',
-      '|---|---|---|',
-      ...faults.map(({ name, requests, recovery }) => `| ${name} | ${requests} | ${recovery} |`),
-    ].join('\n'),
-  ).join('\n\n');
+  const elsewhere = ELSEWHERE_FAULTS.map((row) => ({ ...row, name: `${row.name} (\`test/${row.suite}\`)` }));
+  return [...GROUPS, { title: 'In other folders of the tests', faults: elsewhere }]
+    .map(({ title, faults }) =>
+      [
+        `### ${title}`,
+        '',
+        '| fault | requests | recovery |',
+        '|---|---|---|',
+        ...faults.map(({ name, requests, recovery }) => `| ${name} | ${requests} | ${recovery} |`),
+      ].join('\n'),
+    )
+    .join('\n\n');
 }
 
 /** In Markdown. */
