@@ -191,6 +191,27 @@ const STAGES: readonly Metric[] = [
   ),
 ];
 
+function ofWorker(
+  type: 'counter' | 'gauge',
+  name: string,
+  help: string,
+  read: (worker: StageSnapshot['workers'][number]) => number | null,
+): Metric {
+  return {
+    name,
+    type,
+    help,
+    labels: ['stage', 'worker'],
+    read: ({ snapshot }) =>
+      snapshot.stages.flatMap((stage) =>
+        stage.workers.flatMap((worker) => {
+          const value = read(worker);
+          return value === null ? [] : [{ labels: { stage: stage.name, worker: String(worker.index) }, value }];
+        }),
+      ),
+  };
+}
+
 const WORKERS: readonly Metric[] = [
   ofStage('gauge', 'modelet_workers', 'Workers that the stage has', ({ workers }) => workers.length),
   ofStage('gauge', 'modelet_workers_ready', 'Workers that serve', (stage) => stage.ready),
@@ -213,6 +234,18 @@ const WORKERS: readonly Metric[] = [
     'modelet_busy_seconds_total',
     'Time spent running batches, of all workers together',
     ({ reading }) => reading.busyMs * SECONDS_PER_MS,
+  ),
+  ofWorker(
+    'gauge',
+    'modelet_worker_rss_bytes',
+    'Memory of a worker; of a thread, its heap and buffers',
+    (worker) => worker.rssBytes,
+  ),
+  ofWorker(
+    'counter',
+    'modelet_worker_cpu_seconds_total',
+    'CPU time of a worker since it started; of a thread, the time that its event loop was busy',
+    (worker) => (worker.cpuMs === null ? null : worker.cpuMs * SECONDS_PER_MS),
   ),
 ];
 
