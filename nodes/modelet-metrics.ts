@@ -10,7 +10,7 @@ import {
   wallTime,
 } from '../src/index.ts';
 import { configure } from './lib/adapter.ts';
-import { seriesOf, tableOf } from './lib/dashboard.ts';
+import { seriesOf, stageRows, workerRows } from './lib/dashboard.ts';
 import { type Pipeline, pipelineOf } from './lib/pipeline.ts';
 
 export default function register(RED: NodeAPI): void {
@@ -36,7 +36,7 @@ export default function register(RED: NodeAPI): void {
       const look = service ? lookAt(service) : null;
       if (look && before?.service === service) {
         const payload = intervalBetween(before.look, look, wallTime());
-        this.send([{ payload }, seriesOf(payload), tableOf(payload)]);
+        this.send([{ payload }, seriesOf(payload), stageRows(payload), workerRows(look.snapshot.stages)]);
       }
       before = service && look ? { service, look } : null;
     };

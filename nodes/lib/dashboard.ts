@@ -1,5 +1,5 @@
 /** What happened in an interval, in the forms that dashboards take. */
-import type { RuntimeInterval } from '../../src/index.ts';
+import type { RuntimeInterval, StageSnapshot } from '../../src/index.ts';
 
 /** One number, for a chart, which draws a line per topic, or for a gauge. */
 export type SeriesMessage = {
@@ -13,11 +13,20 @@ export type SeriesMessage = {
 };
 
 export type TableMessage = {
-  readonly topic: 'stages';
+  readonly topic: 'stages' | 'workers';
   readonly payload: readonly object[];
 };
 
-const OF_RUNTIME = ['requestsPerSecond', 'errorsPerSecond', 'p50', 'p95', 'p99', 'backlog'] as const;
+const OF_RUNTIME = [
+  'requests',
+  'errors',
+  'requestsPerSecond',
+  'errorsPerSecond',
+  'p50',
+  'p95',
+  'p99',
+  'backlog',
+] as const;
 const OF_STAGE = ['queue', 'busy', 'workers', 'meanBatch', 'runMs'] as const;
 
 /** One message per number. What the interval has no value for is left out: a chart has a gap there. */
@@ -37,6 +46,23 @@ export function seriesOf(interval: RuntimeInterval): SeriesMessage[] {
 }
 
 /** A row per stage. */
-export function tableOf({ stages }: RuntimeInterval): TableMessage {
+export function stageRows({ stages }: RuntimeInterval): TableMessage {
   return { topic: 'stages', payload: Object.entries(stages).map(([stage, values]) => ({ stage, ...values })) };
+}
+
+/** A row per worker, as it is now. Cells are numbers and texts, which tables show as they are. */
+export function workerRows(stages: readonly StageSnapshot[]): TableMessage {
+  const payload = stages.flatMap(({ name, workers }) =>
+    workers.map(({ index, pid, state, cpus, rssBytes, restarts, error }) => ({
+      stage: name,
+      worker: index,
+      pid,
+      state,
+      cpus: cpus?.join(', ') ?? 'any',
+      rssMb: rssBytes === null ? null : Math.round(rssBytes / 2 ** 20),
+      restarts,
+      error: error ?? '',
+    })),
+  );
+  return { topic: 'workers', payload };
 }

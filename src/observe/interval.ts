@@ -27,7 +27,11 @@ export interface StageInterval {
 export interface RuntimeInterval {
   /** End of the interval, in ms since 1970. */
   readonly time: number;
-  /** Requests that ended, in whatever way. */
+  /** Requests that have ended, in whatever way, since the runtime was started. */
+  readonly requests: number;
+  /** Those of them that ended with an error. */
+  readonly errors: number;
+  /** Requests that ended in the interval. */
   readonly requestsPerSecond: number;
   /** Those of them that ended with an error. */
   readonly errorsPerSecond: number;
@@ -44,23 +48,30 @@ export interface RuntimeInterval {
 /** `time` is that of the later look, in ms since 1970. */
 export function intervalBetween(earlier: Look, later: Look, time: number): RuntimeInterval {
   const seconds = (later.at - earlier.at) / 1000;
-  const { ok: results = 0, ...errors } = subtractReadings(later.snapshot.requests, earlier.snapshot.requests);
-  const failed = Object.values(errors).reduce((sum, count) => sum + count, 0);
+  const { requests, errors } = ended(later);
+  const before = ended(earlier);
   const took = subtractReadings(later.durations.ok, earlier.durations.ok);
   const [p50 = null, p95 = null, p99 = null] = [0.5, 0.95, 0.99].map((q) => rounded(quantile(FINE_BOUNDS, took, q)));
-  const before = new Map(earlier.snapshot.stages.map(({ id, reading }) => [id, reading]));
+  const readings = new Map(earlier.snapshot.stages.map(({ id, reading }) => [id, reading]));
   return {
     time,
-    requestsPerSecond: perSecond(results + failed, seconds),
-    errorsPerSecond: perSecond(failed, seconds),
+    requests,
+    errors,
+    requestsPerSecond: perSecond(requests - before.requests, seconds),
+    errorsPerSecond: perSecond(errors - before.errors, seconds),
     p50,
     p95,
     p99,
     backlog: later.snapshot.backlog,
     stages: Object.fromEntries(
-      later.snapshot.stages.map((stage) => [stage.name, stageBetween(before.get(stage.id) ?? NOTHING_READ, stage)]),
+      later.snapshot.stages.map((stage) => [stage.name, stageBetween(readings.get(stage.id) ?? NOTHING_READ, stage)]),
     ),
   };
+}
+
+function ended({ snapshot }: Look): { readonly requests: number; readonly errors: number } {
+  const requests = Object.values(snapshot.requests).reduce((sum, count) => sum + count, 0);
+  return { requests, errors: requests - (snapshot.requests['ok'] ?? 0) };
 }
 
 function stageBetween(earlier: StageReading, { queue, busy, ready, reading }: StageSnapshot): StageInterval {

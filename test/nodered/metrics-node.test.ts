@@ -5,8 +5,10 @@ import type { RuntimeInterval } from '../../src/index.ts';
 import { batcher, endpoint, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
 
+const OUTPUTS = ['all', 'numbers', 'stages', 'workers'] as const;
+
 function metrics(id: string, properties: object = {}): FlowNode[] {
-  const outputs = ['all', 'numbers', 'rows'].map((output) => `${id} ${output}`);
+  const outputs = OUTPUTS.map((output) => `${id} ${output}`);
   return [node(id, 'modelet-metrics', outputs, { intervalMs: '100', ...properties }), ...outputs.map(sink)];
 }
 
@@ -35,11 +37,11 @@ before(async () => {
 after(() => nodeRed.stop());
 
 /** What a node's outputs have sent since this was called. */
-function outputs(id: string): Record<'all' | 'numbers' | 'rows', Message[]> {
-  const [all = [], numbers = [], rows = []] = ['all', 'numbers', 'rows'].map((output) =>
+function outputs(id: string): Record<(typeof OUTPUTS)[number], Message[]> {
+  const [all = [], numbers = [], stages = [], workers = []] = OUTPUTS.map((output) =>
     nodeRed.inputs(`${id} ${output}`),
   );
-  return { all, numbers, rows };
+  return { all, numbers, stages, workers };
 }
 
 const interval = (message: Message | undefined): RuntimeInterval => message?.payload as RuntimeInterval;
@@ -83,15 +85,39 @@ describe('pipeline metrics', () => {
       series.map(({ _msgid, timestamp, ...message }) => message),
       expected,
     );
-    assert.deepEqual(sent.rows[sent.all.findIndex((message) => interval(message) === of)]?.payload, [
-      { stage: 'work', ...stages['work'] },
-    ]);
+    const index = sent.all.findIndex((message) => interval(message) === of);
+    assert.deepEqual(sent.stages[index]?.payload, [{ stage: 'work', ...stages['work'] }]);
+  });
+
+  test('sends a row per worker, with what the snapshot has', async () => {
+    const { workers } = outputs('m');
+    const rows = await until('the workers have said how large they are', () => {
+      const last = workers.at(-1)?.payload as Record<string, unknown>[] | undefined;
+      return last?.every(({ rssMb }) => rssMb !== null) && last;
+    });
+    const stages = (await nodeRed.snapshot()).runtimes[0]?.stages ?? [];
+    assert.deepEqual(
+      rows.map(({ rssMb, ...row }) => row),
+      stages.flatMap(({ name, workers }) =>
+        workers.map(({ index, pid }) => ({
+          stage: name,
+          worker: index,
+          pid,
+          state: 'ready',
+          cpus: 'any',
+          restarts: 0,
+          error: '',
+        })),
+      ),
+    );
+    for (const { rssMb } of rows) assert.ok(Number(rssMb) > 10, `${rssMb} MB`);
   });
 
   test('counts every request once, over all intervals', async () => {
     const { all } = outputs('m');
     await more(all, 1);
     const start = all.length - 1;
+    const { requests, errors } = interval(all[start]);
     for (let n = 0; n < 30; n += 1) await nodeRed.post('/work', { n: n % 3 === 0 ? -1 : n });
     await more(all);
     const ended = all.slice(start + 1).reduce(
@@ -109,6 +135,8 @@ describe('pipeline metrics', () => {
     // Its own intervals are of another clock than the times it tells: they agree to the millisecond.
     assert.ok(Math.abs(ended.requests - 30) < 2, `${ended.requests} requests`);
     assert.ok(Math.abs(ended.errors - 10) < 1, `${ended.errors} errors`);
+    const last = interval(all.at(-1));
+    assert.deepEqual([last.requests - requests, last.errors - errors], [30, 10]);
   });
 
   test('goes on over a deploy that changes the stage, and never counts backwards', async () => {

@@ -34,7 +34,14 @@ describe('an interval', () => {
     await ask(service, [{ n: 1 }, { n: 2 }, { n: 3, fault: 'error' }]);
     const later = { ...look(service), at: earlier.at + 2000 };
     const { stages, p50, p95, p99, ...rest } = intervalBetween(earlier, later, 123);
-    assert.deepEqual(rest, { time: 123, requestsPerSecond: 1.5, errorsPerSecond: 0.5, backlog: 0 });
+    assert.deepEqual(rest, {
+      time: 123,
+      requests: 8,
+      errors: 2,
+      requestsPerSecond: 1.5,
+      errorsPerSecond: 0.5,
+      backlog: 0,
+    });
     assert.ok(p50 && p95 && p99 && p50 <= p95 && p95 <= p99, `${p50}, ${p95}, ${p99}`);
     const { runMs, meanBatch, ...stage } = stages['faults'] ?? {};
     assert.deepEqual(stage, { queue: 0, busy: 0, workers: 1 });
