@@ -30,6 +30,29 @@ function ends(name: string, way: string, cause: RegExp, more: Partial<ServiceFau
   };
 }
 
+/** The modelet writes on the channel to the engine what no worker writes there. */
+function garbles(name: string, way: string, cause: RegExp): ServiceFault {
+  const fault = ends(name, way, cause, {
+    requests: 'those of its batch: `worker_lost`, with `protocol_error` as the cause',
+    recovery: 'it is killed; a new process, at once',
+  });
+  return {
+    ...fault,
+    inject: async (bed) => {
+      const restarts = (): number[] =>
+        bed.service.service.snapshot().stages.flatMap(({ workers }) => workers.map((worker) => worker.restarts));
+      const { enginePid } = bed.service;
+      const poisoned = bed.poison(way);
+      await assertFails(poisoned, 'worker_lost', cause);
+      const { error } = await poisoned.answer;
+      assert.equal((error?.cause as { code?: string } | undefined)?.code, 'protocol_error');
+      await until(() => restarts().some((count) => count > 0), 'it is started again');
+      assert.deepEqual(restarts().sort(), [0, 0, 0, 1], 'no other worker is');
+      assert.equal(bed.service.enginePid, enginePid, 'nor is the engine');
+    },
+  };
+}
+
 export const WORKER_FAULTS: FaultGroup<ServiceFault> = {
   title: 'A worker process',
   faults: [
@@ -106,9 +129,8 @@ export const WORKER_FAULTS: FaultGroup<ServiceFault> = {
         await assertFails(held, 'deadline_exceeded', /./);
       },
     },
-    ends('sends garbage on its channel', 'garbage', /frame/, {
-      requests: 'those of its batch: `worker_lost`, with `protocol_error` as the cause',
-      recovery: 'it is killed; a new process, at once',
-    }),
+    garbles('sends garbage on its channel', 'garbage', /malformed frame: a length of/),
+    garbles('announces a frame of 4 GiB', 'giant frame', /malformed frame: a length of 4294967288 bytes/),
+    garbles('sends a frame of another version', 'other version', /malformed frame: version 255 instead of/),
   ],
 };
