@@ -56,9 +56,9 @@ export class Observation {
 
   #answerPublicly({ method, path }: Request, response: Response, next: () => void): void {
     const { publicPaths } = this.#pipeline.deployment;
-    const asked = ['GET', 'HEAD'].includes(method)
-      ? [...this.#answers].find(([what]) => path.endsWith(what))
-      : undefined;
+    // Most Node-REDs have none, and every request to an endpoint comes by here.
+    const asks = publicPaths.size > 0 && (method === 'GET' || method === 'HEAD');
+    const asked = asks ? [...this.#answers].find(([what]) => path.endsWith(what)) : undefined;
     const publicPath = asked ? path.slice(0, -asked[0].length) || '/' : '';
     const runtimes = [...publicPaths].flatMap(([id, its]) => (its === publicPath ? [id] : []));
     if (!asked || runtimes.length === 0) {

@@ -104,6 +104,17 @@ describe('exposition', () => {
     assert.equal((await nodeRed.post('/ops/metrics', {})).status, 404);
   });
 
+  test('has the memory and the CPU time of each worker', async () => {
+    const of = { stage: 'work', worker: '0' };
+    const found = await until('the worker has told', async () => {
+      const latest = await scrape();
+      return latest.find('modelet_worker_rss_bytes', of).length > 0 && latest;
+    });
+    assert.ok(found.value('modelet_worker_rss_bytes', of) > 10_000_000);
+    const seconds = found.value('modelet_worker_cpu_seconds_total', of);
+    assert.ok(seconds > 0 && seconds < 60, `${seconds} s`);
+  });
+
   test('promtool has nothing to say against it', { skip: WITHOUT_PROMETHEUS }, async () => {
     assert.equal(promtool(['check', 'metrics'], await text()), '');
     assert.match(promtool(['check', 'metrics'], 'modelet_thing_total{x="1"} 1\n'), /no help text/);
