@@ -75,6 +75,7 @@ before(async () => {
     },
   );
   await started;
+  await until('it is ready', async () => (await get('/admin/modelets/health/ready', 'reader')).status === 200);
 });
 after(() => nodeRed.stop());
 
