@@ -10,9 +10,13 @@ export interface Reply {
 }
 
 /** How many answers after a fault show that requests are served again. */
-const SERVED_AGAIN = 100;
+const SERVED_AGAIN = 50;
+/** Longest that they may take, on a machine that has much else to do. */
+const SERVED_LIMIT_MS = 120_000;
+/** Between an answer and the next request of its lane: the load is steady, not all that the machine can bear. */
+const PAUSE_MS = 5;
 /** A caller that was refused asks again after this. */
-const REFUSED_PAUSE_MS = 20;
+const REFUSED_PAUSE_MS = 50;
 
 export class Load {
   readonly #lanes: number;
@@ -56,7 +60,8 @@ export class Load {
   /** Resolves when many more requests have got their results. */
   async served(): Promise<void> {
     const before = this.ok;
-    await until(() => this.#stopped || this.ok >= before + SERVED_AGAIN, 'requests are served');
+    const enough = (): boolean => this.#stopped || this.ok >= before + SERVED_AGAIN;
+    await until(enough, 'requests are served', SERVED_LIMIT_MS);
   }
 
   /** Resolves when each request has its answer; fails if one never comes. */
@@ -80,6 +85,6 @@ export class Load {
     const code = reply.code === 'ok' && reply.n !== n ? 'wrong answer' : reply.code;
     this.#answered += 1;
     this.#counts.set(code, (this.#counts.get(code) ?? 0) + 1);
-    if (code !== 'ok') await delay(REFUSED_PAUSE_MS);
+    await delay(code === 'ok' ? PAUSE_MS : REFUSED_PAUSE_MS);
   }
 }

@@ -1,6 +1,7 @@
 /** A Node-RED in a process of its own, with two-stage requests over HTTP and others beside them. */
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
+import { after, before } from 'node:test';
 import { batcher, endpoint, func, runtime, stage, TAB } from '../fixtures/flow.ts';
 import type { FlowNode } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
@@ -30,27 +31,33 @@ export function pipelineFlows(version = 0): FlowNode[] {
   ];
 }
 
-/** What happens elsewhere in the flow when somebody posts to `/elsewhere`. */
-export function elsewhere(code: string): FlowNode[] {
-  return [...endpoint('/elsewhere', 'elsewhere'), func('elsewhere', `${code}\nreturn msg;`, 'collector /elsewhere')];
+/** What happens elsewhere in the flow when somebody posts to `url`. */
+export function elsewhere(url: string, code: string): FlowNode[] {
+  return [...endpoint(url, `func ${url}`), func(`func ${url}`, `${code}\nreturn msg;`, `collector ${url}`)];
 }
 
 export class NodeRedBed implements Bed {
   readonly red: NodeRedProcess;
   readonly load: Load;
   readonly beside: Load;
-  /** Its counts began anew. */
-  #startedAgain = false;
+  /** What had settled before, in the life of this Node-RED; null where it has been started anew. */
+  #settledBefore: number | null;
 
-  constructor(red: NodeRedProcess) {
+  private constructor(red: NodeRedProcess, settledBefore: number) {
     this.red = red;
+    this.#settledBefore = settledBefore;
     this.load = new Load(LANES, (n) => this.post('/model', { n }));
     this.beside = new Load(LANES_BESIDE, (n) => this.post('/beside', { n }));
   }
 
+  /** With load of its own; the Node-RED may have served before. */
+  static async on(red: NodeRedProcess): Promise<NodeRedBed> {
+    return new NodeRedBed(red, await settledIn(red));
+  }
+
   /** Starts Node-RED again after it has ended, as a service manager would. */
   async startAgain(): Promise<void> {
-    this.#startedAgain = true;
+    this.#settledBefore = null;
     await this.red.start();
   }
 
@@ -66,11 +73,9 @@ export class NodeRedBed implements Bed {
   }
 
   async assertAllCounted(): Promise<void> {
-    if (this.#startedAgain) return;
-    const { runtimes } = await this.red.snapshot();
-    const counts = runtimes.flatMap(({ requests }) => Object.values(requests));
-    const counted = counts.reduce((sum, count) => sum + count, 0);
-    assert.equal(counted, this.load.sent + this.beside.sent, 'each request settled exactly once');
+    if (this.#settledBefore === null) return;
+    const settled = (await settledIn(this.red)) - this.#settledBefore;
+    assert.equal(settled, this.load.sent + this.beside.sent, 'each request settled exactly once');
   }
 
   /**
@@ -105,17 +110,25 @@ function replyOf(status: number | undefined, text: string): Reply {
   }
 }
 
-export function testNodeRedFaults(group: FaultGroup<NodeRedFault & { readonly flows?: readonly FlowNode[] }>): void {
-  testFaults(group, async (t, { flows = [] }) => {
-    const red = await NodeRedProcess.start([...pipelineFlows(), ...flows]);
-    t.after(async () => {
-      try {
-        await red.end();
-        await allGone();
-      } finally {
-        killStarted();
-      }
-    });
-    return new NodeRedBed(red);
+/** Requests that the runtime has settled since Node-RED was started. */
+export async function settledIn(red: NodeRedProcess): Promise<number> {
+  const { runtimes } = await red.snapshot();
+  return runtimes.flatMap(({ requests }) => Object.values(requests)).reduce((sum, count) => sum + count, 0);
+}
+
+/** With one Node-RED for all: each fault leaves it as it was, or started again. */
+export function testNodeRedFaults(group: FaultGroup<NodeRedFault>, flows: readonly FlowNode[]): void {
+  let red: NodeRedProcess;
+  before(async () => {
+    red = await NodeRedProcess.start([...pipelineFlows(), ...flows]);
   });
+  after(async () => {
+    try {
+      await red.end();
+      await allGone();
+    } finally {
+      killStarted();
+    }
+  });
+  testFaults(group, () => NodeRedBed.on(red));
 }

@@ -22,7 +22,13 @@ async function startAgainOnceGone(bed: NodeRedBed): Promise<void> {
   await bed.startAgain();
 }
 
-export const NODE_RED_FAULTS: FaultGroup<NodeRedFault & { readonly flows?: readonly FlowNode[] }> = {
+/** Flows that the faults need beside the pipelines. */
+export const ELSEWHERE: readonly FlowNode[] = [
+  ...elsewhere('/throws', `setTimeout(() => { throw new Error('thrown elsewhere'); }, 1);`),
+  ...elsewhere('/rejects', `Promise.reject(new Error('rejected elsewhere'));`),
+];
+
+export const NODE_RED_FAULTS: FaultGroup<NodeRedFault> = {
   title: 'The Node-RED process',
   faults: [
     {
@@ -51,9 +57,8 @@ export const NODE_RED_FAULTS: FaultGroup<NodeRedFault & { readonly flows?: reado
       name: 'an exception elsewhere in the flow that Node-RED handles',
       requests: 'none',
       recovery: 'not needed',
-      flows: elsewhere(`setTimeout(() => { throw new Error('thrown elsewhere'); }, 1);`),
       inject: async (bed) => {
-        await bed.post('/elsewhere', {});
+        await bed.post('/throws', {});
         await bed.load.served();
         assert.match(bed.red.output, /thrown elsewhere/);
       },
@@ -63,9 +68,8 @@ export const NODE_RED_FAULTS: FaultGroup<NodeRedFault & { readonly flows?: reado
       name: 'an exception elsewhere in the flow that ends Node-RED',
       requests: 'all: the connection is lost',
       codes: ['connection lost', NOT_YET],
-      flows: elsewhere(`Promise.reject(new Error('rejected elsewhere'));`),
       inject: async (bed) => {
-        await bed.post('/elsewhere', {});
+        await bed.post('/rejects', {});
         assert.equal(await bed.red.exited(), 1);
         assert.match(bed.red.output, /Uncaught Exception[\s\S]*rejected elsewhere/);
         await startAgainOnceGone(bed);

@@ -1,6 +1,6 @@
 /** Each fault of the table, injected while requests come. */
 
 import { testNodeRedFaults } from './node-red-bed.ts';
-import { NODE_RED_FAULTS } from './node-red-faults.ts';
+import { ELSEWHERE, NODE_RED_FAULTS } from './node-red-faults.ts';
 
-testNodeRedFaults(NODE_RED_FAULTS);
+testNodeRedFaults(NODE_RED_FAULTS, ELSEWHERE);

@@ -8,8 +8,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { inspect, isDeepStrictEqual } from 'node:util';
 import { type FoundProcess, startedProcesses } from '../fixtures/processes.ts';
 
-const LIMIT_MS = 20_000;
-const POLL_MS = 10;
+const LIMIT_MS = 60_000;
+const POLL_MS = 25;
 const REPEATS_AT_REST = 3;
 
 export interface Resources {

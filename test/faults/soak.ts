@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util';
 import { residentMb } from '../bench/measure.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
 import { kill9, killStarted } from '../fixtures/processes.ts';
-import { NodeRedBed, pipelineFlows } from './node-red-bed.ts';
+import { NodeRedBed, pipelineFlows, settledIn } from './node-red-bed.ts';
 import { report, type Sample, type Tally, verdict } from './soak-report.ts';
 
 const { values: options } = parseArgs({
@@ -40,7 +40,7 @@ function randomFrom(seed: number): () => number {
 
 const random = randomFrom(Number(options.seed));
 const red = await NodeRedProcess.start(pipelineFlows());
-const bed = new NodeRedBed(red);
+const bed = await NodeRedBed.on(red);
 const startedAt = performance.now();
 const tally: Tally = { sent: 0, codes: new Map(), wrong: 0, latencies: [], faults: new Map() };
 const samples: Sample[] = [];
@@ -141,16 +141,11 @@ function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
 }
 
-async function settledInTheRuntime(): Promise<number> {
-  const { runtimes } = await red.snapshot();
-  return runtimes.flatMap(({ requests }) => Object.values(requests)).reduce((sum, count) => sum + count, 0);
-}
-
 try {
   console.log(`${options.minutes} minutes, ${ratePerSecond} requests a second, seed ${options.seed}\n`);
   await Promise.all([sendAll(), harm(), sampleMemory()]);
   await red.whenReady();
-  const result = { tally, samples, settled: await settledInTheRuntime(), minutes: Number(options.minutes) };
+  const result = { tally, samples, settled: await settledIn(red), minutes: Number(options.minutes) };
   console.log(report(result));
   const failures = verdict(result);
   for (const failure of failures) console.log(`FAILED: ${failure}`);
