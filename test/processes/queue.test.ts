@@ -1,6 +1,7 @@
 /** Full queues, and the order of those that wait. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { ISOLATIONS } from '../fixtures/isolations.ts';
 import { until } from '../fixtures/processes.ts';
 import { callsIn, folderFor, release, serve } from '../fixtures/service.ts';
 import { gated, hold, queued } from './gated.ts';
@@ -49,6 +50,33 @@ describe('a full queue', () => {
     for (const { answer } of asked) assert.equal((await answer).code, 'ok');
     assert.deepEqual(callsIn(folder), names);
   });
+
+  for (const isolation of ISOLATIONS) {
+    test(`lets patient requests in as there is room, however many come (${isolation})`, async (t) => {
+      const capacity = 16;
+      const batch = { maxBatchSize: 8 };
+      const service = await serve(t, {
+        config: { capacity: 8 },
+        stages: [{ id: 'small', inline: 'return input;', predict: 'batch', isolation, capacity, batch, workers: 2 }],
+      });
+      const asked = Array.from({ length: 3000 }, (_, index) => service.ask(index, { patient: true }));
+      let longest = 0;
+      let settled = 0;
+      for (const { answer } of asked) void answer.then(() => (settled += 1));
+      await until(() => {
+        longest = Math.max(longest, service.stage('small').queue);
+        return settled === asked.length;
+      }, 'all have settled');
+      const answers = await Promise.all(asked.map(({ answer }) => answer));
+      assert.deepEqual(new Set(answers.map(({ code }) => code)), new Set(['ok']));
+      assert.deepEqual(
+        answers.map(({ value }) => value),
+        asked.map((_, index) => index),
+      );
+      const room = capacity + 2 * 2 * batch.maxBatchSize;
+      assert.ok(longest > 0 && longest <= room, `at most ${room} wait in the engine, seen ${longest}`);
+    });
+  }
 
   test('of the whole runtime: no more open requests than its capacity', async (t) => {
     const folder = folderFor(t);
