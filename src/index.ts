@@ -15,7 +15,7 @@ export {
 } from './config/compile.ts';
 export { resolveFile } from './config/paths.ts';
 export { NODE_SCHEMAS, type NodeSchema, type NodeType } from './config/schema.ts';
-export { systemClock, wallTime } from './core/clock.ts';
+export { type Clock, systemClock, type Timer, wallTime } from './core/clock.ts';
 export { asError, ERROR_CODES, type ErrorCode, HTTP_STATUS, isErrorCode, ModeletError } from './core/errors.ts';
 export { Fifo, type FifoNode } from './core/fifo.ts';
 export type { LogLevel, LogRecord, Outcome, Payload, StageTiming } from './core/model.ts';
@@ -34,6 +34,7 @@ export { isRefusal } from './observe/refusals.ts';
 export type { RuntimeSnapshot, StageSnapshot } from './observe/snapshot.ts';
 export { parseTraceparent } from './observe/traceparent.ts';
 export { type TracedRequest, Tracing } from './observe/tracing.ts';
+export { type Around, type View, viewBetween } from './observe/view.ts';
 export { whyRouteEnds } from './observe/why.ts';
 export type { Settlement } from './server/ledger.ts';
 export type { Machine } from './server/machine.ts';

@@ -2,8 +2,15 @@
 import type { NodeAPI } from 'node-red';
 import { visibleCpus, whyRouteEnds } from '../../src/index.ts';
 import { resolveModeletFile } from './files.ts';
+import { serveLiveView } from './live-view-routes.ts';
 import { Observation } from './observation.ts';
 import type { Pipeline } from './pipeline.ts';
+
+/** What people can do to a stage, and how the log tells of it. */
+const STAGE_ACTIONS = {
+  restart: 'new workers were asked for',
+  flush: 'what waits was told to leave at once',
+} as const;
 
 const registered: WeakSet<object> = new WeakSet();
 
@@ -28,6 +35,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   });
 
   new Observation(RED, pipeline).serve(mayRead);
+  serveLiveView(RED, pipeline, mayRead);
 
   RED.httpAdmin.get('/modelets/cpus', mayRead, (_request, response) => {
     const engine = pipeline.services.find((service) => service.config.engineCpus)?.config.engineCpus ?? null;
@@ -43,19 +51,21 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
     }
   });
 
-  RED.httpAdmin.post('/modelets/stages/:id/restart', mayWrite, (request, response) => {
-    const id = String(request.params['id']);
-    const { routes, stageNames } = pipeline.deployment;
-    const stage = stageNames.get(id);
-    const service = routes.get(id)?.service;
-    if (stage === undefined || !service) {
-      response.status(404).end();
-      return;
-    }
-    service.log({ level: 'info', message: 'new workers were asked for', stage });
-    service.actOnStage(id, 'restart');
-    response.status(204).end();
-  });
+  for (const [action, message] of Object.entries(STAGE_ACTIONS) as [keyof typeof STAGE_ACTIONS, string][]) {
+    RED.httpAdmin.post(`/modelets/stages/:id/${action}`, mayWrite, (request, response) => {
+      const id = String(request.params['id']);
+      const { routes, stageNames } = pipeline.deployment;
+      const stage = stageNames.get(id);
+      const service = routes.get(id)?.service;
+      if (stage === undefined || !service) {
+        response.status(404).end();
+        return;
+      }
+      service.log({ level: 'info', message, stage });
+      service.actOnStage(id, action);
+      response.status(204).end();
+    });
+  }
 
   RED.httpAdmin.get('/modelets/nodes/:id', mayRead, (request, response) => {
     const id = String(request.params['id']);

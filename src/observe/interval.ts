@@ -75,10 +75,13 @@ function ended({ snapshot }: Look): { readonly requests: number; readonly errors
 }
 
 function stageBetween(earlier: StageReading, { queue, busy, ready, reading }: StageSnapshot): StageInterval {
-  // A stage that was removed and has come back counts from 0 again.
-  const anew = reading.batches < earlier.batches;
-  const { batchSize, run } = anew ? reading : subtractReadings(reading, earlier);
+  const { batchSize, run } = readingSince(earlier, reading);
   return { queue, busy, workers: ready, meanBatch: meanOf(batchSize), runMs: meanOf(run) };
+}
+
+/** What a stage has read since an earlier reading. One that was removed and has come back counts from 0 again. */
+export function readingSince(earlier: StageReading, later: StageReading): StageReading {
+  return later.batches < earlier.batches ? later : subtractReadings(later, earlier);
 }
 
 function meanOf(reading: StageReading['run']): number | null {
@@ -86,11 +89,11 @@ function meanOf(reading: StageReading['run']): number | null {
   return count > 0 ? rounded(reading.sum / count) : null;
 }
 
-function perSecond(count: number, seconds: number): number {
+export function perSecond(count: number, seconds: number): number {
   return seconds > 0 ? (rounded(count / seconds) ?? 0) : 0;
 }
 
 /** To three decimals: microseconds are as fine as anybody looks. */
-function rounded(value: number | null): number | null {
+export function rounded(value: number | null): number | null {
   return value === null ? null : Math.round(value * 1000) / 1000;
 }

@@ -28,9 +28,17 @@ function get(path: string, token?: string): Promise<Response> {
   return fetch(`${nodeRed.url}${path}`, { headers: token ? { Authorization: `Bearer ${token}` } : {} });
 }
 
-function restart(id: string, token?: string): Promise<Response> {
+function post(path: string, token?: string): Promise<Response> {
   const headers: Record<string, string> = token ? { Authorization: `Bearer ${token}` } : {};
-  return fetch(`${nodeRed.url}/admin/modelets/stages/${encodeURIComponent(id)}/restart`, { method: 'POST', headers });
+  return fetch(`${nodeRed.url}${path}`, { method: 'POST', headers });
+}
+
+function act(id: string, action: 'restart' | 'flush', token?: string): Promise<Response> {
+  return post(`/admin/modelets/stages/${encodeURIComponent(id)}/${action}`, token);
+}
+
+function restart(id: string, token?: string): Promise<Response> {
+  return act(id, 'restart', token);
 }
 
 async function pidsOfStage(name: string): Promise<(number | null)[]> {
@@ -96,6 +104,21 @@ describe('admin routes: permission', () => {
     }
     assert.equal((await restart('one', 'operator')).status, 204);
     assert.equal((await restart('one', 'owner')).status, 204);
+  });
+
+  test('draining the queue of a stage needs that to write', async () => {
+    assert.equal((await act('one', 'flush', 'reader')).status, 401);
+    assert.equal((await act('one', 'flush', 'operator')).status, 204);
+    assert.equal((await act('unknown', 'flush', 'operator')).status, 404);
+  });
+
+  test('watching the live view needs that to read', async () => {
+    for (const token of [undefined, 'injector']) {
+      assert.equal((await post('/admin/modelets/watch', token)).status, 401, token);
+    }
+    const response = await post('/admin/modelets/watch', 'reader');
+    assert.equal(response.status, 200);
+    assert.match(((await response.json()) as { ticket: string }).ticket, /^[\da-f-]{36}$/);
   });
 
   test('an endpoint of the user needs none', async () => {

@@ -198,6 +198,22 @@ describe('package: in Node-RED', () => {
     for (const path of new Set(scripts)) assert.ok((await get(`/${path}`, '*/*')).length > 0, path);
   });
 
+  test('the editor gets the sidebar, its scripts, styles and texts', async () => {
+    const html = await get('/plugins', 'text/html');
+    assert.ok(html.includes("registerPlugin('modelet-sidebar'"));
+    const paths = [...html.matchAll(/(?:src|href)="(resources\/@modelet\/[^"]+)"/g)].map(([, path]) => path as string);
+    assert.ok(paths.length > 0);
+    for (const path of paths) {
+      const content = await get(`/${path}`, '*/*');
+      for (const [, imported] of content.matchAll(/ from '\.\/([^']+)'/g)) {
+        const beside = new URL(imported as string, `http://localhost/${path}`).pathname;
+        assert.ok((await get(beside, '*/*')).length > 0, beside);
+      }
+    }
+    const catalogs = await getJson<Record<string, Record<string, object>>>('/plugins/messages?lng=en-US');
+    assert.ok(catalogs[`${PACKAGE}/modelet-sidebar`]?.['modelet-sidebar']);
+  });
+
   test('every example is offered', async () => {
     assert.ok((await getJson<string[]>('/library/examples/flows')).includes(PACKAGE));
     const offered = await getJson<({ fn: string } | string)[]>(`/library/examples/flows/${PACKAGE}`);

@@ -1,0 +1,166 @@
+/**
+ * What the sidebar is drawn with: elements that are made once and updated in place, numbers for people, curves. All
+ * text goes in as text, never as HTML: names and errors are what users and their code say.
+ */
+
+const SVG = 'http://www.w3.org/2000/svg';
+const NONE = '\u2013';
+/** How much time a curve shows. */
+export const SPAN_MS = 60000;
+
+// Only texts of the catalog go through here: what users say must not be interpolated.
+export function text(key, values) {
+  return RED._(`@modelet/node-red-pipeline/modelet-sidebar:modelet-sidebar.${key}`, values);
+}
+
+export function el(tag, className, ...children) {
+  const element = document.createElement(tag);
+  if (className) element.className = `modelet-sb-${className}`;
+  element.append(...children);
+  return element;
+}
+
+export function icon(name) {
+  const element = document.createElement('i');
+  element.className = `fa fa-${name}`;
+  return element;
+}
+
+// What has not changed is not touched: no flicker, and a selection of text stays.
+export function setText(element, value) {
+  const wanted = String(value);
+  if (element.textContent !== wanted) element.textContent = wanted;
+}
+
+export function setTitle(element, value) {
+  if (element.title !== value) element.title = value;
+}
+
+export function setShown(element, isShown) {
+  if (element.hidden === isShown) element.hidden = !isShown;
+}
+
+export function setKind(element, kind) {
+  if (element.dataset.kind !== kind) element.dataset.kind = kind;
+}
+
+export function setStyle(element, property, value) {
+  if (element.style[property] !== value) element.style[property] = value;
+}
+
+/**
+ * Keeps the children of `parent` as a list: `make(item)` gives `{element, update(item)}`, once per key. Returns the
+ * function that takes the items.
+ */
+export function list(parent, keyOf, make) {
+  const parts = new Map();
+  const partFor = (key, item) => {
+    const part = parts.get(key) || make(item);
+    parts.set(key, part);
+    return part;
+  };
+  const keepOnly = (keys) => {
+    for (const [key, part] of parts) {
+      if (keys.has(key)) continue;
+      part.element.remove();
+      parts.delete(key);
+    }
+  };
+  return (items) => {
+    // Of items with the same key the last one counts.
+    const byKey = new Map(items.map((item) => [keyOf(item), item]));
+    keepOnly(byKey);
+    let place = parent.firstChild;
+    for (const [key, item] of byKey) {
+      const { element, update } = partFor(key, item);
+      if (element === place) place = place.nextSibling;
+      else parent.insertBefore(element, place);
+      update(item);
+    }
+  };
+}
+
+export function button(className, iconName, title, onClick) {
+  const element = el('button', className, icon(iconName));
+  element.type = 'button';
+  element.title = title;
+  element.setAttribute('aria-label', title);
+  element.addEventListener('click', (event) => {
+    event.stopPropagation();
+    onClick();
+  });
+  return element;
+}
+
+function digits(value) {
+  if (value >= 100 || value === 0) return String(Math.round(value));
+  return value >= 10 ? String(Math.round(value * 10) / 10) : String(Math.round(value * 100) / 100);
+}
+
+export function count(value) {
+  if (value === null || value === undefined) return NONE;
+  if (value >= 1e6) return `${digits(value / 1e6)}M`;
+  return value >= 1e4 ? `${digits(value / 1e3)}k` : digits(value);
+}
+
+export function duration(ms) {
+  if (ms === null || ms === undefined) return NONE;
+  if (ms < 1000) return `${digits(ms)} ms`;
+  return ms < 120000 ? `${digits(ms / 1000)} s` : `${Math.round(ms / 60000)} min`;
+}
+
+export function bytes(value) {
+  if (value === null || value === undefined) return NONE;
+  return value >= 2 ** 30 ? `${digits(value / 2 ** 30)} GB` : `${Math.round(value / 2 ** 20)} MB`;
+}
+
+export function percent(part) {
+  return part === null || part === undefined ? NONE : `${Math.round(part * 100)} %`;
+}
+
+/** A curve of parts of a whole over the last minute; `draw` takes `[{at, part}]` and the time that is now, in ms. */
+export function curve() {
+  const svg = document.createElementNS(SVG, 'svg');
+  svg.setAttribute('class', 'modelet-sb-curve');
+  svg.setAttribute('viewBox', '0 0 600 100');
+  svg.setAttribute('preserveAspectRatio', 'none');
+  svg.setAttribute('role', 'img');
+  const area = document.createElementNS(SVG, 'path');
+  area.setAttribute('class', 'modelet-sb-area');
+  const line = document.createElementNS(SVG, 'path');
+  line.setAttribute('class', 'modelet-sb-line');
+  svg.append(area, line);
+  const draw = (points, now) => {
+    let lines = '';
+    let areas = '';
+    for (const run of runsOf(points)) {
+      const steps = run.map(({ at, part }) => {
+        const x = 600 - ((now - at) / SPAN_MS) * 600;
+        return `${x.toFixed(1)},${(97 - Math.min(1, part) * 94).toFixed(1)}`;
+      });
+      const [first, last] = [steps[0].split(',')[0], steps[steps.length - 1].split(',')[0]];
+      lines += `M${steps.join('L')}`;
+      areas += `M${first},100L${steps.join('L')}L${last},100Z`;
+    }
+    line.setAttribute('d', lines);
+    area.setAttribute('d', areas);
+  };
+  return { element: svg, draw };
+}
+
+// Where there was nothing to measure, or nobody looked, the curve has a gap.
+function runsOf(points) {
+  const runs = [];
+  let run = [];
+  let lastAt = 0;
+  for (const point of points) {
+    if (point.part === null || point.at - lastAt > 5000) {
+      if (run.length) runs.push(run);
+      run = [];
+    }
+    if (point.part !== null) run.push(point);
+    lastAt = point.at;
+  }
+  if (run.length) runs.push(run);
+  return runs;
+}

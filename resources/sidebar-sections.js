@@ -1,0 +1,214 @@
+/** The parts of the sidebar: runtimes with their pipelines, the cores, the slowest requests. */
+import {
+  bytes,
+  count,
+  duration,
+  el,
+  icon,
+  list,
+  percent,
+  setKind,
+  setShown,
+  setStyle,
+  setText,
+  setTitle,
+  text,
+} from './sidebar-dom.js';
+import { makeStage } from './sidebar-stage.js';
+
+/** Where the time of a request goes, in the order in which it passes. */
+const PARTS = ['gate', 'entrance', 'wait', 'batch', 'run', 'transport', 'unanswered'];
+
+function makeChain(context) {
+  const stages = el('div', 'stages');
+  const end = el('div', 'end');
+  const element = el('div', 'chain', stages, end);
+  let now = 0;
+  const show = list(
+    stages,
+    ({ id }) => id,
+    (stage) => {
+      const { element: box, update } = makeStage(context, stage);
+      return { element: box, update: (shown) => update(shown, now) };
+    },
+  );
+  const update = ({ chain, byId, at }) => {
+    now = at;
+    show(chain.stages.map((id) => byId.get(id)).filter((stage) => stage !== undefined));
+    setText(end, chain.why);
+    setKind(end, chain.unfused ? 'unfused' : 'end');
+  };
+  return { element, update };
+}
+
+function makeFigure(key) {
+  const value = el('b');
+  const element = el('span', 'figure', value, el('small', '', text(`runtime.${key}`)));
+  element.title = text(`runtime.${key}Tip`);
+  return { element, set: (shown) => setText(value, shown) };
+}
+
+export function makeRuntime(context) {
+  const dot = el('span', 'dot');
+  const name = el('span', 'name');
+  const engine = el('span', 'engine');
+  const head = el('div', 'runtime-head', dot, name, engine);
+  const keys = ['rate', 'errors', 'p50', 'p99', 'open'];
+  const figures = Object.fromEntries(keys.map((key) => [key, makeFigure(key)]));
+  const row = el('div', 'figures', ...keys.map((key) => figures[key].element));
+  const error = el('div', 'error');
+  const warnings = el('div', 'warnings');
+  const showWarnings = list(
+    warnings,
+    (warning) => warning,
+    (warning) => ({ element: el('div', 'warning', icon('warning'), ` ${warning}`), update: () => undefined }),
+  );
+  const chains = el('div', 'chains');
+  const showChains = list(
+    chains,
+    ({ chain }) => chain.stages.join(' '),
+    () => makeChain(context),
+  );
+  const update = ({ runtime, at }) => {
+    setKind(dot, runtime.state);
+    setTitle(dot, runtime.state);
+    setText(name, runtime.name || text('runtime.unnamed'));
+    const restarts = runtime.restarts > 0 ? text('runtime.restarts', { count: runtime.restarts }) : '';
+    const known = { pid: runtime.pid, memory: bytes(runtime.rssBytes) };
+    setText(engine, (runtime.pid === null ? runtime.state : text('runtime.engine', known)) + restarts);
+    figures.rate.set(count(runtime.requestsPerSecond));
+    figures.errors.set(count(runtime.errorsPerSecond));
+    setKind(figures.errors.element, runtime.errorsPerSecond > 0 ? 'bad' : 'good');
+    figures.p50.set(duration(runtime.p50));
+    figures.p99.set(duration(runtime.p99));
+    figures.open.set(count(runtime.backlog));
+    setTitle(figures.open.element, text('runtime.openTip', { capacity: runtime.capacity }));
+    setShown(error, runtime.error !== null && runtime.state !== 'ready');
+    setText(error, runtime.error || '');
+    showWarnings(runtime.warnings);
+    const byId = new Map(runtime.stages.map((stage) => [stage.id, stage]));
+    showChains(runtime.chains.map((chain) => ({ chain, byId, at })));
+  };
+  return { element: el('div', 'runtime', head, row, error, warnings, chains), update };
+}
+
+function labelOf({ kind, stage, worker }) {
+  if (kind === 'worker') return `${stage} ${worker}`;
+  return text(`cpus.${kind}`);
+}
+
+function makeHolder() {
+  const element = el('span', 'holder');
+  const update = (holder) => {
+    setKind(element, holder.kind);
+    setText(element, labelOf(holder));
+  };
+  return { element, update };
+}
+
+function makeHolders(parent) {
+  return list(parent, ({ kind, runtime, stage, worker }) => [kind, runtime, stage, worker].join('\n'), makeHolder);
+}
+
+function makeCore() {
+  const number = el('span', 'core');
+  const holders = el('span', 'holders');
+  const shared = el('span', 'shared', icon('warning'));
+  const element = el('div', 'core-row', number, holders, shared);
+  const show = makeHolders(holders);
+  const update = ({ core, holders: shown }) => {
+    setText(number, core);
+    setKind(element, shown.length > 1 ? 'shared' : 'own');
+    setShown(shared, shown.length > 1);
+    setTitle(shared, text('cpus.shared', { count: shown.length }));
+    show(shown);
+  };
+  return { element, update };
+}
+
+/** A small machine shows all its cores, a large one those that something is kept to. */
+export function makeCpus() {
+  const rows = el('div', 'cores-map');
+  const free = el('div', 'note');
+  const anywhere = el('span', 'holders');
+  const others = el('div', 'anywhere', el('span', 'note', text('cpus.anywhere')), anywhere);
+  const showRows = list(rows, ({ core }) => core, makeCore);
+  const showOthers = makeHolders(anywhere);
+  const update = ({ cpus }) => {
+    const pinned = cpus.cores.filter(({ holders }) => holders.length > 0);
+    const shown = cpus.cores.length <= 8 ? cpus.cores : pinned;
+    showRows(pinned.length > 0 ? shown : []);
+    setShown(free, pinned.length === 0 || shown.length < cpus.cores.length);
+    const key = pinned.length === 0 ? 'cpus.noPins' : 'cpus.free';
+    setText(free, text(key, { count: cpus.cores.length - (pinned.length === 0 ? 0 : shown.length) }));
+    setShown(others, cpus.anywhere.length > 0);
+    showOthers(cpus.anywhere);
+  };
+  return { element: el('div', 'cpus', rows, free, others), update };
+}
+
+function makeRequest() {
+  const total = el('span', 'total');
+  const parts = PARTS.map((part) => {
+    const element = el('span', 'part');
+    element.dataset.part = part;
+    return element;
+  });
+  const bar = el('span', 'stack', ...parts);
+  const code = el('span', 'code');
+  const ago = el('span', 'ago');
+  const element = el('div', 'request', total, el('span', 'track', bar), ago, code);
+  const update = ({ request, longestMs }) => {
+    setText(total, duration(request.totalMs));
+    setStyle(bar, 'width', `${Math.max(1, (request.totalMs / longestMs) * 100).toFixed(1)}%`);
+    PARTS.forEach((part, index) => {
+      setStyle(parts[index], 'flexGrow', String(request[`${part}Ms`]));
+      setShown(parts[index], request[`${part}Ms`] > 0);
+    });
+    setShown(code, request.code !== 'ok');
+    setText(code, request.stage === null ? request.code : `${request.code} (${request.stage})`);
+    setText(ago, text('slowest.ago', { time: duration(Math.round(request.agoMs / 1000) * 1000) }));
+    const known = PARTS.filter((part) => request[`${part}Ms`] > 0);
+    const lines = known.map((part) => `${text(`part.${part}`)}: ${duration(request[`${part}Ms`])}`);
+    setTitle(element, [request.requestId, ...lines].join('\n'));
+  };
+  return { element, update };
+}
+
+export function makeSlowest() {
+  const rows = el('div', 'requests');
+  const legend = el('div', 'legend');
+  const none = el('div', 'note', text('slowest.none'));
+  const show = list(rows, ({ request }) => request.requestId, makeRequest);
+  const showLegend = list(
+    legend,
+    (part) => part,
+    (part) => {
+      const swatch = el('span', 'swatch');
+      swatch.dataset.part = part;
+      return { element: el('span', 'entry', swatch, text(`part.${part}`)), update: () => undefined };
+    },
+  );
+  const update = ({ slowest }) => {
+    const longestMs = slowest.length > 0 ? slowest[0].totalMs : 1;
+    show(slowest.map((request) => ({ request, longestMs })));
+    showLegend(PARTS.filter((part) => slowest.some((request) => request[`${part}Ms`] > 0)));
+    setShown(none, slowest.length === 0);
+  };
+  return { element: el('div', 'slowest', legend, rows, none), update };
+}
+
+export function makeLoop() {
+  const line = el('div', 'note');
+  const update = ({ loop }) => {
+    if (!loop) {
+      setText(line, text('loop.none'));
+      return;
+    }
+    const { p99Ms, maxMs, utilization } = loop;
+    setText(line, text('loop.line', { busy: percent(utilization), p99: duration(p99Ms), max: duration(maxMs) }));
+    setKind(line, p99Ms > 50 || utilization > 0.9 ? 'bad' : 'good');
+    setTitle(line, text('loop.tip'));
+  };
+  return { element: el('div', 'loop', line), update };
+}

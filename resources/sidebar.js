@@ -1,0 +1,173 @@
+/**
+ * The sidebar tab "modelets": asks Node-RED for the live view while somebody can see it, and only then. Attaches
+ * `window.modelet.sidebar`; `add` is to be called once.
+ *
+ * A module, unlike the other scripts here: Node-RED loads the scripts of a page in any order.
+ */
+import { el, list, setShown, setText, text } from './sidebar-dom.js';
+import { makeCpus, makeLoop, makeRuntime, makeSlowest } from './sidebar-sections.js';
+import { makeHistory } from './sidebar-stage.js';
+
+const ID = 'modelets';
+/** The lease that Node-RED gives is longer. */
+const RENEW_MS = 4000;
+const STALE_MS = 5000;
+
+/** The node on the canvas; for one inside a subflow the instance of that. */
+function reveal(id) {
+  const known = [id, id.split('-')[0]].find((candidate) => RED.nodes.node(candidate));
+  if (!known) {
+    RED.notify(text('gone'), 'warning');
+    return;
+  }
+  RED.view.reveal(known);
+  RED.view.select(known);
+}
+
+function act(id, action) {
+  $.ajax({ url: `modelets/stages/${encodeURIComponent(id)}/${action}`, method: 'POST' })
+    .done(() => RED.notify(text(`act.${action}Done`), 'success'))
+    .fail((xhr) => RED.notify(text('act.failed', { status: xhr.status }), 'error'));
+}
+
+function section(key, ...content) {
+  const summary = el('summary', 'section-head', text(`section.${key}`));
+  const element = el('details', 'section', summary, ...content);
+  element.open = true;
+  return element;
+}
+
+class Sidebar {
+  constructor() {
+    this.history = makeHistory();
+    this.cores = [];
+    this.lastAt = 0;
+    this.message = el('div', 'message');
+    this.examples = el('button', 'examples', text('empty.examples'));
+    this.examples.type = 'button';
+    this.examples.classList.add('red-ui-button');
+    this.examples.addEventListener('click', () => RED.actions.invoke('core:show-examples-import-dialog'));
+    this.empty = el('div', 'empty', this.message, this.examples);
+    this.stale = el('div', 'stale', text('stale'));
+    this.runtimes = el('div', 'runtimes');
+    this.parts = [makeCpus(), makeSlowest(), makeLoop()];
+    const [cpus, slowest, loop] = this.parts.map(({ element }) => element);
+    this.body = el('div', 'body', this.runtimes, section('cpus', cpus), section('slowest', loop, slowest));
+    this.element = el('div', 'root', this.stale, this.empty, this.body);
+    const context = {
+      reveal,
+      act,
+      mayAct: () => RED.user.hasPermission('modelets.write'),
+      isAllCores: (cpus) => this.cores.every((core) => cpus.includes(core)),
+      history: (id) => this.history.of(id),
+    };
+    this.showRuntimes = list(
+      this.runtimes,
+      ({ runtime }) => runtime.id,
+      () => makeRuntime(context),
+    );
+    this.say('connecting');
+  }
+
+  show(view) {
+    const now = performance.now();
+    this.lastAt = now;
+    this.cores = view.cpus.cores.map(({ core }) => core);
+    this.history.note(
+      view.runtimes.flatMap(({ stages }) => stages),
+      now,
+    );
+    setShown(this.stale, false);
+    if (view.runtimes.length === 0) {
+      this.say('empty.text', true);
+      return;
+    }
+    setShown(this.empty, false);
+    setShown(this.body, true);
+    this.showRuntimes(view.runtimes.map((runtime) => ({ runtime, at: now })));
+    for (const part of this.parts) part.update(view);
+  }
+
+  /** A message in place of the pipelines. */
+  say(key, offersExamples) {
+    setText(this.message, text(key));
+    setShown(this.examples, offersExamples === true);
+    setShown(this.empty, true);
+    setShown(this.body, false);
+    setShown(this.stale, false);
+  }
+
+  /** What is shown is old: it stays to be read, but must not pass for what is now. */
+  checkAge() {
+    setShown(this.stale, this.body.hidden === false && performance.now() - this.lastAt > STALE_MS);
+  }
+}
+
+/** Looks while the element is in sight and the window is; Node-RED is told when it no longer is. */
+class Watch {
+  constructor(sidebar) {
+    this.sidebar = sidebar;
+    this.isInSight = false;
+    this.timer = null;
+    this.ages = null;
+    new IntersectionObserver((entries) => {
+      this.isInSight = entries[entries.length - 1].isIntersecting;
+      this.check();
+    }).observe(sidebar.element);
+    document.addEventListener('visibilitychange', () => this.check());
+    RED.comms.on('connect', () => {
+      if (this.timer) this.renew();
+    });
+    RED.comms.subscribe('modelets/view', (_topic, view) => {
+      if (this.timer) sidebar.show(view);
+    });
+  }
+
+  check() {
+    const looks = this.isInSight && document.visibilityState === 'visible';
+    if (looks && !this.timer) this.start();
+    if (!looks && this.timer) this.stop();
+  }
+
+  start() {
+    // Asking without permission would bring up the login.
+    if (!RED.user.hasPermission('modelets.read')) {
+      this.sidebar.say('forbidden');
+      return;
+    }
+    this.timer = setInterval(() => this.renew(), RENEW_MS);
+    this.ages = setInterval(() => this.sidebar.checkAge(), 1000);
+    this.renew();
+  }
+
+  stop() {
+    clearInterval(this.timer);
+    clearInterval(this.ages);
+    this.timer = null;
+    RED.comms.send('modelets/leave', '');
+  }
+
+  renew() {
+    $.ajax({ url: 'modelets/watch', method: 'POST' }).done(({ ticket }) => {
+      if (this.timer) RED.comms.send('modelets/watch', ticket);
+    });
+  }
+}
+
+function add() {
+  const sidebar = new Sidebar();
+  RED.sidebar.addTab({
+    id: ID,
+    label: text('label'),
+    name: text('name'),
+    iconClass: 'fa fa-tachometer',
+    content: $(sidebar.element),
+    enableOnEdit: true,
+    action: 'modelets:show-sidebar',
+  });
+  RED.actions.add('modelets:show-sidebar', () => RED.sidebar.show(ID));
+  return new Watch(sidebar);
+}
+
+window.modelet = window.modelet || {};
+window.modelet.sidebar = { add };

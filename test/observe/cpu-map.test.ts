@@ -1,0 +1,37 @@
+/** Who is kept to which core. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { cpuMap, type PlacedHolder } from '../../src/observe/cpu-map.ts';
+
+function worker(number: number, cpus: readonly number[] | null): PlacedHolder {
+  return { kind: 'worker', runtime: 'runtime', stage: 'stage', worker: number, cpus };
+}
+
+function numbers(holders: readonly { readonly worker: number | null }[]): (number | null)[] {
+  return holders.map(({ worker: number }) => number);
+}
+
+describe('the map of cores', () => {
+  test('has each process at each core that it is kept to', () => {
+    const { cores, anywhere } = cpuMap([worker(0, [0]), worker(1, [0, 2]), worker(2, [1])], [0, 1, 2, 3]);
+    assert.deepEqual(
+      cores.map(({ core, holders }) => [core, numbers(holders)]),
+      [
+        [0, [0, 1]],
+        [1, [2]],
+        [2, [1]],
+        [3, []],
+      ],
+    );
+    assert.deepEqual(anywhere, []);
+  });
+
+  test('has processes without a pin, and those with a pin to all cores, apart', () => {
+    const { cores, anywhere } = cpuMap([worker(0, null), worker(1, [0, 1]), worker(2, [1])], [0, 1]);
+    assert.deepEqual(
+      cores.map(({ holders }) => numbers(holders)),
+      [[], [2]],
+    );
+    assert.deepEqual(numbers(anywhere), [0, 1]);
+  });
+});

@@ -1,0 +1,121 @@
+/** What the sidebar is sent, from looks at a runtime that really ran. */
+import assert from 'node:assert/strict';
+import { describe, type TestContext, test } from 'node:test';
+import { systemClock } from '../../src/core/clock.ts';
+import { countOf } from '../../src/observe/histogram.ts';
+import type { Look } from '../../src/observe/interval.ts';
+import type { StageSnapshot } from '../../src/observe/snapshot.ts';
+import { type Around, type Chain, type View, viewBetween } from '../../src/observe/view.ts';
+import { until } from '../fixtures/processes.ts';
+import { serve, type TestService } from '../fixtures/service.ts';
+
+const AROUND: Around = { chains: [], loop: null, allowedCpus: [0, 1], serverCpus: null, engineCpus: () => [1] };
+
+function look({ service }: TestService): Look {
+  return { at: systemClock.now(), snapshot: service.snapshot(), durations: service.durations() };
+}
+
+async function started(t: TestContext): Promise<TestService> {
+  const service = await serve(t, {
+    stages: [{ id: 'faults', file: 'faults', predict: 'batch', batch: { maxBatchSize: 4 } }],
+  });
+  await service.ready();
+  return service;
+}
+
+async function ask(service: TestService, inputs: readonly object[]): Promise<void> {
+  const before = countOf(service.stage('faults').reading.run);
+  await Promise.all(inputs.map((input) => service.answer(input)));
+  await until(() => countOf(service.stage('faults').reading.run) === before + inputs.length, 'all are reported');
+}
+
+function onlyStage({ runtimes }: View): View['runtimes'][0]['stages'][0] {
+  const stage = runtimes[0]?.stages[0];
+  assert.ok(stage);
+  return stage;
+}
+
+/** The same look with another state of its stage. */
+function withStage({ snapshot, ...rest }: Look, changed: Partial<StageSnapshot>): Look {
+  return { ...rest, snapshot: { ...snapshot, stages: snapshot.stages.map((stage) => ({ ...stage, ...changed })) } };
+}
+
+describe('a view', () => {
+  test('has what came between the looks as rates, and what is now', async (t) => {
+    const service = await started(t);
+    await ask(service, [{ n: 1 }]);
+    const earlier = look(service);
+    await ask(service, [{ n: 1 }, { n: 2 }, { n: 3, fault: 'error' }]);
+    const later = { ...look(service), at: earlier.at + 2000 };
+    const view = viewBetween([earlier], [later], AROUND);
+    const [runtime] = view.runtimes;
+    assert.deepEqual([runtime?.requestsPerSecond, runtime?.errorsPerSecond, runtime?.backlog], [1.5, 0.5, 0]);
+    assert.ok(runtime?.p50 && runtime.p99 && runtime.p50 <= runtime.p99);
+    const stage = onlyStage(view);
+    assert.deepEqual([stage.itemsPerSecond, stage.unservedPerSecond, stage.health], [1.5, 0, 'ready']);
+    assert.ok(stage.meanBatch && stage.meanBatch >= 1 && stage.meanBatch <= 3);
+    assert.ok(stage.runP50 && stage.runP99 && stage.runP50 <= stage.runP99);
+    assert.equal(view.slowest.length, 4);
+    assert.ok(view.slowest.every((request, index) => request.totalMs <= (view.slowest[index - 1]?.totalMs ?? 1e9)));
+  });
+
+  test('of a runtime that is looked at for the first time has no rates', async (t) => {
+    const service = await started(t);
+    await ask(service, [{ n: 1 }]);
+    const view = viewBetween([], [look(service)], AROUND);
+    const { requestsPerSecond, errorsPerSecond, p50, p99 } = view.runtimes[0] ?? {};
+    assert.deepEqual([requestsPerSecond, errorsPerSecond, p50, p99], [null, null, null, null]);
+    const { itemsPerSecond, unservedPerSecond, meanBatch, runP50 } = onlyStage(view);
+    assert.deepEqual([itemsPerSecond, unservedPerSecond, meanBatch, runP50], [null, null, null, null]);
+  });
+
+  test('of a runtime that was removed and has come back has no negative rates', async (t) => {
+    const service = await started(t);
+    const anew = look(service);
+    await ask(service, [{ n: 1 }]);
+    const before = look(service);
+    const { requestsPerSecond } = viewBetween([before], [{ ...anew, at: before.at + 1000 }], AROUND).runtimes[0] ?? {};
+    assert.equal(requestsPerSecond, null);
+  });
+
+  test('says how well a stage is', async (t) => {
+    const now = look(await started(t));
+    const [worker] = now.snapshot.stages[0]?.workers ?? [];
+    assert.ok(worker);
+    const health = (changed: Partial<StageSnapshot>): string =>
+      onlyStage(viewBetween([], [withStage(now, changed)], AROUND)).health;
+    assert.equal(health({}), 'ready');
+    assert.equal(health({ workers: [worker, { ...worker, index: 1, state: 'startup' }] }), 'partly');
+    assert.equal(health({ ready: 0, workers: [{ ...worker, state: 'startup' }] }), 'startup');
+    assert.equal(health({ ready: 0, workers: [{ ...worker, state: 'error', error: 'no model' }] }), 'error');
+    assert.equal(health({ circuit: 'open' }), 'error');
+  });
+
+  test('draws each chain once, and none that is the end of another', async (t) => {
+    const now = look(await started(t));
+    const { id } = now.snapshot;
+    const chain = (...stages: string[]): Chain => ({ runtime: id, stages, why: `ends at ${stages}`, unfused: false });
+    const chains = [chain('b', 'c'), chain('a', 'b', 'c'), chain('a', 'b', 'c'), chain('x', 'c'), chain('c')];
+    const other = { ...chain('d'), runtime: 'another' };
+    const [runtime] = viewBetween([], [now], { ...AROUND, chains: [...chains, other] }).runtimes;
+    assert.deepEqual(
+      runtime?.chains.map(({ stages }) => stages),
+      [
+        ['a', 'b', 'c'],
+        ['x', 'c'],
+      ],
+    );
+  });
+
+  test('has Node-RED, engine and workers on the map of cores', async (t) => {
+    const { cpus } = viewBetween([], [look(await started(t))], AROUND);
+    assert.deepEqual(
+      cpus.cores.map(({ holders }) => holders.map(({ kind }) => kind)),
+      [[], ['engine']],
+    );
+    assert.deepEqual(
+      cpus.anywhere.map(({ kind }) => kind),
+      ['server', 'worker'],
+    );
+  });
+});
