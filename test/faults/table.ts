@@ -1,5 +1,6 @@
 /** The tables of the page about faults, made of the rows that are tested. */
 import { MUTATIONS } from '../mutations/edits.ts';
+import { CLIENT_FAULTS } from './client-faults.ts';
 import { DEPLOY_FAULTS } from './deploy-faults.ts';
 import { ELSEWHERE_FAULTS } from './elsewhere-faults.ts';
 import { ENGINE_FAULTS } from './engine-faults.ts';
@@ -19,6 +20,7 @@ const GROUPS: readonly { readonly title: string; readonly faults: readonly Row[]
   THREAD_FAULTS,
   ENGINE_FAULTS,
   NODE_RED_FAULTS,
+  CLIENT_FAULTS,
   DEPLOY_FAULTS,
   MACHINE_FAULTS,
 ];
