@@ -1,0 +1,51 @@
+/** The sidebar "modelets" as a person sees it. */
+import type { Locator } from 'playwright-core';
+import type { EditorPage } from './editor-page.ts';
+
+declare const RED: { readonly actions: { invoke(action: string): void } };
+
+export class SidebarPage {
+  readonly root: Locator;
+  readonly #editor: EditorPage;
+
+  private constructor(editor: EditorPage) {
+    this.#editor = editor;
+    this.root = editor.page.locator('.modelet-sb-root');
+  }
+
+  /** Brings it up by its action, which the menu and keyboard shortcuts call too. */
+  static async show(editor: EditorPage): Promise<SidebarPage> {
+    await editor.page.evaluate(() => RED.actions.invoke('modelets:show-sidebar'));
+    const sidebar = new SidebarPage(editor);
+    await sidebar.root.waitFor({ state: 'visible' });
+    return sidebar;
+  }
+
+  /** Brings up another tab in its place. */
+  async leave(): Promise<void> {
+    await this.#editor.page.evaluate(() => RED.actions.invoke('core:show-info-tab'));
+    await this.root.waitFor({ state: 'hidden' });
+  }
+
+  stage(id: string): Locator {
+    return this.root.locator(`[data-stage="${id}"]`);
+  }
+
+  /** Throughput of a stage once it has any. */
+  async rateOf(id: string): Promise<number> {
+    const rate = this.stage(id).locator('.modelet-sb-rate').filter({ hasText: /[1-9]/ });
+    await rate.waitFor();
+    return Number.parseFloat((await rate.textContent()) ?? '');
+  }
+
+  /** Process ids of a stage's workers, as they are shown. */
+  async pidsOf(id: string): Promise<number[]> {
+    const texts = await this.stage(id).locator('.modelet-sb-pid').allTextContents();
+    return texts.map((text) => Number(/\d+/.exec(text)?.[0]));
+  }
+
+  /** A figure in the head of the first runtime: `req/s`, `err/s`, `p50`, `p99` or `open`. */
+  figure(label: string): Locator {
+    return this.root.locator('.modelet-sb-figure', { hasText: label }).first().locator('b');
+  }
+}

@@ -1,0 +1,189 @@
+/** The sidebar "modelets": what it shows of what runs, what can be done in it, and that it costs nothing unseen. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { RuntimeSnapshot, StageSnapshot } from '../../src/index.ts';
+import { batcher, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { until } from '../fixtures/node-red.ts';
+import { EditorPage } from './editor-page.ts';
+import { startSession } from './session.ts';
+import { SidebarPage } from './sidebar-page.ts';
+
+declare const RED: {
+  readonly comms: { subscribe(topic: string, listener: () => void): void };
+  readonly view: { selection(): { readonly nodes?: readonly { readonly id: string }[] } };
+};
+declare const window: { pwned?: number; views: number };
+
+const session = startSession();
+
+const HOSTILE = '<img src="x" onerror="window.pwned = 1">';
+const FLOWS = [
+  TAB,
+  { ...runtime(), name: HOSTILE },
+  ...endpoint('/sums', 'first'),
+  stage('first', 'return input;', 'batch', { workers: '2', cpus: '0', y: 200 }),
+  batcher('batch', 'second', { maxBatchSize: 8, policy: 'oldest', maxWaitMs: 20, y: 300 }),
+  stage('second', 'return input.map((one) => one.n + 1);', 'collector /sums', {
+    predict: 'batch',
+    name: HOSTILE,
+    y: 400,
+  }),
+  stage('broken', 'return 1;', [], { setup: `throw new Error('${HOSTILE}');`, y: 500 }),
+];
+
+async function stageNow(id: string): Promise<StageSnapshot> {
+  const response = await fetch(`${session.nodeRed.editorUrl}modelets/snapshot`);
+  const { runtimes } = (await response.json()) as { runtimes: RuntimeSnapshot[] };
+  const found = runtimes.flatMap(({ stages }) => stages).find((one) => one.id === id);
+  assert.ok(found, `stage ${id} runs`);
+  return found;
+}
+
+/** Keeps requests coming while `work` looks; each must be answered rightly. */
+async function underLoad(work: () => Promise<void>): Promise<void> {
+  let isOver = false;
+  const ask = async (): Promise<void> => {
+    for (let n = 0; !isOver; n += 1) {
+      const response = await session.nodeRed.post('/sums', { n });
+      assert.equal(await response.json(), n + 1);
+    }
+  };
+  const load = Promise.all(Array.from({ length: 4 }, ask));
+  try {
+    await work();
+  } finally {
+    isOver = true;
+    await load;
+  }
+}
+
+async function whenReady(editor: EditorPage): Promise<void> {
+  await editor.waitForBadge('first', /^ready/);
+  await editor.waitForBadge('second', /^ready/);
+}
+
+/** From now on the page counts the views that come to it, whoever asked for them. */
+async function countViews(editor: EditorPage): Promise<() => Promise<number>> {
+  await editor.page.evaluate(() => {
+    window.views = 0;
+    RED.comms.subscribe('modelets/view', () => {
+      window.views += 1;
+    });
+  });
+  return () => editor.page.evaluate(() => window.views);
+}
+
+test('shows what runs while requests come', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    await whenReady(editor);
+    const sidebar = await SidebarPage.show(editor);
+    await underLoad(async () => {
+      assert.ok((await sidebar.rateOf('first')) > 0);
+      assert.ok((await sidebar.rateOf('second')) > 0);
+      await sidebar.figure('req/s').filter({ hasText: /[1-9]/ }).waitFor();
+      await sidebar.figure('p99').filter({ hasText: /\d/ }).waitFor();
+      assert.equal(await sidebar.figure('err/s').textContent(), '0');
+      await sidebar
+        .stage('second')
+        .getByText(/^[\d.]+ of 8$/)
+        .waitFor();
+      // Under the line that is drawn, also after a while.
+      const line = sidebar.stage('second').locator('path').last();
+      await until(
+        'the curve has several points',
+        async () => ((await line.getAttribute('d')) ?? '').split('L').length > 3,
+      );
+    });
+    const pids = (await stageNow('first')).workers.map(({ pid }) => pid);
+    assert.deepEqual(await sidebar.pidsOf('first'), pids);
+    assert.equal(await sidebar.root.locator('.modelet-sb-request').count(), 20);
+    await sidebar.root.getByText(/event loop: \d+ % busy/).waitFor();
+    await sidebar.stage('broken').locator('.modelet-sb-why').waitFor();
+  });
+});
+
+test('draws stages in the order of their routes, and says why these end', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    const sidebar = await SidebarPage.show(editor);
+    await sidebar.stage('second').waitFor();
+    const chains = sidebar.root.locator('.modelet-sb-chain');
+    assert.equal(await chains.count(), 2);
+    const stages = chains.first().locator('[data-stage]');
+    const ids = await stages.evaluateAll((found) => found.map((one) => one.getAttribute('data-stage')));
+    assert.deepEqual(ids, ['first', 'second']);
+    assert.match((await chains.first().locator('.modelet-sb-end').textContent()) ?? '', /^ends there: .*collector/);
+  });
+});
+
+test('shows names and errors as the text that they are', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    const sidebar = await SidebarPage.show(editor);
+    assert.equal(await sidebar.stage('second').locator('.modelet-sb-name').textContent(), HOSTILE);
+    assert.equal(await sidebar.root.locator('.modelet-sb-runtime-head .modelet-sb-name').textContent(), HOSTILE);
+    await sidebar.stage('broken').locator('.modelet-sb-error', { hasText: HOSTILE }).waitFor();
+    await sidebar.stage('broken').locator('.modelet-sb-why', { hasText: HOSTILE }).waitFor();
+    assert.equal(await sidebar.root.locator('img').count(), 0);
+    assert.equal(await editor.page.evaluate(() => window.pwned), undefined);
+  });
+});
+
+test('a click on a stage selects its node', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    const sidebar = await SidebarPage.show(editor);
+    for (const id of ['second', 'first']) {
+      await sidebar.stage(id).locator('.modelet-sb-name').click();
+      const selected = await editor.page.evaluate(() => RED.view.selection().nodes?.map((node) => node.id));
+      assert.deepEqual(selected, [id]);
+    }
+  });
+});
+
+test('its button gives a stage new workers, without an error to anybody', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    await whenReady(editor);
+    const sidebar = await SidebarPage.show(editor);
+    const old = (await stageNow('first')).workers.map(({ pid }) => pid);
+    await underLoad(async () => {
+      await sidebar
+        .stage('first')
+        .getByRole('button', { name: /^Restart/ })
+        .click();
+      await until('other workers are shown', async () => {
+        const pids = await sidebar.pidsOf('first');
+        return pids.length === 2 && pids.every((pid) => pid > 0 && !old.includes(pid));
+      });
+    });
+  });
+});
+
+test('asks for nothing while it is not in sight, and goes on when it is again', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    const views = await countViews(editor);
+    const other = await EditorPage.open(editor.page.context(), session.nodeRed);
+    try {
+      const othersViews = await countViews(other);
+      await SidebarPage.show(other);
+      const sidebar = await SidebarPage.show(editor);
+      await until('this editor is told', async () => (await views()) >= 2);
+      await sidebar.leave();
+      const [from, heard] = [await othersViews(), await views()];
+      await until('the other one is told on', async () => (await othersViews()) >= from + 3);
+      assert.ok((await views()) <= heard + 1, 'what was under way arrives, and no more');
+
+      const before = await views();
+      await SidebarPage.show(editor);
+      await until('this editor is told again', async () => (await views()) > before + 1);
+    } finally {
+      await other.close();
+    }
+  });
+});
+
+test('says what to do where nothing runs', async () => {
+  await session.inEditor([TAB], async (editor) => {
+    const sidebar = await SidebarPage.show(editor);
+    await sidebar.root.getByText(/No pipeline runs/).waitFor();
+    await sidebar.root.getByRole('button', { name: 'Import an example' }).click();
+    await editor.page.locator('#red-ui-clipboard-dialog-import-tab-examples').waitFor();
+  });
+});
