@@ -1,12 +1,11 @@
 /** The quick start as `npm start` shows it, and its picture for the README. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { inflateSync } from 'node:zlib';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { boxOf, type EditorPage, type ExportedNode } from './editor-page.ts';
+import { takePicture } from './picture.ts';
 import { startSession } from './session.ts';
 
 const session = startSession();
@@ -79,31 +78,6 @@ test('the quick start gets ready, tells digits, and looks good', async () => {
     await editor.waitForBadge(idOf('modelet-stage', 'normalise'), /^ready 0\/2 q:0 b:1$/);
     await tidy(editor);
     await assertInView(editor);
-    await takePicture(editor);
+    await takePicture(editor.page, 'quick-start.png', SIZE);
   });
 });
-
-/** For the README with UPDATE_SCREENSHOTS=1, else only to see that there is one to take. */
-async function takePicture(editor: EditorPage): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'modelet-picture-'));
-  try {
-    const update = process.env['UPDATE_SCREENSHOTS'] === '1';
-    const path = update ? join(repositoryRoot, 'docs', 'quick-start.png') : join(folder, 'quick-start.png');
-    await editor.page.screenshot({ path });
-    assertPicture(readFileSync(path));
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
-
-/** A PNG of the window's size that is not all of one colour. */
-function assertPicture(png: Buffer): void {
-  assert.equal(png.toString('latin1', 1, 4), 'PNG');
-  assert.deepEqual({ width: png.readUInt32BE(16), height: png.readUInt32BE(20) }, SIZE);
-  const parts: Buffer[] = [];
-  for (let at = 8; at < png.length; at += png.readUInt32BE(at) + 12) {
-    if (png.toString('latin1', at + 4, at + 8) === 'IDAT')
-      parts.push(png.subarray(at + 8, at + 8 + png.readUInt32BE(at)));
-  }
-  assert.ok(new Set(inflateSync(Buffer.concat(parts))).size > 100, 'many colours');
-}

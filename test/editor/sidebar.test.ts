@@ -77,6 +77,7 @@ test('shows what runs while requests come', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await whenReady(editor);
     const sidebar = await SidebarPage.show(editor);
+    const drawn = await sidebar.stage('second').elementHandle();
     await underLoad(async () => {
       assert.ok((await sidebar.rateOf('first')) > 0);
       assert.ok((await sidebar.rateOf('second')) > 0);
@@ -99,6 +100,9 @@ test('shows what runs while requests come', async () => {
     assert.equal(await sidebar.root.locator('.modelet-sb-request').count(), 20);
     await sidebar.root.getByText(/event loop: \d+ % busy/).waitFor();
     await sidebar.stage('broken').locator('.modelet-sb-why').waitFor();
+    // Updated in place, and within the sidebar's width.
+    assert.equal(await sidebar.stage('second').evaluate((now, before) => now === before, drawn), true);
+    assert.ok(await sidebar.root.evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth));
   });
 });
 

@@ -1,0 +1,82 @@
+/** The sidebar "modelets" beside the quick start under load, and its picture for the README. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { until } from '../fixtures/node-red.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+import type { ExportedNode } from './editor-page.ts';
+import { takePicture, UPDATES_PICTURES } from './picture.ts';
+import { startSession } from './session.ts';
+import { SidebarPage } from './sidebar-page.ts';
+
+declare const RED: { readonly actions: { invoke(action: string): void } };
+
+const session = startSession();
+
+const SIZE = { width: 1440, height: 900 };
+/** One a second. */
+const POINTS = UPDATES_PICTURES ? 45 : 3;
+/** Requests that come at once, again and again. */
+const BURSTS = [16, 28, 48, 32];
+const PAUSE_MS = 250;
+
+function read<T>(...path: string[]): T {
+  return JSON.parse(readFileSync(join(repositoryRoot, 'examples', ...path), 'utf8')) as T;
+}
+
+const flow = read<ExportedNode[]>('Quick start - handwritten digits.json');
+const { images } = read<{ images: { image: number[] }[] }>('data', 'digits-test.json');
+
+function idOf(name: string): string {
+  const found = flow.find((node) => node['name'] === name);
+  assert.ok(found, `the quick start has ${name}`);
+  return found.id;
+}
+
+async function ask(count: number): Promise<void> {
+  await Promise.all(
+    Array.from({ length: count }, async (_, index) => {
+      const response = await session.nodeRed.post('/predict/digits', { image: images[index % images.length]?.image });
+      assert.equal(response.status, 200);
+      await response.arrayBuffer();
+    }),
+  );
+}
+
+test('the quick start under load looks good in the sidebar', async () => {
+  await session.inEditor(flow, async (editor) => {
+    await editor.page.setViewportSize(SIZE);
+    await editor.waitForBadge(idOf('classify'), /^ready/);
+    const sidebar = await SidebarPage.show(editor);
+    // In Node-RED 5 the debug messages have the lower half.
+    const debug = editor.page.locator('button[data-tab-id="debug"].selected');
+    if ((await debug.count()) > 0) {
+      await debug.click();
+      await editor.page.locator('button[data-tab-id="debug"]').blur();
+    }
+    // The whole flow in sight.
+    await editor.page.evaluate(() => RED.actions.invoke('core:toggle-palette'));
+    await editor.page.mouse.move(SIZE.width / 2, SIZE.height - 200);
+    let isOver = false;
+    const load = (async () => {
+      for (let turn = 0; !isOver; turn += 1) {
+        await ask(BURSTS[Math.floor(turn / 12) % BURSTS.length] as number);
+        await pause(PAUSE_MS);
+      }
+    })();
+    try {
+      const line = sidebar.stage(idOf('classify')).locator('path').last();
+      const points = async (): Promise<number> => ((await line.getAttribute('d')) ?? '').split(/[ML]/).length - 1;
+      for (let wanted = 1; wanted <= POINTS; wanted += 1) {
+        await until(`the curve has ${wanted} points`, async () => (await points()) >= wanted);
+      }
+      await editor.page.locator('.red-ui-notification').first().waitFor({ state: 'detached' });
+      await takePicture(editor.page, 'sidebar.png', SIZE);
+    } finally {
+      isOver = true;
+      await load;
+    }
+  });
+});
