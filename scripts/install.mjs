@@ -10,15 +10,17 @@ export function install() {
   const lock = join(root, 'package-lock.json');
   if (existsSync(done) && statSync(done).mtimeMs >= statSync(lock).mtimeMs - 1000) return;
   console.log('Installing (once, about a minute) ...');
-  const npm = process.env.npm_execpath;
-  const [command, args] = npm ? [process.execPath, [npm]] : ['npm', []];
   // Not npm ci: it refuses a lock file that lacks packages of other platforms, which not every registry has.
-  const result = spawnSync(command, [...args, 'install', '--no-save'], {
-    cwd: root,
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
-  if (result.status !== 0) {
+  if (!npm(['install', '--no-save'], root)) {
     console.error('\nnpm could not install the packages; its messages are above\n');
     process.exit(1);
   }
+}
+
+/** Runs npm in a folder, with only its complaints to be seen; tells whether it succeeded. */
+export function npm(args, folder) {
+  const cli = process.env.npm_execpath;
+  const [command, first] = cli ? [process.execPath, [cli]] : ['npm', []];
+  const options = { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] };
+  return spawnSync(command, [...first, ...args], options).status === 0;
 }

@@ -9,7 +9,7 @@ import { current, maintained, root } from './runtimes.mjs';
 
 const { values: options } = parseArgs({ options: { only: { type: 'string', default: '' } } });
 const { node } = current() ?? maintained();
-const NOT_COPIED = new Set(['node_modules', '.git', '.node-red', 'dist']);
+const NOT_COPIED = new Set(['node_modules', '.git', '.node-red', '.node-red-dashboard', 'dist']);
 /** A test that hangs because of the bug is red as well. */
 const TEST_TIMEOUT_MS = 120_000;
 

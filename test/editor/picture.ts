@@ -1,4 +1,4 @@
-/** Pictures of the editor for the documentation. */
+/** Pictures of pages for the documentation. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -55,7 +55,7 @@ async function copyRepository(into: string): Promise<string> {
   const copy = join(into, 'repository');
   await mkdir(copy);
   for (const name of await readdir(repositoryRoot)) {
-    if (['node_modules', 'dist', '.git', '.node-red', 'test'].includes(name)) continue;
+    if (['node_modules', 'dist', '.git', '.node-red', '.node-red-dashboard', 'test'].includes(name)) continue;
     await cp(join(repositoryRoot, name), join(copy, name), { recursive: true });
   }
   await symlink(join(repositoryRoot, 'node_modules'), join(copy, 'node_modules'), 'junction');

@@ -1,0 +1,214 @@
+/** `npm run dashboard` as a user runs it: what the page shows is what was sent, and what the snapshot has. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import { freePort, RepositoryCopy, readySnapshot, type Started, snapshotOf } from '../fixtures/command.ts';
+import { launchBrowser } from '../fixtures/editor.ts';
+import { descendants } from '../fixtures/family.ts';
+import { isAlive, pidsOf, until } from '../fixtures/node-red.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+import { takePicture, UPDATES_PICTURES } from './picture.ts';
+
+const SIZE = { width: 1400, height: 1290 };
+/** Installs the dashboard's package, from npm's cache or from the registry. */
+const FIRST_START_MS = 300_000;
+const PAGE_MS = 60_000;
+const SHOWN_ERRORS = 20;
+
+const { images } = JSON.parse(readFileSync(join(repositoryRoot, 'examples', 'data', 'digits-test.json'), 'utf8')) as {
+  images: { image: number[] }[];
+};
+
+describe('npm run dashboard', { timeout: 600_000 }, () => {
+  let copy: RepositoryCopy;
+  let browser: Browser;
+  before(async () => {
+    [copy, browser] = await Promise.all([RepositoryCopy.make(), launchBrowser()]);
+  });
+  after(async () => {
+    await browser.close();
+    await copy.remove();
+  });
+
+  test('without a load shows what was sent, which errors there were, and which workers there are', async () => {
+    const started = await start(copy, { RATE: '0' });
+    await readySnapshot(started);
+    const { page, problems } = await openDashboard(browser, started);
+
+    let longest = 0;
+    for (let n = 0; n < 40; n += 1) {
+      const at = performance.now();
+      assert.equal(await post(started, { image: images[n]?.image }), 200);
+      longest = Math.max(longest, performance.now() - at);
+    }
+    // Quantiles are of the last interval, and gone with it: one request after the other until there are some.
+    let sent = 40;
+    const [p50, p99] = await until('the page has quantiles', async () => {
+      const at = performance.now();
+      await post(started, { image: images[0]?.image });
+      sent += 1;
+      longest = Math.max(longest, performance.now() - at);
+      const shown = [await text(page, 'p50'), await text(page, 'p99')];
+      return shown.every((value) => value !== '') && shown.map(Number);
+    });
+    assert.ok(p50 && p99 && p50 <= p99 && p99 <= longest * 1.05, `p50 ${p50}, p99 ${p99}, longest ${longest} ms`);
+
+    const refused = Array.from({ length: SHOWN_ERRORS + 3 }, (_, n) => `refused-${n}`);
+    for (const id of refused) assert.equal(await post(started, { image: [1, 2, 3] }, id), 422);
+    await until('the page has all errors', async () => (await text(page, 'errors')) === String(refused.length));
+    assert.equal(await text(page, 'requests'), String(sent + refused.length));
+    const { requests } = (await snapshotOf(started)).runtimes[0] ?? {};
+    assert.deepEqual([requests?.['ok'], requests?.['invalid_input']], [sent, refused.length]);
+    const newest = refused.slice(-SHOWN_ERRORS).reverse();
+    await until('the list ends with the last error', async () => (await rows(page, 'errors'))[0]?.[4] === newest[0]);
+    assert.deepEqual(
+      (await rows(page, 'errors')).map(([, code, stage, , id]) => [code, stage, id]),
+      newest.map((id) => ['invalid_input', 'normalise', id]),
+    );
+
+    await assertWorkers(page, started);
+    const [stage] = (await snapshotOf(started)).runtimes[0]?.stages ?? [];
+    process.kill(stage?.workers[0]?.pid as number, 'SIGKILL');
+    await until('the page shows the restart', async () => (await rows(page, 'workers'))[0]?.[6] === '1');
+    await readySnapshot(started);
+    await assertWorkers(page, started);
+
+    assert.deepEqual(problems, []);
+    await page.close();
+    await end(started);
+  });
+
+  test('with its load fills the page, and on Ctrl-C leaves no process', async () => {
+    const started = await start(copy);
+    await readySnapshot(started);
+    const { page, problems } = await openDashboard(browser, started);
+    const wanted = UPDATES_PICTURES ? SHOWN_ERRORS * 5 : 3;
+    await until('errors of the load have come', async () => Number(await text(page, 'errors')) >= wanted, 120_000);
+
+    const before = await ended(started);
+    const shown = await until('the page is as new as that', async () => {
+      const requests = Number(await text(page, 'requests'));
+      return requests >= before && requests;
+    });
+    assert.ok(shown <= (await ended(started)), `${shown} requests`);
+    const [requests, errors] = [shown, Number(await text(page, 'errors'))];
+    assert.ok(errors / requests > 1 / 80 && errors / requests < 1 / 20, `${errors} errors of ${requests}`);
+    assert.ok(Number(await text(page, 'requestsPerSecond')) > 0);
+    await assertWorkers(page, started);
+    assert.match((await page.locator('.modelet-backlog').textContent()) ?? '', /\d\s*requests/);
+    await assertCharts(page);
+    await takePicture(page, 'dashboard.png', SIZE);
+
+    assert.deepEqual(problems, []);
+    await page.close();
+    await end(started);
+  });
+});
+
+async function start(copy: RepositoryCopy, env: Readonly<Record<string, string>> = {}): Promise<Started> {
+  const started = await copy.start('dashboard.mjs', await freePort(), env, FIRST_START_MS);
+  assert.match(started.output, new RegExp(`Editor +${started.url}/editor\n`));
+  return started;
+}
+
+/** Ends it as Ctrl-C does; all that it has started is gone then. */
+async function end(started: Started): Promise<void> {
+  const family = descendants(started.process.pid as number);
+  for (const pid of pidsOf(await snapshotOf(started))) assert.ok(family.includes(pid));
+  started.process.kill('SIGINT');
+  await until('it has ended', () => started.process.exitCode !== null);
+  await until('its processes have ended', () => !family.some(isAlive));
+}
+
+/** Opens the page at the address that the command has printed. */
+async function openDashboard(browser: Browser, { output }: Started): Promise<{ page: Page; problems: string[] }> {
+  const address = /Dashboard +(http:\S+)/.exec(output)?.[1];
+  assert.ok(address, output);
+  const page = await browser.newPage({ viewport: SIZE });
+  page.setDefaultTimeout(PAGE_MS);
+  const problems: string[] = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error') problems.push(message.text());
+  });
+  page.on('pageerror', (error) => problems.push(`uncaught: ${error.stack ?? error.message}`));
+  await page.goto(address);
+  await page.locator('.modelet-workers-table tbody tr').nth(2).waitFor();
+  return { page, problems };
+}
+
+async function post({ url }: Started, body: object, requestId?: string): Promise<number> {
+  const response = await fetch(`${url}/watched/digits`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', ...(requestId ? { 'X-Request-Id': requestId } : {}) },
+    body: JSON.stringify(body),
+  });
+  await response.arrayBuffer();
+  return response.status;
+}
+
+/** A number at the top of the page, as it is written there. */
+async function text(page: Page, metric: string): Promise<string> {
+  return ((await page.locator(`.modelet-${metric} .nrdb-ui-text-value`).textContent()) ?? '').trim();
+}
+
+/** The cells of a table on the page. */
+function rows(page: Page, table: string): Promise<string[][]> {
+  return page
+    .locator(`.modelet-${table}-table tbody tr`)
+    .evaluateAll((found) =>
+      found.map((row) => [...row.querySelectorAll('td')].map((cell) => (cell.textContent ?? '').trim())),
+    );
+}
+
+/** The page has the snapshot's workers, with their pids. */
+async function assertWorkers(page: Page, started: Started): Promise<void> {
+  const { stages = [] } = (await snapshotOf(started)).runtimes[0] ?? {};
+  const wanted = stages.flatMap(({ name, workers }) =>
+    workers.map(({ index, pid, state }) => [name, String(index), String(pid), state]),
+  );
+  assert.equal(wanted.length, 3);
+  await until('the page has these workers', async () => {
+    const shown = (await rows(page, 'workers')).map((cells) => cells.slice(0, 4));
+    return JSON.stringify(shown) === JSON.stringify(wanted);
+  });
+}
+
+/** Requests that have ended, by the snapshot. */
+async function ended(started: Started): Promise<number> {
+  const { requests = {} } = (await snapshotOf(started)).runtimes[0] ?? {};
+  return Object.values(requests).reduce((sum, count) => sum + count, 0);
+}
+
+/** Each chart has drawn its lines: the colours of them are there. */
+async function assertCharts(page: Page): Promise<void> {
+  const lines = { latency: 3, throughput: 2, batch: 2, queue: 2 };
+  for (const [chart, count] of Object.entries(lines)) {
+    await until(`the chart of ${chart} has ${count} lines`, async () => {
+      const hues = await page.locator(`.modelet-${chart} canvas`).evaluate(coloursOf);
+      return hues >= count;
+    });
+  }
+}
+
+/** How many different saturated colours a canvas has much of. Runs in the page. */
+function coloursOf(element: Element): number {
+  const canvas = element as unknown as {
+    width: number;
+    height: number;
+    getContext(kind: '2d'): {
+      getImageData(x: number, y: number, width: number, height: number): { data: Uint8ClampedArray };
+    };
+  };
+  const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+  const counts = new Map<string, number>();
+  for (let at = 0; at < data.length; at += 4) {
+    const [r = 0, g = 0, b = 0, alpha = 0] = data.subarray(at, at + 4);
+    if (alpha < 255 || Math.max(r, g, b) - Math.min(r, g, b) < 80) continue;
+    const colour = `${r} ${g} ${b}`;
+    counts.set(colour, (counts.get(colour) ?? 0) + 1);
+  }
+  // The dots of the legend alone have more.
+  return [...counts.values()].filter((count) => count > 30).length;
+}
