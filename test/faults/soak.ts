@@ -22,7 +22,7 @@ const durationMs = Number(options.minutes) * 60_000;
 const ratePerSecond = Number(options.rate);
 
 const TICK_MS = 10;
-const SAMPLE_MS = 1000;
+const SAMPLE_MS = 5000;
 /** Between two faults; the mean is half way. */
 const SHORTEST_PAUSE_MS = 3000;
 const LONGEST_PAUSE_MS = 9000;
@@ -115,6 +115,8 @@ async function harm(): Promise<void> {
 
 async function sampleMemory(): Promise<void> {
   while (!isOver()) {
+    // Else its memory rises and falls by more than what is looked for.
+    await red.collectGarbage();
     const { runtimes } = await red.snapshot();
     const [runtime] = runtimes;
     const workers = runtime?.stages.flatMap((stage) => stage.workers.map(({ pid }) => pid)) ?? [];
