@@ -175,10 +175,19 @@ function makeRequest() {
   return { element, update };
 }
 
+/** Where most of the time of requests went, and how much of it. */
+function mostOf(requests) {
+  const spent = PARTS.map((part) => requests.reduce((sum, request) => sum + request[`${part}Ms`], 0));
+  const total = spent.reduce((sum, ms) => sum + ms, 0);
+  const most = Math.max(...spent);
+  return { part: PARTS[spent.indexOf(most)], share: total > 0 ? most / total : 0 };
+}
+
 export function makeSlowest() {
   const rows = el('div', 'requests');
   const legend = el('div', 'legend');
   const none = el('div', 'note', text('slowest.none'));
+  const summary = el('div', 'summary');
   const show = list(rows, ({ request }) => request.requestId, makeRequest);
   const showLegend = list(
     legend,
@@ -194,8 +203,12 @@ export function makeSlowest() {
     show(slowest.map((request) => ({ request, longestMs })));
     showLegend(PARTS.filter((part) => slowest.some((request) => request[`${part}Ms`] > 0)));
     setShown(none, slowest.length === 0);
+    setShown(summary, slowest.length > 0);
+    const { part, share } = mostOf(slowest);
+    const most = text('slowest.most', { part: text(`part.${part}`), percent: percent(share) });
+    setText(summary, `${most} ${text(`hint.${part}`)}`);
   };
-  return { element: el('div', 'slowest', legend, rows, none), update };
+  return { element: el('div', 'slowest', summary, legend, rows, none), update };
 }
 
 export function makeLoop() {

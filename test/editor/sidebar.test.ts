@@ -12,6 +12,7 @@ declare const RED: {
   readonly comms: { subscribe(topic: string, listener: () => void): void };
   readonly view: { selection(): { readonly nodes?: readonly { readonly id: string }[] } };
 };
+declare const document: { dispatchEvent(event: Event): void };
 declare const window: { pwned?: number; views: number };
 
 const session = startSession();
@@ -28,6 +29,9 @@ const FLOWS = [
     name: HOSTILE,
     y: 400,
   }),
+  { id: 'box', type: 'subflow', name: 'box', in: [], out: [] },
+  { ...stage('within', 'return 1;', []), z: 'box' },
+  { id: 'instance', type: 'subflow:box', z: 'tab', x: 100, y: 600, wires: [] },
   stage('broken', 'return 1;', [], { setup: `throw new Error('${HOSTILE}');`, y: 500 }),
 ];
 
@@ -73,6 +77,14 @@ async function countViews(editor: EditorPage): Promise<() => Promise<number>> {
   return () => editor.page.evaluate(() => window.views);
 }
 
+/** As when another tab of the browser is in front. */
+function hideWindow(editor: EditorPage): Promise<void> {
+  return editor.page.evaluate(() => {
+    Object.defineProperty(document, 'visibilityState', { value: 'hidden' });
+    document.dispatchEvent(new Event('visibilitychange'));
+  });
+}
+
 test('shows what runs while requests come', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await whenReady(editor);
@@ -99,6 +111,7 @@ test('shows what runs while requests come', async () => {
     assert.deepEqual(await sidebar.pidsOf('first'), pids);
     assert.equal(await sidebar.root.locator('.modelet-sb-request').count(), 20);
     await sidebar.root.getByText(/event loop: \d+ % busy/).waitFor();
+    await sidebar.root.getByText(/^\d+ % of their time: /).waitFor();
     await sidebar.stage('broken').locator('.modelet-sb-why').waitFor();
     // Updated in place, and within the sidebar's width.
     assert.equal(await sidebar.stage('second').evaluate((now, before) => now === before, drawn), true);
@@ -111,7 +124,7 @@ test('draws stages in the order of their routes, and says why these end', async 
     const sidebar = await SidebarPage.show(editor);
     await sidebar.stage('second').waitFor();
     const chains = sidebar.root.locator('.modelet-sb-chain');
-    assert.equal(await chains.count(), 2);
+    assert.equal(await chains.count(), 3);
     const stages = chains.first().locator('[data-stage]');
     const ids = await stages.evaluateAll((found) => found.map((one) => one.getAttribute('data-stage')));
     assert.deepEqual(ids, ['first', 'second']);
@@ -139,10 +152,13 @@ test('a click on a stage selects its node', async () => {
       const selected = await editor.page.evaluate(() => RED.view.selection().nodes?.map((node) => node.id));
       assert.deepEqual(selected, [id]);
     }
+    await sidebar.stage('instance-within').locator('.modelet-sb-name').click();
+    const selected = await editor.page.evaluate(() => RED.view.selection().nodes?.map((node) => node.id));
+    assert.deepEqual(selected, ['instance'], 'of a stage in a subflow, the instance');
   });
 });
 
-test('its button gives a stage new workers, without an error to anybody', async () => {
+test('its buttons drain a queue and give a stage new workers, without an error to anybody', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await whenReady(editor);
     const sidebar = await SidebarPage.show(editor);
@@ -152,6 +168,11 @@ test('its button gives a stage new workers, without an error to anybody', async 
         .stage('first')
         .getByRole('button', { name: /^Restart/ })
         .click();
+      await sidebar
+        .stage('second')
+        .getByRole('button', { name: /^Drain/ })
+        .click();
+      await editor.page.locator('.red-ui-notification', { hasText: 'What waited has left' }).waitFor();
       await until('other workers are shown', async () => {
         const pids = await sidebar.pidsOf('first');
         return pids.length === 2 && pids.every((pid) => pid > 0 && !old.includes(pid));
@@ -177,6 +198,10 @@ test('asks for nothing while it is not in sight, and goes on when it is again', 
       const before = await views();
       await SidebarPage.show(editor);
       await until('this editor is told again', async () => (await views()) > before + 1);
+      await hideWindow(editor);
+      const [others, own] = [await othersViews(), await views()];
+      await until('the other one is told on', async () => (await othersViews()) >= others + 3);
+      assert.ok((await views()) <= own + 1, 'a window that is hidden is told nothing');
     } finally {
       await other.close();
     }
