@@ -42,4 +42,5 @@ export type { PlannedStage } from './server/planner.ts';
 export { Registry } from './server/registry.ts';
 export type { Service } from './server/service.ts';
 export { decodePayload, encodePayload } from './wire/codec.ts';
+export { encodeMeta } from './wire/meta.ts';
 export { Modelet, type ModeletContext } from './worker/modelet.ts';

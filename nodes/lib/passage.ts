@@ -7,6 +7,7 @@ import {
   asError,
   decodePayload,
   type ErrorCode,
+  encodeMeta,
   encodePayload,
   ModeletError,
   type Payload,
@@ -76,9 +77,13 @@ export class Passage {
   begin(): void {
     const { service, first, route, wantsMeta } = this.#deployed;
     const { RED } = this.#around;
+    const maxBytes = service.config.maxPayloadBytes;
     try {
       const input = RED.util.getMessageProperty(this.#msg, first.input);
-      const payload = encodePayload(input, { blame: 'invalid_input', maxBytes: service.config.maxPayloadBytes });
+      const payload = encodePayload(input, { blame: 'invalid_input', maxBytes });
+      const meta = wantsMeta
+        ? encodeMeta({ topic: this.#msg.topic, _msgid: this.#msg._msgid }, maxBytes - payload.bytes.byteLength)
+        : null;
       const id = service.submit({
         entry: this.#entry.id,
         requestId: this.#trace.requestId,
@@ -88,7 +93,7 @@ export class Passage {
         priority: priorityOf(this.#msg),
         patient: first.overflow === 'wait' || (first.overflow === 'auto' && !this.#msg.res),
         group: first.dropKey === '' ? 0 : groupOf(RED.util.getMessageProperty(this.#msg, first.dropKey)),
-        meta: wantsMeta ? encodeMeta(this.#msg) : null,
+        meta,
         onSettled: (settlement) => {
           stopWatching();
           this.#endSpans(settlement);
@@ -251,12 +256,4 @@ function groupOf(key: unknown): number {
   let hash = 0x811c9dc5;
   for (const byte of Buffer.from(String(key))) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
   return hash || 1;
-}
-
-function encodeMeta(msg: PipelineMessage): Uint8Array | null {
-  try {
-    return Buffer.from(JSON.stringify({ topic: msg.topic, _msgid: msg._msgid }));
-  } catch {
-    return null;
-  }
 }

@@ -2,7 +2,6 @@
  * What the parent keeps of any child, process or thread: its state, its deadline, the last it said on stderr, and
  * why it ended. A child is told nothing before it has said that it runs the code of its parent.
  */
-import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { asError } from '../core/errors.ts';
@@ -10,6 +9,7 @@ import { decodeError } from '../wire/error-codec.ts';
 import type { Frame, StateReport } from '../wire/frames.ts';
 import { BUILD_ID, isReplaced, packageUpdated } from './build-id.ts';
 import type { Child, ChildEvents } from './child.ts';
+import { Lines } from './lines.ts';
 import { type ProcessState, StateMachine } from './process-state.ts';
 
 const STDERR_TAIL_LINES = 20;
@@ -66,13 +66,18 @@ export class ChildLife {
     input.on('error', () => {
       // A broken output pipe is not worth more than the lines it would have carried.
     });
-    createInterface({ input }).on('line', (line) => {
+    const lines = new Lines((line) => {
       if (stream === 'stderr') {
         this.#stderrTail.push(line);
         if (this.#stderrTail.length > STDERR_TAIL_LINES) this.#stderrTail.shift();
       }
       this.#events.onOutput(stream, line);
     });
+    input.setEncoding('utf8');
+    input.on('data', (text: string) => lines.push(text));
+    input.on('end', () => lines.end());
+    // A thread's output has been paused: it went elsewhere before.
+    input.resume();
   }
 
   /** Asks it to finish, and kills it at `deadline`. */

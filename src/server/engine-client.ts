@@ -9,6 +9,7 @@ import { ChildProcess } from '../lifecycle/child-process.ts';
 import { Heartbeat } from '../lifecycle/heartbeat.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { Supervisor } from '../lifecycle/supervisor.ts';
+import { LineLimit } from '../observe/line-limit.ts';
 import type { ByteCounts, EngineDeaths, FrameCounts } from '../observe/snapshot.ts';
 import type { EngineBoot, Frame, WireItem } from '../wire/frames.ts';
 import { Outbox } from '../wire/outbox.ts';
@@ -51,6 +52,7 @@ export class EngineClient {
     clock: Clock = systemClock,
   ) {
     this.#events = events;
+    const words = new LineLimit((level, message) => events.onLog({ level, message }), clock);
     this.#supervisor = new Supervisor(
       {
         startTimeoutMs: START_TIMEOUT_MS,
@@ -79,6 +81,7 @@ export class EngineClient {
         },
         onLost: (error, phase) => {
           this.#heartbeat.stop();
+          words.tell();
           if (phase === 'closing') events.onLog({ level: 'debug', message: 'engine ended' });
           else this.#died(error, phase);
           // Whoever waits for a held request hears of the loss as well.
@@ -86,7 +89,7 @@ export class EngineClient {
           events.onLost(error);
         },
         onChange: () => events.onChange(),
-        onOutput: (stream, line) => events.onLog({ level: stream === 'stdout' ? 'info' : 'warn', message: line }),
+        onOutput: (stream, line) => words.write(stream === 'stdout' ? 'info' : 'warn', line),
       },
       clock,
     );

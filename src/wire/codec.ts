@@ -72,7 +72,7 @@ function encode(value: unknown, options: EncodeOptions): Payload {
 
 /**
  * Decodes a payload into a value that shares no memory with the bytes.
- * @throws ModeletError `bad_request` for bytes that are not what their tag says.
+ * @throws ModeletError `protocol_error` for bytes that are not what their tag says.
  */
 export function decodePayload(payload: Payload): unknown {
   const bytes = asBuffer(payload.bytes);
@@ -92,9 +92,9 @@ export function decodePayload(payload: Payload): unknown {
         return decodeStructured(bytes);
     }
   } catch (cause) {
-    throw new ModeletError('bad_request', `payload cannot be decoded: ${(cause as Error).message}`, { cause });
+    throw new ModeletError('protocol_error', `payload cannot be decoded: ${(cause as Error).message}`, { cause });
   }
-  throw new ModeletError('bad_request', `payload has an unknown codec ${payload.codec}`);
+  throw new ModeletError('protocol_error', `payload has an unknown codec ${payload.codec}`);
 }
 
 // ---- what kind of value is it?

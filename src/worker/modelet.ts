@@ -8,7 +8,7 @@ import { asError, ModeletError } from '../core/errors.ts';
 import type { Payload, RequestNumber } from '../core/model.ts';
 import { CODEC, decodePayload, encodePayload } from '../wire/codec.ts';
 import { encodeError } from '../wire/error-codec.ts';
-import type { WireItem } from '../wire/frames.ts';
+import { itemLength, type WireItem } from '../wire/frames.ts';
 
 /** What a modelet is told about where it runs. */
 export interface ModeletContext {
@@ -64,6 +64,8 @@ export interface BatchRun {
   readonly clock: Clock;
   readonly stage: string;
   readonly maxPayloadBytes: number;
+  /** Of all results of a batch together: the reply has to fit one frame. */
+  readonly maxReplyBytes: number;
   isCancelled(id: RequestNumber): boolean;
 }
 
@@ -90,7 +92,28 @@ export async function runBatch(modelet: LoadedModelet, items: readonly WireItem[
     const finished = await inTurn(results, (result, position) => finish(modelet, inputs[position], result));
     for (const [position, { index }] of going.entries()) progress[index] = finished[position] as Progress;
   }
-  return items.map((item, index) => reply(item, progress[index] as Progress, run));
+  const replies = items.map((item, index) => reply(item, progress[index] as Progress, run));
+  return withinOneFrame(replies, run);
+}
+
+/** Results that do not fit the reply fail, the largest first; all others go. */
+function withinOneFrame(replies: WireItem[], run: BatchRun): WireItem[] {
+  let length = replies.reduce((sum, item) => sum + itemLength(item), 0);
+  if (length <= run.maxReplyBytes) return replies;
+  const error = new ModeletError(
+    'modelet_failed',
+    `the results of the batch are ${length} bytes together, the limit is ${run.maxReplyBytes} bytes: make its batches smaller`,
+  );
+  const failure = errorPayload(error, run);
+  const bySize = [...replies].sort((a, b) => itemLength(b) - itemLength(a));
+  for (const item of bySize) {
+    if (length <= run.maxReplyBytes) break;
+    length -= itemLength(item);
+    item.ok = false;
+    item.payload = failure;
+    length += itemLength(item);
+  }
+  return replies;
 }
 
 /** One call after the other. Only promises are waited for: where all is synchronous, so is the whole batch. */

@@ -3,8 +3,10 @@ import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { LogLevel, RequestNumber, WorkerUsage } from '../core/model.ts';
 import type { Child, ChildEvents } from '../lifecycle/child.ts';
+import { shortened } from '../lifecycle/lines.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { type LifePhase, Supervisor } from '../lifecycle/supervisor.ts';
+import { LineLimit } from '../observe/line-limit.ts';
 import type { ControlFrame, Frame, WireItem } from '../wire/frames.ts';
 import { type Batch, RunTimeout } from './pool.ts';
 
@@ -41,6 +43,8 @@ export interface WorkerHost<T extends WireItem> {
 export class SupervisedWorker<T extends WireItem> {
   readonly #host: WorkerHost<T>;
   readonly #supervisor: Supervisor;
+  /** What the modelet says. */
+  readonly #words: LineLimit;
   /** In the order sent; the worker takes them one after the other. */
   readonly #batches: Batch<T>[] = [];
   #startError: Error | null = null;
@@ -52,6 +56,7 @@ export class SupervisedWorker<T extends WireItem> {
 
   constructor(host: WorkerHost<T>) {
     this.#host = host;
+    this.#words = new LineLimit((level, line) => host.onLog(level, line), host.clock);
     this.#supervisor = new Supervisor(
       {
         startTimeoutMs: host.startTimeoutMs,
@@ -65,7 +70,7 @@ export class SupervisedWorker<T extends WireItem> {
         onFrame: (frame) => this.#receive(frame),
         onLost: (error, phase) => this.#lost(error, phase),
         onChange: () => host.onChange(),
-        onOutput: (stream, line) => host.onLog(stream === 'stdout' ? 'info' : 'warn', line),
+        onOutput: (stream, line) => this.#words.write(stream === 'stdout' ? 'info' : 'warn', line),
       },
       host.clock,
     );
@@ -154,7 +159,7 @@ export class SupervisedWorker<T extends WireItem> {
   }
 
   #receive(frame: Frame): void {
-    if (frame.type === 'log') this.#host.onLog(frame.body.level, frame.body.message);
+    if (frame.type === 'log') this.#words.write(frame.body.level, shortened(frame.body.message));
     else if (frame.type === 'usage') this.#used(frame.body);
     else if (frame.type === 'reply') this.#replied(frame.batch, frame.items, frame.runMs);
   }
@@ -193,6 +198,7 @@ export class SupervisedWorker<T extends WireItem> {
 
   #lost(error: Error, phase: LifePhase): void {
     if (phase === 'starting') this.#startError = error;
+    this.#words.tell();
     if (phase === 'closing') this.#host.onLog('debug', 'ended');
     else this.#host.onLog('error', `${phase === 'serving' ? 'died' : 'did not start'}: ${error.message}`);
     this.#usage = null;

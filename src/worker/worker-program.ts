@@ -3,7 +3,8 @@ import { inspect } from 'node:util';
 import { type Deadline, systemClock } from '../core/clock.ts';
 import type { LogLevel, RequestNumber } from '../core/model.ts';
 import { type Reports, report } from '../lifecycle/entry.ts';
-import type { Frame, ItemFrame, WorkerBoot } from '../wire/frames.ts';
+import { shortened } from '../lifecycle/lines.ts';
+import { type Frame, HEAD, type ItemFrame, LONGEST_FRAME, type WorkerBoot } from '../wire/frames.ts';
 import { type LoadedModelet, type ModeletContext, runBatch } from './modelet.ts';
 import { loadFile } from './sources/file.ts';
 import { loadInline } from './sources/inline.ts';
@@ -80,6 +81,7 @@ export class WorkerProgram {
         clock: systemClock,
         stage: serving.boot.stage,
         maxPayloadBytes: serving.boot.maxPayloadBytes,
+        maxReplyBytes: LONGEST_FRAME - HEAD,
         isCancelled: (id) => serving.cancelled.has(id),
       });
       this.#channel.send({ type: 'reply', batch: frame.batch, runMs: systemClock.now() - startedAt, items });
@@ -108,7 +110,7 @@ export class WorkerProgram {
     const log = (level: LogLevel) => (message: unknown) =>
       this.#channel.send({
         type: 'log',
-        body: { level, message: typeof message === 'string' ? message : inspect(message) },
+        body: { level, message: shortened(typeof message === 'string' ? message : inspect(message)) },
       });
     return {
       stage: boot.stage,

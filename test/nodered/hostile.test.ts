@@ -30,6 +30,12 @@ const DIES = `
   process.stderr.write('Error: secret words\\n    at ' + process.execPath + ':1:1\\n', () => process.kill(process.pid, 'SIGKILL'));
   await new Promise(() => {});`;
 
+/** The next that its worker writes as JSON is none. */
+const MISWRITES = `
+  const { stringify } = JSON;
+  if (!input.well) JSON.stringify = () => { JSON.stringify = stringify; return '{'; };
+  return { done: true };`;
+
 let nodeRed: NodeRed;
 let pids: number[];
 before(async () => {
@@ -41,6 +47,7 @@ before(async () => {
     collector('results', 'result', 'failure'),
     sink('result'),
     sink('failure'),
+    stage('topic', 'return msg.topic;', 'results'),
     ...endpoint('/echo', 'echo body'),
     stage('echo body', 'return input;', 'collector /echo'),
     ...endpoint('/input', 'make input'),
@@ -57,6 +64,8 @@ before(async () => {
     ...endpoint('/twice', 'echo twice').slice(0, 1),
     stage('echo twice', 'return input;', 'collect twice'),
     collector('collect twice', 'answer', ['tell', 'failure'], { errorPayload: 'keep' }),
+    ...endpoint('/miswritten', 'miswrite'),
+    stage('miswrite', MISWRITES, 'collector /miswritten'),
     ...endpoint('/path', 'paths'),
     stage('paths', `if (input.name === 'die') { ${DIES} } return require(input.name);`, 'collector /path'),
     ...endpoint('/no-start', 'no start'),
@@ -87,9 +96,9 @@ async function codeOf(response: Response): Promise<string> {
 }
 
 /** Sends a message as a wire would, and gives what comes out at either end. */
-async function through(message: object): Promise<Message> {
+async function through(message: object, entry = 'echo'): Promise<Message> {
   const ends = [nodeRed.inputs('result'), nodeRed.inputs('failure')];
-  nodeRed.send('echo', message);
+  nodeRed.send(entry, message);
   return until('it has come to one of the ends', () => ends.flat()[0]);
 }
 
@@ -154,6 +163,15 @@ const CARRIED: Readonly<Record<string, unknown>> = {
   }),
 };
 
+describe('a worker that encodes wrongly', () => {
+  test('a result that cannot be read is the worker\u2019s fault, not the client\u2019s: protocol_error', async () => {
+    const response = await nodeRed.post('/miswritten', {});
+    assert.equal(response.status, 500);
+    assert.equal(await codeOf(response), 'protocol_error');
+    assert.equal((await nodeRed.post('/miswritten', { well: true })).status, 200);
+  });
+});
+
 describe('values that JSON does not know', () => {
   for (const [name, payload] of Object.entries(CARRIED)) {
     test(`${name}: pass through Node-RED as they were`, async () => {
@@ -181,6 +199,16 @@ describe('hostile properties of messages', () => {
       assert.equal(message.modelet?.stages.length, 1);
     });
   }
+
+  test('a topic counts with the payload, where the code looks at it', async () => {
+    const half = 'x'.repeat(2_100_000);
+    assert.equal((await through({ payload: '', topic: half }, 'topic')).payload, half);
+    assert.equal((await through({ payload: half, topic: half })).payload, half);
+    assert.equal((await through({ payload: half, topic: half }, 'topic')).error?.code, 'payload_too_large');
+    let references: unknown[] = [1];
+    for (let level = 0; level < 40; level += 1) references = [references, references];
+    assert.equal((await through({ payload: '', topic: references }, 'topic')).error?.code, 'payload_too_large');
+  });
 
   test('a payload that cannot even be looked at: invalid_input', async () => {
     const message = Object.defineProperty({}, 'payload', { enumerable: true, configurable: true, get: thrower });

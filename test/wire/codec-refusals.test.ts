@@ -161,14 +161,14 @@ test('the holes of an array count as its elements do', () => {
 test('bytes that are not what their tag says are a bad request', () => {
   const bytes = Buffer.from('{"a":');
   for (const codec of [CODEC.json, CODEC.binary, CODEC.sections, CODEC.structured, 77]) {
-    assert.throws(() => decodePayload({ codec, bytes }), refused('bad_request', /payload/));
+    assert.throws(() => decodePayload({ codec, bytes }), refused('protocol_error', /payload/));
   }
   assert.throws(
     () => decodePayload({ codec: CODEC.binary, bytes: Buffer.alloc(0) }),
-    refused('bad_request', /payload/),
+    refused('protocol_error', /payload/),
   );
   assert.throws(
     () => decodePayload({ codec: CODEC.binary, bytes: Buffer.from([200, 0, 0, 0, 0, 0, 0, 0]) }),
-    refused('bad_request', /kind 200/),
+    refused('protocol_error', /kind 200/),
   );
 });

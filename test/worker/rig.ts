@@ -44,6 +44,7 @@ export function settings(overrides: Partial<BatchRun> = {}): BatchRun {
     clock: new FakeClock(),
     stage: 'digits',
     maxPayloadBytes: MAX_BYTES,
+    maxReplyBytes: 4 * MAX_BYTES,
     isCancelled: () => false,
     ...overrides,
   };

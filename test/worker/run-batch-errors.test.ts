@@ -120,12 +120,26 @@ test('a result that cannot be encoded, or is too large, fails its item as modele
   assert.deepEqual(replies[4], { value: 'fine' });
 });
 
+test('results that are too large for one reply together: the largest fail, all others are sent', async () => {
+  const sizes = [300, 500, 100, 400].map((kilobytes) => kilobytes * 1000);
+  const texts = sizes.map((size) => 'x'.repeat(size));
+  const replies = await run(modelet({ batch: true, predict: () => texts }), inputs(1, 2, 3, 4), {
+    maxReplyBytes: 500_000,
+  });
+  for (const index of [0, 2]) assert.deepEqual(replies[index], { value: texts[index] });
+  for (const index of [1, 3]) {
+    const reply = replies[index];
+    assert.ok(reply && 'code' in reply && reply.code === 'modelet_failed');
+    assert.match(reply.message, /the results of the batch are 1300\d+ bytes together/);
+  }
+});
+
 test('an input that cannot be decoded fails alone', async () => {
   const broken = item({ id: 2, payload: { codec: CODEC.json, bytes: Buffer.from('{') } });
   const replies = await run(modelet(), [input(1), broken]);
   assert.deepEqual(replies[0], { value: 1 });
   assert.ok(replies[1] && 'code' in replies[1]);
-  assert.equal(replies[1].code, 'bad_request');
+  assert.equal(replies[1].code, 'protocol_error');
 });
 
 function counting(parts: Partial<LoadedModelet> = {}): { of: LoadedModelet; seen: unknown[] } {

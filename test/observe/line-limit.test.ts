@@ -1,0 +1,45 @@
+/** What a child may say in a second, and what becomes of the rest. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { LINES_PER_SECOND, LineLimit } from '../../src/observe/line-limit.ts';
+import { FakeClock } from '../fixtures/fake-clock.ts';
+
+function limited(): { clock: FakeClock; limit: LineLimit; written: string[]; say(lines: number): void } {
+  const clock = new FakeClock();
+  const written: string[] = [];
+  const limit = new LineLimit((level, line) => written.push(`${level} ${line}`), clock);
+  const say = (lines: number): void => {
+    for (let line = 1; line <= lines; line += 1) limit.write('info', String(line));
+  };
+  return { clock, limit, written, say };
+}
+
+test('what stays within the limit passes as it is, and needs no timer', () => {
+  const { clock, written, say } = limited();
+  for (let second = 0; second < 3; second += 1) {
+    say(LINES_PER_SECOND);
+    clock.advance(1000);
+  }
+  assert.equal(written.length, 3 * LINES_PER_SECOND);
+  assert.equal(clock.pending, 0);
+});
+
+test('of more, the number is told at the end of the second; then lines pass again', () => {
+  const { clock, written, say } = limited();
+  say(LINES_PER_SECOND + 5000);
+  clock.advance(999);
+  assert.equal(written.length, LINES_PER_SECOND);
+  clock.advance(1);
+  assert.deepEqual(written.splice(0).slice(-1), ['warn 5000 more lines are not shown']);
+  say(2);
+  assert.deepEqual(written, ['info 1', 'info 2']);
+});
+
+test('whoever is at the end is told at once', () => {
+  const { clock, limit, written, say } = limited();
+  say(LINES_PER_SECOND + 1);
+  limit.tell();
+  limit.tell();
+  assert.deepEqual(written.slice(LINES_PER_SECOND), ['warn 1 more line is not shown']);
+  assert.equal(clock.pending, 0);
+});
