@@ -9,6 +9,7 @@ import { launchBrowser } from '../fixtures/editor.ts';
 import { descendants } from '../fixtures/family.ts';
 import { isAlive, pidsOf, until } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
+import { EditorPage } from './editor-page.ts';
 import { takePicture, UPDATES_PICTURES } from './picture.ts';
 
 const SIZE = { width: 1400, height: 1290 };
@@ -103,9 +104,22 @@ describe('npm run dashboard', { timeout: 600_000 }, () => {
 
     assert.deepEqual(problems, []);
     await page.close();
+    await assertDrawn(browser, started);
     await end(started);
   });
 });
+
+/** In the editor every node is known and valid, as after an import. */
+async function assertDrawn(browser: Browser, { url }: Started): Promise<void> {
+  const editor = await EditorPage.open(await browser.newContext(), { editorUrl: `${url}/editor/` });
+  const nodes = [...(await editor.nodes()), ...(await editor.configNodes())];
+  assert.ok(nodes.some(({ type }) => type === 'ui-chart'));
+  assert.deepEqual(
+    nodes.filter(({ valid, type }) => !valid || type === 'unknown'),
+    [],
+  );
+  await editor.page.context().close();
+}
 
 async function start(copy: RepositoryCopy, env: Readonly<Record<string, string>> = {}): Promise<Started> {
   const started = await copy.start('dashboard.mjs', await freePort(), env, FIRST_START_MS);

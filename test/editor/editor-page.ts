@@ -65,7 +65,7 @@ export class EditorPage {
   }
 
   /** Opens the editor; resolves when it can be worked with. */
-  static async open(context: BrowserContext, nodeRed: NodeRedProcess): Promise<EditorPage> {
+  static async open(context: BrowserContext, nodeRed: Pick<NodeRedProcess, 'editorUrl'>): Promise<EditorPage> {
     const editor = new EditorPage(await context.newPage());
     await editor.page.setViewportSize(VIEWPORT);
     await editor.page.goto(nodeRed.editorUrl);

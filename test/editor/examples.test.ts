@@ -38,7 +38,7 @@ const needsAnother = (example: string): boolean =>
     Object.keys(modules).some((name) => name !== PACKAGE),
   );
 
-// The others have a test of their own, in which those packages are installed.
+// The dashboard is deployed by a test of its own, in which that package is installed.
 for (const example of examples.filter((example) => !needsAnother(example))) {
   test(`"${example}" can be imported and deployed, and its stages get ready`, async () => {
     await session.inEditor([], async (editor) => {
@@ -61,6 +61,17 @@ for (const example of examples.filter((example) => !needsAnother(example))) {
     });
     assert.doesNotMatch(session.nodeRed.output, /missing types/i);
     if (example === QUICK_START) await assertTellsDigits();
+  });
+}
+
+for (const example of examples.filter(needsAnother)) {
+  test(`"${example}" can be imported, and the editor offers to install what it needs`, async () => {
+    await session.inEditor([], async (editor) => {
+      await importExample(editor, PACKAGE, example);
+      const offer = editor.page.locator('.red-ui-notification', { hasText: 'Required modules missing' });
+      await offer.getByText('@flowfuse/node-red-dashboard', { exact: true }).waitFor();
+      await offer.locator('button', { hasText: 'Install all' }).waitFor();
+    });
   });
 }
 
