@@ -36,6 +36,7 @@ export { parseTraceparent } from './observe/traceparent.ts';
 export { type TracedRequest, Tracing } from './observe/tracing.ts';
 export { type Around, type View, viewBetween } from './observe/view.ts';
 export { whyRouteEnds } from './observe/why.ts';
+export type { StageCheck } from './server/checks.ts';
 export type { Settlement } from './server/ledger.ts';
 export type { Machine } from './server/machine.ts';
 export type { PlannedStage } from './server/planner.ts';

@@ -1,12 +1,13 @@
 /** What machines ask of the runtimes: metrics and health. On the admin side, and below the public paths of runtimes. */
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
-import { Exposition, type Missing, missingIn, type Service } from '../../src/index.ts';
+import { type ErrorCode, Exposition, type Missing, missingIn, type Service, type StageCheck } from '../../src/index.ts';
 import type { Pipeline } from './pipeline.ts';
 
 interface Request {
   readonly method: string;
   readonly path: string;
+  readonly query: { readonly deep?: unknown };
 }
 
 interface Response {
@@ -24,7 +25,7 @@ interface View {
   readonly inside: boolean;
 }
 
-type Answer = (view: View, response: Response) => void;
+type Answer = (view: View, response: Response, request: Pick<Request, 'query'>) => void;
 
 /** One per process of Node-RED. */
 export class Observation {
@@ -34,7 +35,7 @@ export class Observation {
   readonly #answers: ReadonlyMap<string, Answer> = new Map([
     ['/metrics', (view, response) => this.#answerMetrics(view, response)],
     ['/health/live', (_view, response) => response.json({ live: true })],
-    ['/health/ready', (view, response) => this.#answerReady(view, response)],
+    ['/health/ready', (view, response, { query }) => this.#answerReady(view, response, query.deep === '1')],
   ]);
 
   constructor(RED: NodeAPI, pipeline: Pipeline) {
@@ -45,8 +46,8 @@ export class Observation {
   /** To be called once: which runtimes and public paths there are is asked at each request. */
   serve(mayRead: RequestHandler): void {
     for (const [path, answer] of this.#answers) {
-      this.#RED.httpAdmin.get(`/modelets${path}`, mayRead, (_request, response) => {
-        answer({ services: this.#pipeline.services, inside: true }, response);
+      this.#RED.httpAdmin.get(`/modelets${path}`, mayRead, (request, response) => {
+        answer({ services: this.#pipeline.services, inside: true }, response, request);
       });
     }
     const app = this.#RED.httpNode as { use(handler: Middleware): void } | false;
@@ -54,7 +55,8 @@ export class Observation {
     if (app) app.use((request, response, next) => this.#answerPublicly(request, response, next));
   }
 
-  #answerPublicly({ method, path }: Request, response: Response, next: () => void): void {
+  #answerPublicly(request: Request, response: Response, next: () => void): void {
+    const { method, path } = request;
     const { publicPaths } = this.#pipeline.deployment;
     // Most Node-REDs have none, and every request to an endpoint comes by here.
     const asks = publicPaths.size > 0 && (method === 'GET' || method === 'HEAD');
@@ -65,7 +67,8 @@ export class Observation {
       next();
       return;
     }
-    asked[1]({ services: this.#pipeline.services.filter(({ id }) => runtimes.includes(id)), inside: false }, response);
+    const services = this.#pipeline.services.filter(({ id }) => runtimes.includes(id));
+    asked[1]({ services, inside: false }, response, request);
   }
 
   #answerMetrics({ services }: View, response: Response): void {
@@ -76,13 +79,48 @@ export class Observation {
     );
   }
 
-  #answerReady({ services, inside }: View, response: Response): void {
+  #answerReady(view: View, response: Response, deep: boolean): void {
+    const { services, inside } = view;
+    if (!deep) {
+      this.#answerChecked(view, response, null);
+      return;
+    }
+    const checks = services.map(async (service) =>
+      (await service.check()).map((check) => (inside ? checkInside(service, check) : checkForEverybody(check))),
+    );
+    void Promise.all(checks).then((lists) => this.#answerChecked(view, response, lists.flat()));
+  }
+
+  /** @param checks what came of the stages' examples; null where nobody asked. */
+  #answerChecked({ services, inside }: View, response: Response, checks: readonly ShownCheck[] | null): void {
     const missing = services.flatMap((service) => missingIn(service.snapshot()));
     const { isStopped } = this.#pipeline;
-    const shown = inside ? missing : missing.map(forEverybody);
-    const ready = !isStopped && missing.length === 0;
-    response.status(ready ? 200 : 503).json({ ready, flows: isStopped ? 'stopped' : 'running', missing: shown });
+    const ready = !isStopped && missing.length === 0 && (checks ?? []).every(({ ok }) => ok);
+    response.status(ready ? 200 : 503).json({
+      ready,
+      flows: isStopped ? 'stopped' : 'running',
+      missing: inside ? missing : missing.map(forEverybody),
+      ...(checks ? { checks } : {}),
+    });
   }
+}
+
+/** What came of a stage's examples, for everybody: a message has text of the modelet's code in it. */
+interface ShownCheck {
+  readonly stage: string;
+  readonly ok: boolean;
+  readonly examples: number;
+  readonly error?: { readonly code: ErrorCode; readonly message?: string };
+}
+
+function checkForEverybody({ stage, examples, error }: StageCheck): ShownCheck {
+  return { stage, ok: error === null, examples, ...(error ? { error: { code: error.code } } : {}) };
+}
+
+function checkInside({ id, config }: Service, check: StageCheck): ShownCheck & { readonly runtime: string } {
+  const { error } = check;
+  const told = error ? { error: { code: error.code, message: error.message } } : {};
+  return { runtime: config.name || id, ...checkForEverybody(check), ...told };
 }
 
 function forEverybody({ stage, reason }: Missing): Pick<Missing, 'stage' | 'reason'> {

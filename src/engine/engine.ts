@@ -17,6 +17,7 @@ import { Table } from '../core/table.ts';
 import { CODEC } from '../wire/codec.ts';
 import { encodeError } from '../wire/error-codec.ts';
 import type { WireItem } from '../wire/frames.ts';
+import type { CheckResult } from '../worker/pool.ts';
 import { type Item, type LiveRoute, MOVING, nextStage } from './item.ts';
 import { Stage } from './stage.ts';
 import type { StageHost } from './stage-host.ts';
@@ -112,6 +113,12 @@ export class Engine {
   /** Acts on a stage: on what waits there now, or on its workers. */
   act(stage: number, action: StageAction): void {
     this.#stages.get(stage)?.[action]();
+  }
+
+  /** Runs the examples of the stages on routes, of all at the same time; settles by the deadline. */
+  check(deadline: Deadline): Promise<(CheckResult & { readonly stage: number })[]> {
+    const stages = new Set([...this.#routes.values()].flatMap((route) => route.stages));
+    return Promise.all([...stages].map(async (stage) => ({ stage: stage.ref, ...(await stage.check(deadline)) })));
   }
 
   status(): EngineStatus {

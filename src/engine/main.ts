@@ -2,8 +2,10 @@
 import { type Deadline, systemClock } from '../core/clock.ts';
 import { report, runChild } from '../lifecycle/entry.ts';
 import { killAll } from '../lifecycle/launch.ts';
+import type { EngineBoot } from '../wire/bodies.ts';
 import type { Channel } from '../wire/channel.ts';
-import type { EngineBoot, Frame } from '../wire/frames.ts';
+import { encodeError } from '../wire/error-codec.ts';
+import type { Frame } from '../wire/frames.ts';
 import { Outbox } from '../wire/outbox.ts';
 import { SupervisedPool } from '../worker/supervised-pool.ts';
 import { Engine } from './engine.ts';
@@ -40,6 +42,9 @@ function receive(frame: Frame, channel: Channel): void {
       break;
     case 'act':
       running?.engine.act(frame.body.stage, frame.body.action);
+      break;
+    case 'check':
+      if (running) void check(running.engine, frame.body.check, frame.body.deadline, channel);
       break;
     case 'ping':
       channel.send({ type: 'pong', body: null });
@@ -78,6 +83,15 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     onLog: (record) => channel.send({ type: 'log', body: record }),
   });
   return { engine, outcomes };
+}
+
+async function check(engine: Engine, number: number, deadline: Deadline, channel: Channel): Promise<void> {
+  const results = await engine.check(deadline);
+  const stages = results.map(({ error, ...rest }) => ({
+    ...rest,
+    error: error && Buffer.from(encodeError(error)).toString('base64'),
+  }));
+  channel.send({ type: 'checked', body: { check: number, stages } });
 }
 
 async function close(deadline: Deadline, channel: Channel): Promise<void> {

@@ -4,7 +4,7 @@
  */
 import type { Deadline } from '../core/clock.ts';
 import type { RequestNumber, StageDefinition } from '../core/model.ts';
-import type { WorkerPool } from '../worker/pool.ts';
+import type { CheckResult, WorkerPool } from '../worker/pool.ts';
 import type { Item } from './item.ts';
 
 export type StagePool = WorkerPool<Item> & { readonly pinWarnings: readonly string[] };
@@ -65,6 +65,13 @@ export class StagePools {
     this.#retire(this.present);
     this.#present = successor;
     this.#successor = null;
+  }
+
+  /** Runs the examples of the code that serves; those of newer code where that takes over meanwhile. */
+  async check(deadline: Deadline): Promise<CheckResult> {
+    const { present } = this;
+    const result = await present.check(deadline);
+    return result.error && present !== this.present ? this.check(deadline) : result;
   }
 
   cancel(ids: readonly RequestNumber[]): void {

@@ -7,7 +7,7 @@ import type { StageDefinition, StageStatus } from '../core/model.ts';
 import type { BatchReason } from '../core/readings.ts';
 import { StageMeter } from '../observe/stage-meter.ts';
 import type { WireItem } from '../wire/frames.ts';
-import { type Batch, RunTimeout } from '../worker/pool.ts';
+import { type Batch, type CheckResult, RunTimeout } from '../worker/pool.ts';
 import { type BatchDecision, decideBatch } from './batching.ts';
 import { type Item, isAlone, MOVING, RUNNING, RUNNING_ALONE } from './item.ts';
 import { RecentBatches } from './recent-batches.ts';
@@ -100,6 +100,10 @@ export class Stage {
 
   restart(): void {
     this.#pools.restart();
+  }
+
+  check(deadline: Deadline): Promise<CheckResult> {
+    return this.#pools.check(deadline);
   }
 
   /** Takes over a new definition of the same stage; workers change only if what they run has changed. */

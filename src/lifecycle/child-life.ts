@@ -5,8 +5,9 @@
 import type { Readable } from 'node:stream';
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { asError } from '../core/errors.ts';
+import type { StateReport } from '../wire/bodies.ts';
 import { decodeError } from '../wire/error-codec.ts';
-import type { Frame, StateReport } from '../wire/frames.ts';
+import type { Frame } from '../wire/frames.ts';
 import { BUILD_ID, isReplaced, packageUpdated } from './build-id.ts';
 import type { Child, ChildEvents } from './child.ts';
 import { Lines } from './lines.ts';

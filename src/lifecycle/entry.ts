@@ -2,9 +2,10 @@
  * The template of every child's main file: open the channel, report states, end when the channel ends.
  */
 import { asError, isModeletError } from '../core/errors.ts';
+import type { StateReport } from '../wire/bodies.ts';
 import { type Channel, openParentChannel } from '../wire/channel.ts';
 import { encodeError } from '../wire/error-codec.ts';
-import type { Frame, StateReport } from '../wire/frames.ts';
+import type { Frame } from '../wire/frames.ts';
 import { BUILD_ID } from './build-id.ts';
 
 export interface ChildProgram {

@@ -11,7 +11,8 @@ import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { Supervisor } from '../lifecycle/supervisor.ts';
 import { LineLimit } from '../observe/line-limit.ts';
 import type { ByteCounts, EngineDeaths, FrameCounts } from '../observe/snapshot.ts';
-import type { EngineBoot, Frame, WireItem } from '../wire/frames.ts';
+import type { CheckedStage, EngineBoot } from '../wire/bodies.ts';
+import type { Frame, WireItem } from '../wire/frames.ts';
 import { Outbox } from '../wire/outbox.ts';
 
 const ENGINE_ENTRY = fileURLToPath(new URL('../engine/main.js', import.meta.url));
@@ -25,6 +26,7 @@ export interface EngineClientEvents {
   /** The engine died. `sent` may have been running in it. */
   onLost(error: Error): void;
   onStatus(status: EngineStatus): void;
+  onChecked(check: number, stages: readonly CheckedStage[]): void;
   onChange(): void;
   onLog(record: LogRecord): void;
 }
@@ -175,6 +177,13 @@ export class EngineClient {
     this.#send({ type: 'act', body: { stage, action } });
   }
 
+  /** Asks for a check by this number. False if no engine is ready. */
+  check(check: number, deadline: Deadline): boolean {
+    if (!this.#supervisor.isReady) return false;
+    this.#send({ type: 'check', body: { check, deadline } });
+    return true;
+  }
+
   /** Ends the engine and its workers by the deadline. */
   close(deadline: Deadline): Promise<void> {
     // From here on there is a deadline.
@@ -208,6 +217,7 @@ export class EngineClient {
     if (frame.type === 'outcomes') this.#events.onOutcomes(frame.items);
     else if (frame.type === 'taps') this.#events.onTaps(frame.items);
     else if (frame.type === 'status') this.#events.onStatus(frame.body);
+    else if (frame.type === 'checked') this.#events.onChecked(frame.body.check, frame.body.stages);
     else if (frame.type === 'log') this.#events.onLog(frame.body);
   }
 }

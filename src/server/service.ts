@@ -5,7 +5,7 @@
 import type { RuntimeConfig } from '../config/compile.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { EngineStatus, LogRecord, Payload, RequestNumber, StageAction } from '../core/model.ts';
+import type { EngineStatus, LogRecord, RequestNumber, StageAction } from '../core/model.ts';
 import { killGroup } from '../lifecycle/launch.ts';
 import type { DurationReadings } from '../observe/duration-meter.ts';
 import { Log } from '../observe/log.ts';
@@ -14,38 +14,21 @@ import { buildSnapshot, type RuntimeSnapshot } from '../observe/snapshot.ts';
 import { StageTotals } from '../observe/totals.ts';
 import { decodeModeletError } from '../wire/error-codec.ts';
 import type { WireItem } from '../wire/frames.ts';
+import { Checks, type StageCheck } from './checks.ts';
 import { EngineClient } from './engine-client.ts';
 import { Entrance } from './entrance.ts';
-import { type Caller, Ledger } from './ledger.ts';
+import { Ledger } from './ledger.ts';
 import type { Machine } from './machine.ts';
 import { type KnownStage, type PlannedRoute, type PlannedStage, Planner } from './planner.ts';
 import { RuntimePins } from './runtime-pins.ts';
 import { SlowRequests } from './slow-requests.ts';
+import type { SubmitRequest } from './submit-request.ts';
 
 export interface ServiceEvents {
   /** Something to show has changed; may be called often. */
   onChange(): void;
   /** A line of the runtime's log, of its `logLevel` or more important. */
   onLog(record: LogRecord): void;
-}
-
-export interface SubmitRequest extends Caller {
-  /** By which people know the request; need not be unique. */
-  readonly requestId: string;
-  /** How long it waited at a gate before, in ms. */
-  readonly gateMs: number;
-  /** The node at which the message entered. */
-  readonly entry: string;
-  readonly payload: Payload;
-  readonly deadline: Deadline;
-  /** Higher goes first. */
-  readonly priority: number;
-  /** Waits where there is no room, instead of being refused. */
-  readonly patient: boolean;
-  /** Requests of one group evict each other where a full queue drops the oldest; 0: no group. */
-  readonly group: number;
-  /** JSON of what stages may want of the message besides its payload. */
-  readonly meta: Uint8Array | null;
 }
 
 type ServiceState = { readonly tag: 'open' } | { readonly tag: 'closing'; readonly ended: Promise<void> };
@@ -68,6 +51,7 @@ export class Service {
   readonly #entrance: Entrance;
   readonly #client: EngineClient;
   readonly #planner: Planner = new Planner();
+  readonly #checks: Checks;
   #state: ServiceState = { tag: 'open' };
   #status: EngineStatus = { stages: [], rssBytes: 0 };
   readonly #totals: StageTotals = new StageTotals();
@@ -102,6 +86,12 @@ export class Service {
       launcher,
       strictPins: config.strictPins,
     };
+    this.#checks = new Checks({
+      clock,
+      send: (check, deadline) => this.#client.check(check, deadline),
+      stages: () => [...new Set(this.#planner.plan.routes.flatMap(({ stages }) => stages))],
+      nameOf: (stage) => this.stage(stage)?.name ?? '',
+    });
     this.#client = new EngineClient(boot, this.#pins.engine, {
       onOutcomes: (items) => this.#receive(items),
       onTaps: (items) => {
@@ -113,6 +103,7 @@ export class Service {
         this.#totals.update(status.stages);
         events.onChange();
       },
+      onChecked: (check, stages) => this.#checks.checked(check, stages),
       onChange: () => events.onChange(),
       onLog: (record) => this.log(record),
     });
@@ -191,6 +182,14 @@ export class Service {
     this.#client.actOnStage(stage, action);
   }
 
+  /**
+   * Runs the examples of each stage on a route in a ready worker, between two batches, and says whether they work;
+   * settles within `CHECK.limitMs`, never rejects. A check that runs already is shared.
+   */
+  check(): Promise<readonly StageCheck[]> {
+    return this.#checks.check();
+  }
+
   deadlineFor(timeoutMs: number): Deadline {
     return deadlineAfter(this.#clock, timeoutMs);
   }
@@ -235,7 +234,7 @@ export class Service {
 
   /** Why no request at all is taken now. */
   #refusal(): ModeletError | null {
-    if (this.#state.tag === 'closing') return new ModeletError('shutting_down', 'the runtime is shutting down');
+    if (this.#state.tag === 'closing') return shuttingDown();
     if (this.config.strictPins && this.#pins.warnings.length > 0) {
       return new ModeletError('config_invalid', this.#pins.warnings.join('; '));
     }
@@ -264,9 +263,11 @@ export class Service {
     this.#status = { stages: [], rssBytes: 0 };
     this.#totals.engineLost();
     if (this.#state.tag === 'closing') {
-      this.#ledger.failAll(() => new ModeletError('shutting_down', 'the runtime is shutting down'));
+      this.#checks.fail(shuttingDown());
+      this.#ledger.failAll(shuttingDown);
       return;
     }
+    this.#checks.fail(engineLost(`the engine died: ${error.message}`, error, this.#pauseMs));
     // Those still waiting at the entrance were not in it: they go to the next engine.
     this.#ledger.failAll(
       () => engineLost(`the engine died: ${error.message}`, error, this.#pauseMs),
@@ -290,7 +291,7 @@ export class Service {
       await Promise.race([this.#ledger.whenEmpty(), enough]);
       timer.cancel();
     }
-    this.#ledger.failAll(() => new ModeletError('shutting_down', 'the runtime is shutting down'));
+    this.#ledger.failAll(shuttingDown);
     this.#refusals.close();
     await this.#client.close(deadline);
     await this.#pins.release();
@@ -299,4 +300,8 @@ export class Service {
 
 function engineLost(message: string, cause: Error, pauseMs: number): ModeletError {
   return new ModeletError('engine_lost', message, { cause, retryAfterSeconds: Math.max(1, Math.ceil(pauseMs / 1000)) });
+}
+
+function shuttingDown(): ModeletError {
+  return new ModeletError('shutting_down', 'the runtime is shutting down');
 }

@@ -18,7 +18,6 @@ import type {
   EnginePlan,
   EngineStatus,
   LogRecord,
-  ModeletDefinition,
   Payload,
   RequestNumber,
   StageAction,
@@ -26,6 +25,7 @@ import type {
   WorkerUsage,
 } from '../core/model.ts';
 import { padded } from './binaries.ts';
+import type { CheckedStage, EngineBoot, StateReport, WorkerBoot } from './bodies.ts';
 import { readTimings, TIMING, writeTiming } from './timings.ts';
 
 /** Raised with every change of the layout: a worker of another version must be refused, not misread. */
@@ -54,32 +54,6 @@ export interface WireItem {
   readonly timings: StageTiming[];
 }
 
-export interface EngineBoot {
-  readonly runtime: string;
-  readonly maxPayloadBytes: number;
-  /** Cores this process tree may use, as the machine granted them before Node-RED pinned itself. */
-  readonly allowedCpus: readonly number[];
-  readonly launcher: { readonly setpriv: boolean; readonly taskset: boolean };
-  readonly strictPins: boolean;
-}
-
-export interface WorkerBoot {
-  readonly stage: string;
-  readonly worker: number;
-  readonly cpus: readonly number[] | null;
-  readonly maxPayloadBytes: number;
-  readonly modelet: Omit<ModeletDefinition, 'workers'>;
-}
-
-/** What a child says of its own state; only the parent sees `dead`. */
-export interface StateReport {
-  readonly state: 'startup' | 'ready' | 'error' | 'shutdown';
-  /** With `startup`: the build of its code, which must be its parent's. */
-  readonly build?: string;
-  /** With `error`: encoded as by error-codec.ts, base64. */
-  readonly error?: string;
-}
-
 export type ControlFrame =
   | { readonly type: 'boot'; readonly body: EngineBoot }
   | { readonly type: 'plan'; readonly body: EnginePlan }
@@ -92,7 +66,16 @@ export type ControlFrame =
   | { readonly type: 'ping' | 'pong'; readonly body: null }
   | { readonly type: 'status'; readonly body: EngineStatus }
   | { readonly type: 'log'; readonly body: LogRecord }
-  | { readonly type: 'usage'; readonly body: WorkerUsage };
+  | { readonly type: 'usage'; readonly body: WorkerUsage }
+  /** To the engine: run the examples of all stages, and answer by the deadline. */
+  | { readonly type: 'check'; readonly body: { readonly check: number; readonly deadline: Deadline } }
+  | { readonly type: 'checked'; readonly body: { readonly check: number; readonly stages: readonly CheckedStage[] } }
+  /** Of a worker, before it is ready: how many examples its modelet has. */
+  | { readonly type: 'examples'; readonly body: number }
+  /** To a worker: run one example, by its index. */
+  | { readonly type: 'try'; readonly body: { readonly example: number; readonly deadline: Deadline } }
+  /** The error as in `CheckedStage`. */
+  | { readonly type: 'tried'; readonly body: { readonly example: number; readonly error: string | null } };
 
 export type ItemFrame =
   | { readonly type: 'submit'; readonly items: readonly WireItem[] }
@@ -122,6 +105,11 @@ const TYPES = [
   'usage',
   'ping',
   'pong',
+  'check',
+  'checked',
+  'examples',
+  'try',
+  'tried',
 ] as const satisfies readonly Frame['type'][];
 const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set(['submit', 'outcomes', 'batch', 'reply', 'taps'] as const);
 

@@ -37,6 +37,8 @@ export interface RequestMeta {
 export abstract class Modelet<Input = unknown, Output = unknown> {
   /** `predict` gets an array of inputs and returns an array of the same length; without it, one input. Default false. */
   static readonly batch?: boolean;
+  /** Inputs that work: each is run as a request's payload would be when the health check asks for it. Default none. */
+  static readonly examples?: readonly unknown[];
   /** Loads the model. The worker is `ready` when this has finished. */
   setup?(): void | Promise<void>;
   /** Per item, before `predict`; throwing fails that item only. */
@@ -53,6 +55,8 @@ export abstract class Modelet<Input = unknown, Output = unknown> {
 export interface LoadedModelet {
   /** True: `predict` is called once with all inputs. */
   readonly batch: boolean;
+  /** Inputs to try it with; see examples.ts. */
+  readonly examples: readonly unknown[];
   setup(): unknown;
   preprocess?(input: unknown): unknown;
   predict(input: unknown, meta: RequestMeta | readonly RequestMeta[]): unknown;

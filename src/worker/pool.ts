@@ -1,5 +1,6 @@
 /** What a stage needs of its workers, whatever they are: processes or threads. Interface and its data only. */
 import type { Deadline } from '../core/clock.ts';
+import type { ModeletError } from '../core/errors.ts';
 import type { CircuitStatus, LogRecord, RequestNumber, StageDefinition, WorkerStatus } from '../core/model.ts';
 import type { RestartCause } from '../core/readings.ts';
 import type { WireItem } from '../wire/frames.ts';
@@ -32,6 +33,14 @@ export type PoolHealth =
   | { readonly tag: 'starting' }
   | { readonly tag: 'failed'; readonly error: Error };
 
+/** What came of running a stage's examples. */
+export interface CheckResult {
+  /** How many ran, a failing one included. */
+  readonly examples: number;
+  /** Why the stage does not work; null where it does, and where it has no examples. */
+  readonly error: ModeletError | null;
+}
+
 export interface PoolEvents<T extends WireItem> {
   /** A worker answered a batch: one reply per item, in the batch's order. */
   onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number, worker: number): void;
@@ -58,6 +67,8 @@ export interface WorkerPool<T extends WireItem = WireItem> {
   /** A worker to take the next batch: an idle one first; a busy one with room for one more only if `prefetch`. */
   freeWorker(prefetch: boolean): number | null;
   dispatch(worker: number, batch: Batch<T>): void;
+  /** Runs the examples of the modelet; settles by the deadline, and never rejects. */
+  check(deadline: Deadline): Promise<CheckResult>;
   /** Tells the workers that hold them that these requests are not wanted any more. */
   cancel(ids: readonly RequestNumber[]): void;
   /** Lets the workers finish what they hold, kills them at `deadline`. Resolves when all are gone. */

@@ -55,6 +55,20 @@ export class Slot<T extends WireItem> {
     return this.#present.load;
   }
 
+  /** The present worker runs an example. */
+  get isTrying(): boolean {
+    return this.#present.isTrying;
+  }
+
+  get isIdle(): boolean {
+    return this.isReady && this.load === 0 && !this.isTrying;
+  }
+
+  /** How many examples the present worker's modelet has. */
+  get examples(): number {
+    return this.#present.examples;
+  }
+
   /** What the present worker said last of itself. */
   get usage(): WorkerUsage | null {
     return this.#present.usage;
@@ -104,6 +118,11 @@ export class Slot<T extends WireItem> {
   /** The worker must be ready. */
   dispatch(batch: Batch<T>): void {
     this.#present.dispatch(batch);
+  }
+
+  /** The worker must be idle. */
+  tryExample(example: number, deadline: Deadline): void {
+    this.#present.tryExample(example, deadline);
   }
 
   cancel(ids: readonly RequestNumber[]): void {

@@ -17,9 +17,11 @@ import type {
 } from '../core/model.ts';
 import type { RestartCause } from '../core/readings.ts';
 import type { LifePhase } from '../lifecycle/supervisor.ts';
-import type { EngineBoot, WireItem } from '../wire/frames.ts';
+import type { EngineBoot } from '../wire/bodies.ts';
+import type { WireItem } from '../wire/frames.ts';
 import { Circuit } from './circuit.ts';
-import { type Batch, type PoolEvents, type PoolHealth, RunTimeout, type WorkerPool } from './pool.ts';
+import { ExampleCheck } from './example-check.ts';
+import { type Batch, type CheckResult, type PoolEvents, type PoolHealth, RunTimeout, type WorkerPool } from './pool.ts';
 import { Replacements, tooLargeAtFirst, wear } from './replacements.ts';
 import { type Role, Slot } from './slot.ts';
 import type { Loss } from './supervised-worker.ts';
@@ -37,6 +39,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   readonly #slots: Slot<T>[];
   readonly #replacements: Replacements<T> = new Replacements();
   readonly #circuit: Circuit;
+  readonly #check: ExampleCheck;
   /** While the circuit is half-open, the slot of the only worker that serves. */
   #probe: Slot<T> | null = null;
   #probes = 0;
@@ -47,6 +50,13 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     this.#events = events;
     this.#clock = clock;
     this.#circuit = new Circuit(clock, (tag) => this.#circuitEntered(tag));
+    this.#check = new ExampleCheck({
+      clock,
+      // The probe is tried with requests only.
+      ready: () => (this.#circuit.tag === 'closed' ? this.#slots.filter((slot) => slot.isReady) : []),
+      whyNone: () => (this.health.tag === 'failed' ? this.health.error.message : 'no worker is ready'),
+      onChange: () => events.onChange(),
+    });
     this.#slots = stage.modelet.workers.map((_, index) => this.#slot(index));
   }
 
@@ -95,16 +105,20 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   freeWorker(prefetch: boolean): number | null {
     let second: number | null = null;
     for (const slot of this.#serving) {
-      if (!slot.isReady) continue;
-      if (slot.load === 0) return slot.index;
+      if (!slot.isReady || slot.isTrying) continue;
+      if (slot.isIdle) return slot.index;
       if (prefetch && second === null && slot.load < MOST_BATCHES_PER_WORKER) second = slot.index;
     }
     // What the probe is tried with is not more than it takes.
-    return this.#probe ? null : second;
+    return this.#probe || this.#check.isWaiting ? null : second;
   }
 
   dispatch(worker: number, batch: Batch<T>): void {
     this.#slots[worker]?.dispatch(batch);
+  }
+
+  check(deadline: Deadline): Promise<CheckResult> {
+    return this.#check.begin(deadline);
   }
 
   cancel(ids: readonly RequestNumber[]): void {
@@ -114,7 +128,9 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   async close(deadline: Deadline): Promise<void> {
     this.#circuit.stop();
     this.#replacements.clear();
-    await Promise.all(this.#slots.map((slot) => slot.close(deadline)));
+    const ended = Promise.all(this.#slots.map((slot) => slot.close(deadline)));
+    this.#check.advance();
+    await ended;
   }
 
   status(): WorkerStatus[] {
@@ -124,7 +140,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       pid: slot.pid,
       state: refusal ? 'error' : slot.processState,
       cpus: this.#factory.appliedPin(slot.index),
-      busy: slot.load > 0,
+      busy: slot.load > 0 || slot.isTrying,
       restarts: slot.restarts,
       error: refusal?.message ?? slot.trouble,
       rssBytes: slot.usage?.rssBytes ?? null,
@@ -147,12 +163,15 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       runTimeoutMs: () => this.#stage.runTimeoutMs,
       onReady: () => {
         if (slot === this.#probe) this.#circuit.proved('ready');
+        this.#check.advance();
       },
       onReply: (batch, replies, runMs) => {
         if (slot === this.#probe) this.#circuit.proved('answer');
         this.#events.onReply(batch, replies, runMs, index);
         this.#replaceWorn(slot);
+        this.#check.advance();
       },
+      onTried: (error) => this.#check.tried(error),
       onUsage: () => {
         const tooLarge = tooLargeAtFirst(slot, this.#stage);
         if (tooLarge) this.#log(index, 'warn', tooLarge);
@@ -172,17 +191,20 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     if (worn && this.#replacements.request(slot, 'recycled')) this.#log(slot.index, 'info', `is replaced: ${worn}`);
   }
 
-  #lost(slot: Slot<T>, { running, notStarted, error, phase }: Loss<T>, role: Role): void {
+  #lost(slot: Slot<T>, { running, notStarted, trying, error, phase }: Loss<T>, role: Role): void {
     this.#events.onLost(running, notStarted, error, slot.index);
     if (phase !== 'closing') this.#events.onEnded(causeOf(error, phase));
-    if (role === 'present' && phase !== 'closing') this.#died(slot, error, phase === 'starting');
+    if (role === 'present' && phase !== 'closing') this.#died(slot, error, phase === 'starting', trying);
+    if (trying) this.#check.lost(error);
+    else this.#check.advance();
     this.#events.onChange();
   }
 
-  #died(slot: Slot<T>, error: Error, starting: boolean): void {
+  #died(slot: Slot<T>, error: Error, starting: boolean, trying: boolean): void {
     this.#replacements.died(slot);
     const isProbe = slot === this.#probe;
-    const counts = isProbe || !starting || this.#slots.every(({ startError }) => startError !== null);
+    const serving = starting ? this.#slots.every(({ startError }) => startError !== null) : !trying;
+    const counts = isProbe || serving;
     if (this.#circuit.tag === 'closed' ? counts : isProbe) this.#circuit.died(error, starting ? 'ready' : 'answer');
     else if (this.#circuit.tag !== 'closed') slot.hold();
   }

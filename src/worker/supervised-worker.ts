@@ -7,6 +7,7 @@ import { shortened } from '../lifecycle/lines.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { type LifePhase, Supervisor } from '../lifecycle/supervisor.ts';
 import { LineLimit } from '../observe/line-limit.ts';
+import { decodeModeletError } from '../wire/error-codec.ts';
 import type { ControlFrame, Frame, WireItem } from '../wire/frames.ts';
 import { type Batch, RunTimeout } from './pool.ts';
 
@@ -16,6 +17,8 @@ export interface Loss<T extends WireItem> {
   readonly running: readonly T[];
   /** Items of batches that waited in it behind another. */
   readonly notStarted: readonly T[];
+  /** It ran an example. */
+  readonly trying: boolean;
   readonly error: Error;
   readonly phase: LifePhase;
 }
@@ -33,6 +36,8 @@ export interface WorkerHost<T extends WireItem> {
   runTimeoutMs(): number;
   onReady(): void;
   onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number): void;
+  /** It is through with an example: the error it failed with. */
+  onTried(error: ModeletError | null): void;
   onLost(loss: Loss<T>): void;
   /** It has said anew what it uses. */
   onUsage(): void;
@@ -47,6 +52,9 @@ export class SupervisedWorker<T extends WireItem> {
   readonly #words: LineLimit;
   /** In the order sent; the worker takes them one after the other. */
   readonly #batches: Batch<T>[] = [];
+  /** The example it runs; never beside a batch. */
+  #trying: { readonly example: number; readonly startedAt: number } | null = null;
+  #examples = 0;
   #startError: Error | null = null;
   #usage: WorkerUsage | null = null;
   #usageAtFirst: WorkerUsage | null = null;
@@ -118,6 +126,16 @@ export class SupervisedWorker<T extends WireItem> {
     return this.#batches.length;
   }
 
+  /** How many examples the modelet of the present process has. */
+  get examples(): number {
+    return this.#examples;
+  }
+
+  /** Runs an example, and takes no batch until it is through. */
+  get isTrying(): boolean {
+    return this.#trying !== null;
+  }
+
   /** Starts a process now if none runs, without further pause. */
   start(): void {
     this.#supervisor.start();
@@ -128,19 +146,26 @@ export class SupervisedWorker<T extends WireItem> {
     this.#supervisor.hold();
   }
 
-  /** The worker must be ready. */
+  /** The worker must be ready, and not be trying an example. */
   dispatch(batch: Batch<T>): void {
     this.#batches.push(batch);
     this.#supervisor.send({ type: 'batch', batch: batch.number, items: batch.items });
     if (!this.#runTimer) this.limitRun();
   }
 
-  /** Holds the batch that runs to the limit as it is now. */
+  /** Runs an example. The worker must be ready and hold nothing; the limit of a run is that of a batch. */
+  tryExample(example: number, deadline: Deadline): void {
+    this.#trying = { example, startedAt: this.#host.clock.now() };
+    this.#supervisor.send({ type: 'try', body: { example, deadline } });
+    if (!this.#runTimer) this.limitRun();
+  }
+
+  /** Holds what runs to the limit as it is now. */
   limitRun(): void {
     this.#runTimer?.cancel();
     this.#runTimer = null;
     const runTimeoutMs = this.#host.runTimeoutMs();
-    const running = this.#batches[0];
+    const running = this.#batches[0] ?? this.#trying;
     if (!running || runTimeoutMs === 0) return;
     // What it answered while this process was busy itself is read before the immediate.
     this.#runTimer = this.#host.clock.at(running.startedAt + runTimeoutMs, () => {
@@ -162,6 +187,8 @@ export class SupervisedWorker<T extends WireItem> {
     if (frame.type === 'log') this.#words.write(frame.body.level, shortened(frame.body.message));
     else if (frame.type === 'usage') this.#used(frame.body);
     else if (frame.type === 'reply') this.#replied(frame.batch, frame.items, frame.runMs);
+    else if (frame.type === 'examples') this.#examples = frame.body;
+    else if (frame.type === 'tried') this.#tried(frame.body.example, frame.body.error);
   }
 
   #used(usage: WorkerUsage): void {
@@ -185,9 +212,18 @@ export class SupervisedWorker<T extends WireItem> {
     if (this.load === 0 && this.#supervisor.isClosed) void this.close(Number.POSITIVE_INFINITY);
   }
 
+  #tried(example: number, error: string | null): void {
+    if (this.#trying?.example !== example) {
+      this.#supervisor.kill(new ModeletError('protocol_error', `worker answered example ${example}, which it had not`));
+      return;
+    }
+    this.#trying = null;
+    this.#host.onTried(error === null ? null : decodeModeletError(Buffer.from(error, 'base64'), 'protocol_error'));
+  }
+
   /** One timer serves many batches: where the one it was set for has ended, it is set for the present one. */
   #endOverrun(): void {
-    const running = this.#batches[0];
+    const running = this.#batches[0] ?? this.#trying;
     const runTimeoutMs = this.#host.runTimeoutMs();
     if (!running || runTimeoutMs === 0 || this.#host.clock.now() < running.startedAt + runTimeoutMs) {
       this.limitRun();
@@ -205,10 +241,14 @@ export class SupervisedWorker<T extends WireItem> {
     this.#usageAtFirst = null;
     this.#batchesRun = 0;
     const [running, ...behind] = this.#batches.splice(0);
+    const trying = this.isTrying;
+    this.#trying = null;
+    this.#examples = 0;
     this.limitRun();
     this.#host.onLost({
       running: running?.items ?? [],
       notStarted: behind.flatMap((batch) => batch.items),
+      trying,
       error,
       phase,
     });

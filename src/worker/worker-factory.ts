@@ -4,7 +4,8 @@ import { ModeletError } from '../core/errors.ts';
 import type { ModeletDefinition, Pin, WorkerPlacement } from '../core/model.ts';
 import { pinProblem, pinWarning, resolvePin } from '../lifecycle/affinity.ts';
 import type { Child, ChildEvents } from '../lifecycle/child.ts';
-import type { ControlFrame, EngineBoot } from '../wire/frames.ts';
+import type { EngineBoot } from '../wire/bodies.ts';
+import type { ControlFrame } from '../wire/frames.ts';
 import { startProcessWorker } from './process-worker.ts';
 import { startThreadWorker } from './thread-worker.ts';
 

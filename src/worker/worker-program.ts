@@ -4,18 +4,21 @@ import { type Deadline, systemClock } from '../core/clock.ts';
 import type { LogLevel, RequestNumber } from '../core/model.ts';
 import { type Reports, report } from '../lifecycle/entry.ts';
 import { shortened } from '../lifecycle/lines.ts';
-import { type Frame, HEAD, type ItemFrame, LONGEST_FRAME, type WorkerBoot } from '../wire/frames.ts';
-import { type LoadedModelet, type ModeletContext, runBatch } from './modelet.ts';
+import type { WorkerBoot } from '../wire/bodies.ts';
+import { type ControlFrame, type Frame, HEAD, type ItemFrame, LONGEST_FRAME } from '../wire/frames.ts';
+import { tryExample } from './examples.ts';
+import { type BatchRun, type LoadedModelet, type ModeletContext, runBatch } from './modelet.ts';
 import { loadFile } from './sources/file.ts';
 import { loadInline } from './sources/inline.ts';
 import { UsageReporter } from './usage.ts';
 
 type BatchFrame = Extract<ItemFrame, { type: 'batch' }>;
+type TryFrame = Extract<ControlFrame, { type: 'try' }>;
 
 interface Serving {
   readonly modelet: LoadedModelet;
   readonly boot: WorkerBoot;
-  readonly waiting: BatchFrame[];
+  readonly waiting: (BatchFrame | TryFrame)[];
   readonly cancelled: Set<RequestNumber>;
   running: Promise<void> | null;
   readonly usage: UsageReporter;
@@ -38,6 +41,7 @@ export class WorkerProgram {
       case 'load':
         return this.#load(frame.body);
       case 'batch':
+      case 'try':
         return this.#accept(frame);
       case 'cancel':
         for (const id of frame.body) this.#serving?.cancelled.add(id);
@@ -59,13 +63,14 @@ export class WorkerProgram {
     await modelet.setup();
     const usage = new UsageReporter(systemClock, (body) => this.#channel.send({ type: 'usage', body }));
     this.#serving = { modelet, boot, waiting: [], cancelled: new Set(), running: null, usage };
+    this.#channel.send({ type: 'examples', body: modelet.examples.length });
     report(this.#channel, { state: 'ready' });
     usage.note();
   }
 
-  #accept(frame: BatchFrame): Promise<void> {
+  #accept(frame: BatchFrame | TryFrame): Promise<void> {
     const serving = this.#serving;
-    if (!serving) throw new Error('a batch came before the modelet was loaded');
+    if (!serving) throw new Error('a batch or an example came before the modelet was loaded');
     serving.waiting.push(frame);
     serving.running ??= this.#serve(serving);
     return serving.running;
@@ -76,20 +81,25 @@ export class WorkerProgram {
     // What arrived together with a batch may be its cancellation.
     await null;
     for (let frame = serving.waiting.shift(); frame; frame = serving.waiting.shift()) {
-      const startedAt = systemClock.now();
-      const items = await runBatch(serving.modelet, frame.items, {
-        clock: systemClock,
-        stage: serving.boot.stage,
-        maxPayloadBytes: serving.boot.maxPayloadBytes,
-        maxReplyBytes: LONGEST_FRAME - HEAD,
-        isCancelled: (id) => serving.cancelled.has(id),
-      });
-      this.#channel.send({ type: 'reply', batch: frame.batch, runMs: systemClock.now() - startedAt, items });
+      if (frame.type === 'try') await this.#try(serving, frame.body);
+      else await this.#run(serving, frame);
       serving.usage.note();
       await this.#channel.flushed();
       if (serving.waiting.length === 0) serving.cancelled.clear();
     }
     serving.running = null;
+  }
+
+  async #run({ modelet, boot, cancelled }: Serving, { batch, items }: BatchFrame): Promise<void> {
+    const startedAt = systemClock.now();
+    const replies = await runBatch(modelet, items, { ...runOf(boot), isCancelled: (id) => cancelled.has(id) });
+    this.#channel.send({ type: 'reply', batch, runMs: systemClock.now() - startedAt, items: replies });
+  }
+
+  async #try({ modelet, boot }: Serving, { example, deadline }: TryFrame['body']): Promise<void> {
+    const failure = await tryExample(modelet, example, deadline, runOf(boot));
+    const error = failure && Buffer.from(failure).toString('base64');
+    this.#channel.send({ type: 'tried', body: { example, error } });
   }
 
   async #close(deadline: Deadline): Promise<void> {
@@ -119,4 +129,8 @@ export class WorkerProgram {
       log: { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') },
     };
   }
+}
+
+function runOf({ stage, maxPayloadBytes }: WorkerBoot): Omit<BatchRun, 'isCancelled'> {
+  return { clock: systemClock, stage, maxPayloadBytes, maxReplyBytes: LONGEST_FRAME - HEAD };
 }

@@ -8,7 +8,7 @@ import type { StagePool } from '../../src/engine/stage-pools.ts';
 import { CODEC } from '../../src/wire/codec.ts';
 import { encodeError } from '../../src/wire/error-codec.ts';
 import type { WireItem } from '../../src/wire/frames.ts';
-import type { Batch, PoolEvents, PoolHealth } from '../../src/worker/pool.ts';
+import type { Batch, CheckResult, PoolEvents, PoolHealth } from '../../src/worker/pool.ts';
 import type { FakeClock } from '../fixtures/fake-clock.ts';
 
 const MOST_BATCHES_PER_WORKER = 2;
@@ -61,6 +61,10 @@ export class FakePool implements StagePool {
     assert.ok(this.freeWorker(true) !== null, 'a batch came to a pool that takes none');
     assert.ok(batch.items.length > 0, 'an empty batch');
     this.#held[worker]?.push(batch);
+  }
+
+  check(): Promise<CheckResult> {
+    return Promise.resolve({ examples: 0, error: null });
   }
 
   cancel(ids: readonly RequestNumber[]): void {

@@ -62,6 +62,10 @@ export const controlFrame: fc.Arbitrary<ControlFrame> = fc.oneof(
     }),
   }),
   record({
+    type: fc.constant('tried' as const),
+    body: record({ example: fc.nat(), error: fc.oneof(fc.constant(null), fc.base64String()) }),
+  }),
+  record({
     type: fc.constant('log' as const),
     body: record({
       level: fc.constantFrom('info' as const, 'error' as const),

@@ -12,7 +12,7 @@ export const MAX_BYTES: number = 1024 * 1024;
 
 /** A modelet with the given parts; `predict` returns its input unless given. */
 export function modelet(parts: Partial<LoadedModelet> = {}): LoadedModelet {
-  return { batch: false, setup: () => {}, predict: (input) => input, teardown: () => {}, ...parts };
+  return { batch: false, examples: [], setup: () => {}, predict: (input) => input, teardown: () => {}, ...parts };
 }
 
 export function input(value: unknown, overrides: Partial<WireItem> = {}): WireItem {

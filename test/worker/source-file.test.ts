@@ -55,6 +55,16 @@ test('a function gets the context, and whole batches where the stage says so', a
   assert.deepEqual(await run(loaded, inputs('a', 'b')), [{ value: 'digits/2/a' }, { value: 'digits/2/b' }]);
 });
 
+test('a function and a class may bring examples along, in an array', async () => {
+  const examples = 'const f = (x) => x; f.examples = [1, { n: 2 }]; export default f;';
+  assert.deepEqual((await load(examples)).examples, [1, { n: 2 }]);
+  const ofClass = 'module.exports = class { static examples = ["x"]; predict(x) { return x; } };';
+  assert.deepEqual((await load(ofClass, { type: 'cjs' })).examples, ['x']);
+  assert.deepEqual((await load('export default (x) => x;')).examples, []);
+  const wrong = 'const f = (x) => x; f.examples = "abc"; export default f;';
+  await assert.rejects(load(wrong), /examples in .* must be an array, found string/);
+});
+
 const CLASS = `class Model {
   constructor(init, ctx) { this.log = ['constructor ' + init.k + ' ' + ctx.stage]; }
   async setup() { this.log.push('setup'); }

@@ -40,6 +40,7 @@ class Rig {
     runTimeoutMs: () => LIMIT_MS,
     onReady: () => {},
     onReply: () => {},
+    onTried: () => {},
     onLost: (loss) => this.losses.push(loss),
     onUsage: () => {},
     onChange: () => {},

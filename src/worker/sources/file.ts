@@ -1,6 +1,7 @@
 /** Loads a modelet from a file: an ES or CommonJS module whose default export is a function or a class. */
 import { pathToFileURL } from 'node:url';
 import type { StageSource } from '../../core/model.ts';
+import { examplesOf } from '../examples.ts';
 import type { LoadedModelet, ModeletContext } from '../modelet.ts';
 import type { LoadSource } from './source.ts';
 
@@ -13,10 +14,12 @@ export const loadFile: LoadSource<Extract<StageSource, { kind: 'file' }>> = asyn
     throw new TypeError(`${source.path} must export a function or a class as its default, found ${typeof exported}`);
   }
   const asked = definition.predict === 'batch';
-  if (!isClass(exported)) return fromFunction(exported as Method, asked, context);
+  const examples = examplesOf(exported as { examples?: unknown }, source.path);
+  if (!isClass(exported)) return { ...fromFunction(exported as Method, asked, context), examples };
   const instance = Reflect.construct(exported, [definition.init, context]) as Methods;
   if (typeof instance.predict !== 'function') throw new TypeError(`the class in ${source.path} has no method predict`);
-  return fromInstance(instance, asked || (exported as { batch?: unknown }).batch === true, context);
+  const batch = asked || (exported as { batch?: unknown }).batch === true;
+  return { ...fromInstance(instance, batch, context), examples };
 };
 
 /** CommonJS comes as `default`; compiled ES modules in CommonJS have a second one inside. */
@@ -34,11 +37,14 @@ function isClass(value: { prototype?: unknown }): boolean {
   );
 }
 
-function fromFunction(predict: Method, batch: boolean, context: ModeletContext): LoadedModelet {
+/** What the loaders below leave to the one who calls them. */
+type WithoutExamples = Omit<LoadedModelet, 'examples'>;
+
+function fromFunction(predict: Method, batch: boolean, context: ModeletContext): WithoutExamples {
   return { batch, setup: () => {}, predict: (input) => predict(input, context), teardown: () => {} };
 }
 
-function fromInstance(instance: Methods, batch: boolean, context: ModeletContext): LoadedModelet {
+function fromInstance(instance: Methods, batch: boolean, context: ModeletContext): WithoutExamples {
   const { preprocess, postprocess } = instance;
   return {
     batch,

@@ -24,6 +24,7 @@ export const loadInline: LoadSource<Extract<StageSource, { kind: 'inline' }>> = 
     body(msg, input, state, definition.init, context, nodeHabits(context), ENV, require, FLOW, GLOBAL, CONTEXT, NO_RED);
   return {
     batch: definition.predict === 'batch',
+    examples: [],
     setup: async () => {
       state = await call(setup);
     },

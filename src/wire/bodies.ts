@@ -1,0 +1,37 @@
+/** What control frames carry, where that is more than a number or two. Interfaces only. */
+import type { ModeletDefinition } from '../core/model.ts';
+
+export interface EngineBoot {
+  readonly runtime: string;
+  readonly maxPayloadBytes: number;
+  /** Cores this process tree may use, as the machine granted them before Node-RED pinned itself. */
+  readonly allowedCpus: readonly number[];
+  readonly launcher: { readonly setpriv: boolean; readonly taskset: boolean };
+  readonly strictPins: boolean;
+}
+
+export interface WorkerBoot {
+  readonly stage: string;
+  readonly worker: number;
+  readonly cpus: readonly number[] | null;
+  readonly maxPayloadBytes: number;
+  readonly modelet: Omit<ModeletDefinition, 'workers'>;
+}
+
+/** What a child says of its own state; only the parent sees `dead`. */
+export interface StateReport {
+  readonly state: 'startup' | 'ready' | 'error' | 'shutdown';
+  /** With `startup`: the build of its code, which must be its parent's. */
+  readonly build?: string;
+  /** With `error`: encoded as by error-codec.ts, base64. */
+  readonly error?: string;
+}
+
+/** What came of running the examples of one stage. */
+export interface CheckedStage {
+  readonly stage: number;
+  /** How many ran, a failing one included. */
+  readonly examples: number;
+  /** Encoded as by error-codec.ts, base64; null where they work. */
+  readonly error: string | null;
+}

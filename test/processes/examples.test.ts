@@ -1,0 +1,205 @@
+/** A modelet's examples say whether it works, and what requests and meters see of that is nothing. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { gateWithExamples } from '../fixtures/examples.ts';
+import { ISOLATIONS } from '../fixtures/isolations.ts';
+import { kill9, until, within } from '../fixtures/processes.ts';
+import { callsIn, folderFor, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+
+/** What came of a check, stage by stage: `name examples code`. */
+async function check(service: TestService): Promise<string[]> {
+  const results = await within(service.service.check(), 'the check is answered');
+  return results.map(({ stage, examples, error }) => `${stage} ${examples} ${error?.code ?? 'ok'}`);
+}
+
+for (const isolation of ISOLATIONS) {
+  describe(`examples in a ${isolation}`, () => {
+    const gate = (folder: string, examples: readonly string[], stage: Partial<StageSpec> = {}): StageSpec => ({
+      id: 'gate',
+      file: gateWithExamples(folder, examples),
+      init: { folder },
+      isolation,
+      ...stage,
+    });
+
+    test('run as requests would, and count as none', async (t) => {
+      const file = join(folderFor(t), 'model.mjs');
+      const code = `export default class {
+        static examples = [{ n: 1 }, { n: 2 }];
+        static batch = true;
+        preprocess({ n }) { return n; }
+        predict(all) { return all.map((n) => n * 2); }
+        postprocess(y, n) { console.log('made ' + y + ' of ' + n); return y; }
+      }`;
+      writeFileSync(file, code);
+      const service = await serve(t, { stages: [{ id: 'twice', file, isolation, recycleAfter: 2 }] });
+      await service.ready();
+      assert.deepEqual(await check(service), ['twice 2 ok']);
+      const made = (): string[] => service.logs.map(({ message }) => message).filter((line) => line.startsWith('made'));
+      await until(() => made().length === 2, 'both have passed all three');
+      assert.deepEqual(made(), ['made 2 of 1', 'made 4 of 2']);
+      assert.equal(await service.value({ n: 3 }), 6);
+      await until(() => service.stage('twice').items > 0, 'the request is counted');
+      const { items, batches, reading, workers } = service.stage('twice');
+      assert.deepEqual([items, batches, workers[0]?.restarts, reading.restarts.recycled], [1, 1, 0, 0]);
+    });
+
+    test('tell the first error, with its message', async (t) => {
+      const folder = folderFor(t);
+      const service = await serve(t, {
+        stages: [gate(folder, ['fine', 'throws', 'never run']), { id: 'none', file: 'echo', isolation }],
+      });
+      await service.ready();
+      const [failing, without] = await service.service.check();
+      assert.deepEqual(
+        [failing?.examples, failing?.error?.code, failing?.error?.message],
+        [2, 'modelet_failed', 'weights are broken'],
+      );
+      assert.deepEqual(without, { stage: 'none', examples: 0, error: null });
+      assert.deepEqual(callsIn(folder), ['fine']);
+      assert.equal((await service.answer('fine')).code, 'ok');
+    });
+
+    test('a worker that dies of one is shown as dead, its circuit stays closed', async (t) => {
+      const folder = folderFor(t);
+      const service = await serve(t, { stages: [gate(folder, ['die'])] });
+      for (let deaths = 1; deaths <= 6; deaths += 1) {
+        await service.ready();
+        assert.deepEqual(await check(service), ['gate 0 worker_lost']);
+        await until(() => service.stage('gate').reading.restarts.died === deaths, 'it is counted');
+      }
+      assert.equal(service.stage('gate').circuit, 'closed');
+      assert.equal((await service.answer('x')).code, 'ok');
+    });
+
+    test('one that runs longer than runTimeoutMs ends its worker', async (t) => {
+      const service = await serve(t, { stages: [gate(folderFor(t), ['spin'], { runTimeoutMs: 300 })] });
+      await service.ready();
+      assert.deepEqual(await check(service), ['gate 0 deadline_exceeded']);
+      await until(() => service.stage('gate').reading.restarts.run_timeout === 1, 'it is counted');
+      assert.equal((await service.answer('x')).code, 'ok');
+    });
+
+    test('one that hangs is answered for, while another worker serves', async (t) => {
+      const folder = folderFor(t);
+      const service = await serve(t, { stages: [gate(folder, ['held'], { workers: 2 })] });
+      await service.ready();
+      const checked = check(service);
+      await until(() => callsIn(folder).includes('held'), 'it hangs');
+      for (let n = 0; n < 20; n += 1) assert.equal((await service.answer(`x${n}`)).code, 'ok');
+      assert.deepEqual(await checked, ['gate 0 deadline_exceeded']);
+      assert.deepEqual(
+        callsIn(folder).filter((name) => name === 'held'),
+        ['held'],
+      );
+      release(folder, 'held');
+      await until(() => service.stage('gate').busy === 0, 'it has come back');
+      assert.deepEqual(await check(service), ['gate 1 ok']);
+    });
+  });
+}
+
+const plain = (folder: string, examples: readonly string[], stage: Partial<StageSpec> = {}): StageSpec => ({
+  id: 'gate',
+  file: gateWithExamples(folder, examples),
+  init: { folder },
+  ...stage,
+});
+
+describe('a check', () => {
+  test('under load is served between batches, and every request is answered', async (t) => {
+    const folder = folderFor(t);
+    const examples = Array.from({ length: 10 }, (_, n) => `example ${n}`);
+    const service = await serve(t, { stages: [plain(folder, examples)] });
+    await service.ready();
+    let going = true;
+    let answered = 0;
+    const lane = async (): Promise<void> => {
+      while (going) {
+        assert.equal((await service.answer('x')).code, 'ok');
+        answered += 1;
+      }
+    };
+    const lanes = Promise.all(Array.from({ length: 4 }, lane));
+    await until(() => answered > 20, 'it is under load');
+    assert.deepEqual(await check(service), ['gate 10 ok']);
+    going = false;
+    await lanes;
+    const calls = callsIn(folder);
+    const during = calls.slice(calls.indexOf('example 0'), calls.indexOf('example 9'));
+    assert.ok(during.includes('x'), 'requests ran between two examples');
+    await until(() => service.stage('gate').items >= answered, 'the requests are counted');
+    assert.equal(service.stage('gate').items, answered);
+  });
+
+  test('waits behind what runs, and requests that came meanwhile are served', async (t) => {
+    const folder = folderFor(t);
+    const service = await serve(t, { stages: [plain(folder, ['example']), { id: 'none', file: 'echo' }] });
+    await service.ready();
+    const held = service.ask('held');
+    await until(() => callsIn(folder).includes('held'), 'it is held');
+    const checks = [check(service), check(service)];
+    const behind = service.ask('behind');
+    release(folder, 'held');
+    assert.deepEqual(await Promise.all(checks), [
+      ['gate 1 ok', 'none 0 ok'],
+      ['gate 1 ok', 'none 0 ok'],
+    ]);
+    assert.equal((await held.answer).code, 'ok');
+    assert.equal((await behind.answer).code, 'ok');
+    assert.deepEqual(callsIn(folder).filter((name) => name === 'example').length, 1, 'both share one run');
+  });
+
+  test('goes on with the new code where a deploy replaces what it runs on', async (t) => {
+    const folder = folderFor(t);
+    const service = await serve(t, { stages: [plain(folder, ['held', 'second'])] });
+    await service.ready();
+    const checked = check(service);
+    await until(() => callsIn(folder).includes('held'), 'it runs');
+    const next = gateWithExamples(folder, ['new'], 'next');
+    service.apply({ stages: [{ ...plain(folder, ['held', 'second']), file: next }] });
+    assert.equal((await service.answer('on the new code')).code, 'ok');
+    release(folder, 'held');
+    assert.deepEqual(await checked, ['gate 1 ok']);
+    assert.ok(callsIn(folder).includes('new'));
+    assert.equal(callsIn(folder).includes('second'), false);
+  });
+
+  test('is answered at once when its worker or the engine is killed, or none is there', async (t) => {
+    const folder = folderFor(t);
+    const service = await serve(t, { stages: [plain(folder, ['held'])] });
+    assert.deepEqual(await check(service), ['gate 0 engine_lost']);
+    const { gate: [pid] = [] } = await service.ready();
+    const first = check(service);
+    await until(() => callsIn(folder).length === 1, 'it runs');
+    kill9(pid);
+    assert.deepEqual(await first, ['gate 0 worker_lost']);
+    await until(() => service.stage('gate').reading.restarts.died === 1, 'its death is shown');
+    await service.ready();
+    const second = check(service);
+    await until(() => callsIn(folder).length === 2, 'it runs');
+    kill9(service.enginePid);
+    assert.deepEqual(await second, ['gate 0 engine_lost']);
+  });
+
+  test('is answered when the runtime closes', async (t) => {
+    const folder = folderFor(t);
+    const service = await serve(t, { stages: [plain(folder, ['held'])] });
+    await service.ready();
+    const checked = check(service);
+    await until(() => callsIn(folder).length === 1, 'it runs');
+    await service.service.close(false, 1500);
+    const [result] = await checked;
+    assert.match(result ?? '', /^gate 0 (worker_lost|shutting_down|stage_unavailable)$/);
+  });
+});
+
+test('examples that are no array keep the stage from starting, and it says so', async (t) => {
+  const folder = folderFor(t);
+  const file = gateWithExamples(folder, { one: 1 });
+  const service = await serve(t, { stages: [{ id: 'gate', file, init: { folder } }] });
+  const error = await until(() => service.stage('gate').workers[0]?.error, 'the error is shown');
+  assert.match(error, /examples in .*model\.mjs must be an array, found object/);
+});
