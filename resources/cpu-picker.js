@@ -1,14 +1,10 @@
 /**
- * CPU pins in the editor: reads their text form, says what is wrong with it, and draws the machine's cores as
- * toggles that compose it. Attaches `window.modelet.cpus`; safe to load more than once.
- *
- * A list (`0,1,2-3,[4,5],-`) has one entry per worker: a core, a range (one entry per core), a group in brackets
- * or `-` for a worker without a pin. A set (`0,2-3`) holds the cores of one process.
+ * CPU pins in the editor: draws the machine's cores as toggles that compose their text form, see cpu-pins.js, and says
+ * what is shared. Attaches `window.modelet.cpus`; safe to load more than once.
  */
 (() => {
   'use strict';
 
-  const MAX_CORE = 4095;
   const STYLE = `
     .modelet-cores { display: flex; flex-wrap: wrap; align-items: center; gap: 4px; margin-top: 5px; }
     .modelet-cores .modelet-core { min-width: 30px; font-size: 12px; text-align: center; }
@@ -22,129 +18,12 @@
     .modelet-cpu-notes .modelet-warning .fa { color: var(--red-ui-text-color-warning); }
     .modelet-cpu-notes .modelet-error { color: var(--red-ui-text-color-error); }`;
 
+  // The scripts of a page load in any order: it is there once something is called.
+  const form = () => window.modelet.cpuPins;
+
   // Both dialogs with a picker share the texts of the stage's catalog.
   function text(key, values) {
     return RED._(`@modelet/node-red-pipeline/modelet-stage:modelet-stage.cpu.${key}`, values);
-  }
-
-  function asText(value) {
-    return String(value === undefined || value === null ? '' : value).trim();
-  }
-
-  function readRange(token) {
-    if (token === '') return { problem: text('problem.empty') };
-    const match = /^(\d+)(?:-(\d+))?$/.exec(token);
-    if (!match) return { problem: text('problem.unreadable', { token: token }) };
-    const first = Number(match[1]);
-    const last = match[2] === undefined ? first : Number(match[2]);
-    if (last < first) return { problem: text('problem.backwards', { token: token }) };
-    if (last > MAX_CORE) return { problem: text('problem.tooHigh', { core: last, max: MAX_CORE }) };
-    return { cores: Array.from({ length: last - first + 1 }, (_, index) => first + index) };
-  }
-
-  function readSet(source) {
-    const cores = new Set();
-    for (const part of source.split(',')) {
-      const range = readRange(part.trim());
-      if (range.problem) return range;
-      for (const core of range.cores) cores.add(core);
-    }
-    return { cores: Array.from(cores) };
-  }
-
-  /** One entry as written: it stands for several workers if it is a range. */
-  function readEntry(token) {
-    if (token === '-') return { pins: [null] };
-    const isGroup = /^\[[^[\]]*\]$/.test(token);
-    const result = isGroup ? readSet(token.slice(1, -1)) : readRange(token);
-    if (result.problem) return result;
-    return { pins: isGroup ? [result.cores] : result.cores.map((core) => [core]) };
-  }
-
-  /** Entries of a list: arrays of cores, null for a worker without a pin; with a problem, those before it. */
-  function parseList(value) {
-    const source = asText(value);
-    const entries = [];
-    if (source === '') return { entries: entries };
-    // Commas within brackets do not part entries.
-    for (const token of source.split(/,(?![^[]*\])/)) {
-      const result = readEntry(token.trim());
-      if (result.problem) return { entries: entries, problem: result.problem };
-      entries.push(...result.pins);
-    }
-    return { entries: entries };
-  }
-
-  /** The same shape for a set: no entry or one that holds all its cores. */
-  function parseSet(value) {
-    const source = asText(value);
-    if (source === '') return { entries: [] };
-    const result = readSet(source);
-    return result.problem ? { entries: [], problem: result.problem } : { entries: [result.cores] };
-  }
-
-  function parse(value, mode) {
-    return mode === 'set' ? parseSet(value) : parseList(value);
-  }
-
-  /** `0,1,2,5` as `0-2,5`; two neighbours stay as they are, a range would be no shorter. */
-  function formatRun(cores) {
-    const parts = [];
-    for (let from = 0; from < cores.length; ) {
-      let to = from;
-      while (to + 1 < cores.length && cores[to + 1] === cores[to] + 1) to += 1;
-      if (to - from < 2) to = from;
-      parts.push(to === from ? String(cores[from]) : `${cores[from]}-${cores[to]}`);
-      from = to + 1;
-    }
-    return parts.join(',');
-  }
-
-  function formatList(entries) {
-    const parts = [];
-    let singles = [];
-    const flush = () => {
-      if (singles.length) parts.push(formatRun(singles));
-      singles = [];
-    };
-    for (const entry of entries) {
-      if ((entry || []).length === 1) {
-        singles.push(entry[0]);
-      } else {
-        flush();
-        parts.push(entry ? `[${entry.join(',')}]` : '-');
-      }
-    }
-    flush();
-    return parts.join(',');
-  }
-
-  function format(entries, mode) {
-    if (mode !== 'set') return formatList(entries);
-    const cores = entries.length ? entries[0].slice() : [];
-    return formatRun(cores.sort((a, b) => a - b));
-  }
-
-  /** What a click on a core makes of the entries: a core in use is taken out, another one is added. */
-  function toggle(entries, core, joins) {
-    if (holdersOf(entries, core).length) {
-      return entries
-        .map((entry) => (entry === null ? null : entry.filter((other) => other !== core)))
-        .filter((entry) => entry === null || entry.length > 0);
-    }
-    const last = entries[entries.length - 1];
-    if (!joins || !last) return entries.concat([[core]]);
-    return entries.slice(0, -1).concat([last.concat([core])]);
-  }
-
-  /** Numbers of the workers that are pinned to a core. Workers count from 0, as in their log lines and timings. */
-  function holdersOf(entries, core) {
-    return Array.from(entries.keys()).filter((worker) => (entries[worker] || []).includes(core));
-  }
-
-  /** `true`, or why the text cannot be read. */
-  function validate(value, mode) {
-    return parse(value, mode).problem || true;
   }
 
   // Entries are used in turn where a number of workers is given as well.
@@ -178,14 +57,15 @@
   /**
    * The toggles and notes below a text field, which stays what counts.
    * options: `input`; `mode` ('list' or 'set'); `strict` (function: are missing cores an error?); optional `workers`
-   * (field with their number) and `rival` ({input, label}: a set that should not share cores with this one).
+   * (field with their number), `rival` ({input, label}: a set that should not share cores with this one) and `stage`
+   * (id of the stage that the pins are for: workers of others are shown).
    */
   class Picker {
     constructor(options) {
       this.options = options;
       this.isList = options.mode === 'list';
       this.joins = false;
-      // {allowed, engine} once the machine has been asked.
+      // {allowed, engine, workers} once the machine has been asked.
       this.machine = null;
       this.cores = $('<div class="modelet-cores">').hide();
       this.notes = $('<div class="modelet-cpu-notes">');
@@ -208,12 +88,12 @@
     parsed() {
       const value = this.options.input.val();
       // What a variable holds is not known here.
-      const isVariable = /^\$\{.+\}$|^\$\(.+\)$/.test(asText(value));
-      return isVariable ? { entries: [] } : parse(value, this.options.mode);
+      const isVariable = /^\$\{.+\}$|^\$\(.+\)$/.test(form().asText(value));
+      return isVariable ? { entries: [] } : form().parse(value, this.options.mode);
     }
 
     compose(entries) {
-      this.options.input.val(format(entries, this.options.mode)).trigger('change');
+      this.options.input.val(form().format(entries, this.options.mode)).trigger('change');
     }
 
     pick(core, event) {
@@ -221,7 +101,7 @@
       // What cannot be read would be lost without a word.
       if (parsed.problem) return;
       const joins = this.joins || event.shiftKey || event.ctrlKey || event.metaKey;
-      this.compose(toggle(parsed.entries, core, joins || !this.isList));
+      this.compose(form().toggle(parsed.entries, core, joins || !this.isList));
     }
 
     button(kind, title, content, onClick) {
@@ -252,19 +132,32 @@
       this.cores.show();
     }
 
+    /** Running workers of other stages that are kept to a core. A stage in a subflow runs under the id of an instance. */
+    othersOn(core) {
+      const { stage } = this.options;
+      const running = (stage && this.machine?.workers) || [];
+      const isOwn = (worker) => worker.stage === stage || worker.stage.endsWith(`-${stage}`);
+      return running
+        .filter((worker) => worker.cpus.includes(core) && !isOwn(worker))
+        .map(({ name, worker }) => `${name} ${worker}`);
+    }
+
     showCores(entries) {
       const engine = this.isList && this.machine && Array.isArray(this.machine.engine) ? this.machine.engine : [];
       this.cores.find('.modelet-core').each((_, element) => {
         const chip = $(element);
         const core = chip.data('core');
-        const holders = holdersOf(entries, core);
+        const holders = form().holdersOf(entries, core);
         const isHeld = holders.length > 0;
         const title =
           isHeld && this.isList
             ? text('coreOf', { core: core, workers: holders.join(', ') })
             : text('core', { core: core });
-        chip.attr({ title: engine.includes(core) ? `${title} ${text('engine')}` : title, 'aria-pressed': isHeld });
-        chip.toggleClass('modelet-on', isHeld).toggleClass('modelet-engine', engine.includes(core));
+        const others = this.othersOn(core);
+        const taken = others.length ? [`${text('others')} ${others.join(', ')}`] : [];
+        const lines = [engine.includes(core) ? `${title} ${text('engine')}` : title].concat(taken);
+        chip.attr({ title: lines.join('\n'), 'aria-pressed': isHeld }).toggleClass('modelet-on', isHeld);
+        chip.toggleClass('modelet-engine', engine.includes(core) || others.length > 0);
       });
       this.cores.find('.modelet-group').attr('aria-pressed', this.joins).toggleClass('modelet-on', this.joins);
     }
@@ -275,7 +168,7 @@
       const missing = Array.from(named).filter((core) => !this.machine.allowed.includes(core));
       if (!missing.length) return [];
       const isOne = missing.length === 1;
-      const which = text(isOne ? 'core' : 'cores', { core: formatRun(missing.sort((a, b) => a - b)) });
+      const which = text(isOne ? 'core' : 'cores', { core: form().formatRun(missing.sort((a, b) => a - b)) });
       let effect = this.isList && !isOne ? 'workers' : 'worker';
       if (!this.isList) effect = 'process';
       if (this.options.strict()) effect = 'strict';
@@ -285,9 +178,19 @@
     rivalWarnings(entries) {
       const { rival } = this.options;
       if (!rival || !entries.length) return [];
-      const theirs = parseSet(rival.input.val()).entries[0] || [];
+      const theirs = form().parseSet(rival.input.val()).entries[0] || [];
       const shared = entries[0].filter((core) => theirs.includes(core));
       return shared.length ? [text('rival', { cores: shared.join(', '), who: rival.label })] : [];
+    }
+
+    otherWarnings(entries) {
+      const named = Array.from(new Set(entries.reduce((all, entry) => all.concat(entry || []), [])));
+      const shared = named.filter((core) => this.othersOn(core).length > 0);
+      const who = Array.from(new Set(shared.flatMap((core) => this.othersOn(core))));
+      const shown = who.length > 4 ? `${who.slice(0, 4).join(', ')} \u2026` : who.join(', ');
+      // Names are text, and so is the note.
+      const values = { cores: shared.join(', '), who: shown, interpolation: { escapeValue: false } };
+      return shared.length ? [text('rival', values)] : [];
     }
 
     note(kind, icon, content) {
@@ -307,7 +210,11 @@
       const pins = this.options.workers ? pinsOf(entries, Number(this.options.workers.val())) : entries;
       if (this.isList && entries.length) this.note('', '', describeWorkers(pins));
       const overlaps = this.isList ? overlapsOf(pins) : [];
-      for (const warning of this.missingWarnings(entries).concat(overlaps, this.rivalWarnings(entries))) {
+      for (const warning of this.missingWarnings(entries).concat(
+        overlaps,
+        this.rivalWarnings(entries),
+        this.otherWarnings(entries),
+      )) {
         this.note('modelet-warning', 'fa-warning', warning);
       }
     }
@@ -317,5 +224,9 @@
     $('<style id="modelet-cpu-style">').text(STYLE).appendTo(document.head);
   }
   window.modelet = window.modelet || {};
-  window.modelet.cpus = { parse, format, validate, attach: (options) => new Picker(options) };
+  window.modelet.cpus = {
+    parse: (value, mode) => form().parse(value, mode),
+    validate: (value, mode) => form().validate(value, mode),
+    attach: (options) => new Picker(options),
+  };
 })();

@@ -39,7 +39,8 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
 
   RED.httpAdmin.get('/modelets/cpus', mayRead, (_request, response) => {
     const engine = pipeline.services.find((service) => service.config.engineCpus)?.config.engineCpus ?? null;
-    response.json({ allowed: visibleCpus(pipeline.allowedCpus), engine });
+    const allowed = visibleCpus(pipeline.allowedCpus);
+    response.json({ allowed, engine, workers: pinnedWorkers(pipeline, allowed) });
   });
 
   RED.httpAdmin.get('/modelets/resolve', mayRead, (request, response) => {
@@ -82,4 +83,14 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
     const chain = route.stages.map((stage) => stageNames.get(stage) ?? stage).join(' \u2192 ');
     response.json({ handler: { ...handler, name }, route: { text: `${chain}; ends there because ${route.end}` } });
   });
+}
+
+/** Workers that are kept to some of the cores that there are. */
+function pinnedWorkers(pipeline: Pipeline, allowed: readonly number[]): object[] {
+  const stages = pipeline.services.flatMap((service) => service.snapshot().stages);
+  return stages.flatMap(({ id, name, workers }) =>
+    workers.flatMap(({ index, cpus }) =>
+      cpus === null || allowed.every((core) => cpus.includes(core)) ? [] : { stage: id, name, worker: index, cpus },
+    ),
+  );
 }

@@ -153,10 +153,12 @@ describe('admin routes: answers', () => {
   });
 
   test('cpus has the cores that this machine grants', async () => {
-    const { allowed, engine } = await read<{ allowed: number[]; engine: unknown }>('/admin/modelets/cpus');
+    type Answer = { allowed: number[]; engine: unknown; workers: unknown };
+    const { allowed, engine, workers } = await read<Answer>('/admin/modelets/cpus');
     assert.ok(allowed.length > 0);
     assert.ok(allowed.every(Number.isInteger));
     assert.equal(engine, null);
+    assert.deepEqual(workers, [], 'no worker of these flows is kept to a core');
   });
 
   test('resolve says where a relative path leads, and why it leads nowhere', async () => {

@@ -1,0 +1,36 @@
+/** The picker of cores in a stage's dialog shows which cores the workers of other stages are kept to. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { allowedCpus } from '../../src/index.ts';
+import { runtime, stage, TAB } from '../fixtures/flow.ts';
+import { startSession } from './session.ts';
+
+const session = startSession();
+const allowed = allowedCpus();
+const core = String(allowed[0]);
+const HOSTILE = '<b>"other"</b>';
+
+test('a core that others are kept to is marked, and choosing it is warned of', {
+  skip: allowed.length < 2,
+}, async () => {
+  const flows = [
+    TAB,
+    runtime(),
+    stage('own', 'return 1;', [], { cpus: core, x: 300 }),
+    stage('other', 'return 1;', [], { cpus: core, name: HOSTILE, x: 300, y: 200 }),
+  ];
+  await session.inEditor(flows, async (editor) => {
+    await editor.waitForBadge('own', /^ready/);
+    await editor.waitForBadge('other', /^ready/);
+    await editor.open('own');
+    const chip = editor.page.locator('.modelet-core', { hasText: new RegExp(`^${core}$`) });
+    await chip.waitFor({ state: 'attached' });
+    const title = (await chip.getAttribute('title')) ?? '';
+    assert.ok(title.endsWith(`also kept to it: ${HOSTILE} 0`), title);
+    const notes = editor.page.locator('.modelet-cpu-notes');
+    assert.ok(((await notes.textContent()) ?? '').includes(`core ${core} is shared with ${HOSTILE} 0`));
+    const free = editor.page.locator('.modelet-core', { hasText: new RegExp(`^${allowed[1]}$`) });
+    assert.doesNotMatch((await free.getAttribute('title')) ?? '', /also kept/);
+    await editor.cancel();
+  });
+});
