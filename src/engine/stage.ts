@@ -2,13 +2,12 @@
  * One stage: its queue, its batching, its pool. Takes items in, hands batches to workers, splits their replies
  * into outcomes. Where an outcome goes is the engine's business.
  */
-import type { Deadline, Timer } from '../core/clock.ts';
+import type { Deadline } from '../core/clock.ts';
 import type { StageDefinition, StageStatus } from '../core/model.ts';
-import type { BatchReason } from '../core/readings.ts';
 import { StageMeter } from '../observe/stage-meter.ts';
 import type { WireItem } from '../wire/frames.ts';
 import { type Batch, type CheckResult, RunTimeout } from '../worker/pool.ts';
-import { type BatchDecision, decideBatch } from './batching.ts';
+import { BatchFormer, type Leaving } from './batch-former.ts';
 import { type Item, isAlone, MOVING, RUNNING, RUNNING_ALONE } from './item.ts';
 import { RecentBatches } from './recent-batches.ts';
 import { dropped, expired, queueFull, unavailable, workerLost } from './stage-errors.ts';
@@ -19,27 +18,15 @@ import { StageQueue } from './stage-queue.ts';
 /** A second batch is sent ahead to a busy worker only where runs are shorter than this: else it could not be stolen. */
 const SHORT_RUN_MS = 4;
 
-/** What goes to a worker now, and why. */
-interface Leaving {
-  readonly items: readonly Item[];
-  readonly reason: BatchReason;
-}
-
-const NOTHING_LEAVES: Leaving = { items: [], reason: 'idle' };
-
 export class Stage {
   readonly #host: StageHost;
   readonly #queue: StageQueue = new StageQueue();
+  readonly #former: BatchFormer;
   readonly meter: StageMeter = new StageMeter();
   #definition: StageDefinition;
   readonly #pools: StagePools;
   readonly #recent: RecentBatches = new RecentBatches();
-  /** So many of the items that wait now leave at once, whatever the policy says. */
-  #flushing = 0;
   #batchNumber = 0;
-  #timer: Timer | null = null;
-  /** When the batch that is filling leaves; null while none fills. */
-  #leavesAt: Deadline | null = null;
   #pumping: NodeJS.Immediate | null = null;
   /** Since when a worker has been free; null while none is. */
   #freeSince: number | null = null;
@@ -47,6 +34,7 @@ export class Stage {
   constructor(definition: StageDefinition, host: StageHost) {
     this.#definition = definition;
     this.#host = host;
+    this.#former = new BatchFormer(this.#queue, host.clock, () => this.#pump());
     this.#pools = new StagePools(definition, (newest) => this.#createPool(newest));
     this.#pools.start();
   }
@@ -88,7 +76,7 @@ export class Stage {
 
   /** Lets what waits now leave at once, however small the batch. */
   flush(): void {
-    this.#flushing = this.#queue.batchable;
+    this.#former.flush();
     this.#pump();
   }
 
@@ -115,7 +103,7 @@ export class Stage {
 
   /** Lets workers finish what they hold, kills them at the deadline. Queued items must have been settled before. */
   async close(deadline: Deadline): Promise<void> {
-    this.#timer?.cancel();
+    this.#former.stop();
     await this.#pools.close(deadline);
   }
 
@@ -127,7 +115,7 @@ export class Stage {
       ref: this.ref,
       queue: this.#queue.length,
       oldestAt: this.#queue.oldestAt || null,
-      leavesAt: this.#leavesAt,
+      leavesAt: this.#former.leavesAt,
       busy: workers.filter((worker) => worker.busy).length,
       ready: workers.filter((worker) => worker.state === 'ready').length,
       workers,
@@ -150,12 +138,9 @@ export class Stage {
   #pump(): void {
     const { clock } = this.#host;
     const hadRoom = this.hasRoom;
-    this.#timer?.cancel();
-    this.#timer = null;
-    this.#leavesAt = null;
     const late = this.#queue.sweepExpired(clock.now(), this.#recent.meanRunMs ?? 0);
     for (const item of late) this.#host.onFailed(item, expired(this.name));
-    this.#flushing = Math.min(this.#flushing, this.#queue.batchable);
+    this.#former.renew();
     while (this.#queue.length > 0) {
       const worker = this.#pools.present.freeWorker(this.#mayPrefetch());
       this.#noteFree(worker !== null);
@@ -172,9 +157,11 @@ export class Stage {
   #dispatchTo(worker: number): boolean {
     const now = this.#host.clock.now();
     const freeSince = this.#freeSince ?? now;
-    const alone = this.#queue.takeAlone((item) => this.#host.mayLeave(item));
-    const leaving: Leaving = alone ? { items: [alone], reason: 'retry' } : this.#takeBatch(now, freeSince);
-    const { items, reason } = leaving;
+    const mayLeave = (item: Item): boolean => this.#host.mayLeave(item);
+    const alone = this.#queue.takeAlone(mayLeave);
+    const { items, reason }: Leaving = alone
+      ? { items: [alone], reason: 'retry' }
+      : this.#former.take(this.#definition.batching, freeSince, mayLeave);
     if (items.length === 0) return false;
     for (const item of items) item.at = alone ? RUNNING_ALONE : RUNNING;
     this.#batchNumber += 1;
@@ -183,30 +170,6 @@ export class Stage {
     this.meter.batchLeft(reason, items.length);
     this.#host.onChange();
     return true;
-  }
-
-  /** The items that leave together now; where they are to wait for more, sets the timer for it. */
-  #takeBatch(now: number, freeSince: number): Leaving {
-    const queue = this.#queue;
-    if (queue.batchable === 0) return NOTHING_LEAVES;
-    const { batching } = this.#definition;
-    const flushed = Math.min(this.#flushing, batching.maxBatchSize);
-    const decision: BatchDecision =
-      flushed > 0
-        ? { go: true, size: flushed, reason: 'idle' }
-        : decideBatch(
-            batching,
-            { length: queue.batchable, oldestAt: queue.oldestAt, newestAt: queue.newestAt, freeSince },
-            now,
-          );
-    if (!decision.go) {
-      this.#leavesAt = decision.until;
-      this.#timer = this.#host.clock.at(decision.until, () => this.#pump());
-      return NOTHING_LEAVES;
-    }
-    const items = queue.take(decision.size, (item) => this.#host.mayLeave(item));
-    this.#flushing = Math.max(0, this.#flushing - items.length);
-    return { items, reason: decision.reason };
   }
 
   /**

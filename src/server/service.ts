@@ -21,6 +21,7 @@ import { Ledger } from './ledger.ts';
 import type { Machine } from './machine.ts';
 import { type KnownStage, type PlannedRoute, type PlannedStage, Planner } from './planner.ts';
 import { RuntimePins } from './runtime-pins.ts';
+import { engineLost, shuttingDown } from './service-errors.ts';
 import { SlowRequests } from './slow-requests.ts';
 import type { SubmitRequest } from './submit-request.ts';
 
@@ -267,12 +268,10 @@ export class Service {
       this.#ledger.failAll(shuttingDown);
       return;
     }
-    this.#checks.fail(engineLost(`the engine died: ${error.message}`, error, this.#pauseMs));
+    const lost = (): ModeletError => engineLost(`the engine died: ${error.message}`, error, this.#pauseMs);
+    this.#checks.fail(lost());
     // Those still waiting at the entrance were not in it: they go to the next engine.
-    this.#ledger.failAll(
-      () => engineLost(`the engine died: ${error.message}`, error, this.#pauseMs),
-      (id) => !this.#entrance.isWaiting(id),
-    );
+    this.#ledger.failAll(lost, (id) => !this.#entrance.isWaiting(id));
   }
 
   /** Until the next engine starts. */
@@ -296,12 +295,4 @@ export class Service {
     await this.#client.close(deadline);
     await this.#pins.release();
   }
-}
-
-function engineLost(message: string, cause: Error, pauseMs: number): ModeletError {
-  return new ModeletError('engine_lost', message, { cause, retryAfterSeconds: Math.max(1, Math.ceil(pauseMs / 1000)) });
-}
-
-function shuttingDown(): ModeletError {
-  return new ModeletError('shutting_down', 'the runtime is shutting down');
 }
