@@ -12,8 +12,7 @@ import { BUILD_ID, isReplaced, packageUpdated } from './build-id.ts';
 import type { Child, ChildEvents } from './child.ts';
 import { Lines } from './lines.ts';
 import { type ProcessState, StateMachine } from './process-state.ts';
-
-const STDERR_TAIL_LINES = 20;
+import { StderrTail } from './stderr-tail.ts';
 
 /** A child as its own keeper sees it. */
 export interface Kept extends Child {
@@ -28,7 +27,7 @@ export class ChildLife {
   readonly #events: ChildEvents;
   readonly #clock: Clock;
   readonly #machine: StateMachine;
-  readonly #stderrTail: string[] = [];
+  readonly #stderr: StderrTail = new StderrTail();
   /** What it is to be sent once it has reported its start; null from then on. */
   #held: Frame[] | null = [];
   #deadlineTimer: Timer | null = null;
@@ -68,10 +67,7 @@ export class ChildLife {
       // A broken output pipe is not worth more than the lines it would have carried.
     });
     const lines = new Lines((line) => {
-      if (stream === 'stderr') {
-        this.#stderrTail.push(line);
-        if (this.#stderrTail.length > STDERR_TAIL_LINES) this.#stderrTail.shift();
-      }
+      if (stream === 'stderr') this.#stderr.add(line);
       this.#events.onOutput(stream, line);
     });
     input.setEncoding('utf8');
@@ -140,7 +136,7 @@ export class ChildLife {
     if (this.#held && isReplaced(this.#child.entry)) return packageUpdated();
     if (this.state.tag === 'error') return this.state.error;
     if (this.#killReason) return this.#killReason;
-    const tail = this.#stderrTail.join('\n').trim();
-    return new Error(tail ? `${how}: ${tail}` : how);
+    const { text } = this.#stderr;
+    return new Error(text ? `${how}: ${text}` : how);
   }
 }

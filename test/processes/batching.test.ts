@@ -76,9 +76,9 @@ describe('oldest', () => {
     await service.ready();
     const answers = await Promise.all(['a', 'b', 'c'].map((name) => service.answer(name)));
     assert.deepEqual(callsIn(folder), [['a', 'b', 'c']]);
-    for (const { timings } of answers) {
-      assert.ok(batchMs(timings) >= batch.maxWaitMs - EARLY_MS, `waited ${batchMs(timings)} ms to be filled`);
-    }
+    // The others may have come a little later.
+    const longest = Math.max(...answers.map(({ timings }) => batchMs(timings)));
+    assert.ok(longest >= batch.maxWaitMs - EARLY_MS, `waited ${longest} ms to be filled`);
   });
 
   test('leaves at once when it is full', async (t) => {
