@@ -46,7 +46,9 @@ const SUITES = [
 const ONCE = [
   'faults/',
   'editor/broken-stages.',
+  'editor/cpu-picker.',
   'editor/dashboard.',
+  'editor/help.',
   'editor/sidebar-picture.',
   'editor/validators.',
   'editor/validators-stage.',
@@ -57,6 +59,8 @@ const LONG_FORMS = ['deploys-under-load', 'metrics-counts'].map((name) =>
 );
 /** A bound against tests that hang; the longest takes a few minutes. */
 const SECONDS_PER_TEST = 600;
+/** Most tests wait for processes; a browser is busy all the time. */
+const FILES_AT_ONCE = { browser: 2, other: 3 };
 
 function run(label, command, args, env = {}) {
   const startedAt = Date.now();
@@ -106,7 +110,8 @@ const wantsOlder = options.pair ? options.pair === '4' : options.full;
 const pair = wantsOlder ? maintained() : (newer ?? maintained());
 
 function runFiles(label, on, files, env = {}) {
-  const args = ['--test', '--test-concurrency=2', `--test-timeout=${SECONDS_PER_TEST * 1000}`, ...files];
+  const atOnce = env.CHROMIUM ? FILES_AT_ONCE.browser : FILES_AT_ONCE.other;
+  const args = ['--test', `--test-concurrency=${atOnce}`, `--test-timeout=${SECONDS_PER_TEST * 1000}`, ...files];
   if (!run(`${label} on ${on.name}`, on.node, args, { TEST_NODE_RED: on.module, ...env }))
     failures.push(`${label} on ${on.name}`);
 }

@@ -6,18 +6,18 @@ import type { Form } from './form.ts';
 
 export interface Trial {
   readonly property: string;
-  readonly bad: readonly (readonly [value: string, reason: RegExp])[];
+  readonly bad: readonly (readonly [value: string, reason?: RegExp])[];
   readonly good: string;
 }
 
-/** Both sides of the bounds that the schema has for a type's numbers. */
+/** Both sides of the bounds that the schema has for a type's numbers. The reason, which has both, is read once. */
 export function numberTrials(type: NodeType): Trial[] {
   return Object.entries(NODE_SCHEMAS[type].properties).flatMap(([property, { minimum, maximum, ...rest }]) => {
     if (minimum === undefined || maximum === undefined) return [];
     const kind = rest.type === 'integer' ? 'whole number' : 'number';
     const reason = new RegExp(`must be a ${kind} from ${minimum} to ${maximum}$`);
-    const tooLow: (readonly [string, RegExp])[] = minimum > 0 ? [['0', reason]] : [['-1', reason]];
-    return [{ property, bad: [...tooLow, [String(maximum + 1), reason]], good: String(maximum) }];
+    const tooLow = minimum > 0 ? '0' : '-1';
+    return [{ property, bad: [[tooLow], [String(maximum + 1), reason]], good: String(maximum) }];
   });
 }
 
