@@ -244,7 +244,7 @@ const WORKERS: readonly Metric[] = [
   ofWorker(
     'counter',
     'modelet_worker_cpu_seconds_total',
-    'CPU time of a worker since it started; of a thread, the time that its event loop was busy',
+    'Processor time of a worker since it started; of a thread, the time that its event loop was busy',
     (worker) => (worker.cpuMs === null ? null : worker.cpuMs * SECONDS_PER_MS),
   ),
 ];
