@@ -53,28 +53,18 @@ describe('a full queue', () => {
 
   for (const isolation of ISOLATIONS) {
     test(`lets patient requests in as there is room, however many come (${isolation})`, async (t) => {
-      const capacity = 16;
-      const batch = { maxBatchSize: 8 };
-      const service = await serve(t, {
-        config: { capacity: 8 },
-        stages: [{ id: 'small', inline: 'return input;', predict: 'batch', isolation, capacity, batch, workers: 2 }],
-      });
-      const asked = Array.from({ length: 3000 }, (_, index) => service.ask(index, { patient: true }));
-      let longest = 0;
-      let settled = 0;
-      for (const { answer } of asked) void answer.then(() => (settled += 1));
-      await until(() => {
-        longest = Math.max(longest, service.stage('small').queue);
-        return settled === asked.length;
-      }, 'all have settled');
-      const answers = await Promise.all(asked.map(({ answer }) => answer));
-      assert.deepEqual(new Set(answers.map(({ code }) => code)), new Set(['ok']));
-      assert.deepEqual(
-        answers.map(({ value }) => value),
-        asked.map((_, index) => index),
-      );
-      const room = capacity + 2 * 2 * batch.maxBatchSize;
-      assert.ok(longest > 0 && longest <= room, `at most ${room} wait in the engine, seen ${longest}`);
+      const [capacity, maxBatchSize] = [16, 8];
+      const gate = await gated(t, { isolation, predict: 'batch', capacity, batch: { maxBatchSize } });
+      const running = await hold(gate, 'held');
+      const names = Array.from({ length: 2000 }, (_, index) => `patient ${index}`);
+      const asked = names.map((name) => gate.service.ask(name, { patient: true }));
+      await until(() => gate.service.stage('gate').queue >= capacity, 'the queue is full');
+      const { queue } = gate.service.stage('gate');
+      assert.ok(queue <= capacity + 2 * maxBatchSize, `${queue} wait in the engine, the others before it`);
+
+      release(gate.folder, 'held');
+      for (const { answer } of [running, ...asked]) assert.equal((await answer).code, 'ok');
+      assert.deepEqual(callsIn(gate.folder).flat(), ['held', ...names]);
     });
   }
 

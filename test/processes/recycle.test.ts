@@ -61,8 +61,8 @@ describe('recycleAfter', () => {
     await service.ready();
     const threads = new Set<unknown>();
     while (threads.size < 4) threads.add(await service.value('x'));
-    const [worker] = service.stage('old').workers;
-    assert.ok((worker?.rssBytes ?? 0) > 1024 * 1024, 'a thread shows the memory of its own');
+    const memory = (): number => service.stage('old').workers[0]?.rssBytes ?? 0;
+    await until(() => memory() > 1024 * 1024, 'a thread shows the memory of its own');
     assert.equal(service.stage('old').reading.restarts.died, 0);
   });
 });
