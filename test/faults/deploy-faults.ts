@@ -54,7 +54,10 @@ export const DEPLOY_FAULTS: FaultGroup<ServiceFault> = {
         killFirst(bed);
         const served = (version: number) => async (): Promise<void> => {
           let seen: unknown;
-          while (seen !== version) seen = ((await bed.ask({ n: 0 }).answer).value as { version: number }).version;
+          // One that the killed worker got has no value.
+          while (seen !== version) {
+            seen = ((await bed.ask({ n: 0 }).answer).value as { version: number } | undefined)?.version;
+          }
         };
         await Promise.all([1, 2].map((version) => served(version)()));
       },
