@@ -7,12 +7,12 @@ export {
   compileFeed,
   compileMetrics,
   compileRuntime,
-  compileStage,
   type FeedConfig,
   type MetricsConfig,
   type RuntimeConfig,
-  type StageConfig,
 } from './config/compile.ts';
+export { compileGate, type GateConfig } from './config/compile-gate.ts';
+export { compileStage, type StageConfig } from './config/compile-stage.ts';
 export { resolveFile } from './config/paths.ts';
 export { NODE_SCHEMAS, type NodeSchema, type NodeType } from './config/schema.ts';
 export { type Clock, systemClock, type Timer, wallTime } from './core/clock.ts';

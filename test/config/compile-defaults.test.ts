@@ -7,8 +7,8 @@ import {
   compileFeed,
   compileMetrics,
   compileRuntime,
-  compileStage,
 } from '../../src/config/compile.ts';
+import { compileStage } from '../../src/config/compile-stage.ts';
 import { NODE_SCHEMAS, type NodeType } from '../../src/config/schema.ts';
 
 const noFile = (path: string): string => {

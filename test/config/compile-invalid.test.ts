@@ -7,8 +7,8 @@ import {
   compileFeed,
   compileMetrics,
   compileRuntime,
-  compileStage,
 } from '../../src/config/compile.ts';
+import { compileStage } from '../../src/config/compile-stage.ts';
 import { ModeletError } from '../../src/core/errors.ts';
 
 type Raw = Readonly<Record<string, unknown>>;

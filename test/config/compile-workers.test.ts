@@ -1,7 +1,8 @@
 /** How many workers a stage has, where each runs, and with which environment. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { compileRuntime, compileStage } from '../../src/config/compile.ts';
+import { compileRuntime } from '../../src/config/compile.ts';
+import { compileStage } from '../../src/config/compile-stage.ts';
 import type { Pin, WorkerPlacement } from '../../src/core/model.ts';
 
 function workers(raw: Record<string, unknown>): readonly WorkerPlacement[] {

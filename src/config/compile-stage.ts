@@ -1,0 +1,141 @@
+/** The settings of a stage: where its modelet's code is, its workers with their cores and environment, and its limits. */
+import type { StageSource, WorkerPlacement } from '../core/model.ts';
+import { parsePins } from './pins.ts';
+import { stage as schema } from './schemas/stage.ts';
+import { attempt, invalid, parseJson, type Raw, validate } from './validate.ts';
+
+export interface StageConfig {
+  readonly name: string;
+  readonly runtime: string;
+  readonly source: StageSource;
+  readonly init: unknown;
+  readonly predict: 'item' | 'batch';
+  readonly workers: readonly WorkerPlacement[];
+  readonly input: string;
+  readonly output: string;
+  readonly capacity: number;
+  readonly startTimeoutMs: number;
+  /** `auto`: messages that an HTTP client waits for are refused, others wait. */
+  readonly overflow: 'auto' | 'refuse' | 'wait' | 'drop-oldest';
+  readonly maxAgeMs: number;
+  /** Message property whose value groups items for `drop-oldest`; blank: none. */
+  readonly dropKey: string;
+  readonly isolation: 'process' | 'thread';
+  readonly runTimeoutMs: number;
+  readonly retryLost: boolean;
+  readonly heapMb: number;
+  readonly maxRssMb: number;
+  readonly recycleAfter: number;
+}
+
+const MOST_WORKERS = 256;
+
+/** What the schema lets through of a stage node: text but for those listed last. */
+type StageProperties = Readonly<
+  Record<
+    | 'name'
+    | 'runtime'
+    | 'source'
+    | 'setup'
+    | 'code'
+    | 'teardown'
+    | 'path'
+    | 'init'
+    | 'workers'
+    | 'cpus'
+    | 'env'
+    | 'input'
+    | 'output',
+    string
+  >
+> &
+  Pick<
+    StageConfig,
+    | 'predict'
+    | 'capacity'
+    | 'startTimeoutMs'
+    | 'overflow'
+    | 'maxAgeMs'
+    | 'dropKey'
+    | 'isolation'
+    | 'runTimeoutMs'
+    | 'retryLost'
+    | 'heapMb'
+    | 'maxRssMb'
+    | 'recycleAfter'
+  >;
+
+/**
+ * `resolvePath` makes a file's path absolute and throws where there is no such file.
+ * @throws ModeletError `config_invalid`.
+ */
+export function compileStage(raw: Raw, resolvePath: (path: string) => string): StageConfig {
+  const stage = validate<StageProperties>(schema, raw);
+  return Object.freeze({
+    name: stage.name.trim(),
+    runtime: stage.runtime,
+    source: compileSource(stage, resolvePath),
+    init: parseJson('init', stage.init),
+    predict: stage.predict,
+    workers: compileWorkers(stage.workers, stage.cpus, stage.env),
+    input: stage.input,
+    output: stage.output,
+    capacity: stage.capacity,
+    startTimeoutMs: stage.startTimeoutMs,
+    overflow: stage.overflow,
+    maxAgeMs: stage.maxAgeMs,
+    dropKey: stage.dropKey.trim(),
+    isolation: stage.isolation,
+    runTimeoutMs: stage.runTimeoutMs,
+    retryLost: stage.retryLost,
+    heapMb: stage.heapMb,
+    maxRssMb: stage.maxRssMb,
+    recycleAfter: stage.recycleAfter,
+  });
+}
+
+function compileSource(stage: StageProperties, resolvePath: (path: string) => string): StageSource {
+  const { setup, code, teardown } = stage;
+  if (stage.source !== 'file') return { kind: 'inline', setup, code, teardown };
+  const path = stage.path.trim();
+  if (path === '') throw invalid('path: the file of the modelet is missing');
+  return { kind: 'file', path: attempt('path', () => resolvePath(path)) };
+}
+
+function compileWorkers(workersText: string, cpusText: string, envText: string): WorkerPlacement[] {
+  const pins = attempt('cpus', () => parsePins(cpusText));
+  const blank = workersText.trim() === '';
+  const count = blank ? Math.max(1, pins.length) : Number(workersText);
+  if (!Number.isInteger(count) || count < 1 || count > MOST_WORKERS) {
+    throw invalid(`workers: must be a whole number from 1 to ${MOST_WORKERS}, or blank; got "${workersText}"`);
+  }
+  const environments = compileEnv(envText, count);
+  return Array.from({ length: count }, (_, index) => ({
+    cpus: pins.length === 0 ? null : (pins[index % pins.length] ?? null),
+    env: environments[index] ?? {},
+  }));
+}
+
+function compileEnv(text: string, workers: number): Record<string, string>[] {
+  if (text.trim() === '') return [];
+  const parsed = parseJson('env', text);
+  if (Array.isArray(parsed)) {
+    if (parsed.length !== workers) {
+      throw invalid(`env: an array needs one object per worker: ${parsed.length} for ${workers} workers`);
+    }
+    return parsed.map(environment);
+  }
+  const shared = environment(parsed);
+  return Array.from({ length: workers }, () => shared);
+}
+
+function environment(value: unknown): Record<string, string> {
+  const plain = value !== null && typeof value === 'object' && !Array.isArray(value);
+  if (!plain) throw invalid('env: must be an object of names and values, or an array of such objects');
+  return Object.fromEntries(
+    Object.entries(value).map(([name, content]) => {
+      if (typeof content === 'object') throw invalid(`env: ${name} must be text or a number`);
+      return [name, String(content)];
+    }),
+  );
+}

@@ -1,0 +1,23 @@
+/** How the stage behind it forms batches. */
+import type { NodeSchema } from './node-schema.ts';
+
+export const batcher: NodeSchema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', default: '', description: 'Name of the node' },
+    maxBatchSize: { type: 'integer', default: 32, minimum: 1, maximum: 10_000, description: 'Most items in a batch' },
+    policy: {
+      type: 'string',
+      default: 'greedy',
+      enum: ['greedy', 'oldest', 'gap'],
+      description: 'When a batch that is not full leaves',
+    },
+    maxWaitMs: {
+      type: 'number',
+      default: 10,
+      minimum: 0,
+      maximum: 60_000,
+      description: 'How long to wait for more items, in ms; not used by greedy',
+    },
+  },
+};

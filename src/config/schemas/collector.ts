@@ -1,0 +1,27 @@
+/** Where outcomes meet their requests again. */
+import type { NodeSchema } from './node-schema.ts';
+
+export const collector: NodeSchema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', default: '', description: 'Name of the node' },
+    order: {
+      type: 'string',
+      default: 'completion',
+      enum: ['completion', 'arrival'],
+      description: 'Order of the results',
+    },
+    catch: {
+      type: 'string',
+      default: 'upstream',
+      enum: ['upstream', 'off'],
+      description: 'Whether the second output gets the errors of the stages before it',
+    },
+    errorPayload: {
+      type: 'string',
+      default: 'body',
+      enum: ['body', 'keep'],
+      description: 'Whether an error replaces msg.payload with a body that may be sent to a client',
+    },
+  },
+};

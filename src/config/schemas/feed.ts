@@ -1,0 +1,16 @@
+/** The paced split. */
+import type { NodeSchema } from './node-schema.ts';
+
+export const feed: NodeSchema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', default: '', description: 'Name of the node' },
+    from: {
+      type: 'string',
+      default: 'array',
+      enum: ['array', 'lines', 'jsonl'],
+      description: 'What is split: an array, the lines of a text, or lines of JSON',
+    },
+    window: { type: 'integer', default: 256, minimum: 1, maximum: 1_000_000, description: 'Most unsettled messages' },
+  },
+};

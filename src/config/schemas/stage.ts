@@ -1,0 +1,96 @@
+/** One modelet and its workers. */
+import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
+
+export const stage: NodeSchema = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', default: '', description: 'Name of the stage' },
+    runtime: { type: 'string', default: '', description: 'Id of the runtime node' },
+    source: { type: 'string', default: 'inline', enum: ['inline', 'file'], description: 'Where the code comes from' },
+    setup: { type: 'string', default: '', description: 'Inline code: On Start; what it returns is `state`' },
+    code: { type: 'string', default: 'return input;', description: 'Inline code: Predict' },
+    teardown: { type: 'string', default: '', description: 'Inline code: On Stop' },
+    path: { type: 'string', default: '', description: 'File of the modelet' },
+    init: { type: 'string', default: '{}', description: 'JSON given to the modelet as `init`' },
+    predict: {
+      type: 'string',
+      default: 'item',
+      enum: ['item', 'batch'],
+      description: 'Whether predict gets one input or an array of inputs',
+    },
+    workers: { type: 'string', default: '', description: 'Number of workers; blank: one per entry of `cpus`, or one' },
+    cpus: { type: 'string', default: '', description: 'Cores of the workers, one entry each: 0,1,2-3,[4,5]' },
+    isolation: {
+      type: 'string',
+      default: 'process',
+      enum: ['process', 'thread'],
+      description: 'What a worker is: a process of its own, or a thread of the engine for code that is all JavaScript',
+    },
+    env: {
+      type: 'string',
+      default: '',
+      description: 'JSON: environment of the workers, or an array with one per worker',
+    },
+    input: { type: 'string', default: 'payload', description: 'Message property that is the input' },
+    output: { type: 'string', default: 'payload', description: 'Message property that takes the result' },
+    capacity: { type: 'integer', default: 1024, minimum: 1, maximum: 1_000_000, description: 'Most waiting items' },
+    overflow: {
+      type: 'string',
+      default: 'auto',
+      enum: ['auto', 'refuse', 'wait', 'drop-oldest'],
+      description: 'What a full queue does; auto: refuse where an HTTP client waits, else wait',
+    },
+    maxAgeMs: {
+      type: 'integer',
+      default: 0,
+      minimum: 0,
+      maximum: MAX_TIMEOUT_MS,
+      description: 'Items that have waited longer are dropped instead of run, in ms; 0: none',
+    },
+    dropKey: {
+      type: 'string',
+      default: '',
+      description: 'drop-oldest: message property; only items with the same value evict each other',
+    },
+    startTimeoutMs: {
+      type: 'integer',
+      default: 60_000,
+      minimum: 0,
+      maximum: MAX_TIMEOUT_MS,
+      description: 'Longest time for a worker to become ready, in ms; 0: none',
+    },
+    runTimeoutMs: {
+      type: 'integer',
+      default: 0,
+      minimum: 0,
+      maximum: MAX_TIMEOUT_MS,
+      description: 'Longest run of a batch, in ms; past it the worker is killed; 0: none',
+    },
+    retryLost: {
+      type: 'boolean',
+      default: false,
+      description: 'Run the items of a worker that died once more, one by one',
+    },
+    heapMb: {
+      type: 'integer',
+      default: 0,
+      minimum: 0,
+      maximum: 1_048_576,
+      description: 'Largest JavaScript heap of a worker, in MB; 0: as Node.js sets it',
+    },
+    maxRssMb: {
+      type: 'integer',
+      default: 0,
+      minimum: 0,
+      maximum: 1_048_576,
+      description: 'Memory of a worker above which it is replaced, in MB; 0: none',
+    },
+    recycleAfter: {
+      type: 'integer',
+      default: 0,
+      minimum: 0,
+      maximum: 1_000_000_000,
+      description: 'Batches after which a worker is replaced; 0: none',
+    },
+  },
+};

@@ -1,0 +1,69 @@
+/**
+ * Raw node configuration, as an editor or a hand-written flow has it, checked against the schema of the node's type.
+ * Numbers arrive as strings, absent properties take their defaults, and nothing unknown turns into a default silently.
+ */
+import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
+import { ModeletError } from '../core/errors.ts';
+import type { NodeSchema } from './schemas/node-schema.ts';
+
+/** A node's properties as Node-RED hands them over. */
+export type Raw = Readonly<Record<string, unknown>>;
+
+const ajv: Ajv = new Ajv({ coerceTypes: true, useDefaults: true, allErrors: true, verbose: true });
+const validators: Map<NodeSchema, ValidateFunction> = new Map();
+
+/** Checks and completes the properties of a node; `Checked` says what its schema guarantees. */
+export function validate<Checked>(schema: NodeSchema, raw: Raw): Checked {
+  const picked = pick(schema, raw);
+  let validator = validators.get(schema);
+  if (!validator) {
+    validator = ajv.compile(schema);
+    validators.set(schema, validator);
+  }
+  if (!validator(picked)) throw invalid((validator.errors ?? []).map(explain).join('; '));
+  return picked as Checked;
+}
+
+/** The node's own properties, without what Node-RED adds and without blank ones, which take their defaults. */
+function pick(schema: NodeSchema, raw: Raw): Record<string, unknown> {
+  const picked: Record<string, unknown> = {};
+  for (const [key, property] of Object.entries(schema.properties)) {
+    const value = raw[key];
+    // Node-RED replaces ${NAME} where the variable is set, and leaves the text where it is not.
+    const unset = typeof value === 'string' ? /^\$[{(](.+)[})]$/.exec(value)?.[1] : undefined;
+    if (unset) throw invalid(`${key}: the environment variable ${unset} is not set`);
+    if (value === undefined || value === null || (value === '' && !mayBeBlank(key))) continue;
+    picked[key] = typeof value === 'number' && property.type === 'string' ? String(value) : value;
+  }
+  return picked;
+}
+
+/** No code is code that does nothing, not the default code. */
+function mayBeBlank(key: string): boolean {
+  return key === 'code';
+}
+
+function explain(error: ErrorObject): string {
+  const property = error.instancePath.slice(1);
+  const allowed =
+    error.keyword === 'enum' ? `: ${(error.params as { allowedValues: string[] }).allowedValues.join(', ')}` : '';
+  return `${property}: ${error.message}${allowed}; got ${JSON.stringify(error.data)}`;
+}
+
+/** @throws ModeletError `config_invalid`. */
+export function parseJson(property: string, text: string): unknown {
+  return attempt(property, () => JSON.parse(text) as unknown);
+}
+
+/** What a property's text means; an error names the property. */
+export function attempt<T>(property: string, read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    throw invalid(`${property}: ${(cause as Error).message}`);
+  }
+}
+
+export function invalid(message: string): ModeletError {
+  return new ModeletError('config_invalid', message);
+}

@@ -1,0 +1,57 @@
+/** What a gate knows of itself, for the editor, the snapshot and Prometheus: why it is open or closed, in numbers. */
+
+/** Why requests were let through or not. Every one is counted from the start. */
+export const GATE_DECISIONS = [
+  'admitted',
+  /** It has waited here first. */
+  'admitted_late',
+  'refused_closed',
+  'refused_full',
+  'expired',
+  'dropped',
+  'cancelled',
+] as const;
+
+export type GateDecision = (typeof GATE_DECISIONS)[number];
+
+export interface GateSnapshot {
+  /** Id of the node. */
+  readonly id: string;
+  readonly name: string;
+  /** `auto`: as the budget says; the others were asked for by a message. */
+  readonly control: 'auto' | 'open' | 'close';
+  readonly open: boolean;
+  /** In a sentence: why it is closed and what would open it, or how much it admits. */
+  readonly why: string;
+  readonly unit: 'requests' | 'bytes' | 'tokens';
+  /** D; 0 where it is not known. */
+  readonly budget: number;
+  /** B. */
+  readonly baseline: number;
+  /** N, in `unit`. */
+  readonly quota: number;
+  readonly maxSys: number;
+  readonly source: {
+    readonly description: string;
+    /** Its last reading gave a sample. */
+    readonly available: boolean;
+    /** Why it gave none; null if it did. */
+    readonly error: string | null;
+    /** As it was read: `saturation 0.42`; null if none was. */
+    readonly raw: string | null;
+    /** Age of the last sample in ms; null if there never was one. */
+    readonly ageMs: number | null;
+  };
+  /** Admitted and not ended, in requests and in `unit`. */
+  readonly inFlight: number;
+  readonly inFlightCost: number;
+  readonly waiting: number;
+  readonly capacity: number;
+  /** How long the oldest that waits has waited, in ms; null if none does. */
+  readonly oldestMs: number | null;
+  /** The last time that the system behind it refused: how long ago, and how long it asked to wait, in ms; null: never. */
+  readonly lastRefusal: { readonly agoMs: number; readonly retryAfterMs: number } | null;
+  /** Leases that ended because no result was seen within `leaseMs`. */
+  readonly lost: number;
+  readonly decisions: Readonly<Record<GateDecision, number>>;
+}

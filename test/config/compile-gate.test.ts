@@ -1,0 +1,54 @@
+/** The settings of a gate, from what an editor saves. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { compileGate } from '../../src/config/compile-gate.ts';
+
+test('a gate without properties takes the defaults of its schema', () => {
+  const gate = compileGate({});
+  assert.deepEqual(gate.source, { kind: 'saturation' });
+  assert.equal(gate.baseline, 0.05);
+  assert.equal(gate.maxSys, null);
+  assert.equal(gate.store, 'memory');
+  assert.ok(Object.isFrozen(gate));
+});
+
+test('numbers may come as text', () => {
+  const { baseline, maxSys, capacity } = compileGate({ baseline: '0.1', maxSys: '50', capacity: '7' });
+  assert.deepEqual({ baseline, maxSys, capacity }, { baseline: 0.1, maxSys: 50, capacity: 7 });
+});
+
+test('each source has what it needs', () => {
+  const url = 'http://127.0.0.1:9090';
+  assert.deepEqual(compileGate({ source: 'prometheus', url, query: ' up ' }).source, {
+    kind: 'prometheus',
+    url: `${url}/`,
+    query: 'up',
+    value: 'saturation',
+    timeoutMs: 2000,
+    tls: '',
+  });
+  const scrape = compileGate({ source: 'scrape', url, metric: 'running', labels: '{"pool":1}' }).source;
+  assert.deepEqual(scrape.kind === 'scrape' && scrape.labels, { pool: '1' });
+  assert.deepEqual(compileGate({ source: 'composite', members: '["a","b","a"]' }).source, {
+    kind: 'composite',
+    members: ['a', 'b'],
+  });
+});
+
+for (const [raw, reason] of [
+  [{ source: 'promtheus' }, /source: must be equal to one of the allowed values/],
+  [{ baseline: 1.1 }, /baseline/],
+  [{ maxSys: 'many' }, /maxSys: must be a number/],
+  [{ unit: 'tokens' }, /costProperty/],
+  [{ source: 'prometheus', url: 'http://127.0.0.1', query: '' }, /query: is missing/],
+  [{ source: 'prometheus', url: 'ftp://127.0.0.1', query: 'up' }, /url: the source "prometheus" needs http/],
+  [{ source: 'redis', url: 'redis://me:secret@127.0.0.1', key: 'd' }, /user and password belong/],
+  [{ source: 'scrape', url: 'x', metric: 'm' }, /url:/],
+  [{ source: 'scrape', url: 'http://127.0.0.1', metric: 'm', labels: '[]' }, /labels/],
+  [{ source: 'aimd', minWindow: 8, maxWindow: 4 }, /minWindow/],
+  [{ source: 'composite', members: '[]' }, /members/],
+] as const) {
+  test(`${JSON.stringify(raw)} is refused`, () => {
+    assert.throws(() => compileGate(raw), { code: 'config_invalid', message: reason });
+  });
+}
