@@ -1,14 +1,6 @@
 /** Sends what a runtime has done in each interval, as messages for dashboards. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
-import {
-  compileMetrics,
-  intervalBetween,
-  type Look,
-  ModeletError,
-  type Service,
-  systemClock,
-  wallTime,
-} from '../src/index.ts';
+import { compileMetrics, intervalBetween, type Look, ModeletError, type Service, wallTime } from '../src/index.ts';
 import { configure } from './lib/adapter.ts';
 import { seriesOf, stageRows, workerRows } from './lib/dashboard.ts';
 import { type Pipeline, pipelineOf } from './lib/pipeline.ts';
@@ -33,7 +25,7 @@ export default function register(RED: NodeAPI): void {
     const report = (): void => {
       const service = serviceOf(pipeline, config.runtime);
       tell(service ? '' : 'no runtime to tell about');
-      const look = service ? lookAt(service) : null;
+      const look = service?.look() ?? null;
       if (look && before?.service === service) {
         const payload = intervalBetween(before.look, look, wallTime());
         this.send([{ payload }, seriesOf(payload), stageRows(payload), workerRows(look.snapshot.stages)]);
@@ -43,10 +35,6 @@ export default function register(RED: NodeAPI): void {
     const timer = setInterval(report, config.intervalMs);
     this.on('close', () => clearInterval(timer));
   });
-}
-
-function lookAt(service: Service): Look {
-  return { at: systemClock.now(), snapshot: service.snapshot(), durations: service.durations() };
 }
 
 /** That of the runtime node, or the only one where none is named. A runtime without stages has none. */

@@ -22,10 +22,7 @@ export function serveLiveView(RED: NodeAPI, pipeline: Pipeline, mayRead: Request
   const events = RED.events as unknown as Events;
   const live = new LiveView({
     clock: systemClock,
-    look: () => {
-      const at = systemClock.now();
-      return pipeline.services.map((service) => ({ at, snapshot: service.snapshot(), durations: service.durations() }));
-    },
+    look: () => pipeline.services.map((service) => service.look()),
     around: () => aroundOf(pipeline),
     // As RED.comms.publish does it, but to one connection only.
     publish: (session, view) => events.emit('comms', { topic: 'modelets/view', data: view, retain: false, session }),

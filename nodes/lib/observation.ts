@@ -72,8 +72,7 @@ export class Observation {
   }
 
   #answerMetrics({ services }: View, response: Response): void {
-    const measured = services.map((service) => ({ snapshot: service.snapshot(), durations: service.durations() }));
-    this.#exposition.text(measured).then(
+    this.#exposition.text(services.map((service) => service.look())).then(
       (text) => response.set('Content-Type', this.#exposition.contentType).send(text),
       (error: Error) => response.status(500).send(error.message),
     );
@@ -117,10 +116,10 @@ function checkForEverybody({ stage, examples, error }: StageCheck): ShownCheck {
   return { stage, ok: error === null, examples, ...(error ? { error: { code: error.code } } : {}) };
 }
 
-function checkInside({ id, config }: Service, check: StageCheck): ShownCheck & { readonly runtime: string } {
+function checkInside({ name: runtime }: Service, check: StageCheck): ShownCheck & { readonly runtime: string } {
   const { error } = check;
   const told = error ? { error: { code: error.code, message: error.message } } : {};
-  return { runtime: config.name || id, ...checkForEverybody(check), ...told };
+  return { runtime, ...checkForEverybody(check), ...told };
 }
 
 function forEverybody({ stage, reason }: Missing): Pick<Missing, 'stage' | 'reason'> {

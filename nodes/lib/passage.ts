@@ -117,7 +117,7 @@ export class Passage {
     if (!this.#traced) return;
     const { service } = this.#deployed;
     this.#traced.end({
-      runtime: service.config.name || service.id,
+      runtime: service.name,
       requestId: this.#trace.requestId,
       error: outcome.ok ? null : outcome.error,
       stages: timings.map(({ stage, ...timing }) => ({ name: this.#nameOf(stage), ...timing })),

@@ -24,9 +24,8 @@ export interface StageInterval {
   readonly runMs: number | null;
 }
 
-export interface RuntimeInterval {
-  /** End of the interval, in ms since 1970. */
-  readonly time: number;
+/** What the requests of a runtime did. */
+export interface RequestInterval {
   /** Requests that have ended, in whatever way, since the runtime was started. */
   readonly requests: number;
   /** Those of them that ended with an error. */
@@ -39,6 +38,11 @@ export interface RuntimeInterval {
   readonly p50: number | null;
   readonly p95: number | null;
   readonly p99: number | null;
+}
+
+export interface RuntimeInterval extends RequestInterval {
+  /** End of the interval, in ms since 1970. */
+  readonly time: number;
   /** Requests that are open now. */
   readonly backlog: number;
   /** By name. */
@@ -47,14 +51,24 @@ export interface RuntimeInterval {
 
 /** `time` is that of the later look, in ms since 1970. */
 export function intervalBetween(earlier: Look, later: Look, time: number): RuntimeInterval {
+  const readings = new Map(earlier.snapshot.stages.map(({ id, reading }) => [id, reading]));
+  return {
+    time,
+    ...requestsBetween(earlier, later),
+    backlog: later.snapshot.backlog,
+    stages: Object.fromEntries(
+      later.snapshot.stages.map((stage) => [stage.name, stageBetween(readings.get(stage.id) ?? NOTHING_READ, stage)]),
+    ),
+  };
+}
+
+export function requestsBetween(earlier: Look, later: Look): RequestInterval {
   const seconds = (later.at - earlier.at) / 1000;
   const { requests, errors } = ended(later);
   const before = ended(earlier);
   const took = subtractReadings(later.durations.ok, earlier.durations.ok);
   const [p50 = null, p95 = null, p99 = null] = [0.5, 0.95, 0.99].map((q) => rounded(quantile(FINE_BOUNDS, took, q)));
-  const readings = new Map(earlier.snapshot.stages.map(({ id, reading }) => [id, reading]));
   return {
-    time,
     requests,
     errors,
     requestsPerSecond: perSecond(requests - before.requests, seconds),
@@ -62,10 +76,6 @@ export function intervalBetween(earlier: Look, later: Look, time: number): Runti
     p50,
     p95,
     p99,
-    backlog: later.snapshot.backlog,
-    stages: Object.fromEntries(
-      later.snapshot.stages.map((stage) => [stage.name, stageBetween(readings.get(stage.id) ?? NOTHING_READ, stage)]),
-    ),
   };
 }
 

@@ -3,7 +3,6 @@ import type {
   CircuitTag,
   EnginePlan,
   EngineStatus,
-  Route,
   StageDefinition,
   StageStatus,
   WorkerStatus,
@@ -165,7 +164,7 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
       plan.stages.map((stage) => stageSnapshot(stage, parts)),
       parts,
     ),
-    routes: plan.routes.map((route) => routeSnapshot(route, parts)),
+    routes: routeSnapshots(parts),
     slowest: parts.slowest,
     allowedCpus: parts.allowedCpus,
     pinWarnings: parts.pinWarnings,
@@ -195,14 +194,16 @@ function stageSnapshot(
   };
 }
 
-function routeSnapshot(route: Route, { engine, plan, status }: Parts): RouteSnapshot {
+function routeSnapshots({ engine, plan, status }: Parts): RouteSnapshot[] {
   const names = new Map(plan.stages.map((stage) => [stage.ref, stage.name]));
   const serving = new Set(
     status.stages.flatMap(({ ref, ready, circuit }) => (ready > 0 && circuit === 'closed' ? [ref] : [])),
   );
   const nameOf = (ref: number): string => names.get(ref) ?? String(ref);
-  const missing = route.stages.filter((ref) => engine.state !== 'ready' || !serving.has(ref));
-  return { stages: route.stages.map(nameOf), ready: missing.length === 0, missing: missing.map(nameOf) };
+  return plan.routes.map(({ stages }) => {
+    const missing = stages.filter((ref) => engine.state !== 'ready' || !serving.has(ref));
+    return { stages: stages.map(nameOf), ready: missing.length === 0, missing: missing.map(nameOf) };
+  });
 }
 
 /** Adds why requests wait, which other stages may have to do with. */

@@ -7,7 +7,7 @@ import type { StageReading } from '../core/readings.ts';
 import type { SlowRequest } from './breakdown.ts';
 import { type CpuMap, cpuMap, type PlacedHolder } from './cpu-map.ts';
 import { countOf, DURATION_BOUNDS, quantile } from './histogram.ts';
-import { intervalBetween, type Look, perSecond, readingSince, rounded } from './interval.ts';
+import { type Look, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
 import type { LoopSnapshot } from './loop.ts';
 import { KEPT } from './slowest.ts';
 import type { StageSnapshot } from './snapshot.ts';
@@ -113,7 +113,7 @@ function runtimeView(before: Look | undefined, later: Look, { chains }: Around):
   // A runtime that was removed and has come back counts from 0 again.
   const anew = before !== undefined && totalOf(snapshot.requests) < totalOf(before.snapshot.requests);
   const earlier = anew ? undefined : before;
-  const interval = earlier ? intervalBetween(earlier, later, 0) : null;
+  const requests = earlier ? requestsBetween(earlier, later) : null;
   const readings = new Map(earlier?.snapshot.stages.map(({ id, reading }) => [id, reading]));
   return {
     id: snapshot.id,
@@ -125,10 +125,10 @@ function runtimeView(before: Look | undefined, later: Look, { chains }: Around):
     rssBytes: engine.rssBytes,
     backlog: snapshot.backlog,
     capacity: snapshot.capacity,
-    requestsPerSecond: interval?.requestsPerSecond ?? null,
-    errorsPerSecond: interval?.errorsPerSecond ?? null,
-    p50: interval?.p50 ?? null,
-    p99: interval?.p99 ?? null,
+    requestsPerSecond: requests?.requestsPerSecond ?? null,
+    errorsPerSecond: requests?.errorsPerSecond ?? null,
+    p50: requests?.p50 ?? null,
+    p99: requests?.p99 ?? null,
     warnings: snapshot.pinWarnings,
     stages: snapshot.stages.map((stage) => {
       const since = earlier && readingSince(readings.get(stage.id) ?? NOTHING_READ, stage.reading);

@@ -150,9 +150,16 @@ export class Ledger<C extends Caller = Caller> {
     this.#countError(code);
   }
 
-  /** Resolves when no request is open. */
-  whenEmpty(): Promise<void> {
-    return this.#open.size === 0 ? Promise.resolve() : new Promise((resolve) => this.#onEmpty.push(resolve));
+  /** Resolves when no request is open, or at `limit`. */
+  whenEmpty(limit: Deadline = Number.POSITIVE_INFINITY): Promise<void> {
+    if (this.#open.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = this.#clock.at(limit, resolve);
+      this.#onEmpty.push(() => {
+        timer.cancel();
+        resolve();
+      });
+    });
   }
 
   #countError(code: ErrorCode): void {

@@ -7,7 +7,7 @@ import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/c
 import { ModeletError } from '../core/errors.ts';
 import type { EngineStatus, LogRecord, RequestNumber, StageAction } from '../core/model.ts';
 import { killGroup } from '../lifecycle/launch.ts';
-import type { DurationReadings } from '../observe/duration-meter.ts';
+import type { Look } from '../observe/interval.ts';
 import { Log } from '../observe/log.ts';
 import { Refusals } from '../observe/refusals.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/snapshot.ts';
@@ -41,6 +41,8 @@ const CLOSE_RESERVE_MS = 1000;
 
 export class Service {
   readonly id: string;
+  /** What people know it by. */
+  readonly name: string;
   readonly config: RuntimeConfig;
   readonly #machine: Machine;
   readonly #clock: Clock;
@@ -60,10 +62,11 @@ export class Service {
 
   constructor(id: string, config: RuntimeConfig, machine: Machine, events: ServiceEvents, clock: Clock = systemClock) {
     this.id = id;
+    this.name = config.name || id;
     this.config = config;
     this.#machine = machine;
     this.#clock = clock;
-    this.#log = new Log(config.name || id, config.logLevel, (record) => events.onLog(record));
+    this.#log = new Log(this.name, config.logLevel, (record) => events.onLog(record));
     this.#pins = new RuntimePins(config, machine, (record) => this.log(record));
     this.#refusals = new Refusals(clock, (record) => this.log(record));
     this.#ledger = new Ledger(config.capacity, clock, {
@@ -81,7 +84,7 @@ export class Service {
     });
     const { launcher } = machine;
     const boot = {
-      runtime: config.name || id,
+      runtime: this.name,
       maxPayloadBytes: config.maxPayloadBytes,
       allowedCpus: machine.allowedCpus,
       launcher,
@@ -223,9 +226,9 @@ export class Service {
     });
   }
 
-  /** How long requests took, by how they ended. */
-  durations(): DurationReadings {
-    return this.#ledger.durations.read();
+  /** What it is and has done up to now: two of these tell what happened in between. */
+  look(): Look {
+    return { at: this.#clock.now(), snapshot: this.snapshot(), durations: this.#ledger.durations.read() };
   }
 
   #refused(error: ModeletError): ModeletError {
@@ -281,15 +284,7 @@ export class Service {
 
   async #close(drain: boolean, closeMs: number): Promise<void> {
     const deadline = deadlineAfter(this.#clock, closeMs);
-    if (drain) {
-      let giveUp: () => void = () => {};
-      const enough = new Promise<void>((resolve) => {
-        giveUp = resolve;
-      });
-      const timer = this.#clock.at(deadline - CLOSE_RESERVE_MS, giveUp);
-      await Promise.race([this.#ledger.whenEmpty(), enough]);
-      timer.cancel();
-    }
+    if (drain) await this.#ledger.whenEmpty(deadline - CLOSE_RESERVE_MS);
     this.#ledger.failAll(shuttingDown);
     this.#refusals.close();
     await this.#client.close(deadline);

@@ -1,14 +1,13 @@
 /** What an interval amounts to, from two looks at a runtime that really ran. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import { systemClock } from '../../src/core/clock.ts';
 import { countOf } from '../../src/observe/histogram.ts';
 import { intervalBetween, type Look } from '../../src/observe/interval.ts';
 import { until } from '../fixtures/processes.ts';
 import { serve, type TestService } from '../fixtures/service.ts';
 
 function look({ service }: TestService): Look {
-  return { at: systemClock.now(), snapshot: service.snapshot(), durations: service.durations() };
+  return service.look();
 }
 
 /** A stage that has answered five requests, of which one with an error. */

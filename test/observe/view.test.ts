@@ -1,7 +1,6 @@
 /** What the sidebar is sent, from looks at a runtime that really ran. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import { systemClock } from '../../src/core/clock.ts';
 import { countOf } from '../../src/observe/histogram.ts';
 import type { Look } from '../../src/observe/interval.ts';
 import type { StageSnapshot } from '../../src/observe/snapshot.ts';
@@ -12,7 +11,7 @@ import { serve, type TestService } from '../fixtures/service.ts';
 const AROUND: Around = { chains: [], loop: null, allowedCpus: [0, 1], serverCpus: null, engineCpus: () => [1] };
 
 function look({ service }: TestService): Look {
-  return { at: systemClock.now(), snapshot: service.snapshot(), durations: service.durations() };
+  return service.look();
 }
 
 async function started(t: TestContext): Promise<TestService> {

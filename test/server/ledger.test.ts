@@ -205,6 +205,16 @@ test('whenEmpty resolves at once without requests, else with the last of them', 
   await waiting;
 });
 
+test('whenEmpty waits no longer than its limit', async () => {
+  const clock = new FakeClock();
+  const ledger = newLedger(5, clock);
+  open(ledger, { onSettled: () => {} });
+  const waiting = ledger.whenEmpty(clock.now() + 100);
+  clock.advance(100);
+  await waiting;
+  assert.equal(ledger.backlog, 1);
+});
+
 test('a tap reaches the caller of an open request and nobody else', () => {
   const ledger = newLedger(5, new FakeClock());
   const tapped: number[] = [];
