@@ -29,6 +29,7 @@ const SUITES = [
       'observe',
       'wire',
       'engine',
+      'gate',
       'graph',
       'lifecycle',
       'server',

@@ -6,8 +6,12 @@ export interface Sample {
   readonly budget: number;
   /** When it was measured, on the monotonic clock. */
   readonly at: number;
-  /** max_SYS, where the source knows it: it goes before ready workers x `maxConcurrency`. */
+  /** max_SYS, where the source knows it, in place of ready workers x `maxConcurrency`; a given one holds if it is less. */
   readonly maxSys?: number;
+  /** How far what was measured may be behind `at`, in ms, where the source knows it to be less than the rule's `lagMs`. */
+  readonly lagMs?: number;
+  /** The number does not move with what this gate sends (a constant, a window): N is all that may be in flight. */
+  readonly fixed?: true;
   /** The number as it was read, and what of, for people: `saturation 0.42`. */
   readonly raw?: string;
 }
