@@ -31,6 +31,7 @@ const SUITES = [
       'engine',
       'gate',
       'graph',
+      'gate/sources',
       'lifecycle',
       'server',
       'worker',

@@ -1,11 +1,12 @@
 /** Where a gate learns how much capacity is free. One implementation per file in `sources/`. */
+import type { Deadline } from '../core/clock.ts';
 
 /** One measurement of the system behind a gate. */
 export interface Sample {
   /** D: share of the capacity that is free, 0..1 once clamped; NaN closes the gate. */
   readonly budget: number;
   /** When it was measured, on the monotonic clock. */
-  readonly at: number;
+  readonly at: Deadline;
   /** max_SYS, where the source knows it, in place of ready workers x `maxConcurrency`; a given one holds if it is less. */
   readonly maxSys?: number;
   /** How far what was measured may be behind `at`, in ms, where the source knows it to be less than the rule's `lagMs`. */
@@ -33,13 +34,22 @@ export type LeaseEnd =
   /** No result was seen within `leaseMs`, or it was lost in a deploy. */
   | { readonly kind: 'lost' };
 
+/** What the gate knows of a lease that ends. */
+export interface EndedLease {
+  readonly admittedAt: Deadline;
+  /** In the gate's unit. */
+  readonly cost: number;
+  /** Cost of all that was in flight just before it ended, its own included. */
+  readonly inFlightCost: number;
+}
+
 export interface BudgetSource {
   /** In a few words: `PromQL at http://127.0.0.1:9090`. */
   readonly description: string;
   /** Reads once. Never rejects and never takes longer than `timeoutMs`; gives up when `signal` is aborted. */
   read(signal: AbortSignal): Promise<Reading>;
   /** Told of each lease that ends, for sources that learn from it. */
-  ended?(end: LeaseEnd): void;
+  ended?(end: LeaseEnd, lease: EndedLease): void;
   /** Calls `changed` when a new reading is worth while before its time; returns how to stop. */
   watch?(changed: () => void): () => void;
   close(): Promise<void>;

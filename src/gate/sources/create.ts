@@ -1,0 +1,65 @@
+/** From a gate's settings to its source. */
+import type { GateConfig } from '../../config/compile-gate.ts';
+import type { Clock } from '../../core/clock.ts';
+import { ModeletError } from '../../core/errors.ts';
+import type { BudgetSource } from '../source.ts';
+import { AimdSource } from './aimd.ts';
+import { constantSource } from './constant.ts';
+import { contextSource } from './context.ts';
+import type { Credentials, TlsOptions } from './http-endpoint.ts';
+import { PrometheusSource } from './prometheus.ts';
+import { RedisSource } from './redis.ts';
+import type { LoadRedis } from './redis-client.ts';
+import { type StageLoad, saturationSource } from './saturation.ts';
+import { ScrapeSource } from './scrape.ts';
+
+/** What sources need from where they run. */
+export interface SourceServices {
+  readonly clock: Clock;
+  readonly credentials: Credentials;
+  /** What the TLS configuration node that the settings name has; undefined if they name none. */
+  readonly tls?: TlsOptions | undefined;
+  /** A value of Node-RED's context, or a promise of one. */
+  readonly readContext: (context: 'flow' | 'global', key: string) => unknown;
+  /** The stage whose workers count; null while nothing is known of it. */
+  readonly readLoad: () => StageLoad | null;
+  /** Calls when that has changed; returns how to stop. */
+  readonly watchLoad?: ((changed: () => void) => () => void) | undefined;
+  readonly loadRedis: LoadRedis;
+}
+
+/** What of a gate's settings a source depends on. */
+export type SourceConfig = Pick<GateConfig, 'source' | 'maxSys' | 'maxConcurrency'>;
+
+/** @throws ModeletError `config_invalid`: a composite has no source of its own; a TLS node that is named is not there. */
+export function createSource({ source, maxSys, maxConcurrency }: SourceConfig, services: SourceServices): BudgetSource {
+  const { clock, credentials, readContext, readLoad, watchLoad, loadRedis } = services;
+  switch (source.kind) {
+    case 'constant':
+      return constantSource(source.budget, clock);
+    case 'saturation':
+      return saturationSource({ readLoad, watchLoad, maxSys, maxConcurrency });
+    case 'prometheus':
+      return new PrometheusSource({ ...source, clock, credentials, tls: tlsFor(source, services) });
+    case 'scrape':
+      return new ScrapeSource({ ...source, clock, credentials, tls: tlsFor(source, services) });
+    case 'redis':
+      return new RedisSource({ ...source, clock, credentials, tls: tlsFor(source, services), loadRedis });
+    case 'context':
+      return contextSource({ ...source, clock, readContext });
+    case 'aimd':
+      return new AimdSource(source, clock);
+    case 'composite':
+      throw new ModeletError(
+        'config_invalid',
+        'source: a composite gate asks its members, and has no source of its own',
+      );
+    default:
+      return source satisfies never;
+  }
+}
+
+function tlsFor({ tls: id }: { readonly tls: string }, { tls }: SourceServices): TlsOptions | undefined {
+  if (id !== '' && !tls) throw new ModeletError('config_invalid', 'tls: the TLS configuration node is missing');
+  return tls;
+}

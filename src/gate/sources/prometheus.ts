@@ -1,0 +1,124 @@
+/**
+ * PromQL that gives one number, asked of a Prometheus or of what speaks its HTTP API.
+ *
+ * How old the number is: for a plain selector the server knows when the sample was scraped, and `timestamp()` of it
+ * tells. Both times come from that server, so clocks need not agree. An expression counts as measured when it was
+ * evaluated, though its samples are up to a scrape interval older: that is what a gate's `lagMs` is for.
+ */
+import type { GateSource } from '../../config/compile-gate.ts';
+import type { Clock } from '../../core/clock.ts';
+import type { BudgetSource, Reading, Sample } from '../source.ts';
+import { type Answer, type Credentials, HttpEndpoint, placeOf, refusalOf, type TlsOptions } from './http-endpoint.ts';
+import { NoSample, readWithin, sampleOf } from './reading.ts';
+
+type Settings = Extract<GateSource, { kind: 'prometheus' }>;
+
+export interface PrometheusOptions extends Pick<Settings, 'url' | 'query' | 'value' | 'timeoutMs'> {
+  readonly clock: Clock;
+  readonly credentials: Credentials;
+  readonly tls: TlsOptions | undefined;
+}
+
+/** A number, and the time at which the server evaluated it, in seconds of that server's clock. */
+interface Evaluated {
+  readonly kind: 'scalar' | 'vector';
+  readonly number: number;
+  readonly at: number;
+}
+
+const API = '/api/v1/query';
+/** Of what a server says went wrong, as much as people read. */
+const MAX_SAID = 200;
+
+export class PrometheusSource implements BudgetSource {
+  readonly description: string;
+  readonly #options: PrometheusOptions;
+  readonly #url: URL;
+  readonly #endpoint: HttpEndpoint;
+
+  constructor(options: PrometheusOptions) {
+    const url = new URL(options.url);
+    this.description = `PromQL at ${placeOf(url)}`;
+    if (!url.pathname.endsWith(API)) url.pathname = `${url.pathname.replace(/\/+$/, '')}${API}`;
+    this.#url = url;
+    this.#options = options;
+    this.#endpoint = new HttpEndpoint(url, options.credentials, options.tls);
+  }
+
+  read(signal: AbortSignal): Promise<Reading> {
+    const { clock, timeoutMs } = this.#options;
+    return readWithin({ clock, timeoutMs, signal, secrets: this.#endpoint.secrets }, (until) => this.#read(until));
+  }
+
+  async close(): Promise<void> {
+    this.#endpoint.close();
+  }
+
+  async #read(signal: AbortSignal): Promise<Sample> {
+    const { clock, query, value } = this.#options;
+    const askedAt = clock.now();
+    const found = await this.#evaluate({ query }, signal);
+    if (found.kind === 'scalar') return sampleOf(found.number, value, askedAt);
+    // At the same time, so that a scrape in between changes nothing. A comment may end the query: hence the lines.
+    const time = { query: `timestamp(\n${query}\n)`, time: String(found.at) };
+    const scraped = await this.#evaluate(time, signal);
+    const ageMs = Math.max(0, found.at - scraped.number) * 1000;
+    return sampleOf(found.number, value, askedAt - ageMs);
+  }
+
+  async #evaluate(form: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Evaluated> {
+    const answer = await this.#endpoint.ask({ url: this.#url, accept: 'application/json', form }, signal);
+    return theOnlyNumber(dataOf(answer));
+  }
+}
+
+interface QueryData {
+  readonly resultType?: unknown;
+  readonly result?: unknown;
+}
+
+/** @throws NoSample */
+function dataOf(answer: Answer): QueryData {
+  const said = parse(answer.body);
+  if (said?.status === 'error') {
+    throw new NoSample(`${refusalOf(answer)}: ${String(said.error).replace(/\s+/g, ' ').slice(0, MAX_SAID)}`);
+  }
+  if (answer.status !== 200) throw new NoSample(refusalOf(answer));
+  if (said?.status !== 'success' || said.data === null || typeof said.data !== 'object') {
+    throw new NoSample('the answer is not one of a Prometheus');
+  }
+  return said.data as QueryData;
+}
+
+function parse(body: string): { status?: unknown; error?: unknown; data?: unknown } | null {
+  try {
+    return JSON.parse(body) as object | null;
+  } catch {
+    return null;
+  }
+}
+
+/** @throws NoSample */
+function theOnlyNumber({ resultType, result }: QueryData): Evaluated {
+  if (resultType === 'scalar') return { kind: 'scalar', ...evaluated(result) };
+  if (resultType !== 'vector' || !Array.isArray(result)) {
+    throw new NoSample(`the query gave a ${String(resultType)}, not one number`);
+  }
+  if (result.length === 0) throw new NoSample('the metric is missing: the query gave no series');
+  if (result.length > 1) throw new NoSample(`the query gave ${result.length} series, not one`);
+  const [{ value }] = result as [{ value?: unknown }];
+  if (value === undefined) throw new NoSample('the query gave a histogram, not a number');
+  return { kind: 'vector', ...evaluated(value) };
+}
+
+function evaluated(pair: unknown): { number: number; at: number } {
+  const [at, text] = Array.isArray(pair) ? (pair as unknown[]) : [];
+  if (typeof at !== 'number' || typeof text !== 'string') throw new NoSample('the answer is not one of a Prometheus');
+  return { at, number: readNumber(text) };
+}
+
+/** `NaN`, `+Inf` and `-Inf` as Prometheus writes them; what is no number at all is NaN. */
+function readNumber(text: string): number {
+  if (/^[+-]?inf$/i.test(text)) return text.startsWith('-') ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+  return text.trim() === '' ? Number.NaN : Number(text);
+}

@@ -1,0 +1,32 @@
+/** The Redis client, an optional package: loaded when a gate first needs it. */
+import { NoSample } from './reading.ts';
+
+/** As much of the client as is used. */
+export interface RedisClient {
+  connect(): Promise<unknown>;
+  get(key: string): Promise<string | null>;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  /** Ends the connection now, with the commands that wait on it. */
+  destroy(): void;
+}
+
+export interface RedisClientOptions {
+  readonly url: string;
+  readonly username?: string;
+  readonly password?: string;
+  readonly disableOfflineQueue: boolean;
+  readonly socket: object;
+}
+
+export type LoadRedis = () => Promise<(options: RedisClientOptions) => RedisClient>;
+
+/** @throws NoSample, with what to do where the package is not installed. */
+export const loadRedis: LoadRedis = async () => {
+  try {
+    const { createClient } = await import('redis');
+    return (options) => createClient(options) as unknown as RedisClient;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
+    throw new NoSample("the package redis is not installed: run `npm install redis` in Node-RED's user directory");
+  }
+};

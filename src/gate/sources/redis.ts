@@ -1,0 +1,112 @@
+/**
+ * A number that somebody keeps under a key in Redis.
+ *
+ * Redis does not say when a key was written, so its value counts as new each time that it is read: who writes it should
+ * let it expire (`SET key 0.4 PX 5000`), so that the gate closes when they stop.
+ */
+import type { GateSource } from '../../config/compile-gate.ts';
+import type { Clock } from '../../core/clock.ts';
+import type { BudgetSource, Reading, Sample } from '../source.ts';
+import type { Credentials, TlsOptions } from './http-endpoint.ts';
+import { NoSample, readWithin, sampleOf } from './reading.ts';
+import type { LoadRedis, RedisClient } from './redis-client.ts';
+
+export interface RedisOptions extends Omit<Extract<GateSource, { kind: 'redis' }>, 'kind' | 'tls'> {
+  readonly clock: Clock;
+  readonly credentials: Credentials;
+  readonly tls: TlsOptions | undefined;
+  readonly loadRedis: LoadRedis;
+}
+
+/** One that is being made or used. What goes wrong with it ends it; the next reading makes a new one. */
+interface Connection {
+  readonly client: RedisClient;
+  readonly connected: Promise<unknown>;
+  /** What went wrong; null while nothing has. */
+  failure: Error | null;
+}
+
+export class RedisSource implements BudgetSource {
+  readonly description: string;
+  readonly #options: RedisOptions;
+  readonly #secrets: readonly string[];
+  #connection: Connection | null = null;
+
+  constructor(options: RedisOptions) {
+    this.#options = options;
+    this.description = `Redis key ${options.key} at ${new URL(options.url).host}`;
+    // A token is what some providers call the password.
+    this.#secrets = [options.credentials.password ?? '', options.credentials.token ?? ''];
+  }
+
+  read(signal: AbortSignal): Promise<Reading> {
+    const { clock, timeoutMs } = this.#options;
+    return readWithin({ clock, timeoutMs, signal, secrets: this.#secrets }, (until) => this.#read(until));
+  }
+
+  async close(): Promise<void> {
+    if (this.#connection) this.#drop(this.#connection);
+  }
+
+  async #read(until: AbortSignal): Promise<Sample> {
+    const { clock, key, value } = this.#options;
+    const connection = this.#connection ?? (await this.#connect());
+    // A connection on which an answer is overdue may never give one.
+    const drop = (): void => this.#drop(connection);
+    until.addEventListener('abort', drop, { once: true });
+    try {
+      await connection.connected;
+      const askedAt = clock.now();
+      const text = await connection.client.get(key);
+      if (text === null) throw new NoSample(`the key ${key} is missing`);
+      if (!/^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?\s*$/i.test(text)) {
+        throw new NoSample(`the key ${key} does not hold a number`);
+      }
+      return sampleOf(Number(text), value, askedAt);
+    } catch (error) {
+      throw connection.failure ?? error;
+    } finally {
+      until.removeEventListener('abort', drop);
+    }
+  }
+
+  async #connect(): Promise<Connection> {
+    const create = await this.#options.loadRedis();
+    const { url, credentials, tls, timeoutMs } = this.#options;
+    const password = credentials.password || credentials.token;
+    const client = create({
+      url,
+      ...(credentials.username && { username: credentials.username }),
+      ...(password && { password }),
+      disableOfflineQueue: true,
+      // It connects anew when it is read anew: two that try are one too many.
+      socket: {
+        reconnectStrategy: false,
+        connectTimeout: timeoutMs,
+        ...(url.startsWith('rediss:') && { tls: true, ...tls }),
+      },
+    });
+    const connection: Connection = {
+      client,
+      connected: new Promise((resolve) => resolve(client.connect())),
+      failure: null,
+    };
+    this.#connection = connection;
+    client.on('error', (error) => {
+      connection.failure ??= error;
+      this.#drop(connection);
+    });
+    connection.connected.catch(() => this.#drop(connection));
+    return connection;
+  }
+
+  #drop(connection: Connection): void {
+    if (this.#connection !== connection) return;
+    this.#connection = null;
+    try {
+      connection.client.destroy();
+    } catch {
+      // It has ended by itself.
+    }
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * A metric of a server that Prometheus could scrape, read without one.
+ *
+ * The number counts as it is, or divided by what all servers take: servers x `perServer`, which is then max_SYS too.
+ */
+import type { GateSource } from '../../config/compile-gate.ts';
+import { type Clock, type Deadline, wallTime } from '../../core/clock.ts';
+import type { BudgetSource, Reading, Sample } from '../source.ts';
+import { readSeries, type Series } from './exposition.ts';
+import { type Answer, type Credentials, HttpEndpoint, placeOf, refusalOf, type TlsOptions } from './http-endpoint.ts';
+import { NoSample, readWithin, sampleOf, shown } from './reading.ts';
+
+type Settings = Extract<GateSource, { kind: 'scrape' }>;
+
+export interface ScrapeOptions extends Omit<Settings, 'kind' | 'tls'> {
+  readonly clock: Clock;
+  readonly credentials: Credentials;
+  readonly tls: TlsOptions | undefined;
+}
+
+const ACCEPT = 'text/plain;version=0.0.4';
+
+export class ScrapeSource implements BudgetSource {
+  readonly description: string;
+  readonly #options: ScrapeOptions;
+  readonly #url: URL;
+  readonly #endpoint: HttpEndpoint;
+
+  constructor(options: ScrapeOptions) {
+    this.#url = new URL(options.url);
+    this.description = `${options.metric} at ${placeOf(this.#url)}`;
+    this.#options = options;
+    this.#endpoint = new HttpEndpoint(this.#url, options.credentials, options.tls);
+  }
+
+  read(signal: AbortSignal): Promise<Reading> {
+    const { clock, timeoutMs } = this.#options;
+    return readWithin({ clock, timeoutMs, signal, secrets: this.#endpoint.secrets }, async (until) => {
+      const askedAt = clock.now();
+      const answer = await this.#endpoint.ask({ url: this.#url, accept: ACCEPT }, until);
+      if (answer.status !== 200) throw new NoSample(refusalOf(answer));
+      return this.#sampleOf(answer, askedAt);
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#endpoint.close();
+  }
+
+  #sampleOf(answer: Answer, askedAt: Deadline): Sample {
+    const { metric, labels, value, perServer } = this.#options;
+    const all = seriesOf(answer, metric);
+    const series = theOnly(metric, having(all, labels), all.length);
+    const at = askedAt - ageMs(series, answer);
+    if (perServer === 0) return sampleOf(series.value, value, at);
+    const maxSys = this.#servers(answer) * perServer;
+    const sample = sampleOf(series.value / maxSys, value, at);
+    return { ...sample, maxSys, raw: `${sample.raw}: ${shown(series.value)} of ${shown(maxSys)}` };
+  }
+
+  #servers(answer: Answer): number {
+    const { serversMetric, labels } = this.#options;
+    if (serversMetric === '') return 1;
+    const all = seriesOf(answer, serversMetric);
+    // The number of servers is often said without the labels of what they do.
+    const { value } = theOnly(serversMetric, all.length > 1 ? having(all, labels) : all, all.length);
+    if (!(value > 0 && Number.isFinite(value))) throw new NoSample(`no server is ready: ${serversMetric} is ${value}`);
+    return value;
+  }
+}
+
+function seriesOf({ body, type }: Answer, metric: string): Series[] {
+  const series = readSeries(body, metric);
+  if (series.length > 0) return series;
+  const plain = body.startsWith('#') || type === '' || /^(text\/plain|application\/openmetrics-text)\b/.test(type);
+  throw new NoSample(`the metric ${metric} is missing${plain ? '' : ` in an answer of type ${type}`}`);
+}
+
+function having(series: readonly Series[], labels: Readonly<Record<string, string>>): readonly Series[] {
+  const wanted = Object.entries(labels);
+  return series.filter((one) => wanted.every(([name, value]) => one.labels.get(name) === value));
+}
+
+function theOnly(metric: string, [series, ...others]: readonly Series[], all: number): Series {
+  if (!series) throw new NoSample(`the metric ${metric} has no series with the labels, of ${all}`);
+  if (others.length > 0)
+    throw new NoSample(`the metric ${metric} has ${others.length + 1} series: labels must leave one`);
+  return series;
+}
+
+/** How old a sample is that has a time of its own: by the clock of the server that sent it, where it tells. */
+function ageMs({ time }: Series, { type, date }: Answer): number {
+  if (time === undefined) return 0;
+  const inMs = type.startsWith('application/openmetrics-text') ? time * 1000 : time;
+  // A Date header leaves out the fraction of its second.
+  const now = Number.isNaN(date) ? wallTime() : date + 999;
+  return Math.max(0, now - inMs);
+}

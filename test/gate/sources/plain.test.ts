@@ -1,0 +1,152 @@
+/** The sources that ask nobody: constant, this runtime's saturation, context; and what is no source at all. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { compileGate } from '../../../src/config/compile-gate.ts';
+import type { BudgetSource } from '../../../src/gate/source.ts';
+import { createSource, type SourceServices } from '../../../src/gate/sources/create.ts';
+import type { StageLoad } from '../../../src/gate/sources/saturation.ts';
+import { FakeClock } from '../../fixtures/fake-clock.ts';
+import { reasonFrom, SERVICES, sampleFrom } from '../../fixtures/sources.ts';
+
+const clock = new FakeClock();
+
+function create(raw: object, services: Partial<SourceServices> = {}): BudgetSource {
+  return createSource(compileGate(raw as Record<string, unknown>), { ...SERVICES, clock, ...services });
+}
+
+describe('a constant budget', () => {
+  test('is new at every reading, and counts all that is in flight', async () => {
+    const source = create({ source: 'constant', budget: 0.7 });
+    clock.advance(5000);
+    assert.deepEqual(await sampleFrom(source), { budget: 0.7, at: clock.now(), fixed: true, raw: 'budget 0.7' });
+  });
+});
+
+describe("this runtime's own saturation", () => {
+  const load = (queue: number, busy: number, ready: number): StageLoad => ({ queue, busy, ready, at: 40 });
+  const saturation = (readLoad: () => StageLoad | null, gate: object = {}): BudgetSource =>
+    create({ source: 'saturation', maxConcurrency: 10, ...gate }, { readLoad });
+
+  test('is what workers hold and what is queued, of ready workers x maxConcurrency', async () => {
+    assert.deepEqual(await sampleFrom(saturation(() => load(3, 12, 2))), {
+      budget: 0.25,
+      at: 40,
+      maxSys: 20,
+      raw: 'saturation 0.75: 12 held and 3 queued of 20',
+    });
+  });
+
+  test('is of a given max_SYS where there is one', async () => {
+    const { budget, maxSys } = await sampleFrom(saturation(() => load(0, 5, 1), { maxSys: '40' }));
+    assert.deepEqual({ budget, maxSys }, { budget: 0.875, maxSys: 40 });
+  });
+
+  test('may be above 1: more is queued than there is room for', async () => {
+    assert.equal((await sampleFrom(saturation(() => load(30, 10, 2)))).budget, -1);
+  });
+
+  test('is none without a worker that is ready, without room, and before the stage is known', async () => {
+    assert.match(await reasonFrom(saturation(() => load(0, 0, 0))), /no worker that is ready/);
+    assert.match(await reasonFrom(saturation(() => load(0, 0, 3), { maxSys: '0' })), /max_SYS is 0/);
+    assert.match(await reasonFrom(saturation(() => null)), /nothing is known of the stage/);
+  });
+
+  test('tells when the load has changed', () => {
+    let told = 0;
+    let change = (): void => {};
+    const watchLoad = (changed: () => void): (() => void) => {
+      change = changed;
+      return () => {
+        change = () => {};
+      };
+    };
+    const stop = create({ source: 'saturation' }, { watchLoad }).watch?.(() => {
+      told += 1;
+    });
+    change();
+    stop?.();
+    change();
+    assert.equal(told, 1);
+  });
+});
+
+describe('a context value', () => {
+  const context = (found: unknown, gate: object = {}): BudgetSource =>
+    create({ source: 'context', key: 'load', ...gate }, { readContext: () => found });
+
+  test('is a saturation or a budget, whichever the gate says', async () => {
+    const saturation = await sampleFrom(context(0.25, { value: 'saturation' }));
+    const budget = await sampleFrom(context(Promise.resolve(0.25), { value: 'budget' }));
+    assert.deepEqual([saturation.budget, budget.budget], [0.75, 0.25]);
+    assert.deepEqual([saturation.raw, budget.raw], ['saturation 0.25', 'budget 0.25']);
+    assert.equal(saturation.at, clock.now());
+  });
+
+  test('is read from the context and key that the gate names', async () => {
+    const asked: unknown[] = [];
+    const readContext = (...names: unknown[]): number => {
+      asked.push(...names);
+      return 0;
+    };
+    await sampleFrom(create({ source: 'context', context: 'flow', key: 'pool.load' }, { readContext }));
+    assert.deepEqual(asked, ['flow', 'pool.load']);
+  });
+
+  for (const [found, reason] of [
+    [undefined, /^global\.load is not set$/],
+    [null, /is not set/],
+    ['0.4', /is not a number: its type is string/],
+    [{ value: 0.4 }, /its type is object/],
+    [Number.NaN, /the number that was read is NaN/],
+    [Number.POSITIVE_INFINITY, /the number that was read is Infinity/],
+    [-0.5, /a saturation is not negative/],
+  ] as const) {
+    test(`gives no sample where it is ${String(found)}`, async () => {
+      assert.match(await reasonFrom(context(found)), reason);
+    });
+  }
+
+  test('gives no sample where its store fails', async () => {
+    const failing = (): never => {
+      throw new Error('the store is gone');
+    };
+    assert.equal(
+      await reasonFrom(create({ source: 'context', key: 'x' }, { readContext: failing })),
+      'the store is gone',
+    );
+  });
+
+  test('is no budget above 1: a percentage would hold the gate open', async () => {
+    assert.match(await reasonFrom(context(42, { value: 'budget' })), /budget 42: a budget is a share of the capacity/);
+    assert.equal((await sampleFrom(context(1 + 1e-12, { value: 'budget' }))).raw, 'budget 1');
+  });
+
+  test('gives no sample where its store does not answer', async () => {
+    const reason = reasonFrom(context(new Promise(() => {})));
+    clock.advance(2000);
+    assert.match(await reason, /no answer within 2000 ms/);
+    assert.equal(clock.pending, 0);
+  });
+
+  test('is given up when nobody wants it any more', async () => {
+    const asked = new AbortController();
+    const reading = context(new Promise(() => {})).read(asked.signal);
+    asked.abort();
+    assert.deepEqual(await reading, { ok: false, reason: 'the reading was given up' });
+    assert.deepEqual(await context(0.5).read(asked.signal), { ok: false, reason: 'the reading was given up' });
+  });
+});
+
+describe('what is no source', () => {
+  test('a composite is refused: it asks its members', () => {
+    assert.throws(() => create({ source: 'composite', members: '["a"]' }), {
+      code: 'config_invalid',
+      message: /asks its members/,
+    });
+  });
+
+  test('a TLS configuration that is named has to be there', () => {
+    const gate = { source: 'prometheus', url: 'https://127.0.0.1', query: 'up', tls: 'gone' };
+    assert.throws(() => create(gate), { code: 'config_invalid', message: /TLS configuration node is missing/ });
+  });
+});
