@@ -90,6 +90,8 @@ export interface GateConfig extends GateRule {
   readonly store: 'memory' | 'durable';
   /** durable: failures after which an item is a dead letter. */
   readonly maxAttempts: number;
+  /** durable: how long the result of an item is kept, and its id known, in ms. */
+  readonly resultTtlMs: number;
 }
 
 type Numeric<Kind extends GateSource['kind'], Names extends string> = Pick<
@@ -106,7 +108,7 @@ type Properties = Readonly<
 > &
   Readonly<Record<'serversMetric' | 'key' | 'members', string>> &
   Omit<GateRule, 'maxSys'> &
-  Pick<GateConfig, 'intervalMs' | 'store' | 'maxAttempts'> &
+  Pick<GateConfig, 'intervalMs' | 'store' | 'maxAttempts' | 'resultTtlMs'> &
   Numeric<'constant', 'budget'> &
   Numeric<'scrape', 'perServer' | 'value' | 'timeoutMs'> &
   Numeric<'context', 'context'> &
@@ -118,7 +120,7 @@ type Properties = Readonly<
 export function compileGate(raw: Raw): GateConfig {
   const properties = validate<Properties>(schema, raw);
   const { baseline, maxConcurrency, unit, rounding, atLeastOne, lagMs, staleMs, leaseMs } = properties;
-  const { whenClosed, capacity, intervalMs, store, maxAttempts } = properties;
+  const { whenClosed, capacity, intervalMs, store, maxAttempts, resultTtlMs } = properties;
   const costProperty = properties.costProperty.trim();
   if (unit === 'tokens' && costProperty === '')
     throw invalid('costProperty: tokens need a message property that has their number');
@@ -142,6 +144,7 @@ export function compileGate(raw: Raw): GateConfig {
     capacity,
     store,
     maxAttempts,
+    resultTtlMs,
   });
 }
 

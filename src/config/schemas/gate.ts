@@ -93,6 +93,13 @@ export const gate: NodeSchema = {
       maximum: 1000,
       description: 'durable: failures after which an item is a dead letter',
     },
+    resultTtlMs: {
+      type: 'integer',
+      default: 3_600_000,
+      minimum: 1000,
+      maximum: MAX_TIMEOUT_MS,
+      description: 'durable: how long the result of an item can be asked for and its id is known, in ms',
+    },
     budget: { type: 'number', default: 1, minimum: 0, maximum: 1, description: 'constant: D' },
     url: { type: 'string', default: '', description: 'prometheus, scrape, redis: address of the server' },
     query: { type: 'string', default: '', description: 'prometheus: PromQL that gives one number' },
