@@ -30,6 +30,7 @@ const SUITES = [
       'wire',
       'engine',
       'gate',
+      'queue',
       'graph',
       'gate/sources',
       'lifecycle',

@@ -5,7 +5,7 @@
  *
  *   message -> decode (bad_request, unsupported_media, payload_too_large)
  *           -> encode (invalid_input)
- *           -> admit (capacity_exceeded, gate_refused, config_invalid, shutting_down)
+ *           -> admit (capacity_exceeded, gate_refused, store_unavailable, config_invalid, shutting_down)
  *           -> queue (deadline_exceeded, cancelled, dropped, stage_unavailable)
  *           -> predict (invalid_input, modelet_failed, bad_batch_length, worker_lost)
  *           -> back (engine_lost, protocol_error)
@@ -28,6 +28,7 @@ export const HTTP_STATUS = {
   engine_lost: 503,
   stage_unavailable: 503,
   shutting_down: 503,
+  store_unavailable: 503,
   config_invalid: 503,
   protocol_error: 500,
 } as const;

@@ -14,6 +14,7 @@ const COUNTED: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'deadline_exceeded',
   'dropped',
   'stage_unavailable',
+  'store_unavailable',
 ]);
 const INTERVAL_MS = 10_000;
 

@@ -20,6 +20,7 @@ const TABLE: Readonly<Record<string, number>> = {
   engine_lost: 503,
   stage_unavailable: 503,
   shutting_down: 503,
+  store_unavailable: 503,
   config_invalid: 503,
   protocol_error: 500,
 };
