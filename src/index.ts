@@ -20,6 +20,11 @@ export { asError, ERROR_CODES, type ErrorCode, HTTP_STATUS, isErrorCode, Modelet
 export { Fifo, type FifoNode } from './core/fifo.ts';
 export type { LogLevel, LogRecord, Outcome, Payload, StageTiming } from './core/model.ts';
 export { Table } from './core/table.ts';
+export type { Admission } from './gate/admission.ts';
+export { type Ask, type Asked, Gate, type GateOptions, type GateOrder, type Supply } from './gate/gate.ts';
+export { gateOfLease, type Lease } from './gate/leases.ts';
+export { snapshotOf } from './gate/snapshot.ts';
+export type { BudgetSource, EndedLease, LeaseEnd, Reading, Sample } from './gate/source.ts';
 export { type Graph, type GraphNode, targetsOf } from './graph/graph.ts';
 export { type ErrorHandler, findHandler } from './graph/handlers.ts';
 export { type CompiledGraph, type CompiledRoute, compileRoutes } from './graph/routes.ts';

@@ -1,0 +1,41 @@
+/** What a gate answers where it does not admit. */
+import type { GateConfig } from '../config/compile-gate.ts';
+import { ModeletError } from '../core/errors.ts';
+import type { Admission } from './admission.ts';
+
+/** `code` and `Retry-After` of both: by the next reading there may be room. */
+export function refusedFull(admission: Admission, { capacity, intervalMs }: GateConfig): ModeletError {
+  const text = `${named(admission)} has ${capacity} requests waiting and takes no more; it is ${admission.why()}`;
+  return refusal(admission, text, intervalMs);
+}
+
+export function refusedClosed(admission: Admission, { intervalMs }: GateConfig): ModeletError {
+  return refusal(admission, `${named(admission)} lets nothing wait, and is ${admission.why()}`, intervalMs);
+}
+
+export function expired(admission: Admission): ModeletError {
+  const text = `not let through by ${named(admission)} before its deadline; it is ${admission.why()}`;
+  return new ModeletError('deadline_exceeded', text);
+}
+
+export function dropped(admission: Admission): ModeletError {
+  return new ModeletError('dropped', `dropped by a message to ${named(admission)}`);
+}
+
+export function cancelled(admission: Admission): ModeletError {
+  return new ModeletError('cancelled', `cancelled while it waited at ${named(admission)}`);
+}
+
+export function badCost(admission: Admission, cost: unknown): ModeletError {
+  const text = `${named(admission)} counts ${admission.rule.unit}: a request needs a number of them from 0, not ${String(cost)}`;
+  return new ModeletError('invalid_input', text);
+}
+
+function refusal(admission: Admission, text: string, intervalMs: number): ModeletError {
+  const retryAfterMs = Math.max(intervalMs, admission.refusedForMs());
+  return new ModeletError('gate_refused', text, { retryAfterSeconds: Math.max(1, Math.ceil(retryAfterMs / 1000)) });
+}
+
+function named({ name }: Admission): string {
+  return `the gate "${name}"`;
+}

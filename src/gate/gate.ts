@@ -1,0 +1,284 @@
+/**
+ * A gate with its waiting room in memory: asks its admission for each request that comes or waits, and tells whoever
+ * asked. Every request is answered exactly once: admitted with a lease, or refused with an error.
+ */
+import { randomBytes } from 'node:crypto';
+import type { GateConfig } from '../config/compile-gate.ts';
+import type { Clock, Deadline } from '../core/clock.ts';
+import { asError, type ModeletError } from '../core/errors.ts';
+import { GATE_DECISIONS, type GateDecision, type GateSnapshot } from '../observe/gate-snapshot.ts';
+import { Admission } from './admission.ts';
+import { badCost, cancelled, dropped, expired, refusedClosed, refusedFull } from './gate-errors.ts';
+import type { Lease } from './leases.ts';
+import { Sampler } from './sampler.ts';
+import { snapshotOf } from './snapshot.ts';
+import type { BudgetSource, LeaseEnd } from './source.ts';
+import { type Place, WaitingRoom } from './waiting-room.ts';
+
+/** Where a gate's budget comes from: a source of its own, or other gates, of each of which it takes a lease. */
+export type Supply = BudgetSource | { readonly members: readonly Admission[] };
+
+export interface GateOptions {
+  /** Id of the node. */
+  readonly id: string;
+  readonly name: string;
+  readonly config: GateConfig;
+  readonly source: Supply;
+  readonly clock: Clock;
+  /** Workers that are ready now: max_SYS where nothing else says it. */
+  readonly ready: () => number;
+  /** Something that people look at has changed; may be called thousands of times a second. */
+  readonly onChange: () => void;
+  /** What `admitted` or `refused` threw. It changes nothing for the others. */
+  readonly onThrown?: (error: Error) => void;
+}
+
+/** A request that wants through. Exactly one of the two is called, once; maybe before `ask` returns. */
+export interface Ask {
+  /** In the gate's unit; of no account where it counts requests. */
+  readonly cost: number;
+  readonly priority: number;
+  readonly deadline: Deadline;
+  /** The lease is the request's from now on: whoever learns how it ended calls `end`. */
+  readonly admitted: (lease: Lease) => void;
+  /** `gate_refused`, `deadline_exceeded`, `dropped`, `cancelled`, `invalid_input`, or what the gate was closed with. */
+  readonly refused: (error: ModeletError) => void;
+}
+
+export interface Asked {
+  /** Nobody wants it any more: refuses it with `cancelled`. False if it was decided before. */
+  cancel(): boolean;
+}
+
+export type GateOrder = 'open' | 'close' | 'auto' | 'flush' | 'drop';
+
+export class Gate {
+  readonly id: string;
+  /** For composites, and for stores other than this one. */
+  readonly admission: Admission;
+  readonly #clock: Clock;
+  readonly #onChange: () => void;
+  readonly #onThrown: (error: Error) => void;
+  readonly #room: WaitingRoom<Ask>;
+  readonly #decisions = Object.fromEntries(GATE_DECISIONS.map((name) => [name, 0])) as Record<GateDecision, number>;
+  #config: GateConfig;
+  #source: Supply;
+  #sampler: Sampler | null;
+  /** What it was closed with; null while it is not. */
+  #closedBy: ModeletError | null = null;
+  /** Answers on their way: they are given when the gate's own state is in order, and never one inside another. */
+  #answers: (() => void)[] = [];
+  #answering = false;
+
+  /** @throws ModeletError `config_invalid` where the members do not go together. */
+  constructor({ id, name, config, source, clock, ready, onChange, onThrown = warn }: GateOptions) {
+    this.id = id;
+    this.#config = config;
+    this.#source = source;
+    this.#clock = clock;
+    this.#onChange = onChange;
+    this.#onThrown = onThrown;
+    this.#room = new WaitingRoom(clock, () => this.#go());
+    this.admission = new Admission({
+      id,
+      name,
+      rule: config,
+      clock,
+      ready,
+      describe: () => describe(this.#source),
+      ended: (end, lease) => ('members' in this.#source ? undefined : this.#source.ended?.(end, lease)),
+      token: randomBytes(6).toString('hex'),
+    });
+    this.admission.reconfigure(name, config, membersOf(source));
+    this.admission.onRoom(() => this.#go());
+    this.#sampler = this.#sample(source);
+  }
+
+  /** Decides now, or when there is room. */
+  ask(ask: Ask): Asked {
+    const unable = this.#closedBy ?? (isCost(ask.cost) ? null : badCost(this.admission, ask.cost));
+    if (unable) {
+      this.#answers.push(() => ask.refused(unable));
+      this.#answerAll();
+      return { cancel: () => false };
+    }
+    const [priority, deadline] = [numberOr(ask.priority, 0), numberOr(ask.deadline, Number.POSITIVE_INFINITY)];
+    const place = this.#room.enter(ask, priority, deadline);
+    this.#pump(place);
+    if (this.#room.size > this.#config.capacity) {
+      this.#refuse(place, 'refused_full', () => refusedFull(this.admission, this.#config));
+    } else if (this.#config.whenClosed === 'refuse') {
+      this.#refuse(place, 'refused_closed', () => refusedClosed(this.admission, this.#config));
+    }
+    this.#answerAll();
+    return { cancel: () => this.#cancel(place) };
+  }
+
+  /** Ends a lease: true the first time, false ever after. */
+  end(leaseId: string, end: LeaseEnd): boolean {
+    return this.admission.end(leaseId, end);
+  }
+
+  /**
+   * What a message asks for. `open`: everything goes through; `close`: nothing does; `auto`: as the budget says;
+   * `flush`: what waits now goes through, whatever the budget; `drop`: what waits now is refused with `dropped`.
+   */
+  control(order: GateOrder): void {
+    if (order !== 'flush' && order !== 'drop') {
+      this.admission.control(order);
+      return;
+    }
+    this.#sweep();
+    for (let place = this.#room.first; place; place = this.#room.first) {
+      if (order === 'flush') this.#admit(place, this.admission.seize(place.value.cost), 'admitted_late');
+      else this.#refuse(place, 'dropped', () => dropped(this.admission));
+    }
+    this.#answerAll();
+  }
+
+  snapshot(): GateSnapshot {
+    const now = this.#clock.now();
+    const { oldestAt, size: waiting } = this.#room;
+    return {
+      ...snapshotOf(this.admission, describe(this.#source), now),
+      waiting,
+      capacity: this.#config.capacity,
+      oldestMs: oldestAt === null ? null : now - oldestAt,
+      decisions: { ...this.#decisions },
+    };
+  }
+
+  /**
+   * Goes on under other settings; what waits and what is in flight stays. A source that is the same object goes on, any
+   * other begins unread, and the old one is closed.
+   * @throws ModeletError `config_invalid` where the members do not go together; all stays as it was then.
+   */
+  reconfigure(config: GateConfig, source: Supply, name: string = this.admission.name): Promise<void> {
+    const [oldSource, oldSampler] = [this.#source, this.#sampler];
+    this.admission.reconfigure(name, config, membersOf(source));
+    this.#config = config;
+    if (source === oldSource) {
+      oldSampler?.setInterval(config.intervalMs);
+      return Promise.resolve();
+    }
+    this.#source = source;
+    this.admission.forget();
+    this.#sampler = this.#sample(source);
+    this.#go();
+    return close(oldSampler, oldSource);
+  }
+
+  /** Refuses all that waits and all that comes with `error`, ends the leases, and lets the source go. */
+  async close(error: ModeletError): Promise<void> {
+    if (this.#closedBy) return;
+    this.#closedBy = error;
+    for (let place = this.#room.first; place; place = this.#room.first) this.#refuse(place, 'cancelled', () => error);
+    this.admission.close();
+    this.#answerAll();
+    await close(this.#sampler, this.#source);
+  }
+
+  #cancel(place: Place<Ask>): boolean {
+    const was = this.#refuse(place, 'cancelled', () => cancelled(this.admission));
+    // Who was behind it may be smaller.
+    this.#go();
+    return was;
+  }
+
+  #go(): void {
+    this.#pump(null);
+    this.#answerAll();
+  }
+
+  /** Lets in order through what there is room for. Nobody is passed over: what is too large holds up those behind it. */
+  #pump(asking: Place<Ask> | null): void {
+    this.#sweep();
+    for (let place = this.#room.first; place; place = this.#room.first) {
+      const lease = this.admission.take(place.value.cost);
+      if (!lease) return;
+      this.#admit(place, lease, place === asking ? 'admitted' : 'admitted_late');
+    }
+  }
+
+  #sweep(): void {
+    for (const ask of this.#room.sweep()) {
+      const error = expired(this.admission);
+      this.#decide('expired', () => ask.refused(error));
+    }
+  }
+
+  #admit(place: Place<Ask>, lease: Lease, decision: GateDecision): void {
+    this.#room.leave(place);
+    this.#decide(decision, () => place.value.admitted(lease));
+  }
+
+  /** False if it does not wait any more. */
+  #refuse(place: Place<Ask>, decision: GateDecision, makeError: () => ModeletError): boolean {
+    if (!this.#room.leave(place)) return false;
+    const error = makeError();
+    this.#decide(decision, () => place.value.refused(error));
+    return true;
+  }
+
+  #decide(decision: GateDecision, answer: () => void): void {
+    this.#decisions[decision] += 1;
+    this.#answers.push(answer);
+  }
+
+  #answerAll(): void {
+    if (this.#answering) return;
+    this.#answering = true;
+    while (this.#answers.length > 0) {
+      const answers = this.#answers;
+      this.#answers = [];
+      for (const answer of answers) this.#call(answer);
+    }
+    this.#answering = false;
+    this.#call(this.#onChange);
+  }
+
+  #call(callback: () => void): void {
+    try {
+      callback();
+    } catch (thrown) {
+      this.#onThrown(asError(thrown));
+    }
+  }
+
+  #sample(source: Supply): Sampler | null {
+    if ('members' in source) return null;
+    const { intervalMs } = this.#config;
+    return new Sampler({
+      source,
+      clock: this.#clock,
+      intervalMs,
+      onReading: (reading) => this.admission.accept(reading),
+    });
+  }
+}
+
+function membersOf(source: Supply): readonly Admission[] | null {
+  return 'members' in source ? source.members : null;
+}
+
+function describe(source: Supply): string {
+  if (!('members' in source)) return source.description;
+  return `the least of ${source.members.map(({ name }) => `"${name}"`).join(', ')}`;
+}
+
+async function close(sampler: Sampler | null, source: Supply): Promise<void> {
+  await sampler?.close();
+  if (!('members' in source)) await source.close();
+}
+
+function isCost(cost: number): boolean {
+  return Number.isFinite(cost) && cost >= 0;
+}
+
+function numberOr(value: number, otherwise: number): number {
+  return Number.isNaN(value) ? otherwise : value;
+}
+
+function warn(error: Error): void {
+  process.emitWarning(error);
+}

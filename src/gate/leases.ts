@@ -1,0 +1,117 @@
+/**
+ * The admissions that a gate has given out and not got back. Each ends exactly once: by whoever learns first how its
+ * request ended, or by its own time. Knows nothing of budgets.
+ */
+import type { Clock, Timer } from '../core/clock.ts';
+import { Fifo, type FifoNode } from '../core/fifo.ts';
+import { Table } from '../core/table.ts';
+
+/** A held admission. Whoever was given it ends it, however its request ends; after `leaseMs` it ends by itself. */
+export interface Lease {
+  /** Unique among all gates and all processes. */
+  readonly id: string;
+  /** In the gate's unit. */
+  readonly cost: number;
+  /** On the monotonic clock. */
+  readonly admittedAt: number;
+}
+
+/** A lease, and what ends with it. */
+export interface Held<Share> {
+  readonly lease: Lease;
+  readonly shares: readonly Share[];
+}
+
+export interface LeasesOptions {
+  /** Of all ids: tells this gate, and this run of it, from every other. */
+  readonly prefix: string;
+  readonly clock: Clock;
+  readonly leaseMs: number;
+  /** A lease is due; it is still held, and the one told ends it. */
+  readonly onDue: (id: string) => void;
+}
+
+export class Leases<Share> {
+  readonly #prefix: string;
+  readonly #clock: Clock;
+  readonly #onDue: (id: string) => void;
+  readonly #byNumber: Table<FifoNode<Held<Share>>> = new Table();
+  /** The first taken is the first due. */
+  readonly #byAge: Fifo<Held<Share>> = new Fifo();
+  #leaseMs: number;
+  #number = 0;
+  #cost = 0;
+  #timer: Timer | null = null;
+
+  constructor({ prefix, clock, leaseMs, onDue }: LeasesOptions) {
+    this.#prefix = prefix;
+    this.#clock = clock;
+    this.#leaseMs = leaseMs;
+    this.#onDue = onDue;
+  }
+
+  get count(): number {
+    return this.#byAge.size;
+  }
+
+  /** Sum of the costs. */
+  get cost(): number {
+    return this.#cost;
+  }
+
+  take(cost: number, shares: readonly Share[]): Lease {
+    this.#number += 1;
+    const lease = { id: `${this.#prefix}${this.#number}`, cost, admittedAt: this.#clock.now() };
+    this.#byNumber.set(this.#number, this.#byAge.push({ lease, shares }));
+    this.#cost += cost;
+    if (this.#byAge.size === 1) this.#arm();
+    return lease;
+  }
+
+  /** Takes a lease back; null if it has ended before, or is none of these. */
+  end(id: string): Held<Share> | null {
+    const number = id.startsWith(this.#prefix) ? Number(id.slice(this.#prefix.length)) : Number.NaN;
+    const node = Number.isSafeInteger(number) && number > 0 ? this.#byNumber.get(number) : undefined;
+    if (!node) return null;
+    const wasFirst = this.#byAge.first === node;
+    this.#byNumber.delete(number);
+    this.#byAge.remove(node);
+    // Sums of fractions drift: nothing in flight costs nothing.
+    this.#cost = this.#byAge.size === 0 ? 0 : this.#cost - node.value.lease.cost;
+    if (wasFirst) this.#arm();
+    return node.value;
+  }
+
+  /** Holds for those already taken, too. */
+  setLeaseMs(leaseMs: number): void {
+    this.#leaseMs = leaseMs;
+    this.#arm();
+  }
+
+  /** Ids of all that are held, oldest first. */
+  ids(): string[] {
+    return [...this.#byAge].map(({ lease }) => lease.id);
+  }
+
+  #arm(): void {
+    this.#timer?.cancel();
+    const oldest = this.#byAge.first?.value.lease;
+    this.#timer = oldest ? this.#clock.at(oldest.admittedAt + this.#leaseMs, () => this.#expire()) : null;
+  }
+
+  #expire(): void {
+    const due = this.#clock.now() - this.#leaseMs;
+    const late: string[] = [];
+    for (const { lease } of this.#byAge) {
+      if (lease.admittedAt > due) break;
+      late.push(lease.id);
+    }
+    for (const id of late) this.#onDue(id);
+    this.#arm();
+  }
+}
+
+/** Id of the gate that gave the lease; its number stands behind the last slash. */
+export function gateOfLease(leaseId: string): string {
+  return leaseId.slice(0, Math.max(0, leaseId.lastIndexOf('/')));
+}

@@ -1,0 +1,36 @@
+/** What an admission shows of itself: of a composite the numbers of the member that stands in the way. */
+import type { GateSnapshot } from '../observe/gate-snapshot.ts';
+import type { Admission } from './admission.ts';
+
+/** All but what a store knows of those who wait. */
+export type AdmissionSnapshot = Omit<GateSnapshot, 'waiting' | 'capacity' | 'oldestMs' | 'decisions'>;
+
+export function snapshotOf(admission: Admission, description: string, now: number): AdmissionSnapshot {
+  const tightest = admission.tightest();
+  const { open, budget, quota, maxSys } = tightest.standing();
+  const { known, lastSampleAt } = tightest.knowledge;
+  const { lastRefusal } = admission.knowledge;
+  return {
+    id: admission.id,
+    name: admission.name,
+    control: admission.controlled,
+    open,
+    why: admission.why(),
+    unit: admission.rule.unit,
+    budget,
+    baseline: tightest.rule.baseline,
+    quota,
+    maxSys,
+    source: {
+      description,
+      available: known.tag === 'sampled',
+      error: known.tag === 'unreadable' ? known.reason : null,
+      raw: known.tag === 'sampled' ? (known.sample.raw ?? null) : null,
+      ageMs: lastSampleAt === null ? null : now - lastSampleAt,
+    },
+    inFlight: admission.inFlight,
+    inFlightCost: admission.inFlightCost,
+    lastRefusal: lastRefusal && { agoMs: now - lastRefusal.at, retryAfterMs: lastRefusal.retryAfterMs },
+    lost: admission.lost,
+  };
+}

@@ -1,0 +1,111 @@
+/**
+ * Where requests wait for a gate: by falling priority, within one the nearest deadline first, and among equals first in
+ * first out. Knows nothing of budgets; whoever owns it keeps to `capacity`.
+ */
+import type { Clock, Deadline, Timer } from '../core/clock.ts';
+import { Fifo, type FifoNode } from '../core/fifo.ts';
+import { Heap, type HeapNode } from './heap.ts';
+
+/** Someone who waits, from `enter` until it is taken out. */
+export interface Place<T> {
+  readonly value: T;
+  readonly priority: number;
+  readonly deadline: Deadline;
+  readonly arrivedAt: number;
+  /** Counts up with each that enters. */
+  readonly number: number;
+}
+
+interface Seat<T> extends Place<T> {
+  nodes: {
+    readonly order: HeapNode<Seat<T>>;
+    readonly expiry: HeapNode<Seat<T>>;
+    readonly age: FifoNode<Seat<T>>;
+  } | null;
+}
+
+export class WaitingRoom<T> {
+  readonly #clock: Clock;
+  readonly #onDue: () => void;
+  readonly #order = new Heap<Seat<T>>(goesBefore);
+  readonly #expiry = new Heap<Seat<T>>(expiresBefore);
+  readonly #age: Fifo<Seat<T>> = new Fifo();
+  #number = 0;
+  #timer: Timer | null = null;
+  #timerAt: Deadline = Number.POSITIVE_INFINITY;
+
+  /** `onDue`: the deadline of someone who waits has passed, and `sweep` would find it. */
+  constructor(clock: Clock, onDue: () => void) {
+    this.#clock = clock;
+    this.#onDue = onDue;
+  }
+
+  get size(): number {
+    return this.#age.size;
+  }
+
+  /** Who goes first. */
+  get first(): Place<T> | undefined {
+    return this.#order.first;
+  }
+
+  /** When the one came who waits longest. */
+  get oldestAt(): number | null {
+    return this.#age.first?.value.arrivedAt ?? null;
+  }
+
+  enter(value: T, priority: number, deadline: Deadline): Place<T> {
+    this.#number += 1;
+    const arrivedAt = this.#clock.now();
+    const seat: Seat<T> = { value, priority, deadline, arrivedAt, number: this.#number, nodes: null };
+    seat.nodes = { order: this.#order.push(seat), expiry: this.#expiry.push(seat), age: this.#age.push(seat) };
+    this.#arm();
+    return seat;
+  }
+
+  /** False if it does not wait any more. */
+  leave(place: Place<T>): boolean {
+    const seat = place as Seat<T>;
+    if (!seat.nodes || !this.#order.remove(seat.nodes.order)) return false;
+    this.#expiry.remove(seat.nodes.expiry);
+    this.#age.remove(seat.nodes.age);
+    seat.nodes = null;
+    this.#arm();
+    return true;
+  }
+
+  /** Takes out those whose deadline has passed, the earliest first. */
+  sweep(): T[] {
+    const now = this.#clock.now();
+    const expired: T[] = [];
+    for (let seat = this.#expiry.first; seat && seat.deadline <= now; seat = this.#expiry.first) {
+      this.leave(seat);
+      expired.push(seat.value);
+    }
+    return expired;
+  }
+
+  /** One timer, at the earliest deadline. */
+  #arm(): void {
+    const at = this.#expiry.first?.deadline ?? Number.POSITIVE_INFINITY;
+    if (at === this.#timerAt) return;
+    this.#timer?.cancel();
+    this.#timerAt = at;
+    this.#timer = at === Number.POSITIVE_INFINITY ? null : this.#clock.at(at, () => this.#fire());
+  }
+
+  #fire(): void {
+    this.#timerAt = Number.POSITIVE_INFINITY;
+    this.#onDue();
+    this.#arm();
+  }
+}
+
+function goesBefore(a: Place<unknown>, b: Place<unknown>): boolean {
+  if (a.priority !== b.priority) return a.priority > b.priority;
+  return expiresBefore(a, b);
+}
+
+function expiresBefore(a: Place<unknown>, b: Place<unknown>): boolean {
+  return a.deadline === b.deadline ? a.number < b.number : a.deadline < b.deadline;
+}

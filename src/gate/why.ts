@@ -1,0 +1,84 @@
+/** Why a gate is closed and what would open it, or how much it admits: in a sentence, with the numbers. Pure. */
+import type { GateRule } from '../config/compile-gate.ts';
+import type { Cause, Standing } from './standing.ts';
+
+export interface Explained {
+  readonly standing: Standing;
+  readonly rule: GateRule;
+  /** The last sample as it was read. */
+  readonly raw: string | null;
+  /** What the samples come from. */
+  readonly source: string;
+  /** Cost of what is in flight. */
+  readonly inFlight: number;
+  /** One request is in flight. */
+  readonly alone: boolean;
+}
+
+/** Every cause but those of an open gate. */
+type Closed = Exclude<Cause, { readonly tag: 'open' } | { readonly tag: 'forced' }>;
+
+export function why(explained: Explained): string {
+  const { cause } = explained.standing;
+  if (cause.tag === 'open') return `open: ${admits(explained)}`;
+  if (cause.tag === 'forced') return 'open by a message: admits everything; "auto" makes it follow the budget';
+  return `closed: ${isClosed(cause, explained)}`;
+}
+
+function admits({ standing, rule, inFlight, alone }: Explained): string {
+  const { room, quota, limit, ceiling, budget, maxSys } = standing;
+  const { unit, baseline } = rule;
+  const product = `N ${figure(quota)} = ${figure(maxSys)} x (D ${figure(budget)} - B ${figure(baseline)})`;
+  if (room > 0) return `room for ${amount(room, unit)}, ${figure(inFlight)} in flight; ${product}`;
+  if (alone && inFlight > ceiling)
+    return `one request of ${amount(inFlight, unit)} is in flight alone, larger than all of ${figure(ceiling)}`;
+  const bound = limit >= ceiling ? `max_SYS x (1 - B) = ${figure(ceiling)}` : product;
+  return `full, ${amount(inFlight, unit)} in flight of ${bound}; admits when one ends, or a sample leaves more`;
+}
+
+function isClosed(cause: Closed, { standing, rule, raw, source }: Explained): string {
+  const { budget, maxSys } = standing;
+  const { baseline, staleMs } = rule;
+  switch (cause.tag) {
+    case 'held':
+      return 'by a message; "auto" or "open" opens it';
+    case 'unread':
+      return `nothing was read yet; opens when ${source} answers`;
+    case 'unreadable':
+      return `${cause.reason}; opens when ${source} gives a number`;
+    case 'stale':
+      return `sample ${seconds(cause.ageMs)} old, older than ${seconds(staleMs)}; opens when ${source} answers`;
+    case 'refused':
+      return refused(cause);
+    case 'no-capacity':
+      return rule.maxSys === 0 ? 'max_SYS is set to 0; nothing opens it' : 'max_SYS is 0; opens when a worker is ready';
+    case 'low': {
+      const read = raw === null ? '' : ` (${raw})`;
+      const opens = baseline < 1 ? `opens when D is above ${figure(baseline)}` : 'nothing opens it';
+      return `D ${figure(budget)} is not above B ${figure(baseline)}${read}; ${opens}`;
+    }
+    case 'less-than-one':
+      return `${figure(maxSys)} x (D ${figure(budget)} - B ${figure(baseline)}) is less than one; opens when D rises`;
+  }
+}
+
+function refused({ agoMs, waitMs, needsSample }: Extract<Cause, { tag: 'refused' }>): string {
+  const wait = waitMs > 0 ? `${seconds(waitMs)} from now, as it asked` : '';
+  const happened = `the system behind it refused a request ${seconds(agoMs)} ago`;
+  if (!needsSample) return `${happened}; opens ${wait}`;
+  return `${happened}; opens with a sample newer than that${wait && `, not before ${wait}`}`;
+}
+
+function amount(value: number, unit: GateRule['unit']): string {
+  return `${figure(value)} ${value === 1 ? unit.slice(0, -1) : unit}`;
+}
+
+/** With two digits behind the point where it has any. */
+function figure(value: number): string {
+  return String(Number(value.toFixed(2)));
+}
+
+/** From ten seconds on whole ones. */
+function seconds(ms: number): string {
+  return `${Number((ms / 1000).toFixed(ms < 10_000 ? 1 : 0))} s`;
+}
