@@ -161,14 +161,25 @@ function planStage(
   compiled: CompiledGraph,
   requireFrom: string,
 ): PlannedStage {
-  const { source, init, predict, workers, startTimeoutMs, isolation, heapMb, overflow } = config;
-  const { capacity, maxAgeMs, runTimeoutMs, retryLost, maxRssMb, recycleAfter } = config;
+  const { source, init, predict, inputSchema, outputSchema, workers, startTimeoutMs, isolation, heapMb } = config;
+  const { capacity, overflow, maxAgeMs, runTimeoutMs, retryLost, maxRssMb, recycleAfter } = config;
   const batching = compiled.batching.get(node.id);
   if (!batching) throw new Error(`stage ${node.id} was not compiled`);
   return {
     id: node.id,
     name: names.get(node.id) ?? node.id,
-    modelet: { source, init, predict, requireFrom, startTimeoutMs, isolation, heapMb, workers },
+    modelet: {
+      source,
+      init,
+      predict,
+      inputSchema,
+      outputSchema,
+      requireFrom,
+      startTimeoutMs,
+      isolation,
+      heapMb,
+      workers,
+    },
     batching,
     capacity,
     overflow: overflow === 'drop-oldest' ? 'drop-oldest' : 'refuse',

@@ -35,6 +35,8 @@ export interface ErrorInfo {
     readonly count: number;
   };
   readonly stack?: string;
+  /** What is wrong in particular: of a schema's check, `[{path, message, keyword}]`. */
+  readonly details?: unknown;
 }
 
 export type PipelineMessage = NodeMessageInFlow & {
@@ -116,6 +118,7 @@ export function writeError(
       count: previous?.id === failing.id ? previous.count + 1 : 1,
     },
     ...(error.stack === undefined ? {} : { stack: error.stack }),
+    ...(error.details === undefined ? {} : { details: error.details }),
   };
   setByPipeline.add(info);
   msg.error = info;
@@ -137,9 +140,10 @@ export function keepingClient(msg: PipelineMessage, act: () => void): void {
   }
 }
 
-/** What a client may see of an error. */
-export function errorBody({ code, message, stage, requestId }: Omit<ErrorInfo, 'source'>): object {
-  return { error: { code, message: textForClient(code, message), stage, requestId } };
+/** What a client may see of an error: what is wrong in particular only where that is about what it sent. */
+export function errorBody({ code, message, stage, requestId, details }: Omit<ErrorInfo, 'source'>): object {
+  const own = code === 'invalid_input' && details !== undefined ? { details } : {};
+  return { error: { code, message: textForClient(code, message), stage, requestId, ...own } };
 }
 
 /** Answers an HTTP client as the HTTP response node would have that its result did not reach. */
@@ -158,5 +162,6 @@ export function answerDirectly(msg: PipelineMessage, error: ModeletError, reques
   if (!response || response.headersSent || response.destroyed) return;
   response.status(error.statusCode);
   if (error.retryAfterSeconds !== undefined) response.set('Retry-After', String(error.retryAfterSeconds));
-  response.json(errorBody({ code: error.code, message: error.message, stage: error.stage, requestId }));
+  const { code, message, stage, details } = error;
+  response.json(errorBody({ code, message, stage, requestId, details }));
 }

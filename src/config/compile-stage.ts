@@ -1,5 +1,6 @@
 /** The settings of a stage: where its modelet's code is, its workers with their cores and environment, and its limits. */
-import type { StageSource, WorkerPlacement } from '../core/model.ts';
+import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
+import { compilePayloadSchema } from './payload-schema.ts';
 import { parsePins } from './pins.ts';
 import { stage as schema } from './schemas/stage.ts';
 import { attempt, invalid, parseJson, type Raw, validate } from './validate.ts';
@@ -10,6 +11,9 @@ export interface StageConfig {
   readonly source: StageSource;
   readonly init: unknown;
   readonly predict: 'item' | 'batch';
+  /** null: what the modelet itself says. */
+  readonly inputSchema: PayloadSchema | null;
+  readonly outputSchema: PayloadSchema | null;
   readonly workers: readonly WorkerPlacement[];
   readonly input: string;
   readonly output: string;
@@ -41,6 +45,8 @@ type StageProperties = Readonly<
     | 'teardown'
     | 'path'
     | 'init'
+    | 'inputSchema'
+    | 'outputSchema'
     | 'workers'
     | 'cpus'
     | 'env'
@@ -77,6 +83,8 @@ export function compileStage(raw: Raw, resolvePath: (path: string) => string): S
     source: compileSource(stage, resolvePath),
     init: parseJson('init', stage.init),
     predict: stage.predict,
+    inputSchema: compileSchema('inputSchema', stage.inputSchema),
+    outputSchema: compileSchema('outputSchema', stage.outputSchema),
     workers: compileWorkers(stage.workers, stage.cpus, stage.env),
     input: stage.input,
     output: stage.output,
@@ -100,6 +108,15 @@ function compileSource(stage: StageProperties, resolvePath: (path: string) => st
   const path = stage.path.trim();
   if (path === '') throw invalid('path: the file of the modelet is missing');
   return { kind: 'file', path: attempt('path', () => resolvePath(path)) };
+}
+
+function compileSchema(property: string, text: string): PayloadSchema | null {
+  if (text.trim() === '') return null;
+  const schema = parseJson(property, text);
+  const isSchema = typeof schema === 'boolean' || (schema !== null && typeof schema === 'object');
+  if (!isSchema || Array.isArray(schema)) throw invalid(`${property}: must be a JSON Schema, which is an object`);
+  attempt(property, () => compilePayloadSchema(schema as PayloadSchema));
+  return schema as PayloadSchema;
 }
 
 function compileWorkers(workersText: string, cpusText: string, envText: string): WorkerPlacement[] {

@@ -44,6 +44,8 @@ export interface ModeletErrorOptions {
   readonly cause?: unknown;
   /** Seconds after which a caller may try again; becomes the `Retry-After` header. */
   readonly retryAfterSeconds?: number;
+  /** What is wrong in particular, as plain data that a client may see. */
+  readonly details?: unknown;
 }
 
 /** Every failure that leaves the runtime. Match on `code`, never on the text: errors cross processes. */
@@ -51,6 +53,8 @@ export class ModeletError extends Error {
   readonly code: ErrorCode;
   stage: string | undefined;
   retryAfterSeconds: number | undefined;
+  /** Only there where something was given. */
+  declare readonly details?: unknown;
 
   constructor(code: ErrorCode, message: string, options: ModeletErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -58,6 +62,7 @@ export class ModeletError extends Error {
     this.code = code;
     this.stage = options.stage;
     this.retryAfterSeconds = options.retryAfterSeconds;
+    if (options.details !== undefined) this.details = options.details;
   }
 
   get statusCode(): number {

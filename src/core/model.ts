@@ -55,12 +55,18 @@ export interface WorkerPlacement {
   readonly env: Readonly<Record<string, string>>;
 }
 
+/** A JSON Schema as it was parsed. */
+export type PayloadSchema = Readonly<Record<string, unknown>> | boolean;
+
 /** All that a worker must know to run a stage's modelet. Changing any of it needs new workers. */
 export interface ModeletDefinition {
   readonly source: StageSource;
   /** The JSON from the editor, given to the modelet's constructor or inline code as `init`. */
   readonly init: unknown;
   readonly predict: 'item' | 'batch';
+  /** What inputs and results must look like; null: what the modelet itself says, else anything. */
+  readonly inputSchema: PayloadSchema | null;
+  readonly outputSchema: PayloadSchema | null;
   /** Folder from which `require` in inline code looks modules up. */
   readonly requireFrom: string;
   readonly startTimeoutMs: number;

@@ -15,6 +15,8 @@ export interface WorkerBoot {
   readonly worker: number;
   readonly cpus: readonly number[] | null;
   readonly maxPayloadBytes: number;
+  /** Most items of a batch, as of now: what the modelet is warmed up with. */
+  readonly batchSize: number;
   readonly modelet: Omit<ModeletDefinition, 'workers'>;
 }
 

@@ -1,16 +1,12 @@
-/** The inputs that a modelet brings along, to be tried with whether it works. */
+/** The inputs that a modelet brings along, to be tried with whether it works: before it serves, and when somebody asks. */
 import type { Deadline } from '../core/clock.ts';
 import type { Payload } from '../core/model.ts';
 import { encodePayload } from '../wire/codec.ts';
-import { encodeError } from '../wire/error-codec.ts';
-import { type BatchRun, type LoadedModelet, runBatch } from './modelet.ts';
+import { decodeModeletError, encodeError } from '../wire/error-codec.ts';
+import type { LoadedModelet } from './modelet.ts';
+import { type BatchRun, runBatch } from './run-batch.ts';
 
-/** @throws TypeError where `examples` is there and no array: a check must not pass for want of them. */
-export function examplesOf(exported: { readonly examples?: unknown }, path: string): readonly unknown[] {
-  const { examples = [] } = exported;
-  if (!Array.isArray(examples)) throw new TypeError(`examples in ${path} must be an array, found ${typeof examples}`);
-  return examples;
-}
+type Trial = Omit<BatchRun, 'isCancelled'>;
 
 /**
  * Runs one example as a batch of its own, as a request with that payload would run. The result is dropped.
@@ -20,15 +16,69 @@ export async function tryExample(
   modelet: LoadedModelet,
   example: number,
   deadline: Deadline,
-  run: Omit<BatchRun, 'isCancelled'>,
+  run: Trial,
 ): Promise<Uint8Array | null> {
   let payload: Payload;
   try {
-    payload = encodePayload(modelet.examples[example], { blame: 'invalid_input', maxBytes: run.maxPayloadBytes });
+    payload = payloadOf(modelet, example, run);
   } catch (thrown) {
     return encodeError(thrown);
   }
-  const item = { id: 0, deadline, priority: 0, ref: 0, ok: true, patient: false, group: 0, payload, meta: null };
-  const [reply] = await runBatch(modelet, [{ ...item, timings: [] }], { ...run, isCancelled: () => false });
-  return reply && !reply.ok ? reply.payload.bytes : null;
+  const [failure] = await runAll(modelet, [payload], deadline, run);
+  return failure ?? null;
+}
+
+/**
+ * Runs each example on its own; then, where `predict` takes batches, all in turn as one batch of `batchSize`, or of as
+ * many as one payload may be large.
+ * @throws Error for the first that fails.
+ */
+export async function warmUp(modelet: LoadedModelet, batchSize: number, run: Trial): Promise<void> {
+  const count = modelet.examples.length;
+  for (let example = 0; example < count; example += 1) {
+    const failure = await tryExample(modelet, example, Number.POSITIVE_INFINITY, run);
+    if (failure) throw warmUpError(`example ${example}`, failure);
+  }
+  if (!modelet.batch || count === 0 || batchSize === 1) return;
+  const batch: Payload[] = [];
+  for (let bytes = 0; batch.length < batchSize && bytes < run.maxPayloadBytes; ) {
+    const payload = batch[batch.length - count] ?? payloadOf(modelet, batch.length, run);
+    bytes += payload.bytes.byteLength;
+    batch.push(payload);
+  }
+  const failures = await runAll(modelet, batch, Number.POSITIVE_INFINITY, run);
+  const first = failures.find((failure) => failure !== null);
+  if (first) throw warmUpError(`a batch of ${batch.length} examples`, first);
+}
+
+function payloadOf(modelet: LoadedModelet, example: number, { maxPayloadBytes }: Trial): Payload {
+  return encodePayload(modelet.examples[example], { blame: 'invalid_input', maxBytes: maxPayloadBytes });
+}
+
+/** The encoded error of each that fails, null for each that works. */
+async function runAll(
+  modelet: LoadedModelet,
+  payloads: readonly Payload[],
+  deadline: Deadline,
+  run: Trial,
+): Promise<(Uint8Array | null)[]> {
+  const items = payloads.map((payload, id) => ({
+    id,
+    deadline,
+    priority: 0,
+    ref: 0,
+    ok: true,
+    patient: false,
+    group: 0,
+    payload,
+    meta: null,
+    timings: [],
+  }));
+  const replies = await runBatch(modelet, items, { ...run, isCancelled: () => false });
+  return replies.map(({ ok, payload }) => (ok ? null : payload.bytes));
+}
+
+function warmUpError(what: string, failure: Uint8Array): Error {
+  const cause = decodeModeletError(failure, 'modelet_failed');
+  return new Error(`the warm-up failed at ${what}: ${cause.message}`, { cause });
 }

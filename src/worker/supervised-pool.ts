@@ -159,7 +159,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       clock: this.#clock,
       startTimeoutMs: this.#factory.startTimeoutMs,
       launch: (events) => this.#factory.launch(index, events),
-      loadFrame: () => this.#factory.loadFrame(this.#stage.name, index),
+      loadFrame: () => this.#factory.loadFrame(this.#stage, index),
       runTimeoutMs: () => this.#stage.runTimeoutMs,
       onReady: () => {
         if (slot === this.#probe) this.#circuit.proved('ready');

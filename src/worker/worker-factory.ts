@@ -1,7 +1,7 @@
 /** How the workers of one stage are made: on which cores each runs, what starts it, what it is told first. */
 import type { Clock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { ModeletDefinition, Pin, WorkerPlacement } from '../core/model.ts';
+import type { ModeletDefinition, Pin, StageDefinition, WorkerPlacement } from '../core/model.ts';
 import { pinProblem, pinWarning, resolvePin } from '../lifecycle/affinity.ts';
 import type { Child, ChildEvents } from '../lifecycle/child.ts';
 import type { EngineBoot } from '../wire/bodies.ts';
@@ -53,15 +53,16 @@ export class WorkerFactory {
   }
 
   /** What a new worker is sent first. */
-  loadFrame(stage: string, index: number): ControlFrame {
+  loadFrame({ name, batching }: StageDefinition, index: number): ControlFrame {
     const { workers: _, ...modelet } = this.#modelet;
     return {
       type: 'load',
       body: {
-        stage,
+        stage: name,
         worker: index,
         cpus: this.appliedPin(index),
         maxPayloadBytes: this.#boot.maxPayloadBytes,
+        batchSize: batching.maxBatchSize,
         modelet,
       },
     };

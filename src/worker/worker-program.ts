@@ -6,8 +6,10 @@ import { type Reports, report } from '../lifecycle/entry.ts';
 import { shortened } from '../lifecycle/lines.ts';
 import type { WorkerBoot } from '../wire/bodies.ts';
 import { type ControlFrame, type Frame, HEAD, type ItemFrame, LONGEST_FRAME } from '../wire/frames.ts';
-import { tryExample } from './examples.ts';
-import { type BatchRun, type LoadedModelet, type ModeletContext, runBatch } from './modelet.ts';
+import { tryExample, warmUp } from './examples.ts';
+import type { LoadedModelet, ModeletContext } from './modelet.ts';
+import { payloadChecks } from './payload-checks.ts';
+import { type BatchRun, runBatch } from './run-batch.ts';
 import { loadFile } from './sources/file.ts';
 import { loadInline } from './sources/inline.ts';
 import { UsageReporter } from './usage.ts';
@@ -17,7 +19,7 @@ type TryFrame = Extract<ControlFrame, { type: 'try' }>;
 
 interface Serving {
   readonly modelet: LoadedModelet;
-  readonly boot: WorkerBoot;
+  readonly run: Omit<BatchRun, 'isCancelled'>;
   readonly waiting: (BatchFrame | TryFrame)[];
   readonly cancelled: Set<RequestNumber>;
   running: Promise<void> | null;
@@ -60,9 +62,17 @@ export class WorkerProgram {
       source.kind === 'inline'
         ? await loadInline(source, boot.modelet, context)
         : await loadFile(source, boot.modelet, context);
+    const run: Serving['run'] = {
+      clock: systemClock,
+      stage: boot.stage,
+      maxPayloadBytes: boot.maxPayloadBytes,
+      maxReplyBytes: LONGEST_FRAME - HEAD,
+      checks: await payloadChecks(boot.modelet, modelet),
+    };
     await modelet.setup();
+    await warmUp(modelet, boot.batchSize, run);
     const usage = new UsageReporter(systemClock, (body) => this.#channel.send({ type: 'usage', body }));
-    this.#serving = { modelet, boot, waiting: [], cancelled: new Set(), running: null, usage };
+    this.#serving = { modelet, run, waiting: [], cancelled: new Set(), running: null, usage };
     this.#channel.send({ type: 'examples', body: modelet.examples.length });
     report(this.#channel, { state: 'ready' });
     usage.note();
@@ -90,14 +100,14 @@ export class WorkerProgram {
     serving.running = null;
   }
 
-  async #run({ modelet, boot, cancelled }: Serving, { batch, items }: BatchFrame): Promise<void> {
+  async #run({ modelet, run, cancelled }: Serving, { batch, items }: BatchFrame): Promise<void> {
     const startedAt = systemClock.now();
-    const replies = await runBatch(modelet, items, { ...runOf(boot), isCancelled: (id) => cancelled.has(id) });
+    const replies = await runBatch(modelet, items, { ...run, isCancelled: (id) => cancelled.has(id) });
     this.#channel.send({ type: 'reply', batch, runMs: systemClock.now() - startedAt, items: replies });
   }
 
-  async #try({ modelet, boot }: Serving, { example, deadline }: TryFrame['body']): Promise<void> {
-    const failure = await tryExample(modelet, example, deadline, runOf(boot));
+  async #try({ modelet, run }: Serving, { example, deadline }: TryFrame['body']): Promise<void> {
+    const failure = await tryExample(modelet, example, deadline, run);
     const error = failure && Buffer.from(failure).toString('base64');
     this.#channel.send({ type: 'tried', body: { example, error } });
   }
@@ -129,8 +139,4 @@ export class WorkerProgram {
       log: { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') },
     };
   }
-}
-
-function runOf({ stage, maxPayloadBytes }: WorkerBoot): Omit<BatchRun, 'isCancelled'> {
-  return { clock: systemClock, stage, maxPayloadBytes, maxReplyBytes: LONGEST_FRAME - HEAD };
 }

@@ -32,6 +32,8 @@ const TYPED: Readonly<Record<NodeType, Values>> = {
     teardown: "node.log('ends');",
     init: '{"threshold": 0.5}',
     predict: 'batch',
+    inputSchema: '{"type": "object"}',
+    outputSchema: '{"type": "number"}',
     workers: '3',
     cpus: '0,[0,1],-',
     env: '{"MODE": "fast"}',

@@ -24,6 +24,15 @@ test('stage: refuses what it cannot use, and says why', async () => {
     await tryAll(form, [
       { property: 'init', bad: [['{"a":', /^Init: is not valid JSON \(/]], good: '{"a": 1}' },
       {
+        property: 'inputSchema',
+        bad: [
+          ['{"type"', /^Input schema: is not valid JSON \(/],
+          ['[1]', /^Input schema: must be a JSON Schema, which is an object$/],
+        ],
+        good: '{"type": "object"}',
+      },
+      { property: 'outputSchema', bad: [['"number"', /^Output schema: must be a JSON Schema/]], good: 'true' },
+      {
         property: 'workers',
         bad: [
           ['0', /^Workers: must be a whole number from 1 to 256$/],

@@ -21,6 +21,8 @@ export function stage(ref: number, overrides: Partial<StageDefinition> = {}, wor
       source: { kind: 'inline', setup: '', code: '', teardown: '' },
       init: {},
       predict: 'item',
+      inputSchema: null,
+      outputSchema: null,
       requireFrom: '/',
       startTimeoutMs: 0,
       isolation: 'process',

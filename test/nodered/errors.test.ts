@@ -56,6 +56,11 @@ describe('errors: what a modelet does', () => {
       runtime(),
       ...endpoint('/do', 'act'),
       stage('act', MODELET, 'collector /do'),
+      ...endpoint('/checked', 'checked'),
+      stage('checked', 'return input.n;', 'collector /checked', {
+        inputSchema: '{"type": "object", "properties": {"n": {"type": "integer"}}}',
+        outputSchema: '{"type": "string"}',
+      }),
       ...endpoint('/short', 'short'),
       stage('short', 'return input.slice(1);', 'collector /short', { predict: 'batch' }),
       ...endpoint('/scalar', 'scalar'),
@@ -81,6 +86,16 @@ describe('errors: what a modelet does', () => {
       assert.match(await assertError(await nodeRed.post('/do', { do: what }), status, code, 'act'), message);
     });
   }
+
+  test('a schema: 422, and the client is told what is wrong and where', async () => {
+    const response = await nodeRed.post('/checked', { n: 'one' });
+    assert.equal(response.status, 422);
+    const { error } = (await response.json()) as ErrorBody & { error: { details: unknown } };
+    assert.equal(error.message, 'input/n must be integer');
+    assert.deepEqual(error.details, [{ path: '/n', message: 'must be integer', keyword: 'type' }]);
+    const failed = await nodeRed.post('/checked', { n: 3 });
+    assert.match(await assertError(failed, 500, 'modelet_failed', 'checked'), /^output must be string$/);
+  });
 
   test('none of it keeps the next request from its answer', async () => {
     const response = await nodeRed.post('/do', { do: 'well' });

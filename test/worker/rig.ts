@@ -1,10 +1,14 @@
 /** Runs batches through a modelet without a process around it. */
 import assert from 'node:assert/strict';
 import { ModeletError } from '../../src/core/errors.ts';
+import type { ModeletDefinition } from '../../src/core/model.ts';
 import { decodePayload, encodePayload } from '../../src/wire/codec.ts';
 import { decodeError } from '../../src/wire/error-codec.ts';
 import type { WireItem } from '../../src/wire/frames.ts';
-import { type BatchRun, type LoadedModelet, type ModeletContext, runBatch } from '../../src/worker/modelet.ts';
+import type { LoadedModelet, ModeletContext } from '../../src/worker/modelet.ts';
+import { ANYTHING } from '../../src/worker/payload-checks.ts';
+import { type BatchRun, runBatch } from '../../src/worker/run-batch.ts';
+import { NO_STATICS } from '../../src/worker/statics.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { item } from '../wire/frame-values.ts';
 
@@ -12,8 +16,25 @@ export const MAX_BYTES: number = 1024 * 1024;
 
 /** A modelet with the given parts; `predict` returns its input unless given. */
 export function modelet(parts: Partial<LoadedModelet> = {}): LoadedModelet {
-  return { batch: false, examples: [], setup: () => {}, predict: (input) => input, teardown: () => {}, ...parts };
+  return { ...NO_STATICS, batch: false, setup: () => {}, predict: (input) => input, teardown: () => {}, ...parts };
 }
+
+/** All that a loader is told of a stage, but for its source. */
+export function definition<Given extends object>(given: Given): Given & Rest {
+  return {
+    init: {},
+    predict: 'item',
+    inputSchema: null,
+    outputSchema: null,
+    requireFrom: '/',
+    startTimeoutMs: 0,
+    isolation: 'process',
+    heapMb: 0,
+    ...given,
+  };
+}
+
+type Rest = Omit<ModeletDefinition, 'workers' | 'source'>;
 
 export function input(value: unknown, overrides: Partial<WireItem> = {}): WireItem {
   return item({ payload: encodePayload(value, { blame: 'invalid_input', maxBytes: MAX_BYTES }), ...overrides });
@@ -43,6 +64,7 @@ export function settings(overrides: Partial<BatchRun> = {}): BatchRun {
   return {
     clock: new FakeClock(),
     stage: 'digits',
+    checks: ANYTHING,
     maxPayloadBytes: MAX_BYTES,
     maxReplyBytes: 4 * MAX_BYTES,
     isCancelled: () => false,

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import type { LoadedModelet } from '../../src/worker/modelet.ts';
 import { loadFile } from '../../src/worker/sources/file.ts';
-import { context, inputs, run } from './rig.ts';
+import { context, definition, inputs, run } from './rig.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'modelet-sources-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -21,11 +21,7 @@ async function load(
   const path = join(folder, `modelet-${files}.${type}`);
   writeFileSync(path, code);
   const source = { kind: 'file', path } as const;
-  return loadFile(
-    source,
-    { source, init, predict, requireFrom: folder, startTimeoutMs: 0, isolation: 'process', heapMb: 0 },
-    context(),
-  );
+  return loadFile(source, definition({ source, init, predict, requireFrom: folder }), context());
 }
 
 const FUNCTIONS: readonly (readonly [string, string, 'mjs' | 'cjs'])[] = [

@@ -4,9 +4,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { type LoadedModelet, runBatch } from '../../src/worker/modelet.ts';
+import type { LoadedModelet } from '../../src/worker/modelet.ts';
+import { runBatch } from '../../src/worker/run-batch.ts';
 import { loadInline } from '../../src/worker/sources/inline.ts';
-import { context, errorOf, input, inputs, type Logged, run, settings } from './rig.ts';
+import { context, definition, errorOf, input, inputs, type Logged, run, settings } from './rig.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'modelet-inline-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -21,11 +22,7 @@ interface Tabs {
 async function load(code: string, tabs: Tabs = {}, logged: Logged[] = []): Promise<LoadedModelet> {
   const { setup = '', teardown = '', predict = 'item', init = {} } = tabs;
   const source = { kind: 'inline', setup, code, teardown } as const;
-  const loaded = await loadInline(
-    source,
-    { source, init, predict, requireFrom: folder, startTimeoutMs: 0, isolation: 'process', heapMb: 0 },
-    context(logged),
-  );
+  const loaded = await loadInline(source, definition({ source, init, predict, requireFrom: folder }), context(logged));
   await loaded.setup();
   return loaded;
 }

@@ -18,6 +18,16 @@ export const stage: NodeSchema = {
       enum: ['item', 'batch'],
       description: 'Whether predict gets one input or an array of inputs',
     },
+    inputSchema: {
+      type: 'string',
+      default: '',
+      description: 'JSON Schema of an input; blank: that of the modelet, if it has one',
+    },
+    outputSchema: {
+      type: 'string',
+      default: '',
+      description: 'JSON Schema of a result; blank: that of the modelet, if it has one',
+    },
     workers: { type: 'string', default: '', description: 'Number of workers; blank: one per entry of `cpus`, or one' },
     cpus: { type: 'string', default: '', description: 'Cores of the workers, one entry each: 0,1,2-3,[4,5]' },
     isolation: {

@@ -1,8 +1,8 @@
 /** Loads a modelet from a file: an ES or CommonJS module whose default export is a function or a class. */
 import { pathToFileURL } from 'node:url';
 import type { StageSource } from '../../core/model.ts';
-import { examplesOf } from '../examples.ts';
-import type { LoadedModelet, ModeletContext } from '../modelet.ts';
+import type { LoadedModelet, ModeletContext, Statics } from '../modelet.ts';
+import { staticsOf } from '../statics.ts';
 import type { LoadSource } from './source.ts';
 
 type Method = (...args: unknown[]) => unknown;
@@ -14,12 +14,12 @@ export const loadFile: LoadSource<Extract<StageSource, { kind: 'file' }>> = asyn
     throw new TypeError(`${source.path} must export a function or a class as its default, found ${typeof exported}`);
   }
   const asked = definition.predict === 'batch';
-  const examples = examplesOf(exported as { examples?: unknown }, source.path);
-  if (!isClass(exported)) return { ...fromFunction(exported as Method, asked, context), examples };
+  const statics = staticsOf(exported, source.path);
+  if (!isClass(exported)) return { ...fromFunction(exported as Method, asked, context), ...statics };
   const instance = Reflect.construct(exported, [definition.init, context]) as Methods;
   if (typeof instance.predict !== 'function') throw new TypeError(`the class in ${source.path} has no method predict`);
   const batch = asked || (exported as { batch?: unknown }).batch === true;
-  return { ...fromInstance(instance, batch, context), examples };
+  return { ...fromInstance(instance, batch, context), ...statics };
 };
 
 /** CommonJS comes as `default`; compiled ES modules in CommonJS have a second one inside. */
@@ -38,13 +38,13 @@ function isClass(value: { prototype?: unknown }): boolean {
 }
 
 /** What the loaders below leave to the one who calls them. */
-type WithoutExamples = Omit<LoadedModelet, 'examples'>;
+type Callable = Omit<LoadedModelet, keyof Statics>;
 
-function fromFunction(predict: Method, batch: boolean, context: ModeletContext): WithoutExamples {
+function fromFunction(predict: Method, batch: boolean, context: ModeletContext): Callable {
   return { batch, setup: () => {}, predict: (input) => predict(input, context), teardown: () => {} };
 }
 
-function fromInstance(instance: Methods, batch: boolean, context: ModeletContext): WithoutExamples {
+function fromInstance(instance: Methods, batch: boolean, context: ModeletContext): Callable {
   const { preprocess, postprocess } = instance;
   return {
     batch,

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { compileFunction, constants } from 'node:vm';
 import type { StageSource } from '../../core/model.ts';
 import type { ModeletContext, RequestMeta } from '../modelet.ts';
+import { NO_STATICS } from '../statics.ts';
 import type { LoadSource } from './source.ts';
 
 type Body = (...args: unknown[]) => Promise<unknown>;
@@ -23,8 +24,8 @@ export const loadInline: LoadSource<Extract<StageSource, { kind: 'inline' }>> = 
   const call = (body: Body, msg?: unknown, input?: unknown): Promise<unknown> =>
     body(msg, input, state, definition.init, context, nodeHabits(context), ENV, require, FLOW, GLOBAL, CONTEXT, NO_RED);
   return {
+    ...NO_STATICS,
     batch: definition.predict === 'batch',
-    examples: [],
     setup: async () => {
       state = await call(setup);
     },

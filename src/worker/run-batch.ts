@@ -1,0 +1,163 @@
+/**
+ * The running of one batch through a modelet: decode, check, preprocess, predict, postprocess, check, encode, with
+ * each item's failure its own.
+ */
+import { types } from 'node:util';
+import type { Clock } from '../core/clock.ts';
+import { ModeletError } from '../core/errors.ts';
+import type { RequestNumber } from '../core/model.ts';
+import { decodePayload } from '../wire/codec.ts';
+import type { WireItem } from '../wire/frames.ts';
+import type { LoadedModelet, RequestMeta } from './modelet.ts';
+import type { PayloadChecks } from './payload-checks.ts';
+import { type Progress, type ReplyLimits, reply, withinOneFrame } from './replies.ts';
+
+export interface BatchRun extends ReplyLimits {
+  readonly clock: Clock;
+  readonly checks: PayloadChecks;
+  isCancelled(id: RequestNumber): boolean;
+}
+
+/** Runs a batch and returns one reply per item, in order. Never rejects. */
+export async function runBatch(modelet: LoadedModelet, items: readonly WireItem[], run: BatchRun): Promise<WireItem[]> {
+  const now = run.clock.now();
+  const metas = items.map((item) => readMeta(item));
+  const progress = await inTurn(items, (item, index) => {
+    const meta = metas[index];
+    return meta instanceof ModeletError ? failed(meta) : prepare(modelet, item, run, now);
+  });
+  const going = items.flatMap((item, index) => (progress[index]?.tag === 'going' ? [{ item, index }] : []));
+  if (going.length > 0) {
+    const inputs = going.map(({ index }) => (progress[index] as { value: unknown }).value);
+    const known = going.map(({ index }) => metas[index] as RequestMeta);
+    const results = modelet.batch
+      ? await predictBatch(modelet, inputs, known)
+      : await predictItems(modelet, going, inputs, known, run);
+    const finished = await inTurn(results, (result, position) => finish(modelet, inputs[position], result, run));
+    for (const [position, { index }] of going.entries()) progress[index] = finished[position] as Progress;
+  }
+  const replies = items.map((item, index) => reply(item, progress[index] as Progress, run));
+  return withinOneFrame(replies, run);
+}
+
+/** One call after the other. Only promises are waited for: where all is synchronous, so is the whole batch. */
+async function inTurn<T, R>(values: readonly T[], call: (value: T, index: number) => R | Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  for (const [index, value] of values.entries()) {
+    const result = call(value, index);
+    results.push(result instanceof Promise ? await result : result);
+  }
+  return results;
+}
+
+type Attempt = Progress | Promise<Progress>;
+
+function prepare(modelet: LoadedModelet, item: WireItem, run: BatchRun, now: number): Attempt {
+  return (
+    unwanted(item, run, now) ??
+    attempt(() => {
+      const input = decodePayload(item.payload);
+      run.checks.input?.(input, item.payload.bytes.byteLength);
+      return modelet.preprocess ? modelet.preprocess(input) : input;
+    })
+  );
+}
+
+/** Why the item is not to be computed any more. */
+function unwanted(item: WireItem, run: BatchRun, now: number): Progress | null {
+  if (run.isCancelled(item.id)) return failed(new ModeletError('cancelled', 'the caller went away'));
+  if (item.deadline <= now) return failed(new ModeletError('deadline_exceeded', 'deadline passed before predict'));
+  return null;
+}
+
+function predictItems(
+  modelet: LoadedModelet,
+  items: readonly { readonly item: WireItem }[],
+  inputs: unknown[],
+  metas: RequestMeta[],
+  run: BatchRun,
+): Promise<Progress[]> {
+  // Asked again before each: those before it in the batch have taken their time.
+  return inTurn(
+    items,
+    ({ item }, index) =>
+      unwanted(item, run, run.clock.now()) ?? attempt(() => modelet.predict(inputs[index], metas[index] ?? {})),
+  );
+}
+
+async function predictBatch(modelet: LoadedModelet, inputs: unknown[], metas: RequestMeta[]): Promise<Progress[]> {
+  const outputs = await attempt(() => modelet.predict(inputs, metas));
+  if (outputs.tag === 'failed') return inputs.map(() => outputs);
+  const list = outputs.value;
+  if (!Array.isArray(list) && !types.isTypedArray(list)) {
+    const what = list === null ? 'null' : `a value of type ${typeof list}`;
+    return allFailed(inputs, `predict returned ${what} instead of an array of ${inputs.length} results`);
+  }
+  if (list.length !== inputs.length) {
+    return allFailed(inputs, `predict returned ${list.length} results for ${inputs.length} inputs`);
+  }
+  return Array.from(list as ArrayLike<unknown>, (value) => {
+    try {
+      return checked(value);
+    } catch (thrown) {
+      // A revoked proxy.
+      return failed(thrown);
+    }
+  });
+}
+
+function allFailed(inputs: unknown[], message: string): Progress[] {
+  const failure = failed(new ModeletError('bad_batch_length', message));
+  return inputs.map(() => failure);
+}
+
+function finish(modelet: LoadedModelet, input: unknown, result: Progress, { checks }: BatchRun): Attempt {
+  if (result.tag === 'failed') return result;
+  const output = modelet.postprocess ? attempt(() => modelet.postprocess?.(result.value, input)) : result;
+  if (!checks.output) return output;
+  return output instanceof Promise ? output.then((value) => inspect(value, checks)) : inspect(output, checks);
+}
+
+function inspect(output: Progress, { output: check }: PayloadChecks): Progress {
+  if (output.tag === 'failed' || output.value === undefined) return output;
+  try {
+    check?.(output.value);
+    return output;
+  } catch (thrown) {
+    return failed(thrown);
+  }
+}
+
+/** Calls user code; whatever it does ends in a progress, also a thrown string or a returned Error. */
+function attempt(call: () => unknown): Attempt {
+  try {
+    const value = call();
+    return isThenable(value) ? Promise.resolve(value).then(checked, failed) : checked(value);
+  } catch (thrown) {
+    return failed(thrown);
+  }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
+}
+
+function checked(value: unknown): Progress {
+  return value instanceof Error || types.isNativeError(value) ? failed(value) : { tag: 'going', value };
+}
+
+function failed(error: unknown): Progress {
+  return { tag: 'failed', error };
+}
+
+/** An error is this item's, not its batch's. */
+function readMeta({ meta }: WireItem): RequestMeta | ModeletError {
+  if (!meta) return {};
+  try {
+    const read: unknown = JSON.parse(Buffer.from(meta).toString());
+    if (typeof read === 'object' && read !== null) return read;
+    return new ModeletError('protocol_error', 'what came with the request is no object');
+  } catch (cause) {
+    return new ModeletError('protocol_error', 'what came with the request cannot be read', { cause });
+  }
+}
