@@ -1,0 +1,88 @@
+/** What a Prometheus may answer to a query, and what is made of it. */
+import assert from 'node:assert/strict';
+import type { RequestListener } from 'node:http';
+import { describe, type TestContext, test } from 'node:test';
+import type { BudgetSource } from '../../../src/gate/source.ts';
+import { reasonFrom, SERVICES, sampleFrom } from '../../fixtures/sources.ts';
+import { serve, source } from './http-server.ts';
+
+describe('what a Prometheus may answer', () => {
+  const answer = (data: unknown, status = 200): RequestListener => {
+    return (_, response) =>
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(data));
+  };
+  const success = (resultType: string, result: unknown): unknown => ({
+    status: 'success',
+    data: { resultType, result },
+  });
+  const vector = (...values: readonly string[]): unknown =>
+    success(
+      'vector',
+      values.map((value) => ({ metric: {}, value: [1000.5, value] })),
+    );
+  const prometheus = async (t: TestContext, listener: RequestListener, raw: object = {}): Promise<BudgetSource> =>
+    source(t, { source: 'prometheus', query: 'm', url: `http://${await serve(t, listener)}`, ...raw });
+
+  for (const [data, reason] of [
+    [vector(), /^the metric is missing: the query gave no series$/],
+    [vector('1', '2', '3'), /^the query gave 3 series, not one$/],
+    [vector('NaN'), /^the number that was read is NaN$/],
+    [vector('+Inf'), /^the number that was read is Infinity$/],
+    [vector(''), /^the number that was read is NaN$/],
+    [success('scalar', [1000.5, '-Inf']), /^the number that was read is -Infinity$/],
+    [success('vector', [{ metric: {}, histogram: [1000.5, {}] }]), /^the query gave a histogram/],
+    [success('matrix', []), /^the query gave a matrix, not one number$/],
+    [success('string', [1000.5, '0.5']), /^the query gave a string, not one number$/],
+    [success('vector', [{ metric: {}, value: 5 }]), /^the answer is not one of a Prometheus$/],
+    [{ status: 'success', data: null }, /^the answer is not one of a Prometheus$/],
+    ['m 0.5', /^the answer is not one of a Prometheus$/],
+    [null, /^the answer is not one of a Prometheus$/],
+  ] as const) {
+    test(`${JSON.stringify(data)} gives no sample`, async (t) => {
+      assert.match(await reasonFrom(await prometheus(t, answer(data))), reason);
+    });
+  }
+
+  test('an error is told in its words', async (t) => {
+    const said = { status: 'error', errorType: 'bad_data', error: `parse error:\n  ${'x'.repeat(1000)}` };
+    const reason = await reasonFrom(await prometheus(t, answer(said, 400)));
+    assert.match(reason, /^HTTP 400: parse error: x+$/);
+    assert.ok(reason.length < 300);
+  });
+
+  test('the query goes as a form to the API below the address, whatever stands in it', async (t) => {
+    const seen: [string, string][] = [];
+    const query = 'sum(a{b="c&d=é"}) # why not';
+    const listener: RequestListener = (request, response) => {
+      let body = '';
+      request.on('data', (chunk) => {
+        body += chunk;
+      });
+      request.on('end', () => {
+        seen.push([`${request.method} ${request.url}`, new URLSearchParams(body).get('query') ?? '']);
+        answer(success('scalar', [1000.5, '0.25']))(request, response);
+      });
+    };
+    const address = await serve(t, listener);
+    for (const path of ['', '/', '/prom', '/prom/api/v1/query?tenant=a']) {
+      const asking = source(t, { source: 'prometheus', query, url: `http://${address}${path}` });
+      assert.equal((await sampleFrom(asking)).budget, 0.75);
+    }
+    const api = 'POST /api/v1/query';
+    const below = 'POST /prom/api/v1/query';
+    assert.deepEqual(seen, [
+      [api, query],
+      [api, query],
+      [below, query],
+      [`${below}?tenant=a`, query],
+    ]);
+  });
+
+  test('a number is as old as its sample was when the server looked, whatever its clock says', async (t) => {
+    const values = ['0.5', '1000'];
+    const aged = await prometheus(t, (request, response) => answer(vector(values.shift() ?? ''))(request, response));
+    const before = SERVICES.clock.now();
+    const { at } = await sampleFrom(aged);
+    assert.ok(at >= before - 500 && at <= SERVICES.clock.now() - 500, 'half a second old');
+  });
+});
