@@ -5,6 +5,7 @@
 import { batcher } from './schemas/batcher.ts';
 import { collector } from './schemas/collector.ts';
 import { feed } from './schemas/feed.ts';
+import { gate } from './schemas/gate.ts';
 import { metrics } from './schemas/metrics.ts';
 import type { NodeSchema } from './schemas/node-schema.ts';
 import { runtime } from './schemas/runtime.ts';
@@ -16,6 +17,7 @@ export type NodeType =
   | 'modelet-runtime'
   | 'modelet-batcher'
   | 'modelet-stage'
+  | 'modelet-gate'
   | 'modelet-collector'
   | 'modelet-feed'
   | 'modelet-metrics';
@@ -24,6 +26,7 @@ export const NODE_SCHEMAS: Readonly<Record<NodeType, NodeSchema>> = {
   'modelet-runtime': runtime,
   'modelet-batcher': batcher,
   'modelet-stage': stage,
+  'modelet-gate': gate,
   'modelet-collector': collector,
   'modelet-feed': feed,
   'modelet-metrics': metrics,

@@ -27,6 +27,7 @@ test('new nodes are exported with every property of the schema, at its default',
     const given: Partial<Record<NodeType, object>> = {
       'modelet-runtime': { name: 'default' },
       'modelet-stage': { runtime: runtime?.id },
+      'modelet-gate': { runtime: runtime?.id },
       'modelet-metrics': { runtime: runtime?.id },
     };
     for (const type of TYPES) {

@@ -8,10 +8,14 @@ import { startSession } from './session.ts';
 
 const session = startSession();
 
-const ON_CANVAS = (Object.keys(NODE_SCHEMAS) as NodeType[]).filter((type) => type !== 'modelet-runtime');
+/** The fields of a gate depend on its source: its dialog has a file of its own. */
+type Typed = Exclude<NodeType, 'modelet-gate'>;
+
+const TYPES = (Object.keys(NODE_SCHEMAS) as NodeType[]).filter((type): type is Typed => type !== 'modelet-gate');
+const ON_CANVAS = TYPES.filter((type) => type !== 'modelet-runtime');
 
 /** A value for each property, none of them the default. */
-const TYPED: Readonly<Record<NodeType, Values>> = {
+const TYPED: Readonly<Record<Typed, Values>> = {
   'modelet-runtime': {
     name: 'second engine',
     timeoutMs: '1500',
@@ -60,12 +64,12 @@ const TYPED: Readonly<Record<NodeType, Values>> = {
 };
 
 /** Properties that the dialog does not show for these values, or that another test types. */
-const HIDDEN: Partial<Record<NodeType, readonly string[]>> = {
+const HIDDEN: Partial<Record<Typed, readonly string[]>> = {
   'modelet-stage': ['setup', 'code', 'teardown'],
   'modelet-collector': ['errorPayload'],
 };
 
-async function assertKept(editor: EditorPage, id: string, type: NodeType, form: Form): Promise<void> {
+async function assertKept(editor: EditorPage, id: string, type: Typed, form: Form): Promise<void> {
   const values = TYPED[type];
   const saved = ours(await editor.saved(id));
   for (const [property, value] of Object.entries(values)) assert.equal(saved[property], value, `${type} ${property}`);

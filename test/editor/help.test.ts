@@ -17,6 +17,7 @@ const LABELS: Readonly<Record<NodeType, string>> = {
   'modelet-runtime': 'modelet runtime',
   'modelet-stage': 'modelet stage',
   'modelet-batcher': 'batcher',
+  'modelet-gate': 'dispatch gate',
   'modelet-collector': 'result collector',
   'modelet-feed': 'paced split',
   'modelet-metrics': 'pipeline metrics',
@@ -122,7 +123,7 @@ test('no text of a dialog is left untranslated', async () => {
       // A key without a text shows as the key itself.
       assert.doesNotMatch(
         (await form.textContent()) ?? '',
-        /modelet-(stage|batcher|collector|feed|metrics|runtime)\.\w/,
+        /modelet-(stage|batcher|gate|collector|feed|metrics|runtime)\.\w/,
         type,
       );
       const placeholders = await form

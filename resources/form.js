@@ -1,0 +1,159 @@
+/**
+ * What the dialogs of the nodes have in common: what their fields hold, their defaults, and validators that say why.
+ * Attaches `window.modelet.form`; safe to load more than once, as each node loads it: any other may be disabled.
+ *
+ * Texts are those of the node's own catalog: `<type>.label.<property>`, `<type>.error.<error>`, `<type>.tip.<property>`.
+ */
+(() => {
+  'use strict';
+
+  const RUNTIME = 'modelet-runtime';
+
+  function fieldOf(node, property) {
+    return $(`#${node._def.category === 'config' ? 'node-config-input' : 'node-input'}-${property}`);
+  }
+
+  function held(field) {
+    return field.is(':checkbox') ? field.prop('checked') : field.val();
+  }
+
+  /**
+   * The open form counts, but only for its own node: saving a config node validates other nodes meanwhile. Absent and
+   * blank ones, as in flows of older versions, are at their default.
+   */
+  function current(node, property) {
+    const isOpen = RED.editor.getEditStack().some((edited) => edited && edited.id === node.id);
+    const field = fieldOf(node, property);
+    const value = isOpen && field.length ? held(field) : node[property];
+    return value === undefined || value === null || value === '' ? node._def.defaults[property].value : value;
+  }
+
+  /** Shows the defaults of absent properties. Only in the fields: the node itself changes when the dialog is saved. */
+  function showDefaults(node) {
+    for (const [property, { value }] of Object.entries(node._def.defaults)) {
+      if (node[property] !== undefined) continue;
+      const field = fieldOf(node, property);
+      if (field.is(':checkbox')) field.prop('checked', value);
+      else field.val(value);
+    }
+  }
+
+  /** Below a choice: what the chosen value means, text `tip.<property>.<value>`. */
+  function explain(node, property) {
+    const field = fieldOf(node, property);
+    const hint = field.nextAll('.modelet-hint').first();
+    field.on('change', () => {
+      const value = field.val();
+      hint.html(value ? node._(`${node.type}.tip.${property}.${value}`) : '');
+    });
+  }
+
+  /** Unfolds `details` if one of these properties is not at its default. */
+  function unfoldIfTouched(node, details, properties) {
+    const isTouched = properties.some((property) => {
+      const field = details.find(`#node-input-${property}`);
+      return String(held(field)) !== String(node._def.defaults[property].value);
+    });
+    details.prop('open', isTouched);
+  }
+
+  /** Id of the runtime that new nodes take: the first that there is; blank where there is none yet. */
+  function findRuntime(node) {
+    let found = '';
+    RED.nodes.eachConfig((config) => {
+      const isInScope = !config.z || config.z === node.z;
+      if (!found && config.type === RUNTIME && isInScope && !config.d) found = config.id;
+    });
+    return found;
+  }
+
+  /** What a validator returns where a value cannot be used. */
+  function fail(node, property, error, values) {
+    return `${node._(`${node.type}.label.${property}`)}: ${node._(`${node.type}.error.${error}`, values)}`;
+  }
+
+  // Validators. Node-RED takes the reason only of functions of two parameters, which are called on the node. An absent
+  // property is one of a flow of an older version: it takes its default.
+
+  function numeric(property, error, pattern, min, max) {
+    return function (v, _opt) {
+      if (v === undefined) return true;
+      const text = String(v).trim();
+      if (pattern.test(text) && Number(text) >= min && Number(text) <= max) return true;
+      return fail(this, property, error, { min, max });
+    };
+  }
+
+  function wholeNumber(property, min, max) {
+    return numeric(property, 'wholeNumber', /^\d+$/, min, max);
+  }
+
+  function number(property, min, max) {
+    return numeric(property, 'number', /^\d*\.?\d+$/, min, max);
+  }
+
+  function oneOf(property, values) {
+    return function (v, _opt) {
+      return v === undefined || values.includes(v) || fail(this, property, 'unknown', { value: v });
+    };
+  }
+
+  function present(property) {
+    return function (v, _opt) {
+      const value = v === undefined ? this._def.defaults[property].value : v;
+      return String(value).trim() !== '' || fail(this, property, 'missing');
+    };
+  }
+
+  function messageProperty(property) {
+    return function (v, _opt) {
+      if (v === undefined) return true;
+      if (String(v).trim() === '') return fail(this, property, 'missing');
+      const result = RED.utils.validatePropertyExpression(v, {});
+      return result === true || fail(this, property, 'property', { reason: result });
+    };
+  }
+
+  function json(property) {
+    return function (v, _opt) {
+      if (v === undefined) return true;
+      try {
+        JSON.parse(v);
+        return true;
+      } catch (error) {
+        return fail(this, property, 'json', { reason: error.message });
+      }
+    };
+  }
+
+  function blankOr(validator) {
+    return function (v, opt) {
+      return String(v ?? '').trim() === '' || validator.call(this, v, opt);
+    };
+  }
+
+  /** What a hidden field holds is of no consequence. */
+  function usedIf(isUsed, validator) {
+    return function (v, opt) {
+      return !isUsed(this) || validator.call(this, v, opt);
+    };
+  }
+
+  window.modelet = window.modelet || {};
+  window.modelet.form = {
+    current,
+    showDefaults,
+    explain,
+    unfoldIfTouched,
+    findRuntime,
+    fail,
+    wholeNumber,
+    number,
+    oneOf,
+    present,
+    messageProperty,
+    json,
+    blankOr,
+    usedIf,
+  };
+})();

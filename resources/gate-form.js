@@ -1,0 +1,201 @@
+/**
+ * The dialog of a dispatch gate: which of its fields count, and whether what they hold can be used. Attaches
+ * `window.modelet.gateForm`; safe to load more than once. Needs form.js once something is called.
+ */
+(() => {
+  'use strict';
+
+  const STAGE = 'modelet-stage';
+  const GATE = 'modelet-gate';
+  const WEB = ['http:', 'https:'];
+  const REDIS = ['redis:', 'rediss:'];
+
+  /** What each source is asked for; what is not here belongs to all. */
+  const FIELDS = {
+    constant: ['budget'],
+    saturation: [],
+    prometheus: ['url', 'query', 'value', 'token', 'username', 'password', 'tls', 'timeoutMs', 'test'],
+    scrape: [
+      ...['url', 'metric', 'labels', 'perServer', 'serversMetric', 'value'],
+      ...['token', 'username', 'password', 'tls', 'timeoutMs', 'test'],
+    ],
+    redis: ['url', 'key', 'value', 'username', 'password', 'tls', 'timeoutMs', 'test'],
+    context: ['context', 'key', 'value', 'test'],
+    aimd: ['minWindow', 'maxWindow', 'increase', 'decreaseFactor', 'holdMs'],
+    composite: ['members'],
+  };
+  const OF_SOURCES = new Set(Object.values(FIELDS).flat());
+  const TIMING = ['intervalMs', 'lagMs', 'staleMs', 'leaseMs'];
+
+  // The scripts of a page load in any order.
+  const form = () => window.modelet.form;
+
+  /** Fields that count only while others hold something. */
+  const CONDITIONS = {
+    tls: (read) =>
+      read('url')
+        .trim()
+        .startsWith(read('source') === 'redis' ? 'rediss:' : 'https:'),
+    serversMetric: (read) => Number(read('perServer')) > 0,
+    maxConcurrency: (read) => String(read('maxSys')).trim() === '',
+    costProperty: (read) => read('unit') !== 'requests',
+    capacity: (read) => read('whenClosed') === 'wait',
+    maxAttempts: (read) => read('store') === 'durable',
+    resultTtlMs: (read) => read('store') === 'durable',
+  };
+
+  /** Whether a property counts, by what the others hold; `read(property)` gives that. */
+  function isUsed(read, property) {
+    if (OF_SOURCES.has(property) && !(FIELDS[read('source')] || []).includes(property)) return false;
+    const condition = CONDITIONS[property];
+    return condition === undefined || condition(read);
+  }
+
+  /** A validator that lets pass what does not count. */
+  function used(property, validator) {
+    return form().usedIf((node) => isUsed((other) => form().current(node, other), property), validator);
+  }
+
+  function readAddress(text) {
+    try {
+      return new URL(String(text).trim());
+    } catch (_error) {
+      return null;
+    }
+  }
+
+  function address(v, _opt) {
+    const missing = form().present('url').call(this, v, _opt);
+    if (missing !== true) return missing;
+    const protocols = form().current(this, 'source') === 'redis' ? REDIS : WEB;
+    const url = readAddress(v);
+    if (!url || !protocols.includes(url.protocol)) {
+      return form().fail(this, 'url', 'address', { protocols: protocols.map((one) => `${one}//`).join(', ') });
+    }
+    return url.username === '' && url.password === '' ? true : form().fail(this, 'url', 'addressSecret');
+  }
+
+  function labels(v, opt) {
+    const valid = form().json('labels').call(this, v, opt);
+    if (valid !== true || v === undefined) return valid;
+    const value = JSON.parse(v);
+    const isObject = value !== null && typeof value === 'object' && !Array.isArray(value);
+    return isObject || form().fail(this, 'labels', 'labels');
+  }
+
+  function idsOf(text) {
+    try {
+      const ids = JSON.parse(text);
+      return Array.isArray(ids) ? ids.filter((id) => typeof id === 'string') : [];
+    } catch (_error) {
+      return [];
+    }
+  }
+
+  function members(v, _opt) {
+    const ids = idsOf(v);
+    if (ids.length === 0) return form().fail(this, 'members', 'members');
+    const unknown = ids.find((id) => id === this.id || RED.nodes.node(id)?.type !== GATE);
+    return unknown === undefined || form().fail(this, 'members', 'notGate', { id: unknown });
+  }
+
+  function stage(v, _opt) {
+    return !v || RED.nodes.node(v)?.type === STAGE || form().fail(this, 'stage', 'gone');
+  }
+
+  function costProperty(v, opt) {
+    if (form().current(this, 'unit') === 'bytes' && String(v ?? '').trim() === '') return true;
+    return form()
+      .messageProperty('costProperty')
+      .call(this, v ?? '', opt);
+  }
+
+  function maxWindow(v, opt) {
+    const valid = form().number('maxWindow', 1, 1e12).call(this, v, opt);
+    if (valid !== true) return valid;
+    const smallest = Number(form().current(this, 'minWindow'));
+    return !(Number(v) < smallest) || form().fail(this, 'maxWindow', 'window', { min: smallest });
+  }
+
+  function labelOf(other, node) {
+    const label = RED.utils.getNodeLabel(other, other.id);
+    const tab = other.z === node.z ? null : RED.nodes.workspace(other.z) || RED.nodes.subflow(other.z);
+    return tab ? `${label} (${tab.label || tab.name})` : label;
+  }
+
+  /** The other nodes of a type on the canvas. */
+  function nodesOf(type, node) {
+    const found = [];
+    RED.nodes.eachNode((other) => {
+      if (other.type === type && other.id !== node.id) found.push({ id: other.id, label: labelOf(other, node) });
+    });
+    return found.sort((a, b) => a.label.localeCompare(b.label));
+  }
+
+  /** What is chosen and no longer there stays to be seen. */
+  function withGone(found, ids, node) {
+    const gone = ids.filter((id) => !found.some((other) => other.id === id));
+    return found.concat(gone.map((id) => ({ id, label: node._(`${GATE}.gone`, { id }) })));
+  }
+
+  function offerStages(node, select) {
+    const chosen = node.stage || '';
+    select.append($('<option value="">').text(node._(`${GATE}.nearestStage`)));
+    for (const { id, label } of withGone(nodesOf(STAGE, node), chosen ? [chosen] : [], node)) {
+      select.append($('<option>').val(id).text(label));
+    }
+    select.val(chosen);
+  }
+
+  function offerMembers(node, field, list) {
+    const chosen = idsOf(field.val());
+    const gates = withGone(nodesOf(GATE, node), chosen, node);
+    for (const { id, label } of gates) {
+      const box = $('<input type="checkbox">').val(id).prop('checked', chosen.includes(id));
+      list.append($('<label class="modelet-choice">').append(box, document.createTextNode(` ${label}`)));
+    }
+    if (gates.length === 0) list.text(node._(`${GATE}.noGates`));
+    list.on('change', (event) => {
+      event.stopPropagation();
+      const ids = list.find('input:checked').map((_, box) => box.value);
+      field.val(JSON.stringify(ids.get())).trigger('change');
+    });
+  }
+
+  /** When the gate is open, and what it admits at the most, in numbers. */
+  function describeRule(node, read) {
+    const [baseline, maxSys, each] = ['baseline', 'maxSys', 'maxConcurrency'].map((name) => Number(read(name)));
+    if (!(baseline >= 0 && baseline <= 1)) return '';
+    if (baseline === 1) return node._(`${GATE}.rule.never`);
+    const isGiven = !isUsed(read, 'maxConcurrency');
+    const most = (isGiven ? maxSys : each) * (1 - baseline);
+    if (!Number.isFinite(most)) return '';
+    const values = { baseline, most: Math.round(most * 100) / 100, unit: node._(`${GATE}.unit.${read('unit')}`) };
+    return node._(`${GATE}.rule.${isGiven ? 'given' : 'each'}`, values);
+  }
+
+  function prepare(node) {
+    form().showDefaults(node);
+    // Kept because Node-RED takes it out of the page while a dialog above it is open.
+    const element = $('#modelet-gate-form');
+    const field = (property) => element.find(`#node-input-${property}`);
+    const read = (property) => field(property).val() ?? '';
+    offerStages(node, field('stage'));
+    offerMembers(node, field('members'), element.find('#modelet-gate-members'));
+    // Unlike Node-RED's own type, it may be blank.
+    const blankOrProperty = (v) => v === '' || RED.utils.validatePropertyExpression(v, {});
+    field('costProperty').typedInput({
+      default: 'msg',
+      types: [{ value: 'msg', label: 'msg.', validate: blankOrProperty }],
+    });
+    for (const property of ['source', 'value', 'unit', 'whenClosed', 'store']) form().explain(node, property);
+    element.on('change input', () => {
+      for (const row of element.find('[data-row]').get()) $(row).toggle(isUsed(read, row.dataset.row));
+      element.find('#modelet-gate-rule').text(describeRule(node, read));
+    });
+    form().unfoldIfTouched(node, element.find('#modelet-gate-timing'), TIMING);
+  }
+
+  window.modelet = window.modelet || {};
+  window.modelet.gateForm = { prepare, used, address, labels, members, stage, costProperty, maxWindow };
+})();
