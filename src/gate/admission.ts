@@ -241,7 +241,9 @@ export class Admission {
     this.#leaveMembers = [];
     for (const id of this.#leases.ids()) this.end(id, { kind: 'cancelled' });
     this.#knowledge.close();
-    this.#control = 'close';
+    this.#knowledge.accept({ ok: false, reason: 'the gate is gone' }, () => 0);
+    this.#control = 'auto';
+    this.#members = null;
   }
 
   #check(member: Admission, rule: GateRule): void {

@@ -32,7 +32,9 @@ function admits({ standing, rule, inFlight, alone }: Explained): string {
   if (room > 0) return `room for ${amount(room, unit)}, ${figure(inFlight)} in flight; ${product}`;
   if (alone && inFlight > ceiling)
     return `one request of ${amount(inFlight, unit)} is in flight alone, larger than all of ${figure(ceiling)}`;
-  const bound = limit >= ceiling ? `max_SYS x (1 - B) = ${figure(ceiling)}` : product;
+  const base = limit - quota;
+  const more = base > 0 ? `${figure(base)} that the sample includes, and ${product}` : product;
+  const bound = limit >= ceiling ? `max_SYS x (1 - B) = ${figure(ceiling)}` : more;
   return `full, ${amount(inFlight, unit)} in flight of ${bound}; admits when one ends, or a sample leaves more`;
 }
 
