@@ -19,16 +19,10 @@ import {
   type QueueLimits,
   type QueueStats,
   type QueueTime,
+  type StoreSpec,
   TOLD_DEAD_LETTERS,
   type WorkStore,
 } from './work-queue.ts';
-
-export interface StoreSpec {
-  readonly file: string;
-  /** Of whoever claims: leases of another session are nobody's any more. */
-  readonly session: string;
-  readonly limits: QueueLimits;
-}
 
 /** An end that nobody needs to have held the item for. */
 type Ending = Pick<Ack, 'id' | 'ok' | 'result'> & { readonly token: string | null };

@@ -72,12 +72,11 @@ export function openStore(file: string): Database {
     makeFile(file);
     database = openDatabase(file);
     database.exec(`PRAGMA busy_timeout = ${WAIT_FOR_LOCK_MS}; PRAGMA locking_mode = EXCLUSIVE`);
-    const journal = soundJournal(database);
-    database.exec(`PRAGMA journal_mode = ${journal}; PRAGMA synchronous = FULL; PRAGMA foreign_keys = OFF`);
-    // Takes the lock now rather than with the first item, and tells whether the file can be written.
+    // Takes the lock now rather than with the first item, and tells whether the file is ours and can be written.
     database.exec('BEGIN IMMEDIATE');
     prepareTables(database, file);
     database.exec('COMMIT');
+    database.exec(`PRAGMA journal_mode = ${soundJournal(database)}; PRAGMA synchronous = FULL`);
     return database;
   } catch (thrown) {
     database?.close();

@@ -138,15 +138,37 @@ export interface WorkQueue {
   close(): Promise<void>;
 }
 
-export type QueueCall = keyof WorkQueue;
+/** What a queue can be asked for from another process. */
+export type QueueCall = Exclude<keyof WorkQueue, 'close'>;
+
+export const QUEUE_CALLS: readonly QueueCall[] = [
+  'enqueue',
+  'claim',
+  'extend',
+  'ack',
+  'nack',
+  'deadLetter',
+  'redrive',
+  'cancel',
+  'result',
+  'stats',
+  'configure',
+];
 
 /** The same, answered at once: a queue as the process that owns it has it. */
 export type WorkStore = {
-  [Name in QueueCall]: (...args: Parameters<WorkQueue[Name]>) => Awaited<ReturnType<WorkQueue[Name]>>;
+  [Name in keyof WorkQueue]: (...args: Parameters<WorkQueue[Name]>) => Awaited<ReturnType<WorkQueue[Name]>>;
 } & {
   /** All that `work` does happens, or nothing of it. */
   together<T>(work: () => T): T;
 };
+
+export interface StoreSpec {
+  readonly file: string;
+  /** Of whoever claims: leases of another session are nobody's any more. */
+  readonly session: string;
+  readonly limits: QueueLimits;
+}
 
 /** The clocks of a queue: tests hold them still. */
 export interface QueueTime {

@@ -10,6 +10,14 @@ export interface EngineBoot {
   readonly strictPins: boolean;
 }
 
+/** What the process of a durable queue is to open. */
+export interface QueueBoot {
+  readonly file: string;
+  /** Of the process that claims: leases of another session are nobody's any more. */
+  readonly session: string;
+  readonly limits: { readonly capacity: number; readonly maxAttempts: number; readonly resultTtlMs: number };
+}
+
 export interface WorkerBoot {
   readonly stage: string;
   readonly worker: number;

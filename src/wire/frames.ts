@@ -25,7 +25,7 @@ import type {
   WorkerUsage,
 } from '../core/model.ts';
 import { padded } from './binaries.ts';
-import type { CheckedStage, EngineBoot, StateReport, WorkerBoot } from './bodies.ts';
+import type { CheckedStage, EngineBoot, QueueBoot, StateReport, WorkerBoot } from './bodies.ts';
 import { readTimings, TIMING, writeTiming } from './timings.ts';
 
 /** Raised with every change of the layout: a worker of another version must be refused, not misread. */
@@ -57,6 +57,7 @@ export interface WireItem {
 export type ControlFrame =
   | { readonly type: 'boot'; readonly body: EngineBoot }
   | { readonly type: 'plan'; readonly body: EnginePlan }
+  | { readonly type: 'open'; readonly body: QueueBoot }
   | { readonly type: 'load'; readonly body: WorkerBoot }
   | { readonly type: 'cancel'; readonly body: readonly RequestNumber[] }
   | { readonly type: 'act'; readonly body: { readonly stage: number; readonly action: StageAction } }
@@ -81,6 +82,8 @@ export type ItemFrame =
   | { readonly type: 'submit'; readonly items: readonly WireItem[] }
   | { readonly type: 'outcomes'; readonly items: readonly WireItem[] }
   | { readonly type: 'taps'; readonly items: readonly WireItem[] }
+  /** To a queue: a number, and what is asked for; and its answers under the same numbers. */
+  | { readonly type: 'calls' | 'answers'; readonly items: readonly WireItem[] }
   | { readonly type: 'batch'; readonly items: readonly WireItem[]; readonly batch: number }
   | { readonly type: 'reply'; readonly items: readonly WireItem[]; readonly batch: number; readonly runMs: number };
 
@@ -110,8 +113,19 @@ const TYPES = [
   'examples',
   'try',
   'tried',
+  'open',
+  'calls',
+  'answers',
 ] as const satisfies readonly Frame['type'][];
-const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set(['submit', 'outcomes', 'batch', 'reply', 'taps'] as const);
+const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
+  'submit',
+  'outcomes',
+  'batch',
+  'reply',
+  'taps',
+  'calls',
+  'answers',
+] as const);
 
 /** Bytes of a frame's head. */
 export const HEAD: number = 32;

@@ -8,15 +8,17 @@ import { itemLength, type WireItem } from './frames.ts';
 /** A frame is sent early when it has grown to this, so that memory and the other side's wait stay bounded. */
 const FULL_FRAME = 4 * 1024 * 1024;
 
+type OutboxType = 'submit' | 'outcomes' | 'taps' | 'calls' | 'answers';
+
 export class Outbox {
-  readonly #type: 'submit' | 'outcomes' | 'taps';
+  readonly #type: OutboxType;
   readonly #channel: () => Pick<Channel, 'send'> | null;
   #items: WireItem[] = [];
   #bytes = 0;
   #flushing: NodeJS.Immediate | null = null;
 
   /** `channel` is asked at each flush: items of a turn in which the channel went away are dropped. */
-  constructor(type: 'submit' | 'outcomes' | 'taps', channel: () => Pick<Channel, 'send'> | null) {
+  constructor(type: OutboxType, channel: () => Pick<Channel, 'send'> | null) {
     this.#type = type;
     this.#channel = channel;
   }
