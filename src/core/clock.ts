@@ -46,6 +46,12 @@ export function wallTime(): number {
   return Date.now();
 }
 
+/** A date as HTTP headers have it, in ms since 1970; NaN for text that is none. */
+export function httpDate(text: string): number {
+  // biome-ignore lint/style/noRestrictedGlobals: this is about another machine's time of day.
+  return Date.parse(text);
+}
+
 /** Deadline `timeoutMs` from now; 0 means none. */
 export function deadlineAfter(clock: Clock, timeoutMs: number): Deadline {
   return timeoutMs > 0 ? clock.now() + timeoutMs : Number.POSITIVE_INFINITY;

@@ -30,6 +30,11 @@ export interface CollectorNode extends AnyNode {
   readonly catches: boolean;
 }
 
+/** A dispatch gate: messages wait in it, so a chain ends before it. */
+export interface GateNode extends AnyNode {
+  readonly kind: 'gate';
+}
+
 /** Junctions, link nodes and the borders of subflows: wires run through them as if they were not there. */
 export interface TransparentNode extends AnyNode {
   readonly kind: 'transparent';
@@ -41,7 +46,7 @@ export interface OtherNode extends AnyNode {
   readonly type: string;
 }
 
-export type GraphNode = StageNode | BatcherNode | CollectorNode | TransparentNode | OtherNode;
+export type GraphNode = StageNode | BatcherNode | CollectorNode | GateNode | TransparentNode | OtherNode;
 
 export type Graph = ReadonlyMap<string, GraphNode>;
 
@@ -57,4 +62,10 @@ export function targetsOf(graph: Graph, node: GraphNode, output = 0): Exclude<Gr
       return target.kind === 'transparent' ? behind(target.wires.flat(), [...passed, id]) : [target];
     });
   return behind(node.wires[output] ?? [], []);
+}
+
+/** The nodes one hop further, whatever the wires run through and from whichever output. */
+export function nextHops(graph: Graph, id: string): string[] {
+  const node = graph.get(id);
+  return node ? node.wires.flatMap((_, output) => targetsOf(graph, node, output).map((target) => target.id)) : [];
 }

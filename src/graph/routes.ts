@@ -153,5 +153,6 @@ function describeAll(targets: readonly GraphNode[]): string {
 }
 
 function describe(node: GraphNode): string {
-  return node.kind === 'other' ? `${node.type} node` : 'result collector';
+  if (node.kind === 'other') return `${node.type} node`;
+  return node.kind === 'gate' ? 'dispatch gate' : 'result collector';
 }

@@ -3,6 +3,7 @@ import type { Batching } from '../../src/core/model.ts';
 import type {
   BatcherNode,
   CollectorNode,
+  GateNode,
   Graph,
   GraphNode,
   OtherNode,
@@ -38,6 +39,11 @@ export function collector(
   catches = true,
 ): CollectorNode {
   return { kind: 'collector', id, wires: [results, errors], catches };
+}
+
+/** A gate with both outputs: admitted, then catch. */
+export function gate(id: string, admitted: readonly string[], errors: readonly string[] = []): GateNode {
+  return { kind: 'gate', id, wires: [admitted, errors] };
 }
 
 export function other(id: string, wires: Wires = [], type = 'function'): OtherNode {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Graph } from '../../src/graph/graph.ts';
 import { findHandler } from '../../src/graph/handlers.ts';
-import { batcher, collector, drawing, junction, other, stage } from './drawing.ts';
+import { batcher, collector, drawing, gate, junction, other, stage } from './drawing.ts';
 
 const near = collector('near', ['far'], ['out']);
 const far = collector('far', [], ['out']);
@@ -57,6 +57,8 @@ const HANDLERS: readonly (readonly [string, Graph, string])[] = [
     drawing(stage('a', ['j', 'f']), junction('j', ['near']), other('f', ['far']), near, far),
     'near',
   ],
+  ['through a gate', drawing(stage('a', ['g']), gate('g', ['near'], ['far']), near, collector('far', [], [])), 'near'],
+  ['behind a gate without a catch output of its own', drawing(gate('a', ['b']), stage('b', ['near']), near), 'near'],
   ['wires to nodes that are not there', drawing(stage('a', ['gone', 'near']), near), 'near'],
   ['a stage that is not there', drawing(near), ''],
 ];
@@ -70,3 +72,8 @@ for (const [name, graph, expected] of HANDLERS) {
     assert.deepEqual(handler, wanted);
   });
 }
+
+test("a gate's own catch output goes before any collector", () => {
+  const graph = drawing(gate('a', ['near'], ['x']), near, other('x'));
+  assert.deepEqual(findHandler(graph, 'a'), { kind: 'output' });
+});

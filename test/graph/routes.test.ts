@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Graph } from '../../src/graph/graph.ts';
 import { type CompiledRoute, compileRoutes } from '../../src/graph/routes.ts';
-import { batcher, drawing, junction, other, stage } from './drawing.ts';
+import { batcher, drawing, gate, junction, other, stage } from './drawing.ts';
 
 interface Shape {
   readonly name: string;
@@ -58,6 +58,11 @@ const SHAPES: readonly Shape[] = [
     name: 'a collector',
     graph: drawing(stage('a', ['c']), { kind: 'collector', id: 'c', wires: [[], []], catches: true }),
     routes: { a: ['a', /goes to a result collector/] },
+  },
+  {
+    name: 'a gate in between',
+    graph: drawing(stage('a', ['g']), gate('g', ['b']), stage('b')),
+    routes: { a: ['a', /goes to a dispatch gate/], b: ['b', /nothing/] },
   },
   {
     name: 'a stage of another runtime',

@@ -1,0 +1,24 @@
+/** What is downstream of a node. Pure. */
+import { type Graph, type GraphNode, nextHops, targetsOf } from './graph.ts';
+
+/** The nodes behind the first output of a node, hop by hop, each once and in the order of the wires; not itself. */
+export function* hopsBehind(graph: Graph, from: string): Generator<readonly string[], void> {
+  const start = graph.get(from);
+  const seen = new Set([from]);
+  let frontier = start ? targetsOf(graph, start).map(({ id }) => id) : [];
+  while (frontier.length > 0) {
+    const fresh = [...new Set(frontier)].filter((id) => !seen.has(id));
+    for (const id of fresh) seen.add(id);
+    yield fresh;
+    frontier = fresh.flatMap((id) => nextHops(graph, id));
+  }
+}
+
+/** The nodes of a kind that are the fewest hops downstream; none if there are none. */
+export function nearest(graph: Graph, from: string, kind: GraphNode['kind']): string[] {
+  for (const hop of hopsBehind(graph, from)) {
+    const found = hop.filter((id) => graph.get(id)?.kind === kind);
+    if (found.length > 0) return found;
+  }
+  return [];
+}
