@@ -4,6 +4,7 @@ import { compileCollector, ModeletError } from '../src/index.ts';
 import { configure, leaveOnClose } from './lib/adapter.ts';
 import type { PipelineMessage } from './lib/messages.ts';
 import { pipelineOf } from './lib/pipeline.ts';
+import { stripConnectionHeaders } from './lib/response-headers.ts';
 
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);
@@ -13,6 +14,8 @@ export default function register(RED: NodeAPI): void {
     pipeline.add({ kind: 'collector', node: this, config });
     // Errors do not come in by wire: the pipeline hands them to the second output itself.
     this.on('input', (msg, _send, done) => {
+      pipeline.collected(msg as PipelineMessage);
+      stripConnectionHeaders(msg as PipelineMessage);
       const emit = (): void => pipeline.sendBy(this.id, [msg, null], done);
       const inOrder = !(config instanceof ModeletError) && config.order === 'arrival';
       if (inOrder) pipeline.sequencer(this.id).arrived((msg as PipelineMessage).modelet?.pass, emit);

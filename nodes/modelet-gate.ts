@@ -1,26 +1,19 @@
-/** A dispatch gate that admits nothing: a gate without a budget is closed. */
+/** A dispatch gate: admits as many messages as the budget it measures allows; the others wait or are refused. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
-import { compileGate, ModeletError } from '../src/index.ts';
-import { configure } from './lib/adapter.ts';
+import { compileGate } from '../src/index.ts';
+import { acceptOrders, configure, leaveOnClose } from './lib/adapter.ts';
+import { pipelineOf } from './lib/pipeline.ts';
 
-/** For sources that are asked over the network. */
-const CREDENTIALS = {
-  token: { type: 'password' },
-  username: { type: 'text' },
-  password: { type: 'password' },
-} as const;
+/** Node-RED keeps them apart from the flows and gives them to no editor. */
+const SECRETS = { token: { type: 'password' }, username: { type: 'text' }, password: { type: 'password' } } as const;
 
 export default function register(RED: NodeAPI): void {
-  RED.nodes.registerType(
-    'modelet-gate',
-    function (this: Node, definition: NodeDef) {
-      RED.nodes.createNode(this, definition);
-      const config = configure(() => compileGate({ ...definition }));
-      const error =
-        config instanceof ModeletError ? config : new ModeletError('gate_refused', 'the gate has no budget');
-      this.status({ fill: 'red', shape: 'ring', text: `${error.code}: ${error.message}` });
-      this.on('input', (_msg, _send, done) => done(error));
-    },
-    { credentials: CREDENTIALS },
-  );
+  const pipeline = pipelineOf(RED);
+  function ModeletGate(this: Node, definition: NodeDef): void {
+    RED.nodes.createNode(this, definition);
+    pipeline.add({ kind: 'gate', node: this, config: configure(() => compileGate({ ...definition })) });
+    acceptOrders(this, pipeline);
+    leaveOnClose(this, pipeline);
+  }
+  RED.nodes.registerType('modelet-gate', ModeletGate, { credentials: SECRETS });
 }

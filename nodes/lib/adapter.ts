@@ -29,6 +29,14 @@ export function acceptControl(node: Node, pipeline: Pipeline): void {
   });
 }
 
+/** A message with `gate` is an order to the gate and goes no further. */
+export function acceptOrders(node: Node, pipeline: Pipeline): void {
+  node.on('input', (msg, _send, done) => {
+    if ((msg as { gate?: unknown }).gate === undefined) pipeline.accept(node, msg as PipelineMessage, done);
+    else pipeline.order(node, msg as PipelineMessage, done);
+  });
+}
+
 /**
  * Two parameters, or Node-RED would not wait for `done`. Until `done` is called the node receives: messages that were
  * on the way to it when it was closed are delivered in the next turns of the event loop.

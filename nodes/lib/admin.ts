@@ -2,6 +2,7 @@
 import type { NodeAPI } from 'node-red';
 import { visibleCpus, whyRouteEnds } from '../../src/index.ts';
 import { resolveModeletFile } from './files.ts';
+import { serveGates } from './gate-routes.ts';
 import { serveLiveView } from './live-view-routes.ts';
 import { Observation } from './observation.ts';
 import type { Pipeline } from './pipeline.ts';
@@ -23,6 +24,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   RED.httpAdmin.get('/modelets/snapshot', mayRead, (_request, response) => {
     response.json({
       runtimes: pipeline.services.map((service) => service.snapshot()),
+      gates: pipeline.gates.snapshots,
       loop: pipeline.loop.snapshot,
       routes: [...pipeline.deployment.routes.values()].map(({ route }) => ({
         ...route,
@@ -36,6 +38,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
 
   new Observation(RED, pipeline).serve(mayRead);
   serveLiveView(RED, pipeline, mayRead);
+  serveGates(RED, pipeline, mayRead, mayWrite);
 
   RED.httpAdmin.get('/modelets/cpus', mayRead, (_request, response) => {
     const engine = pipeline.services.find((service) => service.config.engineCpus)?.config.engineCpus ?? null;
@@ -69,20 +72,25 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   }
 
   RED.httpAdmin.get('/modelets/nodes/:id', mayRead, (request, response) => {
-    const id = String(request.params['id']);
-    const { routes, handlers, stageNames } = pipeline.deployment;
-    const route = routes.get(id)?.route;
-    if (!route) {
-      // A node that cannot be used says so on its badge; asking about it is no mistake.
-      if (pipeline.live.get(id)) response.json({});
-      else response.status(404).end();
-      return;
-    }
-    const handler = handlers.get(id) ?? { kind: 'catch' };
-    const name = handler.kind === 'collector' ? pipeline.live.get(handler.id)?.node.name : undefined;
-    const chain = route.stages.map((stage) => stageNames.get(stage) ?? stage).join(' \u2192 ');
-    response.json({ handler: { ...handler, name }, route: { text: `${chain}; ends there because ${route.end}` } });
+    const told = tellOf(pipeline, String(request.params['id']));
+    if (told) response.json(told);
+    else response.status(404).end();
   });
+}
+
+/** What a node's dialog shows of it; undefined if there is no such node. */
+function tellOf({ deployment, live }: Pipeline, id: string): object | undefined {
+  const { routes, handlers, stageNames, gates } = deployment;
+  const route = routes.get(id)?.route;
+  const warnings = gates.get(id)?.warnings;
+  // A node that cannot be used says so on its badge; asking about it is no mistake.
+  if (!route && !warnings) return live.get(id) ? {} : undefined;
+  const handler = handlers.get(id) ?? { kind: 'catch' };
+  const name = handler.kind === 'collector' ? live.get(handler.id)?.node.name : undefined;
+  const told = { handler: { ...handler, name } };
+  if (!route) return { ...told, warnings };
+  const chain = route.stages.map((stage) => stageNames.get(stage) ?? stage).join(' \u2192 ');
+  return { ...told, route: { text: `${chain}; ends there because ${route.end}` } };
 }
 
 /** Workers that are kept to some of the cores that there are. */

@@ -12,16 +12,21 @@ import {
   findHandler,
   type Graph,
   ModeletError,
+  nearest,
   type PlannedStage,
   type Registry,
+  type RuntimeConfig,
   type Service,
   type StageConfig,
   targetsOf,
 } from '../../src/index.ts';
 import { type DirectAnswer, directAnswer, endpointsTo } from './endpoints.ts';
+import { type DeployedGate, deployGates } from './gate-deployment.ts';
+import type { Gates } from './gates.ts';
 import { readGraph } from './graph-reader.ts';
 import type { Endpoint } from './http-hold.ts';
 import type { LiveNodes, LiveStage } from './live-nodes.ts';
+import { uniqueNames } from './names.ts';
 
 export interface DeployedRoute {
   readonly route: CompiledRoute;
@@ -35,7 +40,10 @@ export interface DeployedRoute {
 export interface Deployment {
   readonly routes: ReadonlyMap<string, DeployedRoute>;
   readonly invalid: ReadonlyMap<string, string>;
-  /** By stage node. */
+  readonly gates: ReadonlyMap<string, DeployedGate>;
+  /** Stages behind which a collector hears of results. */
+  readonly collected: ReadonlySet<string>;
+  /** By stage and gate. */
   readonly handlers: ReadonlyMap<string, ErrorHandler>;
   readonly stageIdByName: ReadonlyMap<string, string>;
   readonly stageNames: ReadonlyMap<string, string>;
@@ -52,6 +60,8 @@ export interface Deployment {
 export const NOTHING_DEPLOYED: Deployment = {
   routes: new Map(),
   invalid: new Map(),
+  gates: new Map(),
+  collected: new Set(),
   handlers: new Map(),
   stageIdByName: new Map(),
   stageNames: new Map(),
@@ -61,10 +71,29 @@ export const NOTHING_DEPLOYED: Deployment = {
   publicPaths: new Map(),
 };
 
+/** The runtimes that are to run: those with stages. */
+export function usedRuntimes(live: LiveNodes): Map<string, RuntimeConfig> {
+  const used = new Set(live.of('stage').map(({ config }) => (config instanceof ModeletError ? '' : config.runtime)));
+  const runtimes = new Map<string, RuntimeConfig>();
+  for (const { node, config } of live.of('runtime')) {
+    // Where it is looked at from is no part of what runs: changing that restarts nothing.
+    if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, publicPath: '' });
+  }
+  return runtimes;
+}
+
 type UsableStage = LiveStage & { readonly config: StageConfig };
 
-/** Compiles the running flows and hands each service its part. */
-export function deploy(RED: NodeAPI, live: LiveNodes, registry: Registry, requireFrom: string): Deployment {
+/** What is running, and what outlives it. */
+interface Running {
+  readonly RED: NodeAPI;
+  readonly live: LiveNodes;
+  readonly gates: Gates;
+}
+
+/** Compiles the running flows, and hands each service and gate its part. */
+export function deploy({ RED, live, gates: keptGates }: Running, registry: Registry): Deployment {
+  const requireFrom = RED.settings.userDir ?? process.cwd();
   const graph = readGraph(RED, live);
   const compiled = compileRoutes(graph);
   const invalid = new Map(compiled.invalid);
@@ -83,10 +112,17 @@ export function deploy(RED: NodeAPI, live: LiveNodes, registry: Registry, requir
     );
   }
   const routes = deployRoutes(compiled, live, registry, invalid);
+  const gates = deployGates({ graph, live, batching: compiled.batching }, invalid);
+  keptGates.apply(gates, invalid);
+  const failing = [...stages, ...live.of('gate')].map(({ node }) => node);
   return {
     routes,
     invalid,
-    handlers: new Map(stages.map(({ node }) => [node.id, handlerOf(graph, node)])),
+    gates,
+    collected: new Set(
+      stages.flatMap(({ node }) => (nearest(graph, node.id, 'collector').length > 0 ? [node.id] : [])),
+    ),
+    handlers: new Map(failing.map((node) => [node.id, handlerOf(graph, node)])),
     stageIdByName: new Map([...stageNames].map(([id, name]) => [name, id])),
     stageNames,
     ordering: new Map(stages.map(({ node }) => [node.id, orderingCollectors(graph, node.id, live)])),
@@ -96,10 +132,7 @@ export function deploy(RED: NodeAPI, live: LiveNodes, registry: Registry, requir
         return answer ? [[node.id, answer] as const] : [];
       }),
     ),
-    endpoints: endpointsTo(
-      RED,
-      new Set([...routes].flatMap(([entry, { service }]) => (service.config.holdOnDeploy ? [entry] : []))),
-    ),
+    endpoints: endpointsTo(RED, heldEntries(routes, gates, registry)),
     publicPaths: new Map(
       live.of('runtime').flatMap(({ node, config }) => {
         const shown = !(config instanceof ModeletError) && config.publicPath !== '';
@@ -109,10 +142,23 @@ export function deploy(RED: NodeAPI, live: LiveNodes, registry: Registry, requir
   };
 }
 
+/** The nodes in front of which HTTP requests wait while a deploy is under way. */
+function heldEntries(
+  routes: ReadonlyMap<string, DeployedRoute>,
+  gates: ReadonlyMap<string, DeployedGate>,
+  registry: Registry,
+): Set<string> {
+  const held = [...routes].flatMap(([entry, { service }]) => (service.config.holdOnDeploy ? [entry] : []));
+  for (const { id, runtime } of gates.values()) {
+    if (registry.get(runtime ?? '')?.config.holdOnDeploy ?? true) held.push(id);
+  }
+  return new Set(held);
+}
+
 function handlerOf(graph: Graph, node: Node): ErrorHandler {
   const handler = findHandler(graph, node.id);
   if (handler.kind === 'catch' && handler.tie.length > 0) {
-    node.warn(`${handler.tie.length} collectors are equally near: errors of this stage go to Catch nodes`);
+    node.warn(`${handler.tie.length} collectors are equally near: its errors go to Catch nodes`);
   }
   return handler;
 }
@@ -136,19 +182,12 @@ function reasonForNoRuntime(config: StageConfig, live: LiveNodes): string | null
   return runtime.config instanceof ModeletError ? `its runtime cannot be used: ${runtime.config.message}` : null;
 }
 
-/** A stage is known by its name, else by its file's, else by its id; a second one of the name gets a number. */
+/** A stage is known by its name, else by its file's, else by its id. */
 function nameStages(stages: readonly UsableStage[]): Map<string, string> {
-  const names = new Map<string, string>();
-  const taken = new Set<string>();
-  for (const { node, config } of stages) {
-    const wanted = config.name || sourceName(config) || node.id;
-    let name = wanted;
-    for (let number = 2; taken.has(name); number += 1) name = `${wanted} (${number})`;
-    if (name !== wanted) node.warn(`another stage is named "${wanted}": this one is shown as "${name}"`);
-    taken.add(name);
-    names.set(node.id, name);
-  }
-  return names;
+  return uniqueNames(
+    'stage',
+    stages.map(({ node, config }) => [node, config.name || sourceName(config) || node.id]),
+  );
 }
 
 function sourceName({ source }: StageConfig): string {

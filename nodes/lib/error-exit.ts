@@ -24,7 +24,7 @@ export interface Leaving {
   readonly done: Done;
 }
 
-/** `failingId`: the stage or batcher that failed. `input`: the value that failed. Never throws. */
+/** `failingId`: the stage, batcher or gate that failed. `input`: the value that failed. Never throws. */
 export function deliverError(
   around: Surroundings,
   leaving: Leaving,
@@ -64,7 +64,10 @@ function handOver(
   const info = writeError(msg, error, stage, failing);
   const handler = handlers.get(failingId);
   const collector = handler?.kind === 'collector' ? around.live.get(handler.id) : undefined;
-  if (collector?.kind === 'collector') {
+  if (handler?.kind === 'output') {
+    msg.payload = errorBody(info);
+    around.hops.send(failing, [null, msg]);
+  } else if (collector?.kind === 'collector') {
     if (!keepsPayload(collector)) msg.payload = errorBody(info);
     around.hops.send(collector.node, [null, msg]);
   } else if (error.code !== 'dropped' || msg.res) {

@@ -62,6 +62,8 @@ function toGraphNode({ kind, node, config }: LiveNode, watched: ReadonlySet<stri
       const { policy, maxBatchSize, maxWaitMs } = batching;
       return { kind, id, wires, batching: { policy, maxBatchSize, maxWaitMs }, invalid };
     }
+    case 'gate':
+      return { kind, id, wires };
     case 'collector':
       return { kind, id, wires, catches: !(config instanceof ModeletError) && config.catch === 'upstream' };
   }

@@ -1,6 +1,13 @@
 /** The pipeline nodes of the running flows: what is deployed now, by id. A deploy replaces nodes, not this table. */
 import type { Node } from 'node-red';
-import type { BatcherConfig, CollectorConfig, ModeletError, RuntimeConfig, StageConfig } from '../../src/index.ts';
+import type {
+  BatcherConfig,
+  CollectorConfig,
+  GateConfig,
+  ModeletError,
+  RuntimeConfig,
+  StageConfig,
+} from '../../src/index.ts';
 
 interface Live<Kind extends string, Config> {
   readonly kind: Kind;
@@ -13,7 +20,8 @@ export type LiveRuntime = Live<'runtime', RuntimeConfig>;
 export type LiveStage = Live<'stage', StageConfig>;
 export type LiveBatcher = Live<'batcher', BatcherConfig>;
 export type LiveCollector = Live<'collector', CollectorConfig>;
-export type LiveNode = LiveRuntime | LiveStage | LiveBatcher | LiveCollector;
+export type LiveGate = Live<'gate', GateConfig>;
+export type LiveNode = LiveRuntime | LiveStage | LiveBatcher | LiveCollector | LiveGate;
 
 export class LiveNodes {
   readonly #nodes: Map<string, LiveNode> = new Map();

@@ -19,6 +19,8 @@ export interface ModeletTrace {
   /** When the request began and must end, on the machine's monotonic clock in ms. */
   startedAt: number;
   deadline?: number;
+  /** What it holds of the gates that have admitted it; see leases.ts. */
+  leases?: readonly string[];
   /** The value that failed. */
   input?: unknown;
 }
@@ -71,7 +73,8 @@ export function writeResult(RED: NodeAPI, msg: PipelineMessage, property: string
   if (msg.modelet) delete msg.modelet.input;
 }
 
-function forgetError(msg: PipelineMessage): void {
+/** Removes the error that a pipeline node has set, with its status; nobody else's. */
+export function forgetError(msg: PipelineMessage): void {
   const { error, _error: before } = msg;
   // What a Catch node has got is ours under Node-RED's own account of the same failure.
   const caught = before?.source?.id === error?.source?.id && isOurs(msg, before);

@@ -19,6 +19,8 @@ import type { DeployedRoute, Deployment } from './deployment.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
 import type { Hops } from './hops.ts';
 import type { HttpClients } from './http-clients.ts';
+import { endOfError } from './lease-ends.ts';
+import type { Leases, Stay } from './leases.ts';
 import type { LiveNodes } from './live-nodes.ts';
 import {
   answerWithResult,
@@ -28,6 +30,7 @@ import {
   type PipelineMessage,
   writeResult,
 } from './messages.ts';
+import { priorityOf, timeoutOf } from './request-terms.ts';
 import type { Sequencer } from './sequencer.ts';
 import { continueTrace } from './trace.ts';
 
@@ -39,6 +42,7 @@ export interface Surroundings {
   readonly live: LiveNodes;
   readonly clients: HttpClients;
   readonly hops: Hops;
+  readonly leases: Leases;
   readonly tracing: Tracing;
   /** Of the collectors right behind a stage that keep the order of arrival. */
   sequencers(stage: string): readonly Sequencer[];
@@ -49,8 +53,6 @@ export interface Surroundings {
   whenRunning(deliver: () => void): void;
 }
 
-const LARGEST_PRIORITY = 2 ** 31 - 1;
-
 export class Passage {
   readonly #around: Surroundings;
   readonly #entry: Node;
@@ -60,13 +62,16 @@ export class Passage {
   readonly #traced: TracedRequest | null;
   readonly #leaving: Leaving;
   readonly #sequencers: readonly Sequencer[];
+  /** What its message holds of gates. */
+  readonly #stay: Stay;
 
   constructor(around: Surroundings, entry: Node, deployed: DeployedRoute, msg: PipelineMessage, done: Done) {
     this.#around = around;
     this.#entry = entry;
     this.#deployed = deployed;
     this.#msg = msg;
-    this.#trace = continueTrace(msg, deployed.service.deadlineFor(this.#timeoutMs()));
+    this.#trace = continueTrace(msg, deployed.service.deadlineFor(timeoutOf(msg, deployed.service.config)));
+    this.#stay = around.leases.enter(msg);
     this.#traced = around.tracing.begin(msg.req);
     this.#sequencers = around.sequencers(deployed.route.stages.at(-1) as string);
     this.#leaving = { msg, trace: this.#trace, done: () => this.#ended(done) };
@@ -97,6 +102,8 @@ export class Passage {
         onSettled: (settlement) => {
           stopWatching();
           this.#endSpans(settlement);
+          // A gate hears at once, also while a deploy is under way; of a result when whoever gets it has it.
+          if (!settlement.outcome.ok) this.#stay.end(endOfError(settlement.outcome.error));
           this.#around.whenRunning(() => this.#settled(settlement));
         },
         onTap: (stage, value) => this.#around.whenRunning(() => this.#tap(stage, value)),
@@ -109,6 +116,7 @@ export class Passage {
       // Refusals by the service are counted there.
       if (error.code === 'invalid_input' || error.code === 'payload_too_large') service.countRefused(error);
       this.#endSpans({ outcome: { ok: false, error }, timings: [] });
+      this.#stay.end(endOfError(error));
       this.#fail(error, route.stages[0]);
     }
   }
@@ -126,14 +134,6 @@ export class Passage {
 
   #nameOf(ref: number): string {
     return this.#deployed.service.stage(ref)?.name ?? String(ref);
-  }
-
-  #timeoutMs(): number {
-    const { timeoutMs, flowTimeoutMs } = this.#deployed.service.config;
-    const limit = this.#msg.res ? timeoutMs : flowTimeoutMs;
-    const own = numberIn(this.#msg['timeout']);
-    if (!(own > 0)) return limit;
-    return limit === 0 ? own : Math.min(limit, own);
   }
 
   #settled({ outcome, timings }: Settlement): void {
@@ -182,6 +182,7 @@ export class Passage {
       this.#fail(asModeletError(thrown, 'modelet_failed'), exitId);
       return;
     }
+    if (this.#around.deployment().collected.has(exitId)) this.#stay.leave();
     for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.pass);
     this.#leaving.done();
   }
@@ -201,6 +202,7 @@ export class Passage {
 
   #ended(done: Done): void {
     done();
+    this.#stay.end({ kind: 'done' });
     // One that was sent on keeps its place until the collector has it.
     for (const sequencer of this.#sequencers) sequencer.freeUnsent(this.#trace.pass);
   }
@@ -235,20 +237,9 @@ export function refuse(around: Surroundings, entry: Node, msg: PipelineMessage, 
   deliverError(around, { msg, trace, done }, error, entry.id, msg.payload);
 }
 
-function asModeletError(thrown: unknown, otherwise: ErrorCode): ModeletError {
+export function asModeletError(thrown: unknown, otherwise: ErrorCode): ModeletError {
   const error = asError(thrown);
   return error instanceof ModeletError ? error : new ModeletError(otherwise, error.message);
-}
-
-/** NaN for what is neither a number nor the text of one. */
-function numberIn(property: unknown): number {
-  return typeof property === 'number' || typeof property === 'string' ? Number(property) : Number.NaN;
-}
-
-function priorityOf(msg: PipelineMessage): number {
-  const priority = numberIn(msg['priority']);
-  if (!Number.isFinite(priority)) return 0;
-  return Math.trunc(Math.min(LARGEST_PRIORITY, Math.max(-LARGEST_PRIORITY, priority)));
 }
 
 /** A number for a drop key's value, never 0. FNV-1a: keys are few and short, a collision merely merges two groups. */

@@ -14,20 +14,24 @@ import {
   ModeletError,
   probeLauncher,
   Registry,
-  type RuntimeConfig,
   type Service,
   Tracing,
 } from '../../src/index.ts';
-import { type Deployment, deploy, NOTHING_DEPLOYED } from './deployment.ts';
+import { type Deployment, deploy, NOTHING_DEPLOYED, usedRuntimes } from './deployment.ts';
 import { Feeds } from './feeds.ts';
+import { type FlowsEvent, listenToFlows } from './flow-events.ts';
+import { GatePassage } from './gate-passage.ts';
+import { Gates } from './gates.ts';
 import { Hops } from './hops.ts';
 import { HttpClients } from './http-clients.ts';
 import { HttpHold } from './http-hold.ts';
+import { endOfMessage } from './lease-ends.ts';
+import { Leases } from './leases.ts';
 import { type LiveNode, LiveNodes } from './live-nodes.ts';
 import { logFault, writeLog } from './log.ts';
 import type { PipelineMessage } from './messages.ts';
 import { type Done, Passage, refuse, type Surroundings } from './passage.ts';
-import { Sequencer } from './sequencer.ts';
+import { type Sequencer, Sequencers } from './sequencer.ts';
 import { StatusBadges } from './status.ts';
 
 type PipelineState = 'stopped' | 'starting' | 'running';
@@ -38,17 +42,6 @@ const MOST_WAITING = 10_000;
 const LONGEST_DEPLOY_MS = 30_000;
 /** After a deploy, for messages that were kept and are on their way to their HTTP response again. */
 const UNDER_WAY_MS = 500;
-
-interface FlowsEvent {
-  /** The flows that this is about: a new object with every deploy. */
-  readonly config?: object;
-  readonly type?: string;
-}
-
-interface RuntimeEvent {
-  readonly id?: string;
-  readonly payload?: { readonly error?: string };
-}
 
 const pipelines: WeakMap<object, Pipeline> = new WeakMap();
 
@@ -71,14 +64,15 @@ export class Pipeline {
   readonly feeds: Feeds = new Feeds();
   /** Measures Node-RED's event loop while there is a runtime. */
   readonly loop: LoopMonitor = new LoopMonitor();
+  readonly gates: Gates;
   readonly #clients: HttpClients = new HttpClients();
+  readonly #leases: Leases = new Leases();
   readonly #hops: Hops;
   readonly #tracing: Tracing;
   readonly #hold: HttpHold;
   /** HTTP responses whose message has come to a pipeline node. */
   readonly #accepted: WeakSet<object> = new WeakSet();
-  /** By collector that keeps the order of arrival. */
-  readonly #sequencers: Map<string, Sequencer> = new Map();
+  readonly #sequencers: Sequencers = new Sequencers();
   readonly #machine: Promise<Machine>;
   readonly #registry: Registry;
   readonly #badges: StatusBadges;
@@ -98,26 +92,36 @@ export class Pipeline {
     this.#hold = new HttpHold(RED, (response) => this.#accepted.has(response));
     this.#badges = new StatusBadges(this);
     this.#registry = new Registry({
-      onChange: () => this.#badges.update(),
+      onChange: () => {
+        this.gates.loadChanged();
+        this.#badges.update();
+      },
       onLog: (service, record) => writeLog(RED, service, record),
+    });
+    this.gates = new Gates({
+      RED,
+      live: this.live,
+      service: (runtime) => this.#registry.get(runtime),
+      onChange: () => this.#badges.update(),
     });
     this.#surroundings = {
       RED,
       live: this.live,
       clients: this.#clients,
       hops: this.#hops,
+      leases: this.#leases,
       tracing: this.#tracing,
       sequencers: (stage) => (this.#deployment.ordering.get(stage) ?? []).map((id) => this.sequencer(id)),
       isStopped: () => this.isStopped,
       deployment: () => this.#deployment,
       whenRunning: (deliver) => this.#whenRunning(deliver),
     };
-    RED.events.on('flows:stopping', (event: FlowsEvent) => this.#flowsStopping(event));
-    RED.events.on('flows:started', (event: FlowsEvent) => void this.#flowsStarted(event));
-    RED.events.on('runtime-event', (event: RuntimeEvent) => {
-      // Flows that lack a node type or a module are stopped and do not start.
-      const failed = event?.id === 'runtime-state' && event.payload?.error !== undefined;
-      if (failed && this.#state === 'starting') this.#stopped();
+    listenToFlows(RED, {
+      stopping: (event) => this.#flowsStopping(event),
+      started: (event) => void this.#flowsStarted(event),
+      failed: () => {
+        if (this.#state === 'starting') this.#stopped();
+      },
     });
   }
 
@@ -144,12 +148,20 @@ export class Pipeline {
     if (this.#state === 'stopped') await this.#registry.closeAll();
   }
 
-  /** Takes a message that a stage or batcher has received; it is answered once, whatever happens. */
+  /** Takes a message that a stage, batcher or gate has received; it is answered once, whatever happens. */
   accept(entry: Node, msg: PipelineMessage, done: Done): void {
     if (msg.res?._res) this.#accepted.add(msg.res._res);
-    if (this.#state === 'running') this.#begin(entry, msg, done);
-    else if (this.#waiting.length < MOST_WAITING) this.#waiting.push(() => this.#begin(entry, msg, done));
-    else done(new ModeletError('capacity_exceeded', 'too many messages came before the flows had started'));
+    this.#onceRunning(() => this.#begin(entry, msg, done), done);
+  }
+
+  /** Takes what a message asks of a gate. */
+  order(entry: Node, msg: PipelineMessage, done: Done): void {
+    const act = (): void => {
+      const error = this.gates.order(entry.id, msg['gate']);
+      if (error) refuse(this.#surroundings, entry, msg, done, error);
+      else done();
+    };
+    this.#onceRunning(act, done);
   }
 
   /** Lets what waits at the stage behind a node leave at once, or drops it. */
@@ -166,14 +178,20 @@ export class Pipeline {
     });
   }
 
+  /** A message has come to a collector: what it holds of gates is over. */
+  collected(msg: PipelineMessage): void {
+    this.#leases.end(msg, endOfMessage(msg));
+  }
+
   /** Keeps the order of one collector's results. */
   sequencer(collector: string): Sequencer {
-    let sequencer = this.#sequencers.get(collector);
-    if (!sequencer) {
-      sequencer = new Sequencer();
-      this.#sequencers.set(collector, sequencer);
-    }
-    return sequencer;
+    return this.#sequencers.of(collector);
+  }
+
+  #onceRunning(act: () => void, done: Done): void {
+    if (this.#state === 'running') act();
+    else if (this.#waiting.length < MOST_WAITING) this.#waiting.push(act);
+    else done(new ModeletError('capacity_exceeded', 'too many messages came before the flows had started'));
   }
 
   #begin(entry: Node, msg: PipelineMessage, accepted: Done): void {
@@ -182,6 +200,11 @@ export class Pipeline {
       accepted(error);
       feed?.();
     };
+    const gate = this.gates.get(entry.id);
+    if (gate) {
+      new GatePassage(this.#surroundings, entry, gate, msg, done).begin();
+      return;
+    }
     const deployed = this.#deployment.routes.get(entry.id);
     if (deployed) {
       new Passage(this.#surroundings, entry, deployed, msg, done).begin();
@@ -214,6 +237,7 @@ export class Pipeline {
     this.#state = 'starting';
     this.#hold.hold(event?.type === 'full');
     this.#clients.noteElsewhere();
+    this.#leases.noteElsewhere();
     this.#hops.note((id) => this.live.get(id) !== undefined);
     const start = this.#start;
     setTimeout(() => {
@@ -228,6 +252,7 @@ export class Pipeline {
     this.#state = 'stopped';
     this.#hold.close(error);
     this.loop.stop();
+    this.gates.closeAll(error);
     void this.#registry.closeAll();
     this.#wake();
     this.#clients.noteElsewhere();
@@ -242,9 +267,9 @@ export class Pipeline {
     if (start !== this.#start) return;
     this.#tracing.look(this.RED.settings.userDir ?? process.cwd());
     try {
-      this.#registry.reconcile(this.#runtimes(), machine);
+      this.#registry.reconcile(usedRuntimes(this.live), machine);
       this.loop[this.services.length > 0 ? 'start' : 'stop']();
-      this.#deployment = deploy(this.RED, this.live, this.#registry, this.RED.settings.userDir ?? process.cwd());
+      this.#deployment = deploy(this, this.#registry);
       for (const [id, reason] of this.#deployment.invalid) this.live.get(id)?.node.error(`config_invalid: ${reason}`);
     } catch (thrown) {
       // A fault of ours must not end Node-RED, which an unhandled rejection would.
@@ -253,7 +278,7 @@ export class Pipeline {
     }
     this.#state = 'running';
     this.#hold.guard(this.#deployment.endpoints);
-    this.#tidySequencers(event?.type === 'full');
+    this.#sequencers.tidy(new Set([...this.#deployment.ordering.values()].flat()), event?.type === 'full');
     this.#wake();
     this.#hops.deliver();
     this.#hold.open();
@@ -264,30 +289,10 @@ export class Pipeline {
   /** A message that was between two other nodes when all nodes were replaced is lost: its client is told. */
   #answerLost(start: number): void {
     setTimeout(() => {
-      if (start === this.#start) this.#clients.answerElsewhere(new ModeletError('shutting_down', 'lost in a deploy'));
+      if (start !== this.#start) return;
+      this.#clients.answerElsewhere(new ModeletError('shutting_down', 'lost in a deploy'));
+      this.#leases.endElsewhere();
     }, UNDER_WAY_MS).unref();
-  }
-
-  #tidySequencers(wiresReplaced: boolean): void {
-    const ordering = new Set([...this.#deployment.ordering.values()].flat());
-    for (const [collector, sequencer] of this.#sequencers) {
-      if (wiresReplaced) sequencer.freeSent();
-      if (ordering.has(collector)) continue;
-      sequencer.dissolve();
-      this.#sequencers.delete(collector);
-    }
-  }
-
-  #runtimes(): Map<string, RuntimeConfig> {
-    const used = new Set(
-      this.live.of('stage').map(({ config }) => (config instanceof ModeletError ? '' : config.runtime)),
-    );
-    const runtimes = new Map<string, RuntimeConfig>();
-    for (const { node, config } of this.live.of('runtime')) {
-      // Where it is looked at from is no part of what runs: changing that restarts nothing.
-      if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, publicPath: '' });
-    }
-    return runtimes;
   }
 
   #wake(): void {

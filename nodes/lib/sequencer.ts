@@ -82,3 +82,27 @@ export class Sequencer {
     this.#byPass.delete(ticket.value.pass);
   }
 }
+
+/** By collector that keeps the order of arrival. */
+export class Sequencers {
+  readonly #byCollector: Map<string, Sequencer> = new Map();
+
+  of(collector: string): Sequencer {
+    let sequencer = this.#byCollector.get(collector);
+    if (!sequencer) {
+      sequencer = new Sequencer();
+      this.#byCollector.set(collector, sequencer);
+    }
+    return sequencer;
+  }
+
+  /** After a deploy. @param ordering collectors that keep an order now. */
+  tidy(ordering: ReadonlySet<string>, wiresReplaced: boolean): void {
+    for (const [collector, sequencer] of this.#byCollector) {
+      if (wiresReplaced) sequencer.freeSent();
+      if (ordering.has(collector)) continue;
+      sequencer.dissolve();
+      this.#byCollector.delete(collector);
+    }
+  }
+}

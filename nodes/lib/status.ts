@@ -1,6 +1,6 @@
-/** Live badges: what a stage and its batcher are doing, at most once a second. */
+/** Live badges: what stages, batchers and gates are doing, at most once a second. */
 import type { Node, NodeStatus } from 'node-red';
-import { ModeletError, type RuntimeSnapshot, type StageSnapshot } from '../../src/index.ts';
+import { type GateSnapshot, ModeletError, type RuntimeSnapshot, type StageSnapshot } from '../../src/index.ts';
 import type { LiveNode } from './live-nodes.ts';
 import type { Pipeline } from './pipeline.ts';
 
@@ -44,6 +44,7 @@ export class StatusBadges {
   #statusOf({ kind, node, config }: LiveNode, snapshots: readonly RuntimeSnapshot[]): NodeStatus | null {
     const invalid = config instanceof ModeletError ? config.message : this.#pipeline.deployment.invalid.get(node.id);
     if (invalid !== undefined) return { fill: 'red', shape: 'ring', text: clip(`config_invalid: ${invalid}`) };
+    if (kind === 'gate') return gateBadge(this.#pipeline.gates.snapshot(node.id));
     if (kind !== 'stage' && kind !== 'batcher') return null;
     const stageId = kind === 'stage' ? node.id : this.#pipeline.deployment.routes.get(node.id)?.route.stages[0];
     for (const runtime of snapshots) {
@@ -73,6 +74,28 @@ export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot): Node
 function batcherBadge(stage: StageSnapshot): NodeStatus {
   const { maxBatchSize } = stage.batching;
   return { fill: 'grey', shape: 'dot', text: `q:${stage.queue} b:${round(stage.meanBatchSize)}/${maxBatchSize}` };
+}
+
+/** `open D 0.42 N 12 waiting 5`, or `closed: sample 7 s old`. */
+export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
+  if (!gate) return null;
+  const { open, control, budget, quota, waiting, source } = gate;
+  if (!open) {
+    const broken = control === 'auto' && !source.available;
+    // What would open it is in the dialog.
+    const [cause = ''] = gate.why.split(';', 1);
+    return { fill: broken ? 'red' : 'yellow', shape: 'ring', text: clip(withWaiting(cause, waiting)) };
+  }
+  const text = control === 'open' ? 'open by a message' : `open D ${hundredths(budget)} N ${hundredths(quota)}`;
+  return { fill: waiting > 0 ? 'blue' : 'green', shape: 'dot', text: withWaiting(text, waiting) };
+}
+
+function withWaiting(text: string, waiting: number): string {
+  return waiting > 0 ? `${text} waiting ${waiting}` : text;
+}
+
+function hundredths(value: number): string {
+  return String(Math.round(value * 100) / 100);
 }
 
 function round(value: number): string {

@@ -23,6 +23,7 @@ import { type KnownStage, type PlannedRoute, type PlannedStage, Planner } from '
 import { RuntimePins } from './runtime-pins.ts';
 import { engineLost, shuttingDown } from './service-errors.ts';
 import { SlowRequests } from './slow-requests.ts';
+import { loadOf, type StageLoad } from './stage-load.ts';
 import type { SubmitRequest } from './submit-request.ts';
 
 export interface ServiceEvents {
@@ -57,6 +58,7 @@ export class Service {
   readonly #checks: Checks;
   #state: ServiceState = { tag: 'open' };
   #status: EngineStatus = { stages: [], rssBytes: 0 };
+  #statusAt: number = Number.NEGATIVE_INFINITY;
   readonly #totals: StageTotals = new StageTotals();
   #deploys = { count: 0, handedOver: 0 };
 
@@ -104,6 +106,7 @@ export class Service {
       onLost: (error) => this.#engineLost(error),
       onStatus: (status) => {
         this.#status = status;
+        this.#statusAt = clock.now();
         this.#totals.update(status.stages);
         events.onChange();
       },
@@ -184,6 +187,12 @@ export class Service {
       for (const id of this.#entrance.waitingAt(stage)) this.abandon(id, error);
     }
     this.#client.actOnStage(stage, action);
+  }
+
+  /** What a node's stage has to do, or that of the batcher before it; null while the engine tells nothing of it. */
+  load(node: string): StageLoad | null {
+    const stage = this.#client.state === 'ready' ? this.#planner.stageAt(node) : undefined;
+    return stage === undefined ? null : loadOf(this.#status, stage, this.#statusAt, this.#clock.now());
   }
 
   /**

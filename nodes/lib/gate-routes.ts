@@ -1,0 +1,81 @@
+/** What the dialog of a gate asks: why it is open or closed, and whether its source can be read. */
+import type { RequestHandler } from 'express';
+import type { NodeAPI } from 'node-red';
+import { asError, compileGate, type GateConfig, ModeletError, type SourceCredentials } from '../../src/index.ts';
+import { makeSource } from './gate-sources.ts';
+import type { Pipeline } from './pipeline.ts';
+
+/** What Node-RED shows an editor of a secret that it keeps. */
+const KEPT = '__PWRD__';
+const SECRETS = ['token', 'username', 'password'] as const;
+
+/** The settings of the dialog, saved or not, with the id of its node. */
+type Form = Readonly<Record<string, unknown>> & { readonly credentials?: Readonly<Record<string, unknown>> };
+
+export function serveGates(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHandler, mayWrite: RequestHandler): void {
+  RED.httpAdmin.get('/modelets/gates/:id', mayRead, (request, response) => {
+    const id = String(request.params['id']);
+    const snapshot = pipeline.gates.snapshot(id);
+    const deployed = pipeline.deployment.gates.get(id);
+    const { stageNames, invalid } = pipeline.deployment;
+    const reason = invalid.get(id);
+    if (snapshot && deployed) {
+      const stage = deployed.stage === null ? null : (stageNames.get(deployed.stage) ?? deployed.stage);
+      response.json({ ...snapshot, stage, warnings: deployed.warnings });
+    } else if (reason !== undefined) {
+      response.json({ id, invalid: reason });
+    } else {
+      response.status(404).end();
+    }
+  });
+
+  RED.httpAdmin.post('/modelets/gates/test', mayWrite, (request, response) => {
+    readOnce(pipeline, (request.body ?? {}) as Form).then(
+      (reading) => response.json(reading),
+      (thrown: unknown) => response.json({ ok: false, reason: asError(thrown).message }),
+    );
+  });
+}
+
+/** Reads the source of settings that need not be deployed. @throws ModeletError `config_invalid`. */
+async function readOnce(pipeline: Pipeline, form: Form): Promise<object> {
+  const config = compileGate({ ...form });
+  const id = typeof form['id'] === 'string' ? form['id'] : '';
+  const { gates, deployment } = pipeline;
+  const place = { runtime: config.runtime, stage: config.stage };
+  const around = gates.surroundingsOf(id, () => deployment.gates.get(id) ?? place);
+  const source = makeSource(around, config, credentialsOf(pipeline, id, config, form));
+  try {
+    return await source.read(new AbortController().signal);
+  } finally {
+    await source.close();
+  }
+}
+
+/**
+ * Those of the form; of a secret that the form only says is kept, the kept one. That one goes nowhere but where it goes
+ * already: who may test a source may not read its secrets by having them sent to himself.
+ */
+function credentialsOf({ live }: Pipeline, id: string, config: GateConfig, form: Form): SourceCredentials {
+  const given = form.credentials ?? {};
+  const found = live.get(id);
+  const kept = (found?.node.credentials ?? {}) as Readonly<Record<string, unknown>>;
+  const deployed = found?.kind === 'gate' && !(found.config instanceof ModeletError) ? found.config : null;
+  const known = deployed !== null && addressOf(deployed) === addressOf(config);
+  return Object.fromEntries(
+    SECRETS.flatMap((name) => {
+      const value = given[name];
+      if (value !== KEPT) return typeof value === 'string' ? [[name, value]] : [];
+      if (!known)
+        throw new ModeletError('config_invalid', `${name}: enter it again, or deploy, to use it with another address`);
+      return [[name, String(kept[name] ?? '')]];
+    }),
+  );
+}
+
+/** Where secrets are sent to, and over what. */
+function addressOf({ source }: GateConfig): string {
+  if (!('url' in source)) return '';
+  const { origin, protocol, host } = new URL(source.url);
+  return JSON.stringify([source.kind, origin === 'null' ? `${protocol}//${host}` : origin, source.tls]);
+}

@@ -1,0 +1,212 @@
+/**
+ * The gates of one Node-RED, by the ids of their nodes. They outlive deploys: what waits in one and what it has
+ * admitted stays, as long as a node with that id comes back.
+ */
+import type { NodeAPI } from 'node-red';
+import {
+  type BudgetSource,
+  Gate,
+  type GateOrder,
+  type GateSnapshot,
+  ModeletError,
+  type Service,
+  type SourceCredentials,
+  type StageLoad,
+  systemClock,
+} from '../../src/index.ts';
+import { type DeployedGate, membersOf } from './gate-deployment.ts';
+import type { OpenGate } from './gate-passage.ts';
+import { makeSource, type SourceSurroundings, sourceKey } from './gate-sources.ts';
+import type { LiveNodes } from './live-nodes.ts';
+import { logFault } from './log.ts';
+
+interface Surroundings {
+  readonly RED: NodeAPI;
+  readonly live: LiveNodes;
+  /** The service of a runtime node; undefined while none runs. */
+  service(runtime: string): Service | undefined;
+  onChange(): void;
+}
+
+type Supply = BudgetSource | { readonly members: readonly Gate['admission'][] };
+
+interface Host {
+  readonly gate: Gate;
+  deployed: DeployedGate;
+  readonly supply: Supply;
+  /** What the supply was made of. */
+  readonly key: string;
+}
+
+const ORDERS = { open: true, close: true, auto: true, flush: true, drop: true } satisfies Record<GateOrder, true>;
+
+function isOrder(order: unknown): order is GateOrder {
+  return typeof order === 'string' && Object.hasOwn(ORDERS, order);
+}
+
+export class Gates {
+  readonly #around: Surroundings;
+  readonly #hosts: Map<string, Host> = new Map();
+  /** Sources that want to hear of another load. */
+  readonly #watchers: Set<() => void> = new Set();
+  /** Instances of nodes whose warnings have been told. */
+  readonly #warned: WeakSet<object> = new WeakSet();
+
+  constructor(around: Surroundings) {
+    this.#around = around;
+  }
+
+  get(id: string): OpenGate | undefined {
+    const host = this.#hosts.get(id);
+    if (!host) return undefined;
+    const { gate, deployed } = host;
+    return { gate, deployed, count: (error) => this.#serviceOf(deployed)?.countRefused(error) };
+  }
+
+  /** Does what a message asks of a gate; returns the error where it cannot. */
+  order(id: string, order: unknown): ModeletError | null {
+    const gate = this.#hosts.get(id)?.gate;
+    if (!gate) return new ModeletError('config_invalid', 'the gate cannot be used as it is configured');
+    if (!isOrder(order)) {
+      return new ModeletError('invalid_input', `msg.gate must be one of ${Object.keys(ORDERS).join(', ')}`);
+    }
+    gate.control(order);
+    return null;
+  }
+
+  /** A gate as people see it. */
+  snapshot(id: string): GateSnapshot | undefined {
+    return this.#hosts.get(id)?.gate.snapshot();
+  }
+
+  get snapshots(): GateSnapshot[] {
+    return [...this.#hosts.values()].map(({ gate }) => gate.snapshot());
+  }
+
+  /** Takes over what a deploy has made. @param invalid gets those that cannot be made. */
+  apply(deployed: ReadonlyMap<string, DeployedGate>, invalid: Map<string, string>): void {
+    for (const gate of membersFirst(deployed)) {
+      try {
+        this.#hosts.set(gate.id, this.#host(gate));
+        this.#warn(gate);
+      } catch (thrown) {
+        invalid.set(gate.id, (thrown as Error).message);
+      }
+    }
+    const gone = [...this.#hosts.keys()].filter((id) => !deployed.has(id) || invalid.has(id));
+    this.#close(gone, new ModeletError('shutting_down', 'the gate was removed'));
+  }
+
+  closeAll(error: ModeletError): void {
+    this.#close([...this.#hosts.keys()], error);
+  }
+
+  /** A runtime has told of itself. */
+  loadChanged(): void {
+    for (const changed of [...this.#watchers]) changed();
+  }
+
+  /** A stage, as its runtime has last told; null while nothing is known of it. */
+  loadOf({ runtime, stage }: Pick<DeployedGate, 'runtime' | 'stage'>): StageLoad | null {
+    const service = runtime === null ? undefined : this.#around.service(runtime);
+    return stage === null ? null : (service?.load(stage) ?? null);
+  }
+
+  /** How a source for settings that are not deployed would see things. */
+  surroundingsOf(id: string, place: () => Pick<DeployedGate, 'runtime' | 'stage'>): SourceSurroundings {
+    return {
+      RED: this.#around.RED,
+      node: () => this.#around.live.get(id)?.node,
+      readLoad: () => this.loadOf(place()),
+      watchLoad: (changed) => {
+        this.#watchers.add(changed);
+        return () => this.#watchers.delete(changed);
+      },
+    };
+  }
+
+  /** The gate as it was, reconfigured, or a new one. @throws ModeletError `config_invalid`. */
+  #host(deployed: DeployedGate): Host {
+    const { id, name, config } = deployed;
+    const known = this.#hosts.get(id);
+    const { supply, key } = this.#supply(deployed, known);
+    const { gate } = known ?? { gate: this.#make(deployed, supply) };
+    if (known) this.#quietly(gate.reconfigure(config, supply, name));
+    return { gate, deployed, supply, key };
+  }
+
+  #make({ id, name, config }: DeployedGate, source: Supply): Gate {
+    const place = (): DeployedGate | undefined => this.#hosts.get(id)?.deployed;
+    return new Gate({
+      id,
+      name,
+      config,
+      source,
+      clock: systemClock,
+      ready: () => readyOf(place(), (deployed) => this.loadOf(deployed)),
+      onChange: () => this.#around.onChange(),
+      onThrown: (error) => logFault(this.#around.RED, 'an answer of a gate could not be given', error),
+    });
+  }
+
+  #supply(deployed: DeployedGate, known: Host | undefined): Pick<Host, 'supply' | 'key'> {
+    const { RED, live } = this.#around;
+    const { id, config } = deployed;
+    const members = membersOf(config).map((member) => this.#hosts.get(member)?.gate.admission);
+    if (members.length > 0) {
+      const present = members.filter((member) => member !== undefined);
+      if (present.length < members.length) throw new ModeletError('config_invalid', 'a member cannot be used');
+      const before = known && 'members' in known.supply ? known.supply.members : [];
+      const same = before.length === present.length && present.every((member, index) => member === before[index]);
+      return { supply: known && same ? known.supply : { members: present }, key: '' };
+    }
+    const credentials = (live.get(id)?.node.credentials ?? {}) as SourceCredentials;
+    const key = sourceKey(RED, config, credentials);
+    if (known?.key === key) return known;
+    const place = (): DeployedGate => this.#hosts.get(id)?.deployed ?? deployed;
+    return { supply: makeSource(this.surroundingsOf(id, place), config, credentials), key };
+  }
+
+  #serviceOf({ runtime }: DeployedGate): Service | undefined {
+    return runtime === null ? undefined : this.#around.service(runtime);
+  }
+
+  #warn({ id, warnings }: DeployedGate): void {
+    const node = this.#around.live.get(id)?.node;
+    if (!node || this.#warned.has(node)) return;
+    this.#warned.add(node);
+    for (const warning of warnings) node.warn(warning);
+  }
+
+  #close(ids: readonly string[], error: ModeletError): void {
+    for (const id of ids) {
+      const host = this.#hosts.get(id);
+      this.#hosts.delete(id);
+      if (host) this.#quietly(host.gate.close(error));
+    }
+  }
+
+  #quietly(work: Promise<void>): void {
+    work.catch((thrown: unknown) => logFault(this.#around.RED, 'a source could not be closed', thrown));
+  }
+}
+
+/** A system of which nothing says how many servers it has counts as one. */
+function readyOf(deployed: DeployedGate | undefined, loadOf: (deployed: DeployedGate) => StageLoad | null): number {
+  if (!deployed) return 0;
+  return deployed.stage === null ? 1 : (loadOf(deployed)?.ready ?? 0);
+}
+
+/** There are no circles among them. */
+function membersFirst(deployed: ReadonlyMap<string, DeployedGate>): DeployedGate[] {
+  const ordered = new Set<DeployedGate>();
+  const add = (gate: DeployedGate): void => {
+    for (const member of membersOf(gate.config)) {
+      const found = deployed.get(member);
+      if (found && !ordered.has(found)) add(found);
+    }
+    ordered.add(gate);
+  };
+  for (const gate of deployed.values()) add(gate);
+  return [...ordered];
+}

@@ -1,0 +1,95 @@
+/**
+ * What admitted messages hold of gates. A message carries tokens in `msg.modelet.leases`; clones of it carry the same,
+ * and the first of them to come to an end ends the lease.
+ */
+import { type LeaseEnd, systemClock } from '../../src/index.ts';
+import type { PipelineMessage } from './messages.ts';
+
+interface HeldLease {
+  readonly gate: string;
+  readonly end: (end: LeaseEnd) => void;
+  /** The gate has ended it by itself from then on. */
+  readonly until: number;
+  /** Pipelines and gates that have a message with it now. */
+  inside: number;
+}
+
+/** A message's leases while a pipeline or a gate has it: no deploy can lose it there. Only the first call counts. */
+export interface Stay {
+  /** The message goes on, and keeps them. */
+  leave(): void;
+  end(end: LeaseEnd): void;
+}
+
+/** Tables smaller than this are not worth looking through for leases that ended by themselves. */
+const WORTH_SWEEPING = 1024;
+
+export class Leases {
+  readonly #held: Map<string, HeldLease> = new Map();
+  #sweepAt = WORTH_SWEEPING;
+  #elsewhere: readonly string[] = [];
+
+  /** @param token unique among all gates and processes. @param end may be called for a lease that has ended. */
+  hold(token: string, gate: string, leaseMs: number, end: (end: LeaseEnd) => void): void {
+    const now = systemClock.now();
+    if (this.#held.size >= this.#sweepAt) this.#sweep(now);
+    this.#held.set(token, { gate, end, until: now + leaseMs, inside: 0 });
+  }
+
+  /** A pipeline or gate takes a message in. */
+  enter(msg: PipelineMessage): Stay {
+    const held = tokensOf(msg).flatMap((token) => this.#held.get(token) ?? []);
+    for (const lease of held) lease.inside += 1;
+    let isOver = false;
+    const leave = (): boolean => {
+      if (isOver) return false;
+      isOver = true;
+      for (const lease of held) lease.inside -= 1;
+      return true;
+    };
+    return {
+      leave: () => void leave(),
+      end: (end) => {
+        if (leave()) this.end(msg, end);
+      },
+    };
+  }
+
+  /** A request has come to its end, or only as far as one gate is concerned. */
+  end(msg: PipelineMessage, end: LeaseEnd, gate?: string): void {
+    const trace = msg.modelet;
+    if (!trace?.leases) return;
+    const ended = tokensOf(msg).filter((token) => gate === undefined || this.#held.get(token)?.gate === gate);
+    trace.leases = tokensOf(msg).filter((token) => !ended.includes(token));
+    if (trace.leases.length === 0) delete trace.leases;
+    for (const token of ended) this.#end(token, end);
+  }
+
+  /** Remembers what messages hold that are on their way through other nodes. */
+  noteElsewhere(): void {
+    this.#elsewhere = [...this.#held].flatMap(([token, { inside }]) => (inside === 0 ? [token] : []));
+  }
+
+  /** Ends those noted whose messages have not come to a pipeline, a gate or a collector since. */
+  endElsewhere(): void {
+    for (const token of this.#elsewhere) if (this.#held.get(token)?.inside === 0) this.#end(token, { kind: 'lost' });
+    this.#elsewhere = [];
+  }
+
+  #end(token: string, end: LeaseEnd): void {
+    const lease = this.#held.get(token);
+    this.#held.delete(token);
+    lease?.end(end);
+  }
+
+  #sweep(now: number): void {
+    for (const [token, { until }] of this.#held) if (until <= now) this.#held.delete(token);
+    this.#sweepAt = Math.max(WORTH_SWEEPING, 2 * this.#held.size);
+  }
+}
+
+/** Flows can write anything into a message. */
+function tokensOf(msg: PipelineMessage): readonly string[] {
+  const leases: unknown = msg.modelet?.leases;
+  return Array.isArray(leases) ? leases : [];
+}

@@ -1,0 +1,104 @@
+/** What is let through by a gate holds a lease of it: by what it ends, however the request ends. */
+import assert from 'node:assert/strict';
+import { after, afterEach, before, describe, test } from 'node:test';
+import { batcher, collector, dispatchGate, func, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { Gate } from '../fixtures/gate.ts';
+import { NodeRed, until } from '../fixtures/node-red.ts';
+
+let red: NodeRed;
+let held: Gate;
+before(async () => {
+  held = await Gate.create();
+  red = await NodeRed.start();
+  await red.deploy([
+    TAB,
+    runtime(),
+    // A stage that refuses by itself, and one that fails.
+    dispatchGate('before failing', 'failing', 'failed', { maxSys: '9' }),
+    stage('failing', `if (input === 'fail') throw new Error('told to'); ${held.code()}`, 'done', {
+      capacity: 1,
+      overflow: 'refuse',
+    }),
+    sink('done'),
+    sink('failed'),
+    // Nothing ends what it admits.
+    dispatchGate('forgetful', 'nowhere', [], { leaseMs: 300 }),
+    func('nowhere', '', []),
+    // A loop back to the gate.
+    dispatchGate('looped', 'again'),
+    func('again', 'msg.payload += 1; return msg.payload < 5 ? [msg, null] : [null, msg];', 'looped', 'looped end'),
+    collector('looped end', 'loop sink'),
+    sink('loop sink'),
+    // In bytes, behind a batcher's stage.
+    dispatchGate('bytes', 'batch', [], { unit: 'bytes', maxSys: '100' }),
+    batcher('batch', 'byte work', { maxBatchSize: 8 }),
+    stage('byte work', held.code(), 'byte sink'),
+    sink('byte sink'),
+  ]);
+  await red.whenReady();
+});
+after(async () => {
+  await red.stop();
+  await held.remove();
+});
+afterEach(async () => {
+  await held.open();
+  await until('nothing is under way', async () =>
+    (await red.snapshot()).gates.every(({ inFlight, waiting }) => inFlight + waiting === 0),
+  );
+  await held.close();
+});
+
+function waiting(id: string, count: number): Promise<boolean> {
+  return until(`${count} wait at ${id}`, async () => (await red.gate(id)).waiting === count);
+}
+
+describe('leases', () => {
+  test('of a failed request end when it fails', async () => {
+    red.send('before failing', { payload: 'fail' });
+    await until('it has failed', async () => (await red.snapshot()).runtimes[0]?.requests['modelet_failed'] === 1);
+    const { inFlight, lastRefusal } = await red.gate('before failing');
+    assert.deepEqual([inFlight, lastRefusal], [0, null]);
+  });
+
+  test('what the stage behind refuses for load closes the gate until it is measured anew', async () => {
+    const caught = red.inputs('failed');
+    for (const payload of [1, 2, 3, 4]) red.send('before failing', { payload });
+    const { lastRefusal } = await until('the stage has refused', async () => {
+      const gate = await red.gate('before failing');
+      return gate.lastRefusal !== null && gate;
+    });
+    assert.ok(lastRefusal && lastRefusal.retryAfterMs > 0);
+    assert.match((await red.gate('before failing')).why, /^closed: the system behind it refused/);
+    // That was the stage's error, not the gate's.
+    assert.deepEqual(caught, []);
+    red.send('before failing', { gate: 'flush' });
+  });
+
+  test('of a message that comes to nothing end by themselves, and are shown', async () => {
+    red.send('forgetful', { payload: 1 });
+    const { lost, inFlight } = await until('it is given up', async () => {
+      const gate = await red.gate('forgetful');
+      return gate.lost === 1 && gate;
+    });
+    assert.deepEqual([lost, inFlight], [1, 0]);
+  });
+
+  test('of a message that comes again end before it asks anew', async () => {
+    const results = red.inputs('loop sink');
+    red.send('looped', { payload: 0 });
+    const result = await until('it is through', () => results[0]);
+    assert.deepEqual([result.payload, result.modelet?.leases], [5, undefined]);
+    const { inFlight, lost } = await red.gate('looped');
+    assert.deepEqual([inFlight, lost], [0, 0]);
+  });
+
+  test('count bytes: what does not fit beside the others waits, and what fits nowhere goes alone', async () => {
+    const results = red.inputs('byte sink');
+    for (const size of [60, 50, 500]) red.send('bytes', { payload: Buffer.alloc(size) });
+    await waiting('bytes', 2);
+    assert.equal((await red.gate('bytes')).inFlightCost, 60);
+    await held.open();
+    await until('all are through', () => results.length === 3);
+  });
+});
