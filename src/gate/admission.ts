@@ -270,9 +270,9 @@ export class Admission {
 
   #admits(given: number): boolean {
     const cost = this.#costOf(given);
-    const { open, room, ceiling, maxSys } = this.standing();
+    const { open, limit, ceiling, maxSys } = this.standing();
     if (!open) return false;
-    if (fits(cost, room, maxSys)) return true;
+    if (fits(this.#leases.cost + cost, limit, maxSys)) return true;
     return this.#leases.count === 0 && (this.#rule.atLeastOne || !fits(cost, ceiling, maxSys));
   }
 

@@ -4,7 +4,7 @@ import { compileGate, type GateConfig } from '../../src/config/compile-gate.ts';
 import type { ModeletError } from '../../src/core/errors.ts';
 import { type Ask, type Asked, Gate } from '../../src/gate/gate.ts';
 import type { Lease } from '../../src/gate/leases.ts';
-import type { BudgetSource, LeaseEnd, Reading, Sample } from '../../src/gate/source.ts';
+import type { BudgetSource, EndedLease, LeaseEnd, Reading, Sample } from '../../src/gate/source.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 /** Settings that a test names, on those of a gate with room for 10 requests and nothing kept free. */
@@ -42,7 +42,7 @@ export class ToldSource implements BudgetSource {
     await setImmediate();
   }
 
-  ended(end: LeaseEnd): void {
+  ended(end: LeaseEnd, _lease: EndedLease): void {
     this.ends.push(end);
   }
 

@@ -1,0 +1,182 @@
+/**
+ * What must be true of a gate whatever happens, kept by its own book-keeping in whole hundredths: no epsilon, no
+ * window of remembered levels, no heap. A test feeds it everything that happens and it fails where the gate errs.
+ */
+import assert from 'node:assert/strict';
+import type { GateConfig } from '../../src/config/compile-gate.ts';
+import type { ModeletError } from '../../src/core/errors.ts';
+import type { Lease } from '../../src/gate/leases.ts';
+import type { LeaseEnd, Sample } from '../../src/gate/source.ts';
+
+export interface Waiting {
+  readonly number: number;
+  readonly cost: number;
+  readonly priority: number;
+  readonly deadline: number;
+  /** What it was told; it must be one thing in the end. */
+  readonly told: (Lease | ModeletError)[];
+}
+
+interface Level {
+  readonly at: number;
+  readonly cost: number;
+}
+
+export class Oracle {
+  readonly asked: Waiting[] = [];
+  readonly held: Map<string, Lease> = new Map();
+  readonly #now: () => number;
+  #config: GateConfig;
+  #waiting: Waiting[] = [];
+  /** Every level there was, from the beginning. */
+  readonly #levels: Level[] = [{ at: Number.NEGATIVE_INFINITY, cost: 0 }];
+  #sample: Sample | null = null;
+  #readable = false;
+  /** What the sample includes of what was in flight. */
+  #base = 0;
+  #refusedAt = Number.NEGATIVE_INFINITY;
+  #notBefore = Number.NEGATIVE_INFINITY;
+  /** A message lets everything that waits through. */
+  #flushing = false;
+  ends = 0;
+
+  constructor(config: GateConfig, now: () => number) {
+    this.#config = config;
+    this.#now = now;
+  }
+
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  reconfigured(config: GateConfig): void {
+    this.#config = config;
+  }
+
+  /** Null: the reading failed. A sample that is older than the last one tells nothing. */
+  read(sample: Sample | null): void {
+    if (sample && this.#sample && sample.at < this.#sample.at) return;
+    this.#readable = sample !== null;
+    if (!sample) return;
+    this.#sample = sample;
+    this.#base = sample.fixed ? 0 : this.#lowest(sample.at - this.#config.lagMs, sample.at);
+  }
+
+  asks(waiting: Waiting): void {
+    this.asked.push(waiting);
+    this.#waiting.push(waiting);
+  }
+
+  /** Someone was let through: everything that makes that right must be so now. */
+  admitted(who: Waiting, lease: Lease): void {
+    who.told.push(lease);
+    assert.equal(who.told.length, 1, 'one answer each');
+    assert.ok(!this.held.has(lease.id), 'a lease of its own');
+    const before = this.#level;
+    const after = before + lease.cost;
+    if (!this.#flushing) {
+      assert.ok(who.deadline > this.#now(), 'not after its deadline');
+      assert.equal(this.#first(), who, 'in order, and nobody is passed over');
+      this.#checkKnowledge();
+      const { limit, largest } = this.#limits();
+      const alone = this.held.size === 0 && lease.cost > Math.min(limit, largest);
+      assert.ok(alone || after <= limit + 1e-6, `${after} in flight, of ${limit}`);
+      assert.ok(alone || after <= largest + 1e-6, `${after} in flight, of ${largest} at most`);
+    }
+    this.#leave(who);
+    this.held.set(lease.id, lease);
+    this.#levels.push({ at: this.#now(), cost: after });
+  }
+
+  refused(who: Waiting, error: ModeletError): void {
+    who.told.push(error);
+    assert.equal(who.told.length, 1, 'one answer each');
+    if (error.code === 'deadline_exceeded') assert.ok(who.deadline <= this.#now(), 'not before its deadline');
+    this.#leave(who);
+  }
+
+  /** The gate says that a lease has ended; `lost`: by itself, so it is the oldest, and as old as that. */
+  ended(end: LeaseEnd, id: string): void {
+    const lease = this.held.get(id);
+    assert.ok(lease, 'a lease ends once');
+    if (end.kind === 'lost') assert.ok(this.#now() - lease.admittedAt >= this.#config.leaseMs, 'not before leaseMs');
+    this.held.delete(id);
+    this.ends += 1;
+    this.#levels.push({ at: this.#now(), cost: this.held.size === 0 ? 0 : this.#level - lease.cost });
+    if (end.kind !== 'refused') return;
+    this.#refusedAt = this.#now();
+    this.#notBefore = Math.max(this.#notBefore, this.#now() + end.retryAfterMs);
+  }
+
+  flush(what: () => void): void {
+    this.#flushing = true;
+    what();
+    this.#flushing = false;
+  }
+
+  /** What must be so between two steps. */
+  settled(): void {
+    const late = [...this.held.values()].filter((lease) => this.#now() - lease.admittedAt >= this.#config.leaseMs);
+    assert.equal(late.length, 0, 'no lease outlives leaseMs');
+    assert.ok(
+      this.#waiting.every((who) => who.deadline > this.#now()),
+      'nobody waits beyond its deadline',
+    );
+    if (this.held.size === 0 && this.#waiting.length > 0)
+      assert.throws(() => this.#checkKnowledge(), 'nobody is forgotten');
+  }
+
+  /** Fails where nothing may go. */
+  #checkKnowledge(): void {
+    const now = this.#now();
+    assert.ok(this.#readable && this.#sample, 'not without a sample');
+    const { at, budget } = this.#sample;
+    assert.ok(now - at <= this.#config.staleMs, 'not on a stale sample');
+    assert.ok(at > this.#refusedAt, 'not on a sample from before the last refusal');
+    assert.ok(now >= this.#notBefore, 'not before Retry-After has passed');
+    assert.ok(hundredths(budget) > hundredths(this.#config.baseline), 'not at D <= B');
+  }
+
+  #limits(): { limit: number; largest: number } {
+    const { baseline, maxSys } = this.#config;
+    const { budget } = this.#sample as Sample;
+    const product = Number(maxSys) * (hundredths(budget) - hundredths(baseline));
+    const quota = Math.max(1, Math.floor(product / 100));
+    const largest = (Number(maxSys) * (100 - hundredths(baseline))) / 100;
+    return { limit: quota + this.#base, largest };
+  }
+
+  /** The lowest level in that time; of two at one moment both count. */
+  #lowest(from: number, to: number): number {
+    const costs = this.#levels.flatMap(({ at, cost }, index) => {
+      const until = this.#levels[index + 1]?.at ?? Number.POSITIVE_INFINITY;
+      return at <= to && until >= from ? [cost] : [];
+    });
+    return Math.min(...costs);
+  }
+
+  get #level(): number {
+    return (this.#levels.at(-1) as Level).cost;
+  }
+
+  #first(): Waiting | undefined {
+    const inOrder = this.#waiting.toSorted(
+      (a, b) => b.priority - a.priority || order(a.deadline, b.deadline) || a.number - b.number,
+    );
+    return inOrder[0];
+  }
+
+  #leave(who: Waiting): void {
+    assert.ok(this.#waiting.includes(who), 'it waits until it is told something');
+    this.#waiting = this.#waiting.filter((other) => other !== who);
+  }
+}
+
+function hundredths(share: number): number {
+  return Math.round(share * 100);
+}
+
+/** Infinity minus itself is no number. */
+function order(a: number, b: number): number {
+  return a === b ? 0 : a - b;
+}
