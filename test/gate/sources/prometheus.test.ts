@@ -1,0 +1,104 @@
+/** PromQL, with a real Prometheus that scrapes the mock gateway. */
+import assert from 'node:assert/strict';
+import { after, before, describe, type TestContext, test } from 'node:test';
+import { compileGate } from '../../../src/config/compile-gate.ts';
+import type { BudgetSource } from '../../../src/gate/source.ts';
+import { createSource } from '../../../src/gate/sources/create.ts';
+import { freePort } from '../../fixtures/free-port.ts';
+import { MockGateway } from '../../fixtures/mock-gateway.ts';
+import { Prometheus, WITHOUT_PROMETHEUS } from '../../fixtures/prometheus.ts';
+import { reasonFrom, reasonWhen, SERVICES, sampleFrom, sampleWhen } from '../../fixtures/sources.ts';
+
+/** So many tokens that a request runs until its client goes away. */
+const FOR_EVER = 100_000;
+const RUNNING = 'sum(gateway_requests_running) / (4 * count(gateway_requests_running))';
+
+describe('PromQL at a real Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
+  let gateway: MockGateway;
+  let prometheus: Prometheus;
+  let port: number;
+
+  const startGateway = (): Promise<MockGateway> => MockGateway.start({ port, servers: 2, 'max-concurrency': 2 });
+
+  before(async () => {
+    port = await freePort();
+    gateway = await startGateway();
+    prometheus = await Prometheus.start({ gateway: `${gateway.url}/metrics` });
+  });
+
+  after(async () => {
+    await gateway?.stop();
+    await prometheus?.stop();
+  });
+
+  function source(t: TestContext, query: string, raw: object = {}): BudgetSource {
+    const gate = compileGate({ source: 'prometheus', url: prometheus.url, query, timeoutMs: 30_000, ...raw });
+    const made = createSource(gate, SERVICES);
+    t.after(() => made.close());
+    return made;
+  }
+
+  test('gives the saturation that the gateway has', async (t) => {
+    const [plain, reckoned] = [source(t, 'gateway_saturation'), source(t, RUNNING)];
+    assert.equal((await sampleWhen(plain, 'the gateway has been scraped', () => true)).budget, 1);
+    const stop = new AbortController();
+    const requests = [1, 2, 3].map(() => gateway.complete(FOR_EVER, {}, stop.signal));
+    const threeOfFour = ({ budget }: { readonly budget: number }): boolean => budget === 0.25;
+    assert.equal((await sampleWhen(plain, 'three requests are seen', threeOfFour)).raw, 'saturation 0.75');
+    await sampleWhen(reckoned, 'three requests are reckoned', threeOfFour);
+    stop.abort();
+    await Promise.allSettled(requests);
+    await sampleWhen(plain, 'they are seen to be gone', ({ budget }) => budget === 1);
+  });
+
+  test('knows of a plain selector when the sample was scraped, of an expression when it was evaluated', async (t) => {
+    const [plain, reckoned] = [source(t, '# why\ngateway_saturation # so'), source(t, RUNNING)];
+    const { at: first } = await sampleWhen(plain, 'the gateway is scraped', () => true);
+    // Scraped once a second: the next sample is about that much younger, and no reading is younger than its question.
+    let readings = 0;
+    await sampleWhen(plain, 'it is scraped again', ({ at }) => {
+      assert.ok(at <= SERVICES.clock.now());
+      readings += 1;
+      return at > first + 500;
+    });
+    assert.ok(readings > 1, 'what was read between two scrapes has the time of the first');
+    const askedAt = SERVICES.clock.now();
+    assert.ok((await sampleFrom(reckoned)).at >= askedAt);
+    assert.ok((await sampleFrom(source(t, 'scalar(gateway_saturation)'))).at >= askedAt);
+  });
+
+  for (const [query, reason] of [
+    ['gateway_saturatoin', /^the metric is missing: the query gave no series$/],
+    ['gateway_saturation > 5', /^the metric is missing: the query gave no series$/],
+    ['gateway_requests_total', /^the query gave \d+ series, not one$/],
+    ['gateway_saturation[1m]', /^the query gave a matrix, not one number$/],
+    ['"text"', /^the query gave a string, not one number$/],
+    ['gateway_saturation / 0 * 0', /^the number that was read is NaN$/],
+    ['1 / 0', /^the number that was read is Infinity$/],
+    ['scalar(gateway_saturatoin)', /^the number that was read is NaN$/],
+    ['vector(-1)', /^saturation -1: a saturation is not negative$/],
+    ['sum(', /^HTTP 400: .*parse error/],
+  ] as const) {
+    test(`${query} gives no sample`, async (t) => {
+      assert.match(await reasonFrom(source(t, query)), reason);
+    });
+  }
+
+  test('the metric is missing while the gateway is gone, and back with it', async (t) => {
+    const plain = source(t, 'gateway_saturation');
+    await gateway.stop('SIGKILL');
+    await reasonWhen(plain, /^the metric is missing/);
+    assert.match(await reasonFrom(source(t, RUNNING)), /^the metric is missing/);
+    gateway = await startGateway();
+    await sampleWhen(plain, 'it is scraped again', () => true);
+  });
+
+  test('there is no sample while Prometheus is away, and one by itself when it is back', async (t) => {
+    const plain = source(t, 'gateway_saturation');
+    await sampleFrom(plain);
+    await prometheus.kill();
+    await reasonWhen(plain, /ECONNREFUSED/);
+    prometheus.restart();
+    await sampleWhen(plain, 'it is back', () => true);
+  });
+});

@@ -1,0 +1,128 @@
+/** A number under a key, with a real Redis. */
+import assert from 'node:assert/strict';
+import { after, before, describe, type TestContext, test } from 'node:test';
+import { compileGate } from '../../../src/config/compile-gate.ts';
+import type { BudgetSource } from '../../../src/gate/source.ts';
+import { createSource, type SourceServices } from '../../../src/gate/sources/create.ts';
+import { NoSample } from '../../../src/gate/sources/reading.ts';
+import { Redis, WITHOUT_REDIS } from '../../fixtures/redis.ts';
+import { reasonFrom, reasonWhen, SERVICES, sampleFrom, sampleWhen } from '../../fixtures/sources.ts';
+
+const PATIENCE_MS = 30_000;
+
+describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
+  let redis: Redis;
+
+  before(async () => {
+    redis = await Redis.start();
+  });
+
+  after(() => redis?.kill());
+
+  function source(t: TestContext, raw: object = {}, services: Partial<SourceServices> = {}): BudgetSource {
+    const gate = compileGate({ source: 'redis', url: redis.url, key: 'load', timeoutMs: PATIENCE_MS, ...raw });
+    const made = createSource(gate, { ...SERVICES, ...services });
+    t.after(() => made.close());
+    return made;
+  }
+
+  test('is a saturation or a budget, new at every reading', async (t) => {
+    await redis.run('SET', 'load', ' 2.5e-1\n');
+    const before = SERVICES.clock.now();
+    const { budget, at, raw } = await sampleFrom(source(t));
+    assert.deepEqual([budget, raw], [0.75, 'saturation 0.25']);
+    assert.ok(at >= before && at <= SERVICES.clock.now());
+    assert.equal((await sampleFrom(source(t, { value: 'budget' }))).budget, 0.25);
+    assert.equal(source(t).description, `Redis key load at 127.0.0.1:${redis.port}`);
+  });
+
+  test('is read from the database that the address names', async (t) => {
+    await redis.run('SET', 'load', '0.5');
+    assert.equal(await reasonFrom(source(t, { url: `${redis.url}/3` })), 'the key load is missing');
+  });
+
+  for (const [written, reason] of [
+    [['SET', 'load', 'high'], /^the key load does not hold a number$/],
+    [['SET', 'load', ''], /^the key load does not hold a number$/],
+    [['SET', 'load', 'NaN'], /^the key load does not hold a number$/],
+    [['SET', 'load', '0x1'], /^the key load does not hold a number$/],
+    [['SET', 'load', '1e999'], /^the number that was read is Infinity$/],
+    [['SET', 'load', '-1'], /a saturation is not negative/],
+    [['DEL', 'load'], /^the key load is missing$/],
+    [['HSET', 'load', 'a', '1'], /^WRONGTYPE/],
+  ] as const) {
+    test(`gives no sample after ${written.join(' ')}`, async (t) => {
+      await redis.run('DEL', 'load');
+      await redis.run(...written);
+      const reading = source(t);
+      assert.match(await reasonFrom(reading), reason);
+      await redis.run('DEL', 'load');
+      await redis.run('SET', 'load', '0.5');
+      assert.equal((await sampleFrom(reading)).budget, 0.5, 'the connection goes on');
+    });
+  }
+
+  test('is missing when who writes it has let it expire', async (t) => {
+    await redis.run('SET', 'load', '0.5', 'PX', '50');
+    await reasonWhen(source(t), /^the key load is missing$/);
+  });
+
+  test('is not there while the server is away, and comes back with it by itself', async (t) => {
+    await redis.run('SET', 'load', '0.5');
+    const reading = source(t);
+    await sampleFrom(reading);
+    await redis.kill();
+    await reasonWhen(reading, /ECONNREFUSED/);
+    assert.match(await reasonFrom(source(t)), /ECONNREFUSED/);
+    redis.restart();
+    await reasonWhen(reading, /^the key load is missing$/);
+    await redis.run('SET', 'load', '0.25');
+    assert.equal((await sampleFrom(reading)).budget, 0.75);
+  });
+
+  test('is given up when the server hangs, and read on a connection of its own when it goes on', async (t) => {
+    await redis.run('SET', 'load', '0.5');
+    const reading = source(t, { timeoutMs: 300 });
+    await sampleWhen(reading, 'it is connected', () => true);
+    redis.pause();
+    try {
+      await reasonWhen(reading, /^no answer within 300 ms$/);
+    } finally {
+      redis.resume();
+    }
+    await redis.run('SET', 'load', '0.25');
+    assert.equal((await sampleWhen(reading, 'it is read again', () => true)).budget, 0.75);
+  });
+
+  test('leaves no connection behind', async (t) => {
+    await redis.run('SET', 'load', '0.5');
+    const reading = source(t);
+    await sampleFrom(reading);
+    await reading.close();
+    for (;;) {
+      const clients = String(await redis.run('CLIENT', 'LIST', 'TYPE', 'normal'));
+      // Its own, that asks.
+      if (clients.trim().split('\n').length === 1) return;
+    }
+  });
+
+  test('says how to install the package where it is missing', async (t) => {
+    const loadRedis = (): never => {
+      throw new NoSample('the package redis is not installed');
+    };
+    assert.match(await reasonFrom(source(t, {}, { loadRedis })), /^the package redis is not installed$/);
+  });
+
+  test('is asked with user and password, which nobody sees', async (t) => {
+    await redis.run('SET', 'load', '0.5');
+    await redis.run('ACL', 'SETUSER', 'gate', 'on', '>pass&word', '~*', '+@all');
+    await redis.run('ACL', 'SETUSER', 'default', 'off');
+    const right = source(t, {}, { credentials: { username: 'gate', password: 'pass&word' } });
+    assert.equal((await sampleFrom(right)).budget, 0.5);
+    assert.match(await reasonFrom(source(t)), /NOAUTH|authentication required/i);
+    const wrong = source(t, {}, { credentials: { username: 'gate', password: 'wrong-word' } });
+    const reason = await reasonFrom(wrong);
+    assert.match(reason, /WRONGPASS/);
+    assert.ok(!`${reason} ${wrong.description} ${JSON.stringify(wrong)}`.includes('wrong-word'));
+  });
+});
