@@ -4,7 +4,7 @@
  *
  * The window is max_SYS, and D is 1; while a refusal holds the gate closed, D is 0.
  * - Until the first refusal a success adds its own cost, so that a window of successes doubles it; then a window of
- *   successes adds `increase`. Only while at least half of it is in use: an idle window has learned nothing.
+ *   successes adds `increase`. Only while at least half of what may be used is in use: an idle window learns nothing.
  * - A refusal multiplies it by `decreaseFactor` and holds the gate for `Retry-After`, else for `holdMs`. What was
  *   admitted before that belongs to the same flight, and neither shrinks nor grows the window any more.
  * - Errors that say nothing of load, cancelled and lost requests leave it as it is.
@@ -14,7 +14,10 @@ import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import type { BudgetSource, EndedLease, LeaseEnd, Reading } from '../source.ts';
 import { shown } from './reading.ts';
 
-export type AimdOptions = Omit<Extract<GateSource, { kind: 'aimd' }>, 'kind'>;
+export interface AimdOptions extends Omit<Extract<GateSource, { kind: 'aimd' }>, 'kind'> {
+  /** B: of the window only 1 - B is used. */
+  readonly baseline: number;
+}
 
 export class AimdSource implements BudgetSource {
   readonly description = 'AIMD';
@@ -60,7 +63,7 @@ export class AimdSource implements BudgetSource {
   }
 
   #grow({ cost, inFlightCost }: EndedLease): void {
-    if (inFlightCost * 2 < this.#window) return;
+    if (inFlightCost * 2 < this.#window * (1 - this.#options.baseline)) return;
     const slowStart = this.#decreasedAt === Number.NEGATIVE_INFINITY;
     const added = slowStart ? cost : (this.#options.increase * cost) / this.#window;
     const before = Math.floor(this.#window);

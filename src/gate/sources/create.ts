@@ -29,10 +29,11 @@ export interface SourceServices {
 }
 
 /** What of a gate's settings a source depends on. */
-export type SourceConfig = Pick<GateConfig, 'source' | 'maxSys' | 'maxConcurrency'>;
+export type SourceConfig = Pick<GateConfig, 'source' | 'baseline' | 'maxSys' | 'maxConcurrency'>;
 
 /** @throws ModeletError `config_invalid`: a composite has no source of its own; a TLS node that is named is not there. */
-export function createSource({ source, maxSys, maxConcurrency }: SourceConfig, services: SourceServices): BudgetSource {
+export function createSource(config: SourceConfig, services: SourceServices): BudgetSource {
+  const { source, baseline, maxSys, maxConcurrency } = config;
   const { clock, credentials, readContext, readLoad, watchLoad, loadRedis } = services;
   switch (source.kind) {
     case 'constant':
@@ -48,7 +49,7 @@ export function createSource({ source, maxSys, maxConcurrency }: SourceConfig, s
     case 'context':
       return contextSource({ ...source, clock, readContext });
     case 'aimd':
-      return new AimdSource(source, clock);
+      return new AimdSource({ ...source, baseline }, clock);
     case 'composite':
       throw new ModeletError(
         'config_invalid',
