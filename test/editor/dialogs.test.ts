@@ -204,7 +204,7 @@ test('the choice of isolation says what it is good for, and what it costs', asyn
     const id = await editor.dragFromPalette('modelet-stage', 400, 100);
     const form = new Form(editor);
     await editor.open(id);
-    const tip = editor.page.locator('#modelet-stage-isolation-tip');
+    const tip = editor.page.locator('#node-input-isolation ~ .modelet-hint');
     await tip.getByText(/^Right for every model: .* takes one worker/).waitFor();
     await form.set({ isolation: 'thread' });
     await tip.getByText(/many small workers\. Not for native add-ons: .* takes the engine/).waitFor();

@@ -108,14 +108,14 @@ test('choices that do not exist, as an imported flow may have them, mark the nod
     ]);
     const all = [...(await editor.nodes()), ...(await editor.configNodes())];
     const errorsOf = (type: NodeType): readonly string[] => all.find((found) => found.type === type)?.errors ?? [];
-    assert.deepEqual(errorsOf('modelet-runtime'), ['Log level: there is no level "loud"']);
+    assert.deepEqual(errorsOf('modelet-runtime'), ['Log level: there is no choice "loud"']);
     assert.deepEqual([...errorsOf('modelet-stage')].sort(), [
       'Isolation: there is no choice "fibre"',
       'Predict: there is no choice "all"',
       'Runtime: invalid configuration node',
       'Source: there is no choice "web"',
     ]);
-    assert.deepEqual(errorsOf('modelet-batcher'), ['Policy: there is no policy "never"']);
+    assert.deepEqual(errorsOf('modelet-batcher'), ['Policy: there is no choice "never"']);
     assert.equal(errorsOf('modelet-collector').length, 3);
     for (const error of errorsOf('modelet-collector')) assert.match(error, /: there is no choice "(none|all)"$/);
     assert.equal(errorsOf('modelet-feed').length, 1);

@@ -191,11 +191,11 @@ describe('package: in Node-RED', () => {
     }
   });
 
-  test('every script that the forms load is served', async () => {
+  test('every script and style that the forms load is served', async () => {
     const html = await get('/nodes', 'text/html');
-    const scripts = [...html.matchAll(/src="(resources\/@modelet\/[^"]+)"/g)].map(([, path]) => path as string);
-    assert.ok(scripts.length > 0);
-    for (const path of new Set(scripts)) assert.ok((await get(`/${path}`, '*/*')).length > 0, path);
+    const loaded = [...html.matchAll(/(?:src|href)="(resources\/@modelet\/[^"]+)"/g)].map(([, path]) => path as string);
+    assert.ok(loaded.some((path) => path.endsWith('.js')) && loaded.some((path) => path.endsWith('.css')));
+    for (const path of new Set(loaded)) assert.ok((await get(`/${path}`, '*/*')).length > 0, path);
   });
 
   test('the editor gets the sidebar, its scripts, styles and texts', async () => {

@@ -1,0 +1,34 @@
+/** The editor half of each node stands alone: node sets can be disabled one by one. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { NODE_SCHEMAS } from '../../src/config/schema.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+
+/** By what is attached to the page: the script that attaches it. */
+const SCRIPTS: Readonly<Record<string, string>> = {
+  form: 'form.js',
+  gateForm: 'gate-form.js',
+  cpus: 'cpu-picker.js',
+  codeTabs: 'code-tabs.js',
+};
+/** Scripts that a script needs beside it. */
+const BESIDE: Readonly<Record<string, readonly string[]>> = {
+  'gate-form.js': ['form.js'],
+  'cpu-picker.js': ['cpu-pins.js'],
+};
+
+for (const type of Object.keys(NODE_SCHEMAS)) {
+  test(`${type} loads each script and style that it uses`, () => {
+    const html = readFileSync(join(repositoryRoot, 'nodes', `${type}.html`), 'utf8');
+    const loaded = [...html.matchAll(/(?:src|href)="resources\/@modelet\/node-red-pipeline\/([^"]+)"/g)].map(
+      ([, name]) => name as string,
+    );
+    const used = new Set(
+      [...html.matchAll(/window\.modelet\.(\w+)/g)].map(([, name]) => SCRIPTS[name as string] ?? name),
+    );
+    const needed = [...used].flatMap((script) => [script, ...(BESIDE[script as string] ?? [])]);
+    assert.deepEqual([...new Set([...needed, 'form.css'])].sort(), [...new Set(loaded)].sort());
+  });
+}
