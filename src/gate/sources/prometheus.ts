@@ -9,7 +9,7 @@ import type { GateSource } from '../../config/compile-gate.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { BudgetSource, Reading, Sample } from '../source.ts';
 import { type Answer, type Credentials, HttpEndpoint, placeOf, refusalOf, type TlsOptions } from './http-endpoint.ts';
-import { NoSample, readWithin, sampleOf } from './reading.ts';
+import { NoSample, readWithin, Stamped, sampleOf } from './reading.ts';
 
 type Settings = Extract<GateSource, { kind: 'prometheus' }>;
 
@@ -35,6 +35,7 @@ export class PrometheusSource implements BudgetSource {
   readonly #options: PrometheusOptions;
   readonly #url: URL;
   readonly #endpoint: HttpEndpoint;
+  readonly #scrapes = new Stamped();
 
   constructor(options: PrometheusOptions) {
     const url = new URL(options.url);
@@ -63,7 +64,7 @@ export class PrometheusSource implements BudgetSource {
     const time = { query: `timestamp(\n${query}\n)`, time: String(found.at) };
     const scraped = await this.#evaluate(time, signal);
     const ageMs = Math.max(0, found.at - scraped.number) * 1000;
-    return sampleOf(found.number, value, askedAt - ageMs);
+    return sampleOf(found.number, value, this.#scrapes.at(scraped.number, askedAt - ageMs));
   }
 
   async #evaluate(form: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Evaluated> {

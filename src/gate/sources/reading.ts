@@ -62,6 +62,22 @@ export function sampleOf(number: number, value: ReadValue, at: Deadline): Sample
   return { budget: 1 - number, at, raw };
 }
 
+/**
+ * The time of a sample that a server has stamped with its own clock. How long ago that was can only be reckoned, and
+ * comes out a little longer each time that the way takes longer: of one stamp the least counts.
+ */
+export class Stamped {
+  #stamp = Number.NaN;
+  #at: Deadline = Number.NEGATIVE_INFINITY;
+
+  /** When it was measured on this machine's clock: at `reckoned` or later. */
+  at(stamp: number, reckoned: Deadline): Deadline {
+    this.#at = stamp === this.#stamp ? Math.max(this.#at, reckoned) : reckoned;
+    this.#stamp = stamp;
+    return this.#at;
+  }
+}
+
 /** What rounding may add to a share. */
 const SLACK = 1e-9;
 

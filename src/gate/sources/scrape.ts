@@ -8,7 +8,7 @@ import { type Clock, type Deadline, wallTime } from '../../core/clock.ts';
 import type { BudgetSource, Reading, Sample } from '../source.ts';
 import { readSeries, type Series } from './exposition.ts';
 import { type Answer, type Credentials, HttpEndpoint, placeOf, refusalOf, type TlsOptions } from './http-endpoint.ts';
-import { NoSample, readWithin, sampleOf, shown } from './reading.ts';
+import { NoSample, readWithin, Stamped, sampleOf, shown } from './reading.ts';
 
 type Settings = Extract<GateSource, { kind: 'scrape' }>;
 
@@ -25,6 +25,7 @@ export class ScrapeSource implements BudgetSource {
   readonly #options: ScrapeOptions;
   readonly #url: URL;
   readonly #endpoint: HttpEndpoint;
+  readonly #stamped = new Stamped();
 
   constructor(options: ScrapeOptions) {
     this.#url = new URL(options.url);
@@ -51,7 +52,8 @@ export class ScrapeSource implements BudgetSource {
     const { metric, labels, value, perServer } = this.#options;
     const all = seriesOf(answer, metric);
     const series = theOnly(metric, having(all, labels), all.length);
-    const at = askedAt - ageMs(series, answer);
+    const at =
+      series.time === undefined ? askedAt : this.#stamped.at(series.time, askedAt - ageMs(series.time, answer));
     if (perServer === 0) return sampleOf(series.value, value, at);
     const maxSys = this.#servers(answer) * perServer;
     const sample = sampleOf(series.value / maxSys, value, at);
@@ -88,9 +90,8 @@ function theOnly(metric: string, [series, ...others]: readonly Series[], all: nu
   return series;
 }
 
-/** How old a sample is that has a time of its own: by the clock of the server that sent it, where it tells. */
-function ageMs({ time }: Series, { type, date }: Answer): number {
-  if (time === undefined) return 0;
+/** How old a sample of this time is: by the clock of the server that sent it, where it tells. */
+function ageMs(time: number, { type, date }: Answer): number {
   const inMs = type.startsWith('application/openmetrics-text') ? time * 1000 : time;
   // A Date header leaves out the fraction of its second.
   const now = Number.isNaN(date) ? wallTime() : date + 999;

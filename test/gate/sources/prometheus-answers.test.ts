@@ -85,4 +85,12 @@ describe('what a Prometheus may answer', () => {
     const { at } = await sampleFrom(aged);
     assert.ok(at >= before - 500 && at <= SERVICES.clock.now() - 500, 'half a second old');
   });
+
+  test('the same sample does not become older when it is read again over a longer way', async (t) => {
+    const at = (time: number, number: string): unknown => success('vector', [{ metric: {}, value: [time, number] }]);
+    const answers = [at(1000.5, '0.5'), at(1000.5, '1000'), at(1002.5, '0.5'), at(1002.5, '1000')];
+    const again = await prometheus(t, (request, response) => answer(answers.shift())(request, response));
+    const first = await sampleFrom(again);
+    assert.ok((await sampleFrom(again)).at >= first.at);
+  });
 });

@@ -55,13 +55,10 @@ describe('PromQL at a real Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
     const [plain, reckoned] = [source(t, '# why\ngateway_saturation # so'), source(t, RUNNING)];
     const { at: first } = await sampleWhen(plain, 'the gateway is scraped', () => true);
     // Scraped once a second: the next sample is about that much younger, and no reading is younger than its question.
-    let readings = 0;
     await sampleWhen(plain, 'it is scraped again', ({ at }) => {
       assert.ok(at <= SERVICES.clock.now());
-      readings += 1;
       return at > first + 500;
     });
-    assert.ok(readings > 1, 'what was read between two scrapes has the time of the first');
     const askedAt = SERVICES.clock.now();
     assert.ok((await sampleFrom(reckoned)).at >= askedAt);
     assert.ok((await sampleFrom(source(t, 'scalar(gateway_saturation)'))).at >= askedAt);
