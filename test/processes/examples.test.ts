@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { setImmediate as pause } from 'node:timers/promises';
 import { gateWithExamples } from '../fixtures/examples.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
 import { kill9, until, within } from '../fixtures/processes.ts';
@@ -115,24 +116,20 @@ describe('a check', () => {
     const examples = Array.from({ length: 10 }, (_, n) => `example ${n}`);
     const service = await serve(t, { stages: [plain(folder, examples)] });
     await service.ready();
-    let going = true;
-    let answered = 0;
-    const lane = async (): Promise<void> => {
-      while (going) {
-        assert.equal((await service.answer('x')).code, 'ok');
-        answered += 1;
-      }
-    };
-    const lanes = Promise.all(Array.from({ length: 4 }, lane));
-    await until(() => answered > 20, 'it is under load');
-    assert.deepEqual(await check(service), ['gate 10 ok']);
-    going = false;
-    await lanes;
+    const asked = ['held', ...new Array(200).fill('x')].map((name) => service.answer(name));
+    await until(() => callsIn(folder).includes('held') && service.stage('gate').queue === 200, 'the others wait');
+    const checked = check(service);
+    // The engine has been asked.
+    await pause();
+    release(folder, 'held');
+    assert.deepEqual(await checked, ['gate 10 ok']);
+    const codes = (await Promise.all(asked)).map(({ code }) => code);
+    assert.deepEqual(codes, new Array(asked.length).fill('ok'));
     const calls = callsIn(folder);
     const during = calls.slice(calls.indexOf('example 0'), calls.indexOf('example 9'));
     assert.ok(during.includes('x'), 'requests ran between two examples');
-    await until(() => service.stage('gate').items >= answered, 'the requests are counted');
-    assert.equal(service.stage('gate').items, answered);
+    await until(() => service.stage('gate').items >= asked.length, 'the requests are counted');
+    assert.equal(service.stage('gate').items, asked.length);
   });
 
   test('waits behind what runs, and requests that came meanwhile are served', async (t) => {
