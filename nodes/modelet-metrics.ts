@@ -2,7 +2,7 @@
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileMetrics, intervalBetween, type Look, ModeletError, type Service, wallTime } from '../src/index.ts';
 import { configure } from './lib/adapter.ts';
-import { seriesOf, stageRows, workerRows } from './lib/dashboard.ts';
+import { gatesOf, seriesOf, stageRows, workerRows } from './lib/dashboard.ts';
 import { type Pipeline, pipelineOf } from './lib/pipeline.ts';
 
 export default function register(RED: NodeAPI): void {
@@ -27,8 +27,10 @@ export default function register(RED: NodeAPI): void {
       tell(service ? '' : 'no runtime to tell about');
       const look = service?.look() ?? null;
       if (look && before?.service === service) {
-        const payload = intervalBetween(before.look, look, wallTime());
-        this.send([{ payload }, seriesOf(payload), stageRows(payload), workerRows(look.snapshot.stages)]);
+        const interval = intervalBetween(before.look, look, wallTime());
+        const gates = gatesOf(pipeline.gates.measured, service.id);
+        const series = seriesOf(interval, gates);
+        this.send([{ payload: { ...interval, gates } }, series, stageRows(interval), workerRows(look.snapshot.stages)]);
       }
       before = service && look ? { service, look } : null;
     };

@@ -35,7 +35,7 @@ export { type CompiledGraph, type CompiledRoute, compileRoutes } from './graph/r
 export { allowedCpus, visibleCpus } from './lifecycle/affinity.ts';
 export { probeLauncher } from './lifecycle/launch.ts';
 export type { SlowRequest } from './observe/breakdown.ts';
-export { Exposition } from './observe/collect.ts';
+export { Exposition, type MeasuredGate } from './observe/collect.ts';
 export type { GateSnapshot } from './observe/gate-snapshot.ts';
 export { type Missing, missingIn } from './observe/health.ts';
 export { intervalBetween, type Look, type RuntimeInterval } from './observe/interval.ts';

@@ -1,5 +1,5 @@
 /** What happened in an interval, in the forms that dashboards take. */
-import type { RuntimeInterval, StageSnapshot } from '../../src/index.ts';
+import type { MeasuredGate, RuntimeInterval, StageSnapshot } from '../../src/index.ts';
 
 /** One number, for a chart, which draws a line per topic, or for a gauge. */
 export type SeriesMessage = {
@@ -10,7 +10,17 @@ export type SeriesMessage = {
   /** By which a switch node picks what a chart is about. */
   readonly metric: string;
   readonly stage?: string;
+  readonly gate?: string;
 };
+
+/** How a gate stands now. */
+export interface GateStanding {
+  readonly open: boolean;
+  readonly budget: number;
+  readonly quota: number;
+  readonly inFlight: number;
+  readonly waiting: number;
+}
 
 export type TableMessage = {
   readonly topic: 'stages' | 'workers';
@@ -29,8 +39,18 @@ const OF_RUNTIME = [
 ] as const;
 const OF_STAGE = ['queue', 'busy', 'workers', 'meanBatch', 'runMs'] as const;
 
+const OF_GATE = ['budget', 'quota', 'inFlight', 'waiting'] as const;
+
+/** By name, the gates that belong to a runtime. */
+export function gatesOf(gates: readonly MeasuredGate[], runtime: string): Record<string, GateStanding> {
+  const own = gates.filter((gate) => gate.runtime === runtime).map(({ snapshot }) => snapshot);
+  return Object.fromEntries(
+    own.map(({ name, open, budget, quota, inFlight, waiting }) => [name, { open, budget, quota, inFlight, waiting }]),
+  );
+}
+
 /** One message per number. What the interval has no value for is left out: a chart has a gap there. */
-export function seriesOf(interval: RuntimeInterval): SeriesMessage[] {
+export function seriesOf(interval: RuntimeInterval, gates: Readonly<Record<string, GateStanding>>): SeriesMessage[] {
   const timestamp = interval.time;
   const ofRuntime = OF_RUNTIME.flatMap((metric) => {
     const payload = interval[metric];
@@ -42,7 +62,10 @@ export function seriesOf(interval: RuntimeInterval): SeriesMessage[] {
       return payload === null ? [] : [{ topic: `${stage} ${metric}`, payload, timestamp, metric, stage }];
     }),
   );
-  return [...ofRuntime, ...ofStages];
+  const ofGates = Object.entries(gates).flatMap(([gate, values]) =>
+    OF_GATE.map((metric) => ({ topic: `${gate} ${metric}`, payload: values[metric], timestamp, metric, gate })),
+  );
+  return [...ofRuntime, ...ofStages, ...ofGates];
 }
 
 /** A row per stage. */

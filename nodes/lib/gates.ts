@@ -8,6 +8,7 @@ import {
   Gate,
   type GateOrder,
   type GateSnapshot,
+  type MeasuredGate,
   ModeletError,
   type Service,
   type SourceCredentials,
@@ -80,7 +81,12 @@ export class Gates {
   }
 
   get snapshots(): GateSnapshot[] {
-    return [...this.#hosts.values()].map(({ gate }) => gate.snapshot());
+    return this.measured.map(({ snapshot }) => snapshot);
+  }
+
+  /** The same with the runtimes that they belong to. */
+  get measured(): MeasuredGate[] {
+    return [...this.#hosts.values()].map(({ gate, deployed: { runtime } }) => ({ snapshot: gate.snapshot(), runtime }));
   }
 
   /** Takes over what a deploy has made. @param invalid gets those that cannot be made. */

@@ -71,8 +71,11 @@ export class Observation {
     asked[1]({ services, inside: false }, response, request);
   }
 
-  #answerMetrics({ services }: View, response: Response): void {
-    this.#exposition.text(services.map((service) => service.look())).then(
+  #answerMetrics({ services, inside }: View, response: Response): void {
+    const shown = new Set<string | null>(services.map(({ id }) => id));
+    const gates = this.#pipeline.gates.measured.filter(({ runtime }) => inside || shown.has(runtime));
+    const looks = services.map((service) => service.look());
+    this.#exposition.text(looks, gates).then(
       (text) => response.set('Content-Type', this.#exposition.contentType).send(text),
       (error: Error) => response.status(500).send(error.message),
     );

@@ -3,8 +3,10 @@
  * series of a stage that has gone are gone, and an item costs no label.
  */
 import { type Metric as PromMetric, Registry } from 'prom-client';
+import type { GateSnapshot } from './gate-snapshot.ts';
 import { countOf } from './histogram.ts';
-import { type Labels, METRICS, type Measured, type Metric, type Sample } from './metrics.ts';
+import type { Labels, Sample } from './metric.ts';
+import { METRICS, type Measured, type Metric } from './metrics.ts';
 
 interface Line {
   readonly metricName: string;
@@ -12,10 +14,18 @@ interface Line {
   readonly value: number;
 }
 
+/** A gate at the moment of a scrape. */
+export interface MeasuredGate {
+  readonly snapshot: GateSnapshot;
+  /** Id of the runtime that it belongs to; null: none. */
+  readonly runtime: string | null;
+}
+
 /** One per process of Node-RED. */
 export class Exposition {
   readonly #registry: Registry = new Registry();
   #measured: readonly Measured[] = [];
+  #gates: readonly MeasuredGate[] = [];
 
   constructor() {
     for (const metric of METRICS) this.#register(metric);
@@ -25,23 +35,37 @@ export class Exposition {
     return this.#registry.contentType;
   }
 
-  /** What a scrape of these runtimes gets. */
-  text(runtimes: readonly Measured[]): Promise<string> {
+  /** What a scrape of these runtimes and gates gets. */
+  text(runtimes: readonly Measured[], gates: readonly MeasuredGate[]): Promise<string> {
     // The registry asks all metrics in this turn, so that scrapes do not mix.
     this.#measured = runtimes;
+    this.#gates = gates;
     return this.#registry.metrics();
   }
 
-  #register({ name, type, help, read }: Metric): void {
-    const values = (): Line[] => {
-      const names = runtimeNames(this.#measured);
-      return this.#measured.flatMap((runtime, index) =>
-        read(runtime).flatMap((sample) => linesOf(name, { runtime: names[index] ?? '', ...sample.labels }, sample)),
-      );
-    };
+  #register(described: Metric): void {
+    const { name, type, help } = described;
     // The registry takes whatever can be asked for its values.
-    const metric = { name, help, type, get: () => Promise.resolve({ name, help, type, values: values() }) };
+    const metric = {
+      name,
+      help,
+      type,
+      get: () => Promise.resolve({ name, help, type, values: this.#read(described) }),
+    };
     this.#registry.registerMetric(metric as unknown as PromMetric);
+  }
+
+  #read(metric: Metric): Line[] {
+    const names = runtimeNames(this.#measured);
+    const lines = (runtime: string, samples: readonly Sample[]): Line[] =>
+      samples.flatMap((sample) => linesOf(metric.name, { runtime, ...sample.labels }, sample));
+    if ('read' in metric) {
+      return this.#measured.flatMap((runtime, index) => lines(names[index] ?? '', metric.read(runtime)));
+    }
+    return this.#gates.flatMap(({ snapshot, runtime }) => {
+      const index = this.#measured.findIndex((measured) => measured.snapshot.id === runtime);
+      return lines(names[index] ?? '', metric.readGate(snapshot));
+    });
   }
 }
 

@@ -1,7 +1,9 @@
-/** Every metric of the exposition: its name, its meaning, and how it is read from what a runtime shows of itself. */
+/** Every metric of the exposition: its name, its meaning, and how it is read from what runtimes and gates show. */
 import type { HistogramReading } from '../core/readings.ts';
 import type { DurationReadings } from './duration-meter.ts';
+import { GATES, type GateMetric } from './gate-metrics.ts';
 import { coarsen, DURATION_BOUNDS, SIZE_BOUNDS } from './histogram.ts';
+import type { Described, Sample } from './metric.ts';
 import type { RuntimeSnapshot, StageSnapshot } from './snapshot.ts';
 
 /** A runtime at the moment of a scrape. */
@@ -10,29 +12,24 @@ export interface Measured {
   readonly durations: DurationReadings;
 }
 
-export type Labels = Readonly<Record<string, string>>;
-
-/** One series: a number, or the buckets of a histogram in base units. */
-export type Sample =
-  | { readonly labels: Labels; readonly value: number }
-  | { readonly labels: Labels; readonly bounds: readonly number[]; readonly reading: HistogramReading };
-
-export interface Metric {
-  readonly name: string;
-  readonly type: 'counter' | 'gauge' | 'histogram';
-  readonly help: string;
-  /** Besides `runtime`, which all have. */
-  readonly labels: readonly string[];
+export interface RuntimeMetric extends Described {
   /** The series of one runtime. */
   read(runtime: Measured): readonly Sample[];
 }
+
+export type Metric = RuntimeMetric | GateMetric;
 
 const SECONDS_PER_MS = 1 / 1000;
 const DURATION_BOUNDS_SECONDS: readonly number[] = DURATION_BOUNDS.map((ms) => ms / 1000);
 const CIRCUIT_STATES = ['closed', 'open', 'half-open'] as const;
 const PROCESS_STATES = ['startup', 'ready', 'error', 'shutdown', 'dead'] as const;
 
-function ofRuntime(type: 'counter' | 'gauge', name: string, help: string, read: (runtime: Measured) => number): Metric {
+function ofRuntime(
+  type: 'counter' | 'gauge',
+  name: string,
+  help: string,
+  read: (runtime: Measured) => number,
+): RuntimeMetric {
   return { name, type, help, labels: [], read: (runtime) => [{ labels: {}, value: read(runtime) }] };
 }
 
@@ -42,7 +39,7 @@ function byKey(
   [name, label]: readonly [string, string],
   help: string,
   read: (runtime: Measured) => Readonly<Record<string, number>>,
-): Metric {
+): RuntimeMetric {
   return {
     name,
     type,
@@ -57,7 +54,7 @@ function ofStage(
   name: string,
   help: string,
   read: (stage: StageSnapshot) => number,
-): Metric {
+): RuntimeMetric {
   return {
     name,
     type,
@@ -72,7 +69,7 @@ function ofStageByKey(
   [name, label]: readonly [string, string],
   help: string,
   read: (stage: StageSnapshot) => Readonly<Record<string, number>>,
-): Metric {
+): RuntimeMetric {
   return {
     name,
     type,
@@ -85,7 +82,7 @@ function ofStageByKey(
   };
 }
 
-function durationOfStage(name: string, help: string, read: (stage: StageSnapshot) => HistogramReading): Metric {
+function durationOfStage(name: string, help: string, read: (stage: StageSnapshot) => HistogramReading): RuntimeMetric {
   return {
     name,
     type: 'histogram',
@@ -107,7 +104,7 @@ function workerStates({ workers }: StageSnapshot): Record<string, number> {
   );
 }
 
-const REQUESTS: readonly Metric[] = [
+const REQUESTS: readonly RuntimeMetric[] = [
   byKey(
     'counter',
     ['modelet_requests_total', 'code'],
@@ -144,7 +141,7 @@ const REQUESTS: readonly Metric[] = [
   ),
 ];
 
-const STAGES: readonly Metric[] = [
+const STAGES: readonly RuntimeMetric[] = [
   ofStage('gauge', 'modelet_queue_length', 'Items that wait in the queue', (stage) => stage.queue),
   ofStage('gauge', 'modelet_queue_capacity', 'Most items that wait in the queue', (stage) => stage.capacity),
   durationOfStage(
@@ -196,7 +193,7 @@ function ofWorker(
   name: string,
   help: string,
   read: (worker: StageSnapshot['workers'][number]) => number | null,
-): Metric {
+): RuntimeMetric {
   return {
     name,
     type,
@@ -212,7 +209,7 @@ function ofWorker(
   };
 }
 
-const WORKERS: readonly Metric[] = [
+const WORKERS: readonly RuntimeMetric[] = [
   ofStage('gauge', 'modelet_workers', 'Workers that the stage has', ({ workers }) => workers.length),
   ofStage('gauge', 'modelet_workers_ready', 'Workers that serve', (stage) => stage.ready),
   ofStage('gauge', 'modelet_workers_busy', 'Workers that run a batch', (stage) => stage.busy),
@@ -249,7 +246,7 @@ const WORKERS: readonly Metric[] = [
   ),
 ];
 
-const ENGINE: readonly Metric[] = [
+const ENGINE: readonly RuntimeMetric[] = [
   byKey('gauge', ['modelet_engine_state', 'state'], '1 for the state that the engine is in', ({ snapshot }) =>
     Object.fromEntries(PROCESS_STATES.map((state) => [state, snapshot.engine.state === state ? 1 : 0])),
   ),
@@ -278,4 +275,4 @@ const ENGINE: readonly Metric[] = [
   ),
 ];
 
-export const METRICS: readonly Metric[] = [...REQUESTS, ...STAGES, ...WORKERS, ...ENGINE];
+export const METRICS: readonly Metric[] = [...REQUESTS, ...STAGES, ...WORKERS, ...ENGINE, ...GATES];

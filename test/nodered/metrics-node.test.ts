@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import type { RuntimeInterval } from '../../src/index.ts';
-import { batcher, endpoint, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { batcher, dispatchGate, endpoint, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
 
 const OUTPUTS = ['all', 'numbers', 'stages', 'workers'] as const;
@@ -14,7 +14,8 @@ function metrics(id: string, properties: object = {}): FlowNode[] {
 
 const pipeline: readonly FlowNode[] = [
   runtime(),
-  ...endpoint('/work', 'batch'),
+  ...endpoint('/work', 'gate'),
+  dispatchGate('gate', 'batch', [], { maxSys: '8', baseline: 0.25 }),
   batcher('batch', 'work'),
   stage(
     'work',
@@ -44,7 +45,9 @@ function outputs(id: string): Record<(typeof OUTPUTS)[number], Message[]> {
   return { all, numbers, stages, workers };
 }
 
-const interval = (message: Message | undefined): RuntimeInterval => message?.payload as RuntimeInterval;
+type Told = RuntimeInterval & { readonly gates: Readonly<Record<string, object>> };
+
+const interval = (message: Message | undefined): Told => message?.payload as Told;
 
 const more = (messages: readonly Message[], count = 2): Promise<boolean> => {
   const end = messages.length + count;
@@ -58,7 +61,7 @@ describe('pipeline metrics', () => {
     const sent = outputs('m');
     const posted = [1, 2, 3, 4, -1].map((n) => nodeRed.post('/work', { n }));
     await Promise.all(posted);
-    const find = (has: (of: RuntimeInterval) => boolean): Promise<RuntimeInterval> =>
+    const find = (has: (of: RuntimeInterval) => boolean): Promise<Told> =>
       until('the interval of the requests', () => sent.all.map(interval).find(has));
     const of = await find(({ p50 }) => p50 !== null);
     // The engine tells of its stages a few times a second.
@@ -70,7 +73,9 @@ describe('pipeline metrics', () => {
     assert.equal(of.stages['work']?.workers, 1);
     assert.ok((of.p50 ?? 0) <= (of.p95 ?? 0) && (of.p95 ?? 0) <= (of.p99 ?? 0));
 
-    const { time, stages, ...numbers } = of;
+    assert.deepEqual(of.gates, { gate: { open: true, budget: 1, quota: 6, inFlight: 0, waiting: 0 } });
+
+    const { time, stages, gates: _gates, ...numbers } = of;
     const series = sent.numbers.filter(({ timestamp }) => timestamp === time);
     const expected = [
       ...Object.entries(numbers).map(([metric, payload]) => ({ topic: metric, payload, metric })),
@@ -79,6 +84,12 @@ describe('pipeline metrics', () => {
         payload,
         metric,
         stage: 'work',
+      })),
+      ...Object.entries({ budget: 1, quota: 6, inFlight: 0, waiting: 0 }).map(([metric, payload]) => ({
+        topic: `gate ${metric}`,
+        payload,
+        metric,
+        gate: 'gate',
       })),
     ].filter(({ payload }) => payload !== null);
     assert.deepEqual(

@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ERROR_CODES } from '../../src/core/errors.ts';
+import { GATE_DECISIONS } from '../../src/observe/gate-snapshot.ts';
 import { METRICS } from '../../src/observe/metrics.ts';
 import { Scrape } from '../fixtures/exposition.ts';
-import { batcher, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { batcher, dispatchGate, endpoint, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
 import { Prometheus, promtool, WITHOUT_PROMETHEUS } from '../fixtures/prometheus.ts';
 
@@ -15,12 +16,16 @@ const flows: readonly FlowNode[] = [
   TAB,
   runtime('runtime', { name: 'first "quoted"', publicPath: '/ops/' }),
   runtime('hidden', { name: 'private' }),
-  ...endpoint('/work', 'work'),
+  ...endpoint('/work', 'gate'),
+  dispatchGate('gate', 'work', [], { maxSys: '50', baseline: 0.5 }),
   stage('work', 'return input;', 'batch'),
   batcher('batch', 'second'),
   stage('second', 'return input;', 'collector /work', { predict: 'batch' }),
   ...endpoint('/other', 'other'),
   stage('other', 'return input;', 'collector /other', { runtime: 'hidden' }),
+  // No runtime belongs to it, and nothing can be read.
+  dispatchGate('lonely', 'nowhere', [], { source: 'context', key: 'not set' }),
+  sink('nowhere'),
 ];
 
 let nodeRed: NodeRed;
@@ -115,6 +120,29 @@ describe('exposition', () => {
     assert.ok(seconds > 0 && seconds < 60, `${seconds} s`);
   });
 
+  test('has what each gate has measured and decided, every reason from the start', async () => {
+    const found = await scrape();
+    const lonely = { runtime: '', gate: 'lonely' };
+    const decisions = found.find('modelet_gate_decisions_total', lonely);
+    assert.deepEqual(
+      decisions.map(({ labels, value }) => [labels['reason'], value]),
+      GATE_DECISIONS.map((reason) => [reason, 0]),
+    );
+    assert.equal(found.value('modelet_gate_source_available', lonely), 0);
+    assert.deepEqual(found.find('modelet_gate_sample_age_seconds', lonely), []);
+    const gate = { runtime: 'first \\"quoted\\"', gate: 'gate' };
+    const numbers = ['open', 'budget', 'baseline', 'quota', 'in_flight', 'waiting', 'source_available'].map((name) =>
+      found.value(`modelet_gate_${name}`, gate),
+    );
+    assert.deepEqual(numbers, [1, 1, 0.5, 25, 0, 0, 1]);
+    assert.ok(found.value('modelet_gate_sample_age_seconds', gate) < 60);
+    const publicly = (await scrape('/ops/metrics')).find('modelet_gate_open');
+    assert.deepEqual(
+      publicly.map(({ labels }) => labels['gate']),
+      ['gate'],
+    );
+  });
+
   test('promtool has nothing to say against it', { skip: WITHOUT_PROMETHEUS }, async () => {
     assert.equal(promtool(['check', 'metrics'], await text()), '');
     assert.match(promtool(['check', 'metrics'], 'modelet_thing_total{x="1"} 1\n'), /no help text/);
@@ -158,9 +186,14 @@ describe('exposition and deploys', () => {
     assert.ok(before.find('modelet_items_total', { stage: 'second' }).length > 0);
     const shorter = flows
       .filter(({ id }) => id !== 'second' && id !== 'batch')
+      .filter(({ id }) => id !== 'lonely')
       .map((node) => (node.id === 'work' ? { ...node, wires: [['collector /work']] } : node));
     await nodeRed.deploy(shorter);
     const found = await scrape();
+    assert.deepEqual(
+      found.find('modelet_gate_open').map(({ labels }) => labels['gate']),
+      ['gate'],
+    );
     assert.deepEqual(
       found.series.filter(({ labels }) => labels['stage'] === 'second'),
       [],
