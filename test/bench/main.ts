@@ -8,13 +8,14 @@ import { parseArgs } from 'node:util';
 import { http } from './http.ts';
 import { itemCost } from './item-cost.ts';
 import { busyShare } from './measure.ts';
+import { overshoot } from './overshoot.ts';
 import { recovery } from './recovery.ts';
 import { type Budget, budgetTable, type Part, renderTable, type Scale } from './report.ts';
 import { responsiveness } from './responsiveness.ts';
 import { routes } from './routes.ts';
 import { seedWorkload } from './seed-workload.ts';
 
-const PARTS: readonly Part[] = [seedWorkload, itemCost, http, responsiveness, recovery, routes];
+const PARTS: readonly Part[] = [seedWorkload, itemCost, http, responsiveness, recovery, routes, overshoot];
 const FULL: Scale = { rounds: 5, seconds: 1 };
 const QUICK: Scale = { rounds: 2, seconds: 0.6 };
 
