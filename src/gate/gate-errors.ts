@@ -5,16 +5,20 @@ import type { Admission } from './admission.ts';
 
 /** `code` and `Retry-After` of both: by the next reading there may be room. */
 export function refusedFull(admission: Admission, { capacity, intervalMs }: GateConfig): ModeletError {
-  const text = `${named(admission)} has ${capacity} requests waiting and takes no more; it is ${admission.why()}`;
+  const text = `${named(admission)} has ${capacity} requests waiting and takes no more${because(admission)}`;
   return refusal(admission, text, intervalMs);
 }
 
 export function refusedClosed(admission: Admission, { intervalMs }: GateConfig): ModeletError {
-  return refusal(admission, `${named(admission)} lets nothing wait, and is ${admission.why()}`, intervalMs);
+  return refusal(
+    admission,
+    `${named(admission)} lets nothing in now, and nothing wait${because(admission)}`,
+    intervalMs,
+  );
 }
 
 export function expired(admission: Admission): ModeletError {
-  const text = `not let through by ${named(admission)} before its deadline; it is ${admission.why()}`;
+  const text = `not let through by ${named(admission)} before its deadline${because(admission)}`;
   return new ModeletError('deadline_exceeded', text);
 }
 
@@ -34,6 +38,11 @@ export function badCost(admission: Admission, cost: unknown): ModeletError {
 function refusal(admission: Admission, text: string, intervalMs: number): ModeletError {
   const retryAfterMs = Math.max(intervalMs, admission.refusedForMs());
   return new ModeletError('gate_refused', text, { retryAfterSeconds: Math.max(1, Math.ceil(retryAfterMs / 1000)) });
+}
+
+/** On a line of its own: it may name what is behind the gate, and clients are told the first line only. */
+function because(admission: Admission): string {
+  return `\nit is ${admission.why()}`;
 }
 
 function named({ name }: Admission): string {

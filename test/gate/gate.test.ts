@@ -124,7 +124,10 @@ describe('who waits', () => {
     bed.sample(1);
     assert.equal(bed.ask().leases.length, 1);
     const { errors } = bed.ask();
-    assert.match(errors[0]?.message ?? '', /lets nothing wait, and is open: full, 1 request in flight/);
+    assert.match(
+      errors[0]?.message ?? '',
+      /lets nothing in now, and nothing wait\nit is open: full, 1 request in flight/,
+    );
     assert.equal(bed.gate.snapshot().decisions.refused_closed, 2);
     assert.equal(bed.gate.snapshot().waiting, 0);
   });
