@@ -1,5 +1,5 @@
-// Compiles with tsc, marks the result with its hash, and copies what tsc leaves behind: the editor halves, locales and
-// icons. Node-RED looks for icons/ and locales/ beside the built node files only, hence dist/nodes/.
+// Compiles with tsc, marks the result with its hash, and copies what tsc leaves behind: Python, the editor halves,
+// locales and icons. Node-RED looks for icons/ and locales/ beside the built node files only, hence dist/nodes/.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -15,11 +15,17 @@ const tsc = join(dirname(require.resolve('typescript/package.json')), 'bin', 'ts
 const compiled = spawnSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.json')], { stdio: 'inherit' });
 if (compiled.status !== 0) process.exit(compiled.status ?? 1);
 
+// Python is copied as it is.
+cpSync(join(root, 'src', 'worker', 'python'), join(root, 'dist', 'src', 'worker', 'python'), {
+  recursive: true,
+  filter: (path) => !path.includes('__pycache__'),
+});
+
 // By this a process knows whether another one runs the same code: see src/lifecycle/build-id.ts.
 const code = join(root, 'dist', 'src');
 const build = createHash('sha256');
 for (const file of readdirSync(code, { recursive: true }).sort()) {
-  if (file.endsWith('.js')) build.update(file).update(readFileSync(join(code, file)));
+  if (/\.(js|py)$/.test(file)) build.update(file).update(readFileSync(join(code, file)));
 }
 writeFileSync(join(code, 'build-id.txt'), `${build.digest('hex').slice(0, 16)}\n`);
 

@@ -191,7 +191,7 @@ function nameStages(stages: readonly UsableStage[]): Map<string, string> {
 }
 
 function sourceName({ source }: StageConfig): string {
-  return source.kind === 'file' ? basename(source.path, extname(source.path)) : '';
+  return source.kind !== 'inline' ? basename(source.path, extname(source.path)) : '';
 }
 
 function planStage(

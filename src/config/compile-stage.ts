@@ -44,6 +44,7 @@ type StageProperties = Readonly<
     | 'code'
     | 'teardown'
     | 'path'
+    | 'python'
     | 'init'
     | 'inputSchema'
     | 'outputSchema'
@@ -104,10 +105,18 @@ export function compileStage(raw: Raw, resolvePath: (path: string) => string): S
 
 function compileSource(stage: StageProperties, resolvePath: (path: string) => string): StageSource {
   const { setup, code, teardown } = stage;
-  if (stage.source !== 'file') return { kind: 'inline', setup, code, teardown };
+  if (stage.source === 'inline') return { kind: 'inline', setup, code, teardown };
   const path = stage.path.trim();
   if (path === '') throw invalid('path: the file of the modelet is missing');
-  return { kind: 'file', path: attempt('path', () => resolvePath(path)) };
+  const file = attempt('path', () => resolvePath(path));
+  if (stage.source === 'file') return { kind: 'file', path: file };
+  if (stage.isolation === 'thread') throw invalid('isolation: Python runs in processes of its own, not in threads');
+  return { kind: 'python', path: file, python: compileInterpreter(stage.python.trim(), resolvePath) };
+}
+
+/** A name is looked up where the workers run. */
+function compileInterpreter(python: string, resolvePath: (path: string) => string): string {
+  return /[\\/]/.test(python) ? attempt('python', () => resolvePath(python)) : python;
 }
 
 function compileSchema(property: string, text: string): PayloadSchema | null {

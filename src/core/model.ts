@@ -45,7 +45,9 @@ export const SINGLE_ITEMS: Batching = { policy: 'greedy', maxBatchSize: 1, maxWa
 
 export type StageSource =
   | { readonly kind: 'inline'; readonly setup: string; readonly code: string; readonly teardown: string }
-  | { readonly kind: 'file'; readonly path: string };
+  | { readonly kind: 'file'; readonly path: string }
+  /** `python`: the interpreter, a path or a name to be found in PATH; blank: see worker/sources/python.ts. */
+  | { readonly kind: 'python'; readonly path: string; readonly python: string };
 
 /** Cores one worker is pinned to; null: not pinned. */
 export type Pin = readonly number[] | null;

@@ -7,6 +7,7 @@ import type { Child, ChildEvents } from '../lifecycle/child.ts';
 import type { EngineBoot } from '../wire/bodies.ts';
 import type { ControlFrame } from '../wire/frames.ts';
 import { startProcessWorker } from './process-worker.ts';
+import { startPythonWorker } from './python-worker.ts';
 import { startThreadWorker } from './thread-worker.ts';
 
 export class WorkerFactory {
@@ -38,18 +39,16 @@ export class WorkerFactory {
   }
 
   launch(index: number, events: ChildEvents): Child {
-    const start = this.#modelet.isolation === 'thread' ? startThreadWorker : startProcessWorker;
-    return start(
-      {
-        launcher: this.#boot.launcher,
-        cpus: this.#pin(index).cpus,
-        pin: this.appliedPin(index),
-        env: this.#placement(index).env,
-        heapMb: this.#modelet.heapMb,
-      },
-      events,
-      this.#clock,
-    );
+    const { source, isolation, requireFrom, heapMb } = this.#modelet;
+    const spec = {
+      launcher: this.#boot.launcher,
+      cpus: this.#pin(index).cpus,
+      pin: this.appliedPin(index),
+      env: this.#placement(index).env,
+      heapMb,
+    };
+    if (source.kind === 'python') return startPythonWorker({ ...spec, source, requireFrom }, events, this.#clock);
+    return (isolation === 'thread' ? startThreadWorker : startProcessWorker)(spec, events, this.#clock);
   }
 
   /** What a new worker is sent first. */

@@ -57,11 +57,7 @@ export class WorkerProgram {
 
   async #load(boot: WorkerBoot): Promise<void> {
     const context = this.#contextOf(boot);
-    const { source } = boot.modelet;
-    const modelet =
-      source.kind === 'inline'
-        ? await loadInline(source, boot.modelet, context)
-        : await loadFile(source, boot.modelet, context);
+    const modelet = await load(boot, context);
     const run: Serving['run'] = {
       clock: systemClock,
       stage: boot.stage,
@@ -138,5 +134,17 @@ export class WorkerProgram {
       cpus: boot.cpus,
       log: { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') },
     };
+  }
+}
+
+async function load({ modelet }: WorkerBoot, context: ModeletContext): Promise<LoadedModelet> {
+  const { source } = modelet;
+  switch (source.kind) {
+    case 'inline':
+      return loadInline(source, modelet, context);
+    case 'file':
+      return loadFile(source, modelet, context);
+    case 'python':
+      throw new Error('Python runs in workers of its own');
   }
 }

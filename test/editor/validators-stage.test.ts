@@ -64,8 +64,14 @@ test('stage: refuses what it cannot use, and says why', async () => {
     ]);
     await form.set({ source: 'file' });
     await tryAll(form, [{ property: 'path', bad: [['', /^File: is missing$/]], good: 'models/some.js' }]);
+    await form.set({ source: 'python', python: 'python3.12' });
+    await tryAll(form, [
+      { property: 'path', bad: [['', /^File: is missing$/]], good: 'models/some.py' },
+      { property: 'isolation', bad: [['thread', /^Isolation: Python runs in processes only$/]], good: 'process' },
+    ]);
     await editor.ok();
     assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
+    assert.equal((await editor.saved(id))['python'], 'python3.12');
   });
 });
 

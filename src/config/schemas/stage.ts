@@ -6,11 +6,21 @@ export const stage: NodeSchema = {
   properties: {
     name: { type: 'string', default: '', description: 'Name of the stage' },
     runtime: { type: 'string', default: '', description: 'Id of the runtime node' },
-    source: { type: 'string', default: 'inline', enum: ['inline', 'file'], description: 'Where the code comes from' },
+    source: {
+      type: 'string',
+      default: 'inline',
+      enum: ['inline', 'file', 'python'],
+      description: 'Where the code comes from',
+    },
     setup: { type: 'string', default: '', description: 'Inline code: On Start; what it returns is `state`' },
     code: { type: 'string', default: 'return input;', description: 'Inline code: Predict' },
     teardown: { type: 'string', default: '', description: 'Inline code: On Stop' },
     path: { type: 'string', default: '', description: 'File of the modelet' },
+    python: {
+      type: 'string',
+      default: '',
+      description: 'Python: the interpreter; blank: .venv beside the file, .venv in the user directory, python3',
+    },
     init: { type: 'string', default: '{}', description: 'JSON given to the modelet as `init`' },
     predict: {
       type: 'string',

@@ -1,0 +1,34 @@
+/** A worker whose modelet is Python: a process as any other, that speaks the same frames; see python/main.py. */
+import { fileURLToPath } from 'node:url';
+import type { Clock } from '../core/clock.ts';
+import { asError } from '../core/errors.ts';
+import type { StageSource } from '../core/model.ts';
+import type { Child, ChildEvents } from '../lifecycle/child.ts';
+import { ChildProcess } from '../lifecycle/child-process.ts';
+import { NeverStarted } from '../lifecycle/never-started.ts';
+import { findPython } from './sources/python.ts';
+import { type WorkerLaunch, workerEnvironment } from './worker-launch.ts';
+
+const WORKER_ENTRY = fileURLToPath(new URL('./python/main.py', import.meta.url));
+
+export interface PythonLaunch extends WorkerLaunch {
+  readonly source: Extract<StageSource, { kind: 'python' }>;
+  /** The user directory. */
+  readonly requireFrom: string;
+}
+
+/** The interpreter is looked for at each start: one that was missing may have been installed. */
+export function startPythonWorker(spec: PythonLaunch, events: ChildEvents, clock: Clock): Child {
+  const env = workerEnvironment(spec);
+  let python: string;
+  try {
+    python = findPython(spec.source, spec.requireFrom, env['PATH'] ?? '');
+  } catch (thrown) {
+    return new NeverStarted(asError(thrown), events);
+  }
+  return new ChildProcess(
+    { command: [python, WORKER_ENTRY], entry: WORKER_ENTRY, cpus: spec.cpus, launcher: spec.launcher, env },
+    events,
+    clock,
+  );
+}

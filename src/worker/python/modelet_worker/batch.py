@@ -1,0 +1,140 @@
+"""
+Runs one batch through a modelet: decode, preprocess, predict, postprocess, encode, with each item's failure its own.
+src/worker/modelet.ts does the same for JavaScript.
+"""
+import time
+from typing import Any, Callable, List, NamedTuple, Sequence, Union
+
+from .codec import NONE, decode_payload, encode_payload
+from .errors import ModeletError, encode_error, to_modelet_error
+from .frames import HEAD, LONGEST_FRAME, Item, Reply, reply_length
+from .modelet import LoadedModelet
+
+
+class Run(NamedTuple):
+    stage: str
+    max_payload_bytes: int
+    is_cancelled: Callable[[float], bool]
+
+
+class Failed(NamedTuple):
+    """An item that goes no further."""
+
+    error: BaseException
+
+
+def now() -> float:
+    """Milliseconds of the clock that all processes share, by which deadlines are told."""
+    return time.clock_gettime(time.CLOCK_MONOTONIC) * 1000
+
+
+def run_batch(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> List[Reply]:
+    """One reply per item, in order. Raises only what ends the process, such as SystemExit."""
+    started_at = now()
+    values = [_prepare(modelet, item, run, started_at) for item in items]
+    going = [index for index, value in enumerate(values) if not isinstance(value, Failed)]
+    if going:
+        inputs = [values[index] for index in going]
+        results = _predict_batch(modelet, inputs) if modelet.batch else _predict_items(modelet, items, going, inputs, run)
+        for index, value, result in zip(going, inputs, results):
+            if modelet.postprocess and not isinstance(result, Failed):
+                result = _attempt(modelet.postprocess, result, value)
+            values[index] = result
+    return _within_one_frame([_reply(item, value, run) for item, value in zip(items, values)], run)
+
+
+def _attempt(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls user code. An exception that is returned is one all the same."""
+    try:
+        value = call(*arguments)
+    except Exception as raised:
+        return Failed(raised)
+    return Failed(value) if isinstance(value, Exception) else value
+
+
+def _prepare(modelet: LoadedModelet, item: Item, run: Run, at: float) -> Any:
+    reason = _unwanted(item, run, at)
+    if reason is not None:
+        return reason
+    value = _attempt(decode_payload, item.codec, item.payload)
+    return _attempt(modelet.preprocess, value) if modelet.preprocess and not isinstance(value, Failed) else value
+
+
+def _unwanted(item: Item, run: Run, at: float) -> Union[Failed, None]:
+    """Why the item is not to be computed any more."""
+    if run.is_cancelled(item.id):
+        return Failed(ModeletError("cancelled", "the caller went away"))
+    if item.deadline <= at:
+        return Failed(ModeletError("deadline_exceeded", "deadline passed before predict"))
+    return None
+
+
+def _predict_items(
+    modelet: LoadedModelet, items: Sequence[Item], going: Sequence[int], inputs: Sequence[Any], run: Run
+) -> List[Any]:
+    # Asked again before each: those before it in the batch have taken their time.
+    return [
+        _unwanted(items[index], run, now()) or _attempt(modelet.predict, value) for index, value in zip(going, inputs)
+    ]
+
+
+def _predict_batch(modelet: LoadedModelet, inputs: List[Any]) -> List[Any]:
+    count = len(inputs)
+    results = _attempt(modelet.predict, list(inputs))
+    if isinstance(results, Failed):
+        return [results] * count
+    if not _is_sequence(results):
+        what = f"a value of type {type(results).__name__}"
+        return [_wrong(f"predict returned {what} instead of a list of {count} results")] * count
+    if len(results) != count:
+        return [_wrong(f"predict returned {len(results)} results for {count} inputs")] * count
+    return [Failed(result) if isinstance(result, Exception) else result for result in results]
+
+
+def _wrong(message: str) -> Failed:
+    return Failed(ModeletError("bad_batch_length", message))
+
+
+def _is_sequence(value: Any) -> bool:
+    """Lists, tuples, arrays, and anything else that can be counted and looked up; no text, no dict."""
+    if isinstance(value, (str, bytes, bytearray, dict, set, frozenset)):
+        return False
+    if getattr(value, "shape", None) == ():
+        return False
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__")
+
+
+def _reply(item: Item, value: Any, run: Run) -> Reply:
+    if isinstance(value, Failed):
+        return _refusal(item, value.error, run)
+    try:
+        payload = encode_payload(value, run.max_payload_bytes)
+    except Exception as raised:
+        return _refusal(item, raised, run)
+    return Reply(item.id, True, payload.codec, payload.parts, payload.length)
+
+
+def _refusal(item: Item, raised: BaseException, run: Run) -> Reply:
+    error = to_modelet_error(raised)
+    error.stage = run.stage
+    content = encode_error(error)
+    return Reply(item.id, False, NONE, [content], len(content))
+
+
+def _within_one_frame(replies: List[Reply], run: Run) -> List[Reply]:
+    """Results that do not fit the reply fail, the largest first; all others go."""
+    most = LONGEST_FRAME - HEAD.size
+    length = sum(reply_length(reply) for reply in replies)
+    if length <= most:
+        return replies
+    message = f"the results of the batch are {length} bytes together, the limit is {most} bytes: make its batches smaller"
+    error = ModeletError("modelet_failed", message)
+    error.stage = run.stage
+    content = encode_error(error)
+    for index in sorted(range(len(replies)), key=lambda at: -replies[at].length):
+        if length <= most:
+            break
+        failed = Reply(replies[index].id, False, NONE, [content], len(content))
+        length += reply_length(failed) - reply_length(replies[index])
+        replies[index] = failed
+    return replies

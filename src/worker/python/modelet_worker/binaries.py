@@ -1,0 +1,162 @@
+"""
+Binaries between the two worlds, as raw bytes: src/wire/binaries.ts has the kinds.
+
+| JavaScript                    | arrives as                                            | goes back as           |
+|-------------------------------|-------------------------------------------------------|------------------------|
+| Buffer, ArrayBuffer, DataView | bytes                                                 | Buffer                 |
+| typed array                   | numpy array where the modelet has imported numpy,     | the same typed array   |
+|                               | else array.array                                      |                        |
+
+numpy is never imported here: a modelet that does not use it must not wait for it. Its arrays share the memory of the
+frame they came in, which is this batch's own.
+"""
+import array
+import struct
+import sys
+from typing import Any, Tuple
+
+from .frames import Bytes
+
+BUFFER = 0
+
+# Position = the kind's number: JavaScript's name, the type code of struct and array. Blank: bytes.
+KINDS = (
+    ("Buffer", ""),
+    ("ArrayBuffer", ""),
+    ("DataView", ""),
+    ("Int8Array", "b"),
+    ("Uint8Array", "B"),
+    ("Uint8ClampedArray", "B"),
+    ("Int16Array", "h"),
+    ("Uint16Array", "H"),
+    ("Int32Array", "i"),
+    ("Uint32Array", "I"),
+    ("Float32Array", "f"),
+    ("Float64Array", "d"),
+    ("BigInt64Array", "q"),
+    ("BigUint64Array", "Q"),
+    ("Float16Array", "e"),
+)
+FLOAT_16 = 14
+NAMES = {name: kind for kind, (name, _) in enumerate(KINDS)}
+_SIGNED = {1: 3, 2: 6, 4: 8, 8: 12}
+_UNSIGNED = {1: 4, 2: 7, 4: 9, 8: 13}
+_FLOATING = {4: 10, 8: 11}
+
+
+class Unusable(Exception):
+    """A value that no other process can use; says why."""
+
+
+def numpy() -> Any:
+    """numpy where somebody has imported it, else None."""
+    return sys.modules.get("numpy")
+
+
+def decode_binary(kind: int, content: memoryview) -> Any:
+    """Raises ValueError for what no encoder wrote."""
+    code = KINDS[kind][1] if kind < len(KINDS) else None
+    if code is None:
+        raise ValueError(f"binary kind {kind} is not known here")
+    if code == "":
+        return bytes(content)
+    if len(content) % struct.calcsize(code) != 0:
+        raise ValueError(f"{len(content)} bytes are no {KINDS[kind][0]}")
+    np = numpy()
+    if np is not None:
+        return np.frombuffer(content, dtype=code) if len(content) > 0 else np.empty(0, dtype=code)
+    if kind == FLOAT_16:
+        # array has no such type.
+        return array.array("f", struct.unpack(f"{len(content) // 2}e", content))
+    made = array.array(code)
+    made.frombytes(content)
+    return made
+
+
+def is_binary(value: Any) -> bool:
+    """Not so an array of several dimensions; see `plain_of`."""
+    if isinstance(value, (bytes, bytearray, memoryview, array.array)):
+        return True
+    np = numpy()
+    return np is not None and isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf"
+
+
+def encode_binary(value: Any) -> Tuple[int, Bytes]:
+    """Kind and bytes of what `is_binary`."""
+    if isinstance(value, (bytes, bytearray)):
+        return BUFFER, value
+    if isinstance(value, memoryview):
+        if value.format in ("B", "c"):
+            return BUFFER, value if value.c_contiguous and value.ndim == 1 else value.tobytes()
+        return _kind_of(value.format, value.itemsize), value.tobytes()
+    if isinstance(value, array.array):
+        return _kind_of(value.typecode, value.itemsize), memoryview(value).cast("B") if value else b""
+    return _encode_numpy(numpy(), value)
+
+
+def _encode_numpy(np: Any, value: Any) -> Tuple[int, Bytes]:
+    dtype = value.dtype
+    if dtype.kind == "b":
+        dtype = np.dtype("u1")
+    elif dtype.kind == "f" and dtype.itemsize not in _FLOATING:
+        # Not every Node.js has half floats, and none has longer ones than 64 bits.
+        dtype = np.dtype("f4" if dtype.itemsize < 4 else "f8")
+    own = np.ascontiguousarray(value, dtype=dtype.newbyteorder("="))
+    return _kind_of(own.dtype.char, own.itemsize), memoryview(own.view("u1"))
+
+
+def _kind_of(code: str, size: int) -> int:
+    """By the type code of struct, array or numpy, which may have the order of its bytes in front."""
+    if code[-1] in "bhilq":
+        return _SIGNED[size]
+    if code[-1] in "BHILQ?":
+        return _UNSIGNED[size]
+    if code[-1] in "fd":
+        return _FLOATING[size]
+    raise Unusable(f"an array of type {code!r}")
+
+
+def plain_of(value: Any) -> Any:
+    """
+    What numpy's other values are in plain Python: scalars, arrays of text, and arrays of several dimensions as
+    `{data, dims, type}` with their elements in one typed array. Raises Unusable for anything else.
+    """
+    np = numpy()
+    if np is None or not isinstance(value, (np.ndarray, np.generic)):
+        raise Unusable(f"a value of type {type(value).__name__}")
+    kind = value.dtype.kind
+    if value.ndim == 0 and kind in _SCALARS:
+        return _SCALARS[kind](value[()])
+    if value.ndim > 1 and kind in "biuf":
+        return {"data": value.reshape(-1), "dims": list(value.shape), "type": value.dtype.name}
+    if value.ndim > 0 and kind in "USO":
+        return value.tolist()
+    raise Unusable(f"a numpy value of type {value.dtype}")
+
+
+_SCALARS = {"b": bool, "i": int, "u": int, "f": float}
+
+
+def shaped(value: Any) -> Any:
+    """The array that `{data, dims, type}` stands for, where there is numpy; anything else as it is."""
+    np = numpy()
+    if np is None or type(value) is not dict or value.keys() != {"data", "dims", "type"}:
+        return value
+    data, dims, name = value["data"], value["dims"], value["type"]
+    is_shaped = (
+        isinstance(data, np.ndarray)
+        and data.ndim == 1
+        and isinstance(dims, list)
+        and all(isinstance(size, int) and size >= 0 for size in dims)
+        and _product(dims) == data.size
+    )
+    if not is_shaped:
+        return value
+    return (data.view("?") if name == "bool" and data.dtype == "u1" else data).reshape(dims)
+
+
+def _product(sizes: Any) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product

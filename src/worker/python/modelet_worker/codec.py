@@ -1,0 +1,193 @@
+"""
+The payload codec, as src/wire/codec.ts has it: what a value is in Python, and how it goes back.
+
+JSON values are what the json module makes of them. NaN, infinities, dates, sets, integers that JavaScript's numbers
+cannot hold and cycles travel as V8 writes them, see structured.py. Binaries: see binaries.py.
+"""
+import json
+import math
+import re
+import struct
+from datetime import datetime
+from typing import Any, List, NamedTuple, Sequence, Tuple
+
+from .binaries import BUFFER, Unusable, decode_binary, encode_binary, is_binary, plain_of, shaped
+from .errors import ModeletError
+from .frames import Bytes, padded
+from .structured import LARGEST_SAFE, Reader, Writer, key_of
+
+NONE, JSON, BYTES, BINARY, SECTIONS, STRUCTURED = range(6)
+
+# Deeper values are refused: whoever parses them recursively would run out of stack.
+DEEPEST = 1000
+# An integer that may be beyond what JavaScript's numbers hold; what follows a point is none.
+MAYBE_UNSAFE = re.compile(r"(?<![.\d])\d{16}")
+
+
+class Payload(NamedTuple):
+    """Its bytes are the parts one after the other; they may share memory with the value."""
+
+    codec: int
+    parts: Sequence[Bytes]
+    length: int
+
+
+class _NotJson(Exception):
+    """JSON has no way to say it, but there is another way."""
+
+
+def decode_payload(codec: int, content: memoryview) -> Any:
+    """Raises ModeletError: `protocol_error` for bytes that are not what their tag says, else `invalid_input`."""
+    try:
+        if codec == NONE:
+            return None
+        if codec == JSON:
+            return json.loads(str(content, "utf-8"))
+        if codec == BYTES:
+            return bytes(content)
+        if codec == BINARY:
+            return decode_binary(content[0], content[8:])
+        if codec == SECTIONS:
+            return _decode_sections(content)
+        if codec == STRUCTURED:
+            return Reader(content).read()
+    except Unusable as reason:
+        raise ModeletError("invalid_input", f"the input has {reason}") from reason
+    except (ValueError, LookupError, TypeError, struct.error, RecursionError) as cause:
+        raise ModeletError("protocol_error", f"payload cannot be decoded: {cause}") from cause
+    raise ModeletError("protocol_error", f"payload has an unknown codec {codec}")
+
+
+def encode_payload(value: Any, max_bytes: int, blame: str = "modelet_failed") -> Payload:
+    """Raises ModeletError with code `blame` for what cannot be sent, and for what is too large."""
+    try:
+        payload = _encode(value)
+    except Unusable as reason:
+        raise ModeletError(blame, f"the value is or has {reason}, which no other process can use") from reason
+    except RecursionError as reason:
+        raise ModeletError(blame, f"the value is nested deeper than {DEEPEST} levels") from reason
+    if payload.length > max_bytes:
+        code = "payload_too_large" if blame == "invalid_input" else blame
+        raise ModeletError(code, f"payload is {payload.length} bytes; the limit is {max_bytes} bytes")
+    return payload
+
+
+def _encode(value: Any) -> Payload:
+    if is_binary(value):
+        kind, content = encode_binary(value)
+        if kind == BUFFER:
+            return _payload(BYTES, [content])
+        return _payload(BINARY, [bytes([kind, 0, 0, 0, 0, 0, 0, 0]), content])
+    try:
+        text = _ENCODER.encode(value)
+        if not MAYBE_UNSAFE.search(text) and text.count("[") + text.count("{") <= DEEPEST:
+            return _payload(JSON, [_utf8(text)])
+    except (ValueError, TypeError, _NotJson):
+        pass  # NaN, a cycle; a key that is no text; a binary, a date, a set
+    return _encode_slowly(value)
+
+
+def _encode_slowly(value: Any) -> Payload:
+    binaries: List[Tuple[List[Any], int, Bytes]] = []
+    try:
+        lifted = _lift(value, [], binaries)
+    except _NotJson:
+        return _payload(STRUCTURED, [Writer(DEEPEST).write(value)])
+    if not binaries:
+        return _payload(JSON, [_utf8(_ENCODER.encode(lifted))])
+    head = _utf8(_ENCODER.encode({"value": lifted, "paths": [path for path, _, _ in binaries]}))
+    index = struct.pack("<II", len(head), len(binaries))
+    index += b"".join(struct.pack("<II", kind, len(content)) for _, kind, content in binaries)
+    parts: List[Bytes] = [index, head, _padding(len(head))]
+    for _, _, content in binaries:
+        parts += [content, _padding(len(content))]
+    return _payload(SECTIONS, parts)
+
+
+def _payload(codec: int, parts: Sequence[Bytes]) -> Payload:
+    return Payload(codec, parts, sum(len(part) for part in parts))
+
+
+def _padding(length: int) -> bytes:
+    return bytes(padded(length) - length)
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, which only an escape can say.
+        return "".join(f"\\u{ord(char):04x}" if "\ud800" <= char <= "\udfff" else char for char in text).encode("utf-8")
+
+
+def _unlike_json(value: Any) -> Any:
+    """Called for what the json module does not know: gives something it knows, or says that JSON will not do."""
+    if is_binary(value) or isinstance(value, (datetime, set, frozenset)):
+        raise _NotJson
+    return plain_of(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_unlike_json)
+
+
+def _lift(value: Any, path: List[Any], binaries: List[Tuple[List[Any], int, Bytes]]) -> Any:
+    """The value for JSON, null in place of each binary, which goes to `binaries` with its path."""
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, (int, float)):
+        if isinstance(value, int) and abs(value) > LARGEST_SAFE or not math.isfinite(value):
+            raise _NotJson
+        return value
+    if len(path) >= DEEPEST:
+        # Cycles end here as well.
+        raise _NotJson
+    if isinstance(value, dict):
+        return {key: _lift_member(member, key, path, binaries) for key, member in _with_text_keys(value)}
+    if isinstance(value, (list, tuple)):
+        return [_lift_member(member, index, path, binaries) for index, member in enumerate(value)]
+    if is_binary(value):
+        binaries.append((list(path), *encode_binary(value)))
+        return None
+    return _lift(_unlike_json(value), path, binaries)
+
+
+def _lift_member(member: Any, key: Any, path: List[Any], binaries: List[Tuple[List[Any], int, Bytes]]) -> Any:
+    path.append(key)
+    lifted = _lift(member, path, binaries)
+    path.pop()
+    return lifted
+
+
+def _with_text_keys(value: Any) -> Any:
+    return ((key if isinstance(key, str) else key_of(key), member) for key, member in value.items())
+
+
+def _decode_sections(content: memoryview) -> Any:
+    head_length, count = struct.unpack_from("<II", content)
+    at = 8 + count * 8
+    holder = json.loads(str(content[at : at + head_length], "utf-8"))
+    at += padded(head_length)
+    paths = [["value", *path] for path in holder["paths"]]
+    for index, path in enumerate(paths):
+        kind, length = struct.unpack_from("<II", content, 8 + index * 8)
+        if at + length > len(content):
+            raise ValueError("a section reaches beyond the payload")
+        _place(holder, path, decode_binary(kind, content[at : at + length]))
+        at += padded(length)
+    for path in paths:
+        if len(path) > 1 and path[-1] == "data":
+            _place(holder, path[:-1], shaped(_find(holder, path[:-1])))
+    return holder["value"]
+
+
+def _place(holder: Any, path: Sequence[Any], value: Any) -> None:
+    target = _find(holder, path[:-1])
+    # It is there as a null.
+    target[path[-1]]
+    target[path[-1]] = value
+
+
+def _find(holder: Any, path: Sequence[Any]) -> Any:
+    for key in path:
+        holder = holder[key]
+    return holder

@@ -1,0 +1,165 @@
+"""Frames and the channel they travel on; src/wire/frames.ts has the layout, and both must change together."""
+import json
+import select
+import socket
+import struct
+import threading
+from typing import Any, List, NamedTuple, Optional, Sequence, Union
+
+WIRE_VERSION = 1
+LONGEST_FRAME = 1 << 30
+CHANNEL_FD = 3
+
+# Position = the type's number in frames.
+TYPES = (
+    "boot", "plan", "load", "cancel", "close", "report", "status", "log", "submit", "outcomes", "batch", "reply",
+    "taps", "act", "usage", "ping", "pong", "check", "checked", "examples", "try", "tried",
+)  # fmt: skip
+
+HEAD = struct.Struct("<IBBHIIdd")  # length, version, type, 0, items, JSON bytes, batch, runMs
+RECORD = struct.Struct("<ddiIBBHIII")  # id, deadline, priority, ref, flags, codec, timings, payload, meta, group
+TIMING = 24
+OK = 1
+READ_AT_ONCE = 65_536
+# Payloads from this size on are sent as they are, not copied together with the rest.
+COPY_BELOW = 65_536
+
+Bytes = Union[bytes, bytearray, memoryview]
+
+
+class Item(NamedTuple):
+    """A request as it comes. The payload is a view into its frame."""
+
+    id: float
+    deadline: float
+    codec: int
+    payload: memoryview
+
+
+class Reply(NamedTuple):
+    """What became of a request: a value, or an encoded error. The payload is its parts one after the other."""
+
+    id: float
+    ok: bool
+    codec: int
+    parts: Sequence[Bytes]
+    length: int
+
+
+class Frame(NamedTuple):
+    """`body` of a control frame; `batch` and `items` of a batch."""
+
+    type: str
+    body: Any = None
+    batch: float = 0
+    items: Sequence[Item] = ()
+
+
+class MalformedFrame(Exception):
+    code = "protocol_error"
+
+
+def padded(length: int) -> int:
+    return (length + 7) & ~7
+
+
+class Channel:
+    """The socket pair that this process inherited. Reading is for one thread; sending for any."""
+
+    def __init__(self, fd: int = CHANNEL_FD) -> None:
+        self._socket = socket.socket(fileno=fd)
+        self._socket.setblocking(True)
+        self._begun = bytearray()
+        self._sending = threading.Lock()
+
+    def wait(self, seconds: Optional[float]) -> bool:
+        """Whether there is something to read within that time; None: however long it takes."""
+        return len(self._begun) >= HEAD.size or bool(select.select([self._socket], [], [], seconds)[0])
+
+    def read(self) -> Frame:
+        """The next frame, waiting for it. Raises EOFError when the parent is gone."""
+        while len(self._begun) < HEAD.size:
+            chunk = self._socket.recv(READ_AT_ONCE)
+            if not chunk:
+                raise EOFError("the channel has ended")
+            self._begun += chunk
+        (length,) = struct.unpack_from("<I", self._begun)
+        if length < HEAD.size or length % 8 != 0 or length > LONGEST_FRAME:
+            raise MalformedFrame(f"malformed frame: a length of {length} bytes")
+        return decode(self._take(length))
+
+    def _take(self, length: int) -> bytearray:
+        """Each frame is memory of its own: what is made of its payloads without a copy shares it with no other frame."""
+        have = min(length, len(self._begun))
+        frame = bytearray(length)
+        frame[:have] = self._begun[:have]
+        del self._begun[:have]
+        rest = memoryview(frame)[have:]
+        while rest:
+            count = self._socket.recv_into(rest)
+            if count == 0:
+                raise EOFError("the channel has ended within a frame")
+            rest = rest[count:]
+        return frame
+
+    def send(self, kind: str, body: Any) -> None:
+        text = json.dumps(body, allow_nan=False).encode("ascii")
+        length = HEAD.size + padded(len(text))
+        head = HEAD.pack(length, WIRE_VERSION, TYPES.index(kind), 0, 0, len(text), 0, 0)
+        self._write([head, text, bytes(length - HEAD.size - len(text))])
+
+    def reply(self, batch: float, run_ms: float, replies: Sequence[Reply]) -> None:
+        length = HEAD.size + sum(reply_length(reply) for reply in replies)
+        parts: List[Bytes] = [
+            HEAD.pack(length, WIRE_VERSION, TYPES.index("reply"), 0, len(replies), 0, batch, run_ms)
+        ]
+        for reply in replies:
+            flags = OK if reply.ok else 0
+            parts.append(RECORD.pack(reply.id, 0, 0, 0, flags, reply.codec, 0, reply.length, 0, 0))
+        for reply in replies:
+            parts.extend(reply.parts)
+            parts.append(bytes(padded(reply.length) - reply.length))
+        self._write(parts)
+
+    def _write(self, parts: Sequence[Bytes]) -> None:
+        with self._sending:
+            small: List[Bytes] = []
+            for part in parts:
+                if len(part) < COPY_BELOW:
+                    small.append(part)
+                    continue
+                self._socket.sendall(b"".join(small))
+                self._socket.sendall(part)
+                small = []
+            self._socket.sendall(b"".join(small))
+
+
+def reply_length(reply: Reply) -> int:
+    """Bytes it takes in a frame."""
+    return RECORD.size + padded(reply.length)
+
+
+def decode(frame: bytearray) -> Frame:
+    length, version, kind, _, count, json_length, batch, _ = HEAD.unpack_from(frame)
+    if version != WIRE_VERSION:
+        raise MalformedFrame(f"malformed frame: version {version} instead of {WIRE_VERSION}")
+    if kind >= len(TYPES):
+        raise MalformedFrame(f"malformed frame: unknown type {kind}")
+    name = TYPES[kind]
+    view = memoryview(frame)
+    if name != "batch":
+        return Frame(name, body=json.loads(str(view[HEAD.size : HEAD.size + json_length], "utf-8")))
+    return Frame(name, batch=batch, items=_items(view, count))
+
+
+def _items(view: memoryview, count: int) -> List[Item]:
+    records = [RECORD.unpack_from(view, HEAD.size + index * RECORD.size) for index in range(count)]
+    at = HEAD.size + count * RECORD.size
+    at += sum(timings * TIMING + padded(meta) for *_, timings, _, meta, _ in records)
+    items = []
+    for id_, deadline, _, _, _, codec, _, length, _, _ in records:
+        items.append(Item(id_, deadline, codec, view[at : at + length]))
+        at += padded(length)
+    if at != len(view):
+        raise MalformedFrame("malformed frame: its length is not that of its items")
+    return items

@@ -1,0 +1,204 @@
+"""
+What a worker does: loads one modelet, serves batches one after the other, ends. One thread does it all: between two
+batches it reads what has come, so that a request that was cancelled meanwhile is not run.
+"""
+import atexit
+import base64
+import faulthandler
+import os
+import resource
+import signal
+import sys
+import time
+from collections import deque
+from typing import Any, Deque, NoReturn, Optional, Set
+
+from .batch import Run, now, run_batch
+from .codec import encode_payload
+from .errors import encode_error, stack_of
+from .frames import Channel, Frame, Item, MalformedFrame
+from .modelet import Context, LoadedModelet, Log, load
+
+BUILD_ID = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "build-id.txt")
+USAGE_INTERVAL_S = 1.0
+# Enough for values of the deepest nesting that the codec lets through.
+RECURSION_LIMIT = 5000
+
+
+def main() -> NoReturn:
+    # Ctrl-C and service managers signal the whole group: a child ends by frame, by loss of its channel, or by SIGKILL.
+    # Not SIG_IGN, which processes of the modelet's own would inherit.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: None)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    # What crashes in native code leaves its place behind, as the last that it says.
+    faulthandler.enable()
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
+    channel = Channel()
+    try:
+        channel.send("report", {"state": "startup", "build": _build_id()})
+        Program(channel).run()
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        _end(0)  # The parent is gone.
+    except SystemExit as asked:
+        # As Python itself does it.
+        if not isinstance(asked.code, (int, type(None))):
+            print(asked.code, file=sys.stderr)
+        _end(asked.code if isinstance(asked.code, int) else 0 if asked.code is None else 1)
+    except BaseException as error:
+        print(stack_of(error), file=sys.stderr)
+        if not isinstance(error, MalformedFrame):
+            _report_error(channel, error)
+        _end(1)
+    _end(0)
+
+
+def _build_id() -> str:
+    try:
+        with open(BUILD_ID, encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _report_error(channel: Channel, error: BaseException) -> None:
+    try:
+        channel.send("report", {"state": "error", "error": _as_text(error)})
+    except OSError:
+        pass
+
+
+def _as_text(error: BaseException) -> str:
+    return base64.b64encode(encode_error(error)).decode("ascii")
+
+
+def _end(code: int) -> NoReturn:
+    """Threads that the modelet has left behind do not keep the process."""
+    try:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code & 0xFF)
+
+
+class Program:
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._waiting: Deque[Frame] = deque()
+        self._cancelled: Set[float] = set()
+        self._closing = False
+        self._modelet: Optional[LoadedModelet] = None
+        self._run = Run("", 0, self._cancelled.__contains__)
+        self._usage = UsageReporter(channel)
+
+    def run(self) -> None:
+        """Returns when it has been told to end, all that waited is done, and the modelet is torn down."""
+        while True:
+            while self._channel.wait(self._usage.tell_within(0 if self._waiting or self._closing else None)):
+                self._receive(self._channel.read())
+            if self._waiting:
+                self._serve(self._waiting.popleft())
+            elif self._closing:
+                break
+        self._tear_down()
+
+    def _receive(self, frame: Frame) -> None:
+        if frame.type == "load":
+            self._load(frame.body)
+        elif frame.type in ("batch", "try"):
+            if self._modelet is None:
+                raise MalformedFrame("a batch or an example came before the modelet was loaded")
+            self._waiting.append(frame)
+        elif frame.type == "cancel":
+            self._cancelled.update(frame.body)
+        elif frame.type == "close":
+            # The parent kills at the deadline; what is left of the time belongs to what waits and to teardown.
+            self._channel.send("report", {"state": "shutdown"})
+            self._closing = True
+        else:
+            raise MalformedFrame(f"a worker does not take {frame.type} frames")
+
+    def _load(self, boot: Any) -> None:
+        definition = boot["modelet"]
+        context = Context(boot["stage"], boot["worker"], boot["cpus"], Log(self._log))
+        modelet = load(definition["source"]["path"], definition["init"], definition["predict"] == "batch", context)
+        modelet.setup()
+        self._modelet = modelet
+        self._run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__)
+        self._channel.send("examples", len(modelet.examples))
+        self._channel.send("report", {"state": "ready"})
+        self._usage.note()
+
+    def _log(self, level: str, message: str) -> None:
+        self._channel.send("log", {"level": level, "message": message})
+
+    def _serve(self, frame: Frame) -> None:
+        if frame.type == "try":
+            self._try(frame.body)
+        else:
+            started_at = now()
+            replies = run_batch(self._modelet, frame.items, self._run)
+            self._channel.reply(frame.batch, now() - started_at, replies)
+        self._usage.note()
+        if not self._waiting:
+            self._cancelled.clear()
+
+    def _try(self, body: Any) -> None:
+        """Runs one example as a request with that payload would run. The result is dropped."""
+        example = body["example"]
+        error = None
+        try:
+            payload = encode_payload(self._modelet.examples[example], self._run.max_payload_bytes, "invalid_input")
+        except Exception as raised:
+            error = encode_error(raised)
+        else:
+            item = Item(0, body["deadline"], payload.codec, memoryview(b"".join(payload.parts)))
+            run = self._run._replace(is_cancelled=lambda _id: False)
+            (reply,) = run_batch(self._modelet, [item], run)
+            error = None if reply.ok else b"".join(reply.parts)
+        text = base64.b64encode(error).decode("ascii") if error is not None else None
+        self._channel.send("tried", {"example": example, "error": text})
+
+    def _tear_down(self) -> None:
+        try:
+            if self._modelet is not None:
+                self._modelet.teardown()
+        except Exception as raised:
+            print(stack_of(raised), file=sys.stderr)
+
+
+class UsageReporter:
+    """What the worker takes of the machine, told after it has run, at most once a second."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._due_at = 0.0
+        self._noted = False
+
+    def note(self) -> None:
+        self._noted = True
+        self.tell_within(0)
+
+    def tell_within(self, seconds: Optional[float]) -> Optional[float]:
+        """Tells what has been noted if it is time, and how long to wait: `seconds`, or less where it is time before."""
+        if not self._noted:
+            return seconds
+        left = self._due_at - time.monotonic()
+        if left > 0:
+            return left if seconds is None else min(seconds, left)
+        self._noted = False
+        self._due_at = time.monotonic() + USAGE_INTERVAL_S
+        cpu_ms = time.process_time() * 1000
+        self._channel.send("usage", {"rssBytes": resident_bytes(), "cpuMs": cpu_ms})
+        return seconds
+
+
+def resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024

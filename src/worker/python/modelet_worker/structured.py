@@ -1,0 +1,362 @@
+"""
+What V8 writes for values that JSON cannot hold (the codec "structured"): NaN and infinities, BigInt, Date, Map, Set,
+undefined in arrays, cycles. The format is that of v8.serialize, version 15, which Node.js 20 and all later read.
+
+| JavaScript             | Python                                                          |
+|------------------------|-----------------------------------------------------------------|
+| BigInt                 | int; an int beyond 2^53 - 1 goes back as one                    |
+| Date                   | datetime in UTC; one without a zone is local time, as in Python |
+| Map, Set               | dict, set; a dict goes back as an object                        |
+| undefined, holes       | None                                                            |
+| Number, Boolean, String objects | their value                                            |
+| RegExp, Error, invalid Date     | refused                                                |
+"""
+import math
+import struct
+from datetime import datetime, timedelta, timezone
+from typing import Any, Callable, Dict, List
+
+from .binaries import NAMES, Unusable, decode_binary, encode_binary, is_binary, plain_of
+
+VERSION = 15
+LARGEST_SAFE = 2**53 - 1
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+# Position = the number by which Node.js knows the type of a view.
+VIEWS = (
+    "Int8Array", "Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array",
+    "Float32Array", "Float64Array", "DataView", "Buffer", "BigInt64Array", "BigUint64Array", "Float16Array",
+)  # fmt: skip
+HOLE = object()
+# What a Writer writes as an object of JavaScript, besides binaries.
+OBJECTS = (dict, list, tuple, set, frozenset, datetime)
+
+
+class Reader:
+    """Reads one value. Raises Unusable for what Python has no equal of, ValueError and the like for garbage."""
+
+    def __init__(self, content: memoryview) -> None:
+        self._bytes = content
+        self._at = 0
+        # By the numbers by which later references name them.
+        self._objects: List[Any] = []
+
+    def read(self) -> Any:
+        if self._byte() != 0xFF or self._varint() > VERSION:
+            raise ValueError("a value of an unknown version")
+        return self._value()
+
+    def _take(self, count: int) -> memoryview:
+        taken = self._bytes[self._at : self._at + count]
+        if len(taken) < count:
+            raise ValueError("it ends too early")
+        self._at += count
+        return taken
+
+    def _byte(self) -> int:
+        byte = self._bytes[self._at]
+        self._at += 1
+        return byte
+
+    def _varint(self) -> int:
+        result = shift = 0
+        while True:
+            byte = self._byte()
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return result
+            shift += 7
+
+    def _double(self) -> float:
+        (number,) = struct.unpack("<d", self._take(8))
+        return number
+
+    def _tag(self) -> str:
+        tag = 0
+        while tag == 0:  # padding
+            tag = self._byte()
+        return chr(tag)
+
+    def _value(self) -> Any:
+        tag = self._tag()
+        read = self._READERS.get(tag)
+        if read is None:
+            raise ValueError(f"unknown tag {tag!r}")
+        return read(self)
+
+    def _keep(self, value: Any) -> Any:
+        self._objects.append(value)
+        return value
+
+    def _int(self) -> int:
+        number = self._varint()
+        return (number >> 1) ^ -(number & 1)
+
+    def _number(self) -> Any:
+        number = self._double()
+        # As JSON has it: whole numbers are ints. Not minus zero, which an int cannot be.
+        is_whole = number.is_integer() and abs(number) <= LARGEST_SAFE
+        return int(number) if is_whole and math.copysign(1, number or 1) == math.copysign(1, number) else number
+
+    def _bigint(self) -> int:
+        field = self._varint()
+        size = int.from_bytes(self._take(field >> 1), "little")
+        return -size if field & 1 else size
+
+    def _latin(self) -> str:
+        return str(self._take(self._varint()), "latin-1")
+
+    def _two_byte(self) -> str:
+        return str(self._take(self._varint()), "utf-16-le", "surrogatepass")
+
+    def _utf8(self) -> str:
+        return str(self._take(self._varint()), "utf-8")
+
+    def _object(self) -> Dict[Any, Any]:
+        made: Dict[Any, Any] = self._keep({})
+        self._properties("{", lambda key, value: made.__setitem__(str(key), value))
+        self._varint()
+        return made
+
+    def _properties(self, end: str, put: Callable[[Any, Any], None]) -> None:
+        while True:
+            if self._peek() == end:
+                self._tag()
+                return
+            key = self._value()
+            put(key, self._value())
+
+    def _peek(self) -> str:
+        at = self._at
+        tag = self._tag()
+        self._at = at
+        return tag
+
+    def _dense_array(self) -> List[Any]:
+        made: List[Any] = self._keep([])
+        for _ in range(self._varint()):
+            value = self._value()
+            made.append(None if value is HOLE else value)
+        # Properties that an array has beside its elements are left behind, as JSON does.
+        self._properties("$", lambda _key, _value: None)
+        self._varint()
+        self._varint()
+        return made
+
+    def _sparse_array(self) -> List[Any]:
+        length = self._varint()
+        made: List[Any] = self._keep([None] * length)
+
+        def put(key: Any, value: Any) -> None:
+            if isinstance(key, int) and 0 <= key < length:
+                made[key] = value
+
+        self._properties("@", put)
+        self._varint()
+        self._varint()
+        return made
+
+    def _date(self) -> datetime:
+        number = self._double()
+        try:
+            return self._keep(EPOCH + timedelta(milliseconds=number))
+        except (ValueError, OverflowError):
+            raise Unusable("a Date that Python cannot hold") from None
+
+    def _map(self) -> Dict[Any, Any]:
+        made: Dict[Any, Any] = self._keep({})
+        self._properties(":", lambda key, value: made.__setitem__(_hashable(key, "Map"), value))
+        self._varint()
+        return made
+
+    def _set(self) -> Any:
+        made: Any = self._keep(set())
+        while self._peek() != ",":
+            made.add(_hashable(self._value(), "Set"))
+        self._tag()
+        self._varint()
+        return made
+
+    def _boxed(self, read: Callable[["Reader"], Any]) -> Any:
+        position = len(self._objects)
+        self._objects.append(None)
+        self._objects[position] = read(self)
+        return self._objects[position]
+
+    def _array_buffer(self) -> bytes:
+        return self._keep(bytes(self._take(self._varint())))
+
+    def _resizable_buffer(self) -> bytes:
+        length = self._varint()
+        self._varint()
+        return self._keep(bytes(self._take(length)))
+
+    def _view(self) -> Any:
+        name = VIEWS[self._varint()]
+        return self._keep(decode_binary(NAMES[name], self._take(self._varint())))
+
+    def _refuse(self, what: str) -> Any:
+        raise Unusable(f"{what}, which Python has no equal of")
+
+    _READERS: Dict[str, Callable[["Reader"], Any]] = {
+        "_": lambda self: None,
+        "0": lambda self: None,
+        "-": lambda self: HOLE,
+        "T": lambda self: True,
+        "F": lambda self: False,
+        "I": _int,
+        "U": _varint,
+        "N": _number,
+        "Z": _bigint,
+        '"': _latin,
+        "c": _two_byte,
+        "S": _utf8,
+        "o": _object,
+        "A": _dense_array,
+        "a": _sparse_array,
+        "D": _date,
+        ";": _map,
+        "'": _set,
+        "y": lambda self: self._keep(True),
+        "x": lambda self: self._keep(False),
+        "n": lambda self: self._boxed(Reader._number),
+        "z": lambda self: self._boxed(Reader._bigint),
+        "s": lambda self: self._boxed(Reader._value),
+        "B": _array_buffer,
+        "~": _resizable_buffer,
+        "\\": _view,
+        "^": lambda self: self._objects[self._varint()],
+        "R": lambda self: self._refuse("a RegExp"),
+        "r": lambda self: self._refuse("an Error"),
+    }
+
+
+def _hashable(key: Any, where: str) -> Any:
+    try:
+        hash(key)
+        return key
+    except TypeError:
+        raise Unusable(f"a {where} of objects, which Python cannot look up") from None
+
+
+class Writer:
+    """Writes one value. Raises Unusable for what JavaScript has no equal of, and for what is too deep."""
+
+    def __init__(self, deepest: int) -> None:
+        self._deepest = deepest
+        self._out = bytearray((0xFF, VERSION))
+        self._numbers: Dict[int, int] = {}
+        # What has a number must not make way for another object at the same address.
+        self._kept: List[Any] = []
+
+    def write(self, value: Any) -> bytearray:
+        self._value(value, 0)
+        return self._out
+
+    def _varint(self, number: int) -> None:
+        while number >= 0x80:
+            self._out.append(number & 0x7F | 0x80)
+            number >>= 7
+        self._out.append(number)
+
+    def _tag(self, tag: str) -> None:
+        self._out.append(ord(tag))
+
+    def _value(self, value: Any, depth: int) -> None:
+        if depth > self._deepest:
+            raise RecursionError
+        if value is None:
+            self._tag("0")
+        elif value is True or value is False:
+            self._tag("T" if value else "F")
+        elif isinstance(value, int):
+            self._int(int(value))
+        elif isinstance(value, float):
+            self._double("N", value)
+        elif isinstance(value, str):
+            self._text(value)
+        else:
+            self._reference(value, depth)
+
+    def _int(self, number: int) -> None:
+        if -(2**30) <= number < 2**30:
+            self._tag("I")
+            self._varint(number << 1 if number >= 0 else (-number << 1) - 1)
+        elif abs(number) <= LARGEST_SAFE:
+            self._double("N", float(number))
+        else:
+            digits = abs(number).to_bytes((number.bit_length() + 63) // 64 * 8, "little")
+            self._tag("Z")
+            self._varint(len(digits) << 1 | (number < 0))
+            self._out += digits
+
+    def _double(self, tag: str, number: float) -> None:
+        self._tag(tag)
+        self._out += struct.pack("<d", number)
+
+    def _text(self, text: str) -> None:
+        try:
+            tag, content = '"', text.encode("latin-1")
+        except UnicodeEncodeError:
+            tag, content = "c", text.encode("utf-16-le", "surrogatepass")
+        self._tag(tag)
+        self._varint(len(content))
+        self._out += content
+
+    def _reference(self, value: Any, depth: int) -> None:
+        number = self._numbers.get(id(value))
+        if number is not None:
+            self._tag("^")
+            self._varint(number)
+            return
+        if not is_binary(value) and not isinstance(value, OBJECTS):
+            plain = plain_of(value)
+            self._kept.append(plain)
+            self._value(plain, depth)
+            return
+        self._numbers[id(value)] = len(self._numbers)
+        self._kept.append(value)
+        self._object(value, depth + 1)
+
+    def _object(self, value: Any, depth: int) -> None:
+        if is_binary(value):
+            self._view(*encode_binary(value))
+        elif isinstance(value, dict):
+            self._tag("o")
+            for key, member in value.items():
+                self._text(key if isinstance(key, str) else key_of(key))
+                self._value(member, depth)
+            self._tag("{")
+            self._varint(len(value))
+        elif isinstance(value, (list, tuple)):
+            self._tag("A")
+            self._varint(len(value))
+            for member in value:
+                self._value(member, depth)
+            self._tag("$")
+            self._varint(0)
+            self._varint(len(value))
+        elif isinstance(value, (set, frozenset)):
+            self._tag("'")
+            for member in value:
+                self._value(member, depth)
+            self._tag(",")
+            self._varint(len(value))
+        else:
+            # A Date has whole milliseconds.
+            aware = value.astimezone(timezone.utc)
+            self._double("D", float((aware - EPOCH) // timedelta(milliseconds=1)))
+    def _view(self, kind: int, content: Any) -> None:
+        name = next(name for name, number in NAMES.items() if number == kind)
+        self._tag("\\")
+        self._varint(VIEWS.index(name))
+        self._varint(len(content))
+        self._out += content
+
+
+def key_of(key: Any) -> str:
+    """As the json module has it."""
+    if key is None or isinstance(key, bool):
+        return {None: "null", True: "true", False: "false"}[key]
+    if isinstance(key, (int, float)):
+        return repr(key)
+    raise Unusable(f"a key of type {type(key).__name__}")
