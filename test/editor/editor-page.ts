@@ -48,7 +48,7 @@ export interface Point {
 export type CodeTab = 'start' | 'code' | 'stop';
 
 const VIEWPORT = { width: 1400, height: 700 };
-const PATIENCE_MS = 30_000;
+const PATIENCE_MS = 60_000;
 
 export class EditorPage {
   readonly page: Page;
