@@ -96,7 +96,10 @@ describe('who waits', () => {
     const other = bed.ask({ deadline: bed.clock.now() + 700 });
     bed.clock.advance(500);
     assert.deepEqual([asking.errors[0]?.code, asking.errors[0]?.statusCode], ['deadline_exceeded', 408]);
-    assert.match(asking.errors[0]?.message ?? '', /^not let through by the gate "batch" .*\nit is closed: nothing was read yet/);
+    assert.match(
+      asking.errors[0]?.message ?? '',
+      /^not let through by the gate "batch" .*\nit is closed: nothing was read yet/,
+    );
     assert.equal(other.errors.length, 0);
     assert.equal(bed.gate.snapshot().decisions.expired, 1);
   });
