@@ -67,6 +67,14 @@
     return found;
   }
 
+  /** As last deployed. The nodes of a subflow run in its instances only, under other ids. */
+  function isRunning(node) {
+    const flow = RED.nodes.originalFlow() || [];
+    const find = (id) => flow.find((other) => other.id === id);
+    const [own, tab] = [find(node.id), find(node.z)];
+    return Boolean(own && !own.d && tab && tab.type === 'tab' && !tab.disabled);
+  }
+
   /** What a validator returns where a value cannot be used. */
   function fail(node, property, error, values) {
     return `${node._(`${node.type}.label.${property}`)}: ${node._(`${node.type}.error.${error}`, values)}`;
@@ -146,6 +154,7 @@
     explain,
     unfoldIfTouched,
     findRuntime,
+    isRunning,
     fail,
     wholeNumber,
     number,

@@ -30,23 +30,35 @@
   // The scripts of a page load in any order.
   const form = () => window.modelet.form;
 
+  /** A composite has no budget of its own. */
+  const OF_BUDGET = [
+    ...['baseline', 'maxSys', 'maxConcurrency', 'stage', 'rounding', 'atLeastOne', 'rule'],
+    ...['intervalMs', 'lagMs', 'staleMs'],
+  ];
+
   /** Fields that count only while others hold something. */
   const CONDITIONS = {
     tls: (read) =>
       read('url')
         .trim()
         .startsWith(read('source') === 'redis' ? 'rediss:' : 'https:'),
-    serversMetric: (read) => Number(read('perServer')) > 0,
-    maxConcurrency: (read) => String(read('maxSys')).trim() === '',
+    serversMetric: countsServers,
+    // Refusals say by themselves how much is taken at a time, and so do servers whose number is known.
+    maxConcurrency: (read) => !(String(read('maxSys')).trim() || read('source') === 'aimd' || countsServers(read)),
     costProperty: (read) => read('unit') !== 'requests',
     capacity: (read) => read('whenClosed') === 'wait',
     maxAttempts: (read) => read('store') === 'durable',
     resultTtlMs: (read) => read('store') === 'durable',
   };
 
+  function countsServers(read) {
+    return read('source') === 'scrape' && Number(read('perServer')) > 0;
+  }
+
   /** Whether a property counts, by what the others hold; `read(property)` gives that. */
   function isUsed(read, property) {
     if (OF_SOURCES.has(property) && !(FIELDS[read('source')] || []).includes(property)) return false;
+    if (read('source') === 'composite' && OF_BUDGET.includes(property)) return false;
     const condition = CONDITIONS[property];
     return condition === undefined || condition(read);
   }
@@ -167,11 +179,12 @@
     const [baseline, maxSys, each] = ['baseline', 'maxSys', 'maxConcurrency'].map((name) => Number(read(name)));
     if (!(baseline >= 0 && baseline <= 1)) return '';
     if (baseline === 1) return node._(`${GATE}.rule.never`);
-    const isGiven = !isUsed(read, 'maxConcurrency');
-    const most = (isGiven ? maxSys : each) * (1 - baseline);
-    if (!Number.isFinite(most)) return '';
+    const isCounted = isUsed(read, 'maxConcurrency');
+    const most = (isCounted ? each : maxSys) * (1 - baseline);
+    const isKnown = isCounted || String(read('maxSys')).trim() !== '';
+    if (!isKnown || !Number.isFinite(most)) return node._(`${GATE}.rule.above`, { baseline });
     const values = { baseline, most: Math.round(most * 100) / 100, unit: node._(`${GATE}.unit.${read('unit')}`) };
-    return node._(`${GATE}.rule.${isGiven ? 'given' : 'each'}`, values);
+    return node._(`${GATE}.rule.${isCounted ? 'each' : 'given'}`, values);
   }
 
   function prepare(node) {

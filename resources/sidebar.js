@@ -4,6 +4,7 @@
  *
  * A module, unlike the other scripts here: Node-RED loads the scripts of a page in any order.
  */
+import { makeGate, orderGate } from './gate-live.js';
 import { el, list, setShown, setText, text } from './sidebar-dom.js';
 import { makeCpus, makeLoop, makeRuntime, makeSlowest } from './sidebar-sections.js';
 import { makeHistory } from './sidebar-stage.js';
@@ -52,11 +53,15 @@ class Sidebar {
     this.runtimes = el('div', 'runtimes');
     this.parts = [makeCpus(), makeSlowest(), makeLoop()];
     const [cpus, slowest, loop] = this.parts.map(({ element }) => element);
-    this.body = el('div', 'body', this.runtimes, section('cpus', cpus), section('slowest', loop, slowest));
+    const gates = el('div', 'gates');
+    this.gates = section('gates', gates);
+    const rest = [section('cpus', cpus), section('slowest', loop, slowest)];
+    this.body = el('div', 'body', this.runtimes, this.gates, ...rest);
     this.element = el('div', 'root', this.stale, this.empty, this.body);
     const context = {
       reveal,
       act,
+      order: orderGate,
       mayAct: () => RED.user.hasPermission('modelets.write'),
       isAllCores: (cpus) => this.cores.every((core) => cpus.includes(core)),
       history: (id) => this.history.of(id),
@@ -65,6 +70,11 @@ class Sidebar {
       this.runtimes,
       ({ runtime }) => runtime.id,
       () => makeRuntime(context),
+    );
+    this.showGates = list(
+      gates,
+      ({ id }) => id,
+      (gate) => makeGate(context, gate),
     );
     this.say('connecting');
   }
@@ -78,13 +88,15 @@ class Sidebar {
       now,
     );
     setShown(this.stale, false);
-    if (view.runtimes.length === 0) {
+    if (view.runtimes.length === 0 && view.gates.length === 0) {
       this.say('empty.text', true);
       return;
     }
     setShown(this.empty, false);
     setShown(this.body, true);
     this.showRuntimes(view.runtimes.map((runtime) => ({ runtime, at: now })));
+    this.showGates(view.gates);
+    setShown(this.gates, view.gates.length > 0);
     for (const part of this.parts) part.update(view);
   }
 

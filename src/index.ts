@@ -36,7 +36,7 @@ export { allowedCpus, visibleCpus } from './lifecycle/affinity.ts';
 export { probeLauncher } from './lifecycle/launch.ts';
 export type { SlowRequest } from './observe/breakdown.ts';
 export { Exposition, type MeasuredGate } from './observe/collect.ts';
-export type { GateSnapshot } from './observe/gate-snapshot.ts';
+export type { GateSnapshot, GateView } from './observe/gate-snapshot.ts';
 export { type Missing, missingIn } from './observe/health.ts';
 export { intervalBetween, type Look, type RuntimeInterval } from './observe/interval.ts';
 export { LoopMonitor, type LoopSnapshot } from './observe/loop.ts';

@@ -3,6 +3,8 @@ import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { asError, compileGate, type GateConfig, ModeletError, type SourceCredentials } from '../../src/index.ts';
 import { makeSource } from './gate-sources.ts';
+import { gateView } from './gate-view.ts';
+import { GATE_ORDERS } from './gates.ts';
 import type { Pipeline } from './pipeline.ts';
 
 /** What Node-RED shows an editor of a secret that it keeps. */
@@ -15,19 +17,21 @@ type Form = Readonly<Record<string, unknown>> & { readonly credentials?: Readonl
 export function serveGates(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHandler, mayWrite: RequestHandler): void {
   RED.httpAdmin.get('/modelets/gates/:id', mayRead, (request, response) => {
     const id = String(request.params['id']);
-    const snapshot = pipeline.gates.snapshot(id);
-    const deployed = pipeline.deployment.gates.get(id);
-    const { stageNames, invalid } = pipeline.deployment;
-    const reason = invalid.get(id);
-    if (snapshot && deployed) {
-      const stage = deployed.stage === null ? null : (stageNames.get(deployed.stage) ?? deployed.stage);
-      response.json({ ...snapshot, stage, warnings: deployed.warnings });
-    } else if (reason !== undefined) {
-      response.json({ id, invalid: reason });
-    } else {
-      response.status(404).end();
-    }
+    const view = gateView(pipeline, id);
+    // Of one that cannot be used, or is about to start, there is nothing to tell; asking about it is no mistake.
+    if (view) response.json(view);
+    else if (pipeline.live.get(id)) response.json({ id, invalid: pipeline.deployment.invalid.get(id) });
+    else response.status(404).end();
   });
+
+  for (const order of GATE_ORDERS) {
+    RED.httpAdmin.post(`/modelets/gates/:id/${order}`, mayWrite, (request, response) => {
+      const id = String(request.params['id']);
+      const error = pipeline.gates.order(id, order);
+      if (error === null) pipeline.live.get(id)?.node.log(`asked from outside its flow: ${order}`);
+      response.status(error === null ? 204 : 404).end();
+    });
+  }
 
   RED.httpAdmin.post('/modelets/gates/test', mayWrite, (request, response) => {
     readOnce(pipeline, (request.body ?? {}) as Form).then(

@@ -39,10 +39,11 @@ interface Host {
   readonly key: string;
 }
 
-const ORDERS = { open: true, close: true, auto: true, flush: true, drop: true } satisfies Record<GateOrder, true>;
+/** What can be asked of a gate. */
+export const GATE_ORDERS: readonly GateOrder[] = ['open', 'close', 'auto', 'flush', 'drop'];
 
 function isOrder(order: unknown): order is GateOrder {
-  return typeof order === 'string' && Object.hasOwn(ORDERS, order);
+  return GATE_ORDERS.includes(order as GateOrder);
 }
 
 export class Gates {
@@ -69,7 +70,7 @@ export class Gates {
     const gate = this.#hosts.get(id)?.gate;
     if (!gate) return new ModeletError('config_invalid', 'the gate cannot be used as it is configured');
     if (!isOrder(order)) {
-      return new ModeletError('invalid_input', `msg.gate must be one of ${Object.keys(ORDERS).join(', ')}`);
+      return new ModeletError('invalid_input', `msg.gate must be one of ${GATE_ORDERS.join(', ')}`);
     }
     gate.control(order);
     return null;

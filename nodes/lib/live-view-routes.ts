@@ -2,6 +2,7 @@
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { type Around, allowedCpus, systemClock, visibleCpus, whyRouteEnds } from '../../src/index.ts';
+import { gateViews } from './gate-view.ts';
 import { LiveView } from './live-view.ts';
 import type { Pipeline } from './pipeline.ts';
 
@@ -48,6 +49,7 @@ function aroundOf(pipeline: Pipeline): Around {
       why: whyRouteEnds(route),
       unfused: route.unfused,
     })),
+    gates: gateViews(pipeline),
     loop: pipeline.loop.snapshot,
     allowedCpus: visibleCpus(pipeline.allowedCpus),
     serverCpus: maskOf('self'),

@@ -55,3 +55,11 @@ export interface GateSnapshot {
   readonly lost: number;
   readonly decisions: Readonly<Record<GateDecision, number>>;
 }
+
+/** What people see of a gate in the editor. */
+export interface GateView extends GateSnapshot {
+  /** Name of the stage whose workers count; null: none does. */
+  readonly stage: string | null;
+  /** What is odd about its settings. */
+  readonly warnings: readonly string[];
+}

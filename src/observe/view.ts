@@ -6,6 +6,7 @@ import type { WorkerStatus } from '../core/model.ts';
 import type { StageReading } from '../core/readings.ts';
 import type { SlowRequest } from './breakdown.ts';
 import { type CpuMap, cpuMap, type PlacedHolder } from './cpu-map.ts';
+import type { GateView } from './gate-snapshot.ts';
 import { countOf, DURATION_BOUNDS, quantile } from './histogram.ts';
 import { type Look, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
 import type { LoopSnapshot } from './loop.ts';
@@ -28,6 +29,7 @@ export interface Chain {
 /** What goes with the later look. */
 export interface Around {
   readonly chains: readonly Chain[];
+  readonly gates: readonly GateView[];
   readonly loop: LoopSnapshot | null;
   readonly allowedCpus: readonly number[];
   /** Cores that Node-RED is kept to; null: all. */
@@ -85,6 +87,7 @@ export interface RuntimeView {
 
 export interface View {
   readonly runtimes: readonly RuntimeView[];
+  readonly gates: readonly GateView[];
   readonly cpus: CpuMap;
   readonly loop: LoopSnapshot | null;
   /** Of all runtimes together, the slowest first. */
@@ -97,6 +100,7 @@ export function viewBetween(earlier: readonly Look[], later: readonly Look[], ar
   const runtimes = later.map((look) => runtimeView(before.get(look.snapshot.id), look, around));
   return {
     runtimes,
+    gates: around.gates,
     cpus: cpuMap(placesOf(runtimes, around), around.allowedCpus),
     loop: around.loop,
     slowest: later

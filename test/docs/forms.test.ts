@@ -10,12 +10,14 @@ import { repositoryRoot } from '../fixtures/repository.ts';
 const SCRIPTS: Readonly<Record<string, string>> = {
   form: 'form.js',
   gateForm: 'gate-form.js',
+  gatePanel: 'gate-panel.js',
   cpus: 'cpu-picker.js',
   codeTabs: 'code-tabs.js',
 };
-/** Scripts that a script needs beside it. */
+/** What a script needs beside it. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {
   'gate-form.js': ['form.js'],
+  'gate-panel.js': ['form.js', 'sidebar.css', 'sidebar-stage.css', 'gate-live.css'],
   'cpu-picker.js': ['cpu-pins.js'],
 };
 

@@ -22,8 +22,9 @@ declare const RED: {
 const session = startSession();
 
 const PROPERTIES = Object.keys(NODE_SCHEMAS['modelet-gate'].properties);
-const SHARED = ['name', 'runtime', 'source', 'baseline', 'unit', 'maxSys', 'stage', 'rounding', 'atLeastOne'];
-const WAITING = ['whenClosed', 'store', 'intervalMs', 'lagMs', 'staleMs', 'leaseMs'];
+const SHARED = ['name', 'runtime', 'source', 'unit', 'whenClosed', 'capacity', 'store', 'leaseMs'];
+/** A composite has no budget of its own. */
+const OF_BUDGET = ['baseline', 'maxSys', 'stage', 'rounding', 'atLeastOne', 'intervalMs', 'lagMs', 'staleMs'];
 const CREDENTIALS = ['token', 'username', 'password'];
 
 /** Beside the fields that all sources share. */
@@ -35,7 +36,7 @@ const OF_SOURCE: Readonly<Record<string, readonly string[]>> = {
   context: ['context', 'key', 'value'],
   aimd: ['minWindow', 'maxWindow', 'increase', 'decreaseFactor', 'holdMs'],
   constant: ['budget'],
-  composite: [],
+  composite: ['members'],
 };
 
 /** A value for each property, none of them the default, in turns: with each source its fields can be typed into. */
@@ -79,9 +80,9 @@ test('shows the fields that the source needs, and no others', async () => {
     await form.unfold();
     for (const [source, own] of Object.entries(OF_SOURCE)) {
       await form.set({ source });
-      const members = source === 'composite' ? ['members'] : [];
-      // The field of the message property is behind another, as all with a choice of types.
-      const expected = [...SHARED, ...WAITING, 'maxConcurrency', 'capacity', ...own, ...members].sort();
+      const counted = source === 'aimd' || source === 'composite' ? [] : ['maxConcurrency'];
+      const budget = source === 'composite' ? [] : OF_BUDGET;
+      const expected = [...SHARED, ...budget, ...counted, ...own].sort();
       assert.deepEqual(await visible(editor, [...PROPERTIES, ...CREDENTIALS]), expected, source);
     }
     await editor.cancel();

@@ -1,10 +1,13 @@
 /** The sidebar "modelets" for accounts that may not do everything. */
+import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { runtime, stage, TAB } from '../fixtures/flow.ts';
+import { dispatchGate, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { Form } from './form.ts';
 import { startSession } from './session.ts';
 import { SidebarPage } from './sidebar-page.ts';
 
-const files = { 'flows.json': JSON.stringify([TAB, runtime(), stage('one', 'return input;', [])]) };
+const FLOWS = [TAB, runtime(), dispatchGate('gate', 'one', [], { y: 200 }), stage('one', 'return input;', [])];
+const files = { 'flows.json': JSON.stringify(FLOWS) };
 
 /** What people may do who do not log in. */
 function allowing(permissions: string | readonly string[]): {
@@ -23,6 +26,21 @@ describe('the sidebar, to an account that may only read', () => {
       await sidebar.stage('one').locator('.modelet-sb-pid', { hasText: /\d/ }).waitFor();
       await sidebar.stage('one').locator('.modelet-sb-act').first().waitFor({ state: 'hidden' });
       await sidebar.stage('one').locator('.modelet-sb-act').last().waitFor({ state: 'hidden' });
+      const gate = sidebar.root.locator('[data-gate="gate"]');
+      await gate.locator('.modelet-sb-why', { hasText: /^open/ }).waitFor();
+      assert.equal(await gate.locator('.modelet-sb-act:visible').count(), 0);
+    });
+  });
+
+  test('shows a gate in its dialog, and has no buttons to command or try it', async () => {
+    await session.inDeployed(async (editor) => {
+      await editor.open('gate');
+      const gate = editor.page.locator('#modelet-gate-live .modelet-sb-gate');
+      await gate.locator('.modelet-sb-why', { hasText: /^open/ }).waitFor();
+      assert.equal(await gate.locator('.modelet-sb-act:visible').count(), 0);
+      await new Form(editor).set({ source: 'scrape' });
+      assert.equal(await editor.page.locator('#modelet-gate-test').isDisabled(), true);
+      await editor.cancel();
     });
   });
 });

@@ -23,7 +23,7 @@ function bed(): Bed {
       looks += 1;
       return [];
     },
-    around: () => ({ chains: [], loop: null, allowedCpus: [0], serverCpus: null, engineCpus: () => null }),
+    around: () => ({ chains: [], gates: [], loop: null, allowedCpus: [0], serverCpus: null, engineCpus: () => null }),
     publish: (session) => sessions.push(session),
   });
   return { clock, live, told: () => sessions.splice(0), looks: () => looks };

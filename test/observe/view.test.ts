@@ -8,7 +8,14 @@ import { type Around, type Chain, type View, viewBetween } from '../../src/obser
 import { until } from '../fixtures/processes.ts';
 import { serve, type TestService } from '../fixtures/service.ts';
 
-const AROUND: Around = { chains: [], loop: null, allowedCpus: [0, 1], serverCpus: null, engineCpus: () => [1] };
+const AROUND: Around = {
+  chains: [],
+  gates: [],
+  loop: null,
+  allowedCpus: [0, 1],
+  serverCpus: null,
+  engineCpus: () => [1],
+};
 
 function look({ service }: TestService): Look {
   return service.look();

@@ -1,0 +1,16 @@
+/** What the editor shows of the gates that are deployed. */
+import type { GateView } from '../../src/index.ts';
+import type { Pipeline } from './pipeline.ts';
+
+/** Undefined of a gate that is not deployed, or cannot be used. */
+export function gateView({ gates, deployment }: Pipeline, id: string): GateView | undefined {
+  const snapshot = gates.snapshot(id);
+  const deployed = deployment.gates.get(id);
+  if (!snapshot || !deployed) return undefined;
+  const stage = deployed.stage === null ? null : (deployment.stageNames.get(deployed.stage) ?? deployed.stage);
+  return { ...snapshot, stage, warnings: deployed.warnings };
+}
+
+export function gateViews(pipeline: Pipeline): GateView[] {
+  return [...pipeline.deployment.gates.keys()].flatMap((id) => gateView(pipeline, id) ?? []);
+}

@@ -1,0 +1,150 @@
+/** One deployed gate, live: why it is open or closed, in numbers, and what can be asked of it. */
+import { button, count, duration, el, icon, list, setKind, setShown, setText, setTitle } from './sidebar-dom.js';
+
+const FIGURES = ['budget', 'baseline', 'quota', 'maxSys'];
+const FACTS = ['source', 'inFlight', 'waiting', 'refusal', 'lost', 'stage'];
+const ORDERS = { open: 'unlock', close: 'lock', auto: 'magic', flush: 'fast-forward', drop: 'trash' };
+
+// Only texts of the catalog go through here: what users and their servers say must not be interpolated.
+function text(key, values) {
+  return RED._(`@modelet/node-red-pipeline/modelet-gate:modelet-gate.live.${key}`, values);
+}
+
+/** In the colours of the badge. */
+function kindOf({ open, waiting, control, source }) {
+  if (open) return waiting > 0 ? 'busy' : 'ready';
+  return control === 'auto' && !source.available ? 'error' : 'startup';
+}
+
+function describeSource({ description, raw, error, ageMs }) {
+  const age = ageMs === null ? text('noSample') : text('sample', { age: duration(ageMs) });
+  return [description, error || raw, age].filter(Boolean).join(' \u00b7 ');
+}
+
+function describeInFlight({ inFlight, inFlightCost, unit }) {
+  const requests = text('requests', { count: count(inFlight) });
+  return unit === 'requests' ? requests : `${requests}, ${count(inFlightCost)} ${unit}`;
+}
+
+function describeWaiting({ waiting, capacity, oldestMs }) {
+  const of = text('ofCapacity', { waiting: count(waiting), capacity: count(capacity) });
+  return oldestMs === null ? of : `${of}, ${text('oldest', { time: duration(oldestMs) })}`;
+}
+
+function describeRefusal({ lastRefusal }) {
+  if (lastRefusal === null) return text('never');
+  const { agoMs, retryAfterMs } = lastRefusal;
+  const ago = text('ago', { time: duration(agoMs) });
+  return retryAfterMs > 0 ? `${ago}, ${text('asked', { time: duration(retryAfterMs) })}` : ago;
+}
+
+function factsOf(gate) {
+  return {
+    source: describeSource(gate.source),
+    inFlight: describeInFlight(gate),
+    waiting: describeWaiting(gate),
+    refusal: describeRefusal(gate),
+    lost: gate.lost > 0 ? text('requests', { count: count(gate.lost) }) : '',
+    stage: gate.stage || '',
+  };
+}
+
+function makeFigure(key) {
+  const value = el('b');
+  const element = el('span', 'figure', value, el('small', '', text(`figure.${key}`)));
+  element.title = text(`figure.${key}Tip`);
+  element.dataset.figure = key;
+  return { element, set: (shown) => setText(value, count(shown)) };
+}
+
+function makeFact(key) {
+  const value = el('span', 'value');
+  const element = el('div', 'fact', el('span', 'caption', text(`fact.${key}`)), value);
+  element.dataset.fact = key;
+  const set = (shown) => {
+    setText(value, shown);
+    setShown(element, shown !== '');
+  };
+  return { element, set };
+}
+
+function makeDecision() {
+  const number = el('b');
+  const name = el('span');
+  const element = el('span', 'decision', number, ' ', name);
+  const update = ([decision, times]) => {
+    element.dataset.decision = decision;
+    setText(number, count(times));
+    setText(name, text(`decision.${decision}`));
+    setKind(element, times > 0 ? 'some' : 'none');
+  };
+  return { element, update };
+}
+
+function makeWarning(warning) {
+  const element = el('div', 'warning', icon('warning'), ` ${warning}`);
+  element.title = warning;
+  return { element, update: () => undefined };
+}
+
+function makeOrders(context, id) {
+  const buttons = Object.entries(ORDERS).map(([order, name]) => {
+    const element = button('act', name, text(`order.${order}`), () => context.order(id, order));
+    element.dataset.order = order;
+    return element;
+  });
+  const update = ({ control, waiting }) => {
+    for (const element of buttons) {
+      const { order } = element.dataset;
+      setShown(element, context.mayAct());
+      element.disabled = (order === 'flush' || order === 'drop') && waiting === 0;
+      element.setAttribute('aria-pressed', String(order === control));
+    }
+  };
+  return { elements: buttons, update };
+}
+
+/** context: `order(id, order)`, `mayAct()` and, where a click on its head is to show the node, `reveal(id)`. */
+export function makeGate(context, { id }) {
+  const dot = el('span', 'dot');
+  const name = el('span', 'name');
+  const orders = makeOrders(context, id);
+  const head = el('div', 'head', dot, name, ...orders.elements);
+  if (context.reveal) {
+    head.title = text('reveal');
+    head.addEventListener('click', () => context.reveal(id));
+  }
+  const why = el('div', 'why');
+  const figures = Object.fromEntries(FIGURES.map((key) => [key, makeFigure(key)]));
+  const row = el('div', 'figures', ...FIGURES.map((key) => figures[key].element));
+  const facts = Object.fromEntries(FACTS.map((key) => [key, makeFact(key)]));
+  const decisions = el('div', 'decisions');
+  const showDecisions = list(decisions, ([decision]) => decision, makeDecision);
+  const warnings = el('div', 'warnings');
+  const showWarnings = list(warnings, (warning) => warning, makeWarning);
+  const known = FACTS.map((key) => facts[key].element);
+  const element = el('div', 'gate', head, why, row, ...known, decisions, warnings);
+  element.dataset.gate = id;
+  const update = (gate) => {
+    const kind = kindOf(gate);
+    setKind(element, kind);
+    setKind(dot, kind);
+    setTitle(dot, text(gate.open ? 'open' : 'closed'));
+    setText(name, gate.name);
+    setText(why, gate.why);
+    for (const key of FIGURES) figures[key].set(gate[key]);
+    const shown = factsOf(gate);
+    for (const key of FACTS) facts[key].set(shown[key]);
+    showDecisions(Object.entries(gate.decisions));
+    showWarnings(gate.warnings);
+    orders.update(gate);
+  };
+  return { element, update };
+}
+
+/** Asks something of a gate. */
+export function orderGate(id, order) {
+  return $.ajax({ url: `modelets/gates/${encodeURIComponent(id)}/${order}`, method: 'POST' })
+    .done(() => RED.notify(text(`ordered.${order}`), 'success'))
+    .fail(({ status }) => RED.notify(text('orderFailed', { status }), 'error'));
+}

@@ -1,0 +1,94 @@
+/**
+ * What the dialog of a gate asks of Node-RED: one reading with what the form holds and, of a deployed gate, how it
+ * stands. Attaches `window.modelet.gatePanel`. A module, as what it draws with.
+ */
+import { makeGate, orderGate } from './gate-live.js';
+import { count } from './sidebar-dom.js';
+
+const INTERVAL_MS = 1000;
+const SECRETS = ['token', 'username', 'password'];
+
+/** The form as it would be saved; what is secret as Node-RED shows it. */
+function settingsOf(node, form) {
+  const held = (property) => {
+    const field = form.find(`#node-input-${property}`);
+    if (field.is(':checkbox')) return field.prop('checked');
+    // What config nodes are chosen by says so where none is.
+    return field.val() === '_ADD_' ? '' : field.val();
+  };
+  const settings = Object.keys(node._def.defaults).map((property) => [property, held(property)]);
+  const credentials = SECRETS.map((name) => [name, held(name)]);
+  return { id: node.id, ...Object.fromEntries(settings), credentials: Object.fromEntries(credentials) };
+}
+
+/** The answer as a text of the catalog, and what the server said, which is shown as it is. */
+function describeReading(node, { ok, sample, reason }, baseline) {
+  if (!ok) return { isGood: false, told: node._('modelet-gate.test.failed'), said: reason };
+  const budget = Math.min(1, Math.max(0, sample.budget));
+  const isOpen = budget - baseline > 1e-9;
+  const told = node._(`modelet-gate.test.${isOpen ? 'open' : 'closed'}`, { budget: count(budget), baseline });
+  return { isGood: isOpen, told, said: sample.raw || '' };
+}
+
+function offerTest(node, form) {
+  const button = form.find('#modelet-gate-test');
+  const line = form.find('#modelet-gate-reading');
+  const show = ({ isGood, told, said }) => {
+    line.empty().append($('<i>').addClass(`fa ${isGood ? 'fa-check modelet-good' : 'fa-times modelet-bad'}`));
+    line.append(document.createTextNode(` ${told} `), $('<span class="modelet-path">').text(said));
+  };
+  const failed = ({ status }) => {
+    const known = { 0: 'unreachable', 401: 'forbidden', 403: 'forbidden' };
+    return { ok: false, reason: node._(`modelet-gate.test.${known[status] || 'unanswered'}`, { status }) };
+  };
+  button.prop('disabled', !RED.user.hasPermission('modelets.write')).on('click', () => {
+    const settings = settingsOf(node, form);
+    const baseline = Number(settings.baseline);
+    button.prop('disabled', true);
+    line.text(node._('modelet-gate.test.asking'));
+    $.ajax({
+      url: 'modelets/gates/test',
+      method: 'POST',
+      contentType: 'application/json',
+      data: JSON.stringify(settings),
+    })
+      .done((answer) => show(describeReading(node, answer, baseline)))
+      .fail((xhr) => show(describeReading(node, failed(xhr), baseline)))
+      .always(() => button.prop('disabled', false));
+  });
+}
+
+function watch(node, form) {
+  const mayAct = () => RED.user.hasPermission('modelets.write');
+  let gate = null;
+  const look = () =>
+    $.getJSON(`modelets/gates/${encodeURIComponent(node.id)}`).done((view) => {
+      if (!view?.decisions) return;
+      if (!gate) {
+        gate = makeGate({ mayAct, order: (id, order) => orderGate(id, order).done(look) }, node);
+        form.find('#modelet-gate-live').append(gate.element);
+        form.find('#modelet-gate-deployed').show();
+      }
+      gate.update(view);
+    });
+  look();
+  return setInterval(look, INTERVAL_MS);
+}
+
+/** Of the one dialog of a gate that can be open. */
+let timer = null;
+
+function open(node, form) {
+  offerTest(node, form);
+  close();
+  // Asking without permission would bring up the login.
+  if (window.modelet.form.isRunning(node) && RED.user.hasPermission('modelets.read')) timer = watch(node, form);
+}
+
+function close() {
+  clearInterval(timer);
+  timer = null;
+}
+
+window.modelet = window.modelet || {};
+window.modelet.gatePanel = { open, close };

@@ -1,0 +1,184 @@
+/** A dispatch gate at work: what its dialog, its badge and the sidebar show of it, and what they can ask of it. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, beforeEach, test } from 'node:test';
+import type { Locator } from 'playwright-core';
+import { dispatchGate, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { Gate } from '../fixtures/gate.ts';
+import { until } from '../fixtures/node-red.ts';
+import type { EditorPage } from './editor-page.ts';
+import { Form } from './form.ts';
+import { startSession } from './session.ts';
+import { SidebarPage } from './sidebar-page.ts';
+
+const session = startSession();
+
+/** Answers as Prometheus does, to those who know the token. */
+let prometheus: Server;
+let saturation = 0.7;
+let held: Gate;
+
+before(async () => {
+  held = await Gate.create();
+  prometheus = createServer((request, response) => {
+    const isKnown = request.headers.authorization === 'Bearer hush';
+    const data = { resultType: 'scalar', result: [1, String(saturation)] };
+    response.writeHead(isKnown ? 200 : 401, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(isKnown ? { status: 'success', data } : { status: 'error', error: 'who are you?' }));
+  });
+  prometheus.listen(0, '127.0.0.1');
+  await once(prometheus, 'listening');
+});
+beforeEach(() => held.close());
+after(async () => {
+  await held.remove();
+  prometheus.close();
+  prometheus.closeAllConnections();
+});
+
+function address(): string {
+  return `http://127.0.0.1:${(prometheus.address() as AddressInfo).port}`;
+}
+
+/** Under an id of its own in each test: a gate outlives deploys, with its counts and with what was asked of it. */
+function flows(id: string, properties: object = {}): object[] {
+  const gate = { x: 300, y: 40, maxSys: '4', budget: 0.75, baseline: 0.25, ...properties };
+  return [
+    TAB,
+    runtime(),
+    ...endpoint('/work', id),
+    dispatchGate(id, 'work', [], { ...gate, name: 'batch <b>work</b>' }),
+    stage('work', held.code(), 'collector /work', { workers: '4', y: 240 }),
+  ];
+}
+
+/** Posts, and expects these answers once the stage may go on. */
+function post(count: number): Promise<number[]> {
+  const answers = Array.from({ length: count }, (_, n) => session.nodeRed.post('/work', { n }));
+  return Promise.all(answers.map(async (answer) => (await answer).status));
+}
+
+interface Shown {
+  fact(name: string, text: RegExp): Promise<void>;
+  figure(name: string): Promise<string>;
+  decision(name: string): Promise<number>;
+  readonly why: Locator;
+}
+
+/** A gate as it is drawn, wherever that is. */
+function shownIn(gate: Locator): Shown {
+  return {
+    fact: (name, text) => gate.locator(`[data-fact="${name}"] .modelet-sb-value`).filter({ hasText: text }).waitFor(),
+    figure: async (name) => (await gate.locator(`[data-figure="${name}"] b`).textContent()) ?? '',
+    decision: async (name) => Number(await gate.locator(`[data-decision="${name}"] b`).textContent()),
+    why: gate.locator('.modelet-sb-why'),
+  };
+}
+
+async function showGate(editor: EditorPage, id: string): Promise<Shown> {
+  await editor.waitForBadge('work', /^ready/);
+  await editor.open(id);
+  const gate = editor.page.locator('#modelet-gate-live .modelet-sb-gate');
+  await gate.waitFor();
+  return shownIn(gate);
+}
+
+test('its dialog shows why it is open and what it holds, and follows while requests come and go', async () => {
+  await session.inEditor(flows('watched'), async (editor) => {
+    const gate = await showGate(editor, 'watched');
+    await gate.why.filter({ hasText: 'N 2 = 4 x (D 0.75 - B 0.25)' }).waitFor();
+    const figures = await Promise.all(['budget', 'baseline', 'quota', 'maxSys'].map((name) => gate.figure(name)));
+    assert.deepEqual(figures, ['0.75', '0.25', '2', '4']);
+    await gate.fact('waiting', /^0 of 1024$/);
+    await gate.fact('refusal', /^never$/);
+
+    const answers = post(5);
+    await gate.fact('inFlight', /^2 requests$/);
+    await gate.fact('waiting', /^3 of 1024, the first for /);
+    await editor.waitForBadge('watched', /^open D 0\.75 N 2 waiting 3$/);
+    await held.open();
+    assert.deepEqual(await answers, [200, 200, 200, 200, 200]);
+    await gate.fact('inFlight', /^0 requests$/);
+    await until('it is counted', async () => (await gate.decision('admitted_late')) === 3);
+    assert.equal(await gate.decision('admitted'), 2);
+    assert.equal(await gate.decision('expired'), 0);
+    await editor.cancel();
+  });
+});
+
+test('its buttons close, drop, open and hand back to the budget', async () => {
+  await session.inEditor(flows('ordered'), async (editor) => {
+    const gate = await showGate(editor, 'ordered');
+    await held.open();
+    const order = (name: string): Locator => editor.page.locator(`#modelet-gate-live [data-order="${name}"]`);
+    await order('close').click();
+    await editor.waitForBadge('ordered', /^closed: by a message$/);
+    await gate.why.filter({ hasText: /^closed: by a message/ }).waitFor();
+    const dropped = post(2);
+    await gate.fact('waiting', /^2 of 1024/);
+    await order('drop').click();
+    assert.deepEqual(await dropped, [503, 503]);
+    const flushed = post(2);
+    await gate.fact('waiting', /^2 of 1024/);
+    await order('flush').click();
+    assert.deepEqual(await flushed, [200, 200]);
+    await order('open').click();
+    await editor.waitForBadge('ordered', /^open by a message$/);
+    await order('auto').click();
+    await editor.waitForBadge('ordered', /^open D 0\.75 N 2$/);
+    await editor.cancel();
+  });
+});
+
+test('the sidebar shows it too, with its buttons and with what is odd about it', async () => {
+  await session.inEditor(flows('drawn', { budget: 0.2 }), async (editor) => {
+    const sidebar = await SidebarPage.show(editor);
+    const drawn = sidebar.root.locator('[data-gate="drawn"]');
+    await drawn.locator('.modelet-sb-warning', { hasText: 'it never opens: D is at most 0.2' }).waitFor();
+    assert.equal(await drawn.locator('.modelet-sb-name').textContent(), 'batch <b>work</b>');
+    const gate = shownIn(drawn);
+    await gate.why.filter({ hasText: /^closed: D 0\.2 is not above B 0\.25/ }).waitFor();
+    await held.open();
+    const answers = post(1);
+    await gate.fact('waiting', /^1 of 1024/);
+    await drawn.locator('[data-order="open"]').click();
+    assert.deepEqual(await answers, [200]);
+    await until('it is counted', async () => (await gate.decision('admitted_late')) === 1);
+    assert.ok(await sidebar.root.evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth));
+  });
+});
+
+test('its test button reads once with what the dialog shows, and tells what came or why nothing did', async () => {
+  await session.inEditor(flows('tried'), async (editor) => {
+    await editor.open('tried');
+    const form = new Form(editor);
+    await form.set({ source: 'prometheus', url: address(), query: 'load', token: 'wrong', value: 'saturation' });
+    const reading = editor.page.locator('#modelet-gate-reading');
+    const button = editor.page.locator('#modelet-gate-test');
+    await button.click();
+    await reading.filter({ hasText: /No sample, the gate would be closed: .*401/ }).waitFor();
+    await form.set({ token: 'hush' });
+    await button.click();
+    await reading.filter({ hasText: 'D = 0.3: the gate would be open, B is 0.25. saturation 0.7' }).waitFor();
+    saturation = 0.8;
+    await button.click();
+    await reading.filter({ hasText: 'D = 0.2: the gate would be closed, B is 0.25.' }).waitFor();
+    await form.set({ query: '' });
+    await button.click();
+    await reading.filter({ hasText: /query: is missing/ }).waitFor();
+
+    // Once deployed, the secret stays with Node-RED, and is used from there.
+    await form.set({ query: 'load' });
+    await editor.ok();
+    await editor.deploy();
+    saturation = 0.5;
+    await editor.waitForBadge('tried', /^open D 0\.5 N 1$/);
+    await editor.open('tried');
+    assert.deepEqual(await form.get(['token']), { token: '__PWRD__' });
+    await button.click();
+    await reading.filter({ hasText: 'D = 0.5: the gate would be open' }).waitFor();
+    await editor.cancel();
+  });
+});
