@@ -1,5 +1,6 @@
 /** The settings of a stage: where its modelet's code is, its workers with their cores and environment, and its limits. */
 import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
+import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
 import { parsePins } from './pins.ts';
 import { stage as schema } from './schemas/stage.ts';
@@ -32,6 +33,8 @@ export interface StageConfig {
   readonly recycleAfter: number;
 }
 
+const NATIVE =
+  'an ONNX model runs in native code, which would take the engine with it where it crashes: choose processes';
 const MOST_WORKERS = 256;
 
 /** What the schema lets through of a stage node: text but for those listed last. */
@@ -39,7 +42,6 @@ type StageProperties = Readonly<
   Record<
     | 'name'
     | 'runtime'
-    | 'source'
     | 'setup'
     | 'code'
     | 'teardown'
@@ -56,6 +58,7 @@ type StageProperties = Readonly<
     string
   >
 > &
+  Readonly<Record<'source', StageSource['kind']>> &
   Pick<
     StageConfig,
     | 'predict'
@@ -78,15 +81,17 @@ type StageProperties = Readonly<
  */
 export function compileStage(raw: Raw, resolvePath: (path: string) => string): StageConfig {
   const stage = validate<StageProperties>(schema, raw);
+  const init = parseJson('init', stage.init);
+  const workers = compileWorkers(stage.workers, stage.cpus, stage.env);
   return Object.freeze({
     name: stage.name.trim(),
     runtime: stage.runtime,
-    source: compileSource(stage, resolvePath),
-    init: parseJson('init', stage.init),
+    source: compileSource(stage, init, workers.length, resolvePath),
+    init,
     predict: stage.predict,
     inputSchema: compileSchema('inputSchema', stage.inputSchema),
     outputSchema: compileSchema('outputSchema', stage.outputSchema),
-    workers: compileWorkers(stage.workers, stage.cpus, stage.env),
+    workers,
     input: stage.input,
     output: stage.output,
     capacity: stage.capacity,
@@ -103,15 +108,24 @@ export function compileStage(raw: Raw, resolvePath: (path: string) => string): S
   });
 }
 
-function compileSource(stage: StageProperties, resolvePath: (path: string) => string): StageSource {
-  const { setup, code, teardown } = stage;
-  if (stage.source === 'inline') return { kind: 'inline', setup, code, teardown };
-  const path = stage.path.trim();
-  if (path === '') throw invalid('path: the file of the modelet is missing');
-  const file = attempt('path', () => resolvePath(path));
-  if (stage.source === 'file') return { kind: 'file', path: file };
-  if (stage.isolation === 'thread') throw invalid('isolation: Python runs in processes of its own, not in threads');
-  return { kind: 'python', path: file, python: compileInterpreter(stage.python.trim(), resolvePath) };
+function compileSource(
+  stage: StageProperties,
+  init: unknown,
+  workers: number,
+  resolvePath: (path: string) => string,
+): StageSource {
+  const { source, setup, code, teardown } = stage;
+  if (source === 'inline') return { kind: 'inline', setup, code, teardown };
+  const given = stage.path.trim();
+  if (given === '') throw invalid('path: the file of the modelet is missing');
+  const path = attempt('path', () => resolvePath(given));
+  if (source === 'file') return { kind: 'file', path };
+  if (source === 'python') {
+    if (stage.isolation === 'thread') throw invalid('isolation: Python runs in processes of its own, not in threads');
+    return { kind: 'python', path, python: compileInterpreter(stage.python.trim(), resolvePath) };
+  }
+  if (stage.isolation === 'thread') throw invalid(`isolation: ${NATIVE}`);
+  return { kind: 'onnx', path, options: parseOnnxOptions(init), soleWorker: workers === 1 };
 }
 
 /** A name is looked up where the workers run. */

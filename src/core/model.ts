@@ -47,7 +47,32 @@ export type StageSource =
   | { readonly kind: 'inline'; readonly setup: string; readonly code: string; readonly teardown: string }
   | { readonly kind: 'file'; readonly path: string }
   /** `python`: the interpreter, a path or a name to be found in PATH; blank: see worker/sources/python.ts. */
-  | { readonly kind: 'python'; readonly path: string; readonly python: string };
+  | { readonly kind: 'python'; readonly path: string; readonly python: string }
+  | {
+      readonly kind: 'onnx';
+      readonly path: string;
+      readonly options: OnnxOptions;
+      /** The stage has no other worker: unpinned, it may use all cores. */
+      readonly soleWorker: boolean;
+    };
+
+/** How an ONNX model is run. */
+export interface OnnxOptions {
+  /** By name, or with settings of their own; the first that can run an operator does. */
+  readonly executionProviders: readonly (string | { readonly name: string })[];
+  /** Threads of one run; null: the cores that the worker is pinned to, else one if the stage has several workers. */
+  readonly threads: number | null;
+  /** Names of the classes, or the path of a JSON file that has them, relative to the model. */
+  readonly labels: readonly string[] | string | null;
+  /** Scores become probabilities. */
+  readonly softmax: boolean;
+  /** Outputs as `{data, dims, type}` instead of arrays. */
+  readonly tensors: boolean;
+  /** Whether the first dimension is the batch; null: as the model says it. */
+  readonly batch: boolean | null;
+  /** Inputs that work, see `Modelet.examples`. */
+  readonly examples: readonly unknown[];
+}
 
 /** Cores one worker is pinned to; null: not pinned. */
 export type Pin = readonly number[] | null;

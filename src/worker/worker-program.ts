@@ -10,8 +10,7 @@ import { tryExample, warmUp } from './examples.ts';
 import type { LoadedModelet, ModeletContext } from './modelet.ts';
 import { payloadChecks } from './payload-checks.ts';
 import { type BatchRun, runBatch } from './run-batch.ts';
-import { loadFile } from './sources/file.ts';
-import { loadInline } from './sources/inline.ts';
+import { loadSource } from './sources/load.ts';
 import { UsageReporter } from './usage.ts';
 
 type BatchFrame = Extract<ItemFrame, { type: 'batch' }>;
@@ -57,7 +56,7 @@ export class WorkerProgram {
 
   async #load(boot: WorkerBoot): Promise<void> {
     const context = this.#contextOf(boot);
-    const modelet = await load(boot, context);
+    const modelet = await loadSource(boot.modelet, context);
     const run: Serving['run'] = {
       clock: systemClock,
       stage: boot.stage,
@@ -134,17 +133,5 @@ export class WorkerProgram {
       cpus: boot.cpus,
       log: { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') },
     };
-  }
-}
-
-async function load({ modelet }: WorkerBoot, context: ModeletContext): Promise<LoadedModelet> {
-  const { source } = modelet;
-  switch (source.kind) {
-    case 'inline':
-      return loadInline(source, modelet, context);
-    case 'file':
-      return loadFile(source, modelet, context);
-    case 'python':
-      throw new Error('Python runs in workers of its own');
   }
 }

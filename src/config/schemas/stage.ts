@@ -9,13 +9,13 @@ export const stage: NodeSchema = {
     source: {
       type: 'string',
       default: 'inline',
-      enum: ['inline', 'file', 'python'],
+      enum: ['inline', 'file', 'onnx', 'python'],
       description: 'Where the code comes from',
     },
     setup: { type: 'string', default: '', description: 'Inline code: On Start; what it returns is `state`' },
     code: { type: 'string', default: 'return input;', description: 'Inline code: Predict' },
     teardown: { type: 'string', default: '', description: 'Inline code: On Stop' },
-    path: { type: 'string', default: '', description: 'File of the modelet' },
+    path: { type: 'string', default: '', description: 'File of the modelet, or of the ONNX model' },
     python: {
       type: 'string',
       default: '',

@@ -1,0 +1,48 @@
+/** What the `init` of an ONNX stage may say. */
+import type { OnnxOptions } from '../core/model.ts';
+import { invalid } from './validate.ts';
+
+type Check = readonly [isValid: (value: unknown) => boolean, what: string];
+
+const isText = (value: unknown): boolean => typeof value === 'string' && value.trim() !== '';
+const isTexts = (value: unknown): boolean => Array.isArray(value) && value.every((entry) => typeof entry === 'string');
+const isNamed = (value: unknown): boolean => isText((value as { name?: unknown } | null)?.name);
+const isBoolean = (value: unknown): boolean => typeof value === 'boolean';
+
+const CHECKS: Readonly<Record<keyof OnnxOptions, Check>> = {
+  executionProviders: [
+    (value) => Array.isArray(value) && value.length > 0 && value.every((entry) => isText(entry) || isNamed(entry)),
+    'an array of names, or of objects with a name',
+  ],
+  threads: [(value) => Number.isInteger(value) && (value as number) >= 1, 'a whole number from 1'],
+  labels: [(value) => isText(value) || isTexts(value), 'an array of texts, or the path of a JSON file with one'],
+  softmax: [isBoolean, 'true or false'],
+  tensors: [isBoolean, 'true or false'],
+  batch: [isBoolean, 'true or false'],
+  examples: [Array.isArray, 'an array of inputs'],
+};
+
+const DEFAULTS: OnnxOptions = {
+  executionProviders: ['cpu'],
+  threads: null,
+  labels: null,
+  softmax: false,
+  tensors: false,
+  batch: null,
+  examples: [],
+};
+
+/** @throws ModeletError `config_invalid`, also for what there is not: a mistyped name must not be without effect. */
+export function parseOnnxOptions(init: unknown): OnnxOptions {
+  if (init === null || typeof init !== 'object' || Array.isArray(init)) throw invalid('init: must be an object');
+  for (const [name, value] of Object.entries(init)) {
+    const check = Object.hasOwn(CHECKS, name) ? CHECKS[name as keyof OnnxOptions] : null;
+    if (!check) throw invalid(`init: an ONNX stage has no "${name}"; there are ${Object.keys(CHECKS).join(', ')}`);
+    if (!check[0](value)) throw invalid(`init: "${name}" must be ${check[1]}`);
+  }
+  const options: OnnxOptions = { ...DEFAULTS, ...init };
+  if (options.tensors && (options.labels !== null || options.softmax)) {
+    throw invalid('init: "tensors" gives the outputs as they are, without "labels" and "softmax"');
+  }
+  return options;
+}

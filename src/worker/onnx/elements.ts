@@ -1,0 +1,120 @@
+/** The types of a tensor's elements: how they are kept, and which values of JavaScript they take. */
+
+export type ElementType =
+  | 'float16'
+  | 'float32'
+  | 'float64'
+  | 'int8'
+  | 'uint8'
+  | 'int16'
+  | 'uint16'
+  | 'int32'
+  | 'uint32'
+  | 'int64'
+  | 'uint64'
+  | 'bool'
+  | 'string';
+
+/** The elements of a tensor in row-major order. */
+export type Elements = NumberElements | BigInt64Array | BigUint64Array | string[];
+
+type NumberElements =
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Uint8Array
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array;
+
+type MakesElements = new (length: number) => Elements;
+
+interface Kind {
+  readonly storage: MakesElements;
+  /** What is kept for a value; undefined for one that is none of this type. */
+  take(value: unknown): number | bigint | string | undefined;
+}
+
+const isNumber = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined);
+
+/** Not rounded and not wrapped: an index that is not one must not become another. */
+function integer(storage: MakesElements, min: number, max: number): Kind {
+  const take = (value: unknown): number | undefined =>
+    Number.isInteger(value) && (value as number) >= min && (value as number) <= max ? (value as number) : undefined;
+  return { storage, take };
+}
+
+function long(storage: MakesElements, min: bigint, max: bigint): Kind {
+  const take = (value: unknown): bigint | undefined => {
+    if (typeof value !== 'bigint' && !Number.isSafeInteger(value)) return undefined;
+    const exact = BigInt(value as number | bigint);
+    return exact >= min && exact <= max ? exact : undefined;
+  };
+  return { storage, take };
+}
+
+const Float16 = (globalThis as { Float16Array?: MakesElements }).Float16Array;
+
+const KINDS: Readonly<Record<string, Kind>> = {
+  ...(Float16 ? { float16: { storage: Float16, take: isNumber } } : {}),
+  float32: { storage: Float32Array, take: isNumber },
+  float64: { storage: Float64Array, take: isNumber },
+  int8: integer(Int8Array, -128, 127),
+  uint8: integer(Uint8Array, 0, 255),
+  int16: integer(Int16Array, -32_768, 32_767),
+  uint16: integer(Uint16Array, 0, 65_535),
+  int32: integer(Int32Array, -(2 ** 31), 2 ** 31 - 1),
+  uint32: integer(Uint32Array, 0, 2 ** 32 - 1),
+  int64: long(BigInt64Array, -(2n ** 63n), 2n ** 63n - 1n),
+  uint64: long(BigUint64Array, 0n, 2n ** 64n - 1n),
+  bool: {
+    storage: Uint8Array,
+    take: (value) => (value === true || value === 1 ? 1 : value === false || value === 0 ? 0 : undefined),
+  },
+  string: {
+    storage: Array as unknown as MakesElements,
+    take: (value) => (typeof value === 'string' ? value : undefined),
+  },
+};
+
+export function isKnownType(type: string): type is ElementType {
+  return Object.hasOwn(KINDS, type);
+}
+
+export function makeElements(type: ElementType, length: number): Elements {
+  return new (kindOf(type).storage)(length);
+}
+
+/** The values as elements of the type; the index of the first that is none of it. What is kept so already is not copied. */
+export function toElements(type: ElementType, values: ArrayLike<unknown>): Elements | number {
+  const { storage, take } = kindOf(type);
+  // Of the bytes of a bool others than 0 and 1 are none. A Buffer is a Uint8Array.
+  if (type !== 'bool' && type !== 'string' && values instanceof storage) return values as Elements;
+  const elements = new storage(values.length) as unknown as unknown[];
+  for (let index = 0; index < values.length; index += 1) {
+    const taken = take(values[index]);
+    if (taken === undefined) return index;
+    elements[index] = taken;
+  }
+  return elements as unknown as Elements;
+}
+
+/** Copies one item's elements into those of a batch. */
+export function putElements(into: Elements, from: Elements, offset: number): void {
+  if (Array.isArray(into))
+    for (let index = 0; index < from.length; index += 1) into[offset + index] = from[index] as string;
+  else (into as Float32Array).set(from as Float32Array, offset);
+}
+
+/** An element as plain data: 64-bit integers as numbers where these can hold them. */
+export function fromElement(type: ElementType, value: unknown): unknown {
+  if (type === 'bool') return value === 1;
+  if (typeof value !== 'bigint') return value;
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : value;
+}
+
+function kindOf(type: ElementType): Kind {
+  return KINDS[type] as Kind;
+}

@@ -1,0 +1,146 @@
+/** From the value of one item to tensors: plain and nested arrays, typed arrays, `{data, dims, type}`, single values. */
+import { types } from 'node:util';
+import { ModeletError } from '../../core/errors.ts';
+import { type Elements, toElements } from './elements.ts';
+import { describeShape, type Port } from './ports.ts';
+
+/** What one item gives to one input. */
+export interface Part {
+  /** With the first dimension where the item runs alone; without it where it is stacked. */
+  readonly dims: readonly number[];
+  readonly data: Elements;
+}
+
+interface Found {
+  readonly values: ArrayLike<unknown>;
+  /** null: a flat list, whose shape is what the model makes of it. */
+  readonly dims: readonly number[] | null;
+}
+
+/**
+ * One part per input, in the order of the inputs. An item of a model with one input is its value, or an object that
+ * has it by name; of several inputs, the object.
+ * @throws ModeletError `invalid_input`.
+ */
+export function readItem(item: unknown, inputs: readonly Port[], stacked: boolean): Part[] {
+  return inputs.map((port) => {
+    const value = pick(item, port, inputs);
+    const { values, dims } = find(value, port);
+    const shape = fit(dims, values.length, port, stacked);
+    const data = toElements(port.type, values);
+    if (typeof data === 'number') throw refuse(port, `element ${data} is no ${port.type}`);
+    return { dims: shape, data };
+  });
+}
+
+function pick(item: unknown, port: Port, inputs: readonly Port[]): unknown {
+  const isNamed = isRecord(item) && Object.hasOwn(item, port.name);
+  if (isNamed && !(inputs.length === 1 && isTensor(item))) return item[port.name];
+  if (inputs.length === 1) return item;
+  const names = inputs.map(({ name }) => `"${name}"`).join(', ');
+  throw new ModeletError('invalid_input', `input must be an object with ${names}; "${port.name}" is missing`);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return value !== null && typeof value === 'object' && !Array.isArray(value) && !ArrayBuffer.isView(value);
+}
+
+function isTensor(value: unknown): value is { data: ArrayLike<unknown>; dims?: unknown; type?: unknown } {
+  return isRecord(value) && (Array.isArray(value['data']) || types.isTypedArray(value['data']));
+}
+
+function find(value: unknown, port: Port): Found {
+  if (types.isTypedArray(value)) return { values: value, dims: null };
+  if (Array.isArray(value)) return flatten(value, port);
+  if (isTensor(value)) return tensor(value, port);
+  if (value === null || typeof value === 'object' || value === undefined) {
+    throw refuse(port, `must be an array, a typed array or {data, dims, type}, found ${describe(value)}`);
+  }
+  return { values: [value], dims: [] };
+}
+
+function describe(value: unknown): string {
+  return value === null || value === undefined
+    ? String(value)
+    : `an object with ${Object.keys(value).slice(0, 5).join(', ')}`;
+}
+
+function tensor({ data, dims, type }: { data: ArrayLike<unknown>; dims?: unknown; type?: unknown }, port: Port): Found {
+  if (type !== undefined && type !== port.type)
+    throw refuse(port, `must be of type ${port.type}, found ${String(type)}`);
+  if (dims === undefined) return { values: data, dims: null };
+  const isShape = Array.isArray(dims) && dims.every((dim) => Number.isSafeInteger(dim) && dim >= 0);
+  if (!isShape) throw refuse(port, 'dims must be an array of whole numbers');
+  const size = product(dims as number[]);
+  if (size !== data.length)
+    throw refuse(port, `dims ${describeShape(dims)} are ${size} elements, data has ${data.length}`);
+  return { values: data, dims: dims as number[] };
+}
+
+/** The dimensions of nested arrays are those of the first of each; the others must be like it. */
+function flatten(nested: readonly unknown[], port: Port): Found {
+  const dims: number[] = [];
+  for (let level: unknown = nested; isList(level); level = level[0]) dims.push(level.length);
+  if (dims.length === 1) return { values: nested, dims: null };
+  const values: unknown[] = [];
+  const visit = (list: ArrayLike<unknown>, depth: number): void => {
+    if (list.length !== dims[depth]) throw refuse(port, `the arrays at depth ${depth} are not of one length`);
+    const isLast = depth === dims.length - 1;
+    for (let index = 0; index < list.length; index += 1) {
+      const value = list[index];
+      if (isList(value) === isLast) throw refuse(port, 'is not nested to the same depth throughout');
+      if (isLast) values.push(value);
+      else visit(value as ArrayLike<unknown>, depth + 1);
+    }
+  };
+  visit(nested, 0);
+  return { values, dims };
+}
+
+function isList(value: unknown): value is ArrayLike<unknown> {
+  return Array.isArray(value) || types.isTypedArray(value);
+}
+
+/** The dimensions as the tensor has them, the first left out where items are stacked. */
+function fit(dims: readonly number[] | null, length: number, port: Port, stacked: boolean): readonly number[] {
+  const { shape } = port;
+  // A scalar, or of a shape that the model does not tell.
+  if (shape.length === 0) return dims ?? [length];
+  const whole = dims ?? [length];
+  if (!stacked && matches(whole, shape)) return whole;
+  const own = dims === null ? infer(shape.slice(1), length) : withoutFirst(dims, shape.slice(1));
+  if (own) return stacked ? own : [1, ...own];
+  const found = dims === null ? `${length} elements` : describeShape(dims);
+  throw refuse(port, `must be of shape ${describeShape(shape.slice(1))}, found ${found}`);
+}
+
+/** The dimensions of one item, which may be given as a batch of one; null where they do not fit. */
+function withoutFirst(dims: readonly number[], shape: readonly (number | string)[]): readonly number[] | null {
+  if (matches(dims, shape)) return dims;
+  // A single value.
+  if (dims.length === 0) return infer(shape, 1);
+  const own = dims.slice(1);
+  return dims[0] === 1 && matches(own, shape) ? own : null;
+}
+
+function matches(dims: readonly number[], shape: readonly (number | string)[]): boolean {
+  if (dims.length !== shape.length) return false;
+  return shape.every((dimension, index) => typeof dimension === 'string' || dimension === dims[index]);
+}
+
+/** A flat list in a shape in which at most one dimension is open; null where it does not fit. */
+function infer(shape: readonly (number | string)[], length: number): readonly number[] | null {
+  const open = shape.filter((dimension) => typeof dimension === 'string').length;
+  const known = product(shape.filter((dimension) => typeof dimension === 'number') as number[]);
+  if (open === 0) return known === length ? (shape as number[]) : null;
+  if (open > 1 || known === 0 || length % known !== 0) return null;
+  return shape.map((dimension) => (typeof dimension === 'string' ? length / known : dimension));
+}
+
+export function product(dims: readonly number[]): number {
+  return dims.reduce((size, dim) => size * dim, 1);
+}
+
+function refuse(port: Port, message: string): ModeletError {
+  return new ModeletError('invalid_input', `input "${port.name}": ${message}`);
+}

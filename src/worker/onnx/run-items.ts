@@ -1,0 +1,112 @@
+/** Runs the items of a batch through a session: stacked into one tensor per input where the model allows, and split again. */
+import { type Elements, type ElementType, makeElements, putElements } from './elements.ts';
+import { describeShape, isBatch, type Port, type Ports, type Stacking } from './ports.ts';
+import { type Part, product } from './read-item.ts';
+
+export interface Tensor {
+  readonly type: ElementType;
+  readonly dims: readonly number[];
+  readonly data: Elements;
+}
+
+/** From tensors by the names of the inputs to those of the outputs, in the order of the model's. */
+export type RunSession = (feeds: Readonly<Record<string, Tensor>>) => Promise<readonly Tensor[]>;
+
+/** The outputs of one item, in the order of the model's. */
+export type ItemOutputs = readonly Tensor[];
+
+/** One entry per item: an error fails those that ran together with it, and no others. */
+export async function runItems(
+  items: readonly (readonly Part[])[],
+  ports: Ports,
+  stacking: Stacking,
+  run: RunSession,
+): Promise<(ItemOutputs | Error)[]> {
+  const results: (ItemOutputs | Error)[] = new Array(items.length);
+  for (const group of groupsOf(items, stacking)) {
+    let outcome: readonly ItemOutputs[] | Error;
+    try {
+      outcome = await runGroup(
+        group.map((index) => items[index] as readonly Part[]),
+        ports,
+        stacking,
+        run,
+      );
+    } catch (thrown) {
+      outcome = thrown as Error;
+    }
+    for (const [position, index] of group.entries()) {
+      results[index] = outcome instanceof Error ? outcome : (outcome[position] as ItemOutputs);
+    }
+  }
+  return results;
+}
+
+/** Which items run together, by index: those of one shape, as many as the model takes. */
+function groupsOf(items: readonly (readonly Part[])[], stacking: Stacking): number[][] {
+  if (stacking.tag === 'single') return items.map((_, index) => [index]);
+  const byShape = new Map<string, number[]>();
+  for (const [index, parts] of items.entries()) {
+    const key = parts.map(({ dims }) => dims.join()).join(';');
+    const known = byShape.get(key);
+    if (known) known.push(index);
+    else byShape.set(key, [index]);
+  }
+  const { size } = stacking;
+  return [...byShape.values()].flatMap((group) => (size === null ? [group] : pieces(group, size)));
+}
+
+function pieces(group: readonly number[], size: number): number[][] {
+  return Array.from({ length: Math.ceil(group.length / size) }, (_, at) => group.slice(at * size, (at + 1) * size));
+}
+
+async function runGroup(
+  items: readonly (readonly Part[])[],
+  { inputs, outputs }: Ports,
+  stacking: Stacking,
+  run: RunSession,
+): Promise<readonly ItemOutputs[]> {
+  const count = stacking.tag === 'stacked' ? (stacking.size ?? items.length) : 1;
+  const feeds = Object.fromEntries(
+    inputs.map((port, at) => {
+      const parts = items.map((parts) => parts[at] as Part);
+      return [port.name, stacking.tag === 'single' ? single(port, parts[0] as Part) : stack(port, parts, count)];
+    }),
+  );
+  const tensors = await run(feeds);
+  if (stacking.tag === 'single') return [tensors.map((tensor, at) => alone(outputs[at] as Port, tensor, inputs))];
+  for (const [at, tensor] of tensors.entries()) mustBeOf(count, outputs[at] as Port, tensor);
+  return items.map((_, index) => tensors.map((tensor) => split(tensor, index, count)));
+}
+
+function single({ type }: Port, { dims, data }: Part): Tensor {
+  return { type, dims, data };
+}
+
+/** What a batch of fixed size lacks is filled up with its first item. */
+function stack({ type }: Port, parts: readonly Part[], count: number): Tensor {
+  const first = parts[0] as Part;
+  const size = product(first.dims);
+  const data = makeElements(type, count * size);
+  for (let at = 0; at < count; at += 1) putElements(data, (parts[at] ?? first).data, at * size);
+  return { type, dims: [count, ...first.dims], data };
+}
+
+function mustBeOf(count: number, { name }: Port, { dims }: Tensor): void {
+  if (dims[0] === count) return;
+  throw new Error(
+    `output "${name}" of shape ${describeShape(dims)} cannot be split into ${count} items: its first dimension is not the batch`,
+  );
+}
+
+function split({ type, dims, data }: Tensor, index: number, count: number): Tensor {
+  const size = data.length / count;
+  return { type, dims: dims.slice(1), data: data.slice(index * size, (index + 1) * size) as Elements };
+}
+
+/** A first dimension that is the batch goes, as it does where items are stacked. */
+function alone({ shape }: Port, tensor: Tensor, inputs: readonly Port[]): Tensor {
+  const ofBatch = shape[0] === 1 || inputs.some((input) => isBatch(shape[0], input.shape[0]));
+  if (!ofBatch || tensor.dims[0] !== 1) return tensor;
+  return { ...tensor, dims: tensor.dims.slice(1) };
+}

@@ -1,0 +1,21 @@
+/** The loaders of the sources that run in this process: a new source is a line here. */
+import type { LoadedModelet, ModeletContext } from '../modelet.ts';
+import { loadFile } from './file.ts';
+import { loadInline } from './inline.ts';
+import type { Loadable } from './source.ts';
+
+/** @throws whatever keeps the code from loading, see `LoadSource`. */
+export async function loadSource(definition: Loadable, context: ModeletContext): Promise<LoadedModelet> {
+  const { source } = definition;
+  switch (source.kind) {
+    case 'inline':
+      return loadInline(source, definition, context);
+    case 'file':
+      return loadFile(source, definition, context);
+    case 'onnx':
+      // Only here, as with all that few workers need: it is worth more than a worker's start.
+      return (await import('./onnx.ts')).loadOnnx(source, definition, context);
+    case 'python':
+      throw new Error('Python runs in workers of its own');
+  }
+}

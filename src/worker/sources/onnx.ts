@@ -1,0 +1,68 @@
+/** Makes a modelet of an ONNX model: items become tensors, stacked to a batch, and what comes out is split again. */
+import { readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import type { StageSource } from '../../core/model.ts';
+import type { LoadedModelet, ModeletContext } from '../modelet.ts';
+import { describePort, type Ports, type Stacking, stackingOf } from '../onnx/ports.ts';
+import { type Part, readItem } from '../onnx/read-item.ts';
+import { type ResultOptions, toResult } from '../onnx/results.ts';
+import { runItems } from '../onnx/run-items.ts';
+import { openSession } from '../onnx/session.ts';
+import { NO_STATICS } from '../statics.ts';
+import type { LoadSource } from './source.ts';
+
+type OnnxSource = Extract<StageSource, { kind: 'onnx' }>;
+
+export const loadOnnx: LoadSource<OnnxSource> = async (source, definition, context): Promise<LoadedModelet> => {
+  const { path, options } = source;
+  const results: ResultOptions = { ...options, labels: readLabels(source) };
+  const session = await openSession(path, definition.requireFrom, {
+    executionProviders: options.executionProviders,
+    threads: options.threads ?? context.cpus?.length ?? (source.soleWorker ? null : 1),
+  });
+  const { ports } = session;
+  const stacking = stackingOf(ports, options.batch);
+  tellOf(ports, stacking, context);
+  return {
+    ...NO_STATICS,
+    examples: options.examples,
+    batch: true,
+    setup: () => {},
+    preprocess: (input) => readItem(input, ports.inputs, stacking.tag === 'stacked'),
+    predict: async (items) => {
+      const outputs = await runItems(items as Part[][], ports, stacking, session.run);
+      return outputs.map((one) => {
+        if (one instanceof Error) return one;
+        return attempt(() => toResult(one, ports.outputs, results));
+      });
+    },
+    teardown: () => session.release(),
+  };
+};
+
+function attempt(make: () => unknown): unknown {
+  try {
+    return make();
+  } catch (thrown) {
+    return thrown;
+  }
+}
+
+function readLabels({ path, options }: OnnxSource): readonly string[] | null {
+  const { labels } = options;
+  if (labels === null || typeof labels !== 'string') return labels;
+  const file = resolve(dirname(path), labels);
+  try {
+    const read: unknown = JSON.parse(readFileSync(file, 'utf8'));
+    if (Array.isArray(read) && read.every((label) => typeof label === 'string')) return read;
+  } catch (cause) {
+    throw new Error(`labels: ${file}: ${(cause as Error).message}`, { cause });
+  }
+  throw new Error(`labels: ${file} must have a JSON array of texts`);
+}
+
+function tellOf({ inputs, outputs }: Ports, stacking: Stacking, { log }: ModeletContext): void {
+  log.info(`inputs ${inputs.map(describePort).join(', ')}; outputs ${outputs.map(describePort).join(', ')}`);
+  if (stacking.tag === 'stacked') return;
+  log.info(`items run one by one, as ${stacking.why}; with "batch": true in init they would run together`);
+}

@@ -1,0 +1,296 @@
+/** ONNX models as modelets: what an item may look like, how items are stacked and split, what comes out. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { parseOnnxOptions } from '../../src/config/onnx-options.ts';
+import type { LoadedModelet } from '../../src/worker/modelet.ts';
+import { loadOnnx } from '../../src/worker/sources/onnx.ts';
+import { type Drawing, doubling, TABLE, writeModel } from '../fixtures/onnx.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+import { context, definition, inputs, type Logged, type Read, run } from './rig.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'modelet-onnx-'));
+after(() => rmSync(folder, { recursive: true, force: true }));
+let models = 0;
+
+function load(drawing: Drawing | string, init: object = {}, logged: Logged[] = []): Promise<LoadedModelet> {
+  models += 1;
+  const path = typeof drawing === 'string' ? drawing : writeModel(folder, `model-${models}`, drawing);
+  const source = { kind: 'onnx', path, options: parseOnnxOptions(init), soleWorker: false } as const;
+  return loadOnnx(source, definition({ source, init, requireFrom: repositoryRoot }), context(logged));
+}
+
+/** How many items each run of the model had, by what its errors or results tell. */
+const values = (...read: unknown[]): Read[] => read.map((value) => ({ value }));
+
+describe('an item of a model with one input', () => {
+  const SHAPED: readonly (readonly [string, unknown])[] = [
+    [
+      'nested arrays',
+      [
+        [1, 2],
+        [3, 4],
+      ],
+    ],
+    ['a flat array', [1, 2, 3, 4]],
+    ['a typed array', new Float32Array([1, 2, 3, 4])],
+    ['a typed array of another type', new Uint8Array([1, 2, 3, 4])],
+    ['a Buffer', Buffer.from([1, 2, 3, 4])],
+    ['rows that are typed arrays', [new Float32Array([1, 2]), new Float32Array([3, 4])]],
+    ['a tensor', { data: [1, 2, 3, 4], dims: [2, 2], type: 'float32' }],
+    ['a tensor with the dimension of the batch', { data: new Float32Array([1, 2, 3, 4]), dims: [1, 2, 2] }],
+    ['a tensor without dims', { data: [1, 2, 3, 4] }],
+    [
+      'an object by the name of the input',
+      {
+        x: [
+          [1, 2],
+          [3, 4],
+        ],
+      },
+    ],
+    ['a tensor by the name of the input', { x: { data: [1, 2, 3, 4], dims: [2, 2] } }],
+  ];
+  for (const [name, item] of SHAPED) {
+    test(`may be ${name}`, async () => {
+      const model = await load(doubling(['batch', 2, 2]));
+      assert.deepEqual(
+        await run(model, inputs(item)),
+        values([
+          [2, 4],
+          [6, 8],
+        ]),
+      );
+    });
+  }
+
+  test('may be a single value where the model takes one per item', async () => {
+    const model = await load(doubling(['batch']));
+    assert.deepEqual(
+      await run(model, inputs(1, [2], new Float32Array([3]), { data: [4], dims: [] })),
+      values(2, 4, 6, 8),
+    );
+  });
+
+  test('has the shape that it brings where the model leaves it open', async () => {
+    const model = await load(doubling(['batch', 'height', 'width']));
+    const tall = { data: [1, 2, 3, 4, 5, 6], dims: [3, 2] };
+    assert.deepEqual(
+      await run(model, inputs([[1, 2, 3]], tall, [[4, 5, 6]])),
+      values(
+        [[2, 4, 6]],
+        [
+          [2, 4],
+          [6, 8],
+          [10, 12],
+        ],
+        [[8, 10, 12]],
+      ),
+    );
+  });
+
+  const WRONG: readonly (readonly [string, unknown, RegExp])[] = [
+    ['too few elements', [1, 2, 3], /^input "x": must be of shape \[2, 2\], found 3 elements$/],
+    ['another shape', [[1, 2, 3, 4]], /^input "x": must be of shape \[2, 2\], found \[1, 4\]$/],
+    ['a number', 7, /must be of shape \[2, 2\], found \[\]/],
+    ['ragged rows', [[1, 2], [3]], /the arrays at depth 1 are not of one length/],
+    ['rows and numbers', [[1, 2], 3], /not nested to the same depth/],
+    [
+      'a row of rows',
+      [
+        [1, 2],
+        [3, [4]],
+      ],
+      /not nested to the same depth/,
+    ],
+    ['text', ['a', 'b', 'c', 'd'], /element 0 is no float32/],
+    ['null in it', [1, 2, null, 4], /element 2 is no float32/],
+    ['null', null, /must be an array, a typed array or \{data, dims, type\}, found null/],
+    ['another object', { y: 1 }, /found an object with y/],
+    ['dims that do not fit its data', { data: [1, 2], dims: [2, 2] }, /dims \[2, 2\] are 4 elements, data has 2/],
+    ['dims that are none', { data: [1, 2], dims: [-1, 2] }, /dims must be an array of whole numbers/],
+    ['another type', { data: [1, 2, 3, 4], dims: [2, 2], type: 'int64' }, /must be of type float32, found int64/],
+  ];
+  for (const [name, item, message] of WRONG) {
+    test(`fails alone where it is ${name}`, async () => {
+      const model = await load(doubling(['batch', 2, 2]));
+      const [first, wrong, last] = await run(model, inputs([1, 2, 3, 4], item, [5, 6, 7, 8]));
+      assert.deepEqual(
+        [first, last],
+        values(
+          [
+            [2, 4],
+            [6, 8],
+          ],
+          [
+            [10, 12],
+            [14, 16],
+          ],
+        ),
+      );
+      const { code, message: text } = wrong as { code: string; message: string };
+      assert.equal(code, 'invalid_input');
+      assert.match(text, message);
+    });
+  }
+});
+
+describe('elements', () => {
+  test('of integers are not rounded and not wrapped', async () => {
+    const model = await load(doubling(['batch'], { type: 'int32' }));
+    const read = await run(model, inputs(3, 1.5, 2 ** 31, '4', 5n));
+    assert.deepEqual(read[0], { value: 6 });
+    for (const wrong of read.slice(1)) assert.match((wrong as { message: string }).message, /element 0 is no int32/);
+  });
+
+  test('of 64 bits are numbers where these can hold them, else BigInt', async () => {
+    const model = await load(doubling(['batch'], { type: 'int64' }));
+    const read = await run(model, inputs(3, -4n, 2n ** 60n, 1.5, 2n ** 63n));
+    assert.deepEqual(read.slice(0, 3), values(6, -8, 2n ** 61n));
+    for (const wrong of read.slice(3)) assert.match((wrong as { message: string }).message, /element 0 is no int64/);
+  });
+
+  test('may be text and truth', async () => {
+    const not: Drawing = {
+      inputs: [{ name: 'x', type: 'bool', shape: ['batch', 2] }],
+      outputs: [{ name: 'y', type: 'bool', shape: ['batch', 2] }],
+      nodes: [{ operator: 'Not', inputs: ['x'], output: 'y' }],
+    };
+    assert.deepEqual(await run(await load(not), inputs([true, false], [1, 0])), values([false, true], [false, true]));
+    const same: Drawing = {
+      inputs: [{ name: 'x', type: 'string', shape: ['batch', 2] }],
+      outputs: [{ name: 'y', type: 'string', shape: ['batch', 2] }],
+      nodes: [{ operator: 'Identity', inputs: ['x'], output: 'y' }],
+    };
+    assert.deepEqual(await run(await load(same), inputs(['a', 'b'], ['c', ''])), values(['a', 'b'], ['c', '']));
+  });
+});
+
+describe('a model with several inputs and outputs', () => {
+  const BOTH: Drawing = {
+    inputs: [
+      { name: 'a', shape: ['batch', 2] },
+      { name: 'b', shape: ['batch', 1] },
+    ],
+    outputs: [
+      { name: 'sum', shape: ['batch', 2] },
+      { name: 'product', shape: ['batch', 2] },
+    ],
+    nodes: [
+      { operator: 'Add', inputs: ['a', 'b'], output: 'sum' },
+      { operator: 'Mul', inputs: ['a', 'b'], output: 'product' },
+    ],
+  };
+
+  test('takes objects and gives objects, by name', async () => {
+    const read = await run(await load(BOTH), inputs({ a: [1, 2], b: 10 }, { a: [3, 4], b: [100] }));
+    assert.deepEqual(read, values({ sum: [11, 12], product: [10, 20] }, { sum: [103, 104], product: [300, 400] }));
+  });
+
+  test('fails the item in which one is missing', async () => {
+    const read = await run(await load(BOTH), inputs({ a: [1, 2] }, [1, 2], { a: [1, 2], b: 1 }));
+    assert.deepEqual(
+      read.map((one) => ('code' in one ? [one.code, one.message] : 'ok')),
+      [
+        ['invalid_input', 'input must be an object with "a", "b"; "b" is missing'],
+        ['invalid_input', 'input must be an object with "a", "b"; "a" is missing'],
+        'ok',
+      ],
+    );
+  });
+});
+
+describe('the batch', () => {
+  test('fails together where a run fails, as nobody knows for whom', async () => {
+    const read = await run(await load(TABLE), inputs(0, 7, 2));
+    for (const one of read) assert.equal((one as { code: string }).code, 'modelet_failed');
+    assert.deepEqual(await run(await load(TABLE), inputs(2, 0, 1)), values(30, 10, 20));
+  });
+
+  test('of a fixed size is filled up, and larger ones run in pieces', async () => {
+    const model = await load(doubling([4, 2]));
+    const items = Array.from({ length: 10 }, (_, n) => [n, -n]);
+    assert.deepEqual(await run(model, inputs(...items)), values(...items.map(([a = 0, b = 0]) => [a * 2, b * 2])));
+    assert.deepEqual(await run(await load(doubling([1, 2])), inputs([1, 2], [3, 4])), values([2, 4], [6, 8]));
+  });
+
+  const ALONE: readonly (readonly [string, Drawing, RegExp])[] = [
+    ['has another name in the output', doubling(['n', 2], { output: ['found', 2] }), /"y" is "found", that of "x" "n"/],
+    ['has no name', doubling(['', 2]), /"y" is "", that of "x" ""/],
+  ];
+  for (const [name, drawing, message] of ALONE) {
+    test(`is of one item where its dimension ${name}; the log says how to change that`, async () => {
+      const logged: Logged[] = [];
+      const model = await load(drawing, {}, logged);
+      assert.deepEqual(await run(model, inputs([1, 2], [3, 4])), values([[2, 4]], [[6, 8]]));
+      assert.match(String(logged.at(-1)?.message), message);
+      assert.match(String(logged.at(-1)?.message), /"batch": true/);
+      assert.deepEqual(await run(await load(drawing, { batch: true }), inputs([1, 2], [3, 4])), values([2, 4], [6, 8]));
+    });
+  }
+
+  test('is of one item where the stage says so: an item fails alone', async () => {
+    const read = await run(await load(TABLE, { batch: false }), inputs(0, 7, 2));
+    assert.deepEqual([read[0], read[2]], values(10, 30));
+    assert.equal((read[1] as { code: string }).code, 'modelet_failed');
+  });
+
+  test('that cannot be split is an error, not a wrong answer', async () => {
+    const summing: Drawing = {
+      inputs: [{ name: 'x', shape: ['batch', 2] }],
+      outputs: [{ name: 'y', shape: [1, 1] }],
+      nodes: [{ operator: 'ReduceSum', inputs: ['x'], output: 'y', attributes: { keepdims: 1 } }],
+    };
+    const forced = await run(await load(summing, { batch: true }), inputs([1, 2], [3, 4]));
+    for (const one of forced) assert.match((one as { message: string }).message, /cannot be split into 2 items/);
+    assert.deepEqual(await run(await load(summing), inputs([1, 2], [3, 4])), values([3], [7]));
+  });
+});
+
+describe('results', () => {
+  const scores = doubling(['batch', 3]);
+
+  test('may be probabilities, labels, or both', async () => {
+    const [soft] = await run(await load(scores, { softmax: true }), inputs([0, 0, 500]));
+    assert.deepEqual(soft, { value: [0, 0, 1] });
+    const labels = ['cat', 'dog', 'bird'];
+    assert.deepEqual(
+      await run(await load(scores, { labels }), inputs([1, 3, 2])),
+      values({ label: 'dog', index: 1, score: 6, scores: [2, 6, 4] }),
+    );
+    const [both] = await run(await load(scores, { labels, softmax: true }), inputs([0, 0, 0]));
+    assert.deepEqual(both, values({ label: 'cat', index: 0, score: 1 / 3, scores: [1 / 3, 1 / 3, 1 / 3] })[0]);
+  });
+
+  test('take labels from a file beside the model', async () => {
+    writeFileSync(join(folder, 'labels.json'), '["a", "b", "c"]');
+    const [read] = await run(await load(scores, { labels: 'labels.json' }), inputs([1, 2, 3]));
+    assert.equal((read as { value: { label: string } }).value.label, 'c');
+    await assert.rejects(load(scores, { labels: 'none.json' }), /labels: .*none\.json/);
+    writeFileSync(join(folder, 'numbers.json'), '[1, 2]');
+    await assert.rejects(load(scores, { labels: 'numbers.json' }), /must have a JSON array of texts/);
+  });
+
+  test('say where labels are not as many as the scores', async () => {
+    const [read] = await run(await load(scores, { labels: ['a'] }), inputs([1, 2, 3]));
+    assert.deepEqual(read, { code: 'modelet_failed', message: 'there are 1 labels for 3 scores' });
+  });
+
+  test('may be tensors, which go into another model as they are', async () => {
+    const model = await load(doubling(['batch', 1, 2]), { tensors: true });
+    const [first] = await run(model, inputs([1, 2]));
+    const tensor = { data: new Float32Array([2, 4]), dims: [1, 2], type: 'float32' };
+    assert.deepEqual(first, { value: tensor });
+    assert.deepEqual(await run(model, inputs(tensor)), values({ ...tensor, data: new Float32Array([4, 8]) }));
+  });
+});
+
+describe('a file that is no model', () => {
+  test('is an error that says so', async () => {
+    const path = join(folder, 'no-model.onnx');
+    writeFileSync(path, 'no model at all');
+    await assert.rejects(load(path), /no-model\.onnx/);
+  });
+});
