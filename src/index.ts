@@ -47,6 +47,7 @@ export { type TracedRequest, Tracing } from './observe/tracing.ts';
 export { type Around, type View, viewBetween } from './observe/view.ts';
 export { whyRouteEnds } from './observe/why.ts';
 export type { StageCheck } from './server/checks.ts';
+export { inspectOnnx, type OnnxPorts } from './server/inspect-onnx.ts';
 export type { Settlement } from './server/ledger.ts';
 export type { Machine } from './server/machine.ts';
 export type { PlannedStage } from './server/planner.ts';

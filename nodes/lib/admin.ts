@@ -1,7 +1,7 @@
 /** The admin routes, each behind a permission: what the editor's dialogs and people with curl can ask, and do. */
 import type { NodeAPI } from 'node-red';
-import { visibleCpus, whyRouteEnds } from '../../src/index.ts';
-import { resolveModeletFile } from './files.ts';
+import { asError, inspectOnnx, visibleCpus, whyRouteEnds } from '../../src/index.ts';
+import { modulesFolder, resolveModeletFile } from './files.ts';
 import { serveGates } from './gate-routes.ts';
 import { serveLiveView } from './live-view-routes.ts';
 import { Observation } from './observation.ts';
@@ -53,6 +53,15 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
     } catch (thrown) {
       response.json({ path, exists: false, error: (thrown as Error).message });
     }
+  });
+
+  RED.httpAdmin.get('/modelets/onnx', mayRead, (request, response) => {
+    const read = async (): Promise<object> =>
+      inspectOnnx(resolveModeletFile(RED, String(request.query['path'] ?? '')), modulesFolder(RED));
+    read().then(
+      (ports) => response.json(ports),
+      (thrown: unknown) => response.json({ error: asError(thrown).message }),
+    );
   });
 
   for (const [action, message] of Object.entries(STAGE_ACTIONS) as [keyof typeof STAGE_ACTIONS, string][]) {

@@ -21,6 +21,7 @@ import {
   targetsOf,
 } from '../../src/index.ts';
 import { type DirectAnswer, directAnswer, endpointsTo } from './endpoints.ts';
+import { modulesFolder } from './files.ts';
 import { type DeployedGate, deployGates } from './gate-deployment.ts';
 import type { Gates } from './gates.ts';
 import { readGraph } from './graph-reader.ts';
@@ -93,7 +94,7 @@ interface Running {
 
 /** Compiles the running flows, and hands each service and gate its part. */
 export function deploy({ RED, live, gates: keptGates }: Running, registry: Registry): Deployment {
-  const requireFrom = RED.settings.userDir ?? process.cwd();
+  const requireFrom = modulesFolder(RED);
   const graph = readGraph(RED, live);
   const compiled = compileRoutes(graph);
   const invalid = new Map(compiled.invalid);

@@ -9,6 +9,11 @@ export function resolveModeletFile(RED: NodeAPI, path: string): string {
   return resolveFile(path, baseFolder(RED));
 }
 
+/** Where the modules are that people have installed for their flows. */
+export function modulesFolder(RED: NodeAPI): string {
+  return RED.settings.userDir ?? process.cwd();
+}
+
 function baseFolder(RED: NodeAPI): string {
   const settings = RED.settings as { fileWorkingDirectory?: string; userDir?: string };
   const userDir = settings.userDir ?? process.cwd();

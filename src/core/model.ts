@@ -56,6 +56,14 @@ export type StageSource =
       readonly soleWorker: boolean;
     };
 
+/** One input or output of an ONNX model. */
+export interface ModelPort {
+  readonly name: string;
+  readonly type: string;
+  /** A number is fixed; text is the name of a dimension that is not, '' if it has none. [] is a scalar, or unknown. */
+  readonly shape: readonly (number | string)[];
+}
+
 /** How an ONNX model is run. */
 export interface OnnxOptions {
   /** By name, or with settings of their own; the first that can run an operator does. */

@@ -40,6 +40,15 @@ async function works(command: readonly string[]): Promise<boolean> {
   }
 }
 
+/**
+ * Runs a command that ends by itself and gives what it wrote to its output.
+ * @throws Error where it fails, or is not through in time and so killed.
+ */
+export async function runToEnd(command: readonly string[], timeoutMs: number): Promise<string> {
+  const { stdout } = await run(command[0] as string, command.slice(1), { timeout: timeoutMs, killSignal: 'SIGKILL' });
+  return stdout;
+}
+
 export type LaunchedProcess = ChildProcess;
 
 export interface LaunchSpec {

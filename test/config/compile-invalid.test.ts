@@ -69,6 +69,18 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['feed', { window: 0 }, /^window: must be >= 1/],
   ['stage', { source: 'file' }, /^path: the file of the modelet is missing$/],
   ['stage', { source: 'file', path: '  ' }, /^path: the file of the modelet is missing$/],
+  ['stage', { source: 'onnx' }, /^path: the file of the modelet is missing$/],
+  ['stage', { source: 'onnx', path: 'm.onnx', isolation: 'thread' }, /^isolation: an ONNX model runs in native code/],
+  ['stage', { source: 'onnx', path: 'm.onnx', init: '[]' }, /^init: must be an object$/],
+  [
+    'stage',
+    { source: 'onnx', path: 'm.onnx', init: '{"softMax": true}' },
+    /^init: an ONNX stage has no "softMax"; there/,
+  ],
+  ['stage', { source: 'onnx', path: 'm.onnx', init: '{"threads": 0}' }, /^init: "threads" must be a whole number/],
+  ['stage', { source: 'onnx', path: 'm.onnx', init: '{"labels": [1]}' }, /^init: "labels" must be an array of texts/],
+  ['stage', { source: 'onnx', path: 'm.onnx', init: '{"executionProviders": "cuda"}' }, /^init: "executionProviders"/],
+  ['stage', { source: 'onnx', path: 'm.onnx', init: '{"tensors": true, "softmax": true}' }, /^init: "tensors" gives/],
   ['stage', { source: 'wasm' }, /^source/],
 ];
 

@@ -62,6 +62,13 @@ test('stage: refuses what it cannot use, and says why', async () => {
       { property: 'output', bad: [['a..b', /^Output: is not a message property/]], good: 'result' },
       ...numberTrials('modelet-stage'),
     ]);
+    await form.set({ source: 'onnx', path: '@modelet/node-red-pipeline/examples/models/digits.onnx' });
+    const ports = editor.page.locator('#modelet-stage-ports');
+    await ports.getByText('in image: float32 [batch, 8, 8]').waitFor();
+    await ports.getByText('out scores: float32 [batch, 10]').waitFor();
+    await tryAll(form, [
+      { property: 'isolation', bad: [['thread', /^Isolation: an ONNX model runs in native code/]], good: 'process' },
+    ]);
     await form.set({ source: 'file' });
     await tryAll(form, [{ property: 'path', bad: [['', /^File: is missing$/]], good: 'models/some.js' }]);
     await form.set({ source: 'python', python: 'python3.12' });

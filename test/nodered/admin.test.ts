@@ -12,6 +12,7 @@ const ROUTES = [
   '/admin/modelets/health/ready',
   '/admin/modelets/cpus',
   '/admin/modelets/resolve?path=package.json',
+  '/admin/modelets/onnx?path=package.json',
   '/admin/modelets/nodes/one',
 ];
 /** By token: an account may do what its name says. */
@@ -159,6 +160,19 @@ describe('admin routes: answers', () => {
     assert.ok(allowed.every(Number.isInteger));
     assert.equal(engine, null);
     assert.deepEqual(workers, [], 'no worker of these flows is kept to a core');
+  });
+
+  test('onnx tells the inputs and outputs of a model, and why it cannot', async () => {
+    const path = encodeURIComponent('@modelet/node-red-pipeline/examples/models/digits.onnx');
+    assert.deepEqual(await read(`/admin/modelets/onnx?path=${path}`), {
+      inputs: [{ name: 'image', type: 'float32', shape: ['batch', 8, 8] }],
+      outputs: [{ name: 'scores', type: 'float32', shape: ['batch', 10] }],
+      single: false,
+    });
+    const missing = await read<{ error: string }>('/admin/modelets/onnx?path=no/such.onnx');
+    assert.match(missing.error, /^no file /);
+    const other = await read<{ error: string }>('/admin/modelets/onnx?path=package.json');
+    assert.match(other.error, /package\.json/);
   });
 
   test('resolve says where a relative path leads, and why it leads nowhere', async () => {

@@ -1,12 +1,10 @@
 /** What goes into a model and what comes out, as the model says it, and whether its first dimension is the batch. */
+import type { ModelPort } from '../../core/model.ts';
 import { type ElementType, isKnownType } from './elements.ts';
 
-/** One input or output. Interface of what onnxruntime-node tells of a session. */
-export interface Port {
-  readonly name: string;
+/** One input or output of a type that is supported. */
+export interface Port extends ModelPort {
   readonly type: ElementType;
-  /** A number is fixed; text is the name of a dimension that is not, '' if it has none. [] is a scalar, or unknown. */
-  readonly shape: readonly (number | string)[];
 }
 
 export interface Ports {

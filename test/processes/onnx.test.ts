@@ -1,0 +1,125 @@
+/** ONNX models in real workers: batches, threads, pins, and what a stage says that has no runtime for them. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { inspectOnnx } from '../../src/server/inspect-onnx.ts';
+import { digitsModel, doubling, TABLE, writeModel } from '../fixtures/onnx.ts';
+import { until } from '../fixtures/processes.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+import { folderFor, grantedCpus, type StageSpec, serve } from '../fixtures/service.ts';
+
+interface Digit {
+  readonly image: readonly number[];
+  readonly label: number;
+}
+
+const { images } = JSON.parse(readFileSync(join(repositoryRoot, 'examples', 'data', 'digits-test.json'), 'utf8')) as {
+  images: readonly Digit[];
+};
+
+describe('an ONNX model', () => {
+  test('gives the digits and the probabilities of the JavaScript model from the same training', async (t) => {
+    const labels = Array.from({ length: 10 }, (_, digit) => String(digit));
+    const batch = { maxBatchSize: 32 };
+    const examples = join(repositoryRoot, 'examples', 'modelets');
+    const service = await serve(t, {
+      stages: [
+        { id: 'onnx', onnx: digitsModel, init: { labels, softmax: true, examples: [images[0]?.image] }, batch },
+        { id: 'normalise', file: join(examples, 'normalise.js') },
+        { id: 'classify', file: join(examples, 'classify.js'), batch },
+      ],
+      routes: { onnx: ['onnx'], javascript: ['normalise', 'classify'] },
+    });
+    await service.ready();
+    const both = images.map(async ({ image }) => {
+      const [onnx, javascript] = await Promise.all([
+        service.value<{ label: string; index: number; scores: number[] }>(image, { entry: 'onnx' }),
+        service.value<{ digit: number; probabilities: number[] }>({ image }, { entry: 'javascript' }),
+      ]);
+      assert.deepEqual([onnx.label, onnx.index], [String(javascript.digit), javascript.digit]);
+      for (const [digit, probability] of javascript.probabilities.entries()) {
+        assert.ok(Math.abs(probability - (onnx.scores[digit] as number)) < 1e-5, `${probability}`);
+      }
+      return onnx.index;
+    });
+    const answers = await Promise.all(both);
+    assert.equal(answers.filter((digit, at) => digit === images[at]?.label).length, 98);
+    assert.ok(service.stage('onnx').meanBatchSize > 1, 'they ran in batches');
+  });
+
+  test('runs on the threads that its cores are, that it is told, or one beside other workers', async (t) => {
+    const folder = folderFor(t);
+    const onnx = writeModel(folder, 'double', doubling(['batch', 2]));
+    const cpus = await grantedCpus();
+    const stages: StageSpec[] = [
+      { id: 'several', onnx, workers: 2 },
+      { id: 'told', onnx, init: { threads: 3 }, workers: 2 },
+      { id: 'pinned', onnx, workers: [cpus.slice(0, 2), cpus.slice(0, 1)] },
+    ];
+    const service = await serve(t, { stages, routes: Object.fromEntries(stages.map(({ id }) => [id, [id]])) });
+    const pids = await service.ready();
+    // A session of n threads starts n - 1 beside the one that calls.
+    const threads = (pid: number | undefined): number => {
+      const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+      return Number(/^Threads:\s+(\d+)$/m.exec(status)?.[1]);
+    };
+    const one = threads(pids['several']?.[0]);
+    assert.equal(threads(pids['several']?.[1]), one);
+    assert.equal(threads(pids['told']?.[0]), one + 2);
+    assert.equal(threads(pids['pinned']?.[0]), one + Math.min(cpus.length, 2) - 1);
+    assert.equal(threads(pids['pinned']?.[1]), one);
+    assert.deepEqual(await service.value([1, 2], { entry: 'pinned' }), [2, 4]);
+  });
+
+  test('whose run fails says why, and goes on', async (t) => {
+    const onnx = writeModel(folderFor(t), 'table', TABLE);
+    const service = await serve(t, { stages: [{ id: 'table', onnx }] });
+    const { code, error } = await service.answer(7);
+    assert.equal(code, 'modelet_failed');
+    assert.match(error?.message ?? '', /out of data bounds/);
+    assert.equal(await service.value(2), 30);
+  });
+
+  test('is run with its examples before it is ready', async (t) => {
+    const onnx = writeModel(folderFor(t), 'table', TABLE);
+    const service = await serve(t, { stages: [{ id: 'table', onnx, init: { examples: [0, 9] } }] });
+    const error = await until(() => service.stage('table').workers[0]?.error, 'the error is shown');
+    assert.match(error, /the warm-up failed at example 1: .*out of data bounds/);
+  });
+});
+
+describe('without its runtime', () => {
+  // As if it were not installed: this package finds it among its own, so the worker is told to look past them.
+  const hidden = { NODE_OPTIONS: `--import=${join(repositoryRoot, 'test', 'fixtures', 'without-onnxruntime.js')}` };
+
+  test('a stage says which command installs it', async (t) => {
+    const service = await serve(t, {
+      stages: [{ id: 'digits', onnx: digitsModel, env: hidden, requireFrom: '/srv/flows' }],
+    });
+    const error = await until(() => service.stage('digits').workers[0]?.error, 'the error is shown');
+    assert.match(
+      error,
+      /onnxruntime-node is not installed: run "npm install onnxruntime-node --ignore-scripts" in \/srv\/flows/,
+    );
+    const answer = await service.answer([1]);
+    assert.equal(answer.code, 'stage_unavailable');
+    assert.match(answer.error?.message ?? '', /npm install onnxruntime-node --ignore-scripts/);
+  });
+});
+
+describe('the inputs and outputs of a model', () => {
+  test('are read in a process of its own, once for all who ask meanwhile', async () => {
+    const asked = [inspectOnnx(digitsModel, repositoryRoot), inspectOnnx(digitsModel, repositoryRoot)];
+    assert.equal(asked[0], asked[1]);
+    assert.deepEqual(await asked[0], {
+      inputs: [{ name: 'image', type: 'float32', shape: ['batch', 8, 8] }],
+      outputs: [{ name: 'scores', type: 'float32', shape: ['batch', 10] }],
+      single: false,
+    });
+  });
+
+  test('of a file that is none are an error', async () => {
+    await assert.rejects(inspectOnnx(join(repositoryRoot, 'package.json'), repositoryRoot), /package\.json/);
+  });
+});
