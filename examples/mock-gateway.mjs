@@ -40,6 +40,8 @@ let tokensMade = 0;
 const server = createServer((request, response) => {
   route(request, response).catch((error) => refuse(response, error.status ?? 500, error.message));
 });
+// A connection that is closed just when its client uses it again looks like a failure: as long as gateways keep theirs.
+server.keepAliveTimeout = 75_000;
 server.listen(settings.port, '127.0.0.1', () => {
   console.log(`Mock gateway at http://127.0.0.1:${server.address().port} (Ctrl-C ends it)`);
 });

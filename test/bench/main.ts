@@ -6,6 +6,7 @@
 import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { http } from './http.ts';
+import { isolation } from './isolation.ts';
 import { itemCost } from './item-cost.ts';
 import { busyShare } from './measure.ts';
 import { overshoot } from './overshoot.ts';
@@ -15,7 +16,7 @@ import { responsiveness } from './responsiveness.ts';
 import { routes } from './routes.ts';
 import { seedWorkload } from './seed-workload.ts';
 
-const PARTS: readonly Part[] = [seedWorkload, itemCost, http, responsiveness, recovery, routes, overshoot];
+const PARTS: readonly Part[] = [seedWorkload, itemCost, http, responsiveness, recovery, routes, overshoot, isolation];
 const FULL: Scale = { rounds: 5, seconds: 1 };
 const QUICK: Scale = { rounds: 2, seconds: 0.6 };
 
