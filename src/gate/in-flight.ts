@@ -18,7 +18,7 @@ interface Span {
 }
 
 /** Spans kept: what is remembered of a gate that admits thousands a second stays small. */
-const SPANS = 128;
+const SPANS = 1024;
 
 export class InFlightHistory {
   readonly #spans: Span[] = [];

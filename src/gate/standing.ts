@@ -29,8 +29,10 @@ export interface Facts {
 }
 
 export interface Figures {
-  /** D; 0 where it is not known. */
+  /** D as it is now; 0 where it is not known. */
   readonly budget: number;
+  /** D as it was read; 0 where it is not known. */
+  readonly read: number;
   readonly maxSys: number;
   /** N; 0 while closed. */
   readonly quota: number;
@@ -67,24 +69,37 @@ export interface Standing extends Figures {
 const ENDLESS = Number.POSITIVE_INFINITY;
 
 export function standingOf(facts: Facts): Standing {
-  const { rule, inFlight } = facts;
-  const sample = facts.known.tag === 'sampled' ? facts.known.sample : null;
+  const { rule, inFlight, known } = facts;
+  const sample = known.tag === 'sampled' ? known.sample : null;
   const maxSys = maxSysOf(rule, sample, facts.ready);
   const ceiling = ceilingOf(rule.baseline, maxSys);
-  const cause = causeOf(facts, sample, maxSys);
-  const budget = sample && cause.tag !== 'stale' && cause.tag !== 'refused' ? clampBudget(sample.budget) : 0;
+  const estimate = known.tag === 'sampled' ? budgetNow(known.sample.budget, known.base - inFlight, maxSys) : 0;
+  const cause = causeOf(facts, sample, estimate, maxSys);
+  const isKnown = sample !== null && cause.tag !== 'stale' && cause.tag !== 'refused';
+  const [budget, read] = isKnown ? [estimate, clampBudget(sample.budget)] : [0, 0];
+  const figures = { cause, budget, read, maxSys, ceiling };
   if (cause.tag === 'forced' || (facts.composite && cause.tag === 'open')) {
-    return { cause, open: true, budget, maxSys, quota: 0, limit: ENDLESS, ceiling, room: ENDLESS };
+    return { ...figures, open: true, quota: 0, limit: ENDLESS, room: ENDLESS };
   }
-  if (cause.tag !== 'open') return { cause, open: false, budget, maxSys, quota: 0, limit: 0, ceiling, room: 0 };
+  if (cause.tag !== 'open') return { ...figures, open: false, quota: 0, limit: 0, room: 0 };
   const quota = quotaOf(rule, budget, maxSys);
-  const base = facts.known.tag === 'sampled' ? facts.known.base : 0;
+  const base = known.tag === 'sampled' ? Math.min(known.base, inFlight) : 0;
   const limit = Math.min(base + quota, ceiling);
-  return { cause, open: true, budget, maxSys, quota, limit, ceiling, room: Math.max(0, limit - inFlight) };
+  return { ...figures, open: true, quota, limit, room: Math.max(0, limit - inFlight) };
+}
+
+/**
+ * D now. What the sample includes of this gate's own requests for sure, and has ended since, is free again: else a gate
+ * that has filled all there is would stand still until the next sample. Where nothing was free, nobody knows how far
+ * beyond that it was, and the next sample has to tell.
+ */
+function budgetNow(read: number, ended: number, maxSys: number): number {
+  const budget = clampBudget(read);
+  return budget > 0 && ended > 0 && maxSys > 0 ? clampBudget(budget + ended / maxSys) : budget;
 }
 
 /** Closed whatever was measured comes first, then what was not measured, then what was. */
-function causeOf(facts: Facts, sample: Sample | null, maxSys: number): Cause {
+function causeOf(facts: Facts, sample: Sample | null, budget: number, maxSys: number): Cause {
   const { now, rule, control, known, latch } = facts;
   if (control !== 'auto') return { tag: control === 'open' ? 'forced' : 'held' };
   if (facts.composite) return { tag: 'open' };
@@ -98,8 +113,8 @@ function causeOf(facts: Facts, sample: Sample | null, maxSys: number): Cause {
   if (!Number.isFinite(sample.budget))
     return { tag: 'unreadable', reason: `${sample.raw ?? 'what was read'} is no number` };
   if (maxSys === 0) return { tag: 'no-capacity' };
-  if (!isOpen(sample.budget, rule.baseline)) return { tag: 'low' };
-  return { tag: quotaOf(rule, sample.budget, maxSys) === 0 ? 'less-than-one' : 'open' };
+  if (!isOpen(budget, rule.baseline)) return { tag: 'low' };
+  return { tag: quotaOf(rule, budget, maxSys) === 0 ? 'less-than-one' : 'open' };
 }
 
 /** What was given and what the source knows: the smaller holds. With neither: ready workers x what one takes. */

@@ -26,9 +26,10 @@ export function why(explained: Explained): string {
 }
 
 function admits({ standing, rule, inFlight, alone }: Explained): string {
-  const { room, quota, limit, ceiling, budget, maxSys } = standing;
+  const { room, quota, limit, ceiling, budget, read, maxSys } = standing;
   const { unit, baseline } = rule;
-  const product = `N ${figure(quota)} = ${figure(maxSys)} x (D ${figure(budget)} - B ${figure(baseline)})`;
+  const ended = budget > read ? `, of which ${figure(budget - read)} has ended since it was read` : '';
+  const product = `N ${figure(quota)} = ${figure(maxSys)} x (D ${figure(budget)} - B ${figure(baseline)})${ended}`;
   if (room > 0) return `room for ${amount(room, unit)}, ${figure(inFlight)} in flight; ${product}`;
   if (alone && inFlight > ceiling)
     return `one request of ${amount(inFlight, unit)} is in flight alone, larger than all of ${figure(ceiling)}`;

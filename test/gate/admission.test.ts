@@ -109,14 +109,43 @@ describe('of a sample', () => {
     );
   });
 
-  test('with D at B or below it is closed, also to fill up what has ended', () => {
+  test('with D at B or below it is closed', () => {
     const bed = new AdmissionBed({ baseline: '0.5' });
-    bed.sample(1);
-    const [first] = bed.all();
     bed.sample(0.5, { raw: 'saturation 0.5' });
-    bed.admission.end(String(first), DONE);
     assert.deepEqual(bed.all(), []);
     assert.equal(bed.admission.why(), 'closed: D 0.5 is not above B 0.5 (saturation 0.5); opens when D is above 0.5');
+  });
+
+  test('what it includes for sure and has ended since is free again, and no more than that', () => {
+    const bed = new AdmissionBed({ baseline: '0.1', maxSys: '20', lagMs: '100' });
+    bed.sample(1);
+    const ids = bed.all();
+    assert.equal(ids.length, 18);
+    bed.clock.advance(1000);
+    // 18 of its own, and one that somebody else has sent.
+    bed.sample(0.05);
+    assert.deepEqual(bed.all(), []);
+    bed.admission.end(String(ids[0]), DONE);
+    assert.deepEqual(bed.all(), [], 'the place that is free now is the one too many');
+    bed.admission.end(String(ids[1]), DONE);
+    assert.match(
+      bed.admission.why(),
+      /^open: room for 1 request, .* x \(D 0.15 - B 0.1\), of which 0.1 has ended since/,
+    );
+    assert.equal(bed.all().length, 1);
+    assert.equal(bed.admission.inFlight, 17);
+  });
+
+  test('where nothing was free, what ends makes no room before the next', () => {
+    const bed = new AdmissionBed({ baseline: '0.1', lagMs: '100' });
+    bed.sample(1);
+    const ids = bed.all();
+    bed.clock.advance(1000);
+    bed.sample(-0.5);
+    for (const id of ids) bed.admission.end(id, DONE);
+    assert.deepEqual(bed.all(), []);
+    bed.sample(0.2);
+    assert.equal(bed.all().length, 1);
   });
 });
 

@@ -78,7 +78,9 @@ export class Oracle {
       assert.ok(who.deadline > this.#now(), 'not after its deadline');
       assert.equal(this.#first(), who, 'in order, and nobody is passed over');
       this.#checkKnowledge();
-      const { limit, largest } = this.#limits();
+      const free = this.#free(before);
+      assert.ok(free > 0, 'not at D <= B');
+      const { limit, largest } = this.#limits(before, free);
       const alone = this.held.size === 0 && lease.cost > Math.min(limit, largest);
       assert.ok(alone || after <= limit + 1e-6, `${after} in flight, of ${limit}`);
       assert.ok(alone || after <= largest + 1e-6, `${after} in flight, of ${largest} at most`);
@@ -122,28 +124,34 @@ export class Oracle {
       this.#waiting.every((who) => who.deadline > this.#now()),
       'nobody waits beyond its deadline',
     );
-    if (this.held.size === 0 && this.#waiting.length > 0)
+    if (this.held.size === 0 && this.#waiting.length > 0 && this.#free(Number.POSITIVE_INFINITY) > 0) {
       assert.throws(() => this.#checkKnowledge(), 'nobody is forgotten');
+    }
   }
 
   /** Fails where nothing may go. */
   #checkKnowledge(): void {
     const now = this.#now();
     assert.ok(this.#readable && this.#sample, 'not without a sample');
-    const { at, budget } = this.#sample;
+    const { at } = this.#sample;
     assert.ok(now - at <= this.#config.staleMs, 'not on a stale sample');
     assert.ok(at > this.#refusedAt, 'not on a sample from before the last refusal');
     assert.ok(now >= this.#notBefore, 'not before Retry-After has passed');
-    assert.ok(hundredths(budget) > hundredths(this.#config.baseline), 'not at D <= B');
   }
 
-  #limits(): { limit: number; largest: number } {
+  /** max_SYS x (D - B), in hundredths: as it was read, and with what has ended of what the sample includes. */
+  #free(inFlight: number): number {
+    if (!this.#sample) return 0;
+    const read = hundredths(this.#sample.budget);
+    const ended = read > 0 ? Math.max(0, this.#base - inFlight) * 100 : 0;
+    const budget = Math.min(Number(this.#config.maxSys) * 100, Number(this.#config.maxSys) * read + ended);
+    return budget - Number(this.#config.maxSys) * hundredths(this.#config.baseline);
+  }
+
+  #limits(inFlight: number, free: number): { limit: number; largest: number } {
     const { baseline, maxSys } = this.#config;
-    const { budget } = this.#sample as Sample;
-    const product = Number(maxSys) * (hundredths(budget) - hundredths(baseline));
-    const quota = Math.max(1, Math.floor(product / 100));
     const largest = (Number(maxSys) * (100 - hundredths(baseline))) / 100;
-    return { limit: quota + this.#base, largest };
+    return { limit: Math.max(1, Math.floor(free / 100)) + Math.min(this.#base, inFlight), largest };
   }
 
   /** The lowest level in that time; of two at one moment both count. */

@@ -27,7 +27,17 @@ test('what others send beside them is left its place, as long as it keeps to it'
   assert.ok(usage.average >= 0.6, `only ${usage.average} used on average`);
 });
 
-test('the same overruns a gate that asks the old metric again at each poll', async () => {
+test('short requests on fresh news use most of what is left, though they fill it again and again', async () => {
+  const others = 3;
+  const fresh = { scrapeMs: 50, pollMs: 200, serviceMs: [20, 80], forMs: 60_000 } as const;
+  const scene: Scene = { ...SCENE, ...fresh, others, maxSys: 16, threshold: 0.75 };
+  const { average, highest } = await simulate(scene, gated);
+  const used = (average * scene.maxSys - others) / (scene.threshold * scene.maxSys - others);
+  assert.ok(highest <= scene.threshold, `saturation ${highest}`);
+  assert.ok(used >= 0.8, `${Math.round(used * 100)} % of what is left`);
+});
+
+test('64 senders and such a metric overrun a gate that asks the old metric again at each poll', async () => {
   const [binary, quota] = [await simulate(SCENE, openOrClosed), await simulate(SCENE, quotaEachPoll)];
   assert.ok(binary.highest > 1.5, `saturation ${binary.highest}`);
   assert.ok(quota.highest > 1.2, `saturation ${quota.highest}`);
