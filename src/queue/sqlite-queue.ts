@@ -91,7 +91,8 @@ export class SqliteQueue implements WorkStore {
   }
 
   nack(held: readonly Held[], { delayMs, reason, countAttempt, alone }: NackOptions): Nacked[] {
-    const counted = [countAttempt ? 1 : 0, this.#limits.maxAttempts];
+    const attempts = countAttempt ? 1 : 0;
+    const counted = [attempts, attempts, this.#limits.maxAttempts];
     return this.together(() => {
       this.#moveOn();
       const state = delayMs > 0 ? STATE.delayed : STATE.ready;

@@ -78,9 +78,9 @@ const SQL: Readonly<Record<Name, string>> = {
 
   extend: `UPDATE item SET until = ?, lease_ms = ? WHERE id = ? AND state = ${STATE.leased} AND token = ?`,
   take: `DELETE FROM item WHERE id = ? AND state = ${STATE.leased} AND token = ? RETURNING attempts`,
-  /** Values: attempts to add, most attempts, state, until, alone, reason, id, token. */
-  nack: `UPDATE item SET attempts = attempts + ?1, state = CASE WHEN attempts + ?1 >= ?2 THEN ${STATE.dead} ELSE ?3 END,
-    until = ?4, alone = max(alone, ?5), reason = ?6 WHERE id = ?7 AND state = ${STATE.leased} AND token = ?8
+  /** Values: attempts to add, the same, most attempts, state, until, alone, reason, id, token. */
+  nack: `UPDATE item SET attempts = attempts + ?, ${place('attempts + ?', '?')},
+    until = ?, alone = max(alone, ?), reason = ? WHERE id = ? AND state = ${STATE.leased} AND token = ?
     RETURNING state`,
   bury: `UPDATE item SET state = ${STATE.dead}, reason = ? WHERE id = ? AND state = ${STATE.leased} AND token = ?`,
   stateOfSettled: 'SELECT state FROM item WHERE id = ? AND token = ?',
