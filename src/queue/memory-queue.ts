@@ -159,12 +159,14 @@ export class MemoryQueue implements WorkStore {
     const count = (tag: Place['tag']): number => this.#all().filter(({ place }) => place.tag === tag).length;
     const oldest = this.#waiting()[0];
     const dead = this.#all().filter(({ place }) => place.tag === 'dead');
+    const wakeInMs = Math.min(...this.#all().map((entry) => this.#changesInMs(entry)));
     return {
       ready: count('ready'),
       leased: count('leased'),
       delayed: count('delayed'),
       dead: dead.length,
       oldestMs: oldest ? Math.max(0, this.#time.wall() - oldest.enqueuedAt) : 0,
+      wakeInMs: wakeInMs === Number.POSITIVE_INFINITY ? null : wakeInMs,
       deadLetters: dead
         .reverse()
         .slice(0, TOLD_DEAD_LETTERS)
@@ -205,6 +207,13 @@ export class MemoryQueue implements WorkStore {
       entry.place = { tag: 'ready' };
       this.#buryIfExhausted(entry);
     }
+  }
+
+  #changesInMs({ place, item }: Entry): number {
+    const ends = 'until' in place ? place.until - this.#time.now() : Number.POSITIVE_INFINITY;
+    const waits = place.tag === 'ready' || place.tag === 'delayed';
+    const expires = waits && item.deadline !== null ? item.deadline - this.#time.wall() : Number.POSITIVE_INFINITY;
+    return Math.max(0, Math.min(ends, expires));
   }
 
   #buryIfExhausted(entry: Entry): boolean {

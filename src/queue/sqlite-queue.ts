@@ -1,5 +1,5 @@
 /** The embedded queue: one file, one connection. It blocks while it writes, so it is no queue for Node-RED's own process. */
-import { asStoreError, type Database, type Row, type SqlValue, storeError } from './sqlite.ts';
+import { asStoreError, type Database, type Row, type SqlValue, type Statement, storeError } from './sqlite.ts';
 import { bytesOf, claimsOf, columnsOf, deadLetterOf, endedResult, isSound, openResult } from './sqlite-rows.ts';
 import { NO_DEADLINE, openStore, STATE } from './sqlite-schema.ts';
 import { prepareStatements, type Statements } from './sqlite-statements.ts';
@@ -160,6 +160,7 @@ export class SqliteQueue implements WorkStore {
         delayed: counts.get(STATE.delayed) ?? 0,
         dead: counts.get(STATE.dead) ?? 0,
         oldestMs: oldest ? Math.max(0, this.#time.wall() - Number(oldest['enqueued_at'])) : 0,
+        wakeInMs: this.#wakeInMs(),
         deadLetters: this.#sql.dead.all(TOLD_DEAD_LETTERS).map(deadLetterOf),
       };
     });
@@ -271,6 +272,17 @@ export class SqliteQueue implements WorkStore {
   #endedResult(row: Row): ItemResult {
     if (isSound(row)) return endedResult(row);
     throw storeError(this.#file, 'corrupt', `is damaged: the result of ${row['id']} has changed`);
+  }
+
+  #wakeInMs(): number | null {
+    const { firstDelay, firstLease, firstDeadline } = this.#sql;
+    const inMs = (first: Statement, now: number): number[] => {
+      const at = first.get()?.['at'];
+      return typeof at === 'number' ? [Math.max(0, at - now)] : [];
+    };
+    const [now, wall] = [this.#time.now(), this.#time.wall()];
+    const all = [...inMs(firstDelay, now), ...inMs(firstLease, now), ...inMs(firstDeadline, wall)];
+    return all.length === 0 ? null : Math.min(...all);
   }
 
   #countWaiting(change: number): void {

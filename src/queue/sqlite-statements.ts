@@ -31,6 +31,9 @@ type Name =
   | 'counts'
   | 'oldest'
   | 'dead'
+  | 'firstDelay'
+  | 'firstLease'
+  | 'firstDeadline'
   | 'session'
   | 'own'
   | 'renewLeases'
@@ -98,6 +101,9 @@ const SQL: Readonly<Record<Name, string>> = {
   counts: 'SELECT state, count(*) AS count FROM item GROUP BY state',
   oldest: `SELECT enqueued_at FROM item WHERE ${WAITS} ORDER BY seq LIMIT 1`,
   dead: `SELECT id, attempts, reason FROM item WHERE state = ${STATE.dead} ORDER BY seq DESC LIMIT ?`,
+  firstDelay: `SELECT min(until) AS at FROM item WHERE state = ${STATE.delayed}`,
+  firstLease: `SELECT min(until) AS at FROM item WHERE state = ${STATE.leased}`,
+  firstDeadline: `SELECT min(deadline) AS at FROM item WHERE deadline < ${NO_DEADLINE} AND ${WAITS}`,
 
   session: 'SELECT session FROM owner',
   own: 'UPDATE owner SET session = ?',

@@ -101,6 +101,8 @@ export interface QueueStats {
   readonly dead: number;
   /** Age of the item that waits longest, in ms; 0 if none waits. */
   readonly oldestMs: number;
+  /** Time until a delay, a lease or a deadline ends, in ms; null if there is none. */
+  readonly wakeInMs: number | null;
   /** The latest of the dead, a few. */
   readonly deadLetters: readonly DeadLetter[];
 }

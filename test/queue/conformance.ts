@@ -1,14 +1,10 @@
 /** What every queue must do, whatever it is made of. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import type { QueueLimits, WorkQueue } from '../../src/queue/work-queue.ts';
+import type { QueueLimits } from '../../src/queue/work-queue.ts';
 import { CODEC } from '../../src/wire/codec.ts';
-import { claim, endAll, idsOf, item, items, LIMITS, type TestTime } from './bed.ts';
-
-export interface Tried {
-  readonly queue: WorkQueue;
-  readonly time: TestTime;
-}
+import { claim, endAll, idsOf, item, items, LIMITS } from './bed.ts';
+import { AGAIN, type Check, type Tried, testAsking } from './conformance-asking.ts';
 
 export interface Kind {
   readonly name: string;
@@ -17,10 +13,8 @@ export interface Kind {
   make(t: TestContext, limits: QueueLimits): Tried | Promise<Tried>;
 }
 
-const AGAIN = { delayMs: 0, reason: 'try again', countAttempt: true, alone: false };
-
 export function testConformance(kind: Kind): void {
-  const check = (name: string, body: (tried: Tried) => Promise<void>, limits: Partial<QueueLimits> = {}): void => {
+  const check: Check = (name, body, limits = {}) => {
     test(name, { skip: kind.skip }, async (t) => body(await kind.make(t, { ...LIMITS, ...limits })));
   };
 
@@ -230,59 +224,7 @@ export function testConformance(kind: Kind): void {
       time.advance(1);
       assert.equal((await claim(queue, 1)).length, 1);
     });
-
-    check('its result can be asked for at any time, and for so long', async ({ queue, time }) => {
-      await queue.enqueue(items(4));
-      const stateOf = async (id: string): Promise<string | undefined> => (await queue.result(id))?.state;
-      assert.equal(await stateOf('item-0'), 'pending');
-      const [a, b, c] = await claim(queue, 3);
-      assert.ok(a && b && c);
-      assert.equal(await stateOf('item-0'), 'running');
-      const payload = { codec: CODEC.json, bytes: Buffer.from('{"y":1}') };
-      await queue.ack([
-        { ...a, ok: true, result: payload },
-        { ...b, ok: false, result: payload },
-      ]);
-      await queue.deadLetter([c], 'malformed: no JSON');
-      const done = await queue.result('item-0');
-      assert.deepEqual([done?.state, done?.attempts, done?.reason], ['done', 1, null]);
-      assert.equal(Buffer.from(done?.result?.bytes ?? []).toString(), '{"y":1}');
-      assert.equal(done?.result?.codec, CODEC.json);
-      assert.equal(await stateOf('item-1'), 'failed');
-      const dead = await queue.result('item-2');
-      assert.deepEqual([dead?.state, dead?.reason], ['dead', 'malformed: no JSON']);
-      time.advance(LIMITS.resultTtlMs - 1);
-      assert.equal(await stateOf('item-0'), 'done');
-      time.advance(1);
-      assert.deepEqual([await stateOf('item-0'), await stateOf('item-1')], [undefined, undefined]);
-      assert.deepEqual([await stateOf('item-2'), await stateOf('item-3')], ['dead', 'pending']);
-    });
-
-    check('what waits or is dead can be cancelled, what runs cannot', async ({ queue }) => {
-      await queue.enqueue(items(3));
-      assert.equal(await queue.cancel('item-0'), 'cancelled');
-      const held = await claim(queue, 2);
-      assert.equal(await queue.cancel('item-1'), 'running');
-      await queue.deadLetter(held.slice(0, 1), 'no');
-      assert.equal(await queue.cancel('item-1'), 'cancelled');
-      assert.equal(await queue.cancel('item-0'), 'unknown', 'it has ended');
-      assert.equal(await queue.cancel('item-9'), 'unknown');
-      const { state, reason } = (await queue.result('item-0')) ?? {};
-      assert.deepEqual([state, reason], ['failed', 'cancelled']);
-      assert.deepEqual(await queue.enqueue([item('item-0')]), ['duplicate']);
-    });
-
-    check('the oldest that waits has its age', async ({ queue, time }) => {
-      assert.equal((await queue.stats()).oldestMs, 0);
-      await queue.enqueue(items(2));
-      time.advance(300);
-      const held = await claim(queue, 1);
-      await queue.enqueue([item('new')]);
-      assert.equal((await queue.stats()).oldestMs, 300);
-      await queue.nack(held, { ...AGAIN, delayMs: 10 });
-      await claim(queue, 1);
-      time.advance(1);
-      assert.equal((await queue.stats()).oldestMs, 301);
-    });
   });
+
+  describe(`${kind.name}: asking`, () => testAsking(check));
 }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Claim, QueueLimits, WorkQueue } from '../../src/queue/work-queue.ts';
 import { item, type TestTime } from './bed.ts';
-import type { Tried } from './conformance.ts';
+import type { Tried } from './conformance-asking.ts';
 
 const IDS = ['a', 'b', 'c', 'd', 'e', 'f'];
 const LEASE_MS = 100;
