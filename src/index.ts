@@ -22,6 +22,7 @@ export type { Batching, LogLevel, LogRecord, Outcome, Payload, StageTiming } fro
 export { Table } from './core/table.ts';
 export type { Admission } from './gate/admission.ts';
 export { type Ask, type Asked, Gate, type GateOptions, type GateOrder, type Supply } from './gate/gate.ts';
+export { refusedFull } from './gate/gate-errors.ts';
 export { gateOfLease, type Lease } from './gate/leases.ts';
 export { snapshotOf } from './gate/snapshot.ts';
 export type { BudgetSource, EndedLease, LeaseEnd, Reading, Sample } from './gate/source.ts';
@@ -36,7 +37,7 @@ export { allowedCpus, visibleCpus } from './lifecycle/affinity.ts';
 export { probeLauncher } from './lifecycle/launch.ts';
 export type { SlowRequest } from './observe/breakdown.ts';
 export { Exposition, type MeasuredGate } from './observe/collect.ts';
-export type { GateSnapshot, GateView } from './observe/gate-snapshot.ts';
+export type { GateDecision, GateSnapshot, GateView, StoreSnapshot } from './observe/gate-snapshot.ts';
 export { type Missing, missingIn } from './observe/health.ts';
 export { intervalBetween, type Look, type RuntimeInterval } from './observe/interval.ts';
 export { LoopMonitor, type LoopSnapshot } from './observe/loop.ts';
@@ -46,6 +47,20 @@ export { parseTraceparent } from './observe/traceparent.ts';
 export { type TracedRequest, Tracing } from './observe/tracing.ts';
 export { type Around, type View, viewBetween } from './observe/view.ts';
 export { whyRouteEnds } from './observe/why.ts';
+export { QueueClient } from './queue/queue-client.ts';
+export { whyNoSqlite } from './queue/sqlite.ts';
+export {
+  type Ack,
+  type Cancelled,
+  type Claim,
+  type Enqueued,
+  type ItemResult,
+  isItemId,
+  type NackOptions,
+  type QueueItem,
+  type QueueStats,
+  type WorkQueue,
+} from './queue/work-queue.ts';
 export type { StageCheck } from './server/checks.ts';
 export { inspectOnnx, type OnnxPorts } from './server/inspect-onnx.ts';
 export type { Settlement } from './server/ledger.ts';

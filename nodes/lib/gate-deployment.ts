@@ -6,6 +6,7 @@ import {
   nearest,
   type RuntimeConfig,
   type StageConfig,
+  whyNoSqlite,
 } from '../../src/index.ts';
 import { type Drawn, warningsOf } from './gate-warnings.ts';
 import type { LiveGate, LiveNodes } from './live-nodes.ts';
@@ -63,6 +64,8 @@ function placeGate(
   graph: Graph,
   live: LiveNodes,
 ): Pick<DeployedGate, 'limits' | 'runtime' | 'stage'> {
+  const why = config.store === 'durable' ? whyNoSqlite() : null;
+  if (why !== null) throw new Error(`store: ${why}`);
   if (config.store === 'durable' && nearest(graph, id, 'collector').length === 0) {
     throw new Error('store: durable needs a result collector behind the gate, which tells when an item is done');
   }

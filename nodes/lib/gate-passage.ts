@@ -46,7 +46,7 @@ export class GatePassage {
     // The time that a request may take begins here, not at the first stage.
     this.#trace = continueTrace(msg, deadlineAfter(systemClock, timeoutOf(msg, open.deployed.limits)));
     // One that comes again asks anew: what it held of this gate is over, and what it brings tells how.
-    around.leases.end(msg, endOfMessage(msg), entry.id);
+    around.leases.end(msg, endOfMessage(msg), { gate: entry.id });
     this.#stay = around.leases.enter(msg);
     this.#leaving = { msg, trace: this.#trace, done };
   }
@@ -124,7 +124,7 @@ export class GatePassage {
   #refused(error: ModeletError): void {
     if (!this.#end()) return;
     this.#trace.gateMs += systemClock.now() - this.#cameAt;
-    this.#stay.end(endOfError(error));
+    this.#stay.end(endOfError(error), error);
     this.#open.count(error);
     this.#around.whenRunning(() => {
       // Nobody is left to hear that the client went away.

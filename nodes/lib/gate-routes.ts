@@ -33,6 +33,20 @@ export function serveGates(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHan
     });
   }
 
+  /** Dead letters get all their attempts again: those of `ids`, else all. */
+  RED.httpAdmin.post('/modelets/gates/:id/redrive', mayWrite, (request, response) => {
+    const room = pipeline.gates.rooms.place(String(request.params['id']))?.room;
+    const { ids } = (request.body ?? {}) as { readonly ids?: unknown };
+    if (!room) {
+      response.status(404).end();
+      return;
+    }
+    room.redrive(Array.isArray(ids) ? ids.map(String) : null).then(
+      (redriven) => response.json({ redriven }),
+      (thrown: unknown) => response.status(503).json({ error: asError(thrown).message }),
+    );
+  });
+
   RED.httpAdmin.post('/modelets/gates/test', mayWrite, (request, response) => {
     readOnce(pipeline, (request.body ?? {}) as Form).then(
       (reading) => response.json(reading),

@@ -15,18 +15,18 @@ import {
   type StageLoad,
   systemClock,
 } from '../../src/index.ts';
+import { DurableRooms, type RoomsSurroundings } from './durable-rooms.ts';
 import { type DeployedGate, membersOf } from './gate-deployment.ts';
 import type { OpenGate } from './gate-passage.ts';
 import { makeSource, type SourceSurroundings, sourceKey } from './gate-sources.ts';
 import type { LiveNodes } from './live-nodes.ts';
 import { logFault } from './log.ts';
 
-interface Surroundings {
+interface Surroundings extends RoomsSurroundings {
   readonly RED: NodeAPI;
   readonly live: LiveNodes;
   /** The service of a runtime node; undefined while none runs. */
   service(runtime: string): Service | undefined;
-  onChange(): void;
 }
 
 type Supply = BudgetSource | { readonly members: readonly Gate['admission'][] };
@@ -48,6 +48,8 @@ function isOrder(order: unknown): order is GateOrder {
 
 export class Gates {
   readonly #around: Surroundings;
+  /** Of the durable ones. */
+  readonly rooms: DurableRooms;
   readonly #hosts: Map<string, Host> = new Map();
   /** Sources that want to hear of another load. */
   readonly #watchers: Set<() => void> = new Set();
@@ -56,6 +58,7 @@ export class Gates {
 
   constructor(around: Surroundings) {
     this.#around = around;
+    this.rooms = new DurableRooms(around);
   }
 
   get(id: string): OpenGate | undefined {
@@ -72,13 +75,14 @@ export class Gates {
     if (!isOrder(order)) {
       return new ModeletError('invalid_input', `msg.gate must be one of ${GATE_ORDERS.join(', ')}`);
     }
-    gate.control(order);
+    this.#obey(gate, order);
     return null;
   }
 
   /** A gate as people see it. */
   snapshot(id: string): GateSnapshot | undefined {
-    return this.#hosts.get(id)?.gate.snapshot();
+    const gate = this.#hosts.get(id)?.gate;
+    return gate && this.rooms.complete(gate.snapshot());
   }
 
   get snapshots(): GateSnapshot[] {
@@ -87,7 +91,10 @@ export class Gates {
 
   /** The same with the runtimes that they belong to. */
   get measured(): MeasuredGate[] {
-    return [...this.#hosts.values()].map(({ gate, deployed: { runtime } }) => ({ snapshot: gate.snapshot(), runtime }));
+    return [...this.#hosts.values()].map(({ gate, deployed: { runtime } }) => ({
+      snapshot: this.rooms.complete(gate.snapshot()),
+      runtime,
+    }));
   }
 
   /** Takes over what a deploy has made. @param invalid gets those that cannot be made. */
@@ -139,6 +146,7 @@ export class Gates {
     const { supply, key } = this.#supply(deployed, known);
     const { gate } = known ?? { gate: this.#make(deployed, supply) };
     if (known) this.#quietly(gate.reconfigure(config, supply, name));
+    this.rooms.apply(gate, deployed);
     return { gate, deployed, supply, key };
   }
 
@@ -189,12 +197,21 @@ export class Gates {
     for (const id of ids) {
       const host = this.#hosts.get(id);
       this.#hosts.delete(id);
-      if (host) this.#quietly(host.gate.close(error));
+      if (!host) continue;
+      // First, so that what it holds is given back rather than ended.
+      this.#quietly(this.rooms.close(id));
+      this.#quietly(host.gate.close(error));
     }
   }
 
+  #obey(gate: Gate, order: GateOrder): void {
+    const room = this.rooms.place(gate.id)?.room;
+    if (room && (order === 'flush' || order === 'drop')) this.#quietly(room[order]());
+    else gate.control(order);
+  }
+
   #quietly(work: Promise<void>): void {
-    work.catch((thrown: unknown) => logFault(this.#around.RED, 'a source could not be closed', thrown));
+    work.catch((thrown: unknown) => logFault(this.#around.RED, 'a gate could not do all it was asked for', thrown));
   }
 }
 

@@ -2,12 +2,19 @@
  * What admitted messages hold of gates. A message carries tokens in `msg.modelet.leases`; clones of it carry the same,
  * and the first of them to come to an end ends the lease.
  */
-import { type LeaseEnd, systemClock } from '../../src/index.ts';
+import { type LeaseEnd, type ModeletError, systemClock } from '../../src/index.ts';
 import type { PipelineMessage } from './messages.ts';
+
+/** What there is to know of a request that has come to its end. */
+export interface Ended {
+  /** As it was then; undefined if it was lost. */
+  readonly msg?: PipelineMessage;
+  readonly error?: ModeletError | undefined;
+}
 
 interface HeldLease {
   readonly gate: string;
-  readonly end: (end: LeaseEnd) => void;
+  readonly end: (end: LeaseEnd, ended: Ended) => void;
   /** The gate has ended it by itself from then on. */
   readonly until: number;
   /** Pipelines and gates that have a message with it now. */
@@ -18,7 +25,7 @@ interface HeldLease {
 export interface Stay {
   /** The message goes on, and keeps them. */
   leave(): void;
-  end(end: LeaseEnd): void;
+  end(end: LeaseEnd, error?: ModeletError): void;
 }
 
 /** Tables smaller than this are not worth looking through for leases that ended by themselves. */
@@ -30,7 +37,7 @@ export class Leases {
   #elsewhere: readonly string[] = [];
 
   /** @param token unique among all gates and processes. @param end may be called for a lease that has ended. */
-  hold(token: string, gate: string, leaseMs: number, end: (end: LeaseEnd) => void): void {
+  hold(token: string, gate: string, leaseMs: number, end: HeldLease['end']): void {
     const now = systemClock.now();
     if (this.#held.size >= this.#sweepAt) this.#sweep(now);
     this.#held.set(token, { gate, end, until: now + leaseMs, inside: 0 });
@@ -49,20 +56,24 @@ export class Leases {
     };
     return {
       leave: () => void leave(),
-      end: (end) => {
-        if (leave()) this.end(msg, end);
+      end: (end, error) => {
+        if (leave()) this.end(msg, end, { error });
       },
     };
   }
 
   /** A request has come to its end, or only as far as one gate is concerned. */
-  end(msg: PipelineMessage, end: LeaseEnd, gate?: string): void {
+  end(
+    msg: PipelineMessage,
+    end: LeaseEnd,
+    { gate, error }: { gate?: string; error?: ModeletError | undefined } = {},
+  ): void {
     const trace = msg.modelet;
     if (!trace?.leases) return;
     const ended = tokensOf(msg).filter((token) => gate === undefined || this.#held.get(token)?.gate === gate);
     trace.leases = tokensOf(msg).filter((token) => !ended.includes(token));
     if (trace.leases.length === 0) delete trace.leases;
-    for (const token of ended) this.#end(token, end);
+    for (const token of ended) this.#end(token, end, { msg, error });
   }
 
   /** Remembers what messages hold that are on their way through other nodes. */
@@ -72,14 +83,15 @@ export class Leases {
 
   /** Ends those noted whose messages have not come to a pipeline, a gate or a collector since. */
   endElsewhere(): void {
-    for (const token of this.#elsewhere) if (this.#held.get(token)?.inside === 0) this.#end(token, { kind: 'lost' });
+    for (const token of this.#elsewhere)
+      if (this.#held.get(token)?.inside === 0) this.#end(token, { kind: 'lost' }, {});
     this.#elsewhere = [];
   }
 
-  #end(token: string, end: LeaseEnd): void {
+  #end(token: string, end: LeaseEnd, ended: Ended): void {
     const lease = this.#held.get(token);
     this.#held.delete(token);
-    lease?.end(end);
+    lease?.end(end, ended);
   }
 
   #sweep(now: number): void {

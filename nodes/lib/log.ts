@@ -8,7 +8,7 @@ const LEVELS = { trace: 'TRACE', debug: 'DEBUG', info: 'INFO', warn: 'WARN', err
 >;
 
 /** Shows as `[modelet:runtime/stage/worker 0] message` on the console: Node-RED puts type and name in front. */
-export function writeLog(RED: NodeAPI, { id, name }: Service, record: LogRecord): void {
+export function writeLog(RED: NodeAPI, { id, name }: Pick<Service, 'id' | 'name'>, record: LogRecord): void {
   const { level, message, stage, worker, fields } = record;
   const where = [name, ...(stage === undefined ? [] : [stage])];
   if (worker !== undefined) where.push(`worker ${worker}`);

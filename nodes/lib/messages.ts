@@ -21,6 +21,8 @@ export interface ModeletTrace {
   deadline?: number;
   /** What it holds of the gates that have admitted it; see leases.ts. */
   leases?: readonly string[];
+  /** Of a message that a durable gate has sent: which item it is, and which attempt at it, from 1. */
+  job?: { readonly id: string; readonly attempt: number };
   /** The value that failed. */
   input?: unknown;
 }
@@ -48,7 +50,7 @@ export type PipelineMessage = NodeMessageInFlow & {
   _error?: ErrorInfo;
   statusCode?: number;
   headers?: Record<string, string>;
-  req?: { readonly headers?: Headers };
+  req?: { readonly headers?: Headers; readonly originalUrl?: string };
   res?: { readonly _res?: HttpResponse };
 };
 

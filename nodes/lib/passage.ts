@@ -103,7 +103,7 @@ export class Passage {
           stopWatching();
           this.#endSpans(settlement);
           // A gate hears at once, also while a deploy is under way; of a result when whoever gets it has it.
-          if (!settlement.outcome.ok) this.#stay.end(endOfError(settlement.outcome.error));
+          if (!settlement.outcome.ok) this.#stay.end(endOfError(settlement.outcome.error), settlement.outcome.error);
           this.#around.whenRunning(() => this.#settled(settlement));
         },
         onTap: (stage, value) => this.#around.whenRunning(() => this.#tap(stage, value)),
@@ -116,7 +116,7 @@ export class Passage {
       // Refusals by the service are counted there.
       if (error.code === 'invalid_input' || error.code === 'payload_too_large') service.countRefused(error);
       this.#endSpans({ outcome: { ok: false, error }, timings: [] });
-      this.#stay.end(endOfError(error));
+      this.#stay.end(endOfError(error), error);
       this.#fail(error, route.stages[0]);
     }
   }
@@ -171,6 +171,7 @@ export class Passage {
   #succeed(value: Payload, exitId: string): void {
     const exit = this.#around.live.get(exitId);
     if (exit?.kind !== 'stage' || exit.config instanceof ModeletError) {
+      this.#stay.end({ kind: 'cancelled' });
       endWithoutFlow(this.#leaving);
       return;
     }
@@ -189,6 +190,7 @@ export class Passage {
 
   /** The flows have stopped: a result can still be given to an HTTP client, as its HTTP response node would have. */
   #endPastTheFlow(value: Payload): void {
+    this.#stay.end({ kind: 'cancelled' });
     const answer = this.#around.deployment().answers.get(this.#deployed.route.stages.at(-1) as string);
     try {
       if (answer) answerWithResult(this.#msg, decodePayload(value), answer);

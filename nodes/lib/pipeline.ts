@@ -20,7 +20,7 @@ import {
 import { type Deployment, deploy, NOTHING_DEPLOYED, usedRuntimes } from './deployment.ts';
 import { Feeds } from './feeds.ts';
 import { type FlowsEvent, listenToFlows } from './flow-events.ts';
-import { GatePassage } from './gate-passage.ts';
+import { enterGate, orderGate } from './gate-entry.ts';
 import { Gates } from './gates.ts';
 import { Hops } from './hops.ts';
 import { HttpClients } from './http-clients.ts';
@@ -74,6 +74,8 @@ export class Pipeline {
   readonly #accepted: WeakSet<object> = new WeakSet();
   readonly #sequencers: Sequencers = new Sequencers();
   readonly #machine: Promise<Machine>;
+  /** The same, known before the first flows run. */
+  #known: Machine = { allowedCpus: this.allowedCpus, launcher: { setpriv: false, taskset: false } };
   readonly #registry: Registry;
   readonly #badges: StatusBadges;
   readonly #surroundings: Surroundings;
@@ -103,6 +105,8 @@ export class Pipeline {
       live: this.live,
       service: (runtime) => this.#registry.get(runtime),
       onChange: () => this.#badges.update(),
+      pipeline: () => this.#surroundings,
+      machine: () => this.#known,
     });
     this.#surroundings = {
       RED,
@@ -145,7 +149,7 @@ export class Pipeline {
   /** A node closes. Its runtime's processes end only if the flows stop for good; that is waited for. */
   async remove(node: Node): Promise<void> {
     this.live.remove(node);
-    if (this.#state === 'stopped') await this.#registry.closeAll();
+    if (this.#state === 'stopped') await Promise.all([this.#registry.closeAll(), this.gates.rooms.closed()]);
   }
 
   /** Takes a message that a stage, batcher or gate has received; it is answered once, whatever happens. */
@@ -156,12 +160,8 @@ export class Pipeline {
 
   /** Takes what a message asks of a gate. */
   order(entry: Node, msg: PipelineMessage, done: Done): void {
-    const act = (): void => {
-      const error = this.gates.order(entry.id, msg['gate']);
-      if (error) refuse(this.#surroundings, entry, msg, done, error);
-      else done();
-    };
-    this.#onceRunning(act, done);
+    if (msg.res?._res) this.#accepted.add(msg.res._res);
+    this.#onceRunning(() => orderGate(this.#surroundings, this.gates, entry, msg, done), done);
   }
 
   /** Lets what waits at the stage behind a node leave at once, or drops it. */
@@ -200,11 +200,7 @@ export class Pipeline {
       accepted(error);
       feed?.();
     };
-    const gate = this.gates.get(entry.id);
-    if (gate) {
-      new GatePassage(this.#surroundings, entry, gate, msg, done).begin();
-      return;
-    }
+    if (enterGate(this.#surroundings, this.gates, entry, msg, done)) return;
     const deployed = this.#deployment.routes.get(entry.id);
     if (deployed) {
       new Passage(this.#surroundings, entry, deployed, msg, done).begin();
@@ -264,6 +260,7 @@ export class Pipeline {
     this.#start += 1;
     const start = this.#start;
     const machine = await this.#machine;
+    this.#known = machine;
     if (start !== this.#start) return;
     this.#tracing.look(this.RED.settings.userDir ?? process.cwd());
     try {

@@ -79,15 +79,18 @@ function batcherBadge(stage: StageSnapshot): NodeStatus {
 /** `open D 0.42 N 12 waiting 5`, or `closed: sample 7 s old`. */
 export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
   if (!gate) return null;
-  const { open, control, budget, quota, waiting, source } = gate;
+  const { open, control, budget, quota, waiting, source, store } = gate;
+  if (store?.error) return { fill: 'red', shape: 'ring', text: clip(`error: ${store.error}`) };
+  const dead = store?.dead ? ` dead ${store.dead}` : '';
   if (!open) {
     const broken = control === 'auto' && !source.available;
     // What would open it is in the dialog.
     const [cause = ''] = gate.why.split(';', 1);
-    return { fill: broken ? 'red' : 'yellow', shape: 'ring', text: clip(withWaiting(cause, waiting)) };
+    return { fill: broken ? 'red' : 'yellow', shape: 'ring', text: clip(withWaiting(cause, waiting) + dead) };
   }
   const text = control === 'open' ? 'open by a message' : `open D ${hundredths(budget)} N ${hundredths(quota)}`;
-  return { fill: waiting > 0 ? 'blue' : 'green', shape: 'dot', text: withWaiting(text, waiting) };
+  const fill = dead !== '' ? 'yellow' : waiting > 0 ? 'blue' : 'green';
+  return { fill, shape: 'dot', text: withWaiting(text, waiting) + dead };
 }
 
 function withWaiting(text: string, waiting: number): string {

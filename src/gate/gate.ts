@@ -145,6 +145,7 @@ export class Gate {
       capacity: this.#config.capacity,
       oldestMs: oldestAt === null ? null : now - oldestAt,
       decisions: { ...this.#decisions },
+      store: null,
     };
   }
 

@@ -3,7 +3,7 @@ import type { GateSnapshot } from '../observe/gate-snapshot.ts';
 import type { Admission } from './admission.ts';
 
 /** All but what a store knows of those who wait. */
-export type AdmissionSnapshot = Omit<GateSnapshot, 'waiting' | 'capacity' | 'oldestMs' | 'decisions'>;
+export type AdmissionSnapshot = Omit<GateSnapshot, 'waiting' | 'capacity' | 'oldestMs' | 'decisions' | 'store'>;
 
 export function snapshotOf(admission: Admission, description: string, now: number): AdmissionSnapshot {
   const tightest = admission.tightest();

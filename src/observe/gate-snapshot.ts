@@ -14,6 +14,22 @@ export const GATE_DECISIONS = [
 
 export type GateDecision = (typeof GATE_DECISIONS)[number];
 
+/** The store of a durable gate. */
+export interface StoreSnapshot {
+  readonly file: string;
+  readonly pid: number | null;
+  readonly restarts: number;
+  /** Why it cannot be used; null where it can. */
+  readonly error: string | null;
+  /** Claimed and not ended. */
+  readonly running: number;
+  /** Of those that wait: until they may be tried again. */
+  readonly delayed: number;
+  readonly dead: number;
+  /** The latest of the dead, a few. */
+  readonly deadLetters: readonly { readonly id: string; readonly attempts: number; readonly reason: string }[];
+}
+
 export interface GateSnapshot {
   /** Id of the node. */
   readonly id: string;
@@ -54,6 +70,8 @@ export interface GateSnapshot {
   /** Leases that ended because no result was seen within `leaseMs`. */
   readonly lost: number;
   readonly decisions: Readonly<Record<GateDecision, number>>;
+  /** Null for a gate whose waiting room is in memory. */
+  readonly store: StoreSnapshot | null;
 }
 
 /** What people see of a gate in the editor. */

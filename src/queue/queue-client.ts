@@ -52,6 +52,8 @@ export interface QueueClientSpec {
   readonly limits: QueueLimits;
   readonly launcher: Launcher;
   readonly allowedCpus: readonly number[];
+  /** Until then the file is somebody else's. */
+  readonly startAfter: Promise<void>;
   /** Its state has changed. */
   onChange(): void;
   onLog(record: LogRecord): void;
@@ -110,11 +112,15 @@ export class QueueClient implements WorkQueue {
       clock,
     );
     this.#outbox = new Outbox('calls', () => ({ send: (frame: Frame) => this.#supervisor.send(frame) }));
-    this.#supervisor.start();
+    void spec.startAfter.then(() => this.#supervisor.start());
   }
 
   get state(): ProcessStateTag {
     return this.#supervisor.processState;
+  }
+
+  get file(): string {
+    return this.#spec.file;
   }
 
   get pid(): number | null {

@@ -37,6 +37,7 @@ async function open(t: TestContext, limits: Partial<QueueLimits> = {}): Promise<
     limits: { ...LIMITS, ...limits },
     launcher,
     allowedCpus: cpus,
+    startAfter: Promise.resolve(),
     onChange: () => {},
     onLog: (record) => logs.push(record),
   });

@@ -220,6 +220,7 @@ test('a file that may not grow: a typed error, nothing half-written, and it goes
     limits: LIMITS,
     launcher: { setpriv: false, taskset: false },
     allowedCpus: allowedCpus(),
+    startAfter: Promise.resolve(),
     onChange: () => {},
     onLog: () => {},
   });

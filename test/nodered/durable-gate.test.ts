@@ -1,0 +1,188 @@
+/** A durable gate in a flow: what is stored comes out as its budget allows, ends once, and can be asked for. */
+import assert from 'node:assert/strict';
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { collector, dispatchGate, func, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { Gate } from '../fixtures/gate.ts';
+import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { NO_SQLITE } from '../queue/bed.ts';
+
+const DURABLE = { store: 'durable', maxAttempts: 2 };
+
+let red: NodeRed;
+let held: Gate;
+
+function httpGet(id: string, url: string, method: string, to: string): FlowNode {
+  return node(id, 'http in', [to], { url, method, upload: false, swaggerDoc: '' });
+}
+
+function flows(): FlowNode[] {
+  return [
+    TAB,
+    runtime(),
+    dispatchGate('one', 'work', 'one errors', DURABLE),
+    stage('work', held.code(), 'worked'),
+    collector('worked', 'results', 'failures'),
+    sink('results'),
+    sink('failures'),
+    sink('one errors'),
+    // Fails as it is told.
+    dispatchGate('fragile', 'breaks', 'fragile errors', { ...DURABLE, maxSys: '4' }),
+    stage(
+      'breaks',
+      "if (input === 'exit') process.exit(3); if (input === 'throw') throw new Error('told to'); return input;",
+      'broken',
+    ),
+    collector('broken', 'broken results', 'broken failures'),
+    sink('broken results'),
+    sink('broken failures'),
+    sink('fragile errors'),
+    // Asked over HTTP.
+    httpIn('post', '/jobs', 'jobs'),
+    httpGet('get', '/jobs/:id', 'get', 'ask'),
+    func('ask', "msg.gate = 'status'; msg.jobId = msg.req.params.id; return msg;", 'jobs'),
+    httpGet('delete', '/jobs/:id', 'delete', 'cancel'),
+    func('cancel', "msg.gate = 'cancel'; msg.jobId = msg.req.params.id; return msg;", 'jobs'),
+    dispatchGate('jobs', 'job', 'answers', { ...DURABLE, capacity: 2 }),
+    httpOut('answers'),
+    stage('job', held.code('{ doubled: input.n * 2 }'), 'job done'),
+    collector('job done', []),
+  ];
+}
+
+describe('a durable gate', { skip: NO_SQLITE }, () => {
+  before(async () => {
+    held = await Gate.create();
+    red = await NodeRed.start();
+    await red.deploy(flows());
+    await red.whenReady();
+  });
+  after(async () => {
+    await red.stop();
+    await held.remove();
+  });
+
+  test('lets stored messages through as its budget allows, with their fields, and forgets them when they have arrived', async () => {
+    const results = red.inputs('results');
+    for (const n of [1, 2, 3]) red.send('one', { payload: n, topic: 'numbers', when: new Date(n) });
+    await until('all are stored', async () => {
+      const { waiting, inFlight } = await red.gate('one');
+      return waiting === 2 && inFlight === 1;
+    });
+    await held.open();
+    await until('all are through', () => results.length === 3);
+    assert.deepEqual(
+      results.map(({ payload }) => payload),
+      [1, 2, 3],
+    );
+    const [first] = results as [Message & { when: Date; jobId: string; modelet: { job: object; gateMs: number } }];
+    assert.deepEqual([first.topic, first.when], ['numbers', new Date(1)]);
+    assert.deepEqual(first.modelet.job, { id: first.jobId, attempt: 1 });
+    const gate = await until('nothing is left', async () => {
+      const { store, waiting, inFlight } = await red.gate('one');
+      return store?.running === 0 && waiting === 0 && inFlight === 0 && (await red.gate('one'));
+    });
+    assert.equal(gate.decisions.admitted_late, 3);
+    const file = join(red.userDir, 'modelets', 'one.sqlite');
+    assert.equal(gate.store?.file, file);
+    assert.equal(statSync(file).mode & 0o777, 0o600);
+  });
+
+  test('tries again what fails, and makes it a dead letter that is shown and can be driven again', async () => {
+    const failures = red.inputs('broken failures');
+    const results = red.inputs('broken results');
+    red.send('fragile', { payload: 'throw', jobId: 'bad' });
+    red.send('fragile', { payload: 'fine', jobId: 'good' });
+    await until('the good one is through', () => results.length === 1);
+    const { store } = await until('the bad one is dead', async () => {
+      const gate = await red.gate('fragile');
+      return gate.store?.dead === 1 && gate;
+    });
+    assert.deepEqual(
+      store?.deadLetters.map(({ id, attempts }) => [id, attempts]),
+      [['bad', 2]],
+    );
+    assert.match(store?.deadLetters[0]?.reason ?? '', /modelet_failed: .*told to/);
+    assert.equal(failures.length, 2, 'each failure goes to its handler as any other');
+    assert.match((await until('the badge says so', () => badgeText('fragile', /dead 1/))) ?? '', /dead 1/);
+    const response = await red.post('/admin/modelets/gates/fragile/redrive', {});
+    assert.deepEqual([response.status, await response.json()], [200, { redriven: 1 }]);
+    await until('it is dead again', async () => (await red.gate('fragile')).store?.dead === 1 && failures.length === 4);
+  });
+
+  test('a message that kills its worker is tried alone, and ends as a dead letter', async () => {
+    const results = red.inputs('broken results');
+    for (let n = 0; n < 12; n += 1) red.send('fragile', { payload: n === 5 ? 'exit' : n, jobId: `n${n}` });
+    await until('all others are through', () => results.length === 11);
+    const { store } = await until('it is dead', async () => {
+      const gate = await red.gate('fragile');
+      return gate.store?.dead === 2 && gate;
+    });
+    assert.deepEqual(store?.deadLetters.map(({ id }) => id).sort(), ['bad', 'n5']);
+    assert.equal(new Set(results.map(({ jobId }) => jobId)).size, 11);
+  });
+
+  test('over HTTP: 202 with the place to ask, then pending, running, the result; or cancelled', async () => {
+    await held.close();
+    const posted = await red.post('/jobs?now=1', { n: 21 });
+    assert.equal(posted.status, 202);
+    const { id } = (await posted.json()) as { id: string };
+    assert.equal(posted.headers.get('location'), `/jobs/${id}`);
+    const ask = async (which: string): Promise<[number, Record<string, unknown>]> => {
+      const response = await fetch(`${red.url}/jobs/${which}`);
+      return [response.status, (await response.json()) as Record<string, unknown>];
+    };
+    await until('it runs', async () => (await ask(id))[1]['state'] === 'running');
+    const second = ((await (await red.post('/jobs', { n: 2 })).json()) as { id: string }).id;
+    assert.deepEqual(await ask(second), [202, { id: second, state: 'pending', attempts: 0 }]);
+    const remove = (which: string): Promise<Response> => fetch(`${red.url}/jobs/${which}`, { method: 'DELETE' });
+    assert.equal((await remove(id)).status, 409, 'it runs');
+    assert.equal((await remove(second)).status, 200);
+    assert.deepEqual(await ask(second), [410, { id: second, state: 'cancelled' }]);
+    await held.open();
+    await until('it is done', async () => (await ask(id))[0] === 200);
+    assert.deepEqual(await ask(id), [200, { id, state: 'done', result: { doubled: 42 } }]);
+    assert.equal((await ask('nobody'))[0], 404);
+    assert.equal((await ask('%20'))[0], 422);
+  });
+
+  test('a full store answers 429', async () => {
+    await held.close();
+    const { id } = (await (await red.post('/jobs', { n: 1 })).json()) as { id: string };
+    await until('it runs', async () => (await fetch(`${red.url}/jobs/${id}`).then(textOf)).includes('running'));
+    const statuses: number[] = [];
+    for (const n of [2, 3, 4]) statuses.push((await red.post('/jobs', { n })).status);
+    assert.deepEqual(statuses, [202, 202, 429]);
+    await held.open();
+    await until('all are done', async () => (await red.gate('jobs')).decisions.admitted_late === 4);
+  });
+
+  test('an item of an id that is known is not stored again', async () => {
+    const results = red.inputs('results');
+    for (const n of [1, 2]) red.send('one', { payload: n, jobId: 'only one' });
+    for (const n of [3, 4]) red.send('one', { payload: n, jobId: 'only-one' });
+    red.send('one', { payload: 5 });
+    await until('the last is through', () => results.some(({ payload }) => payload === 5));
+    assert.deepEqual(
+      results.map(({ payload }) => payload),
+      [3, 5],
+      'and one that is no id is refused',
+    );
+  });
+
+  test('one without a result collector behind it cannot be used, and says so', async () => {
+    await red.deploy([...flows(), dispatchGate('lost', 'one errors', [], DURABLE)], 'flows');
+    assert.match((await red.snapshot()).invalid['lost'] ?? '', /collector/);
+    assert.equal(existsSync(join(red.userDir, 'modelets', 'lost.sqlite')), false);
+  });
+});
+
+function textOf(response: Response): Promise<string> {
+  return response.text();
+}
+
+function badgeText(id: string, pattern: RegExp): string | false {
+  const text = red.badges.get(id)?.text ?? '';
+  return pattern.test(text) && text;
+}
