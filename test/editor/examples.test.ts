@@ -40,7 +40,7 @@ const needsAnother = (example: string): boolean =>
 
 // The dashboard is deployed by a test of its own, in which that package is installed.
 for (const example of examples.filter((example) => !needsAnother(example))) {
-  test(`"${example}" can be imported and deployed, and its stages get ready`, async () => {
+  test(`"${example}" can be imported and deployed, and its stages and gates get ready`, async () => {
     await session.inEditor([], async (editor) => {
       const flow = read<ExportedNode[]>(`${example}.json`);
       await importExample(editor, PACKAGE, example);
@@ -56,7 +56,9 @@ for (const example of examples.filter((example) => !needsAnother(example))) {
       await editor.deploy();
       await editor.showTab(String(flow.find(({ type }) => type === 'tab')?.['label']));
       const stages = nodes.filter(({ type }) => type === 'modelet-stage');
-      assert.ok(stages.length > 0, 'it has stages');
+      const gates = nodes.filter(({ type }) => type === 'modelet-gate');
+      assert.ok(stages.length + gates.length > 0, 'it has stages or a gate');
+      for (const { id } of gates) await editor.waitForBadge(id, /^(open D|closed: )/);
       for (const { id } of stages) await editor.waitForBadge(id, /^ready \d+\/\d+ q:\d+ b:\d/);
     });
     assert.doesNotMatch(session.nodeRed.output, /missing types/i);

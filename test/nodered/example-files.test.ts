@@ -40,8 +40,14 @@ describe('examples: as files', () => {
     for (const flow of flows) {
       const ids = new Set(flow.map((node) => node.id));
       for (const node of flow) {
-        const references = [node['z'], node['runtime'], ...((node['wires'] as string[][] | undefined) ?? []).flat()];
-        for (const id of references) if (id !== undefined) assert.ok(ids.has(id as string), `${node.type} -> ${id}`);
+        const references = [
+          node['z'],
+          node['runtime'],
+          node['tls'],
+          ...((node['wires'] as string[][] | undefined) ?? []).flat(),
+        ];
+        for (const id of references)
+          if (id !== undefined && id !== '') assert.ok(ids.has(id as string), `${node.type} -> ${id}`);
       }
     }
   });

@@ -1,0 +1,110 @@
+/** The examples with a dispatch gate, deployed as they are shipped, do what their comments say. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { MockGateway } from '../fixtures/mock-gateway.ts';
+import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+
+const folder = join(repositoryRoot, 'examples');
+
+let red: NodeRed;
+before(async () => {
+  red = await NodeRed.start();
+});
+after(() => red.stop());
+
+async function readExample(title: string): Promise<FlowNode[]> {
+  return JSON.parse(await readFile(join(folder, `${title}.json`), 'utf8')) as FlowNode[];
+}
+
+function idOf(flow: readonly FlowNode[], name: string): string {
+  const found = flow.filter((node) => node['name'] === name && node.type !== 'modelet-runtime');
+  assert.equal(found.length, 1, name);
+  return (found[0] as FlowNode).id;
+}
+
+describe('examples: dispatch gate for batch work', () => {
+  let flow: FlowNode[];
+  before(async () => {
+    flow = await readExample('Dispatch gate for batch work');
+    await red.deploy(flow);
+    await red.whenReady();
+  });
+
+  test('500 images wait in the gate, of which no more than 24 are at work, and a request goes past them', async () => {
+    const gate = idOf(flow, 'batch work');
+    const done = red.inputs(idOf(flow, 'count'));
+    const most: number[] = [];
+    await until('the gate is open', async () => (await red.gate(gate)).open);
+    await red.press(idOf(flow, '500 images'));
+    const image = Array.from({ length: 64 }, () => 0);
+    const response = await red.post('/examples/gated/digits', { image });
+    assert.equal(response.status, 200);
+    assert.ok('digit' in ((await response.json()) as object));
+    await until('all are done', async () => {
+      most.push((await red.gate(gate)).inFlight);
+      return done.length === 500;
+    });
+    assert.ok(Math.max(...most) <= 24, `${Math.max(...most)} at work`);
+    const { decisions, lost } = await red.gate(gate);
+    assert.equal(decisions.admitted + decisions.admitted_late, 500);
+    assert.ok(decisions.admitted_late > 400, JSON.stringify(decisions));
+    assert.equal(lost, 0);
+  });
+
+  test('the buttons are orders', async () => {
+    const gate = idOf(flow, 'batch work');
+    const turnedAway = red.inputs(idOf(flow, 'turned away'));
+    await red.post(`/admin/inject/${idOf(flow, 'close')}`, {});
+    await until('it is closed', async () => (await red.gate(gate)).control === 'close');
+    await red.press(idOf(flow, '500 images'));
+    await until('all wait', async () => (await red.gate(gate)).waiting === 500);
+    await red.post(`/admin/inject/${idOf(flow, 'drop')}`, {});
+    await until('all are turned away', () => turnedAway.length === 500);
+    await red.post(`/admin/inject/${idOf(flow, 'auto')}`, {});
+    await until('it is open', async () => (await red.gate(gate)).open);
+  });
+});
+
+describe('examples: dispatch gate before an inference server', () => {
+  let gateway: MockGateway;
+  let flow: FlowNode[];
+  before(async () => {
+    gateway = await MockGateway.start({ 'token-ms': 1 });
+    flow = (await readExample('Dispatch gate before an inference server')).map(
+      (node) => JSON.parse(JSON.stringify(node).replaceAll('http://127.0.0.1:8000', gateway.url)) as FlowNode,
+    );
+    await red.deploy(flow);
+  });
+  after(() => gateway.stop());
+
+  test('none of 40 questions is refused by the server, and each is answered', async () => {
+    const gate = idOf(flow, 'inference server');
+    const shown = red.inputs(idOf(flow, 'answers'));
+    await until('the gate is open', async () => (await red.gate(gate)).open);
+    await red.press(idOf(flow, '40 questions'));
+    await until('all are answered', () => shown.length === 40);
+    assert.deepEqual({ ...(shown.at(-1)?.payload as object) }, { 200: 40 });
+    assert.match(await gateway.metrics(), /gateway_requests_total\{code="429"\} 0\n/);
+    const { inFlight, lost } = await red.gate(gate);
+    assert.deepEqual([inFlight, lost], [0, 0]);
+  });
+
+  test('a question over HTTP gets the answer of the server', async () => {
+    const response = await red.post('/examples/chat', { prompt: 'hello' });
+    assert.equal(response.status, 200);
+    const { choices } = (await response.json()) as { choices: { message: { content: string } }[] };
+    assert.ok((choices[0]?.message.content.length ?? 0) > 0);
+  });
+
+  test('while the server is away nothing is sent, and the badge says why', async () => {
+    await gateway.stop();
+    const gate = idOf(flow, 'inference server');
+    await until('the gate is closed', async () => !(await red.gate(gate)).open);
+    await until('the badge says so', () => /^closed: /.test(red.badges.get(gate)?.text ?? ''));
+    red.send(idOf(flow, 'as OpenAI has it'), { payload: { prompt: 'anybody?' } });
+    await until('it waits', async () => (await red.gate(gate)).waiting === 1);
+  });
+});
