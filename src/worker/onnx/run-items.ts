@@ -1,4 +1,5 @@
 /** Runs the items of a batch through a session: stacked into one tensor per input where the model allows, and split again. */
+import { ModeletError } from '../../core/errors.ts';
 import { type Elements, type ElementType, makeElements, putElements } from './elements.ts';
 import { describeShape, isBatch, type Port, type Ports, type Stacking } from './ports.ts';
 import { type Part, product } from './read-item.ts';
@@ -94,7 +95,8 @@ function stack({ type }: Port, parts: readonly Part[], count: number): Tensor {
 
 function mustBeOf(count: number, { name }: Port, { dims }: Tensor): void {
   if (dims[0] === count) return;
-  throw new Error(
+  throw new ModeletError(
+    'bad_batch_length',
     `output "${name}" of shape ${describeShape(dims)} cannot be split into ${count} items: its first dimension is not the batch`,
   );
 }

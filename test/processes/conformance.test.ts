@@ -1,0 +1,204 @@
+/**
+ * What every source of a stage does alike, whatever its code is written in and wherever it runs. A new source is a row
+ * of SOURCES.
+ */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { ISOLATIONS } from '../fixtures/isolations.ts';
+import { doubling, TABLE, writeModel } from '../fixtures/onnx.ts';
+import { kill9, until } from '../fixtures/processes.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+import { type Answer, folderFor, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+
+/** How a stage of a source is brought to do something, and what it answers. */
+interface Deed {
+  readonly stage: Partial<StageSpec>;
+  /** The input that does it; absent where the worker itself is brought to it. */
+  readonly input?: unknown;
+  readonly message?: RegExp;
+}
+
+interface Source {
+  readonly name: string;
+  readonly isolations: typeof ISOLATIONS;
+  /** Doubles numbers, per batch. */
+  doubles(t: TestContext): Partial<StageSpec>;
+  /** An item that fails alone with `invalid_input`, at the stage that doubles. */
+  readonly refused: { readonly input: unknown; readonly message: RegExp };
+  /** Doubles the elements of a large Float32Array. */
+  large(t: TestContext): { readonly stage: Partial<StageSpec>; read(value: unknown): Float32Array };
+  throws(t: TestContext): Deed;
+  shortens(t: TestContext): Deed;
+  /** Does not come through its warm-up, or its setup where it has no examples. */
+  coldStart(t: TestContext): Deed;
+  hangs(t: TestContext): Deed;
+  dies(t: TestContext): Deed;
+}
+
+const acts = join(repositoryRoot, 'test', 'fixtures', 'modelets', 'acts.js');
+
+/** The same code, in a file or in a tab. */
+function javascript(name: string, stage: Partial<StageSpec>, cold: Partial<StageSpec>, reason: RegExp): Source {
+  return {
+    name,
+    isolations: ISOLATIONS,
+    doubles: () => stage,
+    refused: { input: 'refuse', message: /^not like this$/ },
+    large: () => ({ stage, read: (value) => value as Float32Array }),
+    throws: () => ({ stage, input: 'throw', message: /^no weights$/ }),
+    shortens: () => ({ stage, input: 'shorten', message: /^predict returned 0 results for 1 inputs$/ }),
+    coldStart: () => ({ stage: cold, message: reason }),
+    hangs: () => ({ stage, input: 'hang' }),
+    dies: () => ({ stage, input: 'exit', message: /exited with code 7/ }),
+  };
+}
+
+const inline = {
+  setup: `return import(${JSON.stringify(pathToFileURL(acts).href)});`,
+  code: 'return state.act(input);',
+};
+
+/** Writes a model into a folder of the test. */
+const onnx = (t: TestContext, drawing: Parameters<typeof writeModel>[2], init: object = {}): Partial<StageSpec> => ({
+  onnx: writeModel(folderFor(t), 'model', drawing),
+  init,
+});
+
+const SOURCES: readonly Source[] = [
+  javascript(
+    'inline code',
+    { inline, predict: 'batch' },
+    { inline: { setup: "throw new Error('no weights');", code: 'return input;' } },
+    /no weights/,
+  ),
+  javascript(
+    'a file',
+    { file: acts },
+    { file: join(repositoryRoot, 'test', 'fixtures', 'modelets', 'cold.js') },
+    /the warm-up failed at example 1: no weights/,
+  ),
+  {
+    name: 'an ONNX model',
+    isolations: ['process'],
+    doubles: (t) => onnx(t, doubling(['batch'])),
+    refused: { input: 'refuse', message: /^input "x": element 0 is no float32$/ },
+    large: (t) => ({
+      stage: onnx(t, doubling(['batch', 'size']), { tensors: true }),
+      read: (value) => (value as { data: Float32Array }).data,
+    }),
+    throws: (t) => ({ stage: onnx(t, TABLE), input: 7, message: /out of data bounds/ }),
+    shortens: (t) => {
+      const sum = { ...doubling(['batch', 1], { output: [1, 1] }) };
+      const nodes = [{ operator: 'ReduceSum', inputs: ['x'], output: 'y', attributes: { keepdims: 1 } }];
+      return { stage: onnx(t, { ...sum, nodes }, { batch: true }), message: /cannot be split into 2 items/ };
+    },
+    coldStart: (t) => ({
+      stage: onnx(t, TABLE, { examples: [0, 7] }),
+      message: /the warm-up failed at example 1: .*out of data bounds/,
+    }),
+    hangs: (t) => ({ stage: onnx(t, doubling(['batch'])) }),
+    dies: (t) => ({ stage: onnx(t, doubling(['batch'])), message: /was killed by SIGKILL/ }),
+  },
+];
+
+const outcome = ({ code, value }: Answer): unknown => (code === 'ok' ? value : code);
+
+for (const source of SOURCES) {
+  for (const isolation of source.isolations) {
+    describe(`${source.name}, in a ${isolation}`, () => {
+      /** A full batch leaves at once, one that is not never: what is asked together runs together. */
+      const start = async (t: TestContext, stage: Partial<StageSpec>, batchSize: number): Promise<TestService> => {
+        const batch = { policy: 'oldest', maxBatchSize: batchSize, maxWaitMs: 60_000 } as const;
+        const service = await serve(t, { stages: [{ id: 'model', isolation, batch, ...stage }] });
+        await service.ready();
+        return service;
+      };
+
+      test('answers a batch of one', async (t) => {
+        const service = await start(t, source.doubles(t), 1);
+        const { value, timings } = await service.answer(21);
+        assert.deepEqual([value, timings[0]?.batchSize], [42, 1]);
+      });
+
+      test('answers a batch of 32, each with its own, and the one that it refuses fails alone', async (t) => {
+        const service = await start(t, source.doubles(t), 32);
+        const inputs: unknown[] = Array.from({ length: 32 }, (_, n) => n);
+        inputs[7] = source.refused.input;
+        const answers = await Promise.all(inputs.map((input) => service.answer(input)));
+        assert.deepEqual(
+          answers.map(outcome),
+          inputs.map((input) => (typeof input === 'number' ? input * 2 : 'invalid_input')),
+        );
+        assert.ok(answers.every(({ timings }) => timings[0]?.batchSize === 32));
+        assert.match(answers[7]?.error?.message ?? '', source.refused.message);
+        assert.equal(answers[7]?.error?.stage, 'model');
+      });
+
+      test('a throw fails its batch, and the worker goes on', async (t) => {
+        const { stage, input, message = /^/ } = source.throws(t);
+        const service = await start(t, stage, 2);
+        const [first, second] = await Promise.all([service.answer(input), service.answer(1)]);
+        assert.deepEqual([first?.code, second?.code], ['modelet_failed', 'modelet_failed']);
+        assert.match(first?.error?.message ?? '', message);
+        const next = await Promise.all([service.answer(1), service.answer(2)]);
+        assert.ok(next.every(({ code }) => code === 'ok'));
+        assert.equal(service.stage('model').workers[0]?.restarts, 0);
+      });
+
+      test('results that are not as many as the items fail the batch', async (t) => {
+        const { stage, input, message = /^/ } = source.shortens(t);
+        const service = await start(t, stage, input === undefined ? 2 : 1);
+        const inputs = input === undefined ? [1, 2] : [input];
+        for (const { code, error } of await Promise.all(inputs.map((one) => service.answer(one)))) {
+          assert.equal(code, 'bad_batch_length');
+          assert.match(error?.message ?? '', message);
+        }
+      });
+
+      test('takes and gives 4 MB of binary data', async (t) => {
+        const { stage, read } = source.large(t);
+        const service = await start(t, stage, 1);
+        const input = Float32Array.from({ length: 1 << 20 }, (_, n) => n / 2);
+        const output = read(await service.value(input));
+        assert.ok(output instanceof Float32Array);
+        assert.equal(output.length, input.length);
+        assert.ok(output.every((value, n) => value === n));
+      });
+
+      test('is not ready where its first run fails, and says why', async (t) => {
+        const { stage, message = /^/ } = source.coldStart(t);
+        const service = await serve(t, { stages: [{ id: 'model', isolation, ...stage }] });
+        const error = await until(() => service.stage('model').workers[0]?.error, 'the error is shown');
+        assert.match(error, message);
+        assert.equal((await service.answer(1)).code, 'stage_unavailable');
+      });
+
+      test('that hangs is ended, and a new worker serves', async (t) => {
+        const { stage, input } = source.hangs(t);
+        const service = await start(t, { ...stage, runTimeoutMs: 600 }, 1);
+        if (input === undefined) process.kill(service.pids('model')[0] as number, 'SIGSTOP');
+        assert.equal((await service.answer(input ?? 1)).code, 'deadline_exceeded');
+        assert.equal(await service.value(4), 8);
+      });
+
+      test('that dies fails what it held, and a new worker serves', async (t) => {
+        const { stage, input, message = /^/ } = source.dies(t);
+        const service = await start(t, stage, 1);
+        const [pid] = service.pids('model');
+        // Stopped first, so that it holds the request.
+        if (input === undefined) process.kill(pid as number, 'SIGSTOP');
+        const asked = service.ask(input ?? 1);
+        if (input === undefined) {
+          await until(() => service.stage('model').busy === 1, 'it has the request');
+          kill9(pid);
+        }
+        const { code, error } = await asked.answer;
+        assert.equal(code, 'worker_lost');
+        assert.match(error?.message ?? '', message);
+        assert.equal(await service.value(4), 8);
+      });
+    });
+  }
+}
