@@ -1,15 +1,17 @@
 /**
  * PromQL that gives one number, asked of a Prometheus or of what speaks its HTTP API.
  *
- * How old the number is: for a plain selector the server knows when the sample was scraped, and `timestamp()` of it
- * tells. Both times come from that server, so clocks need not agree. An expression counts as measured when it was
- * evaluated, though its samples are up to a scrape interval older: that is what a gate's `lagMs` is for.
+ * How old the number is: an expression has the time at which it was evaluated, however long ago its samples were scraped.
+ * So the server is asked for that, too: the oldest of the samples that the selectors in the expression find at that time.
+ * Both times are of the server's clock; that of this machine need not agree. An expression without selectors, or one
+ * whose selectors find nothing, counts as measured when it was evaluated.
  */
 import type { GateSource } from '../../config/compile-gate.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { BudgetSource, Reading, Sample } from '../source.ts';
 import { type Answer, type Credentials, HttpEndpoint, placeOf, refusalOf, type TlsOptions } from './http-endpoint.ts';
 import { NoSample, readWithin, Stamped, sampleOf } from './reading.ts';
+import { selectorsOf } from './selectors.ts';
 
 type Settings = Extract<GateSource, { kind: 'prometheus' }>;
 
@@ -21,7 +23,6 @@ export interface PrometheusOptions extends Pick<Settings, 'url' | 'query' | 'val
 
 /** A number, and the time at which the server evaluated it, in seconds of that server's clock. */
 interface Evaluated {
-  readonly kind: 'scalar' | 'vector';
   readonly number: number;
   readonly at: number;
 }
@@ -35,6 +36,8 @@ export class PrometheusSource implements BudgetSource {
   readonly #options: PrometheusOptions;
   readonly #url: URL;
   readonly #endpoint: HttpEndpoint;
+  /** Blank where no selector is found. */
+  readonly #oldestQuery: string;
   readonly #scrapes = new Stamped();
 
   constructor(options: PrometheusOptions) {
@@ -42,6 +45,7 @@ export class PrometheusSource implements BudgetSource {
     this.description = `PromQL at ${placeOf(url)}`;
     if (!url.pathname.endsWith(API)) url.pathname = `${url.pathname.replace(/\/+$/, '')}${API}`;
     this.#url = url;
+    this.#oldestQuery = oldestQueryOf(options.query);
     this.#options = options;
     this.#endpoint = new HttpEndpoint(url, options.credentials, options.tls);
   }
@@ -58,19 +62,32 @@ export class PrometheusSource implements BudgetSource {
   async #read(signal: AbortSignal): Promise<Sample> {
     const { clock, query, value } = this.#options;
     const askedAt = clock.now();
-    const found = await this.#evaluate({ query }, signal);
-    if (found.kind === 'scalar') return sampleOf(found.number, value, askedAt);
-    // At the same time, so that a scrape in between changes nothing. A comment may end the query: hence the lines.
-    const time = { query: `timestamp(\n${query}\n)`, time: String(found.at) };
-    const scraped = await this.#evaluate(time, signal);
-    const ageMs = Math.max(0, found.at - scraped.number) * 1000;
-    return sampleOf(found.number, value, this.#scrapes.at(scraped.number, askedAt - ageMs));
+    const { number, at } = theOnlyNumber(dataOf(await this.#ask({ query }, signal)));
+    const scrapedAt = Math.min(at, await this.#oldest(at, signal));
+    return sampleOf(number, value, this.#scrapes.at(scrapedAt, askedAt - (at - scrapedAt) * 1000));
   }
 
-  async #evaluate(form: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Evaluated> {
-    const answer = await this.#endpoint.ask({ url: this.#url, accept: 'application/json', form }, signal);
-    return theOnlyNumber(dataOf(answer));
+  /** When the oldest sample was scraped that counts at that time; Infinity if that cannot be known. */
+  async #oldest(time: number, signal: AbortSignal): Promise<number> {
+    if (this.#oldestQuery === '') return Number.POSITIVE_INFINITY;
+    const answer = await this.#ask({ query: this.#oldestQuery, time: String(time) }, signal);
+    // The server has understood the expression but not its selectors as they were found here.
+    if (answer.status === 400) return Number.POSITIVE_INFINITY;
+    const { result } = dataOf(answer);
+    const times = Array.isArray(result) ? result.map(({ value }: { value?: unknown }) => evaluated(value).number) : [];
+    return Math.min(...times);
   }
+
+  #ask(form: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Answer> {
+    return this.#endpoint.ask({ url: this.#url, accept: 'application/json', form }, signal);
+  }
+}
+
+/** PromQL for the times of the oldest samples of all selectors: a series for each. */
+function oldestQueryOf(query: string): string {
+  return selectorsOf(query)
+    .map((selector, index) => `label_replace(min(timestamp(${selector})), "selector", "${index}", "", "")`)
+    .join(' or ');
 }
 
 interface QueryData {
@@ -101,7 +118,7 @@ function parse(body: string): { status?: unknown; error?: unknown; data?: unknow
 
 /** @throws NoSample */
 function theOnlyNumber({ resultType, result }: QueryData): Evaluated {
-  if (resultType === 'scalar') return { kind: 'scalar', ...evaluated(result) };
+  if (resultType === 'scalar') return evaluated(result);
   if (resultType !== 'vector' || !Array.isArray(result)) {
     throw new NoSample(`the query gave a ${String(resultType)}, not one number`);
   }
@@ -109,10 +126,10 @@ function theOnlyNumber({ resultType, result }: QueryData): Evaluated {
   if (result.length > 1) throw new NoSample(`the query gave ${result.length} series, not one`);
   const [{ value }] = result as [{ value?: unknown }];
   if (value === undefined) throw new NoSample('the query gave a histogram, not a number');
-  return { kind: 'vector', ...evaluated(value) };
+  return evaluated(value);
 }
 
-function evaluated(pair: unknown): { number: number; at: number } {
+function evaluated(pair: unknown): Evaluated {
   const [at, text] = Array.isArray(pair) ? (pair as unknown[]) : [];
   if (typeof at !== 'number' || typeof text !== 'string') throw new NoSample('the answer is not one of a Prometheus');
   return { at, number: readNumber(text) };

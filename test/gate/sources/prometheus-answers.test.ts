@@ -29,7 +29,6 @@ describe('what a Prometheus may answer', () => {
     [vector('NaN'), /^the number that was read is NaN$/],
     [vector('+Inf'), /^the number that was read is Infinity$/],
     [vector(''), /^the number that was read is NaN$/],
-    [success('scalar', [1000.5, '-Inf']), /^the number that was read is -Infinity$/],
     [success('vector', [{ metric: {}, histogram: [1000.5, {}] }]), /^the query gave a histogram/],
     [success('matrix', []), /^the query gave a matrix, not one number$/],
     [success('string', [1000.5, '0.5']), /^the query gave a string, not one number$/],
@@ -42,6 +41,11 @@ describe('what a Prometheus may answer', () => {
       assert.match(await reasonFrom(await prometheus(t, answer(data))), reason);
     });
   }
+
+  test('a scalar that is not finite gives no sample', async (t) => {
+    const infinite = await prometheus(t, answer(success('scalar', [1000.5, '-Inf'])), { query: '-1 / 0' });
+    assert.match(await reasonFrom(infinite), /^the number that was read is -Infinity$/);
+  });
 
   test('an error is told in its words', async (t) => {
     const said = { status: 'error', errorType: 'bad_data', error: `parse error:\n  ${'x'.repeat(1000)}` };
@@ -59,8 +63,11 @@ describe('what a Prometheus may answer', () => {
         body += chunk;
       });
       request.on('end', () => {
-        seen.push([`${request.method} ${request.url}`, new URLSearchParams(body).get('query') ?? '']);
-        answer(success('scalar', [1000.5, '0.25']))(request, response);
+        const asked = new URLSearchParams(body).get('query') ?? '';
+        // How old its samples are is asked in another form.
+        if (asked.includes('timestamp(')) return answer(vector())(request, response);
+        seen.push([`${request.method} ${request.url}`, asked]);
+        return answer(success('scalar', [1000.5, '0.25']))(request, response);
       });
     };
     const address = await serve(t, listener);
@@ -92,5 +99,24 @@ describe('what a Prometheus may answer', () => {
     const again = await prometheus(t, (request, response) => answer(answers.shift())(request, response));
     const first = await sampleFrom(again);
     assert.ok((await sampleFrom(again)).at >= first.at);
+  });
+
+  test('how old a number is remains unknown where the server does not understand the question', async (t) => {
+    const understood = [vector('0.5'), { status: 'error', errorType: 'bad_data', error: 'parse error' }];
+    const before = SERVICES.clock.now();
+    const asking = await prometheus(t, (request, response) => {
+      const data = understood.shift();
+      answer(data, understood.length > 0 ? 200 : 400)(request, response);
+    });
+    assert.ok((await sampleFrom(asking)).at >= before);
+  });
+
+  test('no answer to how old a number is, is no sample', async (t) => {
+    let questions = 0;
+    const asking = await prometheus(t, (request, response) => {
+      questions += 1;
+      answer(questions === 1 ? vector('0.5') : null, questions === 1 ? 200 : 503)(request, response);
+    });
+    assert.match(await reasonFrom(asking), /^HTTP 503$/);
   });
 });

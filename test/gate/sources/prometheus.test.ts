@@ -51,17 +51,31 @@ describe('PromQL at a real Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
     await sampleWhen(plain, 'they are seen to be gone', ({ budget }) => budget === 1);
   });
 
-  test('knows of a plain selector when the sample was scraped, of an expression when it was evaluated', async (t) => {
-    const [plain, reckoned] = [source(t, '# why\ngateway_saturation # so'), source(t, RUNNING)];
-    const { at: first } = await sampleWhen(plain, 'the gateway is scraped', () => true);
-    // Scraped once a second: the next sample is about that much younger, and no reading is younger than its question.
-    await sampleWhen(plain, 'it is scraped again', ({ at }) => {
-      assert.ok(at <= SERVICES.clock.now());
-      return at > first + 500;
+  for (const query of [
+    '# why\ngateway_saturation # so',
+    RUNNING,
+    'scalar(gateway_saturation)',
+    'sum by (job) (gateway_requests_running{job="gateway"}) / on (job) group_left () (gateway_servers_ready * 2)',
+    'avg_over_time(gateway_saturation[10s])',
+  ]) {
+    test(`${query} is as old as the oldest sample that it rests on`, async (t) => {
+      const made = source(t, query);
+      const { at: first } = await sampleWhen(made, 'the gateway is scraped', () => true);
+      // Scraped once a second: in between, a reading is as old as the last scrape.
+      let askedAt = SERVICES.clock.now();
+      await sampleWhen(made, 'it is read again before it is scraped again', ({ at }) => {
+        const older = at < askedAt - 10;
+        askedAt = SERVICES.clock.now();
+        return older;
+      });
+      await sampleWhen(made, 'it is scraped again', ({ at }) => at > first + 500);
     });
+  }
+
+  test('an expression that rests on no sample is as old as its evaluation', async (t) => {
     const askedAt = SERVICES.clock.now();
-    assert.ok((await sampleFrom(reckoned)).at >= askedAt);
-    assert.ok((await sampleFrom(source(t, 'scalar(gateway_saturation)'))).at >= askedAt);
+    assert.ok((await sampleFrom(source(t, 'vector(0.5)'))).at >= askedAt);
+    assert.ok((await sampleFrom(source(t, 'gateway_saturatoin or vector(0.5)'))).at >= askedAt);
   });
 
   for (const [query, reason] of [

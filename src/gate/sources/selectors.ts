@@ -1,0 +1,73 @@
+/**
+ * Finds the selectors in a PromQL expression: the series whose samples it rests on.
+ *
+ * Not a parser: what is not PromQL gives selectors that are not right, and the server says so.
+ */
+
+const TOKEN =
+  /\s+|#[^\n]*|(?<name>[a-zA-Z_:][\w:]*)|(?<string>"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'|`[^`]*`)|\d[\w.]*|(?<sign>\S)/gy;
+
+/** Words that stand between operands; behind those of the second list stand labels. */
+const OPERATORS = new Set(['and', 'or', 'unless', 'atan2', 'bool', 'offset', 'inf', 'nan']);
+const LABEL_LISTS = new Set(['by', 'without', 'on', 'ignoring', 'group_left', 'group_right']);
+
+interface Token {
+  readonly kind: 'name' | 'string' | 'sign';
+  readonly text: string;
+}
+
+/** Each selector once, without its range: `up{job="a"}` of `sum by (job) (rate(up{job="a"}[1m]))`. */
+export function selectorsOf(expression: string): string[] {
+  const tokens = tokensOf(expression);
+  const found = new Set<string>();
+  for (let at = 0; at < tokens.length; ) {
+    const part = partAt(tokens, at);
+    if (part.isSelector) found.add(textOf(tokens, at, part.end));
+    at = part.end + 1;
+  }
+  return [...found];
+}
+
+/** What begins with a token: a selector, or something that contains none and is passed over. */
+function partAt(tokens: readonly Token[], at: number): { readonly end: number; readonly isSelector: boolean } {
+  const token = tokens[at] as Token;
+  const next = tokens[at + 1];
+  if (isSign(token, '[')) return { end: endOf(tokens, at, ']'), isSelector: false };
+  if (isSign(token, '{')) return { end: endOf(tokens, at, '}'), isSelector: true };
+  if (token.kind !== 'name') return { end: at, isSelector: false };
+  if (LABEL_LISTS.has(token.text.toLowerCase())) {
+    return { end: isSign(next, '(') ? endOf(tokens, at + 1, ')') : at, isSelector: false };
+  }
+  if (!isMetric(token.text, next)) return { end: at, isSelector: false };
+  return { end: isSign(next, '{') ? endOf(tokens, at + 1, '}') : at, isSelector: true };
+}
+
+function tokensOf(expression: string): Token[] {
+  return [...expression.matchAll(TOKEN)].flatMap(({ groups = {} }) => {
+    const [kind, text] = Object.entries(groups).find(([, part]) => part !== undefined) ?? [];
+    return text === undefined ? [] : [{ kind: kind as Token['kind'], text }];
+  });
+}
+
+/** A name is a function's or an aggregation's where a bracket or its labels follow. */
+function isMetric(name: string, next: Token | undefined): boolean {
+  if (OPERATORS.has(name.toLowerCase()) || isSign(next, '(')) return false;
+  return !(next?.kind === 'name' && ['by', 'without'].includes(next.text.toLowerCase()));
+}
+
+function isSign(token: Token | undefined, text: string): boolean {
+  return token?.kind === 'sign' && token.text === text;
+}
+
+/** Where it closes that opened at `start`; the last token if it never does. */
+function endOf(tokens: readonly Token[], start: number, close: string): number {
+  const end = tokens.findIndex((token, index) => index > start && isSign(token, close));
+  return end < 0 ? tokens.length - 1 : end;
+}
+
+function textOf(tokens: readonly Token[], start: number, end: number): string {
+  return tokens
+    .slice(start, end + 1)
+    .map(({ text }) => text)
+    .join('');
+}
