@@ -1,0 +1,70 @@
+/** The table of what admitted messages hold: each lease is ended once, by whichever of its messages ends first. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Leases } from '../../nodes/lib/leases.ts';
+import type { PipelineMessage } from '../../nodes/lib/messages.ts';
+
+/** A table, and a log of what it ends. */
+function bed(): { leases: Leases; ended: string[]; message: (...tokens: string[]) => PipelineMessage } {
+  const leases = new Leases();
+  const ended: string[] = [];
+  const message = (...tokens: string[]): PipelineMessage => {
+    for (const token of tokens) {
+      leases.hold(token, token[0] as string, 60_000, (end) => ended.push(`${token} ${end.kind}`));
+    }
+    return { modelet: { leases: tokens } } as unknown as PipelineMessage;
+  };
+  return { leases, ended, message };
+}
+
+test('clones of a message end its lease once', () => {
+  const { leases, ended, message } = bed();
+  const first = message('a1');
+  const second = structuredClone(first);
+  leases.end(first, { kind: 'done' });
+  leases.end(second, { kind: 'failed' });
+  assert.deepEqual(ended, ['a1 done']);
+  assert.deepEqual([first.modelet?.leases, second.modelet?.leases], [undefined, undefined]);
+});
+
+test('a message that goes on keeps them, and only the first word of a stay counts', () => {
+  const { leases, ended, message } = bed();
+  const msg = message('a1', 'b1');
+  const stay = leases.enter(msg);
+  stay.leave();
+  stay.end({ kind: 'done' });
+  assert.deepEqual([ended, msg.modelet?.leases], [[], ['a1', 'b1']]);
+  leases.enter(msg).end({ kind: 'done' });
+  assert.deepEqual(ended, ['a1 done', 'b1 done']);
+});
+
+test('one gate can be left while another still counts it', () => {
+  const { leases, ended, message } = bed();
+  const msg = message('a1', 'b1');
+  leases.end(msg, { kind: 'done' }, { gate: 'a' });
+  assert.deepEqual([ended, msg.modelet?.leases], [['a1 done'], ['b1']]);
+});
+
+test('of what was elsewhere when flows stopped, that is lost which has come nowhere since', () => {
+  const { leases, ended, message } = bed();
+  const [lost, back, through, inside] = ['a1', 'a2', 'a3', 'a4'].map((token) => message(token));
+  const stay = leases.enter(inside as PipelineMessage);
+  leases.noteElsewhere();
+  stay.leave();
+  leases.enter(back as PipelineMessage);
+  leases.end(through as PipelineMessage, { kind: 'done' });
+  leases.endElsewhere();
+  leases.endElsewhere();
+  assert.ok(lost);
+  assert.deepEqual(ended, ['a3 done', 'a1 lost']);
+});
+
+test('what a flow has written in their place does no harm', () => {
+  const { leases, ended } = bed();
+  for (const written of [undefined, null, 7, 'a1', ['no token'], [{}]]) {
+    const msg = { modelet: { leases: written } } as unknown as PipelineMessage;
+    leases.enter(msg).end({ kind: 'done' });
+  }
+  leases.end({} as PipelineMessage, { kind: 'done' });
+  assert.deepEqual(ended, []);
+});
