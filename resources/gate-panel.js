@@ -63,13 +63,15 @@ function watch(node, form) {
   let gate = null;
   const look = () =>
     $.getJSON(`modelets/gates/${encodeURIComponent(node.id)}`).done((view) => {
-      if (!view?.decisions) return;
-      if (!gate) {
+      const isUsable = view.decisions !== undefined;
+      if (isUsable && !gate) {
         gate = makeGate({ mayAct, order: (id, order) => orderGate(id, order).done(look) }, node);
         form.find('#modelet-gate-live').append(gate.element);
-        form.find('#modelet-gate-deployed').show();
       }
-      gate.update(view);
+      if (isUsable) gate.update(view);
+      form.find('#modelet-gate-live').toggle(isUsable);
+      form.find('#modelet-gate-invalid').text(view.invalid || '');
+      form.find('#modelet-gate-deployed').toggle(isUsable || view.invalid !== undefined);
     });
   look();
   return setInterval(look, INTERVAL_MS);

@@ -52,6 +52,7 @@ const ONCE = [
   'editor/cpu-picker.',
   'editor/dashboard.',
   'editor/examples.',
+  'editor/gate-form.',
   'editor/help.',
   'editor/restart.',
   'editor/sidebar-accounts.',

@@ -108,6 +108,17 @@ test('its dialog shows why it is open and what it holds, and follows while reque
   });
 });
 
+test('one that cannot be used says why in its dialog', async () => {
+  const odd = dispatchGate('odd', 'work', [], { source: 'composite', members: '["odd"]', name: 'odd' });
+  await session.inEditor([...flows('even'), odd], async (editor) => {
+    await editor.waitForBadge('odd', /^config_invalid/);
+    await editor.open('odd');
+    const reason = editor.page.locator('#modelet-gate-invalid');
+    await reason.filter({ hasText: 'its members lead back to itself: a gate cannot be part of itself' }).waitFor();
+    await editor.cancel();
+  });
+});
+
 test('its buttons close, drop, open and hand back to the budget', async () => {
   await session.inEditor(flows('ordered'), async (editor) => {
     const gate = await showGate(editor, 'ordered');

@@ -30,6 +30,8 @@ describe('the sidebar, to an account that may only read', () => {
       await gate.locator('.modelet-sb-why', { hasText: /^open/ }).waitFor();
       assert.equal(await gate.locator('.modelet-sb-act:visible').count(), 0);
     });
+    const command = await fetch(`${session.nodeRed.editorUrl}modelets/gates/gate/close`, { method: 'POST' });
+    assert.equal(command.status, 401, 'nor may it without them');
   });
 
   test('shows a gate in its dialog, and has no buttons to command or try it', async () => {
