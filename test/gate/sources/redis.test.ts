@@ -1,11 +1,16 @@
 /** A number under a key, with a real Redis. */
 import assert from 'node:assert/strict';
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, type TestContext, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { compileGate } from '../../../src/config/compile-gate.ts';
 import type { BudgetSource } from '../../../src/gate/source.ts';
 import { createSource, type SourceServices } from '../../../src/gate/sources/create.ts';
-import { NoSample } from '../../../src/gate/sources/reading.ts';
+import type { LoadRedis } from '../../../src/gate/sources/redis-client.ts';
 import { Redis, WITHOUT_REDIS } from '../../fixtures/redis.ts';
+import { repositoryRoot } from '../../fixtures/repository.ts';
 import { reasonFrom, reasonWhen, SERVICES, sampleFrom, sampleWhen } from '../../fixtures/sources.ts';
 
 const PATIENCE_MS = 30_000;
@@ -106,13 +111,6 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
     }
   });
 
-  test('says how to install the package where it is missing', async (t) => {
-    const loadRedis = (): never => {
-      throw new NoSample('the package redis is not installed');
-    };
-    assert.match(await reasonFrom(source(t, {}, { loadRedis })), /^the package redis is not installed$/);
-  });
-
   test('is asked with user and password, which nobody sees', async (t) => {
     await redis.run('SET', 'load', '0.5');
     await redis.run('ACL', 'SETUSER', 'gate', 'on', '>pass&word', '~*', '+@all');
@@ -125,4 +123,17 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
     assert.match(reason, /WRONGPASS/);
     assert.ok(!`${reason} ${wrong.description} ${JSON.stringify(wrong)}`.includes('wrong-word'));
   });
+});
+
+test('without the package redis, a reading says how to install it', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'modelet-no-redis-'));
+  t.after(() => rm(folder, { recursive: true, force: true }));
+  // A copy of the code where no package is to be found.
+  await cp(join(repositoryRoot, 'dist', 'src'), join(folder, 'src'), { recursive: true });
+  await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+  const copy = pathToFileURL(join(folder, 'src', 'gate', 'sources', 'redis-client.js')).href;
+  const { loadRedis } = (await import(copy)) as { loadRedis: LoadRedis };
+  const gate = compileGate({ source: 'redis', url: 'redis://127.0.0.1:1', key: 'load' });
+  const reason = await reasonFrom(createSource(gate, { ...SERVICES, loadRedis }));
+  assert.match(reason, /^the package redis is not installed: run `npm install redis`/);
 });
