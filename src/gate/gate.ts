@@ -156,6 +156,8 @@ export class Gate {
    */
   reconfigure(config: GateConfig, source: Supply, name: string = this.admission.name): Promise<void> {
     const [oldSource, oldSampler] = [this.#source, this.#sampler];
+    // Closed is for good, and the source was given to be closed in the end.
+    if (this.#closedBy) return source === oldSource ? Promise.resolve() : close(null, source);
     this.admission.reconfigure(name, config, membersOf(source));
     this.#config = config;
     if (source === oldSource) {

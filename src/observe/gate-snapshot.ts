@@ -40,7 +40,7 @@ export interface GateSnapshot {
   /** In a sentence: why it is closed and what would open it, or how much it admits. */
   readonly why: string;
   readonly unit: 'requests' | 'bytes' | 'tokens';
-  /** D; 0 where it is not known. */
+  /** D as it is now: as it was read, and what of the gate's own has ended since. 0 where it is not known. */
   readonly budget: number;
   /** B. */
   readonly baseline: number;

@@ -238,6 +238,9 @@ describe('once it is closed', () => {
     assert.equal(bed.gate.end(endOf(through as never), DONE), false);
     assert.deepEqual(bed.source.ends, [{ kind: 'cancelled' }]);
     assert.deepEqual([bed.source.closed, bed.clock.pending], [1, 0]);
+    const late = new ToldSource();
+    await bed.gate.reconfigure(settings(), late);
+    assert.deepEqual([late.signals.length, late.closed], [0, 1]);
   });
 });
 
