@@ -61,7 +61,7 @@ const ONCE = [
   'editor/validators-stage.',
 ];
 /** Tests that take longer when TEST_FULL is set. */
-const LONG_FORMS = ['deploys-under-load', 'metrics-counts'].map((name) =>
+const LONG_FORMS = ['deploys-under-load', 'durable-kills', 'metrics-counts'].map((name) =>
   join('dist', 'test', 'nodered', `${name}.test.js`),
 );
 /** A bound against tests that hang; the longest takes a few minutes. */

@@ -196,4 +196,29 @@ export const MUTATIONS: readonly Mutation[] = [
     suite: 'gate/properties',
     test: 'in flight stays within N and the ceiling, in order, on news that is new enough; all ends once, answered once',
   },
+  {
+    bug: 'a stored item ends when it is sent on, before anything was done with it',
+    file: 'nodes/lib/durable-room.ts',
+    find: 'this.#runs.set(lease.id, { claim, timer });',
+    replace:
+      "this.#runs.set(lease.id, { claim, timer });\n    void this.#conclude(claim, { kind: 'ack', ok: true, result: null });",
+    suite: 'nodered/durable-gate',
+    test: 'tries again what fails, and makes it a dead letter that is shown and can be driven again',
+  },
+  {
+    bug: 'who has lost the lease of a stored item can end it all the same',
+    file: 'src/queue/sqlite-statements.ts',
+    find: 'AND token = ? RETURNING attempts`',
+    replace: "AND ? <> '' RETURNING attempts`",
+    suite: 'queue/conformance',
+    test: 'SQLite: who has lost a lease has no say in what becomes of the item',
+  },
+  {
+    bug: 'what is claimed of a store never comes back by itself',
+    file: 'src/queue/sqlite-queue.ts',
+    find: 'const lease = [token, this.#time.now() + leaseMs, leaseMs];',
+    replace: 'const lease = [token, Number.MAX_SAFE_INTEGER, leaseMs];',
+    suite: 'queue/conformance',
+    test: 'SQLite: a lease that ends counts an attempt, and what it held is claimed alone',
+  },
 ];

@@ -15,7 +15,7 @@ export interface Kind {
 
 export function testConformance(kind: Kind): void {
   const check: Check = (name, body, limits = {}) => {
-    test(name, { skip: kind.skip }, async (t) => body(await kind.make(t, { ...LIMITS, ...limits })));
+    test(`${kind.name}: ${name}`, { skip: kind.skip }, async (t) => body(await kind.make(t, { ...LIMITS, ...limits })));
   };
 
   describe(`${kind.name}: storing`, () => {
