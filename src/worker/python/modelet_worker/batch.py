@@ -9,12 +9,14 @@ from .codec import NONE, decode_payload, encode_payload
 from .errors import ModeletError, encode_error, to_modelet_error
 from .frames import HEAD, LONGEST_FRAME, Item, Reply, reply_length
 from .modelet import LoadedModelet
+from .schemas import ANYTHING, Checks
 
 
 class Run(NamedTuple):
     stage: str
     max_payload_bytes: int
     is_cancelled: Callable[[float], bool]
+    checks: Checks = ANYTHING
 
 
 class Failed(NamedTuple):
@@ -57,6 +59,8 @@ def _prepare(modelet: LoadedModelet, item: Item, run: Run, at: float) -> Any:
     if reason is not None:
         return reason
     value = _attempt(decode_payload, item.codec, item.payload)
+    if run.checks.input and not isinstance(value, Failed):
+        value = _attempt(run.checks.input, value, len(item.payload))
     return _attempt(modelet.preprocess, value) if modelet.preprocess and not isinstance(value, Failed) else value
 
 
@@ -108,6 +112,8 @@ def _reply(item: Item, value: Any, run: Run) -> Reply:
     if isinstance(value, Failed):
         return _refusal(item, value.error, run)
     try:
+        if run.checks.output:
+            run.checks.output(value)
         payload = encode_payload(value, run.max_payload_bytes)
     except Exception as raised:
         return _refusal(item, raised, run)
@@ -118,7 +124,7 @@ def _refusal(item: Item, raised: BaseException, run: Run) -> Reply:
     error = to_modelet_error(raised)
     error.stage = run.stage
     content = encode_error(error)
-    return Reply(item.id, False, NONE, [content], len(content))
+    return Reply(item.id, False, NONE, [content], len(content), error)
 
 
 def _within_one_frame(replies: List[Reply], run: Run) -> List[Reply]:

@@ -2,26 +2,32 @@
 The payload codec, as src/wire/codec.ts has it: what a value is in Python, and how it goes back.
 
 JSON values are what the json module makes of them. NaN, infinities, dates, sets, integers that JavaScript's numbers
-cannot hold and cycles travel as V8 writes them, see structured.py. Binaries: see binaries.py.
+cannot hold and cycles travel as V8 writes them, see structured.py: the codec is one for all, so that stages in Python and
+in JavaScript may follow each other in a route, whose payloads nobody between them opens. Binaries: see binaries.py.
 """
 import json
 import math
 import re
 import struct
 from datetime import datetime
-from typing import Any, List, NamedTuple, Sequence, Tuple
+from typing import Any, List, NamedTuple, Sequence, Tuple, Union
 
 from .binaries import BUFFER, Unusable, decode_binary, encode_binary, is_binary, plain_of, shaped
 from .errors import ModeletError
 from .frames import Bytes, padded
-from .structured import LARGEST_SAFE, Reader, Writer, key_of
+from .structured import LARGEST_SAFE
+from .structured_reader import Reader
+from .structured_writer import Writer, key_of
 
 NONE, JSON, BYTES, BINARY, SECTIONS, STRUCTURED = range(6)
 
 # Deeper values are refused: whoever parses them recursively would run out of stack.
 DEEPEST = 1000
-# An integer that may be beyond what JavaScript's numbers hold; what follows a point is none.
-MAYBE_UNSAFE = re.compile(r"(?<![.\d])\d{16}")
+# The shortest integers that may be beyond what JavaScript's numbers hold: how to find 16 digits quickly, and those that
+# are no fraction.
+TO_ZEROS = bytes(ord("0") if chr(code).isdigit() and code < 128 else code for code in range(256))
+SIXTEEN_DIGITS = b"0" * 16
+LONG_INTEGER = re.compile(rb"(?:^|[,:\[-])\d{16}")
 
 
 class Payload(NamedTuple):
@@ -42,7 +48,7 @@ def decode_payload(codec: int, content: memoryview) -> Any:
         if codec == NONE:
             return None
         if codec == JSON:
-            return json.loads(str(content, "utf-8"))
+            return _parse(bytes(content))
         if codec == BYTES:
             return bytes(content)
         if codec == BINARY:
@@ -79,9 +85,9 @@ def _encode(value: Any) -> Payload:
             return _payload(BYTES, [content])
         return _payload(BINARY, [bytes([kind, 0, 0, 0, 0, 0, 0, 0]), content])
     try:
-        text = _ENCODER.encode(value)
-        if not MAYBE_UNSAFE.search(text) and text.count("[") + text.count("{") <= DEEPEST:
-            return _payload(JSON, [_utf8(text)])
+        text = _utf8(_ENCODER.encode(value))
+        if not _may_be_unsafe(text) and text.count(b"[") + text.count(b"{") <= DEEPEST:
+            return _payload(JSON, [text])
     except (ValueError, TypeError, _NotJson):
         pass  # NaN, a cycle; a key that is no text; a binary, a date, a set
     return _encode_slowly(value)
@@ -102,6 +108,21 @@ def _encode_slowly(value: Any) -> Payload:
     for _, _, content in binaries:
         parts += [content, _padding(len(content))]
     return _payload(SECTIONS, parts)
+
+
+def _parse(text: bytes) -> Any:
+    """A number of JavaScript that is beyond its safe integers is no exact integer: a float, as which it goes back."""
+    decoded = text.decode("utf-8")
+    return json.loads(decoded, parse_int=_integer) if _may_be_unsafe(text) else json.loads(decoded)
+
+
+def _integer(digits: str) -> Union[int, float]:
+    number = int(digits)
+    return number if abs(number) <= LARGEST_SAFE else float(digits)
+
+
+def _may_be_unsafe(text: bytes) -> bool:
+    return SIXTEEN_DIGITS in text.translate(TO_ZEROS) and LONG_INTEGER.search(text) is not None
 
 
 def _payload(codec: int, parts: Sequence[Bytes]) -> Payload:
@@ -165,7 +186,7 @@ def _with_text_keys(value: Any) -> Any:
 def _decode_sections(content: memoryview) -> Any:
     head_length, count = struct.unpack_from("<II", content)
     at = 8 + count * 8
-    holder = json.loads(str(content[at : at + head_length], "utf-8"))
+    holder = _parse(bytes(content[at : at + head_length]))
     at += padded(head_length)
     paths = [["value", *path] for path in holder["paths"]]
     for index, path in enumerate(paths):

@@ -13,9 +13,12 @@ CARRIED_APART = {"name", "message", "stack", "code", "stage", "cause"}
 class ModeletError(Exception):
     """What callers see. `code` is one of those of src/core/errors.ts; `stage` the stage's name."""
 
-    def __init__(self, code: str, message: str, cause: Optional[BaseException] = None) -> None:
+    def __init__(
+        self, code: str, message: str, cause: Optional[BaseException] = None, details: Any = None
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.details = details
         self.stage: Optional[str] = None
         self.__cause__ = cause
 
@@ -25,7 +28,8 @@ def to_modelet_error(cause: BaseException) -> ModeletError:
     if isinstance(cause, ModeletError):
         return cause
     refused = _attribute(cause, "code") == "invalid_input"
-    return ModeletError("invalid_input" if refused else "modelet_failed", message_of(cause), cause)
+    code = "invalid_input" if refused else "modelet_failed"
+    return ModeletError(code, message_of(cause), cause, _attribute(cause, "details"))
 
 
 def message_of(error: BaseException) -> str:
@@ -57,6 +61,8 @@ def _to_wire(error: BaseException, depth: int) -> Dict[str, Any]:
         wire["code"] = error.code
         if error.stage is not None:
             wire["stage"] = error.stage
+        if error.details is not None and _fits(error.details):
+            wire["fields"] = {"details": error.details}
         # People look at the stack of the outermost error: it is that of the code at fault.
         wire["stack"] = stack_of(error if cause is None else cause)
     else:
@@ -88,12 +94,17 @@ def _plain_fields(error: BaseException) -> Dict[str, Any]:
     for name, value in getattr(error, "__dict__", {}).items():
         if name.startswith("_") or name in CARRIED_APART:
             continue
-        try:
-            if len(json.dumps(value, allow_nan=False)) <= LONGEST_TEXT:
-                fields[name] = value
-        except (TypeError, ValueError, RecursionError):
-            pass  # What JSON cannot hold is left behind; the error itself must get through.
+        if _fits(value):
+            fields[name] = value
     return fields
+
+
+def _fits(value: Any) -> bool:
+    """What JSON cannot hold is left behind; the error itself must get through."""
+    try:
+        return len(json.dumps(value, allow_nan=False)) <= LONGEST_TEXT
+    except (TypeError, ValueError, RecursionError):
+        return False
 
 
 def _attribute(error: BaseException, name: str) -> Any:

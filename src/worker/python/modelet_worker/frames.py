@@ -44,6 +44,7 @@ class Reply(NamedTuple):
     codec: int
     parts: Sequence[Bytes]
     length: int
+    error: Optional[BaseException] = None
 
 
 class Frame(NamedTuple):

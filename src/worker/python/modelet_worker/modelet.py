@@ -48,6 +48,8 @@ class LoadedModelet(NamedTuple):
 
     batch: bool
     examples: Sequence[Any]
+    input_schema: Any
+    output_schema: Any
     setup: Call
     preprocess: Optional[Call]
     predict: Call
@@ -62,11 +64,10 @@ def load(path: str, init: Any, wants_batches: bool, context: Context) -> LoadedM
     examples = getattr(exported, "examples", ())
     if not isinstance(examples, (list, tuple)):
         raise TypeError(f"examples in {path} must be a list, found {type(examples).__name__}")
+    statics = (batch, examples, getattr(exported, "input_schema", None), getattr(exported, "output_schema", None))
     if not inspect.isclass(exported):
         predict = accepting(exported, 2)
-        return LoadedModelet(
-            batch, examples, nothing, None, lambda value: predict(value, context), None, nothing
-        )
+        return LoadedModelet(*statics, nothing, None, lambda value: predict(value, context), None, nothing)
     instance = accepting(exported, 2)(init, context)
 
     def method(name: str, arguments: int) -> Optional[Call]:
@@ -77,8 +78,7 @@ def load(path: str, init: Any, wants_batches: bool, context: Context) -> LoadedM
         return lambda *given: call(*given, context)
 
     return LoadedModelet(
-        batch,
-        examples,
+        *statics,
         method("setup", 0) or nothing,
         method("preprocess", 1),
         method("predict", 1) or nothing,

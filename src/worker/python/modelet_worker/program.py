@@ -14,10 +14,11 @@ from collections import deque
 from typing import Any, Deque, NoReturn, Optional, Set
 
 from .batch import Run, now, run_batch
-from .codec import encode_payload
 from .errors import encode_error, stack_of
-from .frames import Channel, Frame, Item, MalformedFrame
+from .examples import try_example, warm_up
+from .frames import Channel, Frame, MalformedFrame
 from .modelet import Context, LoadedModelet, Log, load
+from .schemas import checks_of
 
 BUILD_ID = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "build-id.txt")
 USAGE_INTERVAL_S = 1.0
@@ -124,9 +125,11 @@ class Program:
         definition = boot["modelet"]
         context = Context(boot["stage"], boot["worker"], boot["cpus"], Log(self._log))
         modelet = load(definition["source"]["path"], definition["init"], definition["predict"] == "batch", context)
+        checks = checks_of(definition, modelet)
+        self._run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__, checks)
         modelet.setup()
+        warm_up(modelet, boot["batchSize"], self._run)
         self._modelet = modelet
-        self._run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__)
         self._channel.send("examples", len(modelet.examples))
         self._channel.send("report", {"state": "ready"})
         self._usage.note()
@@ -146,20 +149,9 @@ class Program:
             self._cancelled.clear()
 
     def _try(self, body: Any) -> None:
-        """Runs one example as a request with that payload would run. The result is dropped."""
-        example = body["example"]
-        error = None
-        try:
-            payload = encode_payload(self._modelet.examples[example], self._run.max_payload_bytes, "invalid_input")
-        except Exception as raised:
-            error = encode_error(raised)
-        else:
-            item = Item(0, body["deadline"], payload.codec, memoryview(b"".join(payload.parts)))
-            run = self._run._replace(is_cancelled=lambda _id: False)
-            (reply,) = run_batch(self._modelet, [item], run)
-            error = None if reply.ok else b"".join(reply.parts)
+        error = try_example(self._modelet, body["example"], body["deadline"], self._run)
         text = base64.b64encode(error).decode("ascii") if error is not None else None
-        self._channel.send("tried", {"example": example, "error": text})
+        self._channel.send("tried", {"example": body["example"], "error": text})
 
     def _tear_down(self) -> None:
         try:

@@ -1,0 +1,65 @@
+"""
+The inputs that a modelet brings along, to be tried with whether it works: before it serves, and when somebody asks.
+src/worker/examples.ts does the same for JavaScript.
+"""
+import math
+from typing import List, Optional, Sequence
+
+from .batch import Run, run_batch
+from .codec import Payload, encode_payload
+from .errors import encode_error
+from .frames import Item, Reply
+from .modelet import LoadedModelet
+
+
+class WarmUpFailed(Exception):
+    """Says which example fails, and why."""
+
+
+def try_example(modelet: LoadedModelet, example: int, deadline: float, run: Run) -> Optional[bytes]:
+    """Runs one as a request with that payload would run. The encoded error where it fails."""
+    try:
+        payload = _payload_of(modelet, example, run)
+    except Exception as raised:
+        return encode_error(raised)
+    (reply,) = _run(modelet, [payload], deadline, run)
+    return None if reply.ok else b"".join(reply.parts)
+
+
+def warm_up(modelet: LoadedModelet, batch_size: int, run: Run) -> None:
+    """Runs each on its own; then, where predict takes batches, all in turn as one batch. Raises for the first that fails."""
+    count = len(modelet.examples)
+    payloads: List[Payload] = []
+    for example in range(count):
+        try:
+            payloads.append(_payload_of(modelet, example, run))
+        except Exception as raised:
+            raise WarmUpFailed(f"the warm-up failed at example {example}: {raised}") from raised
+        _check(_run(modelet, payloads[-1:], math.inf, run), f"example {example}")
+    if not modelet.batch or count == 0 or batch_size == 1:
+        return
+    batch: List[Payload] = []
+    size = 0
+    # A batch of many large ones may be more than there is memory for.
+    while len(batch) < batch_size and size < run.max_payload_bytes:
+        batch.append(payloads[len(batch) % count])
+        size += batch[-1].length
+    _check(_run(modelet, batch, math.inf, run), f"a batch of {len(batch)} examples")
+
+
+def _payload_of(modelet: LoadedModelet, example: int, run: Run) -> Payload:
+    return encode_payload(modelet.examples[example], run.max_payload_bytes, "invalid_input")
+
+
+def _run(modelet: LoadedModelet, payloads: Sequence[Payload], deadline: float, run: Run) -> List[Reply]:
+    items = [
+        Item(index, deadline, payload.codec, memoryview(bytearray(b"".join(payload.parts))))
+        for index, payload in enumerate(payloads)
+    ]
+    return run_batch(modelet, items, run._replace(is_cancelled=lambda _id: False))
+
+
+def _check(replies: Sequence[Reply], what: str) -> None:
+    failed = next((reply for reply in replies if not reply.ok), None)
+    if failed is not None:
+        raise WarmUpFailed(f"the warm-up failed at {what}: {failed.error}") from failed.error

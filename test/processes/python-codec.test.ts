@@ -1,0 +1,216 @@
+/** What a value becomes in Python and on its way back: all values, those of fast-check too, through a real worker. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
+import { inspect } from 'node:util';
+import * as fc from 'fast-check';
+import { NUMPY, WITHOUT_NUMPY, WITHOUT_PYTHON } from '../fixtures/python.ts';
+import { folderFor, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+
+const SAFE = 2n ** 53n - 1n;
+
+function serveLines(t: TestContext, lines: string, stage: Partial<StageSpec> = {}): Promise<TestService> {
+  const python = join(folderFor(t), 'model.py');
+  writeFileSync(python, lines);
+  const batch = { maxBatchSize: 64 };
+  return serve(t, { stages: [{ id: 'model', python, predict: 'batch', batch, capacity: 4096, ...stage }] });
+}
+
+/** What the documentation says a value comes back as. */
+function expected(value: unknown): unknown {
+  if (typeof value === 'bigint') return value <= SAFE && value >= -SAFE ? Number(value) : value;
+  if (value === undefined) return null;
+  if (value instanceof Uint8ClampedArray) return new Uint8Array(value);
+  if (Array.isArray(value)) return Array.from(value, expected);
+  if (value === null || typeof value !== 'object' || ArrayBuffer.isView(value) || value instanceof Date) return value;
+  if (value instanceof Set) return new Set([...value].map(expected));
+  const entries = value instanceof Map ? [...value] : Object.entries(value);
+  return Object.fromEntries(entries.map(([key, member]) => [key, expected(member)]));
+}
+
+/** Python's sets and dicts do not tell 1 from true or 0 from -0, so there is one kind of key in each. */
+const VALUES = fc.letrec((tie) => ({
+  leaf: fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc.string({ unit: fc.integer({ min: 0xd700, max: 0xe100 }).map((code) => String.fromCharCode(code)) }),
+    fc.double(),
+    fc.integer(),
+    fc.boolean(),
+    fc.constantFrom(null, Number.NaN, Number.POSITIVE_INFINITY, -0),
+    fc.bigInt(),
+    fc.bigInt({ min: -(2n ** 80n), max: 2n ** 80n }),
+    fc.date({ noInvalidDate: true, min: new Date('0001-01-02'), max: new Date('9999-12-30') }),
+    fc.uint8Array().map((bytes) => Buffer.from(bytes)),
+    fc.oneof(fc.uint8Array(), fc.uint8ClampedArray(), fc.int8Array(), fc.int16Array(), fc.uint16Array()),
+    fc.oneof(
+      fc.int32Array(),
+      fc.uint32Array(),
+      fc.float32Array(),
+      fc.float64Array(),
+      fc.bigInt64Array(),
+      fc.bigUint64Array(),
+    ),
+    fc.uniqueArray(fc.string()).map((members) => new Set(members)),
+  ),
+  value: fc.oneof(
+    { maxDepth: 4, depthSize: 'small' },
+    tie('leaf'),
+    fc.array(tie('value'), { maxLength: 5 }),
+    fc.dictionary(fc.string(), tie('value'), { maxKeys: 5, noNullPrototype: true }),
+    fc.array(fc.tuple(fc.string(), tie('value')), { maxLength: 3 }).map((entries) => new Map(entries)),
+    fc.array(fc.option(tie('leaf'), { nil: undefined }), { maxLength: 3 }),
+  ),
+})).value;
+
+async function comeBack(service: TestService, count: number): Promise<void> {
+  const values = fc.sample(VALUES, { numRuns: count, seed: 7 });
+  const answers = await Promise.all(values.map((value) => service.answer(value)));
+  for (const [index, { code, error, value }] of answers.entries()) {
+    const sent = inspect(values[index], { depth: 9 });
+    assert.equal(code, 'ok', `${error?.message}: ${sent}`);
+    assert.deepEqual(value, expected(values[index]), sent);
+  }
+}
+
+describe('through Python', { skip: WITHOUT_PYTHON }, () => {
+  test('any value comes back as it is documented, without numpy', async (t) => {
+    await comeBack(await serveLines(t, 'def predict(values):\n    return values'), 1500);
+  });
+
+  test('any value comes back as it is documented, with numpy', { skip: WITHOUT_NUMPY }, async (t) => {
+    const lines = 'import numpy\ndef predict(values):\n    return values';
+    await comeBack(await serveLines(t, lines, { interpreter: NUMPY }), 1500);
+  });
+
+  test('cycles, and what is there twice, stay what they are', async (t) => {
+    const service = await serveLines(t, 'def predict(values):\n    return values');
+    const shared = { bytes: Buffer.from('x') };
+    const cycle: Record<string, unknown> = { list: [Number.NaN, shared, shared] };
+    (cycle['list'] as unknown[]).push(cycle);
+    const back = await service.value<{ list: unknown[] }>(cycle);
+    assert.deepEqual(back, cycle);
+    assert.equal(back.list[1], back.list[2]);
+    assert.equal(back.list[3], back);
+  });
+
+  test('what is 1000 levels deep passes, as JSON and otherwise', async (t) => {
+    const service = await serveLines(t, 'def predict(values):\n    return values');
+    for (const innermost of [1, Number.NaN, Buffer.from('x')]) {
+      let value: unknown = innermost;
+      for (let level = 0; level < 1000; level += 1) value = level % 2 ? [value] : { a: value };
+      assert.deepEqual(await service.value(value), value);
+    }
+  });
+
+  const refused: Readonly<Record<string, unknown>> = {
+    'a RegExp': { pattern: /x/ },
+    'an Error': [new Error('x')],
+    'a Date that Python cannot hold': new Date(Number.NaN),
+    'a Map of objects': new Map([[{}, 1]]),
+    'a Set of objects': new Set([[1]]),
+  };
+  test('what Python has no equal of is refused, alone, with the reason', async (t) => {
+    const service = await serveLines(t, 'def predict(values):\n    return values');
+    for (const [what, value] of Object.entries(refused)) {
+      const [answer, beside] = await Promise.all([service.answer(value), service.answer(1)]);
+      assert.equal(answer.code, 'invalid_input', what);
+      assert.ok(answer.error?.message.startsWith(`the input has ${what}`), answer.error?.message);
+      assert.equal(beside.value, 1);
+    }
+  });
+
+  test('it is what the documentation says while it is there', async (t) => {
+    const lines = `
+import array, datetime
+def kind(value):
+    return f"{type(value).__name__} {value!r}"
+def predict(values):
+    return [kind(value) for value in values]`;
+    const service = await serveLines(t, lines);
+    const kinds: readonly [unknown, string][] = [
+      [1, 'int 1'],
+      [0.5, 'float 0.5'],
+      [[Number.NaN, -0, 3], 'list [nan, -0.0, 3]'],
+      [2n ** 64n, 'int 18446744073709551616'],
+      [[2 ** 60, Number.MAX_SAFE_INTEGER], 'list [1.152921504606847e+18, 9007199254740991]'],
+      [Buffer.from([0, 255]), "bytes b'\\x00\\xff'"],
+      [new ArrayBuffer(2), "bytes b'\\x00\\x00'"],
+      [new Float32Array([0.5]), "array array('f', [0.5])"],
+      [{ at: new Date(0) }, "dict {'at': datetime.datetime(1970, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)}"],
+      [new Map([[1, 'one']]), "dict {1: 'one'}"],
+      [new Set(['a']), "set {'a'}"],
+      [[undefined, Object('x')], "list [None, 'x']"],
+    ];
+    for (const [value, kind] of kinds) assert.equal(await service.value(value), kind);
+  });
+});
+
+describe('numpy', { skip: WITHOUT_NUMPY }, () => {
+  test('arrays arrive as numpy arrays without a copy, and go back as typed arrays', async (t) => {
+    const lines = `
+import numpy as np
+def predict(x):
+    assert isinstance(x["a"], np.ndarray) and not x["a"].flags.owndata and x["a"].flags.writeable
+    x["a"] *= 2
+    return {"doubled": x["a"], "half": x["a"].astype("f2"), "flags": x["a"] > 2, "every other": x["a"][::2],
+            "swapped": x["a"].astype(">f8"), "none": np.empty(0, "i4"), "sum": x["a"].sum(), "any": np.bool_(True),
+            "count": np.int64(3), "nan": np.float32("nan"), "names": np.array(["a", "b"]), "ints": np.arange(3)}`;
+    const service = await serveLines(t, lines, { interpreter: NUMPY, predict: 'item' });
+    assert.deepEqual(await service.value({ a: new Float32Array([1, 2, 3]) }), {
+      doubled: new Float32Array([2, 4, 6]),
+      half: new Float32Array([2, 4, 6]),
+      flags: new Uint8Array([0, 1, 1]),
+      'every other': new Float32Array([2, 6]),
+      swapped: new Float64Array([2, 4, 6]),
+      none: new Int32Array(0),
+      sum: 12,
+      any: true,
+      count: 3,
+      nan: Number.NaN,
+      names: ['a', 'b'],
+      ints: new BigInt64Array([0n, 1n, 2n]),
+    });
+  });
+
+  test('arrays of several dimensions are {data, dims, type}, and come back as they were', async (t) => {
+    const lines = `
+import numpy as np
+def predict(x):
+    return [x["image"].transpose(), x["mask"], x["image"].shape == (2, 3), x["mask"].dtype == bool]`;
+    const service = await serveLines(t, lines, { interpreter: NUMPY, predict: 'item' });
+    const image = { data: new Float32Array([1, 2, 3, 4, 5, 6]), dims: [2, 3], type: 'float32' };
+    const mask = { data: new Uint8Array([1, 0]), dims: [1, 2], type: 'bool' };
+    assert.deepEqual(await service.value({ image, mask }), [
+      { data: new Float32Array([1, 4, 2, 5, 3, 6]), dims: [3, 2], type: 'float32' },
+      mask,
+      true,
+      true,
+    ]);
+    const echo = await serveLines(t, 'import numpy\ndef predict(x):\n    return x', { interpreter: NUMPY });
+    for (const odd of [
+      { ...image, dims: [7] },
+      { ...image, dims: null },
+      { ...image, type: 'bool', more: 1 },
+    ]) {
+      assert.deepEqual(await echo.value(odd), odd);
+    }
+  });
+
+  test('a batch may come as one array: a row is a result', async (t) => {
+    const lines = 'import numpy as np\ndef predict(rows):\n    return np.stack(rows) @ np.eye(2, dtype="f4")';
+    const service = await serveLines(t, lines, { interpreter: NUMPY });
+    const rows = [1, 2, 3].map((n) => new Float32Array([n, -n]));
+    assert.deepEqual(await Promise.all(rows.map((row) => service.value(row))), rows);
+  });
+
+  test('what JavaScript has no equal of is refused', async (t) => {
+    const lines = 'import numpy as np\ndef predict(x):\n    return {"x": eval(x)}';
+    const service = await serveLines(t, lines, { interpreter: NUMPY, predict: 'item' });
+    for (const text of ['np.array([1j])', 'np.datetime64("2020-01-01")', 'np.array([1], "M8[s]")', 'np.complex64(1)']) {
+      const { code, error } = await service.answer(text);
+      assert.equal(code, 'modelet_failed', text);
+      assert.match(error?.message ?? '', /a numpy value of type/);
+    }
+  });
+});
