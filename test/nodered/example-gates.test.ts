@@ -6,6 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { MockGateway } from '../fixtures/mock-gateway.ts';
 import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
+import { NO_SQLITE } from '../queue/bed.ts';
 
 const folder = join(repositoryRoot, 'examples');
 
@@ -106,5 +107,46 @@ describe('examples: dispatch gate before an inference server', () => {
     await until('the badge says so', () => /^closed: /.test(red.badges.get(gate)?.text ?? ''));
     red.send(idOf(flow, 'as OpenAI has it'), { payload: { prompt: 'anybody?' } });
     await until('it waits', async () => (await red.gate(gate)).waiting === 1);
+  });
+});
+
+describe('examples: asynchronous endpoint', { skip: NO_SQLITE }, () => {
+  before(async () => {
+    await red.deploy(await readExample('Asynchronous endpoint'));
+    await red.whenReady();
+  });
+
+  test('answers 202 with the address of the result, which is there when the work is done', async () => {
+    const posted = await red.post('/examples/jobs', { text: 'to be or not to be' });
+    assert.equal(posted.status, 202);
+    const { id } = (await posted.json()) as { id: string };
+    const address = `${red.url}${posted.headers.get('location')}`;
+    assert.equal((await fetch(address)).status, 202);
+    const result = await until('it is done', async () => {
+      const response = await fetch(address);
+      return response.status === 200 && response.json();
+    });
+    assert.deepEqual(result, { id, state: 'done', result: { words: 6 } });
+  });
+
+  test('answers 422 for work that is none, and 410 for what was cancelled before it began', async () => {
+    const ids: string[] = [];
+    for (const text of ['one', 'two', 'three', '']) {
+      const response = await red.post('/examples/jobs', { text });
+      ids.push(((await response.json()) as { id: string }).id);
+    }
+    const [, , third, empty] = ids;
+    const cancelled = await fetch(`${red.url}/examples/jobs/${third}`, { method: 'DELETE' });
+    assert.deepEqual(await cancelled.json(), { id: third, state: 'cancelled' });
+    assert.equal((await fetch(`${red.url}/examples/jobs/${third}`)).status, 410);
+    const refused = await until('the empty one has failed', async () => {
+      const response = await fetch(`${red.url}/examples/jobs/${empty}`);
+      return response.status === 422 && response.json();
+    });
+    assert.deepEqual(refused, {
+      id: empty,
+      state: 'failed',
+      error: { code: 'invalid_input', message: 'text is missing' },
+    });
   });
 });
