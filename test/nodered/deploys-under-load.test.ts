@@ -5,10 +5,11 @@
 import assert from 'node:assert/strict';
 import { Agent, request } from 'node:http';
 import { after, before, describe, test } from 'node:test';
-import { batcher, collector, httpIn, httpOut, node, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { batcher, collector, dispatchGate, httpIn, httpOut, node, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { type DeployType, type FlowNode, isAlive, NodeRed, until } from '../fixtures/node-red.ts';
 
 const CLIENTS = 64;
+const GATED = 12;
 /** The long form of this test is what the product promises; the short one finds what breaks it. */
 const LONG = process.env['TEST_FULL'] === '1';
 const DEPLOYS = LONG ? 20 : 4;
@@ -22,6 +23,9 @@ function flows(version: number, unrelated: number): FlowNode[] {
     { id: 'other', type: 'tab', label: 'other' },
     runtime(),
     httpIn('in', '/double/:client', 'double'),
+    // Half of the clients come through a gate that lets in fewer than there are.
+    httpIn('gated in', '/gated/:client', 'gate'),
+    dispatchGate('gate', 'double', 'failed', { maxSys: String(GATED) }),
     stage(
       'double',
       `await new Promise((resolve) => setTimeout(resolve, 5 * Math.random()));
@@ -61,7 +65,7 @@ describe('deploys under load', { timeout: 500_000 }, () => {
   function post(n: number): Promise<{ status: number | string; body: string }> {
     return new Promise((resolve) => {
       const sent = request(
-        `${red.url}/double/bob`,
+        `${red.url}/${n % 2 === 0 ? 'gated' : 'double'}/bob`,
         { agent, method: 'POST', headers: { 'Content-Type': 'application/json' }, timeout: ANSWER_WITHIN_MS },
         (response) => {
           let body = '';
@@ -104,8 +108,15 @@ describe('deploys under load', { timeout: 500_000 }, () => {
     return answers;
   }
 
+  /** Every lease has ended with its request, and in time. */
+  async function assertGateIsFree(): Promise<void> {
+    const { inFlight, waiting, lost, decisions } = await red.gate('gate');
+    assert.deepEqual([inFlight, waiting, lost], [0, 0, 0]);
+    assert.ok(decisions.admitted_late > 0, JSON.stringify(decisions));
+  }
+
   async function serving(version: number): Promise<void> {
-    await until(`version ${version} answers`, async () => (await post(1)).body.includes(`"version":${version}`));
+    await until(`version ${version} answers`, async () => (await post(2)).body.includes(`"version":${version}`));
   }
 
   async function workerPids(): Promise<number[]> {
@@ -129,6 +140,7 @@ describe('deploys under load', { timeout: 500_000 }, () => {
       assert.deepEqual(answers.wrong, []);
       assert.ok(answers.total > CLIENTS, `only ${answers.total} answers`);
       assert.deepEqual(await workerPids(), before);
+      await assertGateIsFree();
     });
   }
 
@@ -147,6 +159,7 @@ describe('deploys under load', { timeout: 500_000 }, () => {
         [...answers.versions].sort((a, b) => a - b),
         Array.from({ length: DEPLOYS + 1 }, (_, version) => version),
       );
+      await assertGateIsFree();
     });
   }
 
