@@ -173,11 +173,12 @@ describe('the test of a source', () => {
     }
   });
 
-  test('sends a kept secret nowhere but where it goes already', async () => {
+  test('sends a kept secret nowhere but where it goes already', async (t) => {
     const thief = createServer((request, response) => {
       presented.push(`thief ${request.headers.authorization ?? ''}`);
       response.end('load 0.5\n');
     });
+    t.after(() => thief.close());
     thief.listen(0, '127.0.0.1');
     await once(thief, 'listening');
     const url = `http://127.0.0.1:${(thief.address() as AddressInfo).port}/metrics`;
@@ -185,7 +186,6 @@ describe('the test of a source', () => {
     assert.ok(!reading.ok);
     assert.match(reading.reason, /^token: enter it again/);
     assert.ok(!presented.some((shown) => shown.startsWith('thief')));
-    thief.close();
   });
 });
 

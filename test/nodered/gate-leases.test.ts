@@ -5,6 +5,8 @@ import { batcher, collector, dispatchGate, func, runtime, sink, stage, TAB } fro
 import { Gate } from '../fixtures/gate.ts';
 import { NodeRed, until } from '../fixtures/node-red.ts';
 
+const KEEP = `if (!msg.release) context.set('kept', msg); else return context.get('kept');`;
+
 let red: NodeRed;
 let held: Gate;
 before(async () => {
@@ -24,6 +26,15 @@ before(async () => {
     // Nothing ends what it admits.
     dispatchGate('forgetful', 'nowhere', [], { leaseMs: 300 }),
     func('nowhere', '', []),
+    // What keeps results to itself until it is told to send them, with a collector behind and without.
+    dispatchGate('collected', 'quick', [], { maxSys: '9' }),
+    stage('quick', 'return input;', 'keep'),
+    func('keep', KEEP, 'collected end'),
+    collector('collected end', 'kept'),
+    dispatchGate('uncollected', 'quick too', [], { maxSys: '9' }),
+    stage('quick too', 'return input;', 'keep too'),
+    func('keep too', KEEP, 'kept'),
+    sink('kept'),
     // A loop back to the gate.
     dispatchGate('looped', 'again'),
     func('again', 'msg.payload += 1; return msg.payload < 5 ? [msg, null] : [null, msg];', 'looped', 'looped end'),
@@ -73,6 +84,16 @@ describe('leases', () => {
     // That was the stage's error, not the gate's.
     assert.deepEqual(caught, []);
     red.send('before failing', { gate: 'flush' });
+  });
+
+  test('of a result end when a collector has it, and where there is none when the last stage is through', async () => {
+    const [kept, keptToo] = ['keep', 'keep too'].map((id) => red.inputs(id));
+    red.send('collected', { payload: 1 });
+    red.send('uncollected', { payload: 1 });
+    await until('both results are kept', () => kept?.length === 1 && keptToo?.length === 1);
+    assert.deepEqual([(await red.gate('collected')).inFlight, (await red.gate('uncollected')).inFlight], [1, 0]);
+    red.send('keep', { release: true });
+    await until('the collector has it', async () => (await red.gate('collected')).inFlight === 0);
   });
 
   test('of a message that comes to nothing end by themselves, and are shown', async () => {
