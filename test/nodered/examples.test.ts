@@ -91,32 +91,6 @@ describe('examples: quick start', () => {
   });
 });
 
-describe('examples: digits by ONNX', () => {
-  test('gets as many images right as the model in JavaScript, posted at the same time', async () => {
-    const find = await deployExample('Digits by ONNX');
-    const answers = images.map(async ({ image, label }) => {
-      const response = await nodeRed.post('/predict/digits-onnx', { image });
-      assert.equal(response.status, 200);
-      const { label: digit, scores } = (await response.json()) as { label: string; scores: number[] };
-      assert.equal(scores.length, 10);
-      return digit === String(label);
-    });
-    assert.equal((await Promise.all(answers)).filter((right) => right).length, 98);
-
-    const wrong = await nodeRed.post('/predict/digits-onnx', { image: [1, 2, 3] });
-    assert.equal(wrong.status, 422);
-    const { error } = (await wrong.json()) as { error: Record<string, unknown> };
-    assert.match(String(error['message']), /^input "image": must be of shape \[8, 8\], found 3 elements$/);
-
-    const results = nodeRed.inputs(find('debug'));
-    await nodeRed.press(find('inject'));
-    await until(
-      'the badge shows the digit',
-      () => results.length > 0 && nodeRed.badges.get(find('debug'))?.text === '7',
-    );
-  });
-});
-
 describe('examples: batched against sequential', () => {
   test('gives both times, the batched one shorter, and only right results', async () => {
     const find = await deployExample('Batched against sequential');

@@ -9,6 +9,7 @@ import { pathToFileURL } from 'node:url';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
 import { doubling, TABLE, writeModel } from '../fixtures/onnx.ts';
 import { kill9, until } from '../fixtures/processes.ts';
+import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { type Answer, folderFor, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
@@ -23,6 +24,8 @@ interface Deed {
 interface Source {
   readonly name: string;
   readonly isolations: typeof ISOLATIONS;
+  /** Why it cannot be tested here. */
+  readonly skip?: string | false;
   /** Doubles numbers, per batch. */
   doubles(t: TestContext): Partial<StageSpec>;
   /** An item that fails alone with `invalid_input`, at the stage that doubles. */
@@ -101,13 +104,23 @@ const SOURCES: readonly Source[] = [
     hangs: (t) => ({ stage: onnx(t, doubling(['batch'])) }),
     dies: (t) => ({ stage: onnx(t, doubling(['batch'])), message: /was killed by SIGKILL/ }),
   },
+  {
+    ...javascript(
+      'a Python file',
+      { python: 'acts', predict: 'batch' },
+      { python: 'cold' },
+      /the warm-up failed at example 1: no weights/,
+    ),
+    isolations: ['process'],
+    skip: WITHOUT_PYTHON,
+  },
 ];
 
 const outcome = ({ code, value }: Answer): unknown => (code === 'ok' ? value : code);
 
 for (const source of SOURCES) {
   for (const isolation of source.isolations) {
-    describe(`${source.name}, in a ${isolation}`, () => {
+    describe(`${source.name}, in a ${isolation}`, { skip: source.skip ?? false }, () => {
       /** A full batch leaves at once, one that is not never: what is asked together runs together. */
       const start = async (t: TestContext, stage: Partial<StageSpec>, batchSize: number): Promise<TestService> => {
         const batch = { policy: 'oldest', maxBatchSize: batchSize, maxWaitMs: 60_000 } as const;
