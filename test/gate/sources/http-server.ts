@@ -12,12 +12,13 @@ import { SERVICES } from '../../fixtures/sources.ts';
 const PATIENCE_MS = 30_000;
 export const TEXT = { 'content-type': 'text/plain; version=0.0.4' };
 
-/** Serves until the test has ended. */
+/** Serves until the test has ended, and closes no connection by itself. */
 export async function serve(
   t: TestContext,
   listener: RequestListener,
   server: Server = createServer(),
 ): Promise<string> {
+  server.keepAliveTimeout = 0;
   server.on('request', listener).listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.after(() => {

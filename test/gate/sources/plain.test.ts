@@ -80,6 +80,7 @@ describe('a context value', () => {
     assert.deepEqual([saturation.budget, budget.budget], [0.75, 0.25]);
     assert.deepEqual([saturation.raw, budget.raw], ['saturation 0.25', 'budget 0.25']);
     assert.equal(saturation.at, clock.now());
+    assert.equal(clock.pending, 0, 'no timer is left');
   });
 
   test('is read from the context and key that the gate names', async () => {

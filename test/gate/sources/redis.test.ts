@@ -14,6 +14,7 @@ import { repositoryRoot } from '../../fixtures/repository.ts';
 import { reasonFrom, reasonWhen, SERVICES, sampleFrom, sampleWhen } from '../../fixtures/sources.ts';
 
 const PATIENCE_MS = 30_000;
+const BOUNDED = { timeout: 2 * PATIENCE_MS };
 
 describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
   let redis: Redis;
@@ -85,10 +86,18 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
     assert.equal((await sampleFrom(reading)).budget, 0.75);
   });
 
-  test('is given up when the server hangs, and read on a connection of its own when it goes on', async (t) => {
+  /** Numbers of the connections that there are, besides the one that asks. */
+  async function connections(): Promise<string[]> {
+    const list = String(await redis.run('CLIENT', 'LIST', 'TYPE', 'normal'));
+    return [...list.matchAll(/^id=(\d+) .* cmd=(?!client)/gm)].map(([, id = '']) => id);
+  }
+
+  test('is given up when the server hangs, and read on a new connection when it goes on', BOUNDED, async (t) => {
     await redis.run('SET', 'load', '0.5');
     const reading = source(t, { timeoutMs: 300 });
     await sampleWhen(reading, 'it is connected', () => true);
+    const [before, ...others] = await connections();
+    assert.deepEqual(others, []);
     redis.pause();
     try {
       await reasonWhen(reading, /^no answer within 300 ms$/);
@@ -97,18 +106,20 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
     }
     await redis.run('SET', 'load', '0.25');
     assert.equal((await sampleWhen(reading, 'it is read again', () => true)).budget, 0.75);
+    for (;;) {
+      const now = await connections();
+      assert.ok(now.length > 0);
+      if (!now.includes(before as string)) return;
+    }
   });
 
-  test('leaves no connection behind', async (t) => {
+  test('leaves no connection behind', BOUNDED, async (t) => {
     await redis.run('SET', 'load', '0.5');
     const reading = source(t);
     await sampleFrom(reading);
+    assert.equal((await connections()).length, 1);
     await reading.close();
-    for (;;) {
-      const clients = String(await redis.run('CLIENT', 'LIST', 'TYPE', 'normal'));
-      // Its own, that asks.
-      if (clients.trim().split('\n').length === 1) return;
-    }
+    while ((await connections()).length > 0);
   });
 
   test('is asked with user and password, which nobody sees', async (t) => {
