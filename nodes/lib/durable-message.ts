@@ -45,7 +45,7 @@ export function encodeMessage(
 
 /** @throws ModeletError `protocol_error` for bytes that are no message. */
 export function decodeMessage(payload: Payload): StoredMessage {
-  const { requestId, fields } = decodePayload(payload) as Partial<Envelope>;
+  const { requestId, fields } = (decodePayload(payload) ?? {}) as Partial<Envelope>;
   if (fields === null || typeof fields !== 'object') throw new ModeletError('protocol_error', 'no message is stored');
   return { msg: fields as PipelineMessage, requestId: requestId ?? null };
 }
