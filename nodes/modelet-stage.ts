@@ -6,14 +6,18 @@ import { registerAdminRoutes } from './lib/admin.ts';
 import { resolveModeletFile } from './lib/files.ts';
 import { pipelineOf } from './lib/pipeline.ts';
 
+/** The property with an npm module, which Node-RED installs before it starts the flows. Its types do not know of this. */
+const OPTIONS = { dynamicModuleList: 'module' } as object;
+
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);
   registerAdminRoutes(RED, pipeline);
-  RED.nodes.registerType('modelet-stage', function (this: Node, definition: NodeDef) {
+  const construct = function (this: Node, definition: NodeDef): void {
     RED.nodes.createNode(this, definition);
     const resolve = (path: string): string => resolveModeletFile(RED, path);
     pipeline.add({ kind: 'stage', node: this, config: configure(() => compileStage({ ...definition }, resolve)) });
     acceptInput(this, pipeline);
     leaveOnClose(this, pipeline);
-  });
+  };
+  RED.nodes.registerType('modelet-stage', construct, OPTIONS);
 }

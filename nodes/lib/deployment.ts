@@ -192,7 +192,8 @@ function nameStages(stages: readonly UsableStage[]): Map<string, string> {
 }
 
 function sourceName({ source }: StageConfig): string {
-  return source.kind !== 'inline' ? basename(source.path, extname(source.path)) : '';
+  if (source.kind === 'inline') return '';
+  return source.kind === 'module' ? basename(source.module) : basename(source.path, extname(source.path));
 }
 
 function planStage(

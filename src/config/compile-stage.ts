@@ -1,5 +1,6 @@
 /** The settings of a stage: where its modelet's code is, its workers with their cores and environment, and its limits. */
 import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
+import { parseModuleName } from './module-name.ts';
 import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
 import { parsePins } from './pins.ts';
@@ -46,6 +47,7 @@ type StageProperties = Readonly<
     | 'code'
     | 'teardown'
     | 'path'
+    | 'module'
     | 'python'
     | 'init'
     | 'inputSchema'
@@ -116,6 +118,7 @@ function compileSource(
 ): StageSource {
   const { source, setup, code, teardown } = stage;
   if (source === 'inline') return { kind: 'inline', setup, code, teardown };
+  if (source === 'module') return { kind: 'module', module: attempt('module', () => parseModuleName(stage.module)) };
   const given = stage.path.trim();
   if (given === '') throw invalid('path: the file of the modelet is missing');
   const path = attempt('path', () => resolvePath(given));

@@ -46,6 +46,8 @@ export const SINGLE_ITEMS: Batching = { policy: 'greedy', maxBatchSize: 1, maxWa
 export type StageSource =
   | { readonly kind: 'inline'; readonly setup: string; readonly code: string; readonly teardown: string }
   | { readonly kind: 'file'; readonly path: string }
+  /** `module`: what an `import` would name, without a version. */
+  | { readonly kind: 'module'; readonly module: string }
   /** `python`: the interpreter, a path or a name to be found in PATH; blank: see worker/sources/python.ts. */
   | { readonly kind: 'python'; readonly path: string; readonly python: string }
   | {

@@ -55,6 +55,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     recycleAfter: '1000',
     isolation: 'process',
     source: 'python',
+    module: '',
     path: 'models/classify.py',
     python: 'python3.12',
   },
@@ -66,7 +67,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
 
 /** Properties that the dialog does not show for these values, or that another test types. */
 const HIDDEN: Partial<Record<Typed, readonly string[]>> = {
-  'modelet-stage': ['setup', 'code', 'teardown'],
+  'modelet-stage': ['setup', 'code', 'teardown', 'module'],
   'modelet-collector': ['errorPayload'],
 };
 
@@ -90,7 +91,8 @@ for (const type of ON_CANVAS) {
       const form = new Form(editor);
       await editor.open(id);
       await form.unfold();
-      await form.set(TYPED[type]);
+      // Blank is what is hidden for this source.
+      await form.set(Object.fromEntries(Object.entries(TYPED[type]).filter(([, value]) => value !== '')));
       await editor.ok();
       assert.deepEqual((await editor.nodes()).find((node) => node.id === id)?.errors, []);
       await editor.open(id);

@@ -62,6 +62,17 @@ test('stage: refuses what it cannot use, and says why', async () => {
       { property: 'output', bad: [['a..b', /^Output: is not a message property/]], good: 'result' },
       ...numberTrials('modelet-stage'),
     ]);
+    await form.set({ source: 'module' });
+    await tryAll(form, [
+      {
+        property: 'module',
+        bad: [
+          ['', /^Module: must be the name of an npm module$/],
+          ['../mine', /^Module: must be the name of an npm module$/],
+        ],
+        good: '@scope/model/part@1.2',
+      },
+    ]);
     await form.set({ source: 'onnx', path: '@modelet/node-red-pipeline/examples/models/digits.onnx' });
     const ports = editor.page.locator('#modelet-stage-ports');
     await ports.getByText('in image: float32 [batch, 8, 8]').waitFor();
@@ -78,6 +89,7 @@ test('stage: refuses what it cannot use, and says why', async () => {
     ]);
     await editor.ok();
     assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
+    assert.equal((await editor.saved(id))['module'], '', 'Node-RED would install what nobody uses');
     assert.equal((await editor.saved(id))['python'], 'python3.12');
   });
 });

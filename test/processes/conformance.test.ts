@@ -3,6 +3,7 @@
  * of SOURCES.
  */
 import assert from 'node:assert/strict';
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -40,22 +41,35 @@ interface Source {
   dies(t: TestContext): Deed;
 }
 
-const acts = join(repositoryRoot, 'test', 'fixtures', 'modelets', 'acts.js');
+const modelets = join(repositoryRoot, 'test', 'fixtures', 'modelets');
+const acts = join(modelets, 'acts.js');
 
-/** The same code, in a file or in a tab. */
-function javascript(name: string, stage: Partial<StageSpec>, cold: Partial<StageSpec>, reason: RegExp): Source {
+type Stage = (t: TestContext) => Partial<StageSpec>;
+
+/** The same code, wherever it is. */
+function javascript(name: string, stage: Stage, cold: Stage, reason: RegExp): Source {
   return {
     name,
     isolations: ISOLATIONS,
-    doubles: () => stage,
+    doubles: stage,
     refused: { input: 'refuse', message: /^not like this$/ },
-    large: () => ({ stage, read: (value) => value as Float32Array }),
-    throws: () => ({ stage, input: 'throw', message: /^no weights$/ }),
-    shortens: () => ({ stage, input: 'shorten', message: /^predict returned 0 results for 1 inputs$/ }),
-    coldStart: () => ({ stage: cold, message: reason }),
-    hangs: () => ({ stage, input: 'hang' }),
-    dies: () => ({ stage, input: 'exit', message: /exited with code 7/ }),
+    large: (t) => ({ stage: stage(t), read: (value) => value as Float32Array }),
+    throws: (t) => ({ stage: stage(t), input: 'throw', message: /^no weights$/ }),
+    shortens: (t) => ({ stage: stage(t), input: 'shorten', message: /^predict returned 0 results for 1 inputs$/ }),
+    coldStart: (t) => ({ stage: cold(t), message: reason }),
+    hangs: (t) => ({ stage: stage(t), input: 'hang' }),
+    dies: (t) => ({ stage: stage(t), input: 'exit', message: /exited with code 7/ }),
   };
+}
+
+/** A user directory in which the modelet is an npm module. */
+function installed(t: TestContext, module: string): Partial<StageSpec> {
+  const requireFrom = folderFor(t);
+  const folder = join(requireFrom, 'node_modules', module);
+  mkdirSync(folder, { recursive: true });
+  copyFileSync(join(modelets, `${module}.js`), join(folder, 'index.js'));
+  writeFileSync(join(folder, 'package.json'), '{"type": "module", "exports": "./index.js"}');
+  return { module, requireFrom };
 }
 
 const inline = {
@@ -69,18 +83,26 @@ const onnx = (t: TestContext, drawing: Parameters<typeof writeModel>[2], init: o
   init,
 });
 
+const WARM_UP = /the warm-up failed at example 1: no weights/;
+
 const SOURCES: readonly Source[] = [
   javascript(
     'inline code',
-    { inline, predict: 'batch' },
-    { inline: { setup: "throw new Error('no weights');", code: 'return input;' } },
+    () => ({ inline, predict: 'batch' }),
+    () => ({ inline: { setup: "throw new Error('no weights');", code: 'return input;' } }),
     /no weights/,
   ),
   javascript(
     'a file',
-    { file: acts },
-    { file: join(repositoryRoot, 'test', 'fixtures', 'modelets', 'cold.js') },
-    /the warm-up failed at example 1: no weights/,
+    () => ({ file: acts }),
+    () => ({ file: join(modelets, 'cold.js') }),
+    WARM_UP,
+  ),
+  javascript(
+    'an npm module',
+    (t) => installed(t, 'acts'),
+    (t) => installed(t, 'cold'),
+    WARM_UP,
   ),
   {
     name: 'an ONNX model',
@@ -107,9 +129,9 @@ const SOURCES: readonly Source[] = [
   {
     ...javascript(
       'a Python file',
-      { python: 'acts', predict: 'batch' },
-      { python: 'cold' },
-      /the warm-up failed at example 1: no weights/,
+      () => ({ python: 'acts', predict: 'batch' }),
+      () => ({ python: 'cold' }),
+      WARM_UP,
     ),
     isolations: ['process'],
     skip: WITHOUT_PYTHON,

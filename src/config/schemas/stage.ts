@@ -9,13 +9,18 @@ export const stage: NodeSchema = {
     source: {
       type: 'string',
       default: 'inline',
-      enum: ['inline', 'file', 'onnx', 'python'],
+      enum: ['inline', 'file', 'module', 'onnx', 'python'],
       description: 'Where the code comes from',
     },
     setup: { type: 'string', default: '', description: 'Inline code: On Start; what it returns is `state`' },
     code: { type: 'string', default: 'return input;', description: 'Inline code: Predict' },
     teardown: { type: 'string', default: '', description: 'Inline code: On Stop' },
     path: { type: 'string', default: '', description: 'File of the modelet, or of the ONNX model' },
+    module: {
+      type: 'string',
+      default: '',
+      description: 'npm module with the modelet, which Node-RED installs; may have a version, as in name@1.2',
+    },
     python: {
       type: 'string',
       default: '',

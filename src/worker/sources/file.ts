@@ -3,24 +3,31 @@ import { pathToFileURL } from 'node:url';
 import type { StageSource } from '../../core/model.ts';
 import type { LoadedModelet, ModeletContext, Statics } from '../modelet.ts';
 import { staticsOf } from '../statics.ts';
-import type { LoadSource } from './source.ts';
+import type { Loadable, LoadSource } from './source.ts';
 
 type Method = (...args: unknown[]) => unknown;
 type Methods = Partial<Record<'setup' | 'preprocess' | 'predict' | 'postprocess' | 'teardown', Method>>;
 
-export const loadFile: LoadSource<Extract<StageSource, { kind: 'file' }>> = async (source, definition, context) => {
-  const exported = defaultExport(await import(pathToFileURL(source.path).href));
+export const loadFile: LoadSource<Extract<StageSource, { kind: 'file' }>> = async (source, definition, context) =>
+  modeletOf(await import(pathToFileURL(source.path).href), source.path, definition, context);
+
+/**
+ * The modelet that a module exports. `name`: of the module, for errors.
+ * @throws TypeError for an export that is no modelet, and whatever its constructor throws.
+ */
+export function modeletOf(module: object, name: string, definition: Loadable, context: ModeletContext): LoadedModelet {
+  const exported = defaultExport(module);
   if (typeof exported !== 'function') {
-    throw new TypeError(`${source.path} must export a function or a class as its default, found ${typeof exported}`);
+    throw new TypeError(`${name} must export a function or a class as its default, found ${typeof exported}`);
   }
   const asked = definition.predict === 'batch';
-  const statics = staticsOf(exported, source.path);
+  const statics = staticsOf(exported, name);
   if (!isClass(exported)) return { ...fromFunction(exported as Method, asked, context), ...statics };
   const instance = Reflect.construct(exported, [definition.init, context]) as Methods;
-  if (typeof instance.predict !== 'function') throw new TypeError(`the class in ${source.path} has no method predict`);
+  if (typeof instance.predict !== 'function') throw new TypeError(`the class in ${name} has no method predict`);
   const batch = asked || (exported as { batch?: unknown }).batch === true;
   return { ...fromInstance(instance, batch, context), ...statics };
-};
+}
 
 /** CommonJS comes as `default`; compiled ES modules in CommonJS have a second one inside. */
 function defaultExport(module: { default?: unknown }): unknown {

@@ -2,6 +2,7 @@
 import type { LoadedModelet, ModeletContext } from '../modelet.ts';
 import { loadFile } from './file.ts';
 import { loadInline } from './inline.ts';
+import { loadModule } from './module.ts';
 import type { Loadable } from './source.ts';
 
 /** @throws whatever keeps the code from loading, see `LoadSource`. */
@@ -12,6 +13,8 @@ export async function loadSource(definition: Loadable, context: ModeletContext):
       return loadInline(source, definition, context);
     case 'file':
       return loadFile(source, definition, context);
+    case 'module':
+      return loadModule(source, definition, context);
     case 'onnx':
       // Only here, as with all that few workers need: it is worth more than a worker's start.
       return (await import('./onnx.ts')).loadOnnx(source, definition, context);
