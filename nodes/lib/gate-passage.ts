@@ -84,7 +84,7 @@ export class GatePassage {
 
   #admitted(lease: Lease): void {
     const { gate, deployed } = this.#open;
-    const { leases, whenRunning } = this.#around;
+    const { leases, clients, whenRunning } = this.#around;
     if (!this.#end()) {
       gate.end(lease.id, { kind: 'cancelled' });
       return;
@@ -95,6 +95,8 @@ export class GatePassage {
     this.#stay.leave();
     leases.hold(lease.id, this.#id, deployed.config.leaseMs, (end) => gate.end(lease.id, end));
     this.#trace.leases = [...(this.#trace.leases ?? []), lease.id];
+    // Where another node fails, a Catch node may lead past every collector, straight to the HTTP response.
+    clients.whenFailed(this.#msg, () => leases.endIfElsewhere(lease.id, { kind: 'failed' }));
     // Until it is sent on no deploy can lose it.
     const stay = leases.enter(this.#msg);
     whenRunning(() => this.#send(stay));

@@ -9,6 +9,8 @@ interface WaitingClient {
   readonly msg: PipelineMessage;
   /** Who wants to hear of its going away; several where a split made many messages of one request. */
   readonly listeners: Set<() => void>;
+  /** Who wants to hear that it was answered with an error. */
+  readonly failed: Set<() => void>;
 }
 
 export class HttpClients {
@@ -26,6 +28,13 @@ export class HttpClients {
     client.listeners.add(gone);
     if (response.destroyed) setImmediate(() => this.#closed(response));
     return () => client.listeners.delete(gone);
+  }
+
+  /** Calls `failed` once the message's client, who still waits, is answered with an error by whatever node. */
+  whenFailed(msg: PipelineMessage, failed: () => void): void {
+    const response = msg.res?._res;
+    const waits = response && typeof response.once === 'function' && !response.writableFinished && !response.destroyed;
+    if (waits) (this.#places.get(response)?.value ?? this.#add(response, msg)).failed.add(failed);
   }
 
   /** Answers every client that still waits. For when no flow is left that could. */
@@ -46,7 +55,7 @@ export class HttpClients {
   }
 
   #add(response: HttpResponse, msg: PipelineMessage): WaitingClient {
-    const client: WaitingClient = { msg, listeners: new Set() };
+    const client: WaitingClient = { msg, listeners: new Set(), failed: new Set() };
     this.#places.set(response, this.#waiting.push(client));
     response.once('close', () => this.#closed(response));
     return client;
@@ -55,7 +64,9 @@ export class HttpClients {
   #closed(response: HttpResponse): void {
     const place = this.#places.get(response);
     this.#places.delete(response);
-    if (!place || !this.#waiting.remove(place) || response.writableFinished) return;
-    for (const gone of place.value.listeners) gone();
+    if (!place || !this.#waiting.remove(place)) return;
+    const { listeners, failed } = place.value;
+    if (!response.writableFinished) for (const gone of listeners) gone();
+    else if (response.statusCode >= 400) for (const tell of failed) tell();
   }
 }

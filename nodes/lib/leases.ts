@@ -83,9 +83,13 @@ export class Leases {
 
   /** Ends those noted whose messages have not come to a pipeline, a gate or a collector since. */
   endElsewhere(): void {
-    for (const token of this.#elsewhere)
-      if (this.#held.get(token)?.inside === 0) this.#end(token, { kind: 'lost' }, {});
+    for (const token of this.#elsewhere) this.endIfElsewhere(token, { kind: 'lost' });
     this.#elsewhere = [];
+  }
+
+  /** Ends one whose message is in no pipeline and no gate. */
+  endIfElsewhere(token: string, end: LeaseEnd): void {
+    if (this.#held.get(token)?.inside === 0) this.#end(token, end, {});
   }
 
   #end(token: string, end: LeaseEnd, ended: Ended): void {

@@ -58,6 +58,7 @@ export type PipelineMessage = NodeMessageInFlow & {
 export interface HttpResponse extends AnswerHeaders {
   readonly writableFinished: boolean;
   readonly destroyed: boolean;
+  readonly statusCode: number;
   status(code: number): HttpResponse;
   set(name: string, value: string): HttpResponse;
   json(body: unknown): HttpResponse;

@@ -1,7 +1,19 @@
 /** What is let through by a gate holds a lease of it: by what it ends, however the request ends. */
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
-import { batcher, collector, dispatchGate, func, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import {
+  batcher,
+  catchNode,
+  collector,
+  dispatchGate,
+  func,
+  httpIn,
+  httpOut,
+  runtime,
+  sink,
+  stage,
+  TAB,
+} from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
 import { NodeRed, until } from '../fixtures/node-red.ts';
 
@@ -26,6 +38,13 @@ before(async () => {
     // Nothing ends what it admits.
     dispatchGate('forgetful', 'nowhere', [], { leaseMs: 300 }),
     func('nowhere', '', []),
+    // Another node fails, and its error leads past all collectors.
+    httpIn('in /broken', '/broken', 'before broken'),
+    dispatchGate('before broken', 'broken'),
+    func('broken', 'node.error("told to", msg);', []),
+    catchNode('catch', 'as 500', { scope: ['broken'] }),
+    func('as 500', 'msg.statusCode = 500; return msg;', 'broken out'),
+    httpOut('broken out'),
     // What keeps results to itself until it is told to send them, with a collector behind and without.
     dispatchGate('collected', 'quick', [], { maxSys: '9' }),
     stage('quick', 'return input;', 'keep'),
@@ -94,6 +113,15 @@ describe('leases', () => {
     assert.deepEqual([(await red.gate('collected')).inFlight, (await red.gate('uncollected')).inFlight], [1, 0]);
     red.send('keep', { release: true });
     await until('the collector has it', async () => (await red.gate('collected')).inFlight === 0);
+  });
+
+  test('of a request that is answered with an error end then, also where no collector hears of it', async () => {
+    assert.equal((await red.post('/broken', {})).status, 500);
+    const { lost } = await until('the lease has ended', async () => {
+      const gate = await red.gate('before broken');
+      return gate.inFlight === 0 && gate;
+    });
+    assert.equal(lost, 0);
   });
 
   test('of a message that comes to nothing end by themselves, and are shown', async () => {
