@@ -5,6 +5,7 @@
  */
 import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
+import { durableStore } from './durable-store.ts';
 import { http } from './http.ts';
 import { isolation } from './isolation.ts';
 import { itemCost } from './item-cost.ts';
@@ -16,7 +17,17 @@ import { responsiveness } from './responsiveness.ts';
 import { routes } from './routes.ts';
 import { seedWorkload } from './seed-workload.ts';
 
-const PARTS: readonly Part[] = [seedWorkload, itemCost, http, responsiveness, recovery, routes, overshoot, isolation];
+const PARTS: readonly Part[] = [
+  seedWorkload,
+  itemCost,
+  http,
+  responsiveness,
+  recovery,
+  routes,
+  overshoot,
+  isolation,
+  durableStore,
+];
 const FULL: Scale = { rounds: 5, seconds: 1 };
 const QUICK: Scale = { rounds: 2, seconds: 0.6 };
 
