@@ -17,8 +17,10 @@ import { sleep } from './measure.ts';
 type Batching = PlannedStage['batching'];
 
 export interface BedStage {
-  /** A file of `test/bench/modelets`, without its ending. */
+  /** A file of `test/bench/modelets`, without its ending; with `python` the path of a file. */
   readonly modelet: string;
+  /** The interpreter of a stage in Python. */
+  readonly python?: string;
   readonly batching?: Batching;
   readonly init?: object;
   readonly isolation?: 'process' | 'thread';
@@ -106,9 +108,12 @@ export class Bed {
 }
 
 function plan(id: string, stage: BedStage): PlannedStage {
-  const path = fileURLToPath(new URL(`./modelets/${stage.modelet}.js`, import.meta.url));
-  const { init = {}, isolation = 'process' } = stage;
-  const raw = { name: id, runtime: 'bench', source: 'file', path, init: JSON.stringify(init), isolation };
+  const { init = {}, isolation = 'process', python } = stage;
+  const code =
+    python === undefined
+      ? { source: 'file', path: fileURLToPath(new URL(`./modelets/${stage.modelet}.js`, import.meta.url)) }
+      : { source: 'python', path: stage.modelet, python, predict: 'batch' };
+  const raw = { name: id, runtime: 'bench', ...code, init: JSON.stringify(init), isolation };
   const config = compileStage(raw, (file) => file);
   const modelet = { ...config, requireFrom: repositoryRoot };
   return { ...config, id, name: id, modelet, batching: stage.batching ?? SINGLE, overflow: 'refuse' };

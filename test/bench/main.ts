@@ -9,6 +9,7 @@ import { durableStore } from './durable-store.ts';
 import { http } from './http.ts';
 import { isolation } from './isolation.ts';
 import { itemCost } from './item-cost.ts';
+import { languages } from './languages.ts';
 import { busyShare } from './measure.ts';
 import { overshoot } from './overshoot.ts';
 import { recovery } from './recovery.ts';
@@ -27,6 +28,7 @@ const PARTS: readonly Part[] = [
   overshoot,
   isolation,
   durableStore,
+  languages,
 ];
 const FULL: Scale = { rounds: 5, seconds: 1 };
 const QUICK: Scale = { rounds: 2, seconds: 0.6 };
