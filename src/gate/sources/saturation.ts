@@ -3,6 +3,12 @@ import type { Deadline } from '../../core/clock.ts';
 import type { BudgetSource, Reading } from '../source.ts';
 import { noSample, shown } from './reading.ts';
 
+/**
+ * What the gate sends is on its way to the engine for moments, and the engine tells of its stages up to four times a
+ * second: `lagMs`, which is made for scraped metrics, would keep much of the capacity idle.
+ */
+const LAG_MS = 250;
+
 /** What is known of the stage whose workers count. */
 export interface StageLoad {
   /** Items that wait in its queue. */
@@ -34,7 +40,7 @@ export function saturationSource({ readLoad, watchLoad, maxSys, maxConcurrency }
     if (most <= 0) return noSample('max_SYS is 0');
     const saturation = (load.busy + load.queue) / most;
     const raw = `saturation ${shown(saturation)}: ${load.busy} held and ${load.queue} queued of ${shown(most)}`;
-    return { ok: true, sample: { budget: 1 - saturation, at: load.at, maxSys: most, raw } };
+    return { ok: true, sample: { budget: 1 - saturation, at: load.at, lagMs: LAG_MS, maxSys: most, raw } };
   };
   return {
     description: "this runtime's own saturation",

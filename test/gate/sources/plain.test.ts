@@ -31,6 +31,7 @@ describe("this runtime's own saturation", () => {
     assert.deepEqual(await sampleFrom(saturation(() => load(3, 12, 2))), {
       budget: 0.25,
       at: 40,
+      lagMs: 250,
       maxSys: 20,
       raw: 'saturation 0.75: 12 held and 3 queued of 20',
     });
