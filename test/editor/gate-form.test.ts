@@ -156,6 +156,17 @@ test('a composite names other gates of the canvas', async () => {
   });
 });
 
+test('a flow that is loaded is valid, whatever the order of its nodes', async () => {
+  const first = node('first', 'modelet-gate', [[], []], { source: 'composite', members: '["last"]' });
+  const last = node('last', 'modelet-gate', [[], []], { y: 160, stage: 'work' });
+  await session.inEditor(
+    [TAB, first, last, stage('work', 'return input;', [], { y: 220 }), runtime()],
+    async (editor) => {
+      for (const id of ['first', 'last']) assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
+    },
+  );
+});
+
 test('refuses what it cannot use, and says why', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await editor.open('gate');
