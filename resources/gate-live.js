@@ -2,8 +2,15 @@
 import { button, count, duration, el, icon, list, setKind, setShown, setText, setTitle } from './sidebar-dom.js';
 
 const FIGURES = ['budget', 'baseline', 'quota', 'maxSys'];
-const FACTS = ['source', 'inFlight', 'waiting', 'refusal', 'lost', 'stage'];
-const ORDERS = { open: 'unlock', close: 'lock', auto: 'magic', flush: 'fast-forward', drop: 'trash' };
+const FACTS = ['source', 'inFlight', 'waiting', 'store', 'refusal', 'lost', 'stage'];
+const ORDERS = {
+  open: 'unlock',
+  close: 'lock',
+  auto: 'magic',
+  flush: 'fast-forward',
+  drop: 'trash',
+  redrive: 'repeat',
+};
 
 // Only texts of the catalog go through here: what users and their servers say must not be interpolated.
 function text(key, values) {
@@ -38,11 +45,19 @@ function describeRefusal({ lastRefusal }) {
   return retryAfterMs > 0 ? `${ago}, ${text('asked', { time: duration(retryAfterMs) })}` : ago;
 }
 
+function describeStore({ store }) {
+  if (store === null) return '';
+  const { running, delayed, dead, error } = store;
+  const counts = text('stored', { running: count(running), delayed: count(delayed), dead: count(dead) });
+  return error === null ? counts : `${error} \u00b7 ${counts}`;
+}
+
 function factsOf(gate) {
   return {
     source: describeSource(gate.source),
     inFlight: describeInFlight(gate),
     waiting: describeWaiting(gate),
+    store: describeStore(gate),
     refusal: describeRefusal(gate),
     lost: gate.lost > 0 ? text('requests', { count: count(gate.lost) }) : '',
     stage: gate.stage || '',
@@ -81,6 +96,17 @@ function makeDecision() {
   return { element, update };
 }
 
+function makeDeadLetter({ id }) {
+  const reason = el('span');
+  const element = el('div', 'dead', icon('times-circle'), ' ', reason);
+  element.dataset.dead = id;
+  const update = ({ attempts, reason: said }) => {
+    setText(reason, `${id}: ${said.split('\n', 1)[0]}`);
+    setTitle(element, `${text('attempts', { count: attempts })}\n${said}`);
+  };
+  return { element, update };
+}
+
 function makeWarning(warning) {
   const element = el('div', 'warning', icon('warning'), ` ${warning}`);
   element.title = warning;
@@ -93,10 +119,11 @@ function makeOrders(context, id) {
     element.dataset.order = order;
     return element;
   });
-  const update = ({ control, waiting }) => {
+  const update = ({ control, waiting, store }) => {
     for (const element of buttons) {
       const { order } = element.dataset;
-      setShown(element, context.mayAct());
+      const isOfUse = order !== 'redrive' || (store !== null && store.dead > 0);
+      setShown(element, context.mayAct() && isOfUse);
       element.disabled = (order === 'flush' || order === 'drop') && waiting === 0;
       element.setAttribute('aria-pressed', String(order === control));
     }
@@ -122,8 +149,10 @@ export function makeGate(context, { id }) {
   const showDecisions = list(decisions, ([decision]) => decision, makeDecision);
   const warnings = el('div', 'warnings');
   const showWarnings = list(warnings, (warning) => warning, makeWarning);
+  const letters = el('div', 'dead-letters');
+  const showLetters = list(letters, (letter) => letter.id, makeDeadLetter);
   const known = FACTS.map((key) => facts[key].element);
-  const element = el('div', 'gate', head, why, row, ...known, decisions, warnings);
+  const element = el('div', 'gate', head, why, row, ...known, letters, decisions, warnings);
   element.dataset.gate = id;
   const update = (gate) => {
     const kind = kindOf(gate);
@@ -135,6 +164,7 @@ export function makeGate(context, { id }) {
     for (const key of FIGURES) figures[key].set(gate[key]);
     const shown = factsOf(gate);
     for (const key of FACTS) facts[key].set(shown[key]);
+    showLetters(gate.store === null ? [] : gate.store.deadLetters);
     showDecisions(Object.entries(gate.decisions));
     showWarnings(gate.warnings);
     orders.update(gate);

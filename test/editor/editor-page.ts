@@ -170,7 +170,13 @@ export class EditorPage {
 
   /** Opens the dialog of a node on the canvas. */
   async open(id: string): Promise<void> {
-    await this.node(id).locator('rect.red-ui-flow-node').dblclick();
+    const opened = (): Promise<number> => this.page.evaluate(() => RED.editor.getEditStack().length);
+    const before = await opened();
+    // On a machine that does much else the second click may come too late to make a double click of both.
+    for (let tries = 0; tries < 5 && (await opened()) === before; tries += 1) {
+      await this.node(id).locator('rect.red-ui-flow-node').dblclick();
+    }
+    assert.equal(await opened(), before + 1, `the dialog of ${id} is open`);
     await this.settle();
   }
 

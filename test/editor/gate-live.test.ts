@@ -3,8 +3,10 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import type { Locator } from 'playwright-core';
+import { NODE_RED } from '../fixtures/editor.ts';
 import { dispatchGate, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
 import { until } from '../fixtures/node-red.ts';
@@ -24,7 +26,7 @@ before(async () => {
   held = await Gate.create();
   prometheus = createServer((request, response) => {
     const isKnown = request.headers.authorization === 'Bearer hush';
-    const data = { resultType: 'scalar', result: [1, String(saturation)] };
+    const data = { resultType: 'scalar', result: [Date.now() / 1000, String(saturation)] };
     response.writeHead(isKnown ? 200 : 401, { 'content-type': 'application/json' });
     response.end(JSON.stringify(isKnown ? { status: 'success', data } : { status: 'error', error: 'who are you?' }));
   });
@@ -161,11 +163,44 @@ test('the sidebar shows it too, with its buttons and with what is odd about it',
   });
 });
 
+test('of a durable one it shows what is dead and why, and gives that its attempts again', async (t) => {
+  // It needs Node.js 22.13.
+  if (NODE_RED === 'node-red-4') return t.skip('Node-RED 4.1 runs on Node.js 20 here');
+  const failing = `
+    if (!require('node:fs').existsSync(${JSON.stringify(join(held.folder, 'open'))})) throw new Error('not <b>yet</b>');
+    return input;`;
+  const durable = { store: 'durable', maxAttempts: 1, maxSys: '4', y: 40 };
+  const nodes = [
+    TAB,
+    runtime(),
+    ...endpoint('/kept', 'kept'),
+    dispatchGate('kept', 'frail', [], durable),
+    stage('frail', failing, 'collector /kept', { y: 240 }),
+  ];
+  await session.inEditor(nodes, async (editor) => {
+    await editor.waitForBadge('frail', /^ready/);
+    await editor.open('kept');
+    const drawn = editor.page.locator('#modelet-gate-live .modelet-sb-gate');
+    const gate = shownIn(drawn);
+    await gate.fact('store', /^0 running, 0 to be tried again, 0 dead$/);
+    const redrive = drawn.locator('[data-order="redrive"]');
+    assert.equal(await redrive.isVisible(), false);
+    assert.equal((await session.nodeRed.post('/kept', { n: 1 })).status, 202);
+    await gate.fact('store', /, 1 dead$/);
+    await drawn.locator('.modelet-sb-dead', { hasText: 'not <b>yet</b>' }).waitFor();
+    await held.open();
+    await redrive.click();
+    await gate.fact('store', /^0 running, 0 to be tried again, 0 dead$/);
+    await drawn.locator('.modelet-sb-dead').waitFor({ state: 'detached' });
+    await editor.cancel();
+  });
+});
+
 test('its test button reads once with what the dialog shows, and tells what came or why nothing did', async () => {
   await session.inEditor(flows('tried'), async (editor) => {
     await editor.open('tried');
     const form = new Form(editor);
-    await form.set({ source: 'prometheus', url: address(), query: 'load', token: 'wrong', value: 'saturation' });
+    await form.set({ source: 'prometheus', url: address(), query: '0.7', token: 'wrong', value: 'saturation' });
     const reading = editor.page.locator('#modelet-gate-reading');
     const button = editor.page.locator('#modelet-gate-test');
     await button.click();
@@ -181,7 +216,7 @@ test('its test button reads once with what the dialog shows, and tells what came
     await reading.filter({ hasText: /query: is missing/ }).waitFor();
 
     // Once deployed, the secret stays with Node-RED, and is used from there.
-    await form.set({ query: 'load' });
+    await form.set({ query: '0.7' });
     await editor.ok();
     await editor.deploy();
     saturation = 0.5;
