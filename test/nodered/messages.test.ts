@@ -185,6 +185,7 @@ describe('messages: Complete nodes', () => {
     );
     const completed = nodeRed.inputs('completed');
     assert.equal((await pass('one', 'end', { payload: 0 })).payload, 3);
+    await until('the Complete node has told', () => completed.length > 0);
     // With what it made of the message.
     assert.deepEqual(
       completed.map(({ payload }) => payload),
