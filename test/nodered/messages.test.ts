@@ -187,10 +187,8 @@ describe('messages: Complete nodes', () => {
     assert.equal((await pass('one', 'end', { payload: 0 })).payload, 3);
     await until('the Complete node has told', () => completed.length > 0);
     // With what it made of the message.
-    assert.deepEqual(
-      completed.map(({ payload }) => payload),
-      [2],
-    );
+    const told = completed.map(({ payload }) => payload);
+    assert.deepEqual(told, [2]);
   });
 });
 
