@@ -119,7 +119,12 @@ describe('package: the tarball', () => {
       'dist/src/index.d.ts',
       'dist/src/build-id.txt',
     ];
-    const entries = ['dist/src/engine/main.js', 'dist/src/queue/main.js', 'dist/src/worker/main.js'];
+    const entries = [
+      'dist/src/engine/main.js',
+      'dist/src/queue/main.js',
+      'dist/src/worker/main.js',
+      'dist/src/worker/python/main.py',
+    ];
     const halves = TYPES.flatMap((type) => [`dist/nodes/${type}.js`, `dist/nodes/${type}.html`]);
     const locales = TYPES.flatMap((type) => ['json', 'html'].map((end) => `dist/nodes/locales/en-US/${type}.${end}`));
     const examples = [`examples/${QUICK_START}.json`, 'examples/modelets/classify.js', 'examples/models/digits.json'];
