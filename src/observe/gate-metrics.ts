@@ -61,4 +61,13 @@ export const GATES: readonly GateMetric[] = [
   ofGate('gauge', 'modelet_gate_sample_age_seconds', 'Age of the last number that was read', ({ source }) =>
     source.ageMs === null ? null : source.ageMs / 1000,
   ),
+  ofGate(
+    'gauge',
+    'modelet_gate_dead_letters',
+    'Items of a durable gate that have used up their attempts',
+    ({ store }) => (store === null ? null : store.dead),
+  ),
+  ofGate('gauge', 'modelet_gate_store_available', '1 if the store of a durable gate can be used', ({ store }) =>
+    store === null ? null : Number(store.error === null),
+  ),
 ];

@@ -1,6 +1,6 @@
 /** A durable gate in a flow: what is stored comes out as its budget allows, ends once, and can be asked for. */
 import assert from 'node:assert/strict';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { collector, dispatchGate, func, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
@@ -175,6 +175,53 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     await red.deploy([...flows(), dispatchGate('lost', 'one errors', [], DURABLE)], 'flows');
     assert.match((await red.snapshot()).invalid['lost'] ?? '', /collector/);
     assert.equal(existsSync(join(red.userDir, 'modelets', 'lost.sqlite')), false);
+  });
+
+  test('deploys keep what waits and what runs; a gate that comes back finds what it had', async () => {
+    await held.close();
+    for (const n of [1, 2, 3]) red.send('one', { payload: n, jobId: `kept-${n}` });
+    await until('the first runs', async () => (await held.entered()).length === 1);
+    await red.deploy(flows());
+    await until('two wait and one runs', async () => {
+      const { waiting, inFlight, store } = await red.gate('one');
+      return waiting === 2 && inFlight === 1 && store?.restarts === 0;
+    });
+    // Everything but the gate stays.
+    await red.deploy(flows().filter(({ id }) => id !== 'one'));
+    assert.equal(
+      (await red.snapshot()).gates.some(({ id }) => id === 'one'),
+      false,
+    );
+    await red.deploy(flows());
+    const results = red.inputs('results');
+    await held.open();
+    // The first came again: it was given back, and has ended all the same.
+    await until('all three are through', () => new Set(results.map(({ payload }) => payload)).size === 3);
+  });
+
+  test('a file that cannot be used: 503 for whoever comes, and the badge, the log and a metric tell which and why', async () => {
+    const file = join(red.userDir, 'modelets', 'damaged.sqlite');
+    writeFileSync(file, 'this is no database '.repeat(100));
+    await red.deploy([
+      ...flows(),
+      httpIn('damaged in', '/damaged', 'damaged'),
+      dispatchGate('damaged', 'work', 'damaged out', DURABLE),
+      httpOut('damaged out'),
+    ]);
+    const answer = await until('it is known', async () => {
+      const response = await red.post('/damaged', { n: 1 });
+      return response.status === 503 && (await response.json());
+    });
+    const { error } = answer as { error: { code: string; message: string } };
+    assert.equal(error.code, 'store_unavailable');
+    assert.match(error.message, /store damaged\.sqlite is damaged/, 'clients hear of no folders');
+    const gate = await red.gate('damaged');
+    assert.ok(gate.store?.error?.includes(file), gate.store?.error ?? '');
+    assert.match(red.logs.join('\n'), /2\d store .*damaged\.sqlite: it cannot be opened/);
+    await until('the badge says so', () => badgeText('damaged', /^error: the store/));
+    const metrics = await (await fetch(`${red.url}/admin/modelets/metrics`)).text();
+    assert.match(metrics, /modelet_gate_store_available\{[^}]*gate="damaged"[^}]*\} 0/);
+    assert.match(metrics, /modelet_gate_dead_letters\{[^}]*gate="fragile"[^}]*\} 2/);
   });
 });
 
