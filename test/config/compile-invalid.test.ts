@@ -72,6 +72,8 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['stage', { source: 'module' }, /^module: the name of the npm module is missing$/],
   ['stage', { source: 'module', module: '../mine' }, /^module: "\.\.\/mine" is not the name of an npm module$/],
   ['stage', { source: 'module', module: 'fs' }, /^module: fs is a part of Node\.js/],
+  ['stage', { source: 'python' }, /^path: the file of the modelet is missing$/],
+  ['stage', { source: 'python', path: 'm.py', isolation: 'thread' }, /^isolation: Python runs in processes of its own/],
   ['stage', { source: 'onnx' }, /^path: the file of the modelet is missing$/],
   ['stage', { source: 'onnx', path: 'm.onnx', isolation: 'thread' }, /^isolation: an ONNX model runs in native code/],
   ['stage', { source: 'onnx', path: 'm.onnx', init: '[]' }, /^init: must be an object$/],

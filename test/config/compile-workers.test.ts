@@ -86,3 +86,12 @@ test('a file source keeps the resolved path, init is any JSON', () => {
   assert.deepEqual(stage.source, { kind: 'file', path: '/models/m.js' });
   assert.deepEqual(stage.init, [1, { a: 2 }]);
 });
+
+test('an interpreter of Python is a path, which is looked up like a file, or a name', () => {
+  const pythonOf = (python: string): unknown =>
+    compileStage({ source: 'python', path: 'm.py', python }, (path) => `/models/${path}`).source;
+  const path = '/models/m.py';
+  assert.deepEqual(pythonOf(''), { kind: 'python', path, python: '' });
+  assert.deepEqual(pythonOf(' python3.12 '), { kind: 'python', path, python: 'python3.12' });
+  assert.deepEqual(pythonOf('venv/bin/python'), { kind: 'python', path, python: '/models/venv/bin/python' });
+});
