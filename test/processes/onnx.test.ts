@@ -45,7 +45,7 @@ describe('an ONNX model', () => {
     });
     const answers = await Promise.all(both);
     assert.equal(answers.filter((digit, at) => digit === images[at]?.label).length, 98);
-    assert.ok(service.stage('onnx').meanBatchSize > 1, 'they ran in batches');
+    await until(() => service.stage('onnx').meanBatchSize > 1, 'they ran in batches');
   });
 
   test('runs on the threads that its cores are, that it is told, or one beside other workers', async (t) => {
