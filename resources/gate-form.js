@@ -46,7 +46,9 @@
     // Refusals say by themselves how much is taken at a time, and so do servers whose number is known.
     maxConcurrency: (read) => !(String(read('maxSys')).trim() || read('source') === 'aimd' || countsServers(read)),
     costProperty: (read) => read('unit') !== 'requests',
-    capacity: (read) => read('whenClosed') === 'wait',
+    // What is on disk waits, however long the gate is closed.
+    whenClosed: (read) => read('store') === 'memory',
+    capacity: (read) => read('store') === 'durable' || read('whenClosed') === 'wait',
     maxAttempts: (read) => read('store') === 'durable',
     resultTtlMs: (read) => read('store') === 'durable',
   };

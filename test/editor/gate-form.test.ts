@@ -42,9 +42,10 @@ const OF_SOURCE: Readonly<Record<string, readonly string[]>> = {
 /** A value for each property, none of them the default, in turns: with each source its fields can be typed into. */
 const TURNS: readonly Values[] = [
   { name: 'batch work', stage: 'work', baseline: '0.2', maxConcurrency: '8', rounding: 'ceil', atLeastOne: false },
-  { unit: 'tokens', costProperty: 'payload.tokens', maxSys: '50', capacity: '9', store: 'durable', maxAttempts: '5' },
+  { whenClosed: 'refuse' },
+  { unit: 'tokens', costProperty: 'payload.tokens', maxSys: '50', store: 'durable', capacity: '9', maxAttempts: '5' },
   { resultTtlMs: '60000' },
-  { intervalMs: '250', lagMs: '0', staleMs: '900', leaseMs: '60000', whenClosed: 'refuse' },
+  { intervalMs: '250', lagMs: '0', staleMs: '900', leaseMs: '60000' },
   { source: 'constant', budget: '0.5' },
   { source: 'context', context: 'flow', key: 'free' },
   { source: 'aimd', minWindow: '2', maxWindow: '64', increase: '0.5', decreaseFactor: '0.9', holdMs: '0' },
