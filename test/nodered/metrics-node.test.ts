@@ -45,7 +45,9 @@ function outputs(id: string): Record<(typeof OUTPUTS)[number], Message[]> {
   return { all, numbers, stages, workers };
 }
 
-type Told = RuntimeInterval & { readonly gates: Readonly<Record<string, object>> };
+type Told = RuntimeInterval & {
+  readonly gates: Readonly<Record<string, { readonly open: boolean; readonly inFlight: number }>>;
+};
 
 const interval = (message: Message | undefined): Told => message?.payload as Told;
 
@@ -73,9 +75,12 @@ describe('pipeline metrics', () => {
     assert.equal(of.stages['work']?.workers, 1);
     assert.ok((of.p50 ?? 0) <= (of.p95 ?? 0) && (of.p95 ?? 0) <= (of.p99 ?? 0));
 
-    assert.deepEqual(of.gates, { gate: { open: true, budget: 1, quota: 6, inFlight: 0, waiting: 0 } });
+    const idle = { open: true, budget: 1, quota: 6, inFlight: 0, waiting: 0 };
+    await until('nothing is in flight', () => interval(sent.all.at(-1)).gates['gate']?.inFlight === 0);
+    assert.deepEqual(interval(sent.all.at(-1)).gates, { gate: idle });
 
-    const { time, stages, gates: _gates, ...numbers } = of;
+    const { time, stages, gates, ...numbers } = of;
+    const { open: _open, ...ofGate } = gates['gate'] ?? idle;
     const series = sent.numbers.filter(({ timestamp }) => timestamp === time);
     const expected = [
       ...Object.entries(numbers).map(([metric, payload]) => ({ topic: metric, payload, metric })),
@@ -85,7 +90,7 @@ describe('pipeline metrics', () => {
         metric,
         stage: 'work',
       })),
-      ...Object.entries({ budget: 1, quota: 6, inFlight: 0, waiting: 0 }).map(([metric, payload]) => ({
+      ...Object.entries(ofGate).map(([metric, payload]) => ({
         topic: `gate ${metric}`,
         payload,
         metric,
