@@ -47,18 +47,33 @@ const SUITES = [
 ];
 /** Tests that say nothing new on Node-RED 4.1 and take long: `test:full` leaves them to `npm test`. */
 const ONCE = [
-  'faults/',
   'editor/broken-stages.',
   'editor/cpu-picker.',
   'editor/dashboard.',
   'editor/examples.',
   'editor/gate-form.',
+  'editor/gate-live.',
   'editor/help.',
   'editor/restart.',
   'editor/sidebar-accounts.',
   'editor/sidebar-picture.',
-  'editor/validators.',
   'editor/validators-stage.',
+  'editor/validators.',
+  'faults/',
+  'gate/sources/outage.',
+  'gate/sources/prometheus.',
+  'processes/circuit.',
+  'processes/clock-jump.',
+  'processes/engine-hang.',
+  'processes/log-flood.',
+  'processes/overload.',
+  'processes/python-codec.',
+  'processes/python-start.',
+  'processes/recycle.',
+  'processes/retry-lost.',
+  'processes/run-timeout.',
+  'processes/slowest.',
+  'processes/why.',
 ];
 /** Tests that take longer when TEST_FULL is set. */
 const LONG_FORMS = ['deploys-under-load', 'durable-kills', 'metrics-counts'].map((name) =>
