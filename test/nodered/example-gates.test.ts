@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { MockGateway } from '../fixtures/mock-gateway.ts';
 import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { Prometheus, promtool, WITHOUT_PROMETHEUS } from '../fixtures/prometheus.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { NO_SQLITE } from '../queue/bed.ts';
 
@@ -107,6 +108,37 @@ describe('examples: dispatch gate before an inference server', () => {
     await until('the badge says so', () => /^closed: /.test(red.badges.get(gate)?.text ?? ''));
     red.send(idOf(flow, 'as OpenAI has it'), { payload: { prompt: 'anybody?' } });
     await until('it waits', async () => (await red.gate(gate)).waiting === 1);
+  });
+});
+
+describe('examples: dispatch gate by PromQL', { skip: WITHOUT_PROMETHEUS }, () => {
+  test('none of 40 questions is refused by the server, and each is answered', async (t) => {
+    const gateway = await MockGateway.start({ 'token-ms': 1 });
+    t.after(() => gateway.stop());
+    const prometheus = await Prometheus.start({ gateway: `${gateway.url}/metrics` });
+    t.after(() => prometheus.stop());
+    const flow = (await readExample('Dispatch gate by PromQL')).map((node) => {
+      const text = JSON.stringify(node).replaceAll('http://127.0.0.1:8000', gateway.url);
+      return JSON.parse(text.replaceAll('http://127.0.0.1:9090', prometheus.url)) as FlowNode;
+    });
+    await red.deploy(flow);
+    const gate = idOf(flow, 'inference server');
+    const shown = red.inputs(idOf(flow, 'answers'));
+    await until('the gate is open', async () => (await red.gate(gate)).open);
+    await red.press(idOf(flow, '40 questions'));
+    const most: number[] = [];
+    await until('all are answered', async () => {
+      most.push((await red.gate(gate)).inFlight);
+      return shown.length === 40;
+    });
+    assert.deepEqual({ ...(shown.at(-1)?.payload as object) }, { 200: 40 });
+    // max_SYS x (1 - B) = 8 x 0.9
+    assert.ok(Math.max(...most) <= 7, `${Math.max(...most)} at a time`);
+    assert.match(await gateway.metrics(), /gateway_requests_total\{code="429"\} 0\n/);
+  });
+
+  test('its configuration of Prometheus is one', () => {
+    assert.equal(promtool(['check', 'config', join(folder, 'monitoring', 'mock-gateway.yml')]), '');
   });
 });
 
