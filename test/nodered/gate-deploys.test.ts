@@ -136,9 +136,9 @@ describe('where a gate goes', () => {
     await entered(1);
     const second = red.post('/gated', { number: 2 });
     await waiting(1);
-    await held.open();
     const stopped = red.stop();
     assert.equal((await second).status, 503);
+    await held.open();
     assert.equal((await first).status, 200);
     await stopped;
   });
