@@ -5,17 +5,17 @@
 import type { RuntimeConfig } from '../config/compile.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { EngineStatus, LogRecord, RequestNumber, StageAction } from '../core/model.ts';
+import type { LogRecord, RequestNumber, StageAction } from '../core/model.ts';
 import { killGroup } from '../lifecycle/launch.ts';
 import type { Look } from '../observe/interval.ts';
 import { Log } from '../observe/log.ts';
 import { Refusals } from '../observe/refusals.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/snapshot.ts';
-import { StageTotals } from '../observe/totals.ts';
 import { decodeModeletError } from '../wire/error-codec.ts';
 import type { WireItem } from '../wire/frames.ts';
 import { Checks, type StageCheck } from './checks.ts';
 import { EngineClient } from './engine-client.ts';
+import { EngineReports } from './engine-reports.ts';
 import { Entrance } from './entrance.ts';
 import { Ledger } from './ledger.ts';
 import type { Machine } from './machine.ts';
@@ -23,7 +23,7 @@ import { type KnownStage, type PlannedRoute, type PlannedStage, Planner } from '
 import { RuntimePins } from './runtime-pins.ts';
 import { engineLost, shuttingDown } from './service-errors.ts';
 import { SlowRequests } from './slow-requests.ts';
-import { loadOf, type StageLoad } from './stage-load.ts';
+import type { StageLoad } from './stage-load.ts';
 import type { SubmitRequest } from './submit-request.ts';
 
 export interface ServiceEvents {
@@ -57,9 +57,7 @@ export class Service {
   readonly #planner: Planner = new Planner();
   readonly #checks: Checks;
   #state: ServiceState = { tag: 'open' };
-  #status: EngineStatus = { stages: [], rssBytes: 0 };
-  #statusAt: number = Number.NEGATIVE_INFINITY;
-  readonly #totals: StageTotals = new StageTotals();
+  readonly #told: EngineReports = new EngineReports();
   #deploys = { count: 0, handedOver: 0 };
 
   constructor(id: string, config: RuntimeConfig, machine: Machine, events: ServiceEvents, clock: Clock = systemClock) {
@@ -105,9 +103,7 @@ export class Service {
       },
       onLost: (error) => this.#engineLost(error),
       onStatus: (status) => {
-        this.#status = status;
-        this.#statusAt = clock.now();
-        this.#totals.update(status.stages);
+        this.#told.update(status, clock.now());
         events.onChange();
       },
       onChecked: (check, stages) => this.#checks.checked(check, stages),
@@ -127,7 +123,7 @@ export class Service {
     const plan = this.#planner.compile(stages, routes);
     const { count, handedOver } = this.#deploys;
     this.#deploys = { count: count + 1, handedOver: handedOver + this.#ledger.backlog };
-    this.#totals.keep(new Set(plan.stages.map(({ ref }) => ref)));
+    this.#told.keep(new Set(plan.stages.map(({ ref }) => ref)));
     this.#client.apply(plan);
     this.log(this.#planner.describe());
   }
@@ -192,7 +188,7 @@ export class Service {
   /** What a node's stage has to do, or that of the batcher before it; null while the engine tells nothing of it. */
   load(node: string): StageLoad | null {
     const stage = this.#client.state === 'ready' ? this.#planner.stageAt(node) : undefined;
-    return stage === undefined ? null : loadOf(this.#status, stage, this.#statusAt, this.#clock.now());
+    return stage === undefined ? null : this.#told.load(stage, this.#clock.now());
   }
 
   /**
@@ -225,9 +221,9 @@ export class Service {
       engine: this.#client,
       ledger: this.#ledger,
       plan: this.#planner.plan,
-      status: this.#status,
+      status: this.#told.status,
       now,
-      totals: this.#totals,
+      totals: this.#told.totals,
       deploys: this.#deploys,
       slowest: this.#slowRequests.list(now, (ref) => this.stage(ref)?.name ?? String(ref)),
       allowedCpus: this.#machine.allowedCpus,
@@ -272,9 +268,8 @@ export class Service {
 
   #engineLost(error: Error): void {
     // A killed engine leaves its workers to themselves: one that spins notices nothing, and one may have children.
-    for (const { workers } of this.#status.stages) for (const { pid } of workers) if (pid !== null) killGroup(pid);
-    this.#status = { stages: [], rssBytes: 0 };
-    this.#totals.engineLost();
+    for (const { workers } of this.#told.status.stages) for (const { pid } of workers) if (pid !== null) killGroup(pid);
+    this.#told.engineLost();
     if (this.#state.tag === 'closing') {
       this.#checks.fail(shuttingDown());
       this.#ledger.failAll(shuttingDown);
