@@ -29,6 +29,7 @@ export type { BudgetSource, EndedLease, LeaseEnd, Reading, Sample } from './gate
 export { createSource, type SourceServices } from './gate/sources/create.ts';
 export type { Credentials as SourceCredentials, TlsOptions } from './gate/sources/http-endpoint.ts';
 export { loadRedis } from './gate/sources/redis-client.ts';
+export type { StageLoad } from './gate/sources/saturation.ts';
 export { type Graph, type GraphNode, targetsOf } from './graph/graph.ts';
 export { type ErrorHandler, findHandler } from './graph/handlers.ts';
 export { nearest } from './graph/reach.ts';
@@ -68,7 +69,6 @@ export type { Machine } from './server/machine.ts';
 export type { PlannedStage } from './server/planner.ts';
 export { Registry } from './server/registry.ts';
 export type { Service } from './server/service.ts';
-export type { StageLoad } from './server/stage-load.ts';
 export { decodePayload, encodePayload } from './wire/codec.ts';
 export { encodeMeta } from './wire/meta.ts';
 export { Modelet, type ModeletContext } from './worker/modelet.ts';

@@ -1,5 +1,6 @@
 /** Entry of the engine process: connects an engine to its channel. Imported by nobody, started by URL. */
 import { type Deadline, systemClock } from '../core/clock.ts';
+import { STATUS_INTERVAL_MS } from '../core/status-interval.ts';
 import { report, runChild } from '../lifecycle/entry.ts';
 import { killAll } from '../lifecycle/launch.ts';
 import type { EngineBoot } from '../wire/bodies.ts';
@@ -12,8 +13,6 @@ import { Engine } from './engine.ts';
 
 /** The server kills this process at its deadline: the workers must have ended so long before. */
 const CLOSE_RESERVE_MS = 500;
-/** At most this often the state of all stages goes to the server. */
-const STATUS_INTERVAL_MS = 250;
 
 interface Running {
   readonly engine: Engine;

@@ -6,6 +6,7 @@ import type { RuntimeConfig } from '../config/compile.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { LogRecord, RequestNumber, StageAction } from '../core/model.ts';
+import type { StageLoad } from '../gate/sources/saturation.ts';
 import { killGroup } from '../lifecycle/launch.ts';
 import type { Look } from '../observe/interval.ts';
 import { Log } from '../observe/log.ts';
@@ -23,7 +24,6 @@ import { type KnownStage, type PlannedRoute, type PlannedStage, Planner } from '
 import { RuntimePins } from './runtime-pins.ts';
 import { engineLost, shuttingDown } from './service-errors.ts';
 import { SlowRequests } from './slow-requests.ts';
-import type { StageLoad } from './stage-load.ts';
 import type { SubmitRequest } from './submit-request.ts';
 
 export interface ServiceEvents {

@@ -1,19 +1,7 @@
 /** How much a stage has to do, as its engine has last told. Pure. */
 import type { EngineStatus } from '../core/model.ts';
-
-export interface StageLoad {
-  /** Items that wait in its queue. */
-  readonly queue: number;
-  /** Items that its workers hold: of batches, about. */
-  readonly busy: number;
-  /** Workers that are ready. */
-  readonly ready: number;
-  /** When this was so, on the monotonic clock. */
-  readonly at: number;
-}
-
-/** An engine tells of any change within this long, and of nothing while nothing changes. */
-const TOLD_WITHIN_MS = 250;
+import { STATUS_INTERVAL_MS } from '../core/status-interval.ts';
+import type { StageLoad } from '../gate/sources/saturation.ts';
 
 /** @param stage its number. @param toldAt when the status came. */
 export function loadOf(status: EngineStatus, stage: number, toldAt: number, now: number): StageLoad | null {
@@ -24,6 +12,6 @@ export function loadOf(status: EngineStatus, stage: number, toldAt: number, now:
     queue,
     busy: Math.round(busy * Math.max(1, meanBatchSize)),
     ready,
-    at: Math.max(toldAt, now - TOLD_WITHIN_MS),
+    at: Math.max(toldAt, now - STATUS_INTERVAL_MS),
   };
 }

@@ -1,19 +1,14 @@
 /** How full a stage of this runtime is: what waits in its queue and what its workers hold, of what they can hold. */
 import type { Deadline } from '../../core/clock.ts';
+import { STATUS_INTERVAL_MS } from '../../core/status-interval.ts';
 import type { BudgetSource, Reading } from '../source.ts';
 import { noSample, shown } from './reading.ts';
-
-/**
- * What the gate sends is on its way to the engine for moments, and the engine tells of its stages up to four times a
- * second: `lagMs`, which is made for scraped metrics, would keep much of the capacity idle.
- */
-const LAG_MS = 250;
 
 /** What is known of the stage whose workers count. */
 export interface StageLoad {
   /** Items that wait in its queue. */
   readonly queue: number;
-  /** Items that its workers hold. */
+  /** Items that its workers hold: of batches, about. */
   readonly busy: number;
   /** Workers that are ready. */
   readonly ready: number;
@@ -40,7 +35,8 @@ export function saturationSource({ readLoad, watchLoad, maxSys, maxConcurrency }
     if (most <= 0) return noSample('max_SYS is 0');
     const saturation = (load.busy + load.queue) / most;
     const raw = `saturation ${shown(saturation)}: ${load.busy} held and ${load.queue} queued of ${shown(most)}`;
-    return { ok: true, sample: { budget: 1 - saturation, at: load.at, lagMs: LAG_MS, maxSys: most, raw } };
+    // The rule's own lag, which is made for scraped metrics, would keep much of the capacity idle.
+    return { ok: true, sample: { budget: 1 - saturation, at: load.at, lagMs: STATUS_INTERVAL_MS, maxSys: most, raw } };
   };
   return {
     description: "this runtime's own saturation",
