@@ -1,5 +1,6 @@
 /** Cuts the stream of bytes that a channel receives into frames. */
-import { decodeFrame, type Frame, HEAD, LONGEST_FRAME, malformed } from './frames.ts';
+import { decodeFrame, type Frame, HEAD, LONGEST_FRAME } from './frames.ts';
+import { malformed } from './malformed.ts';
 
 export class FrameReader {
   readonly #longest: number;

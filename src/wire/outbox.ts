@@ -3,7 +3,7 @@
  * process is what costs, not the copy.
  */
 import type { Channel } from './channel.ts';
-import { itemLength, type WireItem } from './frames.ts';
+import { itemLength, type WireItem } from './items.ts';
 
 /** A frame is sent early when it has grown to this, so that memory and the other side's wait stay bounded. */
 const FULL_FRAME = 4 * 1024 * 1024;

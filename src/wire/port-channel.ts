@@ -4,7 +4,8 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import { FrameReader } from './frame-reader.ts';
-import { encodeFrame, type Frame, malformed } from './frames.ts';
+import { encodeFrame, type Frame } from './frames.ts';
+import { malformed } from './malformed.ts';
 
 export function packFrames(frames: readonly Frame[]): ArrayBuffer {
   const parts = frames.flatMap((frame) => encodeFrame(frame));

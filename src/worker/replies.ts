@@ -3,7 +3,7 @@ import { asError, ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
 import { CODEC, encodePayload } from '../wire/codec.ts';
 import { encodeError } from '../wire/error-codec.ts';
-import { itemLength, type WireItem } from '../wire/frames.ts';
+import { itemLength, type WireItem } from '../wire/items.ts';
 
 export interface ReplyLimits {
   readonly stage: string;

@@ -1,4 +1,4 @@
-"""Frames and the channel they travel on; src/wire/frames.ts has the layout, and both must change together."""
+"""Frames and the channel they travel on; src/wire/frames.ts and items.ts have the layout, and both must change together."""
 import json
 import select
 import socket
