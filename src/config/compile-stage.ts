@@ -1,5 +1,6 @@
 /** The settings of a stage: where its modelet's code is, its workers with their cores and environment, and its limits. */
 import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
+import { parseMediaRanges } from './media-types.ts';
 import { parseModuleName } from './module-name.ts';
 import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
@@ -19,6 +20,8 @@ export interface StageConfig {
   readonly workers: readonly WorkerPlacement[];
   readonly input: string;
   readonly output: string;
+  // What the body of an HTTP request may be, in lower case; `image/*` and `*/*` stand for many.
+  readonly mediaTypes: readonly string[];
   readonly capacity: number;
   readonly startTimeoutMs: number;
   /** `auto`: messages that an HTTP client waits for are refused, others wait. */
@@ -56,7 +59,8 @@ type StageProperties = Readonly<
     | 'cpus'
     | 'env'
     | 'input'
-    | 'output',
+    | 'output'
+    | 'mediaTypes',
     string
   >
 > &
@@ -96,6 +100,7 @@ export function compileStage(raw: Raw, resolvePath: (path: string) => string): S
     workers,
     input: stage.input,
     output: stage.output,
+    mediaTypes: attempt('mediaTypes', () => parseMediaRanges(stage.mediaTypes)),
     capacity: stage.capacity,
     startTimeoutMs: stage.startTimeoutMs,
     overflow: stage.overflow,

@@ -50,12 +50,13 @@ test('a stage without properties is one with all defaults', () => {
   const config = compileStage({}, noFile);
   const expected = defaults('modelet-stage');
   for (const [key, value] of Object.entries(config)) {
-    if (key in expected && !['init', 'inputSchema', 'outputSchema', 'workers', 'source'].includes(key))
+    if (key in expected && !['init', 'inputSchema', 'outputSchema', 'workers', 'source', 'mediaTypes'].includes(key))
       assert.deepEqual(value, expected[key], key);
   }
   assert.deepEqual(config.init, {});
   assert.deepEqual([config.inputSchema, config.outputSchema], [null, null]);
   assert.deepEqual(config.workers, [{ cpus: null, env: {} }]);
+  assert.deepEqual(config.mediaTypes, ['application/json', 'application/msgpack']);
   assert.deepEqual(config.source, { kind: 'inline', setup: '', code: 'return input;', teardown: '' });
   assert.deepEqual(compileStage(expected, noFile), config);
 });

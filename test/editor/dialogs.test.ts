@@ -43,6 +43,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     env: '{"MODE": "fast"}',
     input: 'payload.image',
     output: 'result',
+    mediaTypes: 'image/*, application/msgpack',
     capacity: '7',
     overflow: 'drop-oldest',
     maxAgeMs: '900',

@@ -52,6 +52,14 @@ test('stage: refuses what it cannot use, and says why', async () => {
         good: '[{"A": "1"}, {}]',
       },
       {
+        property: 'mediaTypes',
+        bad: [
+          ['json', /^HTTP bodies: "json" is not a media type such as image\/png or image\/\*$/],
+          ['image/png, */png', /^HTTP bodies: "\*\/png" is not a media type/],
+        ],
+        good: 'image/*, */*',
+      },
+      {
         property: 'input',
         bad: [
           ['', /^Input: is missing$/],

@@ -58,6 +58,11 @@ export const stage: NodeSchema = {
     },
     input: { type: 'string', default: 'payload', description: 'Message property that is the input' },
     output: { type: 'string', default: 'payload', description: 'Message property that takes the result' },
+    mediaTypes: {
+      type: 'string',
+      default: 'application/json, application/msgpack',
+      description: 'Media types that the body of an HTTP request may have; `image/*` and `*/*` stand for many',
+    },
     capacity: { type: 'integer', default: 1024, minimum: 1, maximum: 1_000_000, description: 'Most waiting items' },
     overflow: {
       type: 'string',
