@@ -114,6 +114,15 @@ export interface ModeletDefinition {
   readonly workers: readonly WorkerPlacement[];
 }
 
+/** What a modelet says of itself to whoever wants to call it, and its stage for it: texts of JSON, handed on unread. */
+export interface ModeletDescription {
+  /** JSON Schemas; null where it has none, or one that is larger than is told. */
+  readonly inputSchema: string | null;
+  readonly outputSchema: string | null;
+  /** The first of its examples, as far as they are small and JSON. */
+  readonly examples: readonly string[];
+}
+
 /** One stage as plain data: Node-RED's side writes it, the engine runs it. */
 export interface StageDefinition {
   /** Id of the Node-RED node. */

@@ -14,6 +14,7 @@ import type {
   StageDefinition,
 } from '../core/model.ts';
 import { Table } from '../core/table.ts';
+import type { DescribedStage } from '../wire/bodies.ts';
 import { CODEC } from '../wire/codec.ts';
 import { encodeError } from '../wire/error-codec.ts';
 import type { WireItem } from '../wire/frames.ts';
@@ -28,6 +29,7 @@ export interface EngineOutput {
   onTap(item: WireItem): void;
   /** Something to show has changed; may be called often. */
   onChange(): void;
+  onDescribed(stage: DescribedStage): void;
   onLog(record: LogRecord): void;
 }
 
@@ -58,6 +60,7 @@ export class Engine {
       mayLeave: (item) => this.#mayLeave(item),
       onRoom: () => this.#pumpAll(),
       onChange: () => output.onChange(),
+      onDescribed: ({ ref: stage }, description) => output.onDescribed({ stage, description }),
       onLog: (record) => output.onLog(record),
     };
   }

@@ -79,6 +79,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
       statusDue = true;
       systemClock.at(lastStatusAt + STATUS_INTERVAL_MS, sendStatus);
     },
+    onDescribed: (stage) => channel.send({ type: 'described', body: stage }),
     onLog: (record) => channel.send({ type: 'log', body: record }),
   });
   return { engine, outcomes };

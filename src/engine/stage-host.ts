@@ -1,7 +1,7 @@
 /** What a stage needs of the engine around it. Interface only. */
 import type { Clock } from '../core/clock.ts';
 import type { ModeletError } from '../core/errors.ts';
-import type { LogRecord, Payload, StageDefinition } from '../core/model.ts';
+import type { LogRecord, ModeletDescription, Payload, StageDefinition } from '../core/model.ts';
 import type { PoolEvents } from '../worker/pool.ts';
 import type { Item } from './item.ts';
 import type { Stage } from './stage.ts';
@@ -18,5 +18,7 @@ export interface StageHost {
   /** The queue has room again after it had none. */
   onRoom(stage: Stage): void;
   onChange(): void;
+  /** The modelet that serves says of itself what the one before it, if there was one, did not. */
+  onDescribed(stage: Stage, description: ModeletDescription): void;
   onLog(record: LogRecord): void;
 }

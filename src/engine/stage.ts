@@ -2,8 +2,9 @@
  * One stage: its queue, its batching, its pool. Takes items in, hands batches to workers, splits their replies
  * into outcomes. Where an outcome goes is the engine's business.
  */
+import { isDeepStrictEqual } from 'node:util';
 import type { Deadline } from '../core/clock.ts';
-import type { StageDefinition, StageStatus } from '../core/model.ts';
+import type { ModeletDescription, StageDefinition, StageStatus } from '../core/model.ts';
 import { StageMeter } from '../observe/stage-meter.ts';
 import type { WireItem } from '../wire/frames.ts';
 import { type Batch, type CheckResult, RunTimeout } from '../worker/pool.ts';
@@ -27,6 +28,8 @@ export class Stage {
   readonly #pools: StagePools;
   readonly #recent: RecentBatches = new RecentBatches();
   #batchNumber = 0;
+  /** As it was told last. */
+  #description: ModeletDescription | null = null;
   #pumping: NodeJS.Immediate | null = null;
   /** Since when a worker has been free; null while none is. */
   #freeSince: number | null = null;
@@ -239,6 +242,7 @@ export class Stage {
 
   #poolChanged(): void {
     this.#pools.advance();
+    this.#describe();
     const { health } = this.#pools.present;
     if (health.tag === 'failed' && this.#queue.length > 0) {
       for (const item of this.#queue.drain()) this.#host.onFailed(item, unavailable(this.name, health.error));
@@ -246,6 +250,13 @@ export class Stage {
     }
     this.#host.onChange();
     this.pumpSoon();
+  }
+
+  #describe(): void {
+    const { description } = this.#pools.present;
+    if (!description || isDeepStrictEqual(description, this.#description)) return;
+    this.#description = description;
+    this.#host.onDescribed(this, description);
   }
 
   #enqueueInFull(item: Item): void {

@@ -11,7 +11,7 @@ import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { Supervisor } from '../lifecycle/supervisor.ts';
 import { LineLimit } from '../observe/line-limit.ts';
 import type { ByteCounts, EngineDeaths, FrameCounts } from '../observe/snapshot.ts';
-import type { CheckedStage, EngineBoot } from '../wire/bodies.ts';
+import type { CheckedStage, DescribedStage, EngineBoot } from '../wire/bodies.ts';
 import type { Frame, WireItem } from '../wire/frames.ts';
 import { Outbox } from '../wire/outbox.ts';
 
@@ -27,12 +27,14 @@ export interface EngineClientEvents {
   onLost(error: Error): void;
   onStatus(status: EngineStatus): void;
   onChecked(check: number, stages: readonly CheckedStage[]): void;
+  onDescribed(stage: DescribedStage): void;
   onChange(): void;
   onLog(record: LogRecord): void;
 }
 
 export class EngineClient {
   readonly #events: EngineClientEvents;
+  readonly #clock: Clock;
   readonly #supervisor: Supervisor;
   readonly #heartbeat: Heartbeat;
   readonly #outbox: Outbox;
@@ -54,6 +56,7 @@ export class EngineClient {
     clock: Clock = systemClock,
   ) {
     this.#events = events;
+    this.#clock = clock;
     const words = new LineLimit((level, message) => events.onLog({ level, message }), clock);
     this.#supervisor = new Supervisor(
       {
@@ -121,9 +124,9 @@ export class EngineClient {
     return this.#supervisor.lastError;
   }
 
-  /** When the next engine starts; null where none has to be waited for. */
-  get nextStartAt(): Deadline | null {
-    return this.#supervisor.nextStartAt;
+  /** Until the next engine starts; 0 where none has to be waited for. */
+  get pauseMs(): number {
+    return Math.max(0, (this.#supervisor.nextStartAt ?? 0) - this.#clock.now());
   }
 
   /** What went over the channel so far, by type of frame. */
@@ -218,6 +221,7 @@ export class EngineClient {
     else if (frame.type === 'taps') this.#events.onTaps(frame.items);
     else if (frame.type === 'status') this.#events.onStatus(frame.body);
     else if (frame.type === 'checked') this.#events.onChecked(frame.body.check, frame.body.stages);
+    else if (frame.type === 'described') this.#events.onDescribed(frame.body);
     else if (frame.type === 'log') this.#events.onLog(frame.body);
   }
 }

@@ -1,7 +1,8 @@
 /** What the engine has told of itself and its stages, and what those before it had. Knows nothing of requests. */
-import type { EngineStatus } from '../core/model.ts';
+import type { EngineStatus, ModeletDescription } from '../core/model.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { StageTotals } from '../observe/totals.ts';
+import type { DescribedStage } from '../wire/bodies.ts';
 import { loadOf } from './stage-load.ts';
 
 const NOTHING_TOLD: EngineStatus = { stages: [], rssBytes: 0 };
@@ -11,6 +12,8 @@ export class EngineReports {
   readonly totals: StageTotals = new StageTotals();
   #status: EngineStatus = NOTHING_TOLD;
   #at: number = Number.NEGATIVE_INFINITY;
+  /** By stage. An engine's death changes no code: they hold until the next one says otherwise. */
+  readonly #descriptions: Map<number, ModeletDescription> = new Map();
 
   /** Last heard of the engine that lives. */
   get status(): EngineStatus {
@@ -24,6 +27,15 @@ export class EngineReports {
     this.totals.update(status.stages);
   }
 
+  describe({ stage, description }: DescribedStage): void {
+    this.#descriptions.set(stage, description);
+  }
+
+  /** What a stage's modelet, by the stage's number, says of itself; null before its first worker is ready. */
+  description(stage: number): ModeletDescription | null {
+    return this.#descriptions.get(stage) ?? null;
+  }
+
   engineLost(): void {
     this.#status = NOTHING_TOLD;
     this.totals.engineLost();
@@ -32,6 +44,7 @@ export class EngineReports {
   /** Forgets all stages but these, by their numbers. */
   keep(stages: ReadonlySet<number>): void {
     this.totals.keep(stages);
+    for (const stage of this.#descriptions.keys()) if (!stages.has(stage)) this.#descriptions.delete(stage);
   }
 
   /** What a stage, by its number, has to do; null while the engine tells nothing of it. */

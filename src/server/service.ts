@@ -5,7 +5,7 @@
 import type { RuntimeConfig } from '../config/compile.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { LogRecord, RequestNumber, StageAction } from '../core/model.ts';
+import type { LogRecord, ModeletDescription, RequestNumber, StageAction } from '../core/model.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { killGroup } from '../lifecycle/launch.ts';
 import type { Look } from '../observe/interval.ts';
@@ -106,6 +106,7 @@ export class Service {
         this.#told.update(status, clock.now());
         events.onChange();
       },
+      onDescribed: (stage) => this.#told.describe(stage),
       onChecked: (check, stages) => this.#checks.checked(check, stages),
       onChange: () => events.onChange(),
       onLog: (record) => this.log(record),
@@ -191,6 +192,11 @@ export class Service {
     return stage === undefined ? null : this.#told.load(stage, this.#clock.now());
   }
 
+  /** What a stage's modelet says of itself, by the stage's node; null before its first worker is ready. */
+  description(node: string): ModeletDescription | null {
+    return this.#told.description(this.#planner.stageAt(node) ?? 0);
+  }
+
   /**
    * Runs the examples of each stage on a route in a ready worker, between two batches, and says whether they work;
    * settles within `CHECK.limitMs`, never rejects. A check that runs already is shared.
@@ -253,7 +259,7 @@ export class Service {
     // One death is a restart that requests can wait for; an engine that does not come up again is not.
     const { lastError, restarts, state } = this.#client;
     if (!lastError || restarts === 0 || state !== 'error') return null;
-    return engineLost(`the engine does not run: ${lastError.message}`, lastError, this.#pauseMs);
+    return engineLost(`the engine does not run: ${lastError.message}`, lastError, this.#client.pauseMs);
   }
 
   #receive(items: readonly WireItem[]): void {
@@ -275,15 +281,10 @@ export class Service {
       this.#ledger.failAll(shuttingDown);
       return;
     }
-    const lost = (): ModeletError => engineLost(`the engine died: ${error.message}`, error, this.#pauseMs);
+    const lost = (): ModeletError => engineLost(`the engine died: ${error.message}`, error, this.#client.pauseMs);
     this.#checks.fail(lost());
     // Those still waiting at the entrance were not in it: they go to the next engine.
     this.#ledger.failAll(lost, (id) => !this.#entrance.isWaiting(id));
-  }
-
-  /** Until the next engine starts. */
-  get #pauseMs(): number {
-    return Math.max(0, (this.#client.nextStartAt ?? 0) - this.#clock.now());
   }
 
   async #close(drain: boolean, closeMs: number): Promise<void> {

@@ -1,5 +1,5 @@
 /** What control frames carry, where that is more than a number or two. Interfaces only. */
-import type { ModeletDefinition } from '../core/model.ts';
+import type { ModeletDefinition, ModeletDescription } from '../core/model.ts';
 
 export interface EngineBoot {
   readonly runtime: string;
@@ -26,6 +26,19 @@ export interface WorkerBoot {
   /** Most items of a batch, as of now: what the modelet is warmed up with. */
   readonly batchSize: number;
   readonly modelet: Omit<ModeletDefinition, 'workers'>;
+}
+
+/** What a worker says of its modelet, before it is ready. */
+export interface LoadedReport {
+  /** How many examples it has. */
+  readonly examples: number;
+  readonly description: ModeletDescription;
+}
+
+/** Of the engine: what the modelet says that serves a stage now. Sent once, and again when that changes. */
+export interface DescribedStage {
+  readonly stage: number;
+  readonly description: ModeletDescription;
 }
 
 /** What a child says of its own state; only the parent sees `dead`. */

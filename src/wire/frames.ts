@@ -13,7 +13,15 @@ import type { Deadline } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { EnginePlan, EngineStatus, LogRecord, RequestNumber, StageAction, WorkerUsage } from '../core/model.ts';
 import { padded } from './binaries.ts';
-import type { CheckedStage, EngineBoot, QueueBoot, StateReport, WorkerBoot } from './bodies.ts';
+import type {
+  CheckedStage,
+  DescribedStage,
+  EngineBoot,
+  LoadedReport,
+  QueueBoot,
+  StateReport,
+  WorkerBoot,
+} from './bodies.ts';
 import { readItems, type WireItem, writeItems } from './items.ts';
 import { malformed } from './malformed.ts';
 
@@ -42,8 +50,8 @@ export type ControlFrame =
   /** To the engine: run the examples of all stages, and answer by the deadline. */
   | { readonly type: 'check'; readonly body: { readonly check: number; readonly deadline: Deadline } }
   | { readonly type: 'checked'; readonly body: { readonly check: number; readonly stages: readonly CheckedStage[] } }
-  /** Of a worker, before it is ready: how many examples its modelet has. */
-  | { readonly type: 'examples'; readonly body: number }
+  | { readonly type: 'loaded'; readonly body: LoadedReport }
+  | { readonly type: 'described'; readonly body: DescribedStage }
   /** To a worker: run one example, by its index. */
   | { readonly type: 'try'; readonly body: { readonly example: number; readonly deadline: Deadline } }
   /** The error as in `CheckedStage`. */
@@ -81,12 +89,13 @@ const TYPES = [
   'pong',
   'check',
   'checked',
-  'examples',
+  'loaded',
   'try',
   'tried',
   'open',
   'calls',
   'answers',
+  'described',
 ] as const satisfies readonly Frame['type'][];
 const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
   'submit',

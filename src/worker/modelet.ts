@@ -60,6 +60,8 @@ export interface Statics {
 
 /** A modelet of any source, ready to be called: what the sources' loaders make. */
 export interface LoadedModelet extends Statics {
+  /** Schemas for people to read: what does not fit them fails, if at all, by other means. */
+  readonly documented?: Pick<Statics, 'inputSchema' | 'outputSchema'>;
   /** True: `predict` is called once with all inputs. */
   readonly batch: boolean;
   setup(): unknown;

@@ -1,7 +1,14 @@
 /** What a stage needs of its workers, whatever they are: processes or threads. Interface and its data only. */
 import type { Deadline } from '../core/clock.ts';
 import type { ModeletError } from '../core/errors.ts';
-import type { CircuitStatus, LogRecord, RequestNumber, StageDefinition, WorkerStatus } from '../core/model.ts';
+import type {
+  CircuitStatus,
+  LogRecord,
+  ModeletDescription,
+  RequestNumber,
+  StageDefinition,
+  WorkerStatus,
+} from '../core/model.ts';
 import type { RestartCause } from '../core/readings.ts';
 import type { WireItem } from '../wire/frames.ts';
 
@@ -59,6 +66,8 @@ export interface PoolEvents<T extends WireItem> {
 export interface WorkerPool<T extends WireItem = WireItem> {
   readonly health: PoolHealth;
   readonly circuit: CircuitStatus;
+  /** What the modelet says of itself, of the worker that became ready last; null before the first. */
+  readonly description: ModeletDescription | null;
   start(): void;
   /** Takes over what a new definition says outside its modelet; what the workers run does not change. */
   redefine(definition: StageDefinition): void;

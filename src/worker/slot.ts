@@ -3,7 +3,7 @@
  * The successor is warm before it takes over; the one before it finishes what it holds and ends.
  */
 import type { Deadline } from '../core/clock.ts';
-import type { RequestNumber, WorkerUsage } from '../core/model.ts';
+import type { ModeletDescription, RequestNumber, WorkerUsage } from '../core/model.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import type { WireItem } from '../wire/frames.ts';
 import type { Batch } from './pool.ts';
@@ -67,6 +67,11 @@ export class Slot<T extends WireItem> {
   /** How many examples the present worker's modelet has. */
   get examples(): number {
     return this.#present.examples;
+  }
+
+  /** What the present worker's modelet says of itself; null until it is loaded. */
+  get description(): ModeletDescription | null {
+    return this.#present.description;
   }
 
   /** What the present worker said last of itself. */

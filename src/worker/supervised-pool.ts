@@ -11,6 +11,7 @@ import type {
   CircuitStatus,
   CircuitTag,
   LogLevel,
+  ModeletDescription,
   RequestNumber,
   StageDefinition,
   WorkerStatus,
@@ -43,6 +44,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   /** While the circuit is half-open, the slot of the only worker that serves. */
   #probe: Slot<T> | null = null;
   #probes = 0;
+  #description: ModeletDescription | null = null;
 
   constructor(stage: StageDefinition, boot: EngineBoot, events: PoolEvents<T>, clock: Clock = systemClock) {
     this.#stage = stage;
@@ -77,6 +79,10 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
 
   get circuit(): CircuitStatus {
     return this.#circuit.status;
+  }
+
+  get description(): ModeletDescription | null {
+    return this.#description;
   }
 
   start(): void {
@@ -162,6 +168,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       loadFrame: () => this.#factory.loadFrame(this.#stage, index),
       runTimeoutMs: () => this.#stage.runTimeoutMs,
       onReady: () => {
+        this.#description = slot.description;
         if (slot === this.#probe) this.#circuit.proved('ready');
         this.#check.advance();
       },

@@ -1,12 +1,13 @@
 /** One worker, kept running by its supervisor, and the batches it holds. */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { LogLevel, RequestNumber, WorkerUsage } from '../core/model.ts';
+import type { LogLevel, ModeletDescription, RequestNumber, WorkerUsage } from '../core/model.ts';
 import type { Child, ChildEvents } from '../lifecycle/child.ts';
 import { shortened } from '../lifecycle/lines.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { type LifePhase, Supervisor } from '../lifecycle/supervisor.ts';
 import { LineLimit } from '../observe/line-limit.ts';
+import type { LoadedReport } from '../wire/bodies.ts';
 import { decodeModeletError } from '../wire/error-codec.ts';
 import type { ControlFrame, Frame, WireItem } from '../wire/frames.ts';
 import { type Batch, RunTimeout } from './pool.ts';
@@ -54,7 +55,7 @@ export class SupervisedWorker<T extends WireItem> {
   readonly #batches: Batch<T>[] = [];
   /** The example it runs; never beside a batch. */
   #trying: { readonly example: number; readonly startedAt: number } | null = null;
-  #examples = 0;
+  #loaded: LoadedReport | null = null;
   #startError: Error | null = null;
   #usage: WorkerUsage | null = null;
   #usageAtFirst: WorkerUsage | null = null;
@@ -128,7 +129,12 @@ export class SupervisedWorker<T extends WireItem> {
 
   /** How many examples the modelet of the present process has. */
   get examples(): number {
-    return this.#examples;
+    return this.#loaded?.examples ?? 0;
+  }
+
+  /** What the modelet of the present process says of itself; null until it is loaded. */
+  get description(): ModeletDescription | null {
+    return this.#loaded?.description ?? null;
   }
 
   /** Runs an example, and takes no batch until it is through. */
@@ -187,7 +193,7 @@ export class SupervisedWorker<T extends WireItem> {
     if (frame.type === 'log') this.#words.write(frame.body.level, shortened(frame.body.message));
     else if (frame.type === 'usage') this.#used(frame.body);
     else if (frame.type === 'reply') this.#replied(frame.batch, frame.items, frame.runMs);
-    else if (frame.type === 'examples') this.#examples = frame.body;
+    else if (frame.type === 'loaded') this.#loaded = frame.body;
     else if (frame.type === 'tried') this.#tried(frame.body.example, frame.body.error);
   }
 
@@ -243,7 +249,7 @@ export class SupervisedWorker<T extends WireItem> {
     const [running, ...behind] = this.#batches.splice(0);
     const trying = this.isTrying;
     this.#trying = null;
-    this.#examples = 0;
+    this.#loaded = null;
     this.limitRun();
     this.#host.onLost({
       running: running?.items ?? [],

@@ -6,6 +6,7 @@ import { type Reports, report } from '../lifecycle/entry.ts';
 import { shortened } from '../lifecycle/lines.ts';
 import type { WorkerBoot } from '../wire/bodies.ts';
 import { type ControlFrame, type Frame, HEAD, type ItemFrame, LONGEST_FRAME } from '../wire/frames.ts';
+import { describeModelet } from './describe.ts';
 import { tryExample, warmUp } from './examples.ts';
 import type { LoadedModelet, ModeletContext } from './modelet.ts';
 import { payloadChecks } from './payload-checks.ts';
@@ -68,7 +69,8 @@ export class WorkerProgram {
     await warmUp(modelet, boot.batchSize, run);
     const usage = new UsageReporter(systemClock, (body) => this.#channel.send({ type: 'usage', body }));
     this.#serving = { modelet, run, waiting: [], cancelled: new Set(), running: null, usage };
-    this.#channel.send({ type: 'examples', body: modelet.examples.length });
+    const description = describeModelet(modelet, boot.modelet, context);
+    this.#channel.send({ type: 'loaded', body: { examples: modelet.examples.length, description } });
     report(this.#channel, { state: 'ready' });
     usage.note();
   }

@@ -1,6 +1,7 @@
 /** A deploy does not cost what did not change, and requests in flight finish on the way they began. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { ModeletDescription } from '../../src/core/model.ts';
 import { Rig, route, stage, upTo } from './rig.ts';
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -222,4 +223,31 @@ test('close gives all workers the one deadline, also those of leaving and retire
   for (const pool of rig.pools) if (pool.held().length > 0) pool.answer();
   await closing;
   assert.deepEqual(rig.answers(), ['1', '2', '3']);
+});
+
+test('what a modelet says of itself is told once, and again where new code that serves says something else', async () => {
+  const rig = new Rig();
+  const describe = (example: string): ModeletDescription => ({
+    inputSchema: null,
+    outputSchema: null,
+    examples: [example],
+  });
+  const told = (): unknown[] => rig.described.map(({ stage, description }) => [stage, ...description.examples]);
+  await rig.apply({ stages: [stage(1)], routes: ONE }, false);
+  const old = rig.pool(1);
+  old.description = describe('a');
+  old.becomeReady();
+  old.description = describe('a');
+  old.becomeReady();
+  assert.deepEqual(told(), [[1, 'a']]);
+  await rig.apply({ stages: [stage(1, { revision: 'r2' })], routes: ONE }, false);
+  const fresh = rig.pool(1);
+  fresh.description = describe('b');
+  await rig.turn();
+  assert.deepEqual(told(), [[1, 'a']], 'it does not serve yet');
+  fresh.becomeReady();
+  assert.deepEqual(told(), [
+    [1, 'a'],
+    [1, 'b'],
+  ]);
 });

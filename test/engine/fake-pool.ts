@@ -2,7 +2,13 @@
 import assert from 'node:assert/strict';
 import type { Deadline } from '../../src/core/clock.ts';
 import { ModeletError } from '../../src/core/errors.ts';
-import type { CircuitStatus, RequestNumber, StageDefinition, WorkerStatus } from '../../src/core/model.ts';
+import type {
+  CircuitStatus,
+  ModeletDescription,
+  RequestNumber,
+  StageDefinition,
+  WorkerStatus,
+} from '../../src/core/model.ts';
 import type { Item } from '../../src/engine/item.ts';
 import type { StagePool } from '../../src/engine/stage-pools.ts';
 import { CODEC } from '../../src/wire/codec.ts';
@@ -21,6 +27,7 @@ export class FakePool implements StagePool {
   readonly closes: Deadline[] = [];
   health: PoolHealth = { tag: 'starting' };
   readonly circuit: CircuitStatus = { circuit: 'closed', retryAt: null };
+  description: ModeletDescription | null = null;
   started = false;
   /** Calls of restart. */
   restarts = 0;

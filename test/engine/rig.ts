@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import type { EnginePlan, LogRecord, Route, StageDefinition } from '../../src/core/model.ts';
 import { SINGLE_ITEMS } from '../../src/core/model.ts';
 import { Engine } from '../../src/engine/engine.ts';
+import type { DescribedStage } from '../../src/wire/bodies.ts';
 import { CODEC } from '../../src/wire/codec.ts';
 import { decodeModeletError } from '../../src/wire/error-codec.ts';
 import type { WireItem } from '../../src/wire/frames.ts';
@@ -52,6 +53,7 @@ export class Rig {
   readonly taps: WireItem[] = [];
   readonly logs: LogRecord[] = [];
   changes = 0;
+  readonly described: DescribedStage[] = [];
   /** All pools ever made, in order. */
   readonly pools: FakePool[] = [];
   readonly engine: Engine = new Engine(
@@ -64,6 +66,7 @@ export class Rig {
       onOutcome: (outcome) => this.outcomes.push(outcome),
       onTap: (tap) => this.taps.push(tap),
       onChange: () => (this.changes += 1),
+      onDescribed: (stage) => this.described.push(stage),
       onLog: (record) => this.logs.push(record),
     },
     this.clock,

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { StageSource } from '../../core/model.ts';
 import type { LoadedModelet, ModeletContext } from '../modelet.ts';
+import { documentedPorts } from '../onnx/documented.ts';
 import { describePort, type Ports, type Stacking, stackingOf } from '../onnx/ports.ts';
 import { type Part, readItem } from '../onnx/read-item.ts';
 import { type ResultOptions, toResult } from '../onnx/results.ts';
@@ -26,6 +27,7 @@ export const loadOnnx: LoadSource<OnnxSource> = async (source, definition, conte
   return {
     ...NO_STATICS,
     examples: options.examples,
+    documented: documentedPorts(ports, stacking.tag === 'stacked', results),
     batch: true,
     setup: () => {},
     preprocess: (input) => readItem(input, ports.inputs, stacking.tag === 'stacked'),

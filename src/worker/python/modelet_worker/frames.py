@@ -13,7 +13,7 @@ CHANNEL_FD = 3
 # Position = the type's number in frames.
 TYPES = (
     "boot", "plan", "load", "cancel", "close", "report", "status", "log", "submit", "outcomes", "batch", "reply",
-    "taps", "act", "usage", "ping", "pong", "check", "checked", "examples", "try", "tried",
+    "taps", "act", "usage", "ping", "pong", "check", "checked", "loaded", "try", "tried",
 )  # fmt: skip
 
 HEAD = struct.Struct("<IBBHIIdd")  # length, version, type, 0, items, JSON bytes, batch, runMs

@@ -14,6 +14,7 @@ from collections import deque
 from typing import Any, Deque, NoReturn, Optional, Set
 
 from .batch import Run, now, run_batch
+from .describe import describe
 from .errors import encode_error, stack_of
 from .examples import try_example, warm_up
 from .frames import Channel, Frame, MalformedFrame
@@ -130,7 +131,8 @@ class Program:
         modelet.setup()
         warm_up(modelet, boot["batchSize"], self._run)
         self._modelet = modelet
-        self._channel.send("examples", len(modelet.examples))
+        description = describe(modelet, definition, context.log)
+        self._channel.send("loaded", {"examples": len(modelet.examples), "description": description})
         self._channel.send("report", {"state": "ready"})
         self._usage.note()
 

@@ -28,8 +28,8 @@ ANYTHING = Checks(None, None)
 
 def checks_of(definition: Dict[str, Any], modelet: LoadedModelet) -> Checks:
     """Raises what names the schema that cannot be used, or the package that is missing."""
-    input_schema = _either(definition.get("inputSchema"), modelet.input_schema)
-    output_schema = _either(definition.get("outputSchema"), modelet.output_schema)
+    input_schema = either(definition.get("inputSchema"), modelet.input_schema)
+    output_schema = either(definition.get("outputSchema"), modelet.output_schema)
     check_input = None if input_schema is None else _validator("inputSchema", input_schema)
     check_output = None if output_schema is None else _validator("outputSchema", output_schema)
 
@@ -47,7 +47,7 @@ def checks_of(definition: Dict[str, Any], modelet: LoadedModelet) -> Checks:
     return Checks(check_input and accept, check_output and approve)
 
 
-def _either(first: Any, second: Any) -> Any:
+def either(first: Any, second: Any) -> Any:
     return second if first is None else first
 
 

@@ -1,0 +1,71 @@
+/** What a model takes and gives, as JSON Schemas for people to read: more than they say is taken, see read-item.ts. */
+import type { PayloadSchema } from '../../core/model.ts';
+import { describePort, type Port, type Ports } from './ports.ts';
+import type { ResultOptions } from './results.ts';
+
+type Shape = Port['shape'];
+
+/** `stacked`: items come without the first dimension, which is the batch. */
+export function documentedPorts(
+  { inputs, outputs }: Ports,
+  stacked: boolean,
+  options: ResultOptions,
+): { readonly inputSchema: PayloadSchema; readonly outputSchema: PayloadSchema } {
+  const shapeOf = ({ shape }: Port): Shape | null => (shape.length === 0 ? null : shape.slice(stacked ? 1 : 0));
+  const taken = inputs.map((port) => [port.name, inputOf(port, shapeOf(port))] as const);
+  // Of an item that runs alone it depends on the result whether the first dimension is left out.
+  const given = outputs.map(
+    (port, index) => [port.name, outputOf(port, stacked ? shapeOf(port) : null, index === 0, options)] as const,
+  );
+  return { inputSchema: oneOrAll(taken), outputSchema: oneOrAll(given) };
+}
+
+/** Of one port its value, of several an object by name. */
+function oneOrAll(ports: readonly (readonly [string, PayloadSchema])[]): PayloadSchema {
+  const [first] = ports;
+  if (ports.length === 1 && first) return first[1];
+  return { type: 'object', properties: Object.fromEntries(ports), required: ports.map(([name]) => name) };
+}
+
+/** `shape`: null where it is not known. */
+function inputOf(port: Port, shape: Shape | null): PayloadSchema {
+  const description = `${describePort(port)}; also as a flat array, or as {data, dims, type}`;
+  if (!shape) return { description };
+  const values = nested(port, shape);
+  return shape.length > 1
+    ? { description, anyOf: [values, { type: 'array', items: element(port) }] }
+    : { description, ...values };
+}
+
+function outputOf(
+  port: Port,
+  shape: Shape | null,
+  isFirst: boolean,
+  { labels, tensors }: ResultOptions,
+): PayloadSchema {
+  if (tensors) {
+    const dims = { type: 'array', items: { type: 'integer' } };
+    return { type: 'object', properties: { data: { type: 'array' }, dims, type: { const: port.type } } };
+  }
+  if (!isFirst || !labels) return shape ? nested(port, shape) : { description: describePort(port) };
+  const scores = { type: 'array', items: { type: 'number' }, minItems: labels.length, maxItems: labels.length };
+  return {
+    type: 'object',
+    required: ['label', 'index', 'score', 'scores'],
+    properties: { label: { enum: labels }, index: { type: 'integer' }, score: { type: 'number' }, scores },
+  };
+}
+
+/** Arrays as deep as there are dimensions. */
+function nested(port: Port, shape: Shape): Readonly<Record<string, unknown>> {
+  return shape.reduceRight<Readonly<Record<string, unknown>>>((items, length) => {
+    const exactly = typeof length === 'number' ? { minItems: length, maxItems: length } : {};
+    return { type: 'array', items, ...exactly };
+  }, element(port));
+}
+
+function element({ type }: Port): Readonly<Record<string, unknown>> {
+  if (type === 'bool') return { type: 'boolean' };
+  if (type === 'string') return { type: 'string' };
+  return { type: type.startsWith('float') ? 'number' : 'integer' };
+}

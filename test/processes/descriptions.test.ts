@@ -1,0 +1,142 @@
+/** What modelets say of themselves comes to the server: from each kind of worker, anew when it changes, and no more than fits. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { ISOLATIONS } from '../fixtures/isolations.ts';
+import { digitsModel } from '../fixtures/onnx.ts';
+import { until } from '../fixtures/processes.ts';
+import { JSONSCHEMA, WITHOUT_JSONSCHEMA } from '../fixtures/python.ts';
+import { folderFor, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+
+interface Told {
+  readonly input: unknown;
+  readonly output: unknown;
+  readonly examples: readonly unknown[];
+}
+
+function told({ service }: TestService, node: string): Told | null {
+  const description = service.description(node);
+  if (!description) return null;
+  const parse = (text: string | null): unknown => (text === null ? null : JSON.parse(text));
+  const { inputSchema, outputSchema, examples } = description;
+  return { input: parse(inputSchema), output: parse(outputSchema), examples: examples.map(parse) };
+}
+
+const NUMBER = { type: 'number' };
+
+function code(input: unknown, examples = '[1]'): string {
+  return `const predict = (x) => x;
+    predict.inputSchema = ${JSON.stringify(input)};
+    predict.examples = ${examples};
+    export default predict;`;
+}
+
+for (const isolation of ISOLATIONS) {
+  test(`a modelet in a ${isolation}: its schemas, those of its stage first, and its examples`, async (t) => {
+    const file = join(folderFor(t), 'model.mjs');
+    writeFileSync(file, code(NUMBER, '[1, 2, 3, 4]'));
+    const stages: StageSpec[] = [
+      { id: 'own', file, isolation },
+      { id: 'given', file, isolation, inputSchema: { type: 'integer' }, outputSchema: true },
+      { id: 'inline', inline: 'return input;', isolation },
+    ];
+    const service = await serve(t, { stages });
+    await service.ready();
+    await until(() => stages.every(({ id }) => told(service, id)), 'all are told of');
+    assert.deepEqual(told(service, 'own'), { input: NUMBER, output: null, examples: [1, 2, 3] });
+    assert.deepEqual(told(service, 'given'), { input: { type: 'integer' }, output: true, examples: [1, 2, 3] });
+    assert.deepEqual(told(service, 'inline'), { input: null, output: null, examples: [] });
+    assert.deepEqual(told(service, 'in'), told(service, 'own'), 'an entry is known by its first stage');
+    assert.equal(told(service, 'nobody'), null);
+  });
+}
+
+test('a changed file is told of by new workers, also those of a new engine; a stage that is gone is not', async (t) => {
+  const file = join(folderFor(t), 'model.mjs');
+  writeFileSync(file, code(NUMBER));
+  const service = await serve(t, { stages: [{ id: 'model', file }] });
+  await until(() => told(service, 'model'), 'it is told of');
+  writeFileSync(file, code({ type: 'integer' }));
+  service.service.actOnStage('model', 'restart');
+  await until(() => JSON.stringify(told(service, 'model')?.input) === '{"type":"integer"}', 'the new code is told of');
+  writeFileSync(file, code(false, '[]'));
+  const { enginePid } = service;
+  process.kill(enginePid, 'SIGKILL');
+  assert.ok(told(service, 'model'), 'what was told holds meanwhile');
+  await until(() => told(service, 'model')?.input === false, 'the new engine tells');
+  service.apply({ stages: [{ id: 'other', file }] });
+  assert.equal(told(service, 'model'), null);
+});
+
+const LONG = 'x'.repeat(300_000);
+
+test('what is too large, or no JSON, is left out, and the log has why a schema is', async (t) => {
+  const folder = folderFor(t);
+  const [large, odd] = [join(folder, 'large.mjs'), join(folder, 'odd.mjs')];
+  writeFileSync(large, code({ description: LONG }));
+  writeFileSync(odd, code(true, `[Buffer.from('a'), [new Date(0)], 'x'.repeat(5000), 1]`));
+  const stages: StageSpec[] = [
+    { id: 'large', file: large, outputSchema: NUMBER },
+    { id: 'odd', file: odd },
+  ];
+  const service = await serve(t, { stages });
+  await until(() => told(service, 'large') && told(service, 'odd'), 'both are told of');
+  assert.deepEqual(told(service, 'large'), { input: null, output: NUMBER, examples: [1] });
+  assert.deepEqual(told(service, 'odd'), { input: true, output: null, examples: [] });
+  const warned = service.logs.filter(({ level }) => level === 'warn');
+  assert.deepEqual(
+    warned.map(({ stage, message }) => [stage, message.split(':')[0]]),
+    [['large', 'inputSchema is checked, and not shown in the OpenAPI document']],
+  );
+});
+
+describe('other sources', () => {
+  test('an ONNX model: what goes in and comes out, of its ports and its options', async (t) => {
+    const labels = [...'0123456789'];
+    const service = await serve(t, {
+      stages: [
+        { id: 'plain', onnx: digitsModel },
+        { id: 'labelled', onnx: digitsModel, init: { labels } },
+      ],
+    });
+    await until(() => told(service, 'plain') && told(service, 'labelled'), 'both are told of');
+    const eight = (items: object) => ({ type: 'array', items, minItems: 8, maxItems: 8 });
+    const image = [eight(eight(NUMBER)), { type: 'array', items: NUMBER }];
+    const { input, output } = told(service, 'plain') as Told;
+    assert.deepEqual((input as { anyOf: unknown }).anyOf, image);
+    assert.deepEqual(output, { type: 'array', items: NUMBER, minItems: 10, maxItems: 10 });
+    const { properties } = (told(service, 'labelled') as Told).output as { properties: object };
+    assert.deepEqual(Object.keys(properties), ['label', 'index', 'score', 'scores']);
+  });
+
+  test('Python', { skip: WITHOUT_JSONSCHEMA }, async (t) => {
+    const folder = folderFor(t);
+    const stage = (id: string, input: string, examples: string): StageSpec => {
+      const python = join(folder, `${id}.py`);
+      const lines = [
+        'class Model:',
+        `input_schema = ${input}`,
+        `examples = ${examples}`,
+        'def predict(self, x): return x',
+      ];
+      writeFileSync(python, lines.join('\n    '));
+      return { id, python, interpreter: JSONSCHEMA, outputSchema: true };
+    };
+    const stages = [
+      stage('plain', '{"type": "array", "items": {"type": "number"}}', '((1, 2), [3])'),
+      stage('large', `{"description": "${LONG}"}`, '[{"n": 1}]'),
+      stage('odd', 'True', '[b"bytes", float("inf"), "x" * 5000]'),
+    ];
+    const service = await serve(t, { stages });
+    await until(() => stages.every(({ id }) => told(service, id)), 'all are told of');
+    const input = { type: 'array', items: NUMBER };
+    assert.deepEqual(told(service, 'plain'), { input, output: true, examples: [[1, 2], [3]] });
+    assert.deepEqual(told(service, 'large'), { input: null, output: true, examples: [{ n: 1 }] });
+    assert.deepEqual(told(service, 'odd'), { input: true, output: true, examples: [] });
+    assert.match(
+      service.logs.find(({ level }) => level === 'warn')?.message ?? '',
+      /^input_schema is checked, and not/,
+    );
+  });
+});
