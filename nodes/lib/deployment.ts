@@ -203,7 +203,7 @@ function planStage(
   requireFrom: string,
 ): PlannedStage {
   const { source, init, predict, inputSchema, outputSchema, workers, startTimeoutMs, isolation, heapMb } = config;
-  const { capacity, overflow, maxAgeMs, runTimeoutMs, retryLost, maxRssMb, recycleAfter } = config;
+  const { capacity, overflow, maxAgeMs, runTimeoutMs, retryLost, maxRssMb, recycleAfter, watch } = config;
   const batching = compiled.batching.get(node.id);
   if (!batching) throw new Error(`stage ${node.id} was not compiled`);
   return {
@@ -229,6 +229,7 @@ function planStage(
     retryLost,
     maxRssMb,
     recycleAfter,
+    watch,
   };
 }
 

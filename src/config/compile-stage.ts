@@ -12,6 +12,8 @@ export interface StageConfig {
   readonly name: string;
   readonly runtime: string;
   readonly source: StageSource;
+  /** Saving the file of the source gives the stage new workers. */
+  readonly watch: boolean;
   readonly init: unknown;
   readonly predict: 'item' | 'batch';
   /** null: what the modelet itself says. */
@@ -67,6 +69,7 @@ type StageProperties = Readonly<
   Readonly<Record<'source', StageSource['kind']>> &
   Pick<
     StageConfig,
+    | 'watch'
     | 'predict'
     | 'capacity'
     | 'startTimeoutMs'
@@ -93,6 +96,7 @@ export function compileStage(raw: Raw, resolvePath: (path: string) => string): S
     name: stage.name.trim(),
     runtime: stage.runtime,
     source: compileSource(stage, init, workers.length, resolvePath),
+    watch: stage.watch,
     init,
     predict: stage.predict,
     inputSchema: compileSchema('inputSchema', stage.inputSchema),

@@ -148,6 +148,8 @@ export interface StageDefinition {
   readonly maxRssMb: number;
   /** Batches after which a worker is replaced by a warm one; 0: no limit. */
   readonly recycleAfter: number;
+  /** When the modelet's file has been saved, new workers take over. */
+  readonly watch: boolean;
 }
 
 /** The compiled chain of stages that a request passes without leaving the engine. */

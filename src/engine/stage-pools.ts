@@ -1,31 +1,44 @@
 /**
- * The generations of one stage's workers. A changed modelet gets a new pool beside the present one, which serves
+ * The generations of one stage's workers. A changed modelet, or a saved file of one that is watched, gets a new pool
+ * beside the present one, which serves
  * until the new one is ready, and then finishes what it holds. A new pool that does not start changes nothing.
  */
 import type { Deadline } from '../core/clock.ts';
 import type { RequestNumber, StageDefinition } from '../core/model.ts';
 import type { CheckResult, WorkerPool } from '../worker/pool.ts';
+import { HotEdit, type HotEditHost } from './hot-edit.ts';
 import type { Item } from './item.ts';
 
 export type StagePool = WorkerPool<Item> & { readonly pinWarnings: readonly string[] };
 
 interface Generation {
+  /** Of the definition, and of what was saved in its file since. */
   readonly revision: string;
   readonly pool: StagePool;
 }
 
 export class StagePools {
   readonly #create: (definition: StageDefinition) => StagePool;
+  readonly #edits: HotEdit;
+  #definition: StageDefinition;
+  /** How often the modelet's file has been saved. */
+  #saves = 0;
   #present: Generation;
   #successor: Generation | null = null;
   readonly #retired: Set<StagePool> = new Set();
 
-  constructor(definition: StageDefinition, create: (definition: StageDefinition) => StagePool) {
+  constructor(definition: StageDefinition, create: (definition: StageDefinition) => StagePool, host: HotEditHost) {
     this.#create = create;
-    this.#present = this.#generation(definition);
+    this.#definition = definition;
+    this.#present = this.#generation();
+    this.#edits = new HotEdit(host, () => {
+      this.#saves += 1;
+      this.#renew();
+    });
   }
 
   start(): void {
+    this.#edits.follow(this.#definition);
     this.present.start();
   }
 
@@ -35,20 +48,19 @@ export class StagePools {
   }
 
   /** Why the newest code does not run, while older code serves; null if there is no such trouble. */
-  get successorError(): Error | null {
-    const health = this.#successor?.pool.health;
-    return health?.tag === 'failed' ? health.error : null;
+  get successorError(): string | null {
+    const pool = this.#successor?.pool;
+    if (pool?.health.tag !== 'failed') return null;
+    // What a worker died of says more than that too many died.
+    return pool.status().find(({ error }) => error !== null)?.error ?? pool.health.error.message;
   }
 
-  /** Tells all pools what has changed outside the modelet; starts a successor if the definition's modelet is another than the newest generation's. */
+  /** Tells all pools what has changed outside the modelet; starts a successor if the modelet is another. */
   redefine(definition: StageDefinition): void {
+    this.#definition = definition;
     for (const pool of this.#all()) pool.redefine(definition);
-    const newest = this.#successor ?? this.#present;
-    if (newest.revision === definition.revision) return;
-    if (this.#successor) this.#retire(this.#successor.pool);
-    // Going back to what still runs needs no new workers.
-    this.#successor = definition.revision === this.#present.revision ? null : this.#generation(definition);
-    this.#successor?.pool.start();
+    this.#edits.follow(definition);
+    this.#renew();
   }
 
   /** Gives the stage new workers. Those of old code only finish what they hold. */
@@ -80,6 +92,7 @@ export class StagePools {
 
   async close(deadline: Deadline): Promise<void> {
     const pools = this.#all();
+    this.#edits.stop();
     this.#successor = null;
     await Promise.all(pools.map((pool) => pool.close(deadline)));
   }
@@ -88,8 +101,22 @@ export class StagePools {
     return [this.present, ...this.#retired, ...(this.#successor ? [this.#successor.pool] : [])];
   }
 
-  #generation(definition: StageDefinition): Generation {
-    return { revision: definition.revision, pool: this.#create(definition) };
+  /** Starts a successor if the newest generation is not of the present revision. */
+  #renew(): void {
+    const newest = this.#successor ?? this.#present;
+    if (newest.revision === this.#revision) return;
+    if (this.#successor) this.#retire(this.#successor.pool);
+    // Going back to what still runs needs no new workers.
+    this.#successor = this.#revision === this.#present.revision ? null : this.#generation();
+    this.#successor?.pool.start();
+  }
+
+  get #revision(): string {
+    return `${this.#definition.revision} saved ${this.#saves}`;
+  }
+
+  #generation(): Generation {
+    return { revision: this.#revision, pool: this.#create(this.#definition) };
   }
 
   #retire(pool: StagePool): void {

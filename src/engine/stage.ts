@@ -38,7 +38,7 @@ export class Stage {
     this.#definition = definition;
     this.#host = host;
     this.#former = new BatchFormer(this.#queue, host.clock, () => this.#pump());
-    this.#pools = new StagePools(definition, (newest) => this.#createPool(newest));
+    this.#pools = new StagePools(definition, (newest) => this.#createPool(newest), host);
     this.#pools.start();
   }
 
@@ -125,7 +125,7 @@ export class Stage {
       meanBatchSize: this.#recent.meanSize(batches, items),
       pinWarnings: pool.pinWarnings,
       ...pool.circuit,
-      successorError: this.#pools.successorError?.message ?? null,
+      successorError: this.#pools.successorError,
       reading: this.meter.read(),
     };
   }

@@ -58,6 +58,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     source: 'python',
     module: '',
     path: 'models/classify.py',
+    watch: true,
     python: 'python3.12',
   },
   'modelet-batcher': { name: 'by eight', policy: 'gap', maxBatchSize: '8', maxWaitMs: '2.5' },

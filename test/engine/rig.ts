@@ -38,6 +38,7 @@ export function stage(ref: number, overrides: Partial<StageDefinition> = {}, wor
     retryLost: false,
     maxRssMb: 0,
     recycleAfter: 0,
+    watch: false,
     ...overrides,
   };
 }

@@ -16,6 +16,11 @@ export const stage: NodeSchema = {
     code: { type: 'string', default: 'return input;', description: 'Inline code: Predict' },
     teardown: { type: 'string', default: '', description: 'Inline code: On Stop' },
     path: { type: 'string', default: '', description: 'File of the modelet, or of the ONNX model' },
+    watch: {
+      type: 'boolean',
+      default: false,
+      description: 'Whether saving the file gives the stage new workers, which take over when they are ready',
+    },
     module: {
       type: 'string',
       default: '',

@@ -7,7 +7,7 @@ import os
 import sys
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 Call = Callable[..., Any]
@@ -91,6 +91,13 @@ def nothing(*_: Any) -> None:
     """What a method does that is not there."""
 
 
+class Uncached(SourceFileLoader):
+    """Python knows its cached bytecode by size and second: what is saved twice in a second could be the former text."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def import_file(path: str) -> ModuleType:
     """Like `python FILE`, what is beside the file can be imported; the module goes by the file's name."""
     sys.path.insert(0, os.path.dirname(path))
@@ -99,7 +106,7 @@ def import_file(path: str) -> ModuleType:
     # A file called json.py must not take the place of what others import.
     if name in sys.modules:
         name = f"modelet_{name}"
-    loader = SourceFileLoader(name, path)
+    loader = Uncached(name, path)
     module = module_from_spec(spec_from_loader(name, loader))
     sys.modules[name] = module
     loader.exec_module(module)

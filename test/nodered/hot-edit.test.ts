@@ -1,0 +1,163 @@
+/** Saving the file of a stage with `watch`, while clients post: the newest content that works is what answers. */
+import assert from 'node:assert/strict';
+import { rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { WITHOUT_PYTHON } from '../fixtures/python.ts';
+
+const CLIENTS = 8;
+
+interface Language {
+  readonly source: string;
+  readonly file: string;
+  /** Code that answers with its version and the input. */
+  code(version: number): string;
+  /** Code that does not load, and what the badge says of it. */
+  readonly broken: string;
+  readonly why: RegExp;
+}
+
+const JAVASCRIPT: Language = {
+  source: 'file',
+  file: 'model.mjs',
+  code: (version) => `export default (input) => ({ version: ${version}, input });`,
+  broken: 'export default (input) => {',
+  why: /new code failed: .*Unexpected end/,
+};
+
+const PYTHON: Language = {
+  source: 'python',
+  file: 'model.py',
+  code: (version) => `def predict(input):\n    return {"version": ${version}, "input": input}\n`,
+  broken: 'def predict(input):\n',
+  why: /new code failed: .*(?:expected an indented|unexpected EOF)/,
+};
+
+describe('hot edits', () => {
+  let red: NodeRed;
+  before(async () => {
+    red = await NodeRed.start();
+  });
+  after(() => red.stop());
+
+  const flows = ({ source, file }: Language, watch: boolean): FlowNode[] => [
+    TAB,
+    runtime(),
+    ...endpoint('/ask', source),
+    // By its source, or those of the other language would serve until it is ready.
+    stage(source, '', 'collector /ask', { source, path: file, watch, workers: '2' }),
+  ];
+
+  /** Posts until stopped; every answer must be a result, and the caller's own. */
+  function load(): { readonly versions: number[]; stop(): Promise<void> } {
+    const versions: number[] = [];
+    let stopped = false;
+    let number = 0;
+    const client = async (): Promise<void> => {
+      while (!stopped) {
+        const mine = ++number;
+        const response = await red.post('/ask', { mine });
+        const text = await response.text();
+        assert.equal(response.status, 200, text);
+        const { version, input } = JSON.parse(text) as { version: number; input: unknown };
+        assert.deepEqual(input, { mine });
+        versions.push(version);
+      }
+    };
+    const clients = Promise.all(Array.from({ length: CLIENTS }, client));
+    return {
+      versions,
+      stop: async () => {
+        stopped = true;
+        await clients;
+      },
+    };
+  }
+
+  const badge = (stage: string): string => red.badges.get(stage)?.text ?? '';
+  const answer = async (): Promise<number> => {
+    const { version } = (await (await red.post('/ask', {})).json()) as { version: number };
+    return version;
+  };
+  const pids = async (): Promise<(number | null)[]> => {
+    const { runtimes } = await red.whenReady();
+    return runtimes.flatMap(({ stages }) => stages.flatMap(({ workers }) => workers.map(({ pid }) => pid)));
+  };
+
+  for (const language of [JAVASCRIPT, PYTHON]) {
+    const { source, file, code, broken, why } = language;
+    const skip = source === 'python' && WITHOUT_PYTHON;
+
+    test(`${source}: nothing is lost, and what does not load leaves what did`, { skip }, async (t) => {
+      const path = join(red.userDir, file);
+      await writeFile(path, code(1));
+      await red.deploy(flows(language, true));
+      await red.whenReady();
+      const { versions, stop } = load();
+      t.after(stop);
+      await until('the first answers', () => versions.length > CLIENTS);
+
+      await writeFile(path, code(2));
+      await until('the new code answers', () => versions.at(-1) === 2);
+      const taken = versions.indexOf(2);
+      await until('the old has answered what it held', () => versions.length > taken + 20 * CLIENTS);
+      assert.equal(versions.slice(taken + CLIENTS).indexOf(1), -1, 'then only the new one answers');
+
+      await writeFile(path, broken);
+      await until('the badge says why', () => why.test(badge(source)));
+      // One language will do to see that the reason outlives the pauses between tries.
+      if (source === 'file')
+        await until('it has been tried often enough', () => red.logs.some((line) => /died 5 times/.test(line)));
+      await until('the badge still says why', () => why.test(badge(source)));
+      assert.equal(versions.at(-1), 2);
+
+      await writeFile(`${path}.tmp`, code(3));
+      await rename(`${path}.tmp`, path);
+      await until('the repaired code answers', () => versions.at(-1) === 3);
+      await until('the badge is content', () => /^ready \S+ q:\d+ b:[\d.]+$/.test(badge(source)));
+      await stop();
+      assert.deepEqual([...new Set(versions)], [1, 2, 3]);
+    });
+  }
+
+  test('a deploy keeps the workers that a save has brought, also one that ends the watching', async () => {
+    const path = join(red.userDir, JAVASCRIPT.file);
+    await writeFile(path, JAVASCRIPT.code(4));
+    await red.deploy(flows(JAVASCRIPT, true));
+    await until('the first code answers', async () => (await answer()) === 4);
+    const before = await pids();
+    await writeFile(path, JAVASCRIPT.code(5));
+    await until('the new code answers', async () => (await answer()) === 5);
+    const saves = (): number => red.logs.filter((line) => line.includes('has been saved')).length;
+    const saved = saves();
+    const present = await until('the snapshot has the new workers', async () => {
+      const found = await pids();
+      return found.every((pid) => !before.includes(pid)) && found;
+    });
+    await red.deploy([...flows(JAVASCRIPT, true), { id: 'other', type: 'tab', label: 'other' }]);
+    assert.deepEqual(await pids(), present);
+    // Nobody watches any more, and the workers stay.
+    await red.deploy(flows(JAVASCRIPT, false));
+    await writeFile(path, JAVASCRIPT.code(6));
+    await red.deploy(flows(JAVASCRIPT, true));
+    assert.deepEqual([await pids(), await answer(), saves()], [present, 5, saved]);
+  });
+
+  test('an engine that comes again watches as the one before it', async () => {
+    const path = join(red.userDir, JAVASCRIPT.file);
+    await writeFile(path, JAVASCRIPT.code(7));
+    await red.deploy(flows(JAVASCRIPT, true));
+    const { runtimes } = await red.whenReady();
+    const pid = runtimes[0]?.engine.pid as number;
+    process.kill(pid, 'SIGKILL');
+    await until('another engine runs', async () => {
+      const engine = (await red.snapshot()).runtimes[0]?.engine;
+      return engine?.pid !== pid && engine?.pid !== null;
+    });
+    await red.whenReady();
+    await writeFile(path, JAVASCRIPT.code(8));
+    await until('the new code answers', async () => (await answer()) === 8);
+  });
+});
