@@ -25,6 +25,8 @@ import type { StageHost } from './stage-host.ts';
 
 export interface EngineOutput {
   onOutcome(item: WireItem): void;
+  /** A part of a result that is not done; `ref` is its index. */
+  onPart(part: WireItem): void;
   /** A copy of a value on its way from one stage to the next; `ref` is the stage that made it. */
   onTap(item: WireItem): void;
   /** Something to show has changed; may be called often. */
@@ -57,6 +59,9 @@ export class Engine {
       createPool,
       onOutcome: (item, ok, payload) => this.#advance(item, ok, payload),
       onFailed: (item, error) => this.#fail(item, error),
+      onPart: (item, part) => {
+        if (this.#items.has(item.id)) output.onPart(part);
+      },
       mayLeave: (item) => this.#mayLeave(item),
       onRoom: () => this.#pumpAll(),
       onChange: () => output.onChange(),
@@ -96,7 +101,15 @@ export class Engine {
         this.#output.onOutcome({ ...wire, ok: false, payload: errorPayload(error) });
         continue;
       }
-      const item: Item = Object.assign(wire, { route, position: 0, arrivedAt: 0, at: MOVING });
+      const item: Item = Object.assign(wire, {
+        route,
+        position: 0,
+        arrivedAt: 0,
+        at: MOVING,
+        wantsParts: wire.streams,
+        parts: 0,
+        onTaken: null,
+      });
       this.#items.set(item.id, item);
       route.open += 1;
       route.stages[0]?.enqueue(item, true);
@@ -111,6 +124,11 @@ export class Engine {
       this.#forget(item);
       item.route.stages[item.position]?.cancel(item);
     }
+  }
+
+  /** The flow has taken so many parts of these requests' results. */
+  taken(requests: readonly (readonly [id: RequestNumber, parts: number])[]): void {
+    for (const [id, parts] of requests) this.#items.get(id)?.onTaken?.(parts);
   }
 
   /** Acts on a stage: on what waits there now, or on its workers. */
@@ -128,8 +146,13 @@ export class Engine {
     return { stages: [...this.#stages.values()].map((stage) => stage.status()), rssBytes: process.memoryUsage.rss() };
   }
 
-  /** Ends all workers by the one deadline. What they do not finish by then is not answered: that is the caller's part. */
+  /**
+   * Ends all workers by the one deadline. What they do not finish by then is not answered: that is the caller's part.
+   * What comes in parts may have no end of its own, and is ended at once.
+   */
   async close(deadline: Deadline): Promise<void> {
+    const inParts = this.#items.values().filter(({ wantsParts }) => wantsParts);
+    this.cancel(inParts.map(({ id }) => id));
     const stages = [...this.#stages.values(), ...this.#leaving, ...this.#closing];
     await Promise.all(stages.map((stage) => stage.close(deadline)));
   }
@@ -165,6 +188,7 @@ export class Engine {
       ref: stage.ref,
       ok: true,
       patient: true,
+      streams: false,
       group: 0,
       payload,
       meta: null,

@@ -29,6 +29,12 @@ export interface Item extends WireItem {
   /** When it entered the present stage's queue. */
   arrivedAt: number;
   at: Whereabouts;
+  /** Parts of its result are wanted as they come; `streams` says so to the worker of its last stage only. */
+  readonly wantsParts: boolean;
+  /** How many of them have gone. */
+  parts: number;
+  /** To be told how many the flow has taken; null before there are any. */
+  onTaken: ((parts: number) => void) | null;
 }
 
 export const MOVING: Whereabouts = { tag: 'moving' };
@@ -38,6 +44,11 @@ export const RUNNING_ALONE: Whereabouts = { tag: 'running', alone: true };
 /** Whether the item waits for, or is in, the run that it has all to itself. */
 export function isAlone({ at }: Item): boolean {
   return at.tag !== 'moving' && at.alone;
+}
+
+/** Whether the stage that has the item is to send its result in parts, where it comes in parts. */
+export function sendsParts(item: Item): boolean {
+  return item.wantsParts && nextStage(item) === undefined;
 }
 
 export function nextStage(item: Item): Stage | undefined {

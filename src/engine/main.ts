@@ -39,6 +39,9 @@ function receive(frame: Frame, channel: Channel): void {
     case 'cancel':
       running?.engine.cancel(frame.body);
       break;
+    case 'taken':
+      running?.engine.taken(frame.body);
+      break;
     case 'act':
       running?.engine.act(frame.body.stage, frame.body.action);
       break;
@@ -59,9 +62,11 @@ function receive(frame: Frame, channel: Channel): void {
 
 function boot(settings: EngineBoot, channel: Channel): Running {
   const taps = new Outbox('taps', () => channel);
+  const parts = new Outbox('parts', () => channel);
   const outcomes = new Outbox('outcomes', () => {
-    // What was tapped on the way goes before the end of the way.
+    // What was tapped on the way goes before the end of the way, and so do the parts of what has come to its end.
     taps.flush();
+    parts.flush();
     return channel;
   });
   let statusDue = false;
@@ -73,6 +78,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
   };
   const engine = new Engine((definition, events) => new SupervisedPool(definition, settings, events), {
     onOutcome: (item) => outcomes.add(item),
+    onPart: (part) => parts.add(part),
     onTap: (item) => taps.add(item),
     onChange: () => {
       if (statusDue) return;

@@ -2,6 +2,7 @@
 import type { Clock } from '../core/clock.ts';
 import type { ModeletError } from '../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload, StageDefinition } from '../core/model.ts';
+import type { WireItem } from '../wire/frames.ts';
 import type { PoolEvents } from '../worker/pool.ts';
 import type { Item } from './item.ts';
 import type { Stage } from './stage.ts';
@@ -13,6 +14,8 @@ export interface StageHost {
   /** The stage is through with the item: `payload` is its value, or with `ok` false an encoded error. */
   onOutcome(item: Item, ok: boolean, payload: Payload): void;
   onFailed(item: Item, error: ModeletError): void;
+  /** A part of the item's result, which is not done. */
+  onPart(item: Item, part: WireItem): void;
   /** Whether the stage behind this one has room for the item. */
   mayLeave(item: Item): boolean;
   /** The queue has room again after it had none. */

@@ -9,7 +9,7 @@ import { StageMeter } from '../observe/stage-meter.ts';
 import type { WireItem } from '../wire/frames.ts';
 import { type Batch, type CheckResult, RunTimeout } from '../worker/pool.ts';
 import { BatchFormer, type Leaving } from './batch-former.ts';
-import { type Item, isAlone, MOVING, RUNNING, RUNNING_ALONE } from './item.ts';
+import { type Item, isAlone, MOVING, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
 import { RecentBatches } from './recent-batches.ts';
 import { dropped, expired, queueFull, unavailable, workerLost } from './stage-errors.ts';
 import type { StageHost } from './stage-host.ts';
@@ -166,7 +166,10 @@ export class Stage {
       ? { items: [alone], reason: 'retry' }
       : this.#former.take(this.#definition.batching, freeSince, mayLeave);
     if (items.length === 0) return false;
-    for (const item of items) item.at = alone ? RUNNING_ALONE : RUNNING;
+    for (const item of items) {
+      item.at = alone ? RUNNING_ALONE : RUNNING;
+      item.streams = sendsParts(item);
+    }
     this.#batchNumber += 1;
     const batch = { number: this.#batchNumber, items, dispatchedAt: now, freeSince, startedAt: now };
     this.#pools.present.dispatch(worker, batch);
@@ -215,12 +218,21 @@ export class Stage {
     this.pumpSoon();
   }
 
+  #onPart(item: Item, part: WireItem, taken: (parts: number) => void): void {
+    // One that was cancelled has left.
+    if (item.at.tag !== 'running') return;
+    item.parts += 1;
+    item.onTaken = taken;
+    this.#host.onPart(item, part);
+  }
+
   #onLost(running: readonly Item[], notStarted: readonly Item[], error: Error, worker: number): void {
     // Those cancelled meanwhile are not running for anybody any more.
     const wanted = running.filter((item) => item.at.tag === 'running');
     this.#queue.putBack(notStarted.filter((item) => item.at.tag === 'running'));
     const retries = this.#definition.retryLost && !(error instanceof RunTimeout);
-    this.#queue.putBackAlone(wanted.filter((item) => retries && !isAlone(item)));
+    // What has been sent of a result cannot be taken back.
+    this.#queue.putBackAlone(wanted.filter((item) => retries && !isAlone(item) && item.parts === 0));
     for (const item of wanted) {
       if (item.at.tag !== 'running') continue;
       const again = isAlone(item);
@@ -232,6 +244,7 @@ export class Stage {
 
   #createPool(definition: StageDefinition): StagePool {
     return this.#host.createPool(definition, {
+      onPart: (item, part, taken) => this.#onPart(item, part, taken),
       onReply: (batch, replies, runMs, worker) => this.#onReply(batch, replies, runMs, worker),
       onLost: (running, notStarted, error, worker) => this.#onLost(running, notStarted, error, worker),
       onEnded: (cause) => this.meter.workerEnded(cause),

@@ -105,9 +105,11 @@ export class Supervisor {
     this.#state = { tag: 'stopped' };
   }
 
-  /** Dropped if no process is ready. */
+  /** Dropped if no process is ready, and none that was finishes what it holds. */
   send(frame: Frame): void {
-    if (this.isReady) this.#child?.send(frame);
+    const child = this.#child;
+    const serves = child?.state.tag === 'ready' || child?.state.tag === 'shutdown';
+    if (serves && child.isReachable) child.send(frame);
   }
 
   kill(reason: Error): void {

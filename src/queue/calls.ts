@@ -53,5 +53,17 @@ function errorItem(number: number, error: unknown): WireItem {
 }
 
 function wireItem(id: number, ok: boolean, payload: Payload): WireItem {
-  return { id, ok, payload, deadline: 0, priority: 0, ref: 0, patient: false, group: 0, meta: null, timings: [] };
+  return {
+    id,
+    ok,
+    payload,
+    deadline: 0,
+    priority: 0,
+    ref: 0,
+    patient: false,
+    streams: false,
+    group: 0,
+    meta: null,
+    timings: [],
+  };
 }

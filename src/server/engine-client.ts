@@ -22,6 +22,7 @@ const FULL_CHANNEL_BYTES = 256 * 1024 * 1024;
 
 export interface EngineClientEvents {
   onOutcomes(items: readonly WireItem[]): void;
+  onParts(items: readonly WireItem[]): void;
   onTaps(items: readonly WireItem[]): void;
   /** The engine died. `sent` may have been running in it. */
   onLost(error: Error): void;
@@ -39,6 +40,8 @@ export class EngineClient {
   readonly #heartbeat: Heartbeat;
   readonly #outbox: Outbox;
   readonly #cancelled: RequestNumber[] = [];
+  /** By request, how many parts of its result the flow has taken. */
+  readonly #taken: Map<RequestNumber, number> = new Map();
   /** Requests that came while no engine was ready. */
   readonly #held: Map<RequestNumber, WireItem> = new Map();
   readonly #frames: { readonly sent: FrameCounts; readonly received: FrameCounts } = { sent: {}, received: {} };
@@ -175,6 +178,15 @@ export class EngineClient {
     });
   }
 
+  /** The flow has taken so many parts of a result. */
+  taken(id: RequestNumber, parts: number): void {
+    if (this.#taken.set(id, parts).size > 1) return;
+    setImmediate(() => {
+      this.#send({ type: 'taken', body: [...this.#taken] });
+      this.#taken.clear();
+    });
+  }
+
   actOnStage(stage: number, action: StageAction): void {
     this.#outbox.flush();
     this.#send({ type: 'act', body: { stage, action } });
@@ -218,6 +230,7 @@ export class EngineClient {
 
   #receive(frame: Frame): void {
     if (frame.type === 'outcomes') this.#events.onOutcomes(frame.items);
+    else if (frame.type === 'parts') this.#events.onParts(frame.items);
     else if (frame.type === 'taps') this.#events.onTaps(frame.items);
     else if (frame.type === 'status') this.#events.onStatus(frame.body);
     else if (frame.type === 'checked') this.#events.onChecked(frame.body.check, frame.body.stages);

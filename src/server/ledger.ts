@@ -18,6 +18,11 @@ export interface Settlement {
 export interface Caller {
   /** Called exactly once, never before the request is open. */
   onSettled(settlement: Settlement): void;
+  /**
+   * A part of the result, which is not done; only before `onSettled`, and in order. Who has this is sent parts where the
+   * result comes in parts. Must call `taken` once it has dealt with the part: only a few are under way at a time.
+   */
+  onPart?(payload: Payload, index: number, taken: () => void): void;
   /** A value on its way between two stages, for nodes that look on; only before `onSettled`. */
   onTap?(stage: number, payload: Payload): void;
 }
@@ -132,6 +137,12 @@ export class Ledger<C extends Caller = Caller> {
   tap(id: RequestNumber, stage: number, payload: Payload): void {
     const request = this.#open.get(id);
     if (request) this.#tell(() => request.caller.onTap?.(stage, payload));
+  }
+
+  /** Hands on a part of a request's result; no effect if the request has settled. */
+  part(id: RequestNumber, index: number, payload: Payload, taken: () => void): void {
+    const request = this.#open.get(id);
+    if (request) this.#tell(() => request.caller.onPart?.(payload, index, taken));
   }
 
   isOpen(id: RequestNumber): boolean {

@@ -12,14 +12,13 @@ import type { Look } from '../observe/interval.ts';
 import { Log } from '../observe/log.ts';
 import { Refusals } from '../observe/refusals.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/snapshot.ts';
-import { decodeModeletError } from '../wire/error-codec.ts';
-import type { WireItem } from '../wire/frames.ts';
 import { Checks, type StageCheck } from './checks.ts';
 import { EngineClient } from './engine-client.ts';
 import { EngineReports } from './engine-reports.ts';
 import { Entrance } from './entrance.ts';
 import { Ledger } from './ledger.ts';
 import type { Machine } from './machine.ts';
+import { outcomeOf } from './outcome.ts';
 import { type KnownStage, type PlannedRoute, type PlannedStage, Planner } from './planner.ts';
 import { RuntimePins } from './runtime-pins.ts';
 import { engineLost, shuttingDown } from './service-errors.ts';
@@ -97,7 +96,14 @@ export class Service {
       nameOf: (stage) => this.stage(stage)?.name ?? '',
     });
     this.#client = new EngineClient(boot, this.#pins.engine, {
-      onOutcomes: (items) => this.#receive(items),
+      onOutcomes: (items) => {
+        for (const item of items) this.#ledger.settle(item.id, outcomeOf(item), item.timings);
+      },
+      onParts: (parts) => {
+        for (const { id, ref, payload } of parts) {
+          this.#ledger.part(id, ref, payload, () => this.#client.taken(id, ref + 1));
+        }
+      },
       onTaps: (items) => {
         for (const { id, ref, payload } of items) this.#ledger.tap(id, ref, payload);
       },
@@ -143,7 +149,8 @@ export class Service {
     if (refusal) throw this.#refused(refusal);
     const id = this.#ledger.open(request, deadline, patient);
     const { ref } = entry.route;
-    const item: WireItem = { id, deadline, priority, ref, ok: true, patient, group, payload, meta, timings: [] };
+    const streams = request.onPart !== undefined;
+    const item = { id, deadline, priority, ref, ok: true, patient, streams, group, payload, meta, timings: [] };
     if (patient) this.#entrance.enter(item, entry.stage, room);
     else this.#client.submit(item);
     return id;
@@ -260,16 +267,6 @@ export class Service {
     const { lastError, restarts, state } = this.#client;
     if (!lastError || restarts === 0 || state !== 'error') return null;
     return engineLost(`the engine does not run: ${lastError.message}`, lastError, this.#client.pauseMs);
-  }
-
-  #receive(items: readonly WireItem[]): void {
-    for (const item of items) {
-      const { payload } = item;
-      const outcome = item.ok
-        ? { ok: true as const, value: payload }
-        : { ok: false as const, error: decodeModeletError(payload.bytes, 'protocol_error') };
-      this.#ledger.settle(item.id, outcome, item.timings);
-    }
   }
 
   #engineLost(error: Error): void {

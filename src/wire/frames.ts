@@ -39,6 +39,8 @@ export type ControlFrame =
   | { readonly type: 'open'; readonly body: QueueBoot }
   | { readonly type: 'load'; readonly body: WorkerBoot }
   | { readonly type: 'cancel'; readonly body: readonly RequestNumber[] }
+  /** Of how many of its parts the flow has taken, by request: whoever makes them may go on. */
+  | { readonly type: 'taken'; readonly body: readonly (readonly [id: RequestNumber, parts: number])[] }
   | { readonly type: 'act'; readonly body: { readonly stage: number; readonly action: StageAction } }
   | { readonly type: 'close'; readonly body: { readonly deadline: Deadline } }
   | { readonly type: 'report'; readonly body: StateReport }
@@ -60,6 +62,8 @@ export type ControlFrame =
 export type ItemFrame =
   | { readonly type: 'submit'; readonly items: readonly WireItem[] }
   | { readonly type: 'outcomes'; readonly items: readonly WireItem[] }
+  /** Of results that are not done; each request's in order, and before its outcome. */
+  | { readonly type: 'parts'; readonly items: readonly WireItem[] }
   | { readonly type: 'taps'; readonly items: readonly WireItem[] }
   /** To a queue: a number, and what is asked for; and its answers under the same numbers. */
   | { readonly type: 'calls' | 'answers'; readonly items: readonly WireItem[] }
@@ -96,6 +100,8 @@ const TYPES = [
   'calls',
   'answers',
   'described',
+  'parts',
+  'taken',
 ] as const satisfies readonly Frame['type'][];
 const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
   'submit',
@@ -105,6 +111,7 @@ const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
   'taps',
   'calls',
   'answers',
+  'parts',
 ] as const);
 
 /** Bytes of a frame's head. */

@@ -2,7 +2,7 @@
  * Items as bytes of a frame, behind its head:
  *
  *   items x 40-byte record, their stage timings, their metas, their payloads (each padded to 8)
- *   record f64 id | f64 deadline | i32 priority | u32 ref | u8 flags (1 ok, 2 patient) | u8 codec | u16 timings
+ *   record f64 id | f64 deadline | i32 priority | u32 ref | u8 flags (1 ok, 2 patient, 4 streams) | u8 codec | u16 timings
  *          | u32 payload bytes | u32 meta bytes | u32 group
  */
 import type { Deadline } from '../core/clock.ts';
@@ -14,6 +14,7 @@ import { readTimings, TIMING, writeTiming } from './timings.ts';
 const RECORD = 40;
 const OK = 1;
 const PATIENT = 2;
+const STREAMS = 4;
 /** Payloads from this size on are not copied into the frame but written beside it. */
 const COPY_BELOW = 65_536;
 
@@ -22,12 +23,14 @@ export interface WireItem {
   readonly id: RequestNumber;
   readonly deadline: Deadline;
   readonly priority: number;
-  /** Route ref in a `submit` frame, stage ref in a `taps` frame; unused elsewhere. */
+  /** Route ref in a `submit` frame, stage ref in a `taps` frame, index in a `parts` frame; unused elsewhere. */
   readonly ref: number;
   /** In outcomes and replies: whether the payload is a value or an encoded error. */
   ok: boolean;
   /** A full queue must not refuse it: its sender waits with more. */
   readonly patient: boolean;
+  /** In `submit` and `batch` frames: parts of its result are wanted one by one, as they come. */
+  streams: boolean;
   /** Items of one group evict each other where a full queue drops the oldest; 0: no group. */
   readonly group: number;
   payload: Payload;
@@ -94,7 +97,7 @@ function writeRecord(buffer: Buffer, offset: number, item: WireItem): number {
   buffer.writeDoubleLE(item.deadline, offset + 8);
   buffer.writeInt32LE(item.priority, offset + 16);
   buffer.writeUInt32LE(item.ref, offset + 20);
-  buffer[offset + 24] = (item.ok ? OK : 0) | (item.patient ? PATIENT : 0);
+  buffer[offset + 24] = (item.ok ? OK : 0) | (item.patient ? PATIENT : 0) | (item.streams ? STREAMS : 0);
   buffer[offset + 25] = item.payload.codec;
   buffer.writeUInt16LE(item.timings.length, offset + 26);
   buffer.writeUInt32LE(item.payload.bytes.byteLength, offset + 28);
@@ -138,6 +141,7 @@ export function readItems(frame: Buffer, head: number, count: number): WireItem[
       ref: frame.readUInt32LE(at + 20),
       ok: (flags & OK) !== 0,
       patient: (flags & PATIENT) !== 0,
+      streams: (flags & STREAMS) !== 0,
       group: frame.readUInt32LE(at + 36),
       payload: { codec: frame[at + 25] as number, bytes: frame.subarray(payloadsAt, payloadsAt + payloadLength) },
       meta: metaLength === 0 ? null : frame.subarray(metasAt, metasAt + metaLength),

@@ -8,7 +8,7 @@ import { itemLength, type WireItem } from './items.ts';
 /** A frame is sent early when it has grown to this, so that memory and the other side's wait stay bounded. */
 const FULL_FRAME = 4 * 1024 * 1024;
 
-type OutboxType = 'submit' | 'outcomes' | 'taps' | 'calls' | 'answers';
+type OutboxType = 'submit' | 'outcomes' | 'parts' | 'taps' | 'calls' | 'answers';
 
 export class Outbox {
   readonly #type: OutboxType;

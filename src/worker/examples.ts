@@ -6,7 +6,7 @@ import { decodeModeletError, encodeError } from '../wire/error-codec.ts';
 import type { LoadedModelet } from './modelet.ts';
 import { type BatchRun, runBatch } from './run-batch.ts';
 
-type Trial = Omit<BatchRun, 'isCancelled'>;
+type Trial = Omit<BatchRun, 'isCancelled' | 'parts'>;
 
 /**
  * Runs one example as a batch of its own, as a request with that payload would run. The result is dropped.
@@ -69,12 +69,13 @@ async function runAll(
     ref: 0,
     ok: true,
     patient: false,
+    streams: false,
     group: 0,
     payload,
     meta: null,
     timings: [],
   }));
-  const replies = await runBatch(modelet, items, { ...run, isCancelled: () => false });
+  const replies = await runBatch(modelet, items, { ...run, isCancelled: () => false, parts: null });
   return replies.map(({ ok, payload }) => (ok ? null : payload.bytes));
 }
 

@@ -49,6 +49,8 @@ export interface CheckResult {
 }
 
 export interface PoolEvents<T extends WireItem> {
+  /** A part of the result of an item that runs; `ref` is its index. `taken` is to be told how many have been taken. */
+  onPart(item: T, part: WireItem, taken: (parts: number) => void): void;
   /** A worker answered a batch: one reply per item, in the batch's order. */
   onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number, worker: number): void;
   /**

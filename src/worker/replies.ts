@@ -12,9 +12,10 @@ export interface ReplyLimits {
   readonly maxReplyBytes: number;
 }
 
-/** An item on its way through a modelet: still going with its value so far, or failed. */
+/** An item on its way through a modelet: still going with its value so far, done before others are, or failed. */
 export type Progress =
   | { readonly tag: 'going'; readonly value: unknown }
+  | { readonly tag: 'done'; readonly value: unknown }
   | { readonly tag: 'failed'; readonly error: unknown };
 
 export function reply(item: WireItem, progress: Progress, limits: ReplyLimits): WireItem {
@@ -30,7 +31,7 @@ export function reply(item: WireItem, progress: Progress, limits: ReplyLimits): 
 
 const NO_TIMINGS: never[] = [];
 
-function answer(item: WireItem, ok: boolean, payload: Payload): WireItem {
+export function answer(item: WireItem, ok: boolean, payload: Payload): WireItem {
   return {
     id: item.id,
     deadline: 0,
@@ -38,6 +39,7 @@ function answer(item: WireItem, ok: boolean, payload: Payload): WireItem {
     ref: 0,
     ok,
     patient: false,
+    streams: false,
     group: 0,
     payload,
     meta: null,

@@ -6,16 +6,21 @@ import { types } from 'node:util';
 import type { Clock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { RequestNumber } from '../core/model.ts';
-import { decodePayload } from '../wire/codec.ts';
+import { decodePayload, encodePayload } from '../wire/codec.ts';
 import type { WireItem } from '../wire/frames.ts';
+import { type Attempt, attempt, checked, failed } from './attempt.ts';
 import type { LoadedModelet, RequestMeta } from './modelet.ts';
+import type { PartsOut } from './parts-out.ts';
 import type { PayloadChecks } from './payload-checks.ts';
 import { type Progress, type ReplyLimits, reply, withinOneFrame } from './replies.ts';
+import { type PartSource, partsOf, runStream } from './stream.ts';
 
 export interface BatchRun extends ReplyLimits {
   readonly clock: Clock;
   readonly checks: PayloadChecks;
   isCancelled(id: RequestNumber): boolean;
+  /** null for examples, whose parts nobody waits for. */
+  readonly parts: PartsOut | null;
 }
 
 /** Runs a batch and returns one reply per item, in order. Never rejects. */
@@ -50,8 +55,6 @@ async function inTurn<T, R>(values: readonly T[], call: (value: T, index: number
   return results;
 }
 
-type Attempt = Progress | Promise<Progress>;
-
 function prepare(modelet: LoadedModelet, item: WireItem, run: BatchRun, now: number): Attempt {
   return (
     unwanted(item, run, now) ??
@@ -81,14 +84,49 @@ function predictItems(
   return inTurn(
     items,
     ({ item }, index) =>
-      unwanted(item, run, run.clock.now()) ?? attempt(() => modelet.predict(inputs[index], metas[index] ?? {})),
+      unwanted(item, run, run.clock.now()) ??
+      andParts(
+        attempt(() => modelet.predict(inputs[index], metas[index] ?? {})),
+        (source) => runParts(modelet, source, item, inputs[index], run),
+      ),
   );
+}
+
+/** Goes on with a result that comes in parts until that has come to its end. */
+function andParts(result: Attempt, runAll: (source: PartSource) => Attempt): Attempt {
+  if (result instanceof Promise) return result.then((value) => andParts(value, runAll));
+  if (result.tag !== 'going') return result;
+  try {
+    const source = partsOf(result.value);
+    return source ? runAll(source) : result;
+  } catch (thrown) {
+    // Getters of its own that throw.
+    return failed(thrown);
+  }
+}
+
+function runParts(
+  modelet: LoadedModelet,
+  source: PartSource,
+  item: WireItem,
+  input: unknown,
+  run: BatchRun,
+): Promise<Progress> {
+  const { maxPayloadBytes: maxBytes } = run;
+  return runStream(source, item, {
+    finish: (part) => finish(modelet, input, checked(part), run),
+    encode: (part) => encodePayload(part, { blame: 'modelet_failed', maxBytes }),
+    unwanted: () => unwanted(item, run, run.clock.now()),
+    parts: run.parts,
+    maxBytes,
+  });
 }
 
 async function predictBatch(modelet: LoadedModelet, inputs: unknown[], metas: RequestMeta[]): Promise<Progress[]> {
   const outputs = await attempt(() => modelet.predict(inputs, metas));
   if (outputs.tag === 'failed') return inputs.map(() => outputs);
   const list = outputs.value;
+  if (isInParts(list)) return inputs.map(() => IN_PARTS);
   if (!Array.isArray(list) && !types.isTypedArray(list)) {
     const what = list === null ? 'null' : `a value of type ${typeof list}`;
     return allFailed(inputs, `predict returned ${what} instead of an array of ${inputs.length} results`);
@@ -98,12 +136,27 @@ async function predictBatch(modelet: LoadedModelet, inputs: unknown[], metas: Re
   }
   return Array.from(list as ArrayLike<unknown>, (value) => {
     try {
-      return checked(value);
+      return isInParts(value) ? IN_PARTS : checked(value);
     } catch (thrown) {
       // A revoked proxy.
       return failed(thrown);
     }
   });
+}
+
+const IN_PARTS = failed(
+  new ModeletError(
+    'modelet_failed',
+    'predict gave an iterator for a batch: only the result of a single item has parts',
+  ),
+);
+
+function isInParts(value: unknown): boolean {
+  try {
+    return partsOf(value) !== null;
+  } catch {
+    return false;
+  }
 }
 
 function allFailed(inputs: unknown[], message: string): Progress[] {
@@ -112,7 +165,7 @@ function allFailed(inputs: unknown[], message: string): Progress[] {
 }
 
 function finish(modelet: LoadedModelet, input: unknown, result: Progress, { checks }: BatchRun): Attempt {
-  if (result.tag === 'failed') return result;
+  if (result.tag !== 'going') return result;
   const output = modelet.postprocess ? attempt(() => modelet.postprocess?.(result.value, input)) : result;
   if (!checks.output) return output;
   return output instanceof Promise ? output.then((value) => inspect(value, checks)) : inspect(output, checks);
@@ -126,28 +179,6 @@ function inspect(output: Progress, { output: check }: PayloadChecks): Progress {
   } catch (thrown) {
     return failed(thrown);
   }
-}
-
-/** Calls user code; whatever it does ends in a progress, also a thrown string or a returned Error. */
-function attempt(call: () => unknown): Attempt {
-  try {
-    const value = call();
-    return isThenable(value) ? Promise.resolve(value).then(checked, failed) : checked(value);
-  } catch (thrown) {
-    return failed(thrown);
-  }
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
-}
-
-function checked(value: unknown): Progress {
-  return value instanceof Error || types.isNativeError(value) ? failed(value) : { tag: 'going', value };
-}
-
-function failed(error: unknown): Progress {
-  return { tag: 'failed', error };
 }
 
 /** An error is this item's, not its batch's. */

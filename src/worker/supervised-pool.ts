@@ -172,6 +172,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
         if (slot === this.#probe) this.#circuit.proved('ready');
         this.#check.advance();
       },
+      onPart: (item, part, taken) => this.#events.onPart(item, part, taken),
       onReply: (batch, replies, runMs) => {
         if (slot === this.#probe) this.#circuit.proved('answer');
         this.#events.onReply(batch, replies, runMs, index);

@@ -36,6 +36,8 @@ export interface WorkerHost<T extends WireItem> {
   /** Longest run of a batch; 0: no limit. */
   runTimeoutMs(): number;
   onReady(): void;
+  /** See `PoolEvents`. */
+  onPart(item: T, part: WireItem, taken: (parts: number) => void): void;
   onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number): void;
   /** It is through with an example: the error it failed with. */
   onTried(error: ModeletError | null): void;
@@ -192,6 +194,7 @@ export class SupervisedWorker<T extends WireItem> {
   #receive(frame: Frame): void {
     if (frame.type === 'log') this.#words.write(frame.body.level, shortened(frame.body.message));
     else if (frame.type === 'usage') this.#used(frame.body);
+    else if (frame.type === 'parts') for (const part of frame.items) this.#sentPart(part);
     else if (frame.type === 'reply') this.#replied(frame.batch, frame.items, frame.runMs);
     else if (frame.type === 'loaded') this.#loaded = frame.body;
     else if (frame.type === 'tried') this.#tried(frame.body.example, frame.body.error);
@@ -202,6 +205,16 @@ export class SupervisedWorker<T extends WireItem> {
     this.#usageAtFirst ??= usage;
     this.#host.onUsage();
     this.#host.onChange();
+  }
+
+  #sentPart(part: WireItem): void {
+    const { id } = part;
+    const item = this.#batches[0]?.items.find((running) => running.id === id);
+    if (item) {
+      this.#host.onPart(item, part, (parts) => this.#supervisor.send({ type: 'taken', body: [[id, parts]] }));
+      return;
+    }
+    this.#supervisor.kill(new ModeletError('protocol_error', `worker sent a part of request ${id}, which it had not`));
   }
 
   #replied(number: number, replies: readonly WireItem[], runMs: number): void {

@@ -5,7 +5,7 @@
  * Native code that crashes takes this whole process with it, and native code that hangs keeps the thread from ending.
  */
 import { fileURLToPath } from 'node:url';
-import type { Worker } from 'node:worker_threads';
+import { MessageChannel, type MessagePort, type Worker } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { asError } from '../core/errors.ts';
@@ -48,7 +48,9 @@ class ThreadWorker implements Kept {
   readonly pid: number = process.pid;
   /** Nothing leaves this process. */
   readonly bufferedBytes: number = 0;
-  readonly #pool: Piscina<ArrayBuffer, void>;
+  readonly #pool: Piscina<ArrayBuffer | MessagePort, void>;
+  /** To whatever task runs. */
+  readonly #port: MessagePort;
   readonly #life: ChildLife;
   readonly #clock: Clock;
   readonly #heapMb: number;
@@ -57,7 +59,7 @@ class ThreadWorker implements Kept {
   #thread: Worker | null = null;
   /** Kept here and not in piscina's queue, for what is cancelled meanwhile. */
   readonly #waiting: Frame[] = [];
-  /** Unwanted requests of batches that wait. One that runs is not interrupted. */
+  /** Unwanted requests of batches that wait: the thread has not seen those yet. */
   readonly #cancelled: Set<RequestNumber> = new Set();
 
   constructor(spec: WorkerLaunch, events: ChildEvents, clock: Clock) {
@@ -83,8 +85,12 @@ class ThreadWorker implements Kept {
     this.#pool.on('message', (message: unknown) => this.#receive(message));
     // Without a listener this process would end. The thread's own events tell the same.
     this.#pool.on('error', () => {});
-    // Of no frames: it only makes the thread.
-    this.#perform([]);
+    const { port1, port2 } = new MessageChannel();
+    this.#port = port1;
+    // It keeps no process alive.
+    port1.unref();
+    // It also makes the thread.
+    this.#perform(port2);
   }
 
   get state(): ProcessState {
@@ -100,6 +106,11 @@ class ThreadWorker implements Kept {
   }
 
   deliver(frame: Frame): void {
+    if (frame.type === 'cancel' || frame.type === 'taken') {
+      const message = packFrames([frame]);
+      this.#port.postMessage(message, [message]);
+    }
+    if (frame.type === 'taken') return;
     if (frame.type === 'cancel') {
       if (this.#waiting.length > 0) for (const id of frame.body) this.#cancelled.add(id);
       return;
@@ -124,12 +135,12 @@ class ThreadWorker implements Kept {
   #next(): void {
     if (this.#state.tag !== 'idle') return;
     const frame = this.#waiting.shift();
-    if (frame) this.#perform([...this.#cancellationsOf(frame), frame]);
+    if (frame) this.#perform(packFrames([...this.#cancellationsOf(frame), frame]));
   }
 
-  #perform(frames: readonly Frame[]): void {
+  #perform(message: ArrayBuffer | MessagePort): void {
     this.#state = { tag: 'busy' };
-    this.#run(frames).then(
+    this.#run(message).then(
       () => {
         if (this.#state.tag !== 'busy') return;
         this.#state = { tag: 'idle' };
@@ -140,8 +151,7 @@ class ThreadWorker implements Kept {
     );
   }
 
-  async #run(frames: readonly Frame[]): Promise<void> {
-    const message = packFrames(frames);
+  async #run(message: ArrayBuffer | MessagePort): Promise<void> {
     const done = this.#pool.run(message, { transferList: [message] });
     if (!this.#thread) this.#watch(this.#pool.threads[0] as Worker);
     await done;
@@ -195,6 +205,7 @@ class ThreadWorker implements Kept {
     if (this.#state.tag === 'gone') return;
     if (this.#state.tag === 'ending') this.#state.timer.cancel();
     this.#state = { tag: 'gone' };
+    this.#port.close();
     this.#life.dead(how);
   }
 }

@@ -1,5 +1,9 @@
-/** Entry of a worker thread: piscina calls `runTask`, one task at a time. Found by URL, imported by nobody. */
-import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
+/**
+ * Entry of a worker thread: piscina calls `runTask`, one task at a time. Found by URL, imported by nobody.
+ *
+ * A task cannot be told anything while it runs: what concerns one that does comes by a port of its own.
+ */
+import { MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { endWithError, introduce } from '../lifecycle/entry.ts';
 import { pinThread } from '../lifecycle/launch.ts';
 import { PortChannel, unpackFrames } from '../wire/port-channel.ts';
@@ -13,10 +17,14 @@ const { cpus } = workerData as ThreadData;
 introduce(channel);
 
 /**
- * Does what the frames of one message ask for, one after the other. All that comes of it goes to the parent as
+ * Does what the frames of one message ask for, one after the other; the first message is the port. All that comes of it goes to the parent as
  * frames: this never throws, as an error that piscina carried would lose its name, its code and its cause.
  */
-export async function runTask(message: ArrayBuffer): Promise<void> {
+export async function runTask(message: ArrayBuffer | MessagePort): Promise<void> {
+  if (message instanceof MessagePort) {
+    listen(message);
+    return;
+  }
   try {
     for (const frame of unpackFrames(message)) {
       // Before any code of the modelet: what that starts inherits the cores of the thread.
@@ -26,4 +34,12 @@ export async function runTask(message: ArrayBuffer): Promise<void> {
   } catch (thrown) {
     await endWithError(channel, thrown);
   }
+}
+
+function listen(port: MessagePort): void {
+  port.on('message', (message: unknown) => {
+    for (const frame of unpackFrames(message)) void program.receive(frame);
+  });
+  // It keeps no thread alive that has nothing to do.
+  port.unref();
 }

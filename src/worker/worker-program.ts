@@ -9,6 +9,7 @@ import { type ControlFrame, type Frame, HEAD, type ItemFrame, LONGEST_FRAME } fr
 import { describeModelet } from './describe.ts';
 import { tryExample, warmUp } from './examples.ts';
 import type { LoadedModelet, ModeletContext } from './modelet.ts';
+import { PartsOut } from './parts-out.ts';
 import { payloadChecks } from './payload-checks.ts';
 import { type BatchRun, runBatch } from './run-batch.ts';
 import { loadSource } from './sources/load.ts';
@@ -19,7 +20,7 @@ type TryFrame = Extract<ControlFrame, { type: 'try' }>;
 
 interface Serving {
   readonly modelet: LoadedModelet;
-  readonly run: Omit<BatchRun, 'isCancelled'>;
+  readonly run: Omit<BatchRun, 'isCancelled' | 'parts'>;
   readonly waiting: (BatchFrame | TryFrame)[];
   readonly cancelled: Set<RequestNumber>;
   running: Promise<void> | null;
@@ -28,10 +29,12 @@ interface Serving {
 
 export class WorkerProgram {
   readonly #channel: Reports;
+  readonly #parts: PartsOut;
   #serving: Serving | null = null;
 
   constructor(channel: Reports) {
     this.#channel = channel;
+    this.#parts = new PartsOut((part) => channel.send({ type: 'parts', items: [part] }));
   }
 
   /**
@@ -47,6 +50,10 @@ export class WorkerProgram {
         return this.#accept(frame);
       case 'cancel':
         for (const id of frame.body) this.#serving?.cancelled.add(id);
+        this.#parts.cancel(frame.body);
+        return;
+      case 'taken':
+        for (const [id, parts] of frame.body) this.#parts.taken(id, parts);
         return;
       case 'close':
         return this.#close(frame.body.deadline);
@@ -99,7 +106,11 @@ export class WorkerProgram {
 
   async #run({ modelet, run, cancelled }: Serving, { batch, items }: BatchFrame): Promise<void> {
     const startedAt = systemClock.now();
-    const replies = await runBatch(modelet, items, { ...run, isCancelled: (id) => cancelled.has(id) });
+    const replies = await runBatch(modelet, items, {
+      ...run,
+      isCancelled: (id) => cancelled.has(id),
+      parts: this.#parts,
+    });
     this.#channel.send({ type: 'reply', batch, runMs: systemClock.now() - startedAt, items: replies });
   }
 

@@ -23,6 +23,8 @@ export class FakePool implements StagePool {
   definition: StageDefinition;
   readonly pinWarnings: readonly string[] = [];
   readonly cancelled: RequestNumber[] = [];
+  /** What its workers have been told of parts. */
+  readonly taken: string[] = [];
   /** Deadlines of the calls of close. */
   readonly closes: Deadline[] = [];
   health: PoolHealth = { tag: 'starting' };
@@ -103,6 +105,11 @@ export class FakePool implements StagePool {
 
   // ---- for the test
 
+  /** Of each item that a worker runs, whether its parts are wanted. */
+  streaming(worker = 0): boolean[] {
+    return (this.#held[worker] ?? []).flatMap(({ items }) => items.map(({ streams }) => streams));
+  }
+
   /** Ids of the items a worker holds, batch by batch. */
   held(worker = 0): number[][] {
     return (this.#held[worker] ?? []).map((batch) => batch.items.map(({ id }) => id));
@@ -116,6 +123,13 @@ export class FakePool implements StagePool {
   fail(message: string): void {
     this.health = { tag: 'failed', error: new Error(message) };
     this.#events.onChange();
+  }
+
+  /** The worker sends a part of the first item that it runs. What is taken of it goes to `taken`. */
+  sendPart(index: number, worker = 0): void {
+    const item = this.#held[worker]?.[0]?.items[0];
+    assert.ok(item, `worker ${worker} runs nothing`);
+    this.#events.onPart(item, { ...item, ref: index }, (parts) => this.taken.push(`${item.id}: ${parts}`));
   }
 
   /** The worker answers its first batch: each item with its own payload, or with an error where `failing` says so. */

@@ -52,6 +52,7 @@ export class Rig {
   readonly clock: FakeClock = new FakeClock();
   readonly outcomes: WireItem[] = [];
   readonly taps: WireItem[] = [];
+  readonly parts: WireItem[] = [];
   readonly logs: LogRecord[] = [];
   changes = 0;
   readonly described: DescribedStage[] = [];
@@ -65,6 +66,7 @@ export class Rig {
     },
     {
       onOutcome: (outcome) => this.outcomes.push(outcome),
+      onPart: (part) => this.parts.push(part),
       onTap: (tap) => this.taps.push(tap),
       onChange: () => (this.changes += 1),
       onDescribed: (stage) => this.described.push(stage),

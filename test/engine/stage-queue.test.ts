@@ -11,7 +11,16 @@ const NEVER = Number.POSITIVE_INFINITY;
 
 function queued(id: number, arrivedAt: number, overrides: Partial<WireItem> = {}): Item {
   const route = { ref: 1, stages: [], tapped: [], open: 0 };
-  return { ...item({ id, ...overrides }), route, position: 0, arrivedAt, at: MOVING };
+  return {
+    ...item({ id, ...overrides }),
+    route,
+    position: 0,
+    arrivedAt,
+    at: MOVING,
+    wantsParts: false,
+    parts: 0,
+    onTaken: null,
+  };
 }
 
 const ids = (items: readonly Item[]): number[] => items.map(({ id }) => id);

@@ -38,6 +38,7 @@ export const wireItem: fc.Arbitrary<WireItem> = record({
   ref: uint32,
   ok: fc.boolean(),
   patient: fc.boolean(),
+  streams: fc.boolean(),
   group: uint32,
   payload: record({ codec: fc.nat({ max: 255 }), bytes: content }),
   meta: fc.oneof(fc.constant(null), fc.uint8Array({ minLength: 1, maxLength: 30 })),
@@ -48,13 +49,17 @@ const items = fc.array(wireItem, { maxLength: 5 });
 const batch = fc.integer({ min: 0, max: 2 ** 40 });
 
 export const itemFrame: fc.Arbitrary<ItemFrame> = fc.oneof(
-  record({ type: fc.constantFrom('submit' as const, 'outcomes' as const, 'taps' as const), items }),
+  record({ type: fc.constantFrom('submit' as const, 'outcomes' as const, 'parts' as const, 'taps' as const), items }),
   record({ type: fc.constant('batch' as const), items, batch }),
   record({ type: fc.constant('reply' as const), items, batch, runMs: fc.double({ noNaN: true }) }),
 );
 
 export const controlFrame: fc.Arbitrary<ControlFrame> = fc.oneof(
   record({ type: fc.constant('cancel' as const), body: fc.array(fc.maxSafeNat()) }),
+  record({
+    type: fc.constant('taken' as const),
+    body: fc.array(fc.tuple(fc.maxSafeNat(), fc.nat())),
+  }),
   record({
     type: fc.constant('close' as const),
     body: record({
@@ -100,6 +105,7 @@ export function item(overrides: Partial<WireItem> = {}): WireItem {
     ref: 1,
     ok: true,
     patient: false,
+    streams: false,
     group: 0,
     payload: { codec: 1, bytes: Buffer.from('{}') },
     meta: null,

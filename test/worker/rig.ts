@@ -54,7 +54,7 @@ export function errorOf(reply: WireItem | undefined): ModeletError {
   return error;
 }
 
-function read(reply: WireItem): Read {
+export function read(reply: WireItem): Read {
   if (reply.ok) return { value: decodePayload(reply.payload) };
   const { code, message } = errorOf(reply);
   return { code, message };
@@ -68,6 +68,7 @@ export function settings(overrides: Partial<BatchRun> = {}): BatchRun {
     maxPayloadBytes: MAX_BYTES,
     maxReplyBytes: 4 * MAX_BYTES,
     isCancelled: () => false,
+    parts: null,
     ...overrides,
   };
 }

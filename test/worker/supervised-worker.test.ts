@@ -39,6 +39,7 @@ class Rig {
     loadFrame: () => ({ type: 'cancel', body: [] }),
     runTimeoutMs: () => LIMIT_MS,
     onReady: () => {},
+    onPart: () => {},
     onReply: () => {},
     onTried: () => {},
     onLost: (loss) => this.losses.push(loss),

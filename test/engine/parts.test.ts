@@ -1,0 +1,76 @@
+/** Results that come in parts, on their way through the engine. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Rig, route, stage } from './rig.ts';
+
+const wanted = { streams: true };
+const indexes = (rig: Rig): string[] => rig.parts.splice(0).map(({ id, ref }) => `${id}.${ref}`);
+
+test('parts are asked of the last stage of a route only, and where they are wanted', async () => {
+  const rig = new Rig();
+  await rig.apply({ stages: [stage(1), stage(2)], routes: [route(1, [1, 2])] });
+  await rig.submit([1], wanted);
+  assert.deepEqual(rig.pool(1).streaming(), [false]);
+  rig.pool(1).answer();
+  await rig.turn();
+  assert.deepEqual(rig.pool(2).streaming(), [true]);
+  rig.pool(2).answer();
+  await rig.submit([2]);
+  rig.pool(1).answer();
+  await rig.turn();
+  assert.deepEqual(rig.pool(2).streaming(), [false]);
+});
+
+test('they go out in order before the outcome, and the worker hears how many have been taken', async () => {
+  const rig = new Rig();
+  const pool = await rig.single();
+  await rig.submit([7], wanted);
+  for (const index of [0, 1, 2]) pool.sendPart(index);
+  assert.deepEqual([indexes(rig), rig.answers()], [['7.0', '7.1', '7.2'], []]);
+  rig.engine.taken([
+    [7, 2],
+    [8, 1],
+  ]);
+  assert.deepEqual(pool.taken, ['7: 2']);
+  pool.answer();
+  await rig.turn();
+  assert.deepEqual(rig.answers(), ['7']);
+  rig.engine.taken([[7, 3]]);
+  assert.deepEqual(pool.taken, ['7: 2'], 'of what has settled nobody is told');
+});
+
+test('those of a request that nobody waits for go nowhere', async () => {
+  const rig = new Rig();
+  const pool = await rig.single();
+  await rig.submit([1], wanted);
+  pool.sendPart(0);
+  rig.engine.cancel([1]);
+  pool.sendPart(1);
+  assert.deepEqual(indexes(rig), ['1.0']);
+  assert.deepEqual(pool.cancelled, [1]);
+});
+
+test('with retryLost a request of which parts have gone is not run again', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ retryLost: true });
+  await rig.submit([1], wanted);
+  pool.sendPart(0);
+  pool.lose();
+  await rig.turn();
+  assert.deepEqual([pool.held(), rig.answers()], [[], ['1 worker_lost']]);
+  await rig.submit([2], wanted);
+  pool.lose();
+  await rig.turn();
+  assert.deepEqual([pool.held(), pool.streaming(), rig.answers()], [[[2]], [true], []], 'one of which none has is');
+});
+
+test('closing ends what comes in parts, and lets the rest be finished', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({}, 2);
+  await rig.submit([1], wanted);
+  await rig.submit([2]);
+  void rig.engine.close(9000);
+  assert.deepEqual(pool.cancelled, [1]);
+  pool.answer(1);
+  assert.deepEqual(rig.answers(), ['2']);
+});

@@ -1,0 +1,159 @@
+/** Results that come in parts, from real workers: as they come, as far as they are wanted, and before the one end. */
+import assert from 'node:assert/strict';
+import { describe, type TestContext, test } from 'node:test';
+import { ModeletError } from '../../src/core/errors.ts';
+import { MOST_UNDER_WAY } from '../../src/worker/parts-out.ts';
+import { ISOLATIONS } from '../fixtures/isolations.ts';
+import { kill9, until, within } from '../fixtures/processes.ts';
+import {
+  type Asked,
+  callsIn,
+  folderFor,
+  release,
+  type StageSpec,
+  serve,
+  type TestService,
+} from '../fixtures/service.ts';
+
+interface Bed {
+  readonly service: TestService;
+  readonly folder: string;
+  /** Of each part that has come, the index that came with it and the one in it. */
+  readonly parts: unknown[];
+}
+
+async function bed(t: TestContext, stage: Partial<StageSpec> = {}): Promise<Bed> {
+  const folder = folderFor(t);
+  const service = await serve(t, { stages: [{ id: 'parts', file: 'parts', init: { folder }, ...stage }] });
+  return { service, folder, parts: [] };
+}
+
+function ask({ service, parts }: Bed, input: object): Asked {
+  return service.ask(input, {
+    onPart: (part, index) => void parts.push(`${index}: ${(part as { index?: number }).index}`),
+  });
+}
+
+const gone = (): ModeletError => new ModeletError('cancelled', 'the caller went away');
+const isClosed = ({ folder }: Bed): Promise<boolean> => until(() => callsIn(folder).includes('end'), 'it is closed');
+
+for (const isolation of ISOLATIONS) {
+  describe(`parts of a result (${isolation})`, () => {
+    test('come while the next are not made yet, in order, and then the end comes, once', async (t) => {
+      const made = await bed(t, { isolation });
+      const asked = ask(made, { to: 3, result: 'all' });
+      for (const index of [0, 1, 2]) {
+        if (index > 0) release(made.folder, `part${index}`);
+        await until(() => made.parts.length === index + 1, `part ${index} comes`);
+        assert.equal(asked.settled === null || index === 2, true, 'it is not done');
+      }
+      const { code, value, timings } = await asked.answer;
+      assert.deepEqual([code, value, timings.length], ['ok', 'all', 1]);
+      assert.deepEqual(made.parts, ['0: 0', '1: 1', '2: 2']);
+    });
+
+    test('that fails half way come before its error', async (t) => {
+      const made = await bed(t, { isolation });
+      release(made.folder, 'part1');
+      release(made.folder, 'part2');
+      const { code, error } = await ask(made, { to: 5, fail: 2 }).answer;
+      assert.deepEqual([code, error?.message, made.parts.length], ['modelet_failed', 'no more', 2]);
+      assert.equal((await ask(made, { to: 1 }).answer).code, 'ok', 'the worker serves on');
+    });
+
+    test('without end stop as far as nobody takes them, and end with their request', async (t) => {
+      const made = await bed(t, { isolation });
+      let take = (): void => {};
+      const { service, folder } = made;
+      const asked = service.ask(
+        { endless: true },
+        {
+          onPart: (_part, index) => {
+            made.parts.push(index);
+            return new Promise<void>((resolve) => {
+              take = resolve;
+            });
+          },
+        },
+      );
+      const comes = (count: number): Promise<boolean> =>
+        until(() => made.parts.length === count, `${count} parts have come`);
+      await comes(MOST_UNDER_WAY);
+      // The last of them: all before it as well.
+      take();
+      await comes(2 * MOST_UNDER_WAY);
+      assert.ok(callsIn(folder).length <= 2 * MOST_UNDER_WAY + 2, 'no more were made than that');
+      service.service.abandon(asked.id, gone());
+      await isClosed(made);
+      assert.equal((await asked.answer).code, 'cancelled');
+      assert.equal((await service.answer({ to: 1 })).code, 'ok', 'the worker serves on');
+      assert.equal(made.parts.length, 2 * MOST_UNDER_WAY);
+    });
+
+    test('end when their deadline passes', async (t) => {
+      const made = await bed(t, { isolation });
+      await made.service.ready();
+      const asked = made.service.ask({ endless: true }, { timeoutMs: 300, onPart: () => {} });
+      assert.equal((await asked.answer).code, 'deadline_exceeded');
+      await isClosed(made);
+    });
+
+    test('without end end when the service closes', async (t) => {
+      const made = await bed(t, { isolation });
+      const asked = ask(made, { endless: true });
+      await until(() => made.parts.length > 0, 'parts come');
+      await within(made.service.service.close(false), 'the service closes');
+      assert.equal((await asked.answer).code, 'shutting_down');
+      assert.ok(callsIn(made.folder).includes('end'), 'it was closed, and not killed');
+    });
+
+    test('go on in a worker that is being replaced', async (t) => {
+      const made = await bed(t, { isolation });
+      const asked = ask(made, { endless: true });
+      await until(() => made.parts.length > 0, 'parts come');
+      const restarts = made.service.stage('parts').workers[0]?.restarts;
+      made.service.service.actOnStage('parts', 'restart');
+      await until(() => made.service.stage('parts').workers[0]?.restarts !== restarts, 'another worker serves');
+      const before = made.parts.length;
+      await until(() => made.parts.length > before + 3 * MOST_UNDER_WAY, 'more parts come');
+      made.service.service.abandon(asked.id, gone());
+      await isClosed(made);
+    });
+  });
+}
+
+test('a worker that is killed half way: the parts it has sent, then one worker_lost, and no second run', async (t) => {
+  const made = await bed(t, { retryLost: true });
+  const { parts: pids } = await made.service.ready();
+  const asked = ask(made, { to: 2 });
+  await until(() => made.parts.length === 1, 'a part comes');
+  kill9(pids?.[0]);
+  assert.equal((await asked.answer).code, 'worker_lost');
+  assert.equal((await ask(made, { to: 1 }).answer).code, 'ok');
+  assert.deepEqual(callsIn(made.folder), ['begin', 'begin', 'end']);
+});
+
+test('the engine is killed half way: the parts, then one engine_lost', async (t) => {
+  const made = await bed(t);
+  const asked = ask(made, { to: 2 });
+  await until(() => made.parts.length === 1, 'a part comes');
+  kill9(made.service.enginePid);
+  assert.equal((await asked.answer).code, 'engine_lost');
+  assert.equal(made.parts.length, 1);
+});
+
+test('in the middle of a route they are gathered, and at its end sent', async (t) => {
+  const folder = folderFor(t);
+  const service = await serve(t, {
+    stages: [
+      { id: 'first', inline: 'return (function* () { yield input; yield input + 1; })();' },
+      { id: 'second', inline: 'return input.map((x) => x * 10).values();' },
+    ],
+    routes: { in: ['first', 'second'], 'first alone': ['first'] },
+  });
+  const parts: unknown[] = [];
+  const { value } = await service.answer(1, { onPart: (part) => void parts.push(part) });
+  assert.deepEqual([parts, value], [[10, 20], null]);
+  assert.deepEqual(await service.value(5, { entry: 'first alone' }), [5, 6], 'nobody wants them one by one');
+  assert.deepEqual(callsIn(folder), []);
+});

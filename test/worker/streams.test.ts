@@ -1,0 +1,269 @@
+/** Results that come in parts: what becomes of each part, of the end, and of one that nobody wants any more. */
+import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
+import { describe, test } from 'node:test';
+import { decodePayload } from '../../src/wire/codec.ts';
+import type { WireItem } from '../../src/wire/items.ts';
+import { MOST_BYTES_UNDER_WAY, MOST_UNDER_WAY, PartsOut } from '../../src/worker/parts-out.ts';
+import { type BatchRun, runBatch } from '../../src/worker/run-batch.ts';
+import { FakeClock } from '../fixtures/fake-clock.ts';
+import { input, inputs, MAX_BYTES, modelet, type Read, read, run, settings } from './rig.ts';
+
+async function* count(to: unknown): AsyncGenerator<number, void> {
+  for (let number = 1; number <= (to as number); number += 1) yield number;
+}
+
+/** One request whose parts are wanted, and what has come of it. */
+class Streamed {
+  readonly sent: unknown[] = [];
+  readonly indexes: number[] = [];
+  /** Takes each part as soon as it has come; else the test says what has been taken. */
+  takes = true;
+  readonly parts: PartsOut = new PartsOut((part) => this.#receive(part));
+  readonly answer: Promise<Read>;
+
+  constructor(predict: (value: unknown) => unknown, overrides: Parameters<typeof modelet>[0] = {}, settle = {}) {
+    const item = input(3, { id: 7, streams: true });
+    const settingsOf: BatchRun = settings({ parts: this.parts, ...settle });
+    this.answer = runBatch(modelet({ predict, ...overrides }), [item], settingsOf).then(([reply]) =>
+      read(reply as WireItem),
+    );
+  }
+
+  taken(parts: number): void {
+    this.parts.taken(7, parts);
+  }
+
+  /** Until nothing more comes by itself. */
+  async quiet(): Promise<void> {
+    for (let before = -1; before !== this.sent.length; ) {
+      before = this.sent.length;
+      for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  #receive(part: WireItem): void {
+    assert.equal(part.id, 7);
+    this.sent.push(decodePayload(part.payload));
+    this.indexes.push(part.ref);
+    if (this.takes) setImmediate(() => this.taken(part.ref + 1));
+  }
+}
+
+describe('where parts are wanted', () => {
+  test('each goes out as it comes, with its index, and null is the end', async () => {
+    const streamed = new Streamed(count);
+    assert.deepEqual(await streamed.answer, { value: null });
+    assert.deepEqual(streamed.sent, [1, 2, 3]);
+    assert.deepEqual(streamed.indexes, [0, 1, 2]);
+  });
+
+  test('what the generator returns is the end', async () => {
+    const streamed = new Streamed(async function* () {
+      yield 'a';
+      return { tokens: 1 };
+    });
+    assert.deepEqual(await streamed.answer, { value: { tokens: 1 } });
+    assert.deepEqual(streamed.sent, ['a']);
+  });
+
+  test('each passes postprocess, with the input; the end does not', async () => {
+    const streamed = new Streamed(count, { postprocess: async (part, value) => `${part}/${value}` });
+    assert.deepEqual(await streamed.answer, { value: null });
+    assert.deepEqual(streamed.sent, ['1/3', '2/3', '3/3']);
+  });
+
+  test('one that is not as the schema says ends it, with those before it sent and the generator closed', async () => {
+    let closed = false;
+    const checks = {
+      input: null,
+      output: (part: unknown) => {
+        if (part === 2) throw Object.assign(new Error('no two'), { code: 'modelet_failed' });
+      },
+    };
+    const streamed = new Streamed(
+      async function* () {
+        try {
+          yield* count(3);
+        } finally {
+          closed = true;
+        }
+      },
+      {},
+      { checks },
+    );
+    assert.deepEqual(await streamed.answer, { code: 'modelet_failed', message: 'no two' });
+    assert.deepEqual([streamed.sent, closed], [[1], true]);
+  });
+
+  test('what is thrown, yielded as an Error or not to be sent ends it', async () => {
+    const ways: readonly (readonly [() => unknown, RegExp])[] = [
+      [() => assert.fail('boom'), /^boom$/],
+      [() => new RangeError('yielded'), /^yielded$/],
+      [() => undefined, /yielded undefined/],
+      [() => () => 1, /is a function/],
+      [() => 'x'.repeat(MAX_BYTES + 1), /limit is/],
+    ];
+    for (const [second, message] of ways) {
+      const streamed = new Streamed(function* () {
+        yield 1;
+        yield second();
+      });
+      const answer = await streamed.answer;
+      assert.ok('code' in answer && answer.code === 'modelet_failed', message.source);
+      assert.match(answer.message, message);
+      assert.deepEqual(streamed.sent, [1]);
+    }
+  });
+
+  test('a plain result has no parts', async () => {
+    for (const value of [[1, 2], 'text', new Map([[1, 2]]), { next: 1 }, Buffer.from('b')]) {
+      const streamed = new Streamed(() => value);
+      assert.deepEqual(await streamed.answer, { value });
+      assert.deepEqual(streamed.sent, []);
+    }
+  });
+
+  test('generators of both kinds, iterators and streams have', async () => {
+    const sources: readonly (() => unknown)[] = [
+      () => count(2),
+      async () => count(2),
+      function* () {
+        yield* [1, 2];
+      },
+      () => [1, 2].values(),
+      () => Readable.from([1, 2]),
+    ];
+    for (const source of sources) {
+      const streamed = new Streamed(source);
+      assert.deepEqual(await streamed.answer, { value: null });
+      assert.deepEqual(streamed.sent, [1, 2]);
+    }
+  });
+});
+
+describe('where they are not', () => {
+  test('all of them are the result, or what the generator returns', async () => {
+    assert.deepEqual(await run(modelet({ predict: count }), inputs(0, 2)), [{ value: [] }, { value: [1, 2] }]);
+    const returning = modelet({
+      *predict() {
+        yield 1;
+        return 'all';
+      },
+    });
+    assert.deepEqual(await run(returning, inputs(1)), [{ value: 'all' }]);
+  });
+
+  test('one that has no end is given up when it is larger than a result may be', async () => {
+    const endless = modelet({
+      *predict() {
+        for (;;) yield 'x'.repeat(10_000);
+      },
+    });
+    const [answer] = await run(endless, inputs(1));
+    assert.ok(answer && 'code' in answer && answer.code === 'modelet_failed');
+    assert.match(answer.message, /more than 1048576 bytes together/);
+  });
+
+  test('for a batch, or one of its results, it is modelet_failed', async () => {
+    const whole = modelet({ batch: true, predict: () => count(2) });
+    for (const answer of await run(whole, inputs(1, 2))) {
+      assert.ok('code' in answer && answer.code === 'modelet_failed');
+      assert.match(answer.message, /iterator for a batch/);
+    }
+    const [first, second] = await run(modelet({ batch: true, predict: () => [1, count(2)] }), inputs(1, 2));
+    assert.deepEqual(first, { value: 1 });
+    assert.ok(second && 'code' in second && second.code === 'modelet_failed');
+  });
+});
+
+describe('one without end', () => {
+  test('waits while as many parts as may be are under way', async () => {
+    let made = 0;
+    const streamed = new Streamed(function* () {
+      for (;;) {
+        made += 1;
+        yield made;
+      }
+    });
+    streamed.takes = false;
+    await streamed.quiet();
+    assert.equal(made, MOST_UNDER_WAY);
+    streamed.taken(5);
+    await streamed.quiet();
+    assert.equal(made, MOST_UNDER_WAY + 5);
+    streamed.taken(5);
+    await streamed.quiet();
+    assert.equal(made, MOST_UNDER_WAY + 5, 'what was told before is not counted again');
+    streamed.parts.cancel([7]);
+    assert.deepEqual(await streamed.answer, { value: null }, 'the generator has been closed');
+  });
+
+  test('waits while as many bytes as may be are under way', async () => {
+    const large = 'x'.repeat(MOST_BYTES_UNDER_WAY / 2);
+    const streamed = new Streamed(function* () {
+      for (;;) yield large;
+    });
+    streamed.takes = false;
+    await streamed.quiet();
+    assert.equal(streamed.sent.length, 2);
+    streamed.taken(1);
+    await streamed.quiet();
+    assert.equal(streamed.sent.length, 3);
+    streamed.parts.cancel([7]);
+    await streamed.answer;
+  });
+
+  test('ends with its request: what it does at the end is done, and no part comes after', async () => {
+    const cancelled = new Set<number>();
+    let closed = false;
+    const streamed = new Streamed(
+      function* () {
+        try {
+          for (;;) yield 'x';
+        } finally {
+          closed = true;
+        }
+      },
+      {},
+      { isCancelled: (id: number) => cancelled.has(id) },
+    );
+    await new Promise((resolve) => setImmediate(resolve));
+    cancelled.add(7);
+    streamed.parts.cancel([8]);
+    assert.equal(closed, false, 'another one is not this one');
+    streamed.parts.cancel([7]);
+    const before = streamed.sent.length;
+    const answer = await streamed.answer;
+    assert.ok('code' in answer && answer.code === 'cancelled');
+    assert.deepEqual([closed, streamed.sent.length], [true, before]);
+  });
+
+  test('ends when its deadline has passed', async () => {
+    const clock = new FakeClock();
+    const item = input(3, { id: 7, deadline: clock.now() + 10 });
+    const endless = modelet({
+      *predict() {
+        yield 1;
+        clock.advance(10);
+        for (;;) yield 2;
+      },
+    });
+    const [answer] = await run(endless, [item], { clock });
+    assert.ok(answer && 'code' in answer && answer.code === 'deadline_exceeded');
+  });
+
+  test('of which the end fails does not keep the next from being served', async () => {
+    const stubborn = modelet({
+      *predict(value) {
+        try {
+          yield value === 1 ? undefined : value;
+        } finally {
+          if (value === 1) assert.fail('at the end');
+        }
+      },
+    });
+    const answers = await run(stubborn, inputs(1, 2));
+    assert.deepEqual(answers, [{ code: 'modelet_failed', message: 'the modelet yielded undefined' }, { value: [2] }]);
+  });
+});
