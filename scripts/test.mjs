@@ -62,6 +62,7 @@ const ONCE = [
   'faults/',
   'gate/sources/outage.',
   'gate/sources/prometheus.',
+  'nodered/example-chat.',
   'processes/circuit.',
   'processes/clock-jump.',
   'processes/engine-hang.',
