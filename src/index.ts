@@ -18,7 +18,7 @@ export { NODE_SCHEMAS, type NodeSchema, type NodeType } from './config/schema.ts
 export { type Clock, deadlineAfter, httpDate, systemClock, type Timer, wallTime } from './core/clock.ts';
 export { asError, ERROR_CODES, type ErrorCode, HTTP_STATUS, isErrorCode, ModeletError } from './core/errors.ts';
 export { Fifo, type FifoNode } from './core/fifo.ts';
-export type { Batching, LogLevel, LogRecord, Outcome, Payload, StageTiming } from './core/model.ts';
+export type { Batching, LogLevel, LogRecord, Outcome, Payload, RequestNumber, StageTiming } from './core/model.ts';
 export { Table } from './core/table.ts';
 export type { Admission } from './gate/admission.ts';
 export { type Ask, type Asked, Gate, type GateOptions, type GateOrder, type Supply } from './gate/gate.ts';

@@ -5,6 +5,7 @@
 import { basename, extname } from 'node:path';
 import type { Node, NodeAPI } from 'node-red';
 import {
+  type CollectorConfig,
   type CompiledGraph,
   type CompiledRoute,
   compileRoutes,
@@ -50,6 +51,8 @@ export interface Deployment {
   readonly stageNames: ReadonlyMap<string, string>;
   /** By stage: the collectors right behind it that keep the order of arrival. */
   readonly ordering: ReadonlyMap<string, readonly string[]>;
+  /** By stage: the collectors right behind it that pass on parts of results. */
+  readonly parting: ReadonlyMap<string, readonly string[]>;
   /** By stage: how its result could be answered without the flow. */
   readonly answers: ReadonlyMap<string, DirectAnswer>;
   /** HTTP-in nodes that lead to a pipeline. */
@@ -67,6 +70,7 @@ export const NOTHING_DEPLOYED: Deployment = {
   stageIdByName: new Map(),
   stageNames: new Map(),
   ordering: new Map(),
+  parting: new Map(),
   answers: new Map(),
   endpoints: [],
   publicPaths: new Map(),
@@ -126,7 +130,8 @@ export function deploy({ RED, live, gates: keptGates }: Running, registry: Regis
     handlers: new Map(failing.map((node) => [node.id, handlerOf(graph, node)])),
     stageIdByName: new Map([...stageNames].map(([id, name]) => [name, id])),
     stageNames,
-    ordering: new Map(stages.map(({ node }) => [node.id, orderingCollectors(graph, node.id, live)])),
+    ordering: collectorsBehind(graph, stages, live, ({ order }) => order === 'arrival'),
+    parting: collectorsBehind(graph, stages, live, ({ results }) => results === 'parts'),
     answers: new Map(
       stages.flatMap(({ node }) => {
         const answer = directAnswer(RED, node.id);
@@ -164,17 +169,25 @@ function handlerOf(graph: Graph, node: Node): ErrorHandler {
   return handler;
 }
 
-function orderingCollectors(graph: Graph, stage: string, live: LiveNodes): string[] {
-  const node = graph.get(stage);
-  const targets = node ? targetsOf(graph, node) : [];
-  return targets.flatMap(({ id }) => {
-    const collector = live.get(id);
-    const keepsOrder =
-      collector?.kind === 'collector' &&
-      !(collector.config instanceof ModeletError) &&
-      collector.config.order === 'arrival';
-    return keepsOrder ? [id] : [];
-  });
+/** By stage: those right behind it that are set so. */
+function collectorsBehind(
+  graph: Graph,
+  stages: readonly UsableStage[],
+  live: LiveNodes,
+  isSet: (config: CollectorConfig) => boolean,
+): Map<string, string[]> {
+  const chosen = new Set(
+    live.of('collector').flatMap(({ node, config }) => {
+      return !(config instanceof ModeletError) && isSet(config) ? [node.id] : [];
+    }),
+  );
+  return new Map(
+    stages.map(({ node: { id } }) => {
+      const node = graph.get(id);
+      const targets = node ? targetsOf(graph, node) : [];
+      return [id, targets.flatMap((target) => (chosen.has(target.id) ? [target.id] : []))];
+    }),
+  );
 }
 
 function reasonForNoRuntime(config: StageConfig, live: LiveNodes): string | null {

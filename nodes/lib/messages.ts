@@ -57,12 +57,15 @@ export type PipelineMessage = NodeMessageInFlow & {
 /** What is used of the Express response behind `msg.res`. */
 export interface HttpResponse extends AnswerHeaders {
   readonly writableFinished: boolean;
+  readonly writableEnded: boolean;
   readonly destroyed: boolean;
   readonly statusCode: number;
   status(code: number): HttpResponse;
   set(name: string, value: string): HttpResponse;
   json(body: unknown): HttpResponse;
   send(body: unknown): HttpResponse;
+  end(): unknown;
+  on(event: 'error', listener: () => void): unknown;
   once(event: 'close', listener: () => void): unknown;
 }
 
@@ -152,6 +155,14 @@ export function errorBody({ code, message, stage, requestId, details }: Omit<Err
   return { error: { code, message: textForClient(code, message), stage, requestId, ...own } };
 }
 
+/** Responses that a flow may have begun with the first part of a result. */
+const begun: WeakSet<HttpResponse> = new WeakSet();
+
+/** The flow has been given what it may begin the client's response with, and will be given more. */
+export function willAnswer(msg: PipelineMessage): void {
+  if (msg.res?._res) begun.add(msg.res._res);
+}
+
 /** Answers an HTTP client as the HTTP response node would have that its result did not reach. */
 export function answerWithResult(msg: PipelineMessage, payload: unknown, answer: DirectAnswer): void {
   const response = msg.res?._res;
@@ -162,12 +173,25 @@ export function answerWithResult(msg: PipelineMessage, payload: unknown, answer:
   else response.send(typeof payload === 'number' || typeof payload === 'boolean' ? String(payload) : payload);
 }
 
-/** Answers an HTTP request whose way through the flow is gone: a client must never hang. */
+/** Answers an HTTP request whose way through the flow is gone: a client must never hang. Ends one that has been begun. */
 export function answerDirectly(msg: PipelineMessage, error: ModeletError, requestId: string): void {
   const response = msg.res?._res;
-  if (!response || response.headersSent || response.destroyed) return;
-  response.status(error.statusCode);
-  if (error.retryAfterSeconds !== undefined) response.set('Retry-After', String(error.retryAfterSeconds));
-  const { code, message, stage, details } = error;
-  response.json(errorBody({ code, message, stage, requestId, details }));
+  if (!response || response.destroyed) return;
+  const answer = (): void => {
+    if (response.headersSent) {
+      if (begun.has(response) && !response.writableEnded) response.end();
+      return;
+    }
+    response.status(error.statusCode);
+    if (error.retryAfterSeconds !== undefined) response.set('Retry-After', String(error.retryAfterSeconds));
+    const { code, message, stage, details } = error;
+    response.json(errorBody({ code, message, stage, requestId, details }));
+  };
+  if (!begun.has(response)) {
+    answer();
+    return;
+  }
+  // Parts that Node-RED is about to deliver go first. What the flow writes later is lost, and must not end Node-RED.
+  response.on('error', () => {});
+  setImmediate(answer);
 }

@@ -11,6 +11,7 @@ import {
   encodePayload,
   ModeletError,
   type Payload,
+  type RequestNumber,
   type Settlement,
   type TracedRequest,
   type Tracing,
@@ -30,6 +31,7 @@ import {
   type PipelineMessage,
   writeResult,
 } from './messages.ts';
+import { PartMessages } from './part-messages.ts';
 import { priorityOf, timeoutOf } from './request-terms.ts';
 import type { Sequencer } from './sequencer.ts';
 import { continueTrace } from './trace.ts';
@@ -62,6 +64,8 @@ export class Passage {
   readonly #traced: TracedRequest | null;
   readonly #leaving: Leaving;
   readonly #sequencers: readonly Sequencer[];
+  /** Where a collector passes on parts of results. */
+  readonly #parts: PartMessages | null;
   /** What its message holds of gates. */
   readonly #stay: Stay;
 
@@ -73,7 +77,10 @@ export class Passage {
     this.#trace = continueTrace(msg, deployed.service.deadlineFor(timeoutOf(msg, deployed.service.config)));
     this.#stay = around.leases.enter(msg);
     this.#traced = around.tracing.begin(msg.req);
-    this.#sequencers = around.sequencers(deployed.route.stages.at(-1) as string);
+    const exit = deployed.route.stages.at(-1) as string;
+    this.#sequencers = around.sequencers(exit);
+    const inParts = (around.deployment().parting.get(exit) ?? []).length > 0;
+    this.#parts = inParts ? new PartMessages(around, msg, this.#trace, exit) : null;
     this.#leaving = { msg, trace: this.#trace, done: () => this.#ended(done) };
     for (const sequencer of this.#sequencers) sequencer.enter(this.#trace.pass);
   }
@@ -106,6 +113,7 @@ export class Passage {
           if (!settlement.outcome.ok) this.#stay.end(endOfError(settlement.outcome.error), settlement.outcome.error);
           this.#around.whenRunning(() => this.#settled(settlement));
         },
+        ...(this.#parts ? { onPart: (part, index, taken) => this.#part(id, part, index, taken) } : {}),
         onTap: (stage, value) => this.#around.whenRunning(() => this.#tap(stage, value)),
       });
       const stopWatching = this.#around.clients.watch(this.#msg, () => {
@@ -153,6 +161,17 @@ export class Passage {
     }
   }
 
+  #part(id: RequestNumber, part: Payload, index: number, taken: () => void): void {
+    this.#around.whenRunning(() => {
+      try {
+        this.#parts?.send(decodePayload(part), index);
+      } catch (thrown) {
+        this.#deployed.service.abandon(id, asModeletError(thrown, 'modelet_failed'));
+      }
+      taken();
+    });
+  }
+
   /** Gives the nodes that look on a copy of the message with the value it has between two stages. */
   #tap(ref: number, value: Payload): void {
     const { RED, live } = this.#around;
@@ -176,7 +195,9 @@ export class Passage {
       return;
     }
     try {
-      writeResult(this.#around.RED, this.#msg, exit.config.output, decodePayload(value));
+      const result = decodePayload(value);
+      writeResult(this.#around.RED, this.#msg, exit.config.output, this.#parts && result === null ? undefined : result);
+      this.#parts?.end(result);
       keepingClient(this.#msg, () => this.#around.hops.send(exit.node, [this.#msg]));
     } catch (thrown) {
       // Nothing was sent: Node-RED clones for a second wire before it sends along the first.
@@ -193,7 +214,8 @@ export class Passage {
     this.#stay.end({ kind: 'cancelled' });
     const answer = this.#around.deployment().answers.get(this.#deployed.route.stages.at(-1) as string);
     try {
-      if (answer) answerWithResult(this.#msg, decodePayload(value), answer);
+      // What comes after the parts is not what its client waits for.
+      if (answer && !this.#parts) answerWithResult(this.#msg, decodePayload(value), answer);
     } catch (thrown) {
       // What JSON cannot hold, a BigInt say.
       endWithoutFlow(this.#leaving, asModeletError(thrown, 'modelet_failed'));

@@ -1,4 +1,5 @@
 /** From raw node configuration to validated and frozen settings; those of stages and gates have files of their own. */
+import { ModeletError } from '../core/errors.ts';
 import type { Batching, LogLevel } from '../core/model.ts';
 import { parsePublicPath } from './paths.ts';
 import { parseCpus } from './pins.ts';
@@ -34,6 +35,8 @@ export type BatcherConfig = Batching & { readonly name: string };
 export interface CollectorConfig {
   readonly name: string;
   readonly order: 'completion' | 'arrival';
+  /** `parts`: of a result that comes in parts, each leaves as it is made. Not in the order of arrival. */
+  readonly results: 'whole' | 'parts';
   readonly catch: 'upstream' | 'off';
   readonly errorPayload: 'body' | 'keep';
 }
@@ -80,7 +83,11 @@ export function compileBatcher(raw: Raw): BatcherConfig {
 
 /** @throws ModeletError `config_invalid`. */
 export function compileCollector(raw: Raw): CollectorConfig {
-  return Object.freeze(validate<CollectorConfig>(collector, raw));
+  const config = validate<CollectorConfig>(collector, raw);
+  if (config.results === 'parts' && config.order === 'arrival') {
+    throw new ModeletError('config_invalid', 'results: parts leave as they are made, not in the order of arrival');
+  }
+  return Object.freeze(config);
 }
 
 /** @throws ModeletError `config_invalid`. */

@@ -51,6 +51,8 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['runtime', { publicPath: '/a?b' }, /^publicPath/],
   ['collector', { catch: 'downstream' }, /^catch/],
   ['collector', { errorPayload: 'none' }, /^errorPayload/],
+  ['collector', { results: 'some' }, /^results/],
+  ['collector', { results: 'parts', order: 'arrival' }, /^results: parts leave as they are made/],
   ['stage', { predict: 'both' }, /^predict: .*item, batch/],
   ['stage', { capacity: 0 }, /^capacity/],
   ['stage', { init: '{"a":' }, /^init: .*JSON/],

@@ -11,6 +11,12 @@ export const collector: NodeSchema = {
       enum: ['completion', 'arrival'],
       description: 'Order of the results',
     },
+    results: {
+      type: 'string',
+      default: 'whole',
+      enum: ['whole', 'parts'],
+      description: 'Whether a result that comes in parts leaves whole, or each part as a message of its own',
+    },
     catch: {
       type: 'string',
       default: 'upstream',

@@ -1,0 +1,235 @@
+/** Results that come in parts: as messages, to a client that reads along, and whatever ends them half way. */
+import assert from 'node:assert/strict';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { get } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, beforeEach, describe, test } from 'node:test';
+import { collector, func, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+import { callsIn, release } from '../fixtures/service.ts';
+
+let red: NodeRed;
+let folder: string;
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'modelet-parts-'));
+  red = await NodeRed.start();
+});
+after(async () => {
+  await red.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+// The same folder for all: a stage that is set otherwise is served by its old workers for a while.
+beforeEach(async () => {
+  for (const file of await readdir(folder)) await rm(join(folder, file));
+});
+
+const MODELET = join(repositoryRoot, 'test', 'fixtures', 'modelets', 'parts.js');
+const PARTS = { results: 'parts' };
+
+/** The stage whose parts the test lets go, one by one. */
+function yielding(to: string, properties: object = {}): FlowNode {
+  const init = JSON.stringify({ folder });
+  return stage('make', '', to, { source: 'file', path: MODELET, init, ...properties });
+}
+
+const WRITE = `
+  const response = msg.res._res;
+  if (!response.headersSent) response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+  const event = msg.error ? 'error' : msg.complete ? 'done' : 'token';
+  response.write('event: ' + event + '\\ndata: ' + JSON.stringify(msg.error?.code ?? msg.payload ?? null) + '\\n\\n');
+  if (event !== 'token') response.end();`;
+
+/** GET /tokens, whose query is the input, answered by events. */
+function events({ catches = true }: { catches?: boolean } = {}): FlowNode[] {
+  return [
+    node('in', 'http in', ['read'], { url: '/tokens', method: 'get', upload: false, swaggerDoc: '' }),
+    func('read', 'msg.payload = JSON.parse(msg.payload.input); return msg;', 'make'),
+    yielding('collect'),
+    collector('collect', 'write', catches ? 'write' : [], PARTS),
+    func('write', WRITE),
+  ];
+}
+
+async function deploy(...flows: FlowNode[]): Promise<void> {
+  await red.deploy([TAB, runtime(), ...flows]);
+  await red.whenReady();
+}
+
+/** A client that reads what comes, as it comes. */
+class Client {
+  text = '';
+  ended = false;
+  readonly #request: ReturnType<typeof get>;
+
+  constructor(input: object) {
+    this.#request = get(`${red.url}/tokens?input=${encodeURIComponent(JSON.stringify(input))}`, (response) => {
+      response.setEncoding('utf8');
+      response.on('data', (text: string) => {
+        this.text += text;
+      });
+      response.on('close', () => {
+        this.ended = true;
+      });
+    });
+    this.#request.on('error', () => {
+      this.ended = true;
+    });
+  }
+
+  get events(): string[] {
+    return this.text
+      .split('\n\n')
+      .slice(0, -1)
+      .map((event) => event.replace('event: ', '').replace('\ndata: ', ' '));
+  }
+
+  has(count: number): Promise<true> {
+    return until(`${count} events have come`, () => this.events.length >= count || undefined) as Promise<true>;
+  }
+
+  leave(): void {
+    this.#request.destroy();
+  }
+}
+
+const index = ({ payload }: Message): unknown => (payload as { index: number } | undefined)?.index;
+const calls = (): unknown[] => callsIn(folder);
+const isClosed = (): Promise<unknown> => until('the generator is closed', () => calls().includes('end'));
+
+describe('a client that reads along', () => {
+  test('gets each part while the next is not made yet, and the end', async () => {
+    await deploy(...events());
+    const client = new Client({ to: 3, result: 'all' });
+    for (const part of [1, 2]) {
+      await client.has(part);
+      assert.equal(client.events.length, part);
+      release(folder, `part${part}`);
+    }
+    await until('the response ends', () => client.ended);
+    assert.deepEqual(
+      client.events.map((event) => event.replace(/,"pid":\d+/, '')),
+      ['token {"index":0}', 'token {"index":1}', 'token {"index":2}', 'done "all"'],
+    );
+  });
+
+  test('that goes away closes the generator', async () => {
+    await deploy(...events());
+    const client = new Client({ endless: true });
+    await client.has(20);
+    client.leave();
+    await isClosed();
+  });
+
+  test('hears of an error half way, after the parts before it', async () => {
+    await deploy(...events());
+    release(folder, 'part1');
+    const client = new Client({ to: 3, fail: 1 });
+    await until('the response ends', () => client.ended);
+    assert.deepEqual(
+      client.events.map((event) => event.split(' ')[0]),
+      ['token', 'error'],
+    );
+  });
+
+  test('is not left hanging by an error that nobody takes, nor by a flow that is gone', async () => {
+    await deploy(...events({ catches: false }));
+    release(folder, 'part1');
+    const failed = new Client({ to: 3, fail: 1 });
+    await until('the response of the one that failed ends', () => failed.ended);
+    assert.equal(failed.events.length, 1);
+    const left = new Client({ endless: true });
+    await left.has(1);
+    await red.deploy([TAB, sink('other')]);
+    await until('the response of the other ends', () => left.ended);
+    await isClosed();
+  });
+
+  test('gets the rest after a deploy that replaces the nodes', async () => {
+    const flow = events();
+    await deploy(...flow);
+    const client = new Client({ to: 2 });
+    await client.has(1);
+    await red.deploy([TAB, runtime(), ...flow.map((one) => ({ ...one, x: 200 }))]);
+    release(folder, 'part1');
+    await until('the response ends', () => client.ended);
+    assert.deepEqual(
+      client.events.map((event) => event.split(' ')[0]),
+      ['token', 'token', 'done'],
+    );
+  });
+});
+
+describe('messages of parts', () => {
+  test('are clones with their index; the end has how many there were, and no payload of its own', async () => {
+    await deploy(yielding('collect'), collector('collect', 'out', 'failed', PARTS), sink('out'), sink('failed'));
+    const out = red.inputs('out');
+    release(folder, 'part1');
+    red.send('make', { payload: { to: 2 }, topic: 'mine', complete: 'of before' });
+    const end = await until('the end', () => out[2]);
+    const { requestId } = end.modelet ?? {};
+    const id = (end['parts'] as { id: string }).id;
+    assert.ok(requestId && id.startsWith(requestId));
+    const told = out.map(({ parts, complete, topic, payload }) => ({
+      parts,
+      complete,
+      topic,
+      has: payload !== undefined,
+    }));
+    const about = { topic: 'mine', complete: undefined, has: true };
+    assert.deepEqual(told, [
+      { ...about, parts: { id, type: 'array', index: 0 } },
+      { ...about, parts: { id, type: 'array', index: 1 } },
+      { parts: { id, type: 'array', count: 2 }, complete: true, topic: 'mine', has: false },
+    ]);
+    assert.deepEqual(out.slice(0, 2).map(index), [0, 1]);
+    assert.equal(end.modelet?.stages.length, 1);
+  });
+
+  test('are put together by join nodes, those of each request apart and in the split that it came from', async () => {
+    const split = { splt: '\\n', spltType: 'str', arraySplt: 1, arraySpltType: 'len', stream: false, addname: '' };
+    const auto = { mode: 'auto', build: 'array', property: 'payload', propertyType: 'msg', accumulate: false };
+    await deploy(
+      node('split', 'split', ['letters'], split),
+      stage('letters', 'return [...input].values();', 'collect', { workers: '2', output: 'letters' }),
+      collector('collect', 'each', [], PARTS),
+      node('each', 'join', ['move'], { ...auto, count: '', joiner: '' }),
+      func('move', 'msg.payload = msg.letters; return msg;', 'all'),
+      node('all', 'join', ['out'], { ...auto, count: '', joiner: '' }),
+      sink('out'),
+    );
+    const out = red.inputs('out');
+    red.send('split', { payload: ['abc', '', 'de', 'f'] });
+    const { payload, parts } = await until('all are joined', () => out[0]);
+    assert.deepEqual([payload, parts], [[['a', 'b', 'c'], [], ['d', 'e'], ['f']], undefined]);
+  });
+
+  test('of a request that fails are followed by one error, and nothing else', async () => {
+    await deploy(yielding('collect'), collector('collect', 'out', 'failed', PARTS), sink('out'), sink('failed'));
+    const [out, failed] = [red.inputs('out'), red.inputs('failed')];
+    const { runtimes } = await red.snapshot();
+    red.send('make', { payload: { to: 2 } });
+    await until('a part comes', () => out.length === 1);
+    process.kill(runtimes[0]?.stages[0]?.workers[0]?.pid as number, 'SIGKILL');
+    const { error, payload } = await until('the error comes', () => failed[0]);
+    assert.equal(error?.code, 'worker_lost');
+    assert.deepEqual(Object.keys(payload as object), ['error']);
+    release(folder, 'part1');
+    red.send('make', { payload: { to: 2 } });
+    await until('the next request ends', () => out.length === 4);
+    assert.equal(failed.length, 1);
+  });
+
+  test('where the collector wants results whole, all are one result', async () => {
+    await deploy(yielding('collect'), collector('collect', 'out'), sink('out'));
+    const out = red.inputs('out');
+    release(folder, 'part1');
+    red.send('make', { payload: { to: 2 } });
+    const { payload, parts, complete } = await until('the result', () => out[0]);
+    assert.deepEqual(
+      [(payload as { index: number }[]).map((part) => part.index), parts, complete],
+      [[0, 1], undefined, undefined],
+    );
+  });
+});
