@@ -6,8 +6,11 @@ import { registerAdminRoutes } from './lib/admin.ts';
 import { resolveModeletFile } from './lib/files.ts';
 import { pipelineOf } from './lib/pipeline.ts';
 
-/** The property with an npm module, which Node-RED installs before it starts the flows. Its types do not know of this. */
-const OPTIONS = { dynamicModuleList: 'module' } as object;
+/**
+ * The property with the modules that Node-RED installs before it starts the flows: it reads one of each node, and
+ * installs all that it names. Its types do not know of this.
+ */
+const OPTIONS = { dynamicModuleList: 'libs' } as object;
 
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);

@@ -22,11 +22,14 @@
   const GLOBALS = { console: true, Buffer: true };
   for (const name of ['msg', 'input', 'state', 'init', 'ctx', 'env', 'node', 'require']) GLOBALS[name] = true;
 
-  function declareNames() {
+  /** `variables`: further names, of anything. A new call takes the place of the one before. */
+  function declareNames(variables) {
     if (!window.monaco) return null;
     // Node-RED 4.1 and 5.0 bring different versions.
     const language = window.monaco.typescript || window.monaco.languages.typescript;
-    return language.javascriptDefaults.addExtraLib(DECLARATIONS, 'file://types/modelet/inline.d.ts');
+    const more = variables.map((name) => `declare var ${name}: any;`);
+    const lines = [DECLARATIONS, ...more].join('\n');
+    return language.javascriptDefaults.addExtraLib(lines, 'file://types/modelet/inline.d.ts');
   }
 
   function expand(page, options) {
@@ -66,7 +69,7 @@
       mode: 'ace/mode/nrjavascript',
       value: page.field.val() || '',
       stateId: page.stateId,
-      globals: GLOBALS,
+      globals: Object.assign(Object.fromEntries(options.variables.map((name) => [name, true])), GLOBALS),
     });
     const button = $(
       '<button type="button" class="red-ui-button red-ui-button-small"><i class="fa fa-expand"></i></button>',
@@ -84,10 +87,13 @@
   /**
    * options: `node`, `tabs` (id of a ul), `container`, `pages` ([{id, label, property}]), `active` (page id), `height`,
    * `title(page)` of the expanded editor, and `onchange(page)`, called for each page once and whenever its code changes;
-   * `page.hint` is an element below the editor. Call `save` or `destroy` once, when the dialog closes.
+   * `page.hint` is an element below the editor. `setup` ({id, label}) is a tab before them, whose element is in the
+   * container already, for `variables`: further names that the code has; `declare` changes them. Call `save` or
+   * `destroy` once, when the dialog closes.
    */
   function create(options) {
-    const declared = declareNames();
+    let variables = options.variables;
+    let declared = declareNames(variables);
     let pages = options.pages.map((definition) => addPage(options.container, definition, options));
 
     const resizeEditors = () => {
@@ -96,10 +102,12 @@
 
     // A small mark shows where code is without opening each tab.
     const mark = () => {
-      for (const page of pages) {
-        const badge = $(`#red-ui-tab-${page.id} .red-ui-tabs-badges`).empty();
-        if (page.editor.getValue().trim()) $('<i class="fa fa-file-code-o">').css('display', 'inline').appendTo(badge);
-      }
+      const show = (id, icon, isShown) => {
+        const badge = $(`#red-ui-tab-${id} .red-ui-tabs-badges`).empty();
+        if (isShown) $(`<i class="fa ${icon}">`).css('display', 'inline').appendTo(badge);
+      };
+      for (const page of pages) show(page.id, 'fa-file-code-o', page.editor.getValue().trim() !== '');
+      show(options.setup.id, 'fa-cube', variables.length > 0);
     };
 
     const tabs = RED.tabs.create({
@@ -111,9 +119,17 @@
         resizeEditors();
       },
     });
+    tabs.addTab({ id: options.setup.id, label: options.setup.label });
     for (const page of pages) tabs.addTab({ id: page.id, label: page.label });
     tabs.activateTab(options.active);
     for (const page of pages) options.onchange(page);
+
+    const declare = (names) => {
+      if (declared) declared.dispose();
+      variables = names;
+      declared = declareNames(variables);
+      mark();
+    };
 
     const destroy = () => {
       for (const page of pages) page.editor.destroy();
@@ -132,7 +148,7 @@
       destroy();
     };
 
-    return { pages, resize, save, destroy };
+    return { pages, declare, resize, save, destroy };
   }
 
   window.modelet = window.modelet || {};

@@ -54,6 +54,7 @@ const ONCE = [
   'editor/gate-form.',
   'editor/gate-live.',
   'editor/help.',
+  'editor/modules.',
   'editor/restart.',
   'editor/sidebar-accounts.',
   'editor/sidebar-picture.',

@@ -22,7 +22,7 @@ import {
   targetsOf,
 } from '../../src/index.ts';
 import { type DirectAnswer, directAnswer, endpointsTo } from './endpoints.ts';
-import { modulesFolder } from './files.ts';
+import { modulesFolder, userFolder } from './files.ts';
 import { type DeployedGate, deployGates } from './gate-deployment.ts';
 import type { Gates } from './gates.ts';
 import { readGraph } from './graph-reader.ts';
@@ -98,7 +98,7 @@ interface Running {
 
 /** Compiles the running flows, and hands each service and gate its part. */
 export function deploy({ RED, live, gates: keptGates }: Running, registry: Registry): Deployment {
-  const requireFrom = modulesFolder(RED);
+  const folders = { modules: modulesFolder(RED), user: userFolder(RED) };
   const graph = readGraph(RED, live);
   const compiled = compileRoutes(graph);
   const invalid = new Map(compiled.invalid);
@@ -112,7 +112,7 @@ export function deploy({ RED, live, gates: keptGates }: Running, registry: Regis
   for (const service of registry.services) {
     const own = stages.filter((stage) => stage.config.runtime === service.id);
     service.apply(
-      own.map((stage) => planStage(stage, stageNames, compiled, requireFrom)),
+      own.map((stage) => planStage(stage, stageNames, compiled, folders)),
       [...compiled.routes.values()].filter((route) => route.runtime === service.id),
     );
   }
@@ -213,7 +213,7 @@ function planStage(
   { node, config }: UsableStage,
   names: ReadonlyMap<string, string>,
   compiled: CompiledGraph,
-  requireFrom: string,
+  folders: Readonly<Record<'modules' | 'user', string>>,
 ): PlannedStage {
   const { source, init, predict, inputSchema, outputSchema, workers, startTimeoutMs, isolation, heapMb } = config;
   const { capacity, overflow, maxAgeMs, runTimeoutMs, retryLost, maxRssMb, recycleAfter, watch } = config;
@@ -228,7 +228,7 @@ function planStage(
       predict,
       inputSchema,
       outputSchema,
-      requireFrom,
+      requireFrom: source.kind === 'python' ? folders.user : folders.modules,
       startTimeoutMs,
       isolation,
       heapMb,

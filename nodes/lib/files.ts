@@ -9,15 +9,23 @@ export function resolveModeletFile(RED: NodeAPI, path: string): string {
   return resolveFile(path, baseFolder(RED));
 }
 
-/** Where the modules are that people have installed for their flows. */
-export function modulesFolder(RED: NodeAPI): string {
+/** Where Node-RED installs what flows need. */
+export function userFolder(RED: NodeAPI): string {
   return RED.settings.userDir ?? process.cwd();
 }
 
+/**
+ * From where modules are looked up, upwards: the active project's folder, which is below the user directory, else the
+ * user directory itself.
+ */
+export function modulesFolder(RED: NodeAPI): string {
+  const userDir = userFolder(RED);
+  return activeProject(userDir) ?? userDir;
+}
+
 function baseFolder(RED: NodeAPI): string {
-  const settings = RED.settings as { fileWorkingDirectory?: string; userDir?: string };
-  const userDir = settings.userDir ?? process.cwd();
-  return settings.fileWorkingDirectory ?? activeProject(userDir) ?? userDir;
+  const { fileWorkingDirectory } = RED.settings as { fileWorkingDirectory?: string };
+  return fileWorkingDirectory ?? modulesFolder(RED);
 }
 
 function activeProject(userDir: string): string | undefined {

@@ -1,5 +1,6 @@
 /** The settings of a stage: where its modelet's code is, its workers with their cores and environment, and its limits. */
-import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
+import type { ModuleBinding, PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
+import { parseLibs } from './libs.ts';
 import { parseMediaRanges } from './media-types.ts';
 import { parseModuleName } from './module-name.ts';
 import { parseOnnxOptions } from './onnx-options.ts';
@@ -67,6 +68,7 @@ type StageProperties = Readonly<
   >
 > &
   Readonly<Record<'source', StageSource['kind']>> &
+  Readonly<Record<'libs', readonly ModuleBinding[]>> &
   Pick<
     StageConfig,
     | 'watch'
@@ -126,7 +128,9 @@ function compileSource(
   resolvePath: (path: string) => string,
 ): StageSource {
   const { source, setup, code, teardown } = stage;
-  if (source === 'inline') return { kind: 'inline', setup, code, teardown };
+  if (source === 'inline') {
+    return { kind: 'inline', setup, code, teardown, libs: attempt('libs', () => parseLibs(stage.libs)) };
+  }
   if (source === 'module') return { kind: 'module', module: attempt('module', () => parseModuleName(stage.module)) };
   const given = stage.path.trim();
   if (given === '') throw invalid('path: the file of the modelet is missing');

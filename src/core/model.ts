@@ -43,8 +43,20 @@ export interface Batching {
 /** A stage without a batcher in front runs single items. */
 export const SINGLE_ITEMS: Batching = { policy: 'greedy', maxBatchSize: 1, maxWaitMs: 0 };
 
+/** A variable of inline code, and what an `import` would name for it: a module, without a version. */
+export interface ModuleBinding {
+  readonly var: string;
+  readonly module: string;
+}
+
 export type StageSource =
-  | { readonly kind: 'inline'; readonly setup: string; readonly code: string; readonly teardown: string }
+  | {
+      readonly kind: 'inline';
+      readonly setup: string;
+      readonly code: string;
+      readonly teardown: string;
+      readonly libs: readonly ModuleBinding[];
+    }
   | { readonly kind: 'file'; readonly path: string }
   /** `module`: what an `import` would name, without a version. */
   | { readonly kind: 'module'; readonly module: string }
@@ -104,7 +116,7 @@ export interface ModeletDefinition {
   /** What inputs and results must look like; null: what the modelet itself says, else anything. */
   readonly inputSchema: PayloadSchema | null;
   readonly outputSchema: PayloadSchema | null;
-  /** Folder from which `require` in inline code looks modules up. */
+  /** Folder from which modules are looked up, upwards; for Python the user directory. */
   readonly requireFrom: string;
   readonly startTimeoutMs: number;
   /** What each worker is. */

@@ -57,7 +57,7 @@ test('a stage without properties is one with all defaults', () => {
   assert.deepEqual([config.inputSchema, config.outputSchema], [null, null]);
   assert.deepEqual(config.workers, [{ cpus: null, env: {} }]);
   assert.deepEqual(config.mediaTypes, ['application/json', 'application/msgpack']);
-  assert.deepEqual(config.source, { kind: 'inline', setup: '', code: 'return input;', teardown: '' });
+  assert.deepEqual(config.source, { kind: 'inline', setup: '', code: 'return input;', teardown: '', libs: [] });
   assert.deepEqual(compileStage(expected, noFile), config);
 });
 
@@ -98,7 +98,8 @@ test('every default passes its own bounds', () => {
     for (const [key, property] of Object.entries(properties)) {
       const value = property.default;
       const where = `${type}.${key}`;
-      assert.equal(typeof value, property.type === 'integer' ? 'number' : property.type, where);
+      if (property.type === 'array') assert.deepEqual(value, [], where);
+      else assert.equal(typeof value, property.type === 'integer' ? 'number' : property.type, where);
       if (property.enum) assert.ok(property.enum.includes(value as string), where);
       if (property.minimum !== undefined) assert.ok((value as number) >= property.minimum, where);
       if (property.maximum !== undefined) assert.ok((value as number) <= property.maximum, where);
@@ -109,7 +110,7 @@ test('every default passes its own bounds', () => {
 test('blank properties take their defaults, but no code is no code', () => {
   assert.equal(compileBatcher({ maxBatchSize: '', policy: '', maxWaitMs: null }).maxBatchSize, 32);
   const stage = compileStage({ code: '', input: '', output: '', init: '', capacity: '' }, noFile);
-  assert.deepEqual(stage.source, { kind: 'inline', setup: '', code: '', teardown: '' });
+  assert.deepEqual(stage.source, { kind: 'inline', setup: '', code: '', teardown: '', libs: [] });
   assert.deepEqual([stage.input, stage.output, stage.init, stage.capacity], ['payload', 'payload', {}, 1024]);
 });
 

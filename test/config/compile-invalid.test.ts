@@ -78,6 +78,16 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['stage', { source: 'module' }, /^module: the name of the npm module is missing$/],
   ['stage', { source: 'module', module: '../mine' }, /^module: "\.\.\/mine" is not the name of an npm module$/],
   ['stage', { source: 'module', module: 'fs' }, /^module: fs is a part of Node\.js/],
+  ['stage', { libs: 'jpeg-js' }, /^libs: must be array/],
+  ['stage', { libs: [{ var: 'jpeg' }] }, /^libs\/0: must have required property 'module'/],
+  ['stage', { libs: [{ module: 'jpeg-js' }] }, /^libs: the module jpeg-js needs a variable$/],
+  ['stage', { libs: [{ var: 'a-b', module: 'a' }] }, /^libs: "a-b" cannot name a variable$/],
+  ['stage', { libs: [{ var: '){', module: 'a' }] }, /^libs: "\){" cannot name a variable$/],
+  ['stage', { libs: [{ var: 'input', module: 'a' }] }, /^libs: the name input is taken/],
+  ['stage', { libs: [{ var: 'class', module: 'a' }] }, /^libs: the name class is taken/],
+  ['stage', { libs: ['a', 'b'].map((module) => ({ var: 'x', module })) }, /^libs: two modules have the variable x$/],
+  ['stage', { libs: [{ var: 'a', module: '../a' }] }, /^libs: "\.\.\/a" is not the name of an npm module$/],
+  ['stage', { libs: [{ var: 'a', module: 'node:nothing' }] }, /^libs: "node:nothing" is not the name/],
   ['stage', { source: 'python' }, /^path: the file of the modelet is missing$/],
   ['stage', { source: 'python', path: 'm.py', isolation: 'thread' }, /^isolation: Python runs in processes of its own/],
   ['stage', { source: 'onnx' }, /^path: the file of the modelet is missing$/],
@@ -96,7 +106,9 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
 ];
 
 for (const [kind, raw, message] of INVALID) {
-  const shown = Object.entries(raw).map(([key, value]) => `${key} ${String(value)}`);
+  const shown = Object.entries(raw).map(
+    ([key, value]) => `${key} ${Array.isArray(value) ? JSON.stringify(value) : String(value)}`,
+  );
   test(`${kind}: ${shown.join(', ')}`, () => {
     assert.throws(
       () => compilers[kind]?.(raw),

@@ -13,6 +13,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   gatePanel: 'gate-panel.js',
   cpus: 'cpu-picker.js',
   codeTabs: 'code-tabs.js',
+  modules: 'modules-list.js',
 };
 /** What a script needs beside it. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {

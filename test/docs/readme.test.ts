@@ -31,7 +31,7 @@ for (const type of Object.keys(NODE_SCHEMAS) as NodeType[]) {
     );
     const expected = Object.entries(NODE_SCHEMAS[type].properties).map(([name, property]) => [
       name,
-      String(property.default),
+      property.type === 'array' ? JSON.stringify(property.default) : String(property.default),
     ]);
     assert.deepEqual(described, Object.fromEntries(expected));
   });

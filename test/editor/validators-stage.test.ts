@@ -97,7 +97,7 @@ test('stage: refuses what it cannot use, and says why', async () => {
     ]);
     await editor.ok();
     assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
-    assert.equal((await editor.saved(id))['module'], '', 'Node-RED would install what nobody uses');
+    assert.deepEqual((await editor.saved(id))['libs'], [], 'Node-RED would install what nobody uses');
     assert.equal((await editor.saved(id))['python'], 'python3.12');
   });
 });

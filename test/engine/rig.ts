@@ -19,7 +19,7 @@ export function stage(ref: number, overrides: Partial<StageDefinition> = {}, wor
     name: `stage${ref}`,
     revision: 'r1',
     modelet: {
-      source: { kind: 'inline', setup: '', code: '', teardown: '' },
+      source: { kind: 'inline', setup: '', code: '', teardown: '', libs: [] },
       init: {},
       predict: 'item',
       inputSchema: null,

@@ -1,6 +1,6 @@
-/** Stages of npm modules: Node-RED is asked to install what a flow names, before the flow starts. */
+/** npm modules of stages: Node-RED is asked to install what a flow names, before the flow starts. */
 import assert from 'node:assert/strict';
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
@@ -17,21 +17,23 @@ interface Hooks {
   clear(): void;
 }
 
+const TRIPLES = 'module.exports = (input) => ({ tripled: input.n * 3 });';
+
 let nodeRed: NodeRed;
 let hooks: Hooks;
 const asked: string[] = [];
 before(async () => {
   nodeRed = await NodeRed.start({
-    externalModules: { modules: { allowInstall: true, denyList: ['forbidden'] } },
+    externalModules: { modules: { allowInstall: true, denyList: ['forbidden', 'node:child_process'] } },
   });
   hooks = (nodeRed.red as unknown as { hooks: Hooks }).hooks;
   // Instead of npm, which would ask a registry.
   hooks.add('preInstall.test', async ({ module, version, dir }) => {
-    asked.push(`${module}@${version}`);
-    const folder = join(dir, 'node_modules', module);
-    await mkdir(folder, { recursive: true });
-    await writeFile(join(folder, 'index.js'), 'module.exports = (input) => ({ tripled: input.n * 3 });');
-    await writeFile(join(dir, 'package.json'), JSON.stringify({ dependencies: { [module]: version } }));
+    asked.push(version === undefined ? module : `${module}@${version}`);
+    await write(dir, module, TRIPLES);
+    const file = join(dir, 'package.json');
+    const { dependencies } = JSON.parse(await readFile(file, 'utf8')) as { dependencies?: object };
+    await writeFile(file, JSON.stringify({ dependencies: { ...dependencies, [module]: version ?? '*' } }));
     return false;
   });
 });
@@ -40,31 +42,122 @@ after(async () => {
   await nodeRed.stop();
 });
 
-function flow(module: string): FlowNode[] {
+async function write(dir: string, module: string, code: string): Promise<void> {
+  const folder = join(dir, 'node_modules', module);
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, 'index.js'), code);
+}
+
+function flow(properties: object, code = 'return input;'): FlowNode[] {
   return [
     TAB,
     runtime(),
     ...endpoint('/triple', 'triple'),
-    stage('triple', '', 'collector /triple', { source: 'module', module, name: '' }),
+    stage('triple', code, 'collector /triple', { ...properties }),
   ];
+}
+
+/** As the dialog saves it. */
+function ofModule(module: string): FlowNode[] {
+  return flow({ source: 'module', module, libs: [{ var: '', module }], name: '' });
+}
+
+async function triple(n: number): Promise<unknown> {
+  return (await nodeRed.post('/triple', { n })).json();
+}
+
+async function refusal(flows: readonly FlowNode[], reason: string): Promise<void> {
+  const before = asked.length;
+  await nodeRed.sendFlows(flows, 'full');
+  await until(`it says ${reason}`, () => nodeRed.logs.some((line) => line.includes(reason)));
+  assert.equal(asked.length, before, 'nothing was installed');
 }
 
 describe('a stage of an npm module', () => {
   test('is served by the module that Node-RED has installed for it, and known by its name', async () => {
-    await nodeRed.deploy(flow('@models/triple@^1.2'));
-    assert.deepEqual(asked, ['@models/triple@^1.2']);
+    await nodeRed.deploy(ofModule('@models/triple@^1.2'));
+    assert.deepEqual(asked.splice(0), ['@models/triple@^1.2']);
     await nodeRed.whenReady();
-    const response = await nodeRed.post('/triple', { n: 5 });
-    assert.deepEqual(await response.json(), { tripled: 15 });
+    assert.deepEqual(await triple(5), { tripled: 15 });
     const stages = (await nodeRed.snapshot()).runtimes.flatMap((one) => one.stages.map(({ name }) => name));
     assert.deepEqual(stages, ['triple']);
-    await nodeRed.deploy(flow('@models/triple@^1.2'));
-    assert.equal(asked.length, 1, 'it is there');
+    await nodeRed.deploy(ofModule('@models/triple@^1.2'));
+    assert.deepEqual(asked, [], 'it is there');
   });
 
   test('does not start where the settings forbid the module; Node-RED says so', async () => {
-    await nodeRed.sendFlows(flow('forbidden'), 'full');
-    await until('it says so', () => nodeRed.logs.some((line) => line.includes('- forbidden [install_not_allowed]')));
-    assert.equal(asked.length, 1, 'nothing was installed');
+    await refusal(ofModule('forbidden'), '- forbidden [install_not_allowed]');
+  });
+
+  test('says how to install a module that nobody lists', async () => {
+    await nodeRed.deploy(flow({ source: 'module', module: 'unlisted' }));
+    const badge = await until('the badge says it', () => {
+      const text = nodeRed.badges.get('triple')?.text;
+      return text?.includes('unlisted') && text;
+    });
+    assert.match(badge, /the module unlisted is not installed/);
+    const { error } = (await triple(1)) as { error: { code: string; message: string } };
+    assert.equal(error.code, 'stage_unavailable');
+    assert.match(error.message, /not installed in .*externalModules.*"npm install unlisted"/);
+    assert.deepEqual(asked, []);
+  });
+});
+
+describe('inline code with modules', () => {
+  const libs = [
+    { var: 'thrice', module: 'thrice@2' },
+    { var: 'path', module: 'node:path' },
+  ];
+
+  test('has those that Node-RED has installed for it as variables, in all of its tabs', async () => {
+    const tabs = { libs, setup: 'return thrice({ n: 1 }).tripled;', teardown: "node.warn('ends ' + typeof thrice);" };
+    await nodeRed.deploy(
+      flow({ ...tabs, module: 'unused' }, 'return [state, thrice(input).tripled, path.basename("a/b")];'),
+    );
+    assert.deepEqual(asked.splice(0), ['thrice@2'], 'and nothing that only another source would use');
+    await nodeRed.whenReady();
+    assert.deepEqual(await triple(5), [3, 15, 'b']);
+    await nodeRed.deploy(flow({ libs: [] }, 'return { type: typeof thrice };'));
+    await until('On Stop had it', () => nodeRed.logs.some((line) => line.includes('ends function')));
+    await nodeRed.whenReady();
+    assert.deepEqual(await triple(5), { type: 'undefined' });
+  });
+
+  test('gets new workers when its modules change, and keeps them when they do not', async () => {
+    const pids = async (): Promise<unknown> => {
+      const { runtimes } = await nodeRed.whenReady();
+      return runtimes.flatMap(({ stages }) => stages.flatMap(({ workers }) => workers.map(({ pid }) => pid)));
+    };
+    await nodeRed.deploy(flow({ libs }));
+    const first = await pids();
+    await nodeRed.deploy(flow({ libs }));
+    assert.deepEqual(await pids(), first);
+    await nodeRed.deploy(flow({ libs: [...libs, { var: 'os', module: 'os' }] }));
+    await until('other workers serve', async () => JSON.stringify(await pids()) !== JSON.stringify(first));
+  });
+
+  test('does not start where the settings forbid one of them, or of Node\u2019s own; Node-RED says so', async () => {
+    await refusal(flow({ libs: [{ var: 'it', module: 'forbidden@1' }] }), '- forbidden@1 [install_not_allowed]');
+    await refusal(
+      flow({ libs: [{ var: 'it', module: 'node:child_process' }] }),
+      '- node:child_process [module_not_allowed]',
+    );
+  });
+
+  test('is told by its badge when a variable cannot be', async () => {
+    await nodeRed.deploy(flow({ libs: [{ var: 'input', module: 'thrice' }] }));
+    await until('the badge says it', () =>
+      nodeRed.badges.get('triple')?.text?.includes('libs: the name input is taken'),
+    );
+  });
+
+  test('takes what the active project has before what the user directory has', async () => {
+    const project = join(nodeRed.userDir, 'projects', 'mine');
+    await write(project, 'thrice', "module.exports = () => 'of the project';");
+    await writeFile(join(nodeRed.userDir, '.config.projects.json'), '{"activeProject": "mine"}');
+    await write(nodeRed.userDir, 'elsewhere', "module.exports = () => 'of the user';");
+    await nodeRed.deploy(flow({ libs }, 'return [thrice(), require("elsewhere")()];'));
+    await nodeRed.whenReady();
+    assert.deepEqual(await triple(1), ['of the project', 'of the user']);
   });
 });

@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
+import { parseLibs } from '../../src/config/libs.ts';
+import { isModeletError } from '../../src/core/errors.ts';
 import type { LoadedModelet } from '../../src/worker/modelet.ts';
 import { runBatch } from '../../src/worker/run-batch.ts';
 import { loadInline } from '../../src/worker/sources/inline.ts';
@@ -17,11 +19,14 @@ interface Tabs {
   readonly teardown?: string;
   readonly predict?: 'item' | 'batch';
   readonly init?: unknown;
+  /** Modules by the variables that stand for them. */
+  readonly libs?: Readonly<Record<string, string>>;
 }
 
 async function load(code: string, tabs: Tabs = {}, logged: Logged[] = []): Promise<LoadedModelet> {
   const { setup = '', teardown = '', predict = 'item', init = {} } = tabs;
-  const source = { kind: 'inline', setup, code, teardown } as const;
+  const libs = parseLibs(Object.entries(tabs.libs ?? {}).map(([name, module]) => ({ var: name, module })));
+  const source = { kind: 'inline', setup, code, teardown, libs } as const;
   const loaded = await loadInline(source, definition({ source, init, predict, requireFrom: folder }), context(logged));
   await loaded.setup();
   return loaded;
@@ -72,6 +77,75 @@ test('On Start may wait, and its failure is the worker\u2019s', async () => {
   const loaded = await load('return state;', { setup: 'await null;\nreturn "warm";' });
   assert.deepEqual(await run(loaded, inputs(1)), [{ value: 'warm' }]);
   await assert.rejects(load('return 1;', { setup: 'throw new Error("no model");' }), /no model/);
+});
+
+function write(path: string, content: string): void {
+  const file = join(folder, 'node_modules', path);
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, content);
+}
+
+const LIBS: readonly (readonly [what: string, module: string, files: Readonly<Record<string, string>>])[] = [
+  ['a CommonJS module', 'common@1', { 'index.js': 'exports.twice = (x) => x * 2;' }],
+  [
+    'an ES module with a default export',
+    '@scope/modern',
+    { 'package.json': '{"type": "module"}', 'index.js': 'export default { twice: (x) => x * 2 };' },
+  ],
+  [
+    'an ES module without one',
+    'named',
+    {
+      'package.json': '{"type": "module", "exports": {"import": "./main.js"}}',
+      'main.js': 'export const twice = (x) => x * 2;',
+    },
+  ],
+  ['a part of a module', 'parted/lib/twice.js', { 'lib/twice.js': 'exports.twice = (x) => x * 2;' }],
+];
+for (const [what, module, files] of LIBS) {
+  test(`${what} from the list of modules is a variable of its own`, async () => {
+    const name = /^(?:@[^/]+\/)?[^/@]+/.exec(module)?.[0] ?? '';
+    for (const [path, content] of Object.entries(files)) write(join(name, path), content);
+    const loaded = await load('return theirs.twice(input);', { libs: { theirs: module } });
+    assert.deepEqual(await run(loaded, inputs(4)), [{ value: 8 }]);
+  });
+}
+
+test('modules are there in all three tabs, Node\u2019s own as well, and have been imported before On Start', async () => {
+  write('counts/index.js', 'globalThis.importedFirst = globalThis.started === undefined; module.exports = { n: 0 };');
+  const loaded = await load('counts.n += 1;\nreturn [path.sep, typeof fs.readFile];', {
+    libs: { counts: 'counts', path: 'node:path', fs: 'fs/promises' },
+    setup: 'globalThis.started = counts.n += 10;',
+    teardown: 'globalThis.inlineCount = counts.n;',
+  });
+  assert.deepEqual(await run(loaded, inputs(1)), [{ value: ['/', 'function'] }]);
+  await loaded.teardown();
+  const { importedFirst, inlineCount } = globalThis as { importedFirst?: boolean; inlineCount?: number };
+  assert.deepEqual([importedFirst, inlineCount], [true, 11]);
+});
+
+test('a module of the list that is missing says how to install it', async () => {
+  await assert.rejects(load('return 1;', { libs: { gone: '@scope/gone/part@2' } }), (error) => {
+    assert.ok(isModeletError(error));
+    assert.equal(error.code, 'config_invalid');
+    assert.match(
+      error.message,
+      /^the module @scope\/gone\/part is not installed in .*modelet-inline-.*externalModules/,
+    );
+    assert.match(error.message, /run "npm install @scope\/gone" there/);
+    return true;
+  });
+});
+
+test('a module of the list that does not load is named, with what it said', async () => {
+  write('broken/index.js', "throw new Error('no such library: libx');");
+  write('half/index.js', "require('not-there');");
+  const wanted = /^Error: the module broken does not load: no such library: libx$/;
+  await assert.rejects(load('return 1;', { libs: { broken: 'broken' } }), wanted);
+  await assert.rejects(
+    load('return 1;', { libs: { half: 'half' } }),
+    /the module half does not load: .*Cannot find module 'not-there'/,
+  );
 });
 
 test('require looks modules up from the user directory, and knows Node\u2019s own', async () => {

@@ -1,12 +1,14 @@
 /** What the schema of a node is made of. */
 
 interface Property {
-  readonly type: 'string' | 'integer' | 'number' | 'boolean';
-  readonly default: string | number | boolean;
+  readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'array';
+  readonly default: string | number | boolean | readonly [];
   readonly description: string;
   readonly enum?: readonly string[];
   readonly minimum?: number;
   readonly maximum?: number;
+  /** JSON Schema of what an array has. */
+  readonly items?: object;
 }
 
 export interface NodeSchema {

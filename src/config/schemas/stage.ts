@@ -15,6 +15,17 @@ export const stage: NodeSchema = {
     setup: { type: 'string', default: '', description: 'Inline code: On Start; what it returns is `state`' },
     code: { type: 'string', default: 'return input;', description: 'Inline code: Predict' },
     teardown: { type: 'string', default: '', description: 'Inline code: On Stop' },
+    libs: {
+      type: 'array',
+      default: [],
+      description:
+        'Modules that Node-RED installs, [{var, module}]: for inline code with their variables, for an npm module itself',
+      items: {
+        type: 'object',
+        required: ['module'],
+        properties: { var: { type: 'string', default: '' }, module: { type: 'string' } },
+      },
+    },
     path: { type: 'string', default: '', description: 'File of the modelet, or of the ONNX model' },
     watch: {
       type: 'boolean',

@@ -5,24 +5,28 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { compileFunction, constants } from 'node:vm';
-import type { StageSource } from '../../core/model.ts';
+import { INLINE_NAMES } from '../../config/libs.ts';
+import { asError, isModeletError } from '../../core/errors.ts';
+import type { ModuleBinding, StageSource } from '../../core/model.ts';
 import type { ModeletContext, RequestMeta } from '../modelet.ts';
 import { NO_STATICS } from '../statics.ts';
+import { importFrom } from './import-module.ts';
 import type { LoadSource } from './source.ts';
 
 type Body = (...args: unknown[]) => Promise<unknown>;
 
-/** Names the code can use, in this order. `msg` and `input` are undefined in On Start and On Stop. */
-const NAMES = ['msg', 'input', 'state', 'init', 'ctx', 'node', 'env', 'require', 'flow', 'global', 'context', 'RED'];
-
 export const loadInline: LoadSource<Extract<StageSource, { kind: 'inline' }>> = async (source, definition, context) => {
-  const setup = compile(source.setup, `${context.stage}: On Start`);
-  const predict = compile(source.code, `${context.stage}: Predict`);
-  const teardown = compile(source.teardown, `${context.stage}: On Stop`);
+  // What it has anyway, `msg` and `input` undefined in On Start and On Stop, and then its modules.
+  const names = [...INLINE_NAMES, ...source.libs.map((lib) => lib.var)];
+  const setup = compile(source.setup, names, `${context.stage}: On Start`);
+  const predict = compile(source.code, names, `${context.stage}: Predict`);
+  const teardown = compile(source.teardown, names, `${context.stage}: On Stop`);
+  const modules = await Promise.all(source.libs.map((lib) => load(lib, definition.requireFrom)));
   const require = createRequire(join(definition.requireFrom, 'package.json'));
+  const node = nodeHabits(context);
   let state: unknown;
   const call = (body: Body, msg?: unknown, input?: unknown): Promise<unknown> =>
-    body(msg, input, state, definition.init, context, nodeHabits(context), ENV, require, FLOW, GLOBAL, CONTEXT, NO_RED);
+    body(msg, input, state, definition.init, context, node, ENV, require, FLOW, GLOBAL, CONTEXT, NO_RED, ...modules);
   return {
     ...NO_STATICS,
     batch: definition.predict === 'batch',
@@ -37,10 +41,23 @@ export const loadInline: LoadSource<Extract<StageSource, { kind: 'inline' }>> = 
   };
 };
 
-function compile(code: string, filename: string): Body {
+/** What a variable stands for, as in a function node: the default export where there is one. */
+async function load({ module }: ModuleBinding, folder: string): Promise<unknown> {
+  try {
+    const namespace = await importFrom(folder, module);
+    return 'default' in namespace ? namespace.default : namespace;
+  } catch (thrown) {
+    if (isModeletError(thrown)) throw thrown;
+    const error = asError(thrown);
+    error.message = `the module ${module} does not load: ${error.message}`;
+    throw error;
+  }
+}
+
+function compile(code: string, names: readonly string[], filename: string): Body {
   try {
     // Compiled as a script and not through Function, so that a stack names the tab and the line the user sees.
-    const make = compileFunction(`return async (${NAMES.join(', ')}) => {\n${code}\n};`, [], {
+    const make = compileFunction(`return async (${names.join(', ')}) => {\n${code}\n};`, [], {
       filename,
       lineOffset: -1,
       importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER as never,

@@ -1,0 +1,166 @@
+/**
+ * The list of modules in a stage's dialog, and what is wrong with one: its name, its variable, the settings of Node-RED.
+ * Attaches `window.modelet.modules`; safe to load more than once.
+ */
+(() => {
+  'use strict';
+
+  if (window.modelet?.modules) return;
+
+  const TYPE = 'modelet-stage';
+
+  // As in src/config/libs.ts, for which it is the last word.
+  const RESERVED = new Set(
+    [
+      'msg input state init ctx node env require flow global context RED console',
+      'arguments await break case catch class const continue debugger default delete do else enum eval export',
+      'extends false finally for function if implements import in instanceof interface let new null package',
+      'private protected public return static super switch this throw true try typeof var void while with yield',
+    ].flatMap((line) => line.split(' ')),
+  );
+  const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
+
+  // A module with a part and a version, as Node-RED reads them.
+  const MODULE = /^((?:@[\w.~-]+\/)?[\w~-][\w.~-]*)(?:\/[\w.~-]+)*(?:@([\w.^~*|<>= -]+))?$/;
+  const BUILTIN = /^(node:[a-z_]\w*)(?:\/\w+)*$/;
+
+  /** What Node-RED could not install at the last deploy: the reasons by the names of the modules. */
+  let missing = new Map();
+
+  RED.events.on('runtime-state', (event) => {
+    if (event.error === 'missing-modules') missing = new Map(event.modules.map(({ module, error }) => [module, error]));
+    // Another event with a text is about another trouble.
+    else if (event.text || missing.size === 0) return;
+    else missing = new Map();
+    for (const stage of RED.nodes.filterNodes({ type: TYPE })) RED.editor.validateNode(stage);
+    RED.view.redraw();
+  });
+
+  /** Whether the settings let Node-RED install it, as it says for the modules of function nodes. */
+  function mayUse(name, version) {
+    const modules = RED.settings.get('externalModules.modules', {});
+    const allowed = RED.utils.parseModuleList(modules.allowList || ['*']);
+    const denied = RED.utils.parseModuleList(modules.denyList || []);
+    return RED.utils.checkModuleAllowed(name, version || null, allowed, denied);
+  }
+
+  /** Why an npm module cannot be used: a text of the catalog and what is in it; null if it can. */
+  function problemOfModule(text) {
+    const match = MODULE.exec(text);
+    if (!match) return { error: 'module' };
+    const [, name, version] = match;
+    if (!mayUse(name, version)) return { error: 'notAllowed' };
+    return missing.has(name) ? { error: 'notInstalled', values: { reason: missing.get(name) } } : null;
+  }
+
+  /** The same for a module of inline code, which may be one of Node's own. */
+  function problemOfLib(text) {
+    const builtin = BUILTIN.exec(text);
+    if (!builtin) return problemOfModule(text);
+    return mayUse(builtin[1]) ? null : { error: 'notAllowed' };
+  }
+
+  /** Why there cannot be such a variable; `libs`: all entries of the list. */
+  function problemOfVariable(name, libs) {
+    if (name === '') return { error: 'noVariable' };
+    if (!IDENTIFIER.test(name)) return { error: 'variable' };
+    if (RESERVED.has(name)) return { error: 'reserved' };
+    return libs.filter((other) => other.var === name).length > 1 ? { error: 'twice' } : null;
+  }
+
+  /** The first thing that is wrong with a list: of which module or variable, and what; null if nothing is. */
+  function problemOf(libs) {
+    for (const lib of libs) {
+      const module = problemOfLib(lib.module);
+      if (module) return { name: lib.module, ...module };
+      const variable = problemOfVariable(lib.var, libs);
+      if (variable) return { name: lib.var || lib.module, ...variable };
+    }
+    return null;
+  }
+
+  /** A variable that fits a module's name, as the function node finds it: `jpegJs` for `jpeg-js@0.4`. */
+  function variableFor(module) {
+    const name = module
+      .replace(/^node:/, '')
+      .replace(/^@/, '')
+      .replace(/@.*$/, '');
+    return name.replace(/[^\p{ID_Continue}]+(.?)/gu, (_all, next) => next.toUpperCase());
+  }
+
+  /** An input that turns red and says why while `problem()` gives a reason. */
+  function field(cell, className, placeholder, value) {
+    const input = $('<input type="text">').addClass(className).attr('placeholder', placeholder).val(value);
+    const sign = $('<span class="modelet-lib-sign"><i class="fa fa-warning"></i></span>').hide();
+    $('<div>').append(input, sign).appendTo(cell);
+    let reason = '';
+    RED.popover.tooltip(sign, () => reason);
+    const show = (text) => {
+      reason = text;
+      input.toggleClass('input-error', text !== '').attr('title', text);
+      sign.toggle(text !== '');
+    };
+    return { input, show };
+  }
+
+  /**
+   * options: `node`, `list` (an ol), `libs` ([{var, module}]), `onchange(libs)`, called once and at each change.
+   * `entries()` is what the list holds, without rows that are blank.
+   */
+  function create({ node, list, libs, onchange }) {
+    const text = (key, values) => node._(`${TYPE}.${key}`, values);
+    // One that is fading away is gone for whoever took it out.
+    const rows = () =>
+      list
+        .children(':not(.red-ui-editableList-item-deleting)')
+        .toArray()
+        .map((item) => $(item).children('.red-ui-editableList-item-content').data('row'));
+    const read = (row) => ({ var: row.variable.input.val().trim(), module: row.module.input.val().trim() });
+    const isBlank = (lib) => lib.var === '' && lib.module === '';
+    const entries = () =>
+      rows()
+        .map(read)
+        .filter((lib) => !isBlank(lib));
+
+    const check = () => {
+      const all = entries();
+      const tell = (problem) => (problem ? text(`error.${problem.error}`, problem.values) : '');
+      for (const row of rows()) {
+        const lib = read(row);
+        row.module.show(isBlank(lib) ? '' : tell(problemOfLib(lib.module)));
+        row.variable.show(isBlank(lib) ? '' : tell(problemOfVariable(lib.var, all)));
+      }
+      onchange(all);
+    };
+
+    list.editableList({
+      header: $('<div>').append($('<div>').text(text('libs.module')), $('<div>').text(text('libs.variable'))),
+      addButton: text('libs.add'),
+      height: 'auto',
+      removable: true,
+      removeItem: check,
+      addItem: (container, _index, lib) => {
+        const cell = $('<div class="modelet-lib">').appendTo(container);
+        const module = field(cell, 'modelet-lib-module', text('placeholder.module'), lib.module || '');
+        const variable = field(cell, 'modelet-lib-var', text('placeholder.variable'), lib.var || '');
+        container.data('row', { module, variable });
+        // A name that somebody has chosen stays.
+        let isChosen = Boolean(lib.var);
+        module.input.on('input', () => {
+          if (!isChosen) variable.input.val(variableFor(module.input.val().trim()));
+          check();
+        });
+        variable.input.on('input', () => {
+          isChosen = variable.input.val().trim() !== '';
+          check();
+        });
+      },
+    });
+    for (const lib of libs) list.editableList('addItem', lib);
+    check();
+    return { entries };
+  }
+
+  window.modelet = window.modelet || {};
+  window.modelet.modules = { create, problemOf, problemOfModule };
+})();

@@ -1,0 +1,42 @@
+/** Imports a module by its name, from a folder that is not that of this package. */
+import { createRequire, isBuiltin } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { compileFunction, constants } from 'node:vm';
+import { packageOf } from '../../config/module-name.ts';
+import { ModeletError } from '../../core/errors.ts';
+
+/**
+ * Looks the module up in `folder` and those above it. CommonJS comes as `default`.
+ * @throws ModeletError `config_invalid` where it is not installed, else what keeps it from loading.
+ */
+export async function importFrom(folder: string, module: string): Promise<object> {
+  if (isBuiltin(module)) return import(module);
+  try {
+    const file = createRequire(join(folder, 'package.json')).resolve(module);
+    return await import(pathToFileURL(file).href);
+  } catch (thrown) {
+    const { code, message } = thrown as { code?: unknown; message: string };
+    // It is there, for `import` alone, which looks things up from where the code is.
+    if (code === 'ERR_PACKAGE_PATH_NOT_EXPORTED') return importAsIn(folder, module);
+    if (code !== 'MODULE_NOT_FOUND' || !message.includes(`'${module}'`)) throw thrown;
+    throw notInstalled(folder, module, thrown);
+  }
+}
+
+function importAsIn(folder: string, module: string): Promise<object> {
+  const code = compileFunction('return import(module);', ['module'], {
+    filename: join(folder, 'modelet.js'),
+    importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER as never,
+  });
+  return code(module) as Promise<object>;
+}
+
+function notInstalled(folder: string, module: string, cause: unknown): ModeletError {
+  const name = packageOf(module);
+  return new ModeletError(
+    'config_invalid',
+    `the module ${module} is not installed in ${folder}: Node-RED installs what the stage lists in libs, unless externalModules in its settings forbids it; or run "npm install ${name}" there, then restart the stage's workers`,
+    { cause },
+  );
+}
