@@ -5,6 +5,7 @@ import { ModeletError } from '../../src/core/errors.ts';
 import { MOST_UNDER_WAY } from '../../src/worker/parts-out.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
 import { kill9, until, within } from '../fixtures/processes.ts';
+import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 import {
   type Asked,
   callsIn,
@@ -37,10 +38,15 @@ function ask({ service, parts }: Bed, input: object): Asked {
 const gone = (): ModeletError => new ModeletError('cancelled', 'the caller went away');
 const isClosed = ({ folder }: Bed): Promise<boolean> => until(() => callsIn(folder).includes('end'), 'it is closed');
 
-for (const isolation of ISOLATIONS) {
-  describe(`parts of a result (${isolation})`, () => {
+const WORKERS: readonly { name: string; stage: Partial<StageSpec>; skip?: string | false }[] = [
+  ...ISOLATIONS.map((isolation) => ({ name: isolation, stage: { isolation } })),
+  { name: 'Python', stage: { python: 'parts' }, skip: WITHOUT_PYTHON },
+];
+
+for (const { name, stage, skip = false } of WORKERS) {
+  describe(`parts of a result (${name})`, { skip }, () => {
     test('come while the next are not made yet, in order, and then the end comes, once', async (t) => {
-      const made = await bed(t, { isolation });
+      const made = await bed(t, stage);
       const asked = ask(made, { to: 3, result: 'all' });
       for (const index of [0, 1, 2]) {
         if (index > 0) release(made.folder, `part${index}`);
@@ -53,7 +59,7 @@ for (const isolation of ISOLATIONS) {
     });
 
     test('that fails half way come before its error', async (t) => {
-      const made = await bed(t, { isolation });
+      const made = await bed(t, stage);
       release(made.folder, 'part1');
       release(made.folder, 'part2');
       const { code, error } = await ask(made, { to: 5, fail: 2 }).answer;
@@ -62,7 +68,7 @@ for (const isolation of ISOLATIONS) {
     });
 
     test('without end stop as far as nobody takes them, and end with their request', async (t) => {
-      const made = await bed(t, { isolation });
+      const made = await bed(t, stage);
       let take = (): void => {};
       const { service, folder } = made;
       const asked = service.ask(
@@ -91,7 +97,7 @@ for (const isolation of ISOLATIONS) {
     });
 
     test('end when their deadline passes', async (t) => {
-      const made = await bed(t, { isolation });
+      const made = await bed(t, stage);
       await made.service.ready();
       const asked = made.service.ask({ endless: true }, { timeoutMs: 300, onPart: () => {} });
       assert.equal((await asked.answer).code, 'deadline_exceeded');
@@ -99,7 +105,7 @@ for (const isolation of ISOLATIONS) {
     });
 
     test('without end end when the service closes', async (t) => {
-      const made = await bed(t, { isolation });
+      const made = await bed(t, stage);
       const asked = ask(made, { endless: true });
       await until(() => made.parts.length > 0, 'parts come');
       await within(made.service.service.close(false), 'the service closes');
@@ -108,7 +114,7 @@ for (const isolation of ISOLATIONS) {
     });
 
     test('go on in a worker that is being replaced', async (t) => {
-      const made = await bed(t, { isolation });
+      const made = await bed(t, stage);
       const asked = ask(made, { endless: true });
       await until(() => made.parts.length > 0, 'parts come');
       const restarts = made.service.stage('parts').workers[0]?.restarts;

@@ -3,12 +3,14 @@ Runs one batch through a modelet: decode, preprocess, predict, postprocess, enco
 src/worker/modelet.ts does the same for JavaScript.
 """
 import time
-from typing import Any, Callable, List, NamedTuple, Sequence, Union
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
+from .attempt import Done, Failed, attempt, failed_or
 from .codec import NONE, decode_payload, encode_payload
 from .errors import ModeletError, encode_error, to_modelet_error
 from .frames import HEAD, LONGEST_FRAME, Item, Reply, reply_length
 from .modelet import LoadedModelet
+from .parts import PartsOut, PartSteps, is_in_parts, run_parts
 from .schemas import ANYTHING, Checks
 
 
@@ -17,12 +19,8 @@ class Run(NamedTuple):
     max_payload_bytes: int
     is_cancelled: Callable[[float], bool]
     checks: Checks = ANYTHING
-
-
-class Failed(NamedTuple):
-    """An item that goes no further."""
-
-    error: BaseException
+    # None for examples, whose parts nobody waits for.
+    parts: Optional[PartsOut] = None
 
 
 def now() -> float:
@@ -39,32 +37,34 @@ def run_batch(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> List[R
         inputs = [values[index] for index in going]
         results = _predict_batch(modelet, inputs) if modelet.batch else _predict_items(modelet, items, going, inputs, run)
         for index, value, result in zip(going, inputs, results):
-            if modelet.postprocess and not isinstance(result, Failed):
-                result = _attempt(modelet.postprocess, result, value)
-            values[index] = result
+            values[index] = _finish(modelet, result, value, run)
     return _within_one_frame([_reply(item, value, run) for item, value in zip(items, values)], run)
 
 
-def _attempt(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls user code. An exception that is returned is one all the same."""
-    try:
-        value = call(*arguments)
-    except Exception as raised:
-        return Failed(raised)
-    return Failed(value) if isinstance(value, Exception) else value
+def _finish(modelet: LoadedModelet, result: Any, value: Any, run: Run) -> Any:
+    if modelet.postprocess and not isinstance(result, (Failed, Done)):
+        result = attempt(modelet.postprocess, result, value)
+    if run.checks.output and not isinstance(result, (Failed, Done)):
+        return attempt(_checked, result, run.checks.output)
+    return result
+
+
+def _checked(result: Any, check: Callable[[Any], None]) -> Any:
+    check(result)
+    return result
 
 
 def _prepare(modelet: LoadedModelet, item: Item, run: Run, at: float) -> Any:
     reason = _unwanted(item, run, at)
     if reason is not None:
         return reason
-    value = _attempt(decode_payload, item.codec, item.payload)
+    value = attempt(decode_payload, item.codec, item.payload)
     if run.checks.input and not isinstance(value, Failed):
-        value = _attempt(run.checks.input, value, len(item.payload))
-    return _attempt(modelet.preprocess, value) if modelet.preprocess and not isinstance(value, Failed) else value
+        value = attempt(run.checks.input, value, len(item.payload))
+    return attempt(modelet.preprocess, value) if modelet.preprocess and not isinstance(value, Failed) else value
 
 
-def _unwanted(item: Item, run: Run, at: float) -> Union[Failed, None]:
+def _unwanted(item: Item, run: Run, at: float) -> Optional[Failed]:
     """Why the item is not to be computed any more."""
     if run.is_cancelled(item.id):
         return Failed(ModeletError("cancelled", "the caller went away"))
@@ -78,21 +78,45 @@ def _predict_items(
 ) -> List[Any]:
     # Asked again before each: those before it in the batch have taken their time.
     return [
-        _unwanted(items[index], run, now()) or _attempt(modelet.predict, value) for index, value in zip(going, inputs)
+        _unwanted(items[index], run, now()) or _predict_item(modelet, items[index], value, run)
+        for index, value in zip(going, inputs)
     ]
+
+
+def _predict_item(modelet: LoadedModelet, item: Item, value: Any, run: Run) -> Any:
+    result = attempt(modelet.predict, value)
+    return _run_parts(modelet, result, item, value, run) if is_in_parts(result) else result
+
+
+def _run_parts(modelet: LoadedModelet, source: Iterator[Any], item: Item, value: Any, run: Run) -> Any:
+    steps = PartSteps(
+        finish=lambda part: _finish(modelet, failed_or(part), value, run),
+        encode=lambda part: encode_payload(part, run.max_payload_bytes),
+        unwanted=lambda: _unwanted(item, run, now()),
+        out=run.parts,
+        most_bytes=run.max_payload_bytes,
+    )
+    return run_parts(source, item, steps)
 
 
 def _predict_batch(modelet: LoadedModelet, inputs: List[Any]) -> List[Any]:
     count = len(inputs)
-    results = _attempt(modelet.predict, list(inputs))
+    results = attempt(modelet.predict, list(inputs))
     if isinstance(results, Failed):
         return [results] * count
+    if is_in_parts(results):
+        return [_in_parts()] * count
     if not _is_sequence(results):
         what = f"a value of type {type(results).__name__}"
         return [_wrong(f"predict returned {what} instead of a list of {count} results")] * count
     if len(results) != count:
         return [_wrong(f"predict returned {len(results)} results for {count} inputs")] * count
-    return [Failed(result) if isinstance(result, Exception) else result for result in results]
+    return [_in_parts() if is_in_parts(result) else failed_or(result) for result in results]
+
+
+def _in_parts() -> Failed:
+    message = "predict gave an iterator for a batch: only the result of a single item has parts"
+    return Failed(ModeletError("modelet_failed", message))
 
 
 def _wrong(message: str) -> Failed:
@@ -112,9 +136,7 @@ def _reply(item: Item, value: Any, run: Run) -> Reply:
     if isinstance(value, Failed):
         return _refusal(item, value.error, run)
     try:
-        if run.checks.output:
-            run.checks.output(value)
-        payload = encode_payload(value, run.max_payload_bytes)
+        payload = encode_payload(value.value if isinstance(value, Done) else value, run.max_payload_bytes)
     except Exception as raised:
         return _refusal(item, raised, run)
     return Reply(item.id, True, payload.codec, payload.parts, payload.length)

@@ -56,7 +56,7 @@ def _run(modelet: LoadedModelet, payloads: Sequence[Payload], deadline: float, r
         Item(index, deadline, payload.codec, memoryview(bytearray(b"".join(payload.parts))))
         for index, payload in enumerate(payloads)
     ]
-    return run_batch(modelet, items, run._replace(is_cancelled=lambda _id: False))
+    return run_batch(modelet, items, run._replace(is_cancelled=lambda _id: False, parts=None))
 
 
 def _check(replies: Sequence[Reply], what: str) -> None:

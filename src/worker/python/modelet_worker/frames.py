@@ -14,12 +14,14 @@ CHANNEL_FD = 3
 TYPES = (
     "boot", "plan", "load", "cancel", "close", "report", "status", "log", "submit", "outcomes", "batch", "reply",
     "taps", "act", "usage", "ping", "pong", "check", "checked", "loaded", "try", "tried",
+    "open", "calls", "answers", "described", "parts", "taken",
 )  # fmt: skip
 
 HEAD = struct.Struct("<IBBHIIdd")  # length, version, type, 0, items, JSON bytes, batch, runMs
 RECORD = struct.Struct("<ddiIBBHIII")  # id, deadline, priority, ref, flags, codec, timings, payload, meta, group
 TIMING = 24
 OK = 1
+STREAMS = 4
 READ_AT_ONCE = 65_536
 # Payloads from this size on are sent as they are, not copied together with the rest.
 COPY_BELOW = 65_536
@@ -28,16 +30,20 @@ Bytes = Union[bytes, bytearray, memoryview]
 
 
 class Item(NamedTuple):
-    """A request as it comes. The payload is a view into its frame."""
+    """A request as it comes. The payload is a view into its frame. `streams`: parts of its result are wanted one by one."""
 
     id: float
     deadline: float
     codec: int
     payload: memoryview
+    streams: bool = False
 
 
 class Reply(NamedTuple):
-    """What became of a request: a value, or an encoded error. The payload is its parts one after the other."""
+    """
+    What became of a request: a value, or an encoded error; or a part of it, with its index as `ref`. The payload is
+    `parts` one after the other.
+    """
 
     id: float
     ok: bool
@@ -45,6 +51,7 @@ class Reply(NamedTuple):
     parts: Sequence[Bytes]
     length: int
     error: Optional[BaseException] = None
+    ref: int = 0
 
 
 class Frame(NamedTuple):
@@ -110,13 +117,17 @@ class Channel:
         self._write([head, text, bytes(length - HEAD.size - len(text))])
 
     def reply(self, batch: float, run_ms: float, replies: Sequence[Reply]) -> None:
+        self._send_items("reply", batch, run_ms, replies)
+
+    def part(self, part: Reply) -> None:
+        self._send_items("parts", 0, 0, [part])
+
+    def _send_items(self, kind: str, batch: float, run_ms: float, replies: Sequence[Reply]) -> None:
         length = HEAD.size + sum(reply_length(reply) for reply in replies)
-        parts: List[Bytes] = [
-            HEAD.pack(length, WIRE_VERSION, TYPES.index("reply"), 0, len(replies), 0, batch, run_ms)
-        ]
+        parts: List[Bytes] = [HEAD.pack(length, WIRE_VERSION, TYPES.index(kind), 0, len(replies), 0, batch, run_ms)]
         for reply in replies:
             flags = OK if reply.ok else 0
-            parts.append(RECORD.pack(reply.id, 0, 0, 0, flags, reply.codec, 0, reply.length, 0, 0))
+            parts.append(RECORD.pack(reply.id, 0, 0, reply.ref, flags, reply.codec, 0, reply.length, 0, 0))
         for reply in replies:
             parts.extend(reply.parts)
             parts.append(bytes(padded(reply.length) - reply.length))
@@ -158,8 +169,8 @@ def _items(view: memoryview, count: int) -> List[Item]:
     at = HEAD.size + count * RECORD.size
     at += sum(timings * TIMING + padded(meta) for *_, timings, _, meta, _ in records)
     items = []
-    for id_, deadline, _, _, _, codec, _, length, _, _ in records:
-        items.append(Item(id_, deadline, codec, view[at : at + length]))
+    for id_, deadline, _, _, flags, codec, _, length, _, _ in records:
+        items.append(Item(id_, deadline, codec, view[at : at + length], flags & STREAMS != 0))
         at += padded(length)
     if at != len(view):
         raise MalformedFrame("malformed frame: its length is not that of its items")

@@ -135,8 +135,8 @@ def find_modelet(module: ModuleType, path: str) -> Any:
 
 def accepting(call: Call, most: int) -> Call:
     """The call, with the arguments at the end left out that it does not take. It is given `most` at most."""
-    if inspect.iscoroutinefunction(call):
-        raise TypeError(f"{call.__name__} is async; it has to be a plain function")
+    if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call):
+        raise TypeError(f"{call.__name__} is async; it has to be a plain function, or a generator")
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):

@@ -1,6 +1,6 @@
 """
 What a worker does: loads one modelet, serves batches one after the other, ends. One thread does it all: between two
-batches it reads what has come, so that a request that was cancelled meanwhile is not run.
+batches, and two parts of a result, it reads what has come, so that a request that was cancelled meanwhile is not run.
 """
 import atexit
 import base64
@@ -19,6 +19,7 @@ from .errors import encode_error, stack_of
 from .examples import try_example, warm_up
 from .frames import Channel, Frame, MalformedFrame
 from .modelet import Context, LoadedModelet, Log, load
+from .parts import PartsOut
 from .schemas import checks_of
 
 BUILD_ID = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "build-id.txt")
@@ -93,6 +94,7 @@ class Program:
         self._closing = False
         self._modelet: Optional[LoadedModelet] = None
         self._run = Run("", 0, self._cancelled.__contains__)
+        self._parts = PartsOut(channel.part, self._hear)
         self._usage = UsageReporter(channel)
 
     def run(self) -> None:
@@ -106,6 +108,12 @@ class Program:
                 break
         self._tear_down()
 
+    def _hear(self, waits: bool) -> None:
+        """Between two parts of a result: takes in what has come, and where it waits, something has to come first."""
+        while self._channel.wait(None if waits else 0):
+            self._receive(self._channel.read())
+            waits = False
+
     def _receive(self, frame: Frame) -> None:
         if frame.type == "load":
             self._load(frame.body)
@@ -115,6 +123,9 @@ class Program:
             self._waiting.append(frame)
         elif frame.type == "cancel":
             self._cancelled.update(frame.body)
+        elif frame.type == "taken":
+            for id_, parts in frame.body:
+                self._parts.taken(id_, parts)
         elif frame.type == "close":
             # The parent kills at the deadline; what is left of the time belongs to what waits and to teardown.
             self._channel.send("report", {"state": "shutdown"})
@@ -127,7 +138,7 @@ class Program:
         context = Context(boot["stage"], boot["worker"], boot["cpus"], Log(self._log))
         modelet = load(definition["source"]["path"], definition["init"], definition["predict"] == "batch", context)
         checks = checks_of(definition, modelet)
-        self._run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__, checks)
+        self._run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__, checks, self._parts)
         modelet.setup()
         warm_up(modelet, boot["batchSize"], self._run)
         self._modelet = modelet
