@@ -62,7 +62,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     python: 'python3.12',
   },
   'modelet-batcher': { name: 'by eight', policy: 'gap', maxBatchSize: '8', maxWaitMs: '2.5' },
-  'modelet-collector': { name: 'answers', order: 'arrival', errorPayload: 'keep', catch: 'off' },
+  'modelet-collector': { name: 'answers', order: 'completion', results: 'parts', errorPayload: 'keep', catch: 'off' },
   'modelet-feed': { name: 'lines', from: 'lines', window: '9' },
   'modelet-metrics': { name: 'each second', intervalMs: '250' },
 };

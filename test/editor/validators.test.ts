@@ -44,6 +44,28 @@ test('paced split: refuses what it cannot use, and says why', async () => {
   });
 });
 
+test('result collector: parts do not leave in the order of arrival', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await editor.dragFromPalette('modelet-collector', 400, 100);
+    const form = new Form(editor);
+    await editor.open(id);
+    await form.set({ results: 'parts' });
+    assert.deepEqual(await form.marked(), []);
+    await form.set({ order: 'arrival' });
+    assert.deepEqual(await form.marked(), ['results']);
+    await editor.ok();
+    assert.deepEqual(await validityOf(editor, id), {
+      valid: false,
+      errors: ['Results in parts: parts leave as they are made: the order cannot be that of arrival'],
+    });
+    await editor.open(id);
+    await form.set({ order: 'completion' });
+    assert.deepEqual(await form.marked(), []);
+    await editor.ok();
+    assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
+  });
+});
+
 test('pipeline metrics: refuses what it cannot use, and says why', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-metrics', 400, 100);

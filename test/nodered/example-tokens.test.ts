@@ -1,0 +1,105 @@
+/** The example flow of a result that comes in parts, deployed as it is shipped: word by word, to messages and to a client. */
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+
+const flow = JSON.parse(
+  await readFile(join(repositoryRoot, 'examples', 'Tokens as server-sent events.json'), 'utf8'),
+) as FlowNode[];
+
+let red: NodeRed;
+before(async () => {
+  red = await NodeRed.start();
+  await red.deploy(flow);
+  await red.whenReady();
+});
+after(() => red.stop());
+
+function find(name: string): string {
+  const found = flow.filter((node) => node['name'] === name);
+  assert.equal(found.length, 1, name);
+  return (found[0] as FlowNode).id;
+}
+
+async function press(button: string, debug: string): Promise<Message> {
+  const messages = red.inputs(find(debug));
+  await red.press(find(button));
+  return until(`${debug} gets something`, () => messages[0]);
+}
+
+interface ServerSent {
+  readonly event: string;
+  readonly data: unknown;
+}
+
+/** The events of an answer that has come whole. */
+function eventsOf(text: string): ServerSent[] {
+  const events = text.split('\n\n').slice(0, -1);
+  return events.map((event) => {
+    const [, name = '', data = ''] = /^event: (.*)\ndata: (.*)$/.exec(event) ?? [];
+    return { event: name, data: JSON.parse(data) as unknown };
+  });
+}
+
+const tokens = (query: string, init: RequestInit = {}): Promise<Response> => fetch(`${red.url}/tokens?${query}`, init);
+
+test('the buttons give words one by one, and the same text each time', async () => {
+  const words = red.inputs(find('words'));
+  const { payload: first } = await press('12 words, seed 7', 'the text');
+  assert.equal(String(first).split(' ').length, 12);
+  assert.equal(
+    words
+      .slice(0, 12)
+      .map(({ payload }) => payload)
+      .join(' '),
+    first,
+  );
+  assert.deepEqual([words.length, words[12]?.payload], [13, { words: 12, seed: 7 }]);
+  assert.equal((await press('12 words, seed 7', 'the text')).payload, first);
+  const { error } = await press('refused: no words at all', 'errors');
+  assert.equal(error?.code, 'invalid_input');
+});
+
+test('a client gets them as events, with the end, several at a time and each its own', async () => {
+  const answers = await Promise.all(
+    ['prompt=the+river&words=5&seed=7', 'prompt=a+heron&words=8&seed=2'].map(async (query) => {
+      const response = await tokens(query);
+      assert.equal(response.headers.get('content-type'), 'text/event-stream');
+      return eventsOf(await response.text());
+    }),
+  );
+  for (const [index, count] of [5, 8].entries()) {
+    const events = answers[index] ?? [];
+    assert.deepEqual(
+      events.map(({ event }) => event),
+      [...Array.from({ length: count }, () => 'token'), 'done'],
+    );
+    assert.deepEqual((events.at(-1)?.data as { words: number } | undefined)?.words, count);
+  }
+});
+
+test('what is wrong from the beginning is answered as such', async () => {
+  const response = await tokens('words=many');
+  assert.equal(response.status, 422);
+  const { error } = (await response.json()) as { error: { code: string } };
+  assert.equal(error.code, 'invalid_input');
+});
+
+test('a client that leaves ends the generator, a worker that dies half way the events', async () => {
+  const leaving = new AbortController();
+  const left = await tokens('words=1000', { signal: leaving.signal });
+  await left.body?.getReader().read();
+  leaving.abort();
+  await until('the log tells', () => red.logs.some((line) => /stopped after \d+ of 1000 words/.test(line)));
+
+  const response = await tokens('words=1000&seed=3');
+  const { runtimes } = await red.snapshot();
+  const serving = runtimes[0]?.stages.find(({ name }) => name === 'babble over HTTP')?.workers ?? [];
+  for (const { pid } of serving) process.kill(pid as number, 'SIGKILL');
+  const last = eventsOf(await response.text()).at(-1);
+  assert.equal(last?.event, 'error');
+  assert.equal((last?.data as { code: string } | undefined)?.code, 'worker_lost');
+});
