@@ -72,6 +72,7 @@ const ONCE = [
   'processes/overload.',
   'processes/parts.',
   'processes/python-codec.',
+  'processes/python-parts.',
   'processes/python-start.',
   'processes/recycle.',
   'processes/retry-lost.',

@@ -2,19 +2,18 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, describe, test } from 'node:test';
 import { dispatchGate, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { type DeployType, type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import type { Gate } from '../fixtures/gate.ts';
+import { GatedRed } from '../fixtures/gated-red.ts';
+import { type DeployType, type FlowNode, type NodeRed, until } from '../fixtures/node-red.ts';
 
+let bed: GatedRed;
 let red: NodeRed;
 let held: Gate;
 before(async () => {
-  held = await Gate.create();
-  red = await NodeRed.start();
+  bed = await GatedRed.start();
+  ({ red, held } = bed);
 });
-after(async () => {
-  await red.stop();
-  await held.remove();
-});
+after(() => bed.stop());
 afterEach(() => held.close());
 
 /** `more`: what is different from the last time. */
@@ -34,14 +33,6 @@ function flows(gateProperties: Readonly<Record<string, unknown>> = {}, more: rea
   ];
 }
 
-async function entered(count: number): Promise<void> {
-  await until(`${count} are at work`, async () => (await held.entered()).length >= count);
-}
-
-async function waiting(count: number): Promise<void> {
-  await until(`${count} wait`, async () => (await red.gate('gate')).waiting === count);
-}
-
 describe('while flows are deployed', () => {
   before(async () => {
     await red.deploy(flows());
@@ -51,8 +42,8 @@ describe('while flows are deployed', () => {
   for (const type of ['full', 'flows', 'nodes', 'reload'] satisfies DeployType[]) {
     test(`${type}: what waits is let in when its turn comes, and what was admitted counts`, async () => {
       const requests = [1, 2, 3].map((number) => red.post('/gated', { number }));
-      await entered(1);
-      await waiting(2);
+      await bed.entered(1);
+      await bed.waiting('gate', 2);
       const { decisions } = await red.gate('gate');
       // Node-RED replaces what has changed.
       await red.deploy(flows({ leaseMs: 400_000 + decisions.admitted }), type);
@@ -68,8 +59,8 @@ describe('while flows are deployed', () => {
   test('other settings hold for what waits', async () => {
     await red.deploy(flows());
     const requests = [1, 2, 3].map((number) => red.post('/gated', { number }));
-    await entered(1);
-    await waiting(2);
+    await bed.entered(1);
+    await bed.waiting('gate', 2);
     await red.deploy(flows({ maxSys: '3' }), 'nodes');
     await until('all are let in', async () => (await red.gate('gate')).inFlight === 3);
     await held.open();
@@ -96,10 +87,7 @@ describe('where a gate goes', () => {
   test('what waits in one that is removed is answered 503, and what was admitted is answered', async () => {
     await red.deploy(flows());
     await red.whenReady();
-    const first = red.post('/gated', { number: 1 });
-    await entered(1);
-    const second = red.post('/gated', { number: 2 });
-    await waiting(1);
+    const [first, second] = await bed.beginTwo('/gated', 'gate');
     const without = flows().filter(({ id }) => id !== 'gate' && id !== 'in /gated');
     await red.deploy(without, 'nodes');
     assert.equal((await second).status, 503);
@@ -113,10 +101,7 @@ describe('where a gate goes', () => {
 
   test('what waits in one whose new settings cannot be used is answered, and so is what comes', async () => {
     await red.deploy(flows());
-    const first = red.post('/gated', { number: 1 });
-    await entered(1);
-    const second = red.post('/gated', { number: 2 });
-    await waiting(1);
+    const [first, second] = await bed.beginTwo('/gated', 'gate');
     await red.deploy(flows({ baseline: 'much' }), 'nodes');
     assert.equal((await second).status, 503);
     const third = await red.post('/gated', { number: 3 });
@@ -132,10 +117,7 @@ describe('where a gate goes', () => {
   test('when flows stop for good, what waits is answered 503', async () => {
     await red.deploy(flows());
     await red.whenReady();
-    const first = red.post('/gated', { number: 1 });
-    await entered(1);
-    const second = red.post('/gated', { number: 2 });
-    await waiting(1);
+    const [first, second] = await bed.beginTwo('/gated', 'gate');
     const stopped = red.stop();
     assert.equal((await second).status, 503);
     await held.open();

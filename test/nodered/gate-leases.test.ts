@@ -14,16 +14,18 @@ import {
   stage,
   TAB,
 } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { NodeRed, until } from '../fixtures/node-red.ts';
+import type { Gate } from '../fixtures/gate.ts';
+import { GatedRed } from '../fixtures/gated-red.ts';
+import { type NodeRed, until } from '../fixtures/node-red.ts';
 
 const KEEP = `if (!msg.release) context.set('kept', msg); else return context.get('kept');`;
 
+let bed: GatedRed;
 let red: NodeRed;
 let held: Gate;
 before(async () => {
-  held = await Gate.create();
-  red = await NodeRed.start();
+  bed = await GatedRed.start();
+  ({ red, held } = bed);
   await red.deploy([
     TAB,
     runtime(),
@@ -67,21 +69,8 @@ before(async () => {
   ]);
   await red.whenReady();
 });
-after(async () => {
-  await red.stop();
-  await held.remove();
-});
-afterEach(async () => {
-  await held.open();
-  await until('nothing is under way', async () =>
-    (await red.snapshot()).gates.every(({ inFlight, waiting }) => inFlight + waiting === 0),
-  );
-  await held.close();
-});
-
-function waiting(id: string, count: number): Promise<boolean> {
-  return until(`${count} wait at ${id}`, async () => (await red.gate(id)).waiting === count);
-}
+after(() => bed.stop());
+afterEach(() => bed.settle());
 
 describe('leases', () => {
   test('of a failed request end when it fails', async () => {
@@ -145,7 +134,7 @@ describe('leases', () => {
   test('count bytes: what does not fit beside the others waits, and what fits nowhere goes alone', async () => {
     const results = red.inputs('byte sink');
     for (const size of [60, 50, 500]) red.send('bytes', { payload: Buffer.alloc(size) });
-    await waiting('bytes', 2);
+    await bed.waiting('bytes', 2);
     assert.equal((await red.gate('bytes')).inFlightCost, 60);
     await held.open();
     await until('all are through', () => results.length === 3);

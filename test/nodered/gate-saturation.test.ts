@@ -3,21 +3,20 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { GateSnapshot } from '../../src/index.ts';
 import { collector, dispatchGate, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import type { Gate } from '../fixtures/gate.ts';
+import { GatedRed } from '../fixtures/gated-red.ts';
+import { type FlowNode, type NodeRed, until } from '../fixtures/node-red.ts';
 
+let bed: GatedRed;
 let red: NodeRed;
 let held: Gate;
 before(async () => {
-  held = await Gate.create();
-  red = await NodeRed.start();
+  bed = await GatedRed.start();
+  ({ red, held } = bed);
   await red.deploy(flows(1));
   await red.whenReady();
 });
-after(async () => {
-  await red.stop();
-  await held.remove();
-});
+after(() => bed.stop());
 
 /** Nothing but what the engine tells can be why it is read in time. */
 const SELDOM = { intervalMs: 60_000, staleMs: 120_000, lagMs: 0 };

@@ -15,14 +15,16 @@ import {
   stage,
   TAB,
 } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { NodeRed, until } from '../fixtures/node-red.ts';
+import type { Gate } from '../fixtures/gate.ts';
+import { GatedRed } from '../fixtures/gated-red.ts';
+import { type NodeRed, until } from '../fixtures/node-red.ts';
 
+let bed: GatedRed;
 let red: NodeRed;
 let held: Gate;
 before(async () => {
-  held = await Gate.create();
-  red = await NodeRed.start();
+  bed = await GatedRed.start();
+  ({ red, held } = bed);
   await red.deploy([
     TAB,
     runtime(),
@@ -53,28 +55,8 @@ before(async () => {
   ]);
   await red.whenReady();
 });
-after(async () => {
-  await red.stop();
-  await held.remove();
-});
-afterEach(async () => {
-  await held.open();
-  await until('nothing is under way', async () =>
-    (await red.snapshot()).gates.every(({ inFlight, waiting }) => inFlight + waiting === 0),
-  );
-  await held.close();
-});
-
-function entered(count: number): Promise<unknown[]> {
-  return until(`${count} are at work`, async () => {
-    const inside = await held.entered();
-    return inside.length >= count && inside;
-  });
-}
-
-function waiting(id: string, count: number): Promise<boolean> {
-  return until(`${count} wait at ${id}`, async () => (await red.gate(id)).waiting === count);
-}
+after(() => bed.stop());
+afterEach(() => bed.settle());
 
 /** Posts and does not wait for the answer; `destroy()` hangs up. */
 function open(path: string, body: object): ClientRequest {
@@ -100,10 +82,7 @@ async function assertError(response: Response, status: number, code: string): Pr
 
 describe('a gate in front of a stage', () => {
   test('lets in as many as N; the next goes in when a result has come to the collector', async () => {
-    const first = red.post('/one', { number: 1 });
-    await entered(1);
-    const second = red.post('/one', { number: 2 });
-    await waiting('one', 1);
+    const [first, second] = await bed.beginTwo('/one', 'one');
     const { inFlight, open, decisions } = await red.gate('one');
     assert.deepEqual([inFlight, open, decisions.admitted_late], [1, true, 0]);
     assert.equal((await held.entered()).length, 1);
@@ -127,14 +106,14 @@ describe('a gate in front of a stage', () => {
     const order: unknown[] = [];
     const results = red.inputs('collector /one');
     red.send('one', { payload: 'first' });
-    await entered(1);
+    await bed.entered(1);
     for (const [payload, priority] of [
       ['low', -1],
       ['middle', 0],
       ['high', 5],
     ] as const)
       red.send('one', { payload, priority });
-    await waiting('one', 3);
+    await bed.waiting('one', 3);
     await held.open();
     await until('all are through', () => results.length === 4);
     for (const { payload } of results) order.push(payload);
@@ -142,8 +121,7 @@ describe('a gate in front of a stage', () => {
   });
 
   test('the time that a request may take begins at the gate: what waits too long is answered 408', async () => {
-    const first = red.post('/one', { number: 1 });
-    await entered(1);
+    const { answer: first } = await bed.begin('/one');
     const errors = red.inputs('error /one');
     red.send('one', { payload: 'late', timeout: 50 });
     const error = await until('it has run out of time', () => errors[0]);
@@ -158,13 +136,12 @@ describe('a gate in front of a stage', () => {
   });
 
   test('a client that goes away leaves the gate, and is counted', async () => {
-    const first = red.post('/one', { number: 1 });
-    await entered(1);
+    const { answer: first } = await bed.begin('/one');
     const client = open('/one', { number: 2 });
-    await waiting('one', 1);
+    await bed.waiting('one', 1);
     const before = (await red.snapshot()).runtimes[0]?.requests['cancelled'] ?? 0;
     client.destroy();
-    await waiting('one', 0);
+    await bed.waiting('one', 0);
     assert.equal((await red.gate('one')).decisions.cancelled, 1);
     assert.equal((await red.snapshot()).runtimes[0]?.requests['cancelled'], before + 1);
     await held.open();
@@ -175,8 +152,7 @@ describe('a gate in front of a stage', () => {
 
 describe('a gate that turns away', () => {
   test('answers 429 with Retry-After by its own output', async () => {
-    const first = red.post('/strict', { number: 1 });
-    await entered(1);
+    const { answer: first } = await bed.begin('/strict');
     const second = await red.post('/strict', { number: 2 });
     assert.equal(second.headers.get('Retry-After'), '3');
     await assertError(second, 429, 'gate_refused');
@@ -187,10 +163,7 @@ describe('a gate that turns away', () => {
   });
 
   test('answers a client directly where nobody handles the error', async () => {
-    const first = red.post('/small', { number: 1 });
-    await entered(1);
-    const second = red.post('/small', { number: 2 });
-    await waiting('small', 1);
+    const [first, second] = await bed.beginTwo('/small', 'small');
     await assertError(await red.post('/small', { number: 3 }), 429, 'gate_refused');
     await held.open();
     assert.deepEqual([(await first).status, (await second).status], [200, 200]);
@@ -211,7 +184,7 @@ describe('orders to a gate', () => {
     red.send('looped', { gate: 'close' });
     assert.match((await red.gate('looped')).why, /^closed: by a message/);
     red.send('looped', { payload: 4 });
-    await waiting('looped', 1);
+    await bed.waiting('looped', 1);
     red.send('looped', { gate: 'auto' });
     await until('it is through', () => results.length === 1);
     red.send('looped', { gate: 'open' });
@@ -221,16 +194,13 @@ describe('orders to a gate', () => {
   });
 
   test('drop answers what waits with 503, flush lets it through', async () => {
-    const first = red.post('/one', { number: 1 });
-    await entered(1);
-    const dropped = red.post('/one', { number: 2 });
-    await waiting('one', 1);
+    const [first, dropped] = await bed.beginTwo('/one', 'one');
     red.send('one', { gate: 'drop' });
     await assertError(await dropped, 503, 'dropped');
     const flushed = red.post('/one', { number: 3 });
-    await waiting('one', 1);
+    await bed.waiting('one', 1);
     red.send('one', { gate: 'flush' });
-    await waiting('one', 0);
+    await bed.waiting('one', 0);
     assert.equal((await red.gate('one')).inFlight, 2);
     await held.open();
     assert.deepEqual([(await first).status, (await flushed).status], [200, 200]);

@@ -50,23 +50,32 @@ describe('hot edits', () => {
     stage(source, '', 'collector /ask', { source, path: file, watch, workers: '2' }),
   ];
 
-  /** Posts until stopped; every answer must be a result, and the caller's own. */
+  /**
+   * Posts until stopped. Every answer must be a result, the caller's own, and of no older code than any that had come
+   * when it was asked for.
+   */
   function load(): { readonly versions: number[]; stop(): Promise<void> } {
     const versions: number[] = [];
     let stopped = false;
     let number = 0;
+    let newest = 0;
     const client = async (): Promise<void> => {
       while (!stopped) {
         const mine = ++number;
+        const atLeast = newest;
         const response = await red.post('/ask', { mine });
         const text = await response.text();
         assert.equal(response.status, 200, text);
         const { version, input } = JSON.parse(text) as { version: number; input: unknown };
         assert.deepEqual(input, { mine });
+        assert.ok(version >= atLeast, `${version} after ${atLeast}`);
+        newest = Math.max(newest, version);
         versions.push(version);
       }
     };
     const clients = Promise.all(Array.from({ length: CLIENTS }, client));
+    // What goes wrong is told by `stop`.
+    clients.catch(() => {});
     return {
       versions,
       stop: async () => {
@@ -101,9 +110,6 @@ describe('hot edits', () => {
 
       await writeFile(path, code(2));
       await until('the new code answers', () => versions.at(-1) === 2);
-      const taken = versions.indexOf(2);
-      await until('the old has answered what it held', () => versions.length > taken + 20 * CLIENTS);
-      assert.equal(versions.slice(taken + CLIENTS).indexOf(1), -1, 'then only the new one answers');
 
       await writeFile(path, broken);
       await until('the badge says why', () => why.test(badge(source)));
