@@ -87,6 +87,8 @@ export function usedRuntimes(live: LiveNodes): Map<string, RuntimeConfig> {
   return runtimes;
 }
 
+const MB = 1024 * 1024;
+
 type UsableStage = LiveStage & { readonly config: StageConfig };
 
 /** What is running, and what outlives it. */
@@ -217,6 +219,7 @@ function planStage(
 ): PlannedStage {
   const { source, init, predict, inputSchema, outputSchema, workers, startTimeoutMs, isolation, heapMb } = config;
   const { capacity, overflow, maxAgeMs, runTimeoutMs, retryLost, maxRssMb, recycleAfter, watch } = config;
+  const { cache, cacheMb, cacheTtlMs } = config;
   const batching = compiled.batching.get(node.id);
   if (!batching) throw new Error(`stage ${node.id} was not compiled`);
   return {
@@ -243,6 +246,7 @@ function planStage(
     maxRssMb,
     recycleAfter,
     watch,
+    cache: { entries: cache, maxBytes: cacheMb * MB, ttlMs: cacheTtlMs },
   };
 }
 

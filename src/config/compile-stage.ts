@@ -38,6 +38,9 @@ export interface StageConfig {
   readonly heapMb: number;
   readonly maxRssMb: number;
   readonly recycleAfter: number;
+  readonly cache: number;
+  readonly cacheMb: number;
+  readonly cacheTtlMs: number;
 }
 
 const NATIVE =
@@ -84,6 +87,9 @@ type StageProperties = Readonly<
     | 'heapMb'
     | 'maxRssMb'
     | 'recycleAfter'
+    | 'cache'
+    | 'cacheMb'
+    | 'cacheTtlMs'
   >;
 
 /**
@@ -118,6 +124,9 @@ export function compileStage(raw: Raw, resolvePath: (path: string) => string): S
     heapMb: stage.heapMb,
     maxRssMb: stage.maxRssMb,
     recycleAfter: stage.recycleAfter,
+    cache: stage.cache,
+    cacheMb: stage.cacheMb,
+    cacheTtlMs: stage.cacheTtlMs,
   });
 }
 

@@ -25,10 +25,16 @@ export interface StageTiming {
   readonly batchMs: number;
   /** Running the batch that held the request, measured in the worker. */
   readonly runMs: number;
+  /** 0 where no run was made for the request. */
   readonly batchSize: number;
-  /** Index of the worker within the stage's pool. */
+  /** Index of the worker within the stage's pool; -1 where no run was made for the request. */
   readonly worker: number;
+  /** How the request had its answer without a run of its own: `waitMs` is all that it cost. Absent where it had one. */
+  readonly cache?: SavedRun;
 }
+
+/** Why a request needs no run of its own: its answer is kept, or another's run is to bring it. */
+export type SavedRun = 'hit' | 'joined';
 
 export type BatchPolicy = 'greedy' | 'oldest' | 'gap';
 
@@ -135,6 +141,16 @@ export interface ModeletDescription {
   readonly examples: readonly string[];
 }
 
+/** What a stage keeps of its results, to answer the same input again without a worker. */
+export interface CacheSettings {
+  /** Most results; 0: nothing is kept, and nothing is shared. */
+  readonly entries: number;
+  /** Most bytes of them all together. */
+  readonly maxBytes: number;
+  /** How long a result is good for; 0: no limit. */
+  readonly ttlMs: number;
+}
+
 /** One stage as plain data: Node-RED's side writes it, the engine runs it. */
 export interface StageDefinition {
   /** Id of the Node-RED node. */
@@ -162,6 +178,7 @@ export interface StageDefinition {
   readonly recycleAfter: number;
   /** When the modelet's file has been saved, new workers take over. */
   readonly watch: boolean;
+  readonly cache: CacheSettings;
 }
 
 /** The compiled chain of stages that a request passes without leaving the engine. */
@@ -227,6 +244,12 @@ export interface CircuitStatus {
   readonly retryAt: number | null;
 }
 
+export interface CacheStatus {
+  readonly entries: number;
+  /** Of the results and their keys. */
+  readonly bytes: number;
+}
+
 export interface StageStatus extends CircuitStatus {
   readonly ref: number;
   readonly queue: number;
@@ -243,6 +266,8 @@ export interface StageStatus extends CircuitStatus {
   readonly pinWarnings: readonly string[];
   /** Why changed code does not start, while the old code goes on serving; null if there is no such trouble. */
   readonly successorError: string | null;
+  /** Results that it keeps, those included whose time is up and that nobody has asked for since. */
+  readonly cache: CacheStatus;
   /** What its meters have counted since the engine started. */
   readonly reading: StageReading;
 }

@@ -23,6 +23,10 @@ export type BatchReason = (typeof BATCH_REASONS)[number];
 export const RESTART_CAUSES = ['died', 'not_started', 'run_timeout', 'recycled', 'asked'] as const;
 export type RestartCause = (typeof RESTART_CAUSES)[number];
 
+/** What came of a request at a stage that keeps results: answered at once, by a run of its own, by another's run. */
+export const CACHE_RESULTS = ['hit', 'miss', 'joined'] as const;
+export type CacheResult = (typeof CACHE_RESULTS)[number];
+
 /** What one stage has done since its engine started. Durations in milliseconds. */
 export interface StageReading {
   readonly batches: number;
@@ -42,6 +46,8 @@ export interface StageReading {
   readonly taps: number;
   /** Workers that were or are to be replaced by another. */
   readonly restarts: Readonly<Record<RestartCause, number>>;
+  /** Requests that came while it kept results. Those that joined a run count as such whatever came of it. */
+  readonly cache: Readonly<Record<CacheResult, number>>;
   /** Items that this stage did not serve, by the error they ended with; those that never occurred are absent. */
   readonly unserved: Readonly<Partial<Record<ErrorCode, number>>>;
 }

@@ -106,6 +106,7 @@ export class Engine {
         position: 0,
         arrivedAt: 0,
         at: MOVING,
+        flight: null,
         wantsParts: wire.streams,
         parts: 0,
         onTaken: null,

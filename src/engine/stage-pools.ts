@@ -4,12 +4,14 @@
  * until the new one is ready, and then finishes what it holds. A new pool that does not start changes nothing.
  */
 import type { Deadline } from '../core/clock.ts';
-import type { RequestNumber, StageDefinition } from '../core/model.ts';
+import type { CircuitStatus, RequestNumber, StageDefinition, StageStatus } from '../core/model.ts';
 import type { CheckResult, WorkerPool } from '../worker/pool.ts';
 import { HotEdit, type HotEditHost } from './hot-edit.ts';
 import type { Item } from './item.ts';
 
 export type StagePool = WorkerPool<Item> & { readonly pinWarnings: readonly string[] };
+
+type PoolsStatus = CircuitStatus & Pick<StageStatus, 'busy' | 'ready' | 'workers' | 'pinWarnings' | 'successorError'>;
 
 interface Generation {
   /** Of the definition, and of what was saved in its file since. */
@@ -20,6 +22,7 @@ interface Generation {
 export class StagePools {
   readonly #create: (definition: StageDefinition) => StagePool;
   readonly #edits: HotEdit;
+  readonly #onRenewed: () => void;
   #definition: StageDefinition;
   /** How often the modelet's file has been saved. */
   #saves = 0;
@@ -27,8 +30,15 @@ export class StagePools {
   #successor: Generation | null = null;
   readonly #retired: Set<StagePool> = new Set();
 
-  constructor(definition: StageDefinition, create: (definition: StageDefinition) => StagePool, host: HotEditHost) {
+  /** `onRenewed` is told when the stage is to run something else from now on, or to load the same anew. */
+  constructor(
+    definition: StageDefinition,
+    create: (definition: StageDefinition) => StagePool,
+    host: HotEditHost,
+    onRenewed: () => void,
+  ) {
     this.#create = create;
+    this.#onRenewed = onRenewed;
     this.#definition = definition;
     this.#present = this.#generation();
     this.#edits = new HotEdit(host, () => {
@@ -47,12 +57,22 @@ export class StagePools {
     return this.#present.pool;
   }
 
-  /** Why the newest code does not run, while older code serves; null if there is no such trouble. */
-  get successorError(): string | null {
-    const pool = this.#successor?.pool;
-    if (pool?.health.tag !== 'failed') return null;
-    // What a worker died of says more than that too many died.
-    return pool.status().find(({ error }) => error !== null)?.error ?? pool.health.error.message;
+  /** Whether the worker that takes batches there runs what the stage is to run now, and not what was before. */
+  isCurrent(worker: number): boolean {
+    return this.#successor === null && this.present.isCurrent(worker);
+  }
+
+  status(): PoolsStatus {
+    const pool = this.present;
+    const workers = pool.status();
+    return {
+      busy: workers.filter((worker) => worker.busy).length,
+      ready: workers.filter((worker) => worker.state === 'ready').length,
+      workers,
+      pinWarnings: pool.pinWarnings,
+      ...pool.circuit,
+      successorError: this.#successorError(),
+    };
   }
 
   /** Tells all pools what has changed outside the modelet; starts a successor if the modelet is another. */
@@ -65,6 +85,7 @@ export class StagePools {
 
   /** Gives the stage new workers. Those of old code only finish what they hold. */
   restart(): void {
+    this.#onRenewed();
     this.present.restart();
     this.#successor?.pool.restart();
   }
@@ -97,6 +118,13 @@ export class StagePools {
     await Promise.all(pools.map((pool) => pool.close(deadline)));
   }
 
+  #successorError(): string | null {
+    const pool = this.#successor?.pool;
+    if (pool?.health.tag !== 'failed') return null;
+    // What a worker died of says more than that too many died.
+    return pool.status().find(({ error }) => error !== null)?.error ?? pool.health.error.message;
+  }
+
   #all(): StagePool[] {
     return [this.present, ...this.#retired, ...(this.#successor ? [this.#successor.pool] : [])];
   }
@@ -105,6 +133,7 @@ export class StagePools {
   #renew(): void {
     const newest = this.#successor ?? this.#present;
     if (newest.revision === this.#revision) return;
+    this.#onRenewed();
     if (this.#successor) this.#retire(this.#successor.pool);
     // Going back to what still runs needs no new workers.
     this.#successor = this.#revision === this.#present.revision ? null : this.#generation();

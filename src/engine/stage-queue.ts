@@ -8,7 +8,7 @@ import { type Item, isAlone, MOVING } from './item.ts';
 /** Payload bytes from which a batch is full whatever its count: it has to fit a frame and two processes' memory. */
 const FULL_BATCH_BYTES = 256 * 1024 * 1024;
 
-export class StageQueue {
+export class StageQueue implements Iterable<Item> {
   readonly #items: PriorityFifo<Item> = new PriorityFifo();
   /** Items that are to run alone. */
   #alone = 0;
@@ -58,6 +58,27 @@ export class StageQueue {
     for (const item of items.toReversed()) this.#unshift(item, true);
   }
 
+  /** Gives a queued item a higher priority; it stands behind those that have it already. */
+  raise(item: Item, priority: number): void {
+    const alone = isAlone(item);
+    if (!this.remove(item)) return;
+    item.priority = priority;
+    if (alone) this.#alone += 1;
+    this.#inOrder = false;
+    item.at = { tag: 'queued', node: this.#items.push(priority, item), alone };
+  }
+
+  /** Has a queued item count as one that came later; it keeps its place. */
+  rejuvenate(item: Item, arrivedAt: number): void {
+    item.arrivedAt = arrivedAt;
+    this.#inOrder = false;
+  }
+
+  /** In the order of leaving. Removing the item just yielded while iterating is allowed. */
+  [Symbol.iterator](): Iterator<Item> {
+    return this.#items[Symbol.iterator]();
+  }
+
   /** False if it is not queued here. */
   remove(item: Item): boolean {
     if (item.at.tag !== 'queued' || !this.#items.remove(item.at.node)) return false;
@@ -80,9 +101,14 @@ export class StageQueue {
     return this.#removeAll((item) => item.deadline <= until);
   }
 
+  /** False only if no item arrived before `time`. */
+  mayHaveOlder(time: number): boolean {
+    return this.oldestAt < time || this.#alone > 0;
+  }
+
   /** Removes and returns the items that arrived before `time`. */
   sweepOlder(time: number): Item[] {
-    if (this.oldestAt >= time && this.#alone === 0) return [];
+    if (!this.mayHaveOlder(time)) return [];
     return this.#removeAll((item) => item.arrivedAt < time);
   }
 

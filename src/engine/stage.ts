@@ -4,14 +4,17 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { Deadline } from '../core/clock.ts';
+import type { ModeletError } from '../core/errors.ts';
 import type { ModeletDescription, StageDefinition, StageStatus } from '../core/model.ts';
 import { StageMeter } from '../observe/stage-meter.ts';
 import type { WireItem } from '../wire/frames.ts';
 import { type Batch, type CheckResult, RunTimeout } from '../worker/pool.ts';
 import { BatchFormer, type Leaving } from './batch-former.ts';
 import { type Item, isAlone, MOVING, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
+import { enterFull } from './overflow.ts';
 import { RecentBatches } from './recent-batches.ts';
-import { dropped, expired, queueFull, unavailable, workerLost } from './stage-errors.ts';
+import { SingleFlight } from './single-flight.ts';
+import { dropped, expired, unavailable, workerLost } from './stage-errors.ts';
 import type { StageHost } from './stage-host.ts';
 import { type StagePool, StagePools } from './stage-pools.ts';
 import { StageQueue } from './stage-queue.ts';
@@ -24,6 +27,7 @@ export class Stage {
   readonly #queue: StageQueue = new StageQueue();
   readonly #former: BatchFormer;
   readonly meter: StageMeter = new StageMeter();
+  readonly #flights: SingleFlight;
   #definition: StageDefinition;
   readonly #pools: StagePools;
   readonly #recent: RecentBatches = new RecentBatches();
@@ -38,7 +42,13 @@ export class Stage {
     this.#definition = definition;
     this.#host = host;
     this.#former = new BatchFormer(this.#queue, host.clock, () => this.#pump());
-    this.#pools = new StagePools(definition, (newest) => this.#createPool(newest), host);
+    this.#flights = new SingleFlight(definition, host, this.#queue, this.meter);
+    this.#pools = new StagePools(
+      definition,
+      (newest) => this.#createPool(newest),
+      host,
+      () => this.#flights.renew(),
+    );
     this.#pools.start();
   }
 
@@ -54,25 +64,19 @@ export class Stage {
     return this.#queue.length < this.#definition.capacity;
   }
 
-  /**
-   * Puts an item into the queue. At a route's entry a full queue refuses, or drops the oldest; inside a route the
-   * stage before waits, and so does an item that is patient: its server sends no more than fit.
-   */
-  enqueue(item: Item, entry: boolean): void {
-    const { health } = this.#pools.present;
-    if (health.tag === 'failed') {
-      this.#host.onFailed(item, unavailable(this.name, health.error));
-      return;
-    }
-    item.arrivedAt = this.#host.clock.now();
-    if (!entry || item.patient || this.hasRoom) this.#queue.push(item);
-    else this.#enqueueInFull(item);
-    this.pumpSoon();
+  /** Takes in a request: answers it, if the answer is kept, or has it wait, for a run of its own or for another's. */
+  enqueue(request: Item, entry: boolean): void {
+    request.arrivedAt = this.#host.clock.now();
+    // Of a result that goes out in parts nothing is kept.
+    const item = this.#flights.isOn && !sendsParts(request) ? this.#flights.admit(request) : request;
+    if (item) this.#queueUp(item, entry);
+    else this.#host.onChange();
   }
 
   /** Takes an item that is not wanted any more out of the queue, or tells the worker that has it. */
-  cancel(item: Item): void {
-    if (this.#removeQueued(item)) return;
+  cancel(request: Item): void {
+    const item = this.#flights.leave(request);
+    if (!item || this.#removeQueued(item)) return;
     item.at = MOVING;
     this.#pools.cancel([item.id]);
   }
@@ -85,7 +89,7 @@ export class Stage {
 
   /** Drops what waits now. */
   reset(): void {
-    for (const item of this.#queue.drain()) this.#host.onFailed(item, dropped(this.name, 'reset'));
+    for (const item of this.#queue.drain()) this.#flights.fail(item, dropped(this.name, 'reset'));
     this.#host.onRoom(this);
   }
 
@@ -100,6 +104,7 @@ export class Stage {
   /** Takes over a new definition of the same stage; workers change only if what they run has changed. */
   redefine(definition: StageDefinition): void {
     this.#definition = definition;
+    this.#flights.redefine(definition);
     this.#pools.redefine(definition);
     this.#poolChanged();
   }
@@ -111,21 +116,14 @@ export class Stage {
   }
 
   status(): StageStatus {
-    const pool = this.#pools.present;
-    const workers = pool.status();
-    const { batches, items } = this.meter;
     return {
       ref: this.ref,
       queue: this.#queue.length,
       oldestAt: this.#queue.oldestAt || null,
       leavesAt: this.#former.leavesAt,
-      busy: workers.filter((worker) => worker.busy).length,
-      ready: workers.filter((worker) => worker.state === 'ready').length,
-      workers,
-      meanBatchSize: this.#recent.meanSize(batches, items),
-      pinWarnings: pool.pinWarnings,
-      ...pool.circuit,
-      successorError: this.#pools.successorError,
+      meanBatchSize: this.#recent.meanSize(this.meter.batches, this.meter.items),
+      ...this.#pools.status(),
+      cache: this.#flights.status,
       reading: this.meter.read(),
     };
   }
@@ -139,10 +137,10 @@ export class Stage {
   }
 
   #pump(): void {
-    const { clock } = this.#host;
     const hadRoom = this.hasRoom;
-    const late = this.#queue.sweepExpired(clock.now(), this.#recent.meanRunMs ?? 0);
-    for (const item of late) this.#host.onFailed(item, expired(this.name));
+    const late = this.#queue.sweepExpired(this.#host.clock.now(), this.#recent.meanRunMs ?? 0);
+    for (const item of late) this.#flights.fail(item, expired(this.name));
+    this.#flights.answerKnown();
     this.#former.renew();
     while (this.#queue.length > 0) {
       const worker = this.#pools.present.freeWorker(this.#mayPrefetch());
@@ -160,7 +158,7 @@ export class Stage {
   #dispatchTo(worker: number): boolean {
     const now = this.#host.clock.now();
     const freeSince = this.#freeSince ?? now;
-    const mayLeave = (item: Item): boolean => this.#host.mayLeave(item);
+    const mayLeave = (item: Item): boolean => this.#flights.mayLeave(item);
     const alone = this.#queue.takeAlone(mayLeave);
     const { items, reason }: Leaving = alone
       ? { items: [alone], reason: 'retry' }
@@ -170,6 +168,7 @@ export class Stage {
       item.at = alone ? RUNNING_ALONE : RUNNING;
       item.streams = sendsParts(item);
     }
+    if (this.#flights.isOn) this.#flights.depart(items, this.#pools.isCurrent(worker));
     this.#batchNumber += 1;
     const batch = { number: this.#batchNumber, items, dispatchedAt: now, freeSince, startedAt: now };
     this.#pools.present.dispatch(worker, batch);
@@ -193,8 +192,8 @@ export class Stage {
   #dropAged(): void {
     const { maxAgeMs } = this.#definition;
     if (maxAgeMs === 0) return;
-    const aged = this.#queue.sweepOlder(this.#host.clock.now() - maxAgeMs);
-    for (const item of aged) this.#host.onFailed(item, dropped(this.name, `older than ${maxAgeMs} ms`));
+    const tooOld = (): ModeletError => dropped(this.name, `older than ${maxAgeMs} ms`);
+    this.#flights.dropOlder(this.#host.clock.now() - maxAgeMs, tooOld);
   }
 
   #noteFree(free: boolean): void {
@@ -210,9 +209,9 @@ export class Stage {
       const batchMs = batch.dispatchedAt - Math.max(item.arrivedAt, batch.freeSince);
       const waitMs = batch.startedAt - item.arrivedAt - batchMs;
       this.meter.itemWaited(waitMs, batchMs);
-      item.timings.push({ stage: this.ref, waitMs, batchMs, runMs, batchSize: batch.items.length, worker });
+      const timing = { stage: this.ref, waitMs, batchMs, runMs, batchSize: batch.items.length, worker };
       item.at = MOVING;
-      this.#host.onOutcome(item, reply.ok, reply.payload);
+      this.#flights.land(item, reply, timing);
     });
     this.#host.onChange();
     this.pumpSoon();
@@ -237,7 +236,7 @@ export class Stage {
       if (item.at.tag !== 'running') continue;
       const again = isAlone(item);
       item.at = MOVING;
-      this.#host.onFailed(item, workerLost(this.name, worker, error, again));
+      this.#flights.fail(item, workerLost(this.name, worker, error, again));
     }
     this.pumpSoon();
   }
@@ -258,7 +257,7 @@ export class Stage {
     this.#describe();
     const { health } = this.#pools.present;
     if (health.tag === 'failed' && this.#queue.length > 0) {
-      for (const item of this.#queue.drain()) this.#host.onFailed(item, unavailable(this.name, health.error));
+      for (const item of this.#queue.drain()) this.#flights.fail(item, unavailable(this.name, health.error));
       this.#host.onRoom(this);
     }
     this.#host.onChange();
@@ -272,18 +271,22 @@ export class Stage {
     this.#host.onDescribed(this, description);
   }
 
-  #enqueueInFull(item: Item): void {
-    if (this.#definition.overflow !== 'drop-oldest') {
-      this.#host.onFailed(item, queueFull(this.#definition, this.#recent.meanRunMs ?? 0));
+  /**
+   * Puts an item into the queue. At a route's entry a full queue refuses, or drops the oldest; inside a route the
+   * stage before waits, and so does an item that is patient: its server sends no more than fit.
+   */
+  #queueUp(item: Item, entry: boolean): void {
+    const { health } = this.#pools.present;
+    if (health.tag === 'failed') {
+      this.#flights.fail(item, unavailable(this.name, health.error));
       return;
     }
-    const victim = this.#queue.victim(item.group);
-    if (!victim || victim.priority > item.priority) {
-      this.#host.onFailed(item, dropped(this.name, 'the queue is full of more important ones'));
-      return;
+    if (!entry || item.patient || this.hasRoom) this.#queue.push(item);
+    else {
+      const refused = enterFull(this.#queue, item, this.#definition, this.#recent.meanRunMs ?? 0);
+      this.#flights.fail(refused.item, refused.error);
     }
-    this.#queue.replace(victim, item);
-    this.#host.onFailed(victim, dropped(this.name, 'a newer one came and the queue was full'));
+    this.pumpSoon();
   }
 
   #removeQueued(item: Item): boolean {

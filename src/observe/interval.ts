@@ -22,6 +22,8 @@ export interface StageInterval {
   readonly meanBatch: number | null;
   /** Mean run of the items that were answered, in ms; null if none was. */
   readonly runMs: number | null;
+  /** Part of the requests that needed no run of their own, from 0 to 1; null if it keeps no results, or none came. */
+  readonly cached: number | null;
 }
 
 /** What the requests of a runtime did. */
@@ -85,8 +87,15 @@ function ended({ snapshot }: Look): { readonly requests: number; readonly errors
 }
 
 function stageBetween(earlier: StageReading, { queue, busy, ready, reading }: StageSnapshot): StageInterval {
-  const { batchSize, run } = readingSince(earlier, reading);
-  return { queue, busy, workers: ready, meanBatch: meanOf(batchSize), runMs: meanOf(run) };
+  const since = readingSince(earlier, reading);
+  const { batchSize, run } = since;
+  return { queue, busy, workers: ready, meanBatch: meanOf(batchSize), runMs: meanOf(run), cached: cachedPart(since) };
+}
+
+/** Part of the requests that needed no run of their own; null if none came while the stage kept results. */
+export function cachedPart({ cache: { hit, miss, joined } }: StageReading): number | null {
+  const asked = hit + miss + joined;
+  return asked > 0 ? rounded((hit + joined) / asked) : null;
 }
 
 /** What a stage has read since an earlier reading. One that was removed and has come back counts from 0 again. */

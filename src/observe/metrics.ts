@@ -180,6 +180,14 @@ const STAGES: readonly RuntimeMetric[] = [
     'Items that no worker of the stage answered, by the error they ended with',
     ({ reading }) => reading.unserved,
   ),
+  ofStageByKey(
+    'counter',
+    ['modelet_cache_requests_total', 'result'],
+    'Requests to a stage that keeps results: hit (answered at once), miss (runs), joined (shares the run of another)',
+    ({ reading }) => reading.cache,
+  ),
+  ofStage('gauge', 'modelet_cache_entries', 'Results that are kept', ({ cache }) => cache.entries),
+  ofStage('gauge', 'modelet_cache_bytes', 'Bytes of the results that are kept', ({ cache }) => cache.bytes),
   ofStage(
     'counter',
     'modelet_taps_total',

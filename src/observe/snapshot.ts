@@ -1,5 +1,6 @@
 /** The view for people: everything a runtime knows of itself, as JSON. */
 import type {
+  CacheStatus,
   CircuitTag,
   EnginePlan,
   EngineStatus,
@@ -47,6 +48,7 @@ export interface StageSnapshot {
   readonly batching: { readonly policy: string; readonly maxBatchSize: number; readonly maxWaitMs: number };
   readonly pinWarnings: readonly string[];
   readonly successorError: string | null;
+  readonly cache: CacheStatus;
   /** Open: its workers died again and again, requests are refused. Half-open: one worker is being tried. */
   readonly circuit: CircuitTag;
   /** While the circuit is open: milliseconds until a worker is tried again. Null else. */
@@ -135,6 +137,7 @@ export const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
   meanBatchSize: 0,
   pinWarnings: [],
   successorError: null,
+  cache: { entries: 0, bytes: 0 },
   circuit: 'closed',
   retryAt: null,
 };

@@ -3,6 +3,8 @@ import type { ErrorCode } from '../core/errors.ts';
 import {
   BATCH_REASONS,
   type BatchReason,
+  CACHE_RESULTS,
+  type CacheResult,
   RESTART_CAUSES,
   type RestartCause,
   type StageReading,
@@ -12,6 +14,7 @@ import { DURATION_BOUNDS, Histogram, SIZE_BOUNDS } from './histogram.ts';
 export class StageMeter {
   readonly #reasons: Record<BatchReason, number> = noneOf(BATCH_REASONS);
   readonly #restarts: Record<RestartCause, number> = noneOf(RESTART_CAUSES);
+  readonly #cache: Record<CacheResult, number> = noneOf(CACHE_RESULTS);
   readonly #unserved: Partial<Record<ErrorCode, number>> = {};
   readonly #queueWait: Histogram = new Histogram(DURATION_BOUNDS);
   readonly #batchWait: Histogram = new Histogram(DURATION_BOUNDS);
@@ -54,6 +57,11 @@ export class StageMeter {
     this.#taps += 1;
   }
 
+  /** A request has come to a stage that keeps results. */
+  cacheAsked(result: CacheResult): void {
+    this.#cache[result] += 1;
+  }
+
   /** An item ended here with this error before or instead of being answered by a worker. */
   notServed(code: ErrorCode): void {
     this.#unserved[code] = (this.#unserved[code] ?? 0) + 1;
@@ -75,6 +83,7 @@ export class StageMeter {
       busyMs: this.#busyMs,
       taps: this.#taps,
       restarts: { ...this.#restarts },
+      cache: { ...this.#cache },
       unserved: { ...this.#unserved },
     };
   }

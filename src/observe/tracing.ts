@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { Context, ProxyTracerProvider, SpanOptions, Tracer, TracerProvider } from '@opentelemetry/api';
 import { type Clock, systemClock } from '../core/clock.ts';
 import type { ModeletError } from '../core/errors.ts';
+import type { SavedRun } from '../core/model.ts';
 import { parseTraceparent } from './traceparent.ts';
 
 type Api = typeof import('@opentelemetry/api');
@@ -25,6 +26,8 @@ export interface TracedStage {
   readonly runMs: number;
   readonly batchSize: number;
   readonly worker: number;
+  /** How the request had its answer without a run of its own. */
+  readonly cache?: SavedRun;
 }
 
 export interface TracedOutcome {
@@ -150,7 +153,7 @@ interface Times {
 }
 
 /**
- * One span for the request, and in it two for each stage, one after the other. What the stages have not measured is the
+ * One span for the request, and in it two for each stage, one after the other; one where a stage has not run. What the stages have not measured is the
  * way there and back: it is taken to be as long both ways.
  */
 function makeSpans(api: Api, tracer: Tracer, parent: Context, times: Times, outcome: TracedOutcome): void {
@@ -172,9 +175,10 @@ function makeSpans(api: Api, tracer: Tracer, parent: Context, times: Times, outc
     at = Math.min(at + ms, epoch + endedAt);
     span.end(at);
   };
-  for (const { name, waitMs, batchMs, runMs, batchSize, worker } of stages) {
-    const stage = { 'modelet.stage': name };
+  for (const { name, waitMs, batchMs, runMs, batchSize, worker, cache } of stages) {
+    const stage = { 'modelet.stage': name, ...(cache && { 'modelet.cache': cache }) };
     pass(`queue ${name}`, waitMs + batchMs, { ...stage, 'modelet.wait_ms': waitMs, 'modelet.batch_ms': batchMs });
+    if (cache) continue;
     pass(`run ${name}`, runMs, { ...stage, 'modelet.batch_size': batchSize, 'modelet.worker': worker });
   }
   request.end(epoch + endedAt);

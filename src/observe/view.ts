@@ -8,7 +8,7 @@ import type { SlowRequest } from './breakdown.ts';
 import { type CpuMap, cpuMap, type PlacedHolder } from './cpu-map.ts';
 import type { GateView } from './gate-snapshot.ts';
 import { countOf, DURATION_BOUNDS, quantile } from './histogram.ts';
-import { type Look, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
+import { cachedPart, type Look, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
 import type { LoopSnapshot } from './loop.ts';
 import { KEPT } from './slowest.ts';
 import type { StageSnapshot } from './snapshot.ts';
@@ -54,13 +54,15 @@ export interface StageView {
   readonly maxBatchSize: number;
   /** Mean size of the batches that left since the earlier look; null if none did. */
   readonly meanBatch: number | null;
-  /** Items that were answered; null before there is an earlier look. */
+  /** Items that were answered, by a worker or without; null before there is an earlier look. */
   readonly itemsPerSecond: number | null;
   /** Items that no worker answered. */
   readonly unservedPerSecond: number | null;
   /** Of the run of items since the earlier look, in ms; null if none ran. */
   readonly runP50: number | null;
   readonly runP99: number | null;
+  /** Part of the requests since the earlier look that needed no run of their own; null if it keeps no results, or none came. */
+  readonly cached: number | null;
   readonly workers: readonly WorkerStatus[];
 }
 
@@ -155,10 +157,11 @@ function stageView(stage: StageSnapshot, engine: string, since: StageReading | n
     policy: stage.batching.policy,
     maxBatchSize: stage.batching.maxBatchSize,
     meanBatch: since && since.batches > 0 ? rounded(since.items / since.batches) : null,
-    itemsPerSecond: since && perSecond(countOf(since.run), seconds),
+    itemsPerSecond: since && perSecond(countOf(since.run) + since.cache.hit + since.cache.joined, seconds),
     unservedPerSecond: since && perSecond(totalOf(since.unserved), seconds),
     runP50: since && rounded(quantile(DURATION_BOUNDS, since.run, 0.5)),
     runP99: since && rounded(quantile(DURATION_BOUNDS, since.run, 0.99)),
+    cached: since && cachedPart(since),
     workers: stage.workers,
   };
 }

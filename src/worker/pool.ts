@@ -77,6 +77,8 @@ export interface WorkerPool<T extends WireItem = WireItem> {
   restart(): void;
   /** A worker to take the next batch: an idle one first; a busy one with room for one more only if `prefetch`. */
   freeWorker(prefetch: boolean): number | null;
+  /** Whether the worker that would take it was started after the last `restart`: an older one may run older code. */
+  isCurrent(worker: number): boolean;
   dispatch(worker: number, batch: Batch<T>): void;
   /** Runs the examples of the modelet; settles by the deadline, and never rejects. */
   check(deadline: Deadline): Promise<CheckResult>;

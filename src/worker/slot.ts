@@ -50,6 +50,11 @@ export class Slot<T extends WireItem> {
     return Math.max(0, this.#starts - 1);
   }
 
+  /** When the present worker was told what to load. */
+  get loadedAt(): number {
+    return this.#present.loadedAt;
+  }
+
   /** How many batches the present worker holds. */
   get load(): number {
     return this.#present.load;

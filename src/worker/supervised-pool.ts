@@ -45,6 +45,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   #probe: Slot<T> | null = null;
   #probes = 0;
   #description: ModeletDescription | null = null;
+  #restartedAt: number = Number.NEGATIVE_INFINITY;
 
   constructor(stage: StageDefinition, boot: EngineBoot, events: PoolEvents<T>, clock: Clock = systemClock) {
     this.#stage = stage;
@@ -102,6 +103,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
 
   restart(): void {
     if (this.#factory.refusal) return;
+    this.#restartedAt = this.#clock.now();
     const running = this.#slots.filter(({ pid }) => pid !== null);
     this.#circuit.reset();
     for (const slot of this.#slots) slot.start();
@@ -117,6 +119,10 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     }
     // What the probe is tried with is not more than it takes.
     return this.#probe || this.#check.isWaiting ? null : second;
+  }
+
+  isCurrent(worker: number): boolean {
+    return (this.#slots[worker]?.loadedAt ?? 0) >= this.#restartedAt;
   }
 
   dispatch(worker: number, batch: Batch<T>): void {

@@ -59,6 +59,7 @@ export class SupervisedWorker<T extends WireItem> {
   #trying: { readonly example: number; readonly startedAt: number } | null = null;
   #loaded: LoadedReport | null = null;
   #startError: Error | null = null;
+  #loadedAt = 0;
   #usage: WorkerUsage | null = null;
   #usageAtFirst: WorkerUsage | null = null;
   #batchesRun = 0;
@@ -72,7 +73,10 @@ export class SupervisedWorker<T extends WireItem> {
       {
         startTimeoutMs: host.startTimeoutMs,
         launch: (events) => host.launch(events),
-        bootFrame: () => host.loadFrame(),
+        bootFrame: () => {
+          this.#loadedAt = host.clock.now();
+          return host.loadFrame();
+        },
         onReady: () => {
           this.#startError = null;
           host.onLog('info', `ready, pid ${this.pid}`);
@@ -97,6 +101,11 @@ export class SupervisedWorker<T extends WireItem> {
 
   get pid(): number | null {
     return this.#supervisor.pid;
+  }
+
+  /** When the present process was told what to load. */
+  get loadedAt(): number {
+    return this.#loadedAt;
   }
 
   /** Why the last process died, until a new one is ready. */

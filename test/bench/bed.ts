@@ -24,6 +24,8 @@ export interface BedStage {
   readonly batching?: Batching;
   readonly init?: object;
   readonly isolation?: 'process' | 'thread';
+  /** Results that it keeps; see `CacheSettings`. */
+  readonly cache?: number;
 }
 
 const READY_MS = 20_000;
@@ -115,6 +117,7 @@ function plan(id: string, stage: BedStage): PlannedStage {
       : { source: 'python', path: stage.modelet, python, predict: 'batch' };
   const raw = { name: id, runtime: 'bench', ...code, init: JSON.stringify(init), isolation };
   const config = compileStage(raw, (file) => file);
+  const cache = { entries: stage.cache ?? 0, maxBytes: config.cacheMb * 2 ** 20, ttlMs: 0 };
   const modelet = { ...config, requireFrom: repositoryRoot };
-  return { ...config, id, name: id, modelet, batching: stage.batching ?? SINGLE, overflow: 'refuse' };
+  return { ...config, id, name: id, modelet, batching: stage.batching ?? SINGLE, overflow: 'refuse', cache };
 }

@@ -5,6 +5,7 @@ import { ModeletError } from '../../src/core/errors.ts';
 import type {
   CircuitStatus,
   ModeletDescription,
+  Payload,
   RequestNumber,
   StageDefinition,
   WorkerStatus,
@@ -33,9 +34,14 @@ export class FakePool implements StagePool {
   started = false;
   /** Calls of restart. */
   restarts = 0;
+  /** What a worker makes of an item, told when it gets it. */
+  makes: (item: Item, worker: number) => Payload = (item) => item.payload;
+  readonly #made: WeakMap<Item, Payload> = new WeakMap();
   readonly #events: PoolEvents<Item>;
   readonly #clock: FakeClock;
   readonly #held: Batch<Item>[][];
+  /** Workers that were there before the last restart. */
+  readonly #old: Set<number> = new Set();
   #ended: (() => void)[] = [];
 
   constructor(definition: StageDefinition, events: PoolEvents<Item>, clock: FakeClock) {
@@ -56,6 +62,11 @@ export class FakePool implements StagePool {
 
   restart(): void {
     this.restarts += 1;
+    for (const worker of this.#held.keys()) this.#old.add(worker);
+  }
+
+  isCurrent(worker: number): boolean {
+    return !this.#old.has(worker);
   }
 
   freeWorker(prefetch: boolean): number | null {
@@ -70,6 +81,7 @@ export class FakePool implements StagePool {
     assert.ok(this.freeWorker(true) !== null, 'a batch came to a pool that takes none');
     assert.ok(batch.items.length > 0, 'an empty batch');
     this.#held[worker]?.push(batch);
+    for (const item of batch.items) this.#made.set(item, this.makes(item, worker));
   }
 
   check(): Promise<CheckResult> {
@@ -115,6 +127,10 @@ export class FakePool implements StagePool {
     return (this.#held[worker] ?? []).map((batch) => batch.items.map(({ id }) => id));
   }
 
+  heldItems(worker = 0): Item[] {
+    return (this.#held[worker] ?? []).flatMap((batch) => batch.items);
+  }
+
   becomeReady(): void {
     this.health = { tag: 'ready' };
     this.#events.onChange();
@@ -140,15 +156,33 @@ export class FakePool implements StagePool {
     if (following) following.startedAt = this.#clock.now();
     this.#events.onReply(
       batch,
-      batch.items.map((item) => reply(item, !failing(item))),
+      batch.items.map((item) => reply(item, failing(item) ? null : (this.#made.get(item) as Payload))),
       runMs,
       worker,
     );
     this.#endIfIdle();
   }
 
+  /** The worker answers its first batch: each item with this error. */
+  answerWith(error: Payload, worker = 0): void {
+    const batch = this.#held[worker]?.shift();
+    assert.ok(batch, `worker ${worker} holds no batch`);
+    this.#events.onReply(
+      batch,
+      batch.items.map((item) => ({ ...item, ok: false, payload: error, timings: [] })),
+      10,
+      worker,
+    );
+  }
+
+  /** A restart has come to this worker; what the old one holds goes on. */
+  replace(worker = 0): void {
+    this.#old.delete(worker);
+  }
+
   /** The worker dies and another takes its place. */
   lose(worker = 0, error: Error = new Error('killed')): void {
+    this.#old.delete(worker);
     const [running, ...notStarted] = this.#held[worker]?.splice(0) ?? [];
     this.#events.onLost(
       running?.items ?? [],
@@ -166,7 +200,8 @@ export class FakePool implements StagePool {
   }
 }
 
-function reply(item: Item, ok: boolean): WireItem {
+/** `made`: null where the worker refuses the item. */
+function reply(item: Item, made: Payload | null): WireItem {
   const refused = { codec: CODEC.none, bytes: encodeError(new ModeletError('invalid_input', `no ${item.id}`)) };
-  return { ...item, ok, payload: ok ? item.payload : refused, timings: [] };
+  return { ...item, ok: made !== null, payload: made ?? refused, timings: [] };
 }

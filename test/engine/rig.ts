@@ -39,6 +39,7 @@ export function stage(ref: number, overrides: Partial<StageDefinition> = {}, wor
     maxRssMb: 0,
     recycleAfter: 0,
     watch: false,
+    cache: { entries: 0, maxBytes: 0, ttlMs: 0 },
     ...overrides,
   };
 }

@@ -17,6 +17,7 @@ function queued(id: number, arrivedAt: number, overrides: Partial<WireItem> = {}
     position: 0,
     arrivedAt,
     at: MOVING,
+    flight: null,
     wantsParts: false,
     parts: 0,
     onTaken: null,

@@ -43,7 +43,7 @@ describe('an interval', () => {
     });
     assert.ok(p50 && p95 && p99 && p50 <= p95 && p95 <= p99, `${p50}, ${p95}, ${p99}`);
     const { runMs, meanBatch, ...stage } = stages['faults'] ?? {};
-    assert.deepEqual(stage, { queue: 0, busy: 0, workers: 1 });
+    assert.deepEqual(stage, { queue: 0, busy: 0, workers: 1, cached: null });
     assert.ok(meanBatch && meanBatch >= 1 && meanBatch <= 3);
     assert.ok(runMs && runMs > 0);
   });
@@ -57,7 +57,7 @@ describe('an interval', () => {
       0,
     );
     assert.deepEqual([p50, p95, p99, requestsPerSecond], [null, null, null, 0]);
-    assert.deepEqual(stages['faults'], { queue: 0, busy: 0, workers: 1, meanBatch: null, runMs: null });
+    assert.deepEqual(stages['faults'], { queue: 0, busy: 0, workers: 1, meanBatch: null, runMs: null, cached: null });
   });
 
   test('of a stage that was removed and has come back counts from its return', async (t) => {

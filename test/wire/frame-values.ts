@@ -1,5 +1,6 @@
 /** Arbitrary frames, and frames in a form that can be compared. */
 import fc from 'fast-check';
+import type { StageTiming } from '../../src/core/model.ts';
 import type { ControlFrame, Frame, ItemFrame, WireItem } from '../../src/wire/frames.ts';
 
 /** Records as object literals make them: by default half of them would have no prototype. */
@@ -10,14 +11,11 @@ function record<T extends object>(of: { [K in keyof T]: fc.Arbitrary<T[K]> }): f
 const uint32 = fc.integer({ min: 0, max: 2 ** 32 - 1 });
 const duration = fc.float({ noNaN: true }).map(Math.fround);
 
-const timing = record({
-  stage: uint32,
-  waitMs: duration,
-  batchMs: duration,
-  runMs: duration,
-  batchSize: uint32,
-  worker: uint32,
-});
+const cost = { stage: uint32, waitMs: duration, batchMs: duration, runMs: duration, batchSize: uint32 };
+const timing = fc.oneof(
+  record<StageTiming>({ ...cost, worker: fc.nat() } as never),
+  record<StageTiming>({ ...cost, worker: fc.constant(-1), cache: fc.constantFrom('hit', 'joined') } as never),
+);
 
 /** Around 64 KiB a payload stops being copied into its frame. */
 const length = fc.oneof(

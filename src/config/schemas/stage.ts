@@ -98,6 +98,27 @@ export const stage: NodeSchema = {
       default: '',
       description: 'drop-oldest: message property; only items with the same value evict each other',
     },
+    cache: {
+      type: 'integer',
+      default: 0,
+      minimum: 0,
+      maximum: 1_000_000,
+      description: 'Results kept, to answer the same input again without a worker; 0: none',
+    },
+    cacheMb: {
+      type: 'integer',
+      default: 64,
+      minimum: 1,
+      maximum: 1_048_576,
+      description: 'Memory for results that are kept, in MB',
+    },
+    cacheTtlMs: {
+      type: 'integer',
+      default: 60_000,
+      minimum: 0,
+      maximum: MAX_TIMEOUT_MS,
+      description: 'How long a result is kept, in ms; 0: no limit',
+    },
     startTimeoutMs: {
       type: 'integer',
       default: 60_000,

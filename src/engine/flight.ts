@@ -1,0 +1,48 @@
+/** One run for all requests with the same input: the item that the queue and the workers see, and whom it stands for. */
+import { Fifo } from '../core/fifo.ts';
+import type { Payload, SavedRun } from '../core/model.ts';
+import { type Item, MOVING } from './item.ts';
+
+export class Flight {
+  readonly key: string;
+  readonly item: Item;
+  /** The answer, and how it was come by, where it is known and only the next stage keeps it from going on. */
+  known: { readonly payload: Payload; readonly how: SavedRun } | null = null;
+  /** In the order they came. */
+  readonly #requests: Fifo<Item> = new Fifo();
+
+  /** `first` gives the item its input, its place in the queue and its number. */
+  constructor(key: string, first: Item) {
+    this.key = key;
+    const { id, deadline, priority, ref, patient, group, payload, meta, route, position, arrivedAt } = first;
+    const wire = { id, deadline, priority, ref, ok: true, patient, group, payload, meta, timings: [] };
+    const whole = { streams: false, wantsParts: false, parts: 0, onTaken: null };
+    this.item = { ...wire, ...whole, route, position, arrivedAt, at: MOVING, flight: this };
+    this.add(first);
+  }
+
+  /** How many wait for it. */
+  get size(): number {
+    return this.#requests.size;
+  }
+
+  get requests(): Iterable<Item> {
+    return this.#requests;
+  }
+
+  add(request: Item): void {
+    request.at = { tag: 'sharing', flight: this, node: this.#requests.push(request) };
+  }
+
+  remove(request: Item): void {
+    if (request.at.tag !== 'sharing' || !this.#requests.remove(request.at.node)) return;
+    request.at = MOVING;
+  }
+
+  /** Removes and returns those that `which` picks. */
+  take(which: (request: Item) => boolean = () => true): Item[] {
+    const taken = [...this.#requests].filter(which);
+    for (const request of taken) this.remove(request);
+    return taken;
+  }
+}

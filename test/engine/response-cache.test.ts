@@ -1,0 +1,286 @@
+/** What a stage keeps of its results, for how long, and for whom. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { countOf } from '../../src/observe/histogram.ts';
+import { CODEC } from '../../src/wire/codec.ts';
+import { ask, CACHE, caching, counts, how } from './caching.ts';
+import { Rig, route, stage } from './rig.ts';
+
+function status(rig: Rig): { entries: number; bytes: number } {
+  return rig.engine.status().stages[0]?.cache as { entries: number; bytes: number };
+}
+
+test('the same input is answered without a worker, as an outcome of the stage like any other', async () => {
+  const rig = new Rig();
+  const plan = { stages: [stage(1, caching()), stage(2)], routes: [route(1, [1, 2], [1])] };
+  await rig.apply(plan);
+  await ask(rig, [1], '"a"');
+  rig.pool(1).answer();
+  await rig.turn();
+  await ask(rig, [2], '"a"');
+  assert.deepEqual(rig.pool(1).held(), []);
+  assert.deepEqual(
+    rig.taps.map(({ id, payload }) => `${id} ${Buffer.from(payload.bytes)}`),
+    ['1 "a"', '2 "a"'],
+  );
+  for (const _ of [1, 2]) {
+    rig.pool(2).answer();
+    await rig.turn();
+  }
+  assert.deepEqual(how(rig), ['1 0', '2 hit']);
+  const hit = { stage: 1, waitMs: 0, batchMs: 0, runMs: 0, batchSize: 0, worker: -1, cache: 'hit' };
+  assert.deepEqual(rig.outcomes[1]?.timings[0], hit);
+  assert.deepEqual(counts(rig), [1, 1, 0]);
+});
+
+test('a hit is not part of what is known of batches and runs', async () => {
+  const rig = new Rig();
+  const pool = await rig.single(caching());
+  await ask(rig, [1], '1');
+  pool.answer(0, 30);
+  await ask(rig, [2, 3, 4], '1');
+  const { batches, items, run, queueWait, busyMs } = rig.engine.status().stages[0]?.reading ?? assert.fail();
+  assert.deepEqual([batches, items, countOf(run), countOf(queueWait), busyMs], [1, 1, 1, 1, 30]);
+  assert.deepEqual(rig.answers(), ['1', '2', '3', '4']);
+});
+
+test('other bytes and other codecs are other inputs', async () => {
+  const rig = new Rig();
+  const pool = await rig.single(caching());
+  await ask(rig, [1], '1');
+  pool.answer();
+  await rig.turn();
+  await ask(rig, [2], '1 ');
+  pool.answer();
+  await rig.turn();
+  await rig.submit([3], { payload: { codec: CODEC.bytes, bytes: Buffer.from('1') } });
+  assert.deepEqual(pool.held(), [[3]]);
+});
+
+test('the topic tells inputs apart where inline code looks at it, and nothing else of a message does', async () => {
+  const inline = (code: string): ReturnType<typeof stage> => {
+    const made = stage(1, caching());
+    return { ...made, modelet: { ...made.modelet, source: { kind: 'inline', setup: '', code, teardown: '', libs: [] } } };
+  };
+  const held = async (code: string): Promise<number[]> => {
+    const rig = new Rig();
+    await rig.apply({ stages: [inline(code)], routes: [route(1, [1])] });
+    const of = (topic: unknown, _msgid: string): { meta: Buffer } => ({
+      meta: Buffer.from(JSON.stringify({ topic, _msgid })),
+    });
+    await ask(rig, [1], '1', of('a', 'x'));
+    await ask(rig, [2], '1', of('a', 'y'));
+    await ask(rig, [3], '1', of({ at: 'a' }, 'z'));
+    await ask(rig, [4], '1', of(undefined, 'z'));
+    return [rig.pool(1).held().flat(), rig.queueOf(1) ?? 0].flat();
+  };
+  assert.deepEqual(await held('return msg.topic + msg._msgid'), [1, 2]);
+  assert.deepEqual(await held('return msg._msgid'), [1, 0]);
+});
+
+test('errors are not kept', async () => {
+  const rig = new Rig();
+  const pool = await rig.single(caching());
+  await ask(rig, [1], '1');
+  pool.answer(0, 1, () => true);
+  await rig.turn();
+  await ask(rig, [2], '1');
+  assert.deepEqual([rig.answers(), pool.held(), status(rig).entries], [['1 invalid_input'], [[2]], 0]);
+});
+
+test('a result is good for its time, by the clock of the engine', async () => {
+  const rig = new Rig();
+  const pool = await rig.single(caching({ ttlMs: 1000 }));
+  await ask(rig, [1], '1');
+  pool.answer();
+  await rig.advance(1000);
+  await ask(rig, [2], '1');
+  assert.deepEqual(rig.answers(), ['1', '2']);
+  await rig.advance(1);
+  await ask(rig, [3], '1');
+  assert.deepEqual(pool.held(), [[3]]);
+  assert.equal(rig.clock.pending, 0);
+});
+
+test('what was asked for longest ago goes where more are kept than may be', async () => {
+  const rig = new Rig();
+  const pool = await rig.single(caching({ entries: 2 }));
+  for (const [id, input] of [
+    [1, 'a'],
+    [2, 'b'],
+    [3, 'a'],
+    [4, 'c'],
+  ] as const) {
+    await ask(rig, [id], input);
+    if (pool.held().length > 0) pool.answer();
+    await rig.turn();
+  }
+  assert.equal(status(rig).entries, 2);
+  await ask(rig, [5], 'a');
+  await ask(rig, [6], 'b');
+  assert.deepEqual(how(rig).slice(4), ['5 hit']);
+  assert.deepEqual(pool.held(), [[6]]);
+});
+
+test('bytes are bounded, and a result larger than all of them is not kept', async () => {
+  const rig = new Rig();
+  const pool = await rig.single(caching({ maxBytes: 1000 }));
+  for (const [id, size] of [
+    [1, 400],
+    [2, 401],
+    [3, 402],
+    [4, 2000],
+  ] as const) {
+    await ask(rig, [id], 'x'.repeat(size));
+    pool.answer();
+    await rig.turn();
+    assert.ok(status(rig).bytes <= 1000);
+  }
+  assert.equal(status(rig).entries, 2);
+  await ask(rig, [5], 'x'.repeat(402));
+  await ask(rig, [6], 'x'.repeat(2000));
+  assert.deepEqual([how(rig).at(-1), pool.held()], ['5 hit', [[6]]]);
+});
+
+test('what is kept is a copy of its own: no frame is kept for it, and none can change it', async () => {
+  const rig = new Rig();
+  const pool = await rig.single(caching());
+  const frame = Buffer.from('....17....');
+  pool.makes = () => ({ codec: CODEC.json, bytes: frame.subarray(4, 6) });
+  await ask(rig, [1], '1');
+  pool.answer();
+  frame.fill('0');
+  await ask(rig, [2], '1');
+  const bytes = rig.outcomes[1]?.payload.bytes as Uint8Array;
+  assert.deepEqual([Buffer.from(bytes).toString(), bytes.buffer.byteLength], ['17', 2]);
+});
+
+test('what is kept is of one revision: another begins with nothing, and older workers add nothing', async () => {
+  const rig = new Rig();
+  const old = await rig.single(caching(), 2);
+  await ask(rig, [1], '1');
+  old.answer();
+  await rig.turn();
+  // One runs when the change comes, one goes to an old worker after it, while the new ones load.
+  await ask(rig, [2], '2');
+  await rig.apply({ stages: [stage(1, { revision: 'r2', ...caching() }, 2)], routes: [route(1, [1])] }, false);
+  assert.equal(status(rig).entries, 0);
+  await ask(rig, [3], '1');
+  assert.deepEqual([old.held(0), old.held(1)], [[[2]], [[3]]]);
+  old.answer(0);
+  old.answer(1);
+  await rig.turn();
+  assert.deepEqual([rig.answers(), status(rig).entries], [['1', '2', '3'], 0]);
+  const fresh = rig.pool(1);
+  fresh.becomeReady();
+  await rig.turn();
+  await ask(rig, [4], '2');
+  assert.deepEqual(fresh.held(), [[4]]);
+  fresh.answer();
+  await rig.turn();
+  assert.equal(status(rig).entries, 1);
+});
+
+test('a restart begins with nothing, and what the workers before it make is not kept', async () => {
+  const rig = new Rig();
+  const pool = await rig.single(caching());
+  await ask(rig, [1], '1');
+  pool.answer();
+  await ask(rig, [2], '2');
+  rig.engine.act(1, 'restart');
+  pool.answer();
+  await rig.turn();
+  assert.equal(status(rig).entries, 0);
+  await ask(rig, [3], '1');
+  await ask(rig, [4], '1');
+  // The old worker's run is not shared with what comes while it runs.
+  assert.deepEqual([pool.held(), rig.queueOf(1)], [[[3]], 1]);
+  pool.answer();
+  pool.replace();
+  await rig.turn();
+  pool.answer();
+  await rig.turn();
+  assert.deepEqual([rig.answers(), status(rig).entries], [['1', '2', '3', '4'], 1]);
+});
+
+test('other settings keep the workers and what runs; off keeps nothing', async () => {
+  const rig = new Rig();
+  const pool = await rig.single(caching());
+  await ask(rig, [1], '1');
+  pool.answer();
+  await ask(rig, [2, 3], '2');
+  const off = { ...CACHE, entries: 0 };
+  await rig.apply({ stages: [stage(1, { cache: off })], routes: [route(1, [1])] });
+  assert.deepEqual([rig.pools.length, status(rig)], [1, { entries: 0, bytes: 0 }]);
+  pool.answer();
+  await rig.turn();
+  assert.deepEqual(rig.answers(), ['1', '2', '3']);
+  await ask(rig, [4, 5], '2');
+  pool.answer();
+  await rig.turn();
+  pool.answer();
+  assert.deepEqual(how(rig), ['4 0', '5 0']);
+  assert.deepEqual(counts(rig), [0, 2, 1]);
+});
+
+test('a stage none of whose workers start still answers what it keeps', async () => {
+  const rig = new Rig();
+  const pool = await rig.single(caching());
+  await ask(rig, [1], '1');
+  pool.answer();
+  pool.fail('does not start');
+  await rig.turn();
+  await ask(rig, [2], '1');
+  await ask(rig, [3], '2');
+  assert.deepEqual(rig.answers(), ['1', '2', '3 stage_unavailable']);
+});
+
+test('a hit waits where the next stage is full, in the order of the queue, and needs no worker then', async () => {
+  const rig = new Rig();
+  const plan = {
+    stages: [stage(1, { ...caching(), capacity: 2 }), stage(2, { capacity: 1 })],
+    routes: [route(1, [1, 2])],
+  };
+  await rig.apply(plan);
+  await ask(rig, [1], '1');
+  rig.pool(1).answer();
+  await rig.turn();
+  await ask(rig, [2], '1');
+  // Stage 2 runs one and has one waiting: the others wait before it, as many as stage 1 has room for.
+  await ask(rig, [3], '1');
+  await ask(rig, [4], '1', { priority: 1 });
+  await ask(rig, [5], '1');
+  assert.deepEqual([rig.queueOf(1), rig.queueOf(2), rig.answers()], [2, 1, ['5 capacity_exceeded']]);
+  for (const _ of [1, 2, 3, 4]) {
+    rig.pool(2).answer();
+    await rig.turn();
+  }
+  assert.deepEqual(how(rig), ['1 0', '2 hit', '4 hit', '3 hit']);
+  assert.deepEqual(rig.pool(1).held(), []);
+});
+
+test('a hit that waits when the modelet changes has a run of its own', async () => {
+  const rig = new Rig();
+  const plan = (revision: string): Parameters<Rig['apply']>[0] => ({
+    stages: [stage(1, { ...caching(), revision }), stage(2, { capacity: 1 })],
+    routes: [route(1, [1, 2])],
+  });
+  await rig.apply(plan('r1'));
+  await ask(rig, [1], '1');
+  rig.pool(1).answer();
+  await rig.turn();
+  await ask(rig, [2, 3], '1');
+  await rig.turn();
+  await ask(rig, [4], '1');
+  await rig.apply(plan('r2'));
+  const fresh = rig.pool(1);
+  fresh.makes = () => ({ codec: CODEC.json, bytes: Buffer.from('"new"') });
+  for (const _ of [1, 2, 3, 4, 5]) {
+    while (fresh.held().length > 0) fresh.answer();
+    if (rig.pool(2).held().length > 0) rig.pool(2).answer();
+    await rig.turn();
+  }
+  const last = rig.outcomes.find(({ id }) => id === 4);
+  assert.equal(Buffer.from(last?.payload.bytes ?? []).toString(), '"new"');
+  assert.equal(last?.timings[0]?.worker, 0);
+});

@@ -1,0 +1,234 @@
+/** Requests with the same input, at the same time: they share one run, and each settles once for itself. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ModeletError } from '../../src/core/errors.ts';
+import type { StageDefinition } from '../../src/core/model.ts';
+import { CODEC } from '../../src/wire/codec.ts';
+import { encodeError } from '../../src/wire/error-codec.ts';
+import { RunTimeout } from '../../src/worker/pool.ts';
+import { ask, caching, counts, how } from './caching.ts';
+import type { FakePool } from './fake-pool.ts';
+import { Rig, route, stage, upTo } from './rig.ts';
+
+async function busyStage(overrides: Partial<StageDefinition> = {}): Promise<[Rig, FakePool]> {
+  const rig = new Rig();
+  const pool = await rig.single({ ...caching(), ...overrides });
+  await ask(rig, [1], '"first"');
+  return [rig, pool];
+}
+
+/** The worker answers what it has. */
+async function answer(rig: Rig, pool: FakePool): Promise<void> {
+  pool.answer();
+  await rig.turn();
+}
+
+test('requests with one input run once, whether they come while it waits or while it runs', async () => {
+  const [rig, pool] = await busyStage({ capacity: 1 });
+  await ask(rig, [2], '"first"');
+  await ask(rig, [3, 4, 5], '"second"');
+  assert.deepEqual([pool.held(), rig.queueOf(1)], [[[1]], 1]);
+  await answer(rig, pool);
+  await ask(rig, [6], '"second"');
+  await answer(rig, pool);
+  assert.deepEqual(how(rig), ['1 0', '2 joined', '3 0', '4 joined', '5 joined', '6 joined']);
+  assert.deepEqual(
+    rig.outcomes.map(({ payload }) => Buffer.from(payload.bytes).toString()),
+    ['"first"', '"first"', '"second"', '"second"', '"second"', '"second"'],
+  );
+  assert.deepEqual(counts(rig), [0, 2, 4]);
+});
+
+test('one that joins is told how long it waited in all', async () => {
+  const [rig, pool] = await busyStage();
+  await rig.advance(20);
+  await ask(rig, [2], '"first"');
+  await rig.advance(10);
+  await answer(rig, pool);
+  const joined = { stage: 1, waitMs: 10, batchMs: 0, runMs: 0, batchSize: 0, worker: -1, cache: 'joined' };
+  assert.deepEqual(rig.outcomes[1]?.timings, [joined]);
+});
+
+test('an error of the run is that of all who share it', async () => {
+  const [rig, pool] = await busyStage();
+  await ask(rig, [2], '"first"');
+  pool.answer(0, 1, () => true);
+  await ask(rig, [3, 4], '"first"');
+  pool.lose();
+  await rig.turn();
+  await ask(rig, [5, 6], '"first"');
+  pool.lose(0, new RunTimeout(5));
+  await rig.turn();
+  assert.deepEqual(rig.answers(), [
+    '1 invalid_input',
+    '2 invalid_input',
+    '3 worker_lost',
+    '4 worker_lost',
+    '5 deadline_exceeded',
+    '6 deadline_exceeded',
+  ]);
+});
+
+test('with retryLost all who share a run get what its second try brings', async () => {
+  const [rig, pool] = await busyStage({ retryLost: true });
+  await ask(rig, [2], '"first"');
+  pool.lose();
+  await ask(rig, [3], '"first"', { priority: 5 });
+  assert.deepEqual(pool.held(), [[1]]);
+  await answer(rig, pool);
+  assert.deepEqual(rig.answers(), ['1', '2', '3']);
+});
+
+test('who began it may go: the run, and its place in the queue, are those of all who share it', async () => {
+  const [rig, pool] = await busyStage();
+  await ask(rig, [2], '"second"');
+  await ask(rig, [3], '"third"');
+  await ask(rig, [4], '"second"');
+  rig.engine.cancel([2]);
+  await answer(rig, pool);
+  assert.deepEqual(pool.held(), [[2]]);
+  await ask(rig, [5], '"second"');
+  rig.engine.cancel([4]);
+  assert.deepEqual(pool.cancelled, []);
+  await answer(rig, pool);
+  assert.deepEqual(how(rig), ['1 0', '5 joined']);
+});
+
+test('nobody runs for those who have all gone', async () => {
+  const [rig, pool] = await busyStage();
+  await ask(rig, [2, 3], '"second"');
+  rig.engine.cancel([2, 3]);
+  assert.equal(rig.queueOf(1), 0);
+  await ask(rig, [4], '"first"');
+  rig.engine.cancel([1]);
+  rig.engine.cancel([4]);
+  assert.deepEqual(pool.cancelled, [1]);
+  // Whoever comes now must not wait for a run that was called off.
+  await ask(rig, [5], '"first"');
+  await answer(rig, pool);
+  await answer(rig, pool);
+  assert.deepEqual(rig.answers(), ['5']);
+});
+
+test('the item waits for the latest deadline of those who share it', async () => {
+  const [rig, pool] = await busyStage();
+  await ask(rig, [2], '"second"', { deadline: rig.clock.now() + 10 });
+  await ask(rig, [3], '"second"', { deadline: rig.clock.now() + 50 });
+  await rig.advance(20);
+  // As the server does at the deadline of the first.
+  rig.engine.cancel([2]);
+  await answer(rig, pool);
+  await answer(rig, pool);
+  assert.deepEqual(rig.answers(), ['1', '3']);
+  await ask(rig, [4], '"x"');
+  await ask(rig, [5], '"y"', { deadline: rig.clock.now() + 10 });
+  await ask(rig, [6], '"y"', { deadline: rig.clock.now() + 20 });
+  await rig.advance(30);
+  await answer(rig, pool);
+  assert.deepEqual(rig.answers(), ['4', '5 deadline_exceeded', '6 deadline_exceeded']);
+});
+
+test('who joined a run with more time than it had begun with has another where it came too late', async () => {
+  const [rig, pool] = await busyStage();
+  await ask(rig, [2], '"second"', { deadline: rig.clock.now() + 10 });
+  await answer(rig, pool);
+  await ask(rig, [3], '"second"', { deadline: rig.clock.now() + 50 });
+  await ask(rig, [4], '"second"', { deadline: rig.clock.now() + 90 });
+  await rig.advance(15);
+  const late = new ModeletError('deadline_exceeded', 'deadline passed before predict');
+  pool.answerWith({ codec: CODEC.none, bytes: encodeError(late) });
+  await rig.turn();
+  assert.deepEqual(rig.answers(), ['1', '2 deadline_exceeded']);
+  await answer(rig, pool);
+  assert.deepEqual(rig.answers(), ['3', '4']);
+});
+
+test('a more urgent request lifts what it joins to its own place', async () => {
+  const [rig, pool] = await busyStage();
+  await ask(rig, [2], '"second"');
+  await ask(rig, [3], '"third"', { priority: 1 });
+  await ask(rig, [4], '"fourth"', { priority: 2 });
+  await ask(rig, [5], '"second"', { priority: 1 });
+  await ask(rig, [6], '"third"');
+  const order: number[] = [];
+  for (const _ of upTo(4)) {
+    order.push(...pool.held().flat());
+    await answer(rig, pool);
+  }
+  assert.deepEqual(order, [1, 4, 3, 2]);
+  assert.deepEqual(rig.answers(), ['1', '4', '3', '6', '2', '5']);
+});
+
+test('a reset drops all that wait, and none that share what runs', async () => {
+  const [rig, pool] = await busyStage();
+  await ask(rig, [2], '"first"');
+  await ask(rig, [3, 4], '"second"');
+  rig.engine.act(1, 'reset');
+  await answer(rig, pool);
+  assert.deepEqual(rig.answers(), ['3 dropped', '4 dropped', '1', '2']);
+});
+
+test('each is dropped at its own age', async () => {
+  const [rig, pool] = await busyStage({ maxAgeMs: 50 });
+  await ask(rig, [2, 3], '"second"');
+  await rig.advance(40);
+  await ask(rig, [4], '"second"');
+  await ask(rig, [5], '"third"');
+  await rig.advance(20);
+  await answer(rig, pool);
+  assert.deepEqual([rig.answers(), pool.held()], [['1', '2 dropped', '3 dropped'], [[2]]]);
+  await answer(rig, pool);
+  await rig.advance(60);
+  await answer(rig, pool);
+  assert.deepEqual(rig.answers(), ['4', '5']);
+});
+
+test('where the oldest is dropped for a newer one, so are those that share its place; groups share none', async () => {
+  const [rig, pool] = await busyStage({ capacity: 2, overflow: 'drop-oldest' });
+  await ask(rig, [2, 3], '"second"', { group: 1 });
+  await ask(rig, [4], '"second"', { group: 2 });
+  await ask(rig, [5], '"fifth"', { group: 1 });
+  assert.deepEqual(rig.answers(), ['2 dropped', '3 dropped']);
+  for (const _ of upTo(3)) await answer(rig, pool);
+  assert.deepEqual(rig.answers().sort(), ['1', '4', '5']);
+  await ask(rig, [6], '"second"', { group: 1 });
+  assert.deepEqual(how(rig), ['6 hit']);
+});
+
+test('those who share a run go on as the next stage has room', async () => {
+  const rig = new Rig();
+  const plan = { stages: [stage(1, caching()), stage(2, { capacity: 2 })], routes: [route(1, [1, 2]), route(2, [1])] };
+  await rig.apply(plan);
+  await ask(rig, upTo(6), '1');
+  await ask(rig, [7], '1', { ref: 2 });
+  rig.pool(1).answer();
+  await rig.turn();
+  // One runs there and two wait; who goes no further has its answer.
+  assert.deepEqual([rig.queueOf(1), rig.queueOf(2), rig.answers()], [3, 2, ['7']]);
+  for (const _ of upTo(6)) {
+    assert.ok((rig.queueOf(2) ?? 0) <= 2);
+    rig.pool(2).answer();
+    await rig.turn();
+  }
+  assert.deepEqual(rig.answers(), ['1', '2', '3', '4', '5', '6']);
+  assert.equal(rig.pool(1).held().length, 0);
+});
+
+test('a stage that is taken away answers all who share a run there', async () => {
+  const [rig, pool] = await busyStage();
+  await ask(rig, [2], '"first"');
+  await ask(rig, [3, 4], '"second"');
+  await rig.apply({ stages: [], routes: [] });
+  assert.equal(pool.closes.length, 0);
+  await answer(rig, pool);
+  await answer(rig, pool);
+  assert.deepEqual([rig.answers(), pool.closes.length], [['1', '2', '3', '4'], 1]);
+});
+
+test('without it each request runs by itself', async () => {
+  const rig = new Rig();
+  const pool = await rig.single();
+  await ask(rig, [1, 2], '1');
+  assert.deepEqual([pool.held(), rig.queueOf(1)], [[[1]], 1]);
+  assert.deepEqual(counts(rig), [0, 0, 0]);
+});
