@@ -161,8 +161,9 @@ export function makeStage(context, { id }) {
     setText(rate, stage.itemsPerSecond === null ? '' : text('perSecond', { count: count(stage.itemsPerSecond) }));
     const failing =
       stage.unservedPerSecond > 0 ? text('stage.unserved', { count: count(stage.unservedPerSecond) }) : '';
+    const cached = stage.cached === null ? '' : text('stage.cached', { percent: Math.floor(stage.cached * 100) });
     const run = { p50: duration(stage.runP50), p99: duration(stage.runP99) };
-    setText(times, stage.runP50 === null ? text('stage.noRuns') + failing : text('stage.times', run) + failing);
+    setText(times, (stage.runP50 === null ? text('stage.noRuns') : text('stage.times', run)) + cached + failing);
     setShown(why, stage.why !== null);
     setText(sentence, stage.why || '');
     showWarnings(stage.warnings);

@@ -35,7 +35,6 @@ const SUITES = [
       'gate/sources',
       'lifecycle',
       'server',
-      'openapi',
       'worker',
       'examples',
       'docs',

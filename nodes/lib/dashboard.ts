@@ -37,7 +37,7 @@ const OF_RUNTIME = [
   'p99',
   'backlog',
 ] as const;
-const OF_STAGE = ['queue', 'busy', 'workers', 'meanBatch', 'runMs'] as const;
+const OF_STAGE = ['queue', 'busy', 'workers', 'meanBatch', 'runMs', 'cached'] as const;
 
 const OF_GATE = ['budget', 'quota', 'inFlight', 'waiting'] as const;
 

@@ -15,7 +15,8 @@ export interface ModeletTrace {
   /** From the first pipeline node to now, in ms. */
   totalMs: number;
   gateMs: number;
-  stages: { name: string; waitMs: number; batchMs: number; runMs: number; batchSize: number; worker: number }[];
+  /** What each stage has cost; `worker` is -1 where no run was made for it, and `cache` says why. */
+  stages: (Omit<StageTiming, 'stage'> & { readonly name: string })[];
   /** When the request began and must end, on the machine's monotonic clock in ms. */
   startedAt: number;
   deadline?: number;

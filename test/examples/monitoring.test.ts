@@ -70,6 +70,7 @@ describe('examples: monitoring', () => {
       'modelet_late_outcomes_total',
       'modelet_deploy_handovers_total',
       'modelet_queue_capacity',
+      'modelet_cache_entries',
       'modelet_taps_total',
       'modelet_workers_busy',
       'modelet_worker_state',
