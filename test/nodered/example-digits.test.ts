@@ -1,8 +1,9 @@
 /** The network of the quick start by other means: each such example, deployed as it is shipped, tells the same digits. */
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { linkModule } from '../fixtures/link-module.ts';
 import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
 import { NUMPY, WITHOUT_NUMPY, WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
@@ -53,6 +54,78 @@ describe('examples: digits by ONNX', () => {
     await until(
       'the badge shows the digit',
       () => results.length > 0 && nodeRed.badges.get(find('debug'))?.text === '7',
+    );
+  });
+});
+
+describe('examples: images by ONNX', () => {
+  const pictures = new Map<string, Buffer>();
+  before(async () => {
+    await linkModule(nodeRed.userDir, 'jpeg-js');
+    for (const name of await readdir(join(folder, 'images'))) {
+      pictures.set(String(/^digit-(\d)\.jpg$/.exec(name)?.[1]), await readFile(join(folder, 'images', name)));
+    }
+  });
+
+  function post(body: Buffer): Promise<Response> {
+    const headers = { 'Content-Type': 'image/jpeg' };
+    return fetch(`${nodeRed.url}/predict/images`, { method: 'POST', headers, body: new Uint8Array(body) });
+  }
+
+  async function assertRight(digit: string, response: Response): Promise<void> {
+    assert.equal(response.status, 200);
+    const { label, score } = (await response.json()) as { label: string; score: number };
+    assert.equal(label, digit);
+    assert.ok(score > 0.9, `${digit}: ${score}`);
+  }
+
+  function postAll(): Promise<unknown> {
+    return Promise.all([...pictures].map(async ([digit, picture]) => assertRight(digit, await post(picture))));
+  }
+
+  test('each picture gets the label of what it shows, and two workers decode them', async () => {
+    const find = await deployExample('Images by ONNX');
+    assert.deepEqual([...pictures.keys()].sort(), [...'0123456789']);
+    const answers = nodeRed.inputs(find('http response'));
+    const workersOf = (stage: string): Set<number | undefined> =>
+      new Set(answers.map(({ modelet }) => modelet?.stages.find(({ name }) => name === stage)?.worker));
+    await until('both have taken part', async () => {
+      await postAll();
+      return workersOf('decode').size === 2;
+    });
+    assert.deepEqual(workersOf('decode'), new Set([0, 1]));
+    assert.deepEqual(workersOf('digits'), new Set([0]));
+
+    const results = nodeRed.inputs(find('debug'));
+    await nodeRed.press(find('inject'));
+    await until('the badge shows it', () => results.length > 0 && nodeRed.badges.get(find('debug'))?.text === '7');
+  });
+
+  test('a JPEG that is broken, or claims to be huge, is refused alone, by the worker that goes on', async () => {
+    await deployExample('Images by ONNX');
+    const picture = pictures.get('3') as Buffer;
+    const huge = Buffer.from(picture);
+    // Height and width are behind the marker of the frame, a length and a precision.
+    const frame = huge.indexOf(Buffer.from([0xff, 0xc0]));
+    for (const side of [frame + 5, frame + 7]) huge.writeUInt16BE(60_000, side);
+    const hostile: readonly (readonly [Buffer, RegExp])[] = [
+      [huge, /^not a JPEG that can be read: maxResolutionInMP limit exceeded by 3596MP$/],
+      [picture.subarray(0, picture.length / 2), /^not a JPEG that can be read: /],
+      [Buffer.from('GIF89a, or so'), /^not a JPEG that can be read: /],
+    ];
+    const workers = (await nodeRed.snapshot()).runtimes[0]?.stages.flatMap((stage) => stage.workers);
+    const [refusals] = await Promise.all([Promise.all(hostile.map(([body]) => post(body))), postAll()]);
+    for (const [index, [, reason]] of hostile.entries()) {
+      const response = refusals[index] as Response;
+      assert.equal(response.status, 422);
+      const { error } = (await response.json()) as { error: { code: string; message: string; stage: string } };
+      assert.deepEqual([error.code, error.stage], ['invalid_input', 'decode']);
+      assert.match(error.message, reason);
+    }
+    const after = (await nodeRed.snapshot()).runtimes[0]?.stages.flatMap((stage) => stage.workers);
+    assert.deepEqual(
+      after?.map(({ pid }) => pid),
+      workers?.map(({ pid }) => pid),
     );
   });
 });
