@@ -35,6 +35,7 @@ const SUITES = [
       'gate/sources',
       'lifecycle',
       'server',
+      'openapi',
       'worker',
       'examples',
       'docs',

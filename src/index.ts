@@ -18,7 +18,16 @@ export { NODE_SCHEMAS, type NodeSchema, type NodeType } from './config/schema.ts
 export { type Clock, deadlineAfter, httpDate, systemClock, type Timer, wallTime } from './core/clock.ts';
 export { asError, ERROR_CODES, type ErrorCode, HTTP_STATUS, isErrorCode, ModeletError } from './core/errors.ts';
 export { Fifo, type FifoNode } from './core/fifo.ts';
-export type { Batching, LogLevel, LogRecord, Outcome, Payload, RequestNumber, StageTiming } from './core/model.ts';
+export type {
+  Batching,
+  LogLevel,
+  LogRecord,
+  Outcome,
+  Payload,
+  PayloadSchema,
+  RequestNumber,
+  StageTiming,
+} from './core/model.ts';
 export { Table } from './core/table.ts';
 export type { Admission } from './gate/admission.ts';
 export { type Ask, type Asked, Gate, type GateOptions, type GateOrder, type Supply } from './gate/gate.ts';
@@ -48,6 +57,9 @@ export { parseTraceparent } from './observe/traceparent.ts';
 export { type TracedRequest, Tracing } from './observe/tracing.ts';
 export { type Around, type View, viewBetween } from './observe/view.ts';
 export { whyRouteEnds } from './observe/why.ts';
+export { buildDocument, type OpenApiDocument } from './openapi/document.ts';
+export type { Api, ApiAnswer, ApiEndpoint, ApiInput, ApiStage } from './openapi/endpoint.ts';
+export { pageOf } from './openapi/page.ts';
 export { QueueClient } from './queue/queue-client.ts';
 export { whyNoSqlite } from './queue/sqlite.ts';
 export {

@@ -1,13 +1,26 @@
-/** What machines ask of the runtimes: metrics and health. On the admin side, and below the public paths of runtimes. */
+/** What machines ask of the runtimes: metrics, health, OpenAPI. On the admin side, and below the public paths of runtimes. */
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
-import { type ErrorCode, Exposition, type Missing, missingIn, type Service, type StageCheck } from '../../src/index.ts';
+import {
+  buildDocument,
+  type ErrorCode,
+  Exposition,
+  type Missing,
+  missingIn,
+  type OpenApiDocument,
+  pageOf,
+  type Service,
+  type StageCheck,
+} from '../../src/index.ts';
+import { apiOf } from './api.ts';
 import type { Pipeline } from './pipeline.ts';
 
 interface Request {
   readonly method: string;
   readonly path: string;
   readonly query: { readonly deep?: unknown };
+  readonly protocol: string;
+  readonly headers: { readonly host?: string | undefined };
 }
 
 interface Response {
@@ -25,7 +38,7 @@ interface View {
   readonly inside: boolean;
 }
 
-type Answer = (view: View, response: Response, request: Pick<Request, 'query'>) => void;
+type Answer = (view: View, response: Response, request: Omit<Request, 'method' | 'path'>) => void;
 
 /** One per process of Node-RED. */
 export class Observation {
@@ -35,6 +48,8 @@ export class Observation {
   readonly #answers: ReadonlyMap<string, Answer> = new Map([
     ['/metrics', (view, response) => this.#answerMetrics(view, response)],
     ['/health/live', (_view, response) => response.json({ live: true })],
+    ['/openapi.json', (view, response) => response.json(this.#document(view))],
+    ['/openapi', (view, response, request) => this.#answerPage(view, response, request)],
     ['/health/ready', (view, response, { query }) => this.#answerReady(view, response, query.deep === '1')],
   ]);
 
@@ -79,6 +94,17 @@ export class Observation {
       (text) => response.set('Content-Type', this.#exposition.contentType).send(text),
       (error: Error) => response.status(500).send(error.message),
     );
+  }
+
+  #document({ services, inside }: View): OpenApiDocument {
+    return buildDocument(apiOf(this.#pipeline, inside ? null : services));
+  }
+
+  #answerPage(view: View, response: Response, { protocol, headers }: Pick<Request, 'protocol' | 'headers'>): void {
+    response.set('Content-Type', 'text/html; charset=utf-8');
+    // Whatever may be in names and schemas: it is text.
+    response.set('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'");
+    response.send(pageOf(this.#document(view), `${protocol}://${headers.host ?? 'localhost'}`));
   }
 
   #answerReady(view: View, response: Response, deep: boolean): void {

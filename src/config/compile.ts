@@ -24,7 +24,7 @@ export interface RuntimeConfig {
   /** HTTP requests that arrive while flows restart wait for them. */
   readonly holdOnDeploy: boolean;
   readonly logLevel: LogLevel;
-  /** Where metrics and health are served beside the user's endpoints: `/` or a path without a slash at its end; blank: nowhere. */
+  /** Where metrics, health and OpenAPI are served beside the user's endpoints: `/` or a path without a slash at its end; blank: nowhere. */
   readonly publicPath: string;
   /** Most messages that wait for room, Node-RED's `nodeMessageBufferMaxLength`; 0: no limit. */
   readonly mostWaiting: number;

@@ -8,6 +8,8 @@ import { NodeRed, type Snapshot, until } from '../fixtures/node-red.ts';
 const ROUTES = [
   '/admin/modelets/snapshot',
   '/admin/modelets/metrics',
+  '/admin/modelets/openapi.json',
+  '/admin/modelets/openapi',
   '/admin/modelets/health/live',
   '/admin/modelets/health/ready',
   '/admin/modelets/cpus',

@@ -38,7 +38,8 @@ export const runtime: NodeSchema = {
     publicPath: {
       type: 'string',
       default: '',
-      description: 'Path beside the HTTP-in endpoints below which metrics and health are served; blank: nowhere',
+      description:
+        'Path beside the HTTP-in endpoints below which metrics, health and OpenAPI are served; blank: nowhere',
     },
   },
 };

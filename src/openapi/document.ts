@@ -1,0 +1,209 @@
+/** The OpenAPI 3.1 document of the endpoints that lead to pipelines. Pure, and made anew whenever it is asked for. */
+import { Components } from './components.ts';
+import type { Api, ApiAnswer, ApiEndpoint, JsonObject } from './endpoint.ts';
+import { errorResponses, REQUEST_ID } from './errors.ts';
+import { type PathParameter, templatesOf } from './path-template.ts';
+import { queryParameters, requestBody, resultSchema } from './payloads.ts';
+
+/** An endpoint that is there and not among the paths, and why. */
+export interface Unsaid {
+  readonly method: string;
+  readonly url: string;
+  readonly why: string;
+}
+
+export interface Operation extends JsonObject {
+  readonly operationId: string;
+  readonly summary?: string;
+  readonly description?: string;
+  readonly parameters: readonly JsonObject[];
+  readonly requestBody?: JsonObject;
+  readonly responses: Readonly<Record<string, JsonObject>>;
+}
+
+export interface OpenApiDocument extends JsonObject {
+  readonly openapi: '3.1.0';
+  readonly info: { readonly title: string; readonly version: string; readonly description?: string };
+  readonly servers: readonly { readonly url: string }[];
+  readonly tags: readonly { readonly name: string; readonly description?: string }[];
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: JsonObject;
+  readonly 'x-modelet-unsaid'?: readonly Unsaid[];
+}
+
+/** Methods that an HTTP-in node has and OpenAPI too. */
+const METHODS: ReadonlySet<string> = new Set(['get', 'post', 'put', 'patch', 'delete']);
+const WITH_BODY: ReadonlySet<string> = new Set(['post', 'put', 'patch']);
+
+interface Building {
+  readonly components: Components;
+  /** By the path without the names of its parameters: OpenAPI takes those for the same. */
+  readonly paths: Map<string, { readonly path: string; readonly operations: Map<string, Operation> }>;
+  readonly operationIds: Set<string>;
+  readonly unsaid: Unsaid[];
+}
+
+export function buildDocument({ title, version, root, endpoints }: Api): OpenApiDocument {
+  const building: Building = { components: new Components(), paths: new Map(), operationIds: new Set(), unsaid: [] };
+  for (const endpoint of endpoints) addEndpoint(endpoint, building);
+  const { paths, components, unsaid } = building;
+  return {
+    openapi: '3.1.0',
+    info: { title, version, ...(unsaid.length > 0 ? { description: describeUnsaid(unsaid) } : {}) },
+    servers: [{ url: root }],
+    tags: tagsOf(endpoints),
+    paths: Object.fromEntries(
+      [...paths.values()].map(({ path, operations }) => [path, Object.fromEntries(operations)]),
+    ),
+    components: components.toJSON(),
+    ...(unsaid.length > 0 ? { 'x-modelet-unsaid': unsaid } : {}),
+  };
+}
+
+function describeUnsaid(unsaid: readonly Unsaid[]): string {
+  const lines = unsaid.map(({ method, url, why }) => `- \`${method.toUpperCase()} ${url}\`: ${why}`);
+  return ['Also there, and not among the paths:', '', ...lines].join('\n');
+}
+
+function tagsOf(endpoints: readonly ApiEndpoint[]): { name: string; description?: string }[] {
+  const tags = new Map<string, { name: string; description?: string }>();
+  for (const { tab } of endpoints) {
+    if (tab.label === '' || tags.has(tab.label)) continue;
+    tags.set(tab.label, { name: tab.label, ...(tab.info === '' ? {} : { description: tab.info }) });
+  }
+  return [...tags.values()];
+}
+
+function addEndpoint(endpoint: ApiEndpoint, building: Building): void {
+  const { url, paths, unsaid } = { ...building, ...endpoint };
+  const method = endpoint.method.toLowerCase();
+  const templates = METHODS.has(method) ? templatesOf(url) : { why: 'OpenAPI has no such method' };
+  if ('why' in templates) {
+    unsaid.push({ method, url, why: templates.why });
+    return;
+  }
+  for (const { path, parameters } of templates) {
+    const key = path.replaceAll(/\{\w+\}/g, '{}');
+    const known = paths.get(key) ?? { path, operations: new Map<string, Operation>() };
+    paths.set(key, known);
+    if (known.operations.has(method)) {
+      unsaid.push({ method, url, why: 'another one with the same method and path is asked first' });
+      continue;
+    }
+    // A path can be there only once: with the names that it got first.
+    const names = [...known.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
+    const named = parameters.map((parameter, index) => ({ ...parameter, name: names[index] ?? parameter.name }));
+    known.operations.set(method, operationOf({ ...endpoint, method }, known.path, named, building));
+  }
+}
+
+function operationOf(
+  endpoint: ApiEndpoint,
+  path: string,
+  parameters: readonly PathParameter[],
+  { components, operationIds }: Building,
+): Operation {
+  const { method, name, tab } = endpoint;
+  const hasBody = WITH_BODY.has(method);
+  const description = describe(endpoint);
+  return {
+    operationId: uniqueId(`${method}${path}`, operationIds),
+    ...(tab.label === '' ? {} : { tags: [tab.label] }),
+    ...(name === '' ? {} : { summary: name }),
+    ...(description === '' ? {} : { description }),
+    parameters: [
+      ...parameters.map(pathParameter),
+      ...(method === 'get' ? queryParameters(endpoint, components) : []),
+      components.refer('parameters', 'timeout', TIMEOUT),
+      components.refer('parameters', 'X-Request-Id', CALLERS_ID),
+    ],
+    ...(hasBody ? { requestBody: requestBody(endpoint, components) } : {}),
+    responses: { ...answers(endpoint.answers, components), ...errorResponses(endpoint, hasBody, components) },
+  };
+}
+
+function describe({ info, inputs }: ApiEndpoint): string {
+  const stages = inputs.map(({ name }) => `\`${name}\``).join(', ');
+  return [info, ...(stages === '' ? [] : [`Runs the pipeline that begins with ${stages}.`])]
+    .filter((text) => text !== '')
+    .join('\n\n');
+}
+
+function uniqueId(text: string, taken: Set<string>): string {
+  const base = text.replaceAll(/\W+/g, '_').replace(/_+$/, '');
+  let id = base;
+  for (let count = 2; taken.has(id); count += 1) id = `${base}_${count}`;
+  taken.add(id);
+  return id;
+}
+
+function pathParameter({ name, pattern }: PathParameter): JsonObject {
+  return { name, in: 'path', required: true, schema: { type: 'string', ...(pattern === null ? {} : { pattern }) } };
+}
+
+const TIMEOUT: JsonObject = {
+  name: 'timeout',
+  in: 'header',
+  description: 'Longest time until the answer, in ms. It can only shorten what the runtime allows.',
+  schema: { type: 'number', exclusiveMinimum: 0 },
+};
+
+const CALLERS_ID: JsonObject = {
+  name: 'X-Request-Id',
+  in: 'header',
+  description: 'By which the request is to be known: 1 to 128 visible ASCII characters.',
+  schema: { type: 'string', pattern: '^[\\x21-\\x7e]{1,128}$' },
+};
+
+/** How an item of a durable gate is. */
+const ITEM: JsonObject = {
+  type: 'object',
+  required: ['id', 'state'],
+  properties: {
+    id: { type: 'string' },
+    state: { type: 'string', enum: ['pending', 'running', 'done', 'failed', 'dead', 'cancelled', 'unknown'] },
+    attempts: { type: 'integer' },
+    result: { description: 'What came of it, once it is done.' },
+    error: { type: 'object', properties: { code: { type: 'string' }, message: { type: 'string' } } },
+  },
+};
+
+const STATES: Readonly<Record<string, string>> = {
+  200: 'It is done, or cancelled now.',
+  202: 'It waits or runs.',
+  404: 'There is no such item.',
+  409: 'It runs or has ended: it cannot be cancelled.',
+  410: 'It was cancelled.',
+};
+
+function answers(given: readonly ApiAnswer[], components: Components): Record<string, JsonObject> {
+  const responses: Record<string, JsonObject> = {};
+  const headers = { 'X-Request-Id': components.refer('headers', 'X-Request-Id', REQUEST_ID) };
+  const json = (description: string, schema: JsonObject): JsonObject => ({
+    description,
+    headers,
+    content: { 'application/json': { schema }, 'application/msgpack': { schema } },
+  });
+  const item = (description: string): JsonObject => json(description, components.refer('schemas', 'Item', ITEM));
+  if (given.some(({ kind }) => kind === 'state')) {
+    for (const [status, description] of Object.entries(STATES)) responses[status] = item(description);
+  }
+  if (given.some(({ kind }) => kind === 'stored')) {
+    const location = { Location: { description: 'Where to ask for it.', schema: { type: 'string' } } };
+    responses['202'] = { ...item('It is stored, and will be done.'), headers: { ...headers, ...location } };
+  }
+  if (given.some(({ kind }) => kind === 'parts')) {
+    const description = 'The result in parts, as they are made. The flow decides how it sends them.';
+    responses['200'] = { description, headers, content: { '*/*': {} } };
+  }
+  const results = given.filter((answer) => answer.kind === 'result');
+  for (const status of new Set(results.map((result) => result.status))) {
+    const same = results.filter((result) => result.status === status);
+    const schema = resultSchema(
+      same.map(({ stage }) => stage),
+      components,
+    );
+    responses[String(status)] = json('The result.', schema);
+  }
+  return Object.keys(responses).length > 0 ? responses : { 200: { description: 'The flow answers.', headers } };
+}

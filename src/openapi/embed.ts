@@ -1,0 +1,110 @@
+/**
+ * Puts a JSON Schema into a document: its references, which lead from its own root, identifiers and anchors, lead
+ * from the document's root after that, and it needs none of these any more. What leads out of it is a comment then.
+ * Pure.
+ */
+import type { PayloadSchema } from '../core/model.ts';
+import { modernised } from './draft-07.ts';
+import type { JsonObject } from './endpoint.ts';
+import { isObject, mapSchemas, pointerTo } from './schema-parts.ts';
+
+/** Of a schema that gives itself no identifier. */
+const NO_BASE = 'schema:/';
+
+/** Keywords that say where a schema is, or of which dialect. */
+const PLACES: ReadonlySet<string> = new Set(['$schema', '$id', '$anchor', '$dynamicAnchor', '$vocabulary']);
+
+/** What references may lead to: JSON pointers by the address that they are known by, `base#anchor` included. */
+type Targets = Map<string, string>;
+
+/**
+ * @param at JSON pointer of the place in the document: `#/components/schemas/Digits`.
+ * @throws RangeError for one that is nested too deeply.
+ */
+export function embed(schema: PayloadSchema, at: string): PayloadSchema {
+  if (typeof schema === 'boolean') return schema;
+  const { schema: modern, moved } = isOld(schema) ? modernised(schema) : { schema, moved: new Map() };
+  const targets: Targets = new Map([[NO_BASE, '']]);
+  survey(modern, NO_BASE, '', targets);
+  const lead = (reference: string, base: string): string | null => {
+    const found = pointerOf(reference, base, targets);
+    const pointer = found === null ? null : (moved.get(found) ?? found);
+    return pointer === null || !leadsToSchema(pointer, modern) ? null : at + fragment(pointer);
+  };
+  return rewrite(modern, NO_BASE, lead) as PayloadSchema;
+}
+
+/** Where a reference leads in the document; null for one that leads out of the schema, or nowhere. */
+type Lead = (reference: string, base: string) => string | null;
+
+function isOld({ $schema: dialect }: JsonObject): boolean {
+  return typeof dialect === 'string' && /draft-0[67]/.test(dialect);
+}
+
+function survey(node: unknown, outer: string, at: string, targets: Targets): void {
+  if (!isObject(node)) return;
+  const base = baseOf(node, outer);
+  if (base !== outer) targets.set(base, at);
+  for (const key of ['$anchor', '$dynamicAnchor']) {
+    if (typeof node[key] === 'string') targets.set(`${base}#${node[key]}`, at);
+  }
+  mapSchemas(node, (part, keys) => survey(part, base, at + pointerTo(keys), targets));
+}
+
+function rewrite(node: unknown, outer: string, lead: Lead): unknown {
+  if (!isObject(node)) return node;
+  const base = baseOf(node, outer);
+  const own = Object.entries(node).flatMap(([key, value]): [string, unknown][] => {
+    if (PLACES.has(key)) return [];
+    if ((key !== '$ref' && key !== '$dynamicRef') || typeof value !== 'string') return [[key, value]];
+    const target = lead(value, base);
+    return [target === null ? ['$comment', `see ${value}`] : ['$ref', target]];
+  });
+  return mapSchemas(Object.fromEntries(own), (part) => rewrite(part, base, lead));
+}
+
+function baseOf({ $id: id }: JsonObject, outer: string): string {
+  return typeof id === 'string' ? resolve(id.split('#', 1)[0] as string, outer) : outer;
+}
+
+/** Null for what is not in the schema. */
+function pointerOf(reference: string, base: string, targets: Targets): string | null {
+  const [address = '', ...rest] = reference.split('#');
+  const name = decoded(rest.join('#'));
+  const target = resolve(address, base);
+  if (name !== '' && !name.startsWith('/')) return targets.get(`${target}#${name}`) ?? null;
+  const root = targets.get(target);
+  return root === undefined ? null : root + name;
+}
+
+function leadsToSchema(pointer: string, schema: unknown): boolean {
+  const keys = pointer.split('/').slice(1);
+  const found = keys.reduce<unknown>((part, key) => {
+    const name = key.replaceAll('~1', '/').replaceAll('~0', '~');
+    const isThere = part !== null && typeof part === 'object' && Object.hasOwn(part, name);
+    return isThere ? (part as JsonObject)[name] : undefined;
+  }, schema);
+  return isObject(found) || typeof found === 'boolean';
+}
+
+function resolve(address: string, base: string): string {
+  if (address === '') return base;
+  try {
+    return new URL(address, base).href;
+  } catch {
+    return address;
+  }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+/** As part of a URI. */
+function fragment(pointer: string): string {
+  return encodeURI(pointer).replaceAll('#', '%23');
+}

@@ -1,0 +1,186 @@
+/** An OpenAPI document as a page that people read: one file, no scripts, nothing from elsewhere. Pure. */
+import type { OpenApiDocument, Operation, Unsaid } from './document.ts';
+import type { JsonObject } from './endpoint.ts';
+import { PAGE_STYLE } from './page-style.ts';
+
+/** What is written into a page as it is. */
+type Html = { readonly html: string };
+
+/** `origin`: of the server, as its clients know it: `http://host:1880`. */
+export function pageOf(document: OpenApiDocument, origin: string): string {
+  const { info, paths } = document;
+  const base = origin + (document.servers[0]?.url ?? '/').replace(/\/$/, '');
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => operationOf(document, { method, path, base }, operation)),
+  );
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${info.title}</title>
+<style>${raw(PAGE_STYLE)}</style>
+</head>
+<body>
+<header>
+<h1>${info.title}</h1>
+<p>Below <code>${base}/</code>, as <a href="openapi.json">OpenAPI 3.1</a>, version ${info.version}.</p>
+</header>
+<main>
+${operations.length > 0 ? operations : raw('<p>No endpoint leads to a pipeline.</p>')}
+${unsaidOf(document['x-modelet-unsaid'] ?? [])}
+</main>
+</body>
+</html>
+`.html;
+}
+
+interface Address {
+  readonly method: string;
+  readonly path: string;
+  readonly base: string;
+}
+
+function operationOf(document: OpenApiDocument, address: Address, operation: Operation): Html {
+  const { method, path } = address;
+  const { summary, description, requestBody, responses } = operation;
+  const parameters = operation.parameters.map((parameter) => resolved(document, parameter));
+  const all = Object.entries(responses).map(([status, response]) => [status, resolved(document, response)] as const);
+  const isError = (response: JsonObject): boolean => contents(response).some(([, { schema }]) => isErrorBody(schema));
+  return html`<section id="${operation.operationId}">
+<h2><span class="method ${method}">${method.toUpperCase()}</span> <code>${path}</code></h2>
+${summary ? html`<p class="summary">${summary}</p>` : ''}
+${description ? html`<p class="text">${description}</p>` : ''}
+${parametersOf(parameters)}
+${requestBody ? bodyOf(document, 'Request body', requestBody) : ''}
+${all.filter(([, response]) => !isError(response)).map(([status, response]) => bodyOf(document, `Response ${status}`, response))}
+<h3>Try it</h3>
+<pre>${curlOf(address, parameters, requestBody)}</pre>
+<h3>Errors</h3>
+<table>
+${all.filter(([, response]) => isError(response)).map(([status, response]) => errorRow(status, response))}
+</table>
+</section>`;
+}
+
+function isErrorBody(schema: unknown): boolean {
+  return (schema as JsonObject | undefined)?.['$ref'] === '#/components/schemas/Error';
+}
+
+function errorRow(status: string, response: JsonObject): Html {
+  const lines = String(response['description'])
+    .split('\n')
+    .filter((line) => line.startsWith('- '))
+    .map((line) => html`<div>${line.slice(2).replaceAll('`', '')}</div>`);
+  return html`<tr><th>${status}</th><td>${lines}</td></tr>`;
+}
+
+function parametersOf(parameters: readonly JsonObject[]): Html {
+  const rows = parameters.map(({ name, in: place, required, description, schema }) => {
+    const needed = required ? `${String(place)}, required` : String(place);
+    const text = description === undefined ? JSON.stringify(schema ?? {}) : String(description);
+    return html`<tr><th><code>${String(name)}</code></th><td>${needed}</td><td>${text.slice(0, LONGEST_CELL)}</td></tr>`;
+  });
+  return html`<h3>Parameters</h3>
+<table>
+${rows}
+</table>`;
+}
+
+const LONGEST_CELL = 500;
+
+function bodyOf(document: OpenApiDocument, title: string, body: JsonObject): Html {
+  const types = contents(body);
+  const described = types.find(([, { schema }]) => schema !== undefined);
+  const { schema, examples } = described?.[1] ?? {};
+  return html`<h3>${title}</h3>
+${body['description'] ? html`<p class="text">${String(body['description'])}</p>` : ''}
+${types.length > 0 ? html`<p>${types.map(([type]) => html`<code>${type}</code> `)}</p>` : ''}
+${schema === undefined ? '' : schemaOf(document, schema)}
+${Object.values((examples ?? {}) as Record<string, { value: unknown }>).map(({ value }) => fold('Example', value))}`;
+}
+
+interface MediaType {
+  readonly schema?: unknown;
+  readonly examples?: unknown;
+}
+
+function contents(body: JsonObject): [string, MediaType][] {
+  return Object.entries((body['content'] ?? {}) as Record<string, MediaType>);
+}
+
+function schemaOf(document: OpenApiDocument, schema: unknown): Html {
+  const isOpen = JSON.stringify(schema) === '{}' || schema === true;
+  if (isOpen) return html`<p>Anything.</p>`;
+  return fold('Schema', isReference(schema) ? resolved(document, schema) : schema);
+}
+
+function fold(title: string, value: unknown): Html {
+  return html`<details${raw(JSON.stringify(value).length <= SHORT ? ' open' : '')}><summary>${title}</summary><pre>${JSON.stringify(value, null, 2)}</pre></details>`;
+}
+
+/** Characters of JSON that are shown without a click. */
+const SHORT = 2000;
+
+function isReference(value: unknown): value is { readonly $ref: string } {
+  return value !== null && typeof value === 'object' && typeof (value as JsonObject)['$ref'] === 'string';
+}
+
+/** What a reference to a component leads to; anything else is itself. */
+function resolved(document: OpenApiDocument, value: JsonObject): JsonObject {
+  if (!isReference(value)) return value;
+  const keys = value.$ref.split('/').slice(1);
+  return keys.reduce<unknown>((part, key) => (part as JsonObject)[key], document) as JsonObject;
+}
+
+/** A command for a shell. What stands in braces is to be replaced. */
+function curlOf({ method, path, base }: Address, parameters: readonly JsonObject[], body: unknown): string {
+  const query = parameters.filter((parameter) => parameter['in'] === 'query' && parameter['required'] === true);
+  const search = query.map(({ name }) => `${encodeURIComponent(String(name))}={${String(name)}}`).join('&');
+  const url = `${base}${path}${search === '' ? '' : `?${search}`}`;
+  const words = ['curl', ...(method === 'get' ? [] : ['-X', method.toUpperCase()]), quoted(url)];
+  const types = body === undefined ? [] : contents(body as JsonObject);
+  const [type, media] = types.find(([name]) => name === 'application/json') ?? types[0] ?? [];
+  if (type === undefined) return words.join(' ');
+  const [example] = Object.values((media?.examples ?? {}) as Record<string, { value: unknown }>);
+  const data = type === 'application/json' ? quoted(JSON.stringify(example?.value ?? {})) : '@FILE';
+  return [
+    ...words,
+    '-H',
+    quoted(`Content-Type: ${type}`),
+    type === 'application/json' ? '-d' : '--data-binary',
+    data,
+  ].join(' ');
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+function unsaidOf(unsaid: readonly Unsaid[]): Html | string {
+  if (unsaid.length === 0) return '';
+  const rows = unsaid.map(
+    ({ method, url, why }) =>
+      html`<tr><th>${method.toUpperCase()}</th><td><code>${url}</code></td><td>${why}</td></tr>`,
+  );
+  return html`<section><h2>Also there</h2>
+<table>
+${rows}
+</table>
+</section>`;
+}
+
+function raw(text: string): Html {
+  return { html: text };
+}
+
+/** Escapes whatever is put in, lists included, unless it is HTML already. */
+function html(texts: TemplateStringsArray, ...values: readonly (Html | string | readonly Html[])[]): Html {
+  return { html: texts.reduce((all, text, index) => `${all}${asHtml(values[index - 1])}${text}`) };
+}
+
+function asHtml(value: Html | string | readonly Html[] | undefined): string {
+  if (typeof value === 'string') return value.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+  if (value === undefined) return '';
+  return 'html' in value ? value.html : value.map((part) => part.html).join('\n');
+}

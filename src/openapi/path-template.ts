@@ -1,0 +1,75 @@
+/** Paths as Express takes them, said as OpenAPI can: `/digits/:id` is `/digits/{id}`. Pure. */
+
+export interface PathParameter {
+  readonly name: string;
+  /** Regular expression of the whole value; null: anything without a slash. */
+  readonly pattern: string | null;
+}
+
+export interface PathTemplate {
+  readonly path: string;
+  readonly parameters: readonly PathParameter[];
+}
+
+/** One template for each way to leave optional parameters out; or why there is none. */
+export type Templates = readonly PathTemplate[] | { readonly why: string };
+
+interface Part {
+  readonly text: string;
+  readonly parameter: PathParameter | null;
+  readonly optional: boolean;
+}
+
+const MOST_OPTIONAL = 3;
+const PARAMETER = /(\/)?:(\w+)(\([^()]*\))?([?*+])?/g;
+/** What means something to Express, or to OpenAPI. */
+const SPECIAL = /[*+?()[\]{}|\\^$#]/;
+
+export function templatesOf(url: string): Templates {
+  const parts = partsOf(url.startsWith('/') ? url : `/${url}`);
+  if (!parts) return { why: 'its path is a pattern that OpenAPI cannot say' };
+  const names = parts.flatMap(({ parameter }) => (parameter ? [parameter.name] : []));
+  if (new Set(names).size < names.length) return { why: 'its path has a parameter twice' };
+  const optional = parts.filter((part) => part.optional);
+  if (optional.length > MOST_OPTIONAL) return { why: `its path has more than ${MOST_OPTIONAL} optional parameters` };
+  return Array.from({ length: 2 ** optional.length }, (_, choice) =>
+    templateOf(parts.filter((part) => !part.optional || (choice >> optional.indexOf(part)) & 1)),
+  );
+}
+
+/** Null for a pattern that has no template. */
+function partsOf(path: string): Part[] | null {
+  const parts: Part[] = [];
+  let from = 0;
+  const literal = (to: number): void => {
+    parts.push({ text: path.slice(from, to), parameter: null, optional: false });
+  };
+  for (const match of path.matchAll(PARAMETER)) {
+    const [whole, slash = '', name = '', group, suffix] = match;
+    if (suffix === '*' || suffix === '+') return null;
+    literal(match.index);
+    const pattern = group === undefined ? null : `^(?:${group.slice(1, -1)})$`;
+    parts.push({ text: `${slash}{${name}}`, parameter: { name, pattern: usable(pattern) }, optional: suffix === '?' });
+    from = match.index + whole.length;
+  }
+  literal(path.length);
+  return parts.some(({ text, parameter }) => !parameter && SPECIAL.test(text)) ? null : parts;
+}
+
+/** JSON Schema's regular expressions are those of Unicode mode. */
+function usable(pattern: string | null): string | null {
+  if (pattern === null) return null;
+  try {
+    new RegExp(pattern, 'u');
+    return pattern;
+  } catch {
+    return null;
+  }
+}
+
+function templateOf(parts: readonly Part[]): PathTemplate {
+  return {
+    path: parts.map(({ text }) => text).join('') || '/',
+    parameters: parts.flatMap(({ parameter }) => (parameter ? [parameter] : [])),
+  };
+}

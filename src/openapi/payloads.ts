@@ -1,0 +1,119 @@
+/** What bodies and queries are like, by the schemas of the stages that take them or give them. */
+import type { Components } from './components.ts';
+import type { ApiEndpoint, ApiInput, ApiStage, JsonObject } from './endpoint.ts';
+
+/** A schema; {} where nothing is known. */
+type Schema = JsonObject;
+
+const ANYTHING: Schema = {};
+const JSON_TYPE = 'application/json';
+/** Whose content has the structure that a schema tells. */
+const STRUCTURED: ReadonlySet<string> = new Set([
+  JSON_TYPE,
+  'application/msgpack',
+  'application/x-www-form-urlencoded',
+]);
+
+/** Query parameters: of an input that is an object, its properties. */
+export function queryParameters({ inputs }: ApiEndpoint, components: Components): JsonObject[] {
+  const byName = new Map<string, JsonObject>();
+  for (const input of inputs) {
+    for (const [name, parameter] of parametersOf(input, inputs.length > 1, components)) {
+      if (!byName.has(name)) byName.set(name, parameter);
+    }
+  }
+  return [...byName.values()];
+}
+
+function parametersOf(input: ApiInput, isOneOfMany: boolean, components: Components): [string, JsonObject][] {
+  const [, ...keys] = keysOf(input.property, ['payload', 'req.query']) ?? [];
+  const schema = stageSchema(input, 'input', components);
+  if (!input.direct || !schema || keys.length > 1) return [];
+  if (keys.length === 1) return [parameter(keys[0] as string, schema, !isOneOfMany)];
+  const { properties, required } = (components.read(schema) ?? {}) as { properties?: JsonObject; required?: unknown };
+  const names = Array.isArray(required) ? (required as unknown[]) : [];
+  return Object.entries(properties ?? {}).map(([name, part]) =>
+    parameter(name, part, !isOneOfMany && names.includes(name)),
+  );
+}
+
+function parameter(name: string, schema: unknown, required: boolean): [string, JsonObject] {
+  return [name, { name, in: 'query', required, schema }];
+}
+
+/** The body that the first stages take. */
+export function requestBody({ inputs, takesFiles }: ApiEndpoint, components: Components): JsonObject {
+  const schema = anyOf(inputs.map((input) => bodySchema(input, 'input', ['payload', 'req.body'], components)));
+  const types = [...new Set(inputs.flatMap(({ mediaTypes }) => mediaTypes))];
+  if (takesFiles) types.push('multipart/form-data');
+  const examples = examplesOf(inputs);
+  return {
+    required: true,
+    content: Object.fromEntries(
+      (types.length > 0 ? types : [JSON_TYPE]).map((type) => {
+        if (!STRUCTURED.has(type)) return [type, {}];
+        return [type, { schema, ...(type === JSON_TYPE && examples ? { examples } : {}) }];
+      }),
+    ),
+  };
+}
+
+function examplesOf(inputs: readonly ApiInput[]): JsonObject | null {
+  const values = inputs.flatMap(({ direct, property, examples }) => {
+    const keys = direct ? keysOf(property, ['payload', 'req.body']) : null;
+    return keys ? examples.map((example) => within(keys.slice(1), example)) : [];
+  });
+  if (values.length === 0) return null;
+  return Object.fromEntries(values.map((value, index) => [`example${index + 1}`, { value }]));
+}
+
+/** The body of an answer with what these stages give; of one that is not known, anything. */
+export function resultSchema(stages: readonly (ApiStage | null)[], components: Components): Schema {
+  return anyOf(stages.map((stage) => (stage ? bodySchema(stage, 'result', ['payload'], components) : ANYTHING)));
+}
+
+function bodySchema(
+  stage: ApiStage,
+  what: 'input' | 'result',
+  bodies: readonly string[],
+  components: Components,
+): Schema {
+  const schema = stageSchema(stage, what, components);
+  const keys = keysOf(stage.property, bodies);
+  if (!schema) return ANYTHING;
+  if (!stage.direct || !keys) return { description: `See ${String(schema['$ref'])}: the flow may change it.` };
+  return keys
+    .slice(1)
+    .reduceRight<Schema>((inner, key) => ({ type: 'object', required: [key], properties: { [key]: inner } }), schema);
+}
+
+function stageSchema(
+  { name, schema }: Pick<ApiStage, 'name' | 'schema'>,
+  what: string,
+  components: Components,
+): Schema | null {
+  return schema === null ? null : components.referSchema(`${name} ${what}`, schema);
+}
+
+/** The keys of a property that is, or is in, one of these: the body first. */
+function keysOf(property: string, bodies: readonly string[]): string[] | null {
+  for (const body of bodies) {
+    if (property === body) return [body];
+    const rest = property.startsWith(`${body}.`) ? property.slice(body.length + 1) : '';
+    if (/^[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)*$/.test(rest)) return [body, ...rest.split('.')];
+  }
+  return null;
+}
+
+function within(keys: readonly string[], value: unknown): unknown {
+  return keys.reduceRight((inner, key) => ({ [key]: inner }), value);
+}
+
+function anyOf(schemas: readonly Schema[]): Schema {
+  const distinct = [...new Map(schemas.map((schema) => [JSON.stringify(schema), schema])).values()];
+  const [only] = distinct;
+  if (only && distinct.length === 1) return only;
+  return distinct.length === 0 || distinct.some((schema) => Object.keys(schema).length === 0)
+    ? ANYTHING
+    : { anyOf: distinct };
+}

@@ -1,0 +1,48 @@
+/** Where a JSON Schema has schemas within it: all else in it is data, which only looks like one. Pure. */
+import type { JsonObject } from './endpoint.ts';
+
+const ONE: ReadonlySet<string> = new Set([
+  'additionalProperties',
+  'contains',
+  'contentSchema',
+  'else',
+  'if',
+  'items',
+  'not',
+  'propertyNames',
+  'then',
+  'unevaluatedItems',
+  'unevaluatedProperties',
+]);
+const LISTS: ReadonlySet<string> = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems']);
+const BY_NAME: ReadonlySet<string> = new Set([
+  '$defs',
+  'definitions',
+  'dependentSchemas',
+  'patternProperties',
+  'properties',
+]);
+
+/** The same with each schema right within it replaced; `keys` lead from the one to the other. */
+export function mapSchemas(node: JsonObject, replace: (part: unknown, keys: readonly string[]) => unknown): JsonObject {
+  // As entries: a key may be `__proto__`.
+  return Object.fromEntries(
+    Object.entries(node).map(([key, value]) => {
+      if (ONE.has(key)) return [key, replace(value, [key])];
+      if (LISTS.has(key) && Array.isArray(value)) {
+        return [key, value.map((part: unknown, index) => replace(part, [key, String(index)]))];
+      }
+      if (!BY_NAME.has(key) || !isObject(value)) return [key, value];
+      return [key, Object.fromEntries(Object.entries(value).map(([name, part]) => [name, replace(part, [key, name])]))];
+    }),
+  );
+}
+
+export function isObject(value: unknown): value is JsonObject {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
+
+/** JSON pointer made of these keys. */
+export function pointerTo(keys: readonly string[]): string {
+  return keys.map((key) => `/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+}

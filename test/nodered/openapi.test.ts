@@ -1,0 +1,259 @@
+/** The OpenAPI document of real flows: which endpoints are in it, with which schemas, and how it follows what changes. */
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import type { OpenApiDocument } from '../../src/index.ts';
+import { instance, linkIn, linkOut, on, subflow, tab } from '../fixtures/drawn.ts';
+import {
+  batcher,
+  collector,
+  dispatchGate,
+  func,
+  httpIn,
+  httpOut,
+  node,
+  runtime,
+  stage,
+  TAB,
+} from '../fixtures/flow.ts';
+import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { JSONSCHEMA, WITHOUT_JSONSCHEMA } from '../fixtures/python.ts';
+import { assertValid, at, bodySchema, contentOf, operation } from '../openapi/api.ts';
+
+const ADMIN = '/admin/modelets/openapi.json';
+const PUBLIC = '/api/ops/openapi.json';
+const PAIR = { type: 'object', required: ['a'], properties: { a: { type: 'number' }, b: { $ref: '#/$defs/text' } } };
+const INPUT = { ...PAIR, $defs: { text: { type: 'string' } } };
+const OUTPUT = { type: 'number', minimum: 0 };
+const HOSTILE = '<script>alert(1)</script>';
+
+let nodeRed: NodeRed;
+
+/** `[http in] -> first`, and what is sent to `out ID` is answered. */
+function web(id: string, method: string, url: string, first: string | string[], properties: object = {}): FlowNode[] {
+  return [{ ...httpIn(`in ${id}`, url, first), method, ...properties }, httpOut(`out ${id}`)];
+}
+
+function echo(id: string, to: string | string[], schemas: { input?: unknown; output?: unknown } = {}): FlowNode {
+  const text = (schema: unknown): string => (schema === undefined ? '' : JSON.stringify(schema));
+  return stage(id, 'return input;', to, { inputSchema: text(schemas.input), outputSchema: text(schemas.output) });
+}
+
+function modelet(example: unknown, inputSchema: object): string {
+  return `const predict = (x) => x;
+    Object.assign(predict, ${JSON.stringify({ examples: [example], inputSchema, outputSchema: OUTPUT })});
+    export default predict;`;
+}
+
+const files = { js: 'model.mjs', python: 'model.py' };
+
+function flows(input: object = INPUT): FlowNode[] {
+  const source = { code: '', runtime: 'runtime' };
+  return [
+    { ...TAB, label: 'All of them', info: `Some ${HOSTILE}` },
+    runtime('runtime', { name: 'shown', publicPath: '/ops' }),
+    runtime('hidden', { name: 'private' }),
+    ...web('params', 'post', '/params/:id', 'params', { name: HOSTILE, info: 'Takes *pairs*.' }),
+    echo('params', ['collector', 'aside'], { input, output: OUTPUT }),
+    collector('collector', 'out params', 'error params'),
+    httpOut('error params'),
+    node('aside', 'debug', [], { active: false }),
+    ...web('query', 'get', '/query', 'query'),
+    echo('query', 'out query', { input }),
+    ...web('gated', 'put', '/gated', 'gate'),
+    dispatchGate('gate', 'batch'),
+    batcher('batch', 'gated'),
+    echo('gated', 'second', { input: OUTPUT }),
+    echo('second', 'collected', { output: INPUT }),
+    collector('collected', 'out gated'),
+    ...web('links', 'patch', '/links', 'link out'),
+    linkOut('link out', 'link in'),
+    linkIn('link in', 'link out', 'instance'),
+    subflow('inside', 'within', 'within'),
+    ...on({ z: 'inside' }, echo('within', [], { input, output: OUTPUT })),
+    instance('instance', 'inside', 'out links'),
+    ...web('changed', 'post', '/changed', 'change'),
+    func('change', 'return msg;', 'changed'),
+    echo('changed', 'change again', { input, output: OUTPUT }),
+    func('change again', 'return msg;', 'out changed'),
+    ...web('file', 'post', '/file', 'file'),
+    stage('file', '', 'out file', { ...source, source: 'file', path: files.js }),
+    ...web('hidden', 'post', '/hidden', 'private'),
+    stage('private', 'return input;', 'out hidden', { runtime: 'hidden' }),
+    ...web('plain', 'post', '/plain', 'answer'),
+    func('answer', 'return msg;', 'out plain'),
+    { ...tab('off'), disabled: true },
+    ...on({ z: 'off' }, ...web('off', 'post', '/off', 'off stage'), echo('off stage', 'out off')),
+    ...(WITHOUT_JSONSCHEMA
+      ? []
+      : [
+          ...web('python', 'post', '/python', 'python'),
+          stage('python', '', 'out python', { ...source, source: 'python', path: files.python, python: JSONSCHEMA }),
+        ]),
+  ];
+}
+
+async function read(path = ADMIN): Promise<OpenApiDocument> {
+  const document = await nodeRed.getJson<OpenApiDocument>(path);
+  await assertValid(document);
+  return document;
+}
+
+/** What goes in and comes out, once it is so. */
+async function schemas(method: string, path: string): Promise<{ input: unknown; output: unknown }> {
+  const document = await read();
+  const { requestBody, responses } = operation(document, method, path);
+  return { input: bodySchema(document, requestBody), output: bodySchema(document, responses['200']) };
+}
+
+/** The pair's schema as it is within the document. */
+function embedded(name: string): object {
+  const properties = { a: { type: 'number' }, b: { $ref: `#/components/schemas/${name}/$defs/text` } };
+  return { ...INPUT, properties };
+}
+
+before(async () => {
+  nodeRed = await NodeRed.start({ httpNodeRoot: '/api' });
+  await writeFile(join(nodeRed.userDir, files.js), modelet(3, OUTPUT));
+  const lines = [
+    'class Model:',
+    'input_schema = {"type": "string"}',
+    'examples = ["a"]',
+    'def predict(self, x): return x',
+  ];
+  await writeFile(join(nodeRed.userDir, files.python), lines.join('\n    '));
+  await nodeRed.deploy(flows());
+  await nodeRed.whenReady();
+});
+after(() => nodeRed.stop());
+
+describe('OpenAPI document', () => {
+  test('has each endpoint that leads to a pipeline, and no other', async () => {
+    const { paths, info, servers, tags } = await read();
+    const python = WITHOUT_JSONSCHEMA ? [] : ['post /python'];
+    const all = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method} ${path}`),
+    );
+    const expected = [
+      'post /params/{id}',
+      'get /query',
+      'put /gated',
+      'patch /links',
+      'post /changed',
+      'post /file',
+      'post /hidden',
+    ];
+    assert.deepEqual(all.sort(), [...expected, ...python].sort());
+    assert.deepEqual(servers, [{ url: '/api' }]);
+    assert.equal(info.title, 'All of them');
+    assert.match(info.version, /^\d+\.\d+\.\d+/);
+    assert.deepEqual(tags, [{ name: 'All of them', description: `Some ${HOSTILE}` }]);
+  });
+
+  test('tells of the node and of the parameters in its path', async () => {
+    const { summary, description, parameters } = operation(await read(), 'post', '/params/{id}');
+    assert.equal(summary, HOSTILE);
+    assert.match(description ?? '', /^Takes \*pairs\*\.\n\nRuns the pipeline that begins with `params`/);
+    assert.deepEqual(parameters[0], { name: 'id', in: 'path', required: true, schema: { type: 'string' } });
+  });
+
+  test('has the schemas of stages, through gates, batchers, links, subflows and collectors', async () => {
+    assert.deepEqual(await schemas('post', '/params/{id}'), { input: embedded('params_input'), output: OUTPUT });
+    assert.deepEqual(await schemas('put', '/gated'), { input: OUTPUT, output: embedded('second_result') });
+    const within = await schemas('patch', '/links');
+    assert.deepEqual(within.output, OUTPUT);
+    assert.deepEqual((within.input as { required: unknown }).required, ['a']);
+  });
+
+  test('with GET they are parameters of the query', async () => {
+    const document = await read();
+    const parameters = operation(document, 'get', '/query').parameters as {
+      name?: string;
+      required?: boolean;
+      schema: { $ref: string };
+    }[];
+    assert.deepEqual(
+      parameters.slice(0, 2).map(({ name, required }) => [name, required]),
+      [
+        ['a', true],
+        ['b', false],
+      ],
+    );
+    assert.deepEqual(at(document, parameters[1]?.schema.$ref ?? ''), { type: 'string' });
+  });
+
+  test('does not claim them where a node between may change the message', async () => {
+    const { input, output } = await schemas('post', '/changed');
+    for (const schema of [input, output])
+      assert.match((schema as { description: string }).description, /the flow may change it/);
+  });
+
+  test('only behind a gate requests are refused by one', async () => {
+    const document = await read();
+    const refused = (method: string, path: string): string => {
+      const { $ref } = operation(document, method, path).responses['429'] ?? {};
+      return JSON.stringify(at(document, String($ref)));
+    };
+    assert.match(refused('put', '/gated'), /gate_refused/);
+    assert.doesNotMatch(refused('post', '/file'), /gate_refused/);
+  });
+
+  test('has what modelets say of themselves, their examples too', async () => {
+    assert.deepEqual(await schemas('post', '/file'), { input: OUTPUT, output: OUTPUT });
+    const { requestBody } = operation(await read(), 'post', '/file');
+    assert.deepEqual(contentOf(requestBody)['application/json']?.examples, { example1: { value: 3 } });
+  });
+
+  test('has what a modelet in Python says of itself', { skip: WITHOUT_JSONSCHEMA }, async () => {
+    assert.deepEqual(await schemas('post', '/python'), { input: { type: 'string' }, output: {} });
+  });
+});
+
+describe('OpenAPI document: in public', () => {
+  test('below the path of a runtime are the endpoints of that one', async () => {
+    const document = await read(PUBLIC);
+    assert.ok(!('/hidden' in document.paths));
+    assert.ok('/params/{id}' in document.paths);
+    assert.equal(document.info.title, 'shown');
+    assert.equal((await fetch(`${nodeRed.url}/api/other/openapi.json`)).status, 404);
+  });
+
+  test('the page is there too, where hostile names are text and nothing may run', async () => {
+    for (const path of ['/admin/modelets/openapi', '/api/ops/openapi']) {
+      const response = await fetch(nodeRed.url + path);
+      assert.match(response.headers.get('content-type') ?? '', /^text\/html/);
+      assert.match(response.headers.get('content-security-policy') ?? '', /^default-src 'none'/);
+      const page = await response.text();
+      assert.ok(!page.includes('<script'));
+      assert.ok(page.includes('&#60;script&#62;alert(1)'));
+      assert.ok(page.includes(`curl -X POST &#39;${nodeRed.url}/api/file&#39;`), page);
+    }
+  });
+});
+
+describe('OpenAPI document: what changes', () => {
+  test('it follows a deploy', async () => {
+    await nodeRed.deploy(flows({ type: 'boolean' }), 'nodes');
+    await until('the new schema serves', async () => {
+      const { input } = await schemas('post', '/params/{id}');
+      return JSON.stringify(input) === '{"type":"boolean"}';
+    });
+    assert.deepEqual(await schemas('post', '/file'), { input: OUTPUT, output: OUTPUT });
+  });
+
+  test('it follows changed code', async () => {
+    await writeFile(join(nodeRed.userDir, files.js), modelet(4, { type: 'integer' }));
+    assert.equal((await nodeRed.post('/admin/modelets/stages/file/restart', {})).status, 204);
+    await until('the new code serves', async () => {
+      const { input } = await schemas('post', '/file');
+      return JSON.stringify(input) === '{"type":"integer"}';
+    });
+  });
+
+  test('what is taken away is not in it any more', async () => {
+    await nodeRed.deploy([TAB]);
+    assert.deepEqual((await read()).paths, {});
+    assert.equal((await fetch(nodeRed.url + PUBLIC)).status, 404);
+  });
+});
