@@ -46,18 +46,19 @@
 
   /** Why an npm module cannot be used: a text of the catalog and what is in it; null if it can. */
   function problemOfModule(text) {
-    const match = MODULE.exec(text);
-    if (!match) return { error: 'module' };
-    const [, name, version] = match;
-    if (!mayUse(name, version)) return { error: 'notAllowed' };
-    return missing.has(name) ? { error: 'notInstalled', values: { reason: missing.get(name) } } : null;
+    return problemOfMatch(MODULE.exec(text));
   }
 
   /** The same for a module of inline code, which may be one of Node's own. */
   function problemOfLib(text) {
-    const builtin = BUILTIN.exec(text);
-    if (!builtin) return problemOfModule(text);
-    return mayUse(builtin[1]) ? null : { error: 'notAllowed' };
+    return problemOfMatch(BUILTIN.exec(text) || MODULE.exec(text));
+  }
+
+  function problemOfMatch(match) {
+    if (!match) return { error: 'module' };
+    const [, name, version] = match;
+    if (!mayUse(name, version)) return { error: 'notAllowed' };
+    return missing.has(name) ? { error: 'notInstalled', values: { reason: missing.get(name) } } : null;
   }
 
   /** Why there cannot be such a variable; `libs`: all entries of the list. */

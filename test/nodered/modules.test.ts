@@ -124,16 +124,19 @@ describe('inline code with modules', () => {
   });
 
   test('gets new workers when its modules change, and keeps them when they do not', async () => {
-    const pids = async (): Promise<unknown> => {
-      const { runtimes } = await nodeRed.whenReady();
-      return runtimes.flatMap(({ stages }) => stages.flatMap(({ workers }) => workers.map(({ pid }) => pid)));
-    };
-    await nodeRed.deploy(flow({ libs }));
-    const first = await pids();
-    await nodeRed.deploy(flow({ libs }));
-    assert.deepEqual(await pids(), first);
-    await nodeRed.deploy(flow({ libs: [...libs, { var: 'os', module: 'os' }] }));
-    await until('other workers serve', async () => JSON.stringify(await pids()) !== JSON.stringify(first));
+    const code = 'return { pid: process.pid, os: typeof os };';
+    // Until they are ready, the old ones answer.
+    const answer = (os: string): Promise<{ pid: number }> =>
+      until('the new code serves', async () => {
+        const said = (await triple(1)) as { pid: number; os?: string };
+        return said.os === os && said;
+      });
+    await nodeRed.deploy(flow({ libs }, code));
+    const first = await answer('undefined');
+    await nodeRed.deploy(flow({ libs }, code));
+    assert.deepEqual(await answer('undefined'), first);
+    await nodeRed.deploy(flow({ libs: [...libs, { var: 'os', module: 'os' }] }, code));
+    assert.notEqual((await answer('object')).pid, first.pid);
   });
 
   test('does not start where the settings forbid one of them, or of Node\u2019s own; Node-RED says so', async () => {
@@ -151,12 +154,12 @@ describe('inline code with modules', () => {
     );
   });
 
-  test('takes what the active project has before what the user directory has', async () => {
+  test('takes what the active project has before what the user directory has, in a thread as well', async () => {
     const project = join(nodeRed.userDir, 'projects', 'mine');
     await write(project, 'thrice', "module.exports = () => 'of the project';");
     await writeFile(join(nodeRed.userDir, '.config.projects.json'), '{"activeProject": "mine"}');
     await write(nodeRed.userDir, 'elsewhere', "module.exports = () => 'of the user';");
-    await nodeRed.deploy(flow({ libs }, 'return [thrice(), require("elsewhere")()];'));
+    await nodeRed.deploy(flow({ libs, isolation: 'thread' }, 'return [thrice(), require("elsewhere")()];'));
     await nodeRed.whenReady();
     assert.deepEqual(await triple(1), ['of the project', 'of the user']);
   });
