@@ -66,6 +66,7 @@ const ONCE = [
   'gate/sources/prometheus.',
   'nodered/example-chat.',
   'nodered/example-tokens.',
+  'processes/cache.',
   'processes/circuit.',
   'processes/clock-jump.',
   'processes/engine-hang.',

@@ -210,6 +210,22 @@ test('the fold-outs are open where something in them is not at its default', asy
   });
 });
 
+test('how much is kept, and for how long, is asked of a stage that keeps results', async () => {
+  await session.inEditor([], async (editor) => {
+    await editor.open(await editor.dragFromPalette('modelet-stage', 400, 100));
+    const form = new Form(editor);
+    await form.unfold();
+    const shown = (): Promise<boolean[]> =>
+      Promise.all(['cache', 'cacheMb', 'cacheTtlMs'].map((property) => form.element(property).isVisible()));
+    assert.deepEqual(await shown(), [true, false, false]);
+    await form.set({ cache: '20' });
+    assert.deepEqual(await shown(), [true, true, true]);
+    await form.set({ cache: '0' });
+    assert.deepEqual(await shown(), [true, false, false]);
+    await editor.cancel();
+  });
+});
+
 test('the choice of isolation says what it is good for, and what it costs', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-stage', 400, 100);

@@ -60,7 +60,10 @@ test('other bytes and other codecs are other inputs', async () => {
 test('the topic tells inputs apart where inline code looks at it, and nothing else of a message does', async () => {
   const inline = (code: string): ReturnType<typeof stage> => {
     const made = stage(1, caching());
-    return { ...made, modelet: { ...made.modelet, source: { kind: 'inline', setup: '', code, teardown: '', libs: [] } } };
+    return {
+      ...made,
+      modelet: { ...made.modelet, source: { kind: 'inline', setup: '', code, teardown: '', libs: [] } },
+    };
   };
   const held = async (code: string): Promise<number[]> => {
     const rig = new Rig();

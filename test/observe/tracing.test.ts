@@ -95,6 +95,25 @@ describe('tracing', () => {
     });
   });
 
+  test('makes none for a run that a stage was saved, and says so in that of the wait', () => {
+    const { memory, tracing, clock } = traced();
+    const request = tracing.begin(null);
+    clock.advance(10);
+    const hit = { name: 'first', waitMs: 4, batchMs: 0, runMs: 0, batchSize: 0, worker: -1, cache: 'hit' } as const;
+    request?.end({ ...OK, stages: [hit, ...STAGES.slice(1)] });
+    assert.deepEqual(
+      memory.spans.slice(1).map(({ name }) => name),
+      ['queue first', 'queue second', 'run second'],
+    );
+    const attributes = {
+      'modelet.stage': 'first',
+      'modelet.cache': 'hit',
+      'modelet.wait_ms': 4,
+      'modelet.batch_ms': 0,
+    };
+    assert.deepEqual(memory.spans[1]?.attributes, attributes);
+  });
+
   test('ends now, by the time of day', () => {
     const { memory, tracing } = traced();
     const before = Date.now();

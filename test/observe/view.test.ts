@@ -97,6 +97,18 @@ describe('a view', () => {
     assert.equal(health({ circuit: 'open' }), 'error');
   });
 
+  test('has what a cache has saved, as part of the requests, and those among the items that were answered', async (t) => {
+    const service = await started(t);
+    await ask(service, [{ n: 1 }]);
+    const earlier = look(service);
+    const { reading } = service.stage('faults');
+    const cache = { hit: 3, miss: 1, joined: 0 };
+    const later = { ...withStage(earlier, { reading: { ...reading, cache } }), at: earlier.at + 1000 };
+    const { cached, itemsPerSecond } = onlyStage(viewBetween([earlier], [later], AROUND));
+    assert.deepEqual([cached, itemsPerSecond], [0.75, 3]);
+    assert.equal(onlyStage(viewBetween([later], [later], AROUND)).cached, null);
+  });
+
   test('draws each chain once, and none that is the end of another', async (t) => {
     const now = look(await started(t));
     const { id } = now.snapshot;
