@@ -6,7 +6,7 @@ import type { ApiEndpoint, JsonObject } from './endpoint.ts';
 /** After "the answer has this code where ...". */
 const WHEN: Readonly<Record<ErrorCode, string>> = {
   invalid_input: 'the input is not what the model takes; `details` has what is wrong with it',
-  bad_request: 'the body cannot be read as what its `Content-Type` says',
+  bad_request: 'the body is not what its `Content-Type` says, or `timeout` is no positive number',
   payload_too_large: 'the body is larger than is taken',
   unsupported_media: 'the body is of a media type that is not taken',
   capacity_exceeded: 'too many requests wait already; try again after `Retry-After`',
@@ -25,8 +25,6 @@ const WHEN: Readonly<Record<ErrorCode, string>> = {
   protocol_error: 'something between the processes went wrong',
 };
 
-const WITH_BODY: ReadonlySet<ErrorCode> = new Set(['bad_request', 'unsupported_media']);
-
 /** By HTTP status. */
 export function errorResponses(
   { gates }: Pick<ApiEndpoint, 'gates'>,
@@ -36,7 +34,7 @@ export function errorResponses(
   const codes = ERROR_CODES.filter((code) => {
     // Nobody is left to see it.
     if (code === 'cancelled') return false;
-    if (WITH_BODY.has(code)) return hasBody;
+    if (code === 'unsupported_media') return hasBody;
     if (code === 'gate_refused') return gates !== 'none';
     return code !== 'store_unavailable' || gates === 'durable';
   });

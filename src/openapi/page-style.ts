@@ -10,10 +10,10 @@ p { margin: 0.25rem 0; }
 a { color: var(--accent); }
 section { border: 1px solid var(--line); border-radius: 0.5rem; margin: 1rem 0; padding: 0.75rem 1rem; }
 code, pre { font: 0.9rem/1.4 ui-monospace, monospace; }
-pre { background: var(--soft); border-radius: 0.25rem; margin: 0.25rem 0; max-height: 30rem; overflow: auto; padding: 0.5rem; }
+pre { background: var(--soft); border-radius: 0.25rem; margin: 0.25rem 0; max-height: 30rem; overflow: auto; overflow-wrap: anywhere; padding: 0.5rem; white-space: pre-wrap; }
 summary { cursor: pointer; }
-table { border-collapse: collapse; width: 100%; }
-th, td { border-top: 1px solid var(--line); overflow-wrap: anywhere; padding: 0.25rem 0.5rem 0.25rem 0; text-align: left; vertical-align: top; }
+table { border-collapse: collapse; display: block; overflow-x: auto; }
+th, td { border-top: 1px solid var(--line); padding: 0.25rem 0.5rem 0.25rem 0; text-align: left; vertical-align: top; }
 .method { border: 1px solid var(--accent); border-radius: 0.25rem; color: var(--accent); padding: 0 0.4rem; }
 .summary { font-weight: 600; }
 .text { white-space: pre-line; }

@@ -50,7 +50,7 @@ function operationOf(document: OpenApiDocument, address: Address, operation: Ope
   return html`<section id="${operation.operationId}">
 <h2><span class="method ${method}">${method.toUpperCase()}</span> <code>${path}</code></h2>
 ${summary ? html`<p class="summary">${summary}</p>` : ''}
-${description ? html`<p class="text">${description}</p>` : ''}
+${description ? html`<p class="text">${prose(description)}</p>` : ''}
 ${parametersOf(parameters)}
 ${requestBody ? bodyOf(document, 'Request body', requestBody) : ''}
 ${all.filter(([, response]) => !isError(response)).map(([status, response]) => bodyOf(document, `Response ${status}`, response))}
@@ -71,7 +71,7 @@ function errorRow(status: string, response: JsonObject): Html {
   const lines = String(response['description'])
     .split('\n')
     .filter((line) => line.startsWith('- '))
-    .map((line) => html`<div>${line.slice(2).replaceAll('`', '')}</div>`);
+    .map((line) => html`<div>${prose(line.slice(2))}</div>`);
   return html`<tr><th>${status}</th><td>${lines}</td></tr>`;
 }
 
@@ -79,7 +79,7 @@ function parametersOf(parameters: readonly JsonObject[]): Html {
   const rows = parameters.map(({ name, in: place, required, description, schema }) => {
     const needed = required ? `${String(place)}, required` : String(place);
     const text = description === undefined ? JSON.stringify(schema ?? {}) : String(description);
-    return html`<tr><th><code>${String(name)}</code></th><td>${needed}</td><td>${text.slice(0, LONGEST_CELL)}</td></tr>`;
+    return html`<tr><th><code>${String(name)}</code></th><td>${needed}</td><td>${prose(text.slice(0, LONGEST_CELL))}</td></tr>`;
   });
   return html`<h3>Parameters</h3>
 <table>
@@ -94,7 +94,7 @@ function bodyOf(document: OpenApiDocument, title: string, body: JsonObject): Htm
   const described = types.find(([, { schema }]) => schema !== undefined);
   const { schema, examples } = described?.[1] ?? {};
   return html`<h3>${title}</h3>
-${body['description'] ? html`<p class="text">${String(body['description'])}</p>` : ''}
+${body['description'] ? html`<p class="text">${prose(String(body['description']))}</p>` : ''}
 ${types.length > 0 ? html`<p>${types.map(([type]) => html`<code>${type}</code> `)}</p>` : ''}
 ${schema === undefined ? '' : schemaOf(document, schema)}
 ${Object.values((examples ?? {}) as Record<string, { value: unknown }>).map(({ value }) => fold('Example', value))}`;
@@ -116,7 +116,30 @@ function schemaOf(document: OpenApiDocument, schema: unknown): Html {
 }
 
 function fold(title: string, value: unknown): Html {
-  return html`<details${raw(JSON.stringify(value).length <= SHORT ? ' open' : '')}><summary>${title}</summary><pre>${JSON.stringify(value, null, 2)}</pre></details>`;
+  return html`<details${raw(JSON.stringify(value).length <= SHORT ? ' open' : '')}><summary>${title}</summary><pre>${pretty(value)}</pre></details>`;
+}
+
+/** JSON of lines that are not longer than need be: what fits on one is on one. */
+function pretty(value: unknown, indent = ''): string {
+  const flat = JSON.stringify(value) ?? 'null';
+  if (value === null || typeof value !== 'object' || indent.length + flat.length <= LINE) return flat;
+  const deeper = `${indent}  `;
+  if (Array.isArray(value) && value.every((part) => part === null || typeof part !== 'object')) return flat;
+  const parts = Array.isArray(value)
+    ? value.map((part) => pretty(part, deeper))
+    : Object.entries(value).map(([key, part]) => `${JSON.stringify(key)}: ${pretty(part, deeper)}`);
+  const [open, close] = Array.isArray(value) ? '[]' : '{}';
+  return `${open}\n${parts.map((part) => deeper + part).join(',\n')}\n${indent}${close}`;
+}
+
+const LINE = 72;
+
+/** Text in which what stands between backticks is code. */
+function prose(text: string): Html[] {
+  return text.split('`').map((part, index, parts) => {
+    const isCode = index % 2 === 1 && index < parts.length - 1;
+    return isCode ? html`<code>${part}</code>` : html`${index % 2 === 1 ? '`' : ''}${part}`;
+  });
 }
 
 /** Characters of JSON that are shown without a click. */
@@ -182,5 +205,5 @@ function html(texts: TemplateStringsArray, ...values: readonly (Html | string | 
 function asHtml(value: Html | string | readonly Html[] | undefined): string {
   if (typeof value === 'string') return value.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
   if (value === undefined) return '';
-  return 'html' in value ? value.html : value.map((part) => part.html).join('\n');
+  return 'html' in value ? value.html : value.map((part) => part.html).join('');
 }

@@ -190,7 +190,7 @@ describe('document: errors', () => {
     const get = Object.values(await codesAt({ method: 'get', gates: 'memory' })).flat();
     assert.deepEqual(
       ERROR_CODES.filter((code) => !get.includes(code)),
-      ['bad_request', 'unsupported_media', 'cancelled', 'store_unavailable'],
+      ['unsupported_media', 'cancelled', 'store_unavailable'],
     );
     const post = Object.values(await codesAt({})).flat();
     assert.deepEqual(
