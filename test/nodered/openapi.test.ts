@@ -1,6 +1,6 @@
 /** The OpenAPI document of real flows: which endpoints are in it, with which schemas, and how it follows what changes. */
 import assert from 'node:assert/strict';
-import { writeFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { OpenApiDocument } from '../../src/index.ts';
@@ -19,6 +19,7 @@ import {
 } from '../fixtures/flow.ts';
 import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
 import { JSONSCHEMA, WITHOUT_JSONSCHEMA } from '../fixtures/python.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
 import { assertValid, at, bodySchema, contentOf, operation } from '../openapi/api.ts';
 
 const ADMIN = '/admin/modelets/openapi.json';
@@ -249,6 +250,25 @@ describe('OpenAPI document: what changes', () => {
       const { input } = await schemas('post', '/file');
       return JSON.stringify(input) === '{"type":"integer"}';
     });
+  });
+
+  test('the example flows have documents, each with what it is about', async () => {
+    const folder = join(repositoryRoot, 'examples');
+    const names = (await readdir(folder)).filter((file) => file.endsWith('.json'));
+    const examples = await Promise.all(
+      names.map(async (file) => JSON.parse(await readFile(join(folder, file), 'utf8')) as FlowNode[]),
+    );
+    // Without their runtimes nothing needs to start for this; the dashboard's nodes are not installed here.
+    const all = examples.flat().filter(({ type }) => type !== 'modelet-runtime' && !type.startsWith('ui-'));
+    await nodeRed.deploy(all);
+    const document = await read();
+    const drawn = all.filter(({ type }) => type === 'http in').length;
+    const said = Object.values(document.paths).flatMap((methods) => Object.keys(methods)).length;
+    assert.ok(said >= 12 && said <= drawn, `${said} of ${drawn}`);
+    const digits = operation(document, 'post', '/predict/digits');
+    assert.ok('200' in digits.responses && digits.requestBody);
+    assert.ok('202' in operation(document, 'post', '/examples/jobs').responses);
+    assert.ok('404' in operation(document, 'get', '/examples/jobs/{id}').responses);
   });
 
   test('what is taken away is not in it any more', async () => {
