@@ -2,7 +2,6 @@
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import {
-  buildDocument,
   type ErrorCode,
   Exposition,
   type Missing,
@@ -12,7 +11,7 @@ import {
   type Service,
   type StageCheck,
 } from '../../src/index.ts';
-import { apiOf } from './api.ts';
+import { ApiDocuments } from './api-documents.ts';
 import type { Pipeline } from './pipeline.ts';
 
 interface Request {
@@ -44,6 +43,7 @@ type Answer = (view: View, response: Response, request: Omit<Request, 'method' |
 export class Observation {
   readonly #RED: NodeAPI;
   readonly #pipeline: Pipeline;
+  readonly #documents: ApiDocuments;
   readonly #exposition: Exposition = new Exposition();
   readonly #answers: ReadonlyMap<string, Answer> = new Map([
     ['/metrics', (view, response) => this.#answerMetrics(view, response)],
@@ -56,6 +56,7 @@ export class Observation {
   constructor(RED: NodeAPI, pipeline: Pipeline) {
     this.#RED = RED;
     this.#pipeline = pipeline;
+    this.#documents = new ApiDocuments(pipeline);
   }
 
   /** To be called once: which runtimes and public paths there are is asked at each request. */
@@ -97,7 +98,7 @@ export class Observation {
   }
 
   #document({ services, inside }: View): OpenApiDocument {
-    return buildDocument(apiOf(this.#pipeline, inside ? null : services));
+    return this.#documents.of(inside ? null : services);
   }
 
   #answerPage(view: View, response: Response, { protocol, headers }: Pick<Request, 'protocol' | 'headers'>): void {

@@ -28,8 +28,9 @@ export function queryParameters({ inputs }: ApiEndpoint, components: Components)
 function parametersOf(input: ApiInput, isOneOfMany: boolean, components: Components): [string, JsonObject][] {
   const [, ...keys] = keysOf(input.property, ['payload', 'req.query']) ?? [];
   const schema = stageSchema(input, 'input', components);
-  if (!input.direct || !schema || keys.length > 1) return [];
-  if (keys.length === 1) return [parameter(keys[0] as string, schema, !isOneOfMany)];
+  if (!input.direct || keys.length > 1) return [];
+  if (keys.length === 1) return [parameter(keys[0] as string, schema ?? ANYTHING, schema !== null && !isOneOfMany)];
+  if (!schema) return [];
   const { properties, required } = (components.read(schema) ?? {}) as { properties?: JsonObject; required?: unknown };
   const names = Array.isArray(required) ? (required as unknown[]) : [];
   return Object.entries(properties ?? {}).map(([name, part]) =>
@@ -80,11 +81,15 @@ function bodySchema(
 ): Schema {
   const schema = stageSchema(stage, what, components);
   const keys = keysOf(stage.property, bodies);
-  if (!schema) return ANYTHING;
-  if (!stage.direct || !keys) return { description: `See ${String(schema['$ref'])}: the flow may change it.` };
-  return keys
-    .slice(1)
-    .reduceRight<Schema>((inner, key) => ({ type: 'object', required: [key], properties: { [key]: inner } }), schema);
+  if (!stage.direct || !keys) {
+    return schema ? { description: `See ${String(schema['$ref'])}: the flow may change it.` } : ANYTHING;
+  }
+  const inside = (inner: Schema, key: string): Schema => ({
+    type: 'object',
+    ...(schema ? { required: [key] } : {}),
+    properties: { [key]: inner },
+  });
+  return keys.slice(1).reduceRight(inside, schema ?? ANYTHING);
 }
 
 function stageSchema(

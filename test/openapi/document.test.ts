@@ -65,6 +65,15 @@ describe('document', () => {
     assert.deepEqual(contentOf(requestBody)['application/json']?.examples, { example1: { value: { pixels: 3 } } });
   });
 
+  test('what is taken from the body, and of which nothing more is known, is named all the same', async () => {
+    const inputs = [input({ property: 'payload.image' })];
+    const document = await documentOf({ inputs }, { method: 'get', url: '/find', inputs });
+    const { requestBody } = operation(document, 'post', '/digits');
+    assert.deepEqual(bodySchema(document, requestBody), { type: 'object', properties: { image: {} } });
+    const [parameter] = operation(document, 'get', '/find').parameters;
+    assert.deepEqual(parameter, { name: 'image', in: 'query', required: false, schema: {} });
+  });
+
   test('where the flow may change the message, the schema is named and not claimed', async () => {
     for (const spec of [{ direct: false }, { property: 'topic' }, { property: 'payload[0].x' }]) {
       const document = await documentOf({ inputs: [input({ ...spec, schema: PAIR, examples: [{ a: 1 }] })] });
