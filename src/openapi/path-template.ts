@@ -32,9 +32,11 @@ export function templatesOf(url: string): Templates {
   if (new Set(names).size < names.length) return { why: 'its path has a parameter twice' };
   const optional = parts.filter((part) => part.optional);
   if (optional.length > MOST_OPTIONAL) return { why: `its path has more than ${MOST_OPTIONAL} optional parameters` };
-  return Array.from({ length: 2 ** optional.length }, (_, choice) =>
+  const templates = Array.from({ length: 2 ** optional.length }, (_, choice) =>
     templateOf(parts.filter((part) => !part.optional || (choice >> optional.indexOf(part)) & 1)),
   );
+  // A slash is left out with its parameter, and what is behind may have none.
+  return templates.filter(({ path }) => path.startsWith('/'));
 }
 
 /** Null for a pattern that has no template. */

@@ -229,6 +229,7 @@ describe('document: paths', () => {
       ['/a/:one-:two.png', { '/a/{one}-{two}.png': ['one', 'two'] }],
       ['/a/:id?', { '/a': [], '/a/{id}': ['id'] }],
       ['/:id?', { '/': [], '/{id}': ['id'] }],
+      ['/:id?.png', { '/{id}.png': ['id'] }],
       ['/a/:n(\\d+)', { '/a/{n}': ['n'] }],
     ];
     for (const [url, expected] of cases) {
