@@ -26,6 +26,7 @@ const SUITES = [
     folders: [
       'core',
       'config',
+      'http',
       'observe',
       'wire',
       'engine',

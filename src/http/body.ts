@@ -1,0 +1,80 @@
+/** From the body of an HTTP request to the value that it holds. */
+import { asError, ModeletError } from '../core/errors.ts';
+import { isInRanges, mediaKindOf, mediaTypeOf } from './media-type.ts';
+import { decodeMsgpack } from './msgpack.ts';
+
+export interface RequestBody {
+  readonly contentType: string | undefined;
+  readonly contentEncoding: string | undefined;
+  /** As the server gives it: what a parser has made of it, or text, or bytes. */
+  readonly given: unknown;
+  /** The bytes that came, where they are known; null: too many to keep. */
+  readonly bytes: Buffer | null | undefined;
+}
+
+export interface BodyTerms {
+  // What it may be, in lower case; `image/*` and `*/*` stand for many; null: anything.
+  readonly mediaTypes: readonly string[] | null;
+  /** Largest msgpack body. */
+  readonly maxBytes: number;
+}
+
+/**
+ * JSON and msgpack become what they hold, also where the server has left them as text or bytes; anything else, and an
+ * empty body, stay what they are.
+ * @throws ModeletError `unsupported_media`, `bad_request` for what is not what its type says, `payload_too_large`.
+ */
+export function decodeBody(body: RequestBody, { mediaTypes, maxBytes }: BodyTerms): unknown {
+  const { contentType, given } = body;
+  if (isEmpty(given)) return given;
+  const type = mediaTypeOf(contentType ?? '');
+  if (mediaTypes && !(type ? isInRanges(type, mediaTypes) : mediaTypes.includes('*/*'))) {
+    throw new ModeletError('unsupported_media', whatToSend(contentType, mediaTypes));
+  }
+  const kind = type === null ? 'other' : mediaKindOf(type);
+  if (kind === 'msgpack' && isRaw(given)) return decodeMsgpack(bytesOf(body, maxBytes));
+  if (kind === 'json' && isRaw(given)) return parseJson(given);
+  return given;
+}
+
+function isRaw(given: unknown): given is string | Buffer {
+  return typeof given === 'string' || Buffer.isBuffer(given);
+}
+
+function isEmpty(given: unknown): boolean {
+  return given === undefined || (isRaw(given) && given.length === 0);
+}
+
+function bytesOf({ given, bytes, contentEncoding }: RequestBody, maxBytes: number): Buffer {
+  if (contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity') {
+    throw new ModeletError(
+      'unsupported_media',
+      `msgpack is taken as it is, not with Content-Encoding ${contentEncoding}`,
+    );
+  }
+  // Text that bytes have been made of gives them back where they were valid UTF-8; else nothing but the bytes does.
+  const whole = bytes === undefined ? Buffer.from(given as string | Buffer) : bytes;
+  if (whole === null || whole.length > maxBytes) {
+    const size = whole === null ? 'larger than that' : `${whole.length} bytes`;
+    throw new ModeletError('payload_too_large', `the limit is ${maxBytes} bytes; the body is ${size}`);
+  }
+  return whole;
+}
+
+function parseJson(given: string | Buffer): unknown {
+  try {
+    return JSON.parse(given.toString()) as unknown;
+  } catch (thrown) {
+    throw new ModeletError('bad_request', `the body is not valid JSON: ${asError(thrown).message}`);
+  }
+}
+
+/** `curl -d` says that it sends a form; who wonders gets the answer here. */
+function whatToSend(contentType: string | undefined, mediaTypes: readonly string[]): string {
+  const wrong =
+    contentType === undefined ? 'the body has no Content-Type' : `Content-Type ${contentType} is not taken here`;
+  const hint = /^application\/x-www-form-urlencoded/i.test(contentType ?? '')
+    ? `; curl -d needs -H 'Content-Type: ${mediaTypes[0]}'`
+    : '';
+  return `${wrong}: send ${mediaTypes.join(' or ')}${hint}`;
+}
