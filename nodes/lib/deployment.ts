@@ -21,12 +21,11 @@ import {
   type StageConfig,
   targetsOf,
 } from '../../src/index.ts';
-import { type DirectAnswer, directAnswer, endpointsTo } from './endpoints.ts';
+import { type DirectAnswer, directAnswer, type Endpoint, type EntryTerms, endpointsTo } from './endpoints.ts';
 import { modulesFolder, userFolder } from './files.ts';
-import { type DeployedGate, deployGates } from './gate-deployment.ts';
+import { DEFAULT_LIMITS, type DeployedGate, deployGates } from './gate-deployment.ts';
 import type { Gates } from './gates.ts';
 import { readGraph } from './graph-reader.ts';
-import type { Endpoint } from './http-hold.ts';
 import type { LiveNodes, LiveStage } from './live-nodes.ts';
 import { uniqueNames } from './names.ts';
 
@@ -140,7 +139,7 @@ export function deploy({ RED, live, gates: keptGates }: Running, registry: Regis
         return answer ? [[node.id, answer] as const] : [];
       }),
     ),
-    endpoints: endpointsTo(RED, heldEntries(routes, gates, registry)),
+    endpoints: endpointsTo(RED, entryTerms(live, registry, routes, gates)),
     publicPaths: new Map(
       live.of('runtime').flatMap(({ node, config }) => {
         const shown = !(config instanceof ModeletError) && config.publicPath !== '';
@@ -150,17 +149,24 @@ export function deploy({ RED, live, gates: keptGates }: Running, registry: Regis
   };
 }
 
-/** The nodes in front of which HTTP requests wait while a deploy is under way. */
-function heldEntries(
+/** Of all nodes that a message can come to, also of those that cannot be used: their errors are answers as well. */
+function entryTerms(
+  live: LiveNodes,
+  registry: Registry,
   routes: ReadonlyMap<string, DeployedRoute>,
   gates: ReadonlyMap<string, DeployedGate>,
-  registry: Registry,
-): Set<string> {
-  const held = [...routes].flatMap(([entry, { service }]) => (service.config.holdOnDeploy ? [entry] : []));
-  for (const { id, runtime } of gates.values()) {
-    if (registry.get(runtime ?? '')?.config.holdOnDeploy ?? true) held.push(id);
-  }
-  return new Set(held);
+): Map<string, EntryTerms> {
+  const entries = [...live].filter(({ kind }) => ['stage', 'batcher', 'gate'].includes(kind));
+  return new Map(
+    entries.map(({ node: { id } }) => {
+      const gate = gates.get(id);
+      const service = routes.get(id)?.service ?? registry.get(gate?.runtime ?? '');
+      const maxBytes =
+        gate?.limits.maxPayloadBytes ?? service?.config.maxPayloadBytes ?? DEFAULT_LIMITS.maxPayloadBytes;
+      const held = service?.config.holdOnDeploy ?? gate !== undefined;
+      return [id, { held, maxBytes, countRefused: (error) => service?.countRefused(error) }];
+    }),
+  );
 }
 
 function handlerOf(graph: Graph, node: Node): ErrorHandler {

@@ -21,6 +21,7 @@ import type { OpenGate } from './gate-passage.ts';
 import { endOfMessage } from './lease-ends.ts';
 import { keepingClient, type PipelineMessage } from './messages.ts';
 import { asModeletError, type Done, refuse, type Surroundings } from './passage.ts';
+import { readBody } from './request-body.ts';
 import { priorityOf, timeoutOf } from './request-terms.ts';
 import { continueTrace } from './trace.ts';
 
@@ -46,6 +47,8 @@ export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg
   const stay = around.leases.enter(msg);
   let item: QueueItem;
   try {
+    // It is stored without its request, of which the type of its body would be read.
+    readBody(msg, { mediaTypes: null, maxBytes: place.maxBytes });
     item = itemOf(place, open, msg);
   } catch (thrown) {
     stay.leave();

@@ -4,9 +4,7 @@ import {
   type Gate,
   type GateSnapshot,
   type Machine,
-  ModeletError,
   QueueClient,
-  type RuntimeConfig,
   type StoreSnapshot,
   systemClock,
 } from '../../src/index.ts';
@@ -28,8 +26,6 @@ interface Opened {
   deployed: DeployedGate;
 }
 
-/** Where no runtime says how large a message may be. */
-const MOST_BYTES = 64 * 1024 * 1024;
 /** The same trouble is told so often. */
 const TOLD_EVERY_MS = 10_000;
 
@@ -117,7 +113,7 @@ export class DurableRooms {
       gate,
       queue: client,
       config,
-      maxBytes: this.#maxBytes(deployed),
+      maxBytes: deployed.limits.maxPayloadBytes,
       clock: systemClock,
       outlet,
     });
@@ -129,18 +125,12 @@ export class DurableRooms {
     return {
       around: this.#around.pipeline(),
       room,
-      maxBytes: this.#maxBytes(deployed),
+      maxBytes: deployed.limits.maxPayloadBytes,
       onDropped: (names) => {
         const text = `not stored, as no other process can use it: ${names.map((name) => `msg.${name}`).join(', ')}`;
         this.#tell(deployed, new Error(text));
       },
     };
-  }
-
-  #maxBytes({ runtime }: DeployedGate): number {
-    const config = runtime === null ? undefined : this.#around.pipeline().live.get(runtime)?.config;
-    if (config === undefined || config instanceof ModeletError) return MOST_BYTES;
-    return (config as RuntimeConfig).maxPayloadBytes;
   }
 
   #tell(gate: DeployedGate, { message }: Error): void {

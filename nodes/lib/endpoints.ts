@@ -1,29 +1,70 @@
 /** Which HTTP-in nodes lead to a pipeline, and which routes lead straight to an HTTP response. */
 import type { Node, NodeAPI } from 'node-red';
-import type { Endpoint } from './http-hold.ts';
+import type { ModeletError } from '../../src/index.ts';
 
 type WiredNode = Node & { readonly wires?: readonly (readonly string[])[] };
 
-/** The HTTP-in nodes from which a message can reach one of `entries`. */
-export function endpointsTo(RED: NodeAPI, entries: ReadonlySet<string>): Endpoint[] {
-  const endpoints: Endpoint[] = [];
-  RED.nodes.eachNode((definition) => {
-    const { id, type, method, url } = definition as { id: string; type: string; method?: string; url?: string };
-    if (type === 'http in' && method && url && leadsTo(RED, id, entries)) endpoints.push({ id, method, url });
-  });
-  return endpoints;
+/** What a pipeline node says of the requests that come to it. */
+export interface EntryTerms {
+  /** They wait while a deploy is under way. */
+  readonly held: boolean;
+  /** Largest payload. */
+  readonly maxBytes: number;
+  /** Counts one that was refused before it came to a node. */
+  readonly countRefused: (error: ModeletError) => void;
 }
 
-function leadsTo(RED: NodeAPI, from: string, entries: ReadonlySet<string>): boolean {
+export interface Endpoint extends EntryTerms {
+  /** Id of the HTTP-in node. */
+  readonly id: string;
+  readonly method: string;
+  /** As the HTTP-in node has it; may have `:name` and `*`. */
+  readonly url: string;
+}
+
+interface Definition {
+  readonly id: string;
+  readonly type: string;
+  readonly method?: string;
+  readonly url?: string;
+  readonly links?: readonly string[];
+}
+
+/** The HTTP-in nodes from which a message can reach one of `entries`, with the terms of those that it can reach first. */
+export function endpointsTo(RED: NodeAPI, entries: ReadonlyMap<string, EntryTerms>): Endpoint[] {
+  const inputs: Definition[] = [];
+  const calls = new Map<string, readonly string[]>();
+  RED.nodes.eachNode((node) => {
+    const definition = node as unknown as Definition;
+    if (definition.type === 'http in') inputs.push(definition);
+    if (definition.type === 'link call') calls.set(definition.id, definition.links ?? []);
+  });
+  return inputs.flatMap(({ id, method, url }): Endpoint[] => {
+    const terms = method && url ? termsFrom(RED, id, entries, calls) : null;
+    return terms && method && url ? [{ id, method, url, ...terms }] : [];
+  });
+}
+
+function termsFrom(
+  RED: NodeAPI,
+  from: string,
+  entries: ReadonlyMap<string, EntryTerms>,
+  calls: ReadonlyMap<string, readonly string[]>,
+): EntryTerms | null {
   const seen = new Set<string>();
   const pending = [from];
+  const found: EntryTerms[] = [];
   for (let id = pending.pop(); id !== undefined; id = pending.pop()) {
-    if (entries.has(id)) return true;
     if (seen.has(id)) continue;
     seen.add(id);
-    pending.push(...((RED.nodes.getNode(id) as WiredNode | null)?.wires?.flat() ?? []));
+    const terms = entries.get(id);
+    if (terms) found.push(terms);
+    else pending.push(...((RED.nodes.getNode(id) as WiredNode | null)?.wires?.flat() ?? []), ...(calls.get(id) ?? []));
   }
-  return false;
+  const [first] = found;
+  if (!first) return null;
+  const maxBytes = Math.max(...found.map((terms) => terms.maxBytes));
+  return { held: found.some(({ held }) => held), maxBytes, countRefused: first.countRefused };
 }
 
 /** What an HTTP response node would do with a message. */

@@ -13,12 +13,14 @@ import type { LiveGate, LiveNodes } from './live-nodes.ts';
 import { uniqueNames } from './names.ts';
 import type { TimeLimits } from './request-terms.ts';
 
+export type GateLimits = TimeLimits & Pick<RuntimeConfig, 'maxPayloadBytes'>;
+
 export interface DeployedGate {
   readonly id: string;
   readonly name: string;
   readonly config: GateConfig;
   /** Of a gate that no runtime belongs to: the defaults. */
-  readonly limits: TimeLimits;
+  readonly limits: GateLimits;
   /** Id of the runtime node that it belongs to; null: none. */
   readonly runtime: string | null;
   /** The stage whose workers count; null: none does. */
@@ -29,8 +31,8 @@ export interface DeployedGate {
 
 type UsableGate = LiveGate & { readonly config: GateConfig };
 
-/** Where no runtime says how long a request may take. */
-const DEFAULT_LIMITS: TimeLimits = { timeoutMs: 30_000, flowTimeoutMs: 0 };
+/** Where no runtime says how long a request may take, and how large it may be. */
+export const DEFAULT_LIMITS: GateLimits = { timeoutMs: 30_000, flowTimeoutMs: 0, maxPayloadBytes: 64 * 1024 * 1024 };
 
 /** @param invalid gets those that cannot be used, with the reason. */
 export function deployGates(drawn: Drawn, invalid: Map<string, string>): Map<string, DeployedGate> {

@@ -14,7 +14,8 @@ import { endOfError, endOfMessage } from './lease-ends.ts';
 import type { Stay } from './leases.ts';
 import { forgetError, keepingClient, type ModeletTrace, type PipelineMessage } from './messages.ts';
 import { asModeletError, type Done, type Surroundings } from './passage.ts';
-import { priorityOf, timeoutOf } from './request-terms.ts';
+import { readBody } from './request-body.ts';
+import { checkTimeout, priorityOf, timeoutOf } from './request-terms.ts';
 import { continueTrace } from './trace.ts';
 
 /** A gate as it is when a message comes. */
@@ -56,6 +57,9 @@ export class GatePassage {
     const { gate, deployed } = this.#open;
     let cost: number;
     try {
+      checkTimeout(this.#msg);
+      // Of which types it may be is for the stage to say.
+      readBody(this.#msg, { mediaTypes: null, maxBytes: deployed.limits.maxPayloadBytes });
       cost = costOf(this.#around.RED, this.#msg, deployed.config);
     } catch (thrown) {
       this.#refused(asModeletError(thrown, 'invalid_input'));

@@ -3,7 +3,8 @@
  * through the flow is gone. A client must never hang.
  */
 import { Fifo, type FifoNode, type ModeletError } from '../../src/index.ts';
-import { answerDirectly, type HttpResponse, type PipelineMessage } from './messages.ts';
+import type { HttpResponse } from './http-types.ts';
+import { answerDirectly, type PipelineMessage } from './messages.ts';
 
 interface WaitingClient {
   readonly msg: PipelineMessage;

@@ -1,38 +1,20 @@
 /**
- * A gate in front of the HTTP-in nodes that lead to a pipeline. While a deploy replaces the flows their routes do not
+ * In front of the HTTP-in nodes that lead to a pipeline: prepares for what comes in and goes out, and is a gate. While a deploy replaces the flows their routes do not
  * exist, and Node-RED would answer 404: requests wait here until the new flows have started. A request whose body was
  * still being read when its HTTP-in node was replaced is handed to nobody, and goes through the gate again. When the
  * flows stop for good, requests are answered 503.
  */
 import type { NodeAPI } from 'node-red';
 import { Fifo, ModeletError } from '../../src/index.ts';
-import { type AnswerHeaders, enterRequest, type Headers } from './request-id.ts';
+import { prepareAnswer } from './answer-form.ts';
+import { BodyErrors } from './body-errors.ts';
+import type { Endpoint } from './endpoints.ts';
+import { GuardedEndpoints } from './guarded-endpoints.ts';
+import type { HttpRequest, HttpResponse } from './http-types.ts';
+import { answerError } from './messages.ts';
+import { keepBody } from './request-body.ts';
 
-interface Request {
-  readonly method: string;
-  readonly path: string;
-  readonly headers: Headers;
-  /** Set by a body parser that has read the body: only then can the request be routed a second time. */
-  readonly _body?: boolean;
-}
-
-interface Response extends AnswerHeaders {
-  /** Set by an HTTP-in node as it makes the request a message. */
-  _msgid?: string;
-  status(code: number): Response;
-  json(body: unknown): Response;
-  once(event: 'close', listener: () => void): unknown;
-}
-
-type Handler = (request: Request, response: Response, next: () => void) => void;
-
-export interface Endpoint {
-  /** Id of the HTTP-in node. */
-  readonly id: string;
-  readonly method: string;
-  /** As the HTTP-in node has it; may have `:name` and `*`. */
-  readonly url: string;
-}
+type Handler = (request: HttpRequest, response: HttpResponse, next: () => void) => void;
 
 type GateState =
   | { readonly tag: 'open' }
@@ -40,8 +22,8 @@ type GateState =
   | { readonly tag: 'closed'; readonly error: ModeletError };
 
 interface Passed {
-  readonly request: Request;
-  readonly response: Response;
+  readonly request: HttpRequest;
+  readonly response: HttpResponse;
   readonly node: string;
 }
 
@@ -52,7 +34,9 @@ export class HttpHold {
   readonly #RED: NodeAPI;
   readonly #wasAccepted: (response: object) => boolean;
   #state: GateState = { tag: 'open' };
-  #guarded: { readonly id: string; readonly method: string; readonly path: RegExp }[] = [];
+  readonly #endpoints: GuardedEndpoints = new GuardedEndpoints();
+  readonly #bodyErrors: BodyErrors;
+  readonly #prepared: WeakSet<HttpResponse> = new WeakSet();
   /** Let through and not answered, with the HTTP-in node they go to. */
   readonly #passed: Fifo<Passed> = new Fifo();
 
@@ -60,18 +44,15 @@ export class HttpHold {
   constructor(RED: NodeAPI, wasAccepted: (response: object) => boolean) {
     this.#RED = RED;
     this.#wasAccepted = wasAccepted;
+    this.#bodyErrors = new BodyErrors(RED);
     const app = RED.httpNode as { use(handler: Handler): void } | false;
     // Once, and before any HTTP-in node: Express goes on with whatever routes exist when it is let through.
     if (app) app.use((request, response, next) => this.#handle(request, response, next));
   }
 
-  /** The endpoints to hold from now on. */
+  /** The endpoints to stand in front of from now on. */
   guard(endpoints: readonly Endpoint[]): void {
-    this.#guarded = endpoints.map(({ id, method, url }) => ({
-      id,
-      method: method.toUpperCase(),
-      path: toPattern(url),
-    }));
+    this.#endpoints.set(endpoints);
   }
 
   /** `wholesale`: every node is replaced, and what an old node sends reaches nobody any more. */
@@ -98,16 +79,35 @@ export class HttpHold {
     for (const release of [...held]) release();
   }
 
-  #handle(request: Request, response: Response, next: () => void): void {
-    const node = this.#guarded.find(({ method, path }) => method === request.method && path.test(request.path));
-    if (!node) {
+  #handle(request: HttpRequest, response: HttpResponse, next: () => void): void {
+    const endpoint = this.#endpoints.find(request);
+    if (!endpoint) {
+      next();
+      return;
+    }
+    this.#prepare(request, response, endpoint);
+    this.#admit(request, response, endpoint, next);
+  }
+
+  /** Once a request, also if it comes again after a deploy. */
+  #prepare(request: HttpRequest, response: HttpResponse, { maxBytes, countRefused }: Endpoint): void {
+    if (this.#prepared.has(response)) return;
+    this.#prepared.add(response);
+    prepareAnswer(request, response);
+    if (request.method === 'GET') return;
+    keepBody(request, maxBytes);
+    this.#bodyErrors.watch(request, response, countRefused);
+  }
+
+  #admit(request: HttpRequest, response: HttpResponse, endpoint: Endpoint, next: () => void): void {
+    if (!endpoint.held) {
       next();
     } else if (this.#state.tag === 'open') {
-      const place = this.#passed.push({ request, response, node: node.id });
+      const place = this.#passed.push({ request, response, node: endpoint.id });
       response.once('close', () => this.#passed.remove(place));
       next();
     } else if (this.#state.tag === 'closed') {
-      refuse(request, response, this.#state.error);
+      answerError(request.headers, response, this.#state.error);
     } else {
       this.#wait(this.#state.held, () => this.#handle(request, response, next), next);
     }
@@ -131,7 +131,7 @@ export class HttpHold {
   }
 
   /** Notices when an HTTP-in node that has been replaced meanwhile makes the request a message that reaches nobody. */
-  #watchHandOver(request: Request, response: Response, node: string, wholesale: boolean): void {
+  #watchHandOver(request: HttpRequest, response: HttpResponse, node: string, wholesale: boolean): void {
     const instance = this.#RED.nodes.getNode(node);
     const handedOver = (): void => {
       const replaced = wholesale || this.#RED.nodes.getNode(node) !== instance;
@@ -151,33 +151,14 @@ export class HttpHold {
     });
   }
 
-  #routeAgain(request: Request, response: Response): void {
+  #routeAgain(request: HttpRequest, response: HttpResponse): void {
     if (response.headersSent || this.#wasAccepted(response)) return;
     const unread = request.method !== 'GET' && request._body !== true;
     const lost = (): void => {
-      if (!response.headersSent) refuse(request, response, new ModeletError('shutting_down', 'lost in a deploy'));
+      if (!response.headersSent)
+        answerError(request.headers, response, new ModeletError('shutting_down', 'lost in a deploy'));
     };
     if (unread) lost();
     else (this.#RED.httpNode as unknown as Handler)(request, response, lost);
   }
-}
-
-/** Answers a request that no flow has got. */
-function refuse({ headers }: Request, response: Response, { code, message, statusCode }: ModeletError): void {
-  const requestId = enterRequest(headers, response);
-  response.status(statusCode).json({ error: { code, message, requestId } });
-}
-
-/** Express' path patterns, as far as HTTP-in nodes use them: `:name`, `:name?` and `*`. */
-function toPattern(url: string): RegExp {
-  const path = url.startsWith('/') ? url : `/${url}`;
-  const source = path
-    .split(/(\/:\w+\?|:\w+|\*)/)
-    .map((part) => {
-      if (/^\/:\w+\?$/.test(part)) return '(?:/[^/]+)?';
-      if (part.startsWith(':')) return '[^/]+';
-      return part === '*' ? '.*' : part.replace(/[.+^${}()|[\]\\]/g, '\\$&');
-    })
-    .join('');
-  return new RegExp(`^${source}/?$`, 'i');
 }

@@ -3,7 +3,8 @@ import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
 import { type ModeletError, type StageTiming, systemClock } from '../../src/index.ts';
 import { textForClient } from './client-text.ts';
 import type { DirectAnswer } from './endpoints.ts';
-import type { AnswerHeaders, Headers } from './request-id.ts';
+import type { HttpResponse } from './http-types.ts';
+import { enterRequest, type Headers } from './request-id.ts';
 
 /** `msg.modelet`. Later passes of the same message append to it. */
 export interface ModeletTrace {
@@ -54,21 +55,6 @@ export type PipelineMessage = NodeMessageInFlow & {
   req?: { readonly headers?: Headers; readonly originalUrl?: string };
   res?: { readonly _res?: HttpResponse };
 };
-
-/** What is used of the Express response behind `msg.res`. */
-export interface HttpResponse extends AnswerHeaders {
-  readonly writableFinished: boolean;
-  readonly writableEnded: boolean;
-  readonly destroyed: boolean;
-  readonly statusCode: number;
-  status(code: number): HttpResponse;
-  set(name: string, value: string): HttpResponse;
-  json(body: unknown): HttpResponse;
-  send(body: unknown): HttpResponse;
-  end(): unknown;
-  on(event: 'error', listener: () => void): unknown;
-  once(event: 'close', listener: () => void): unknown;
-}
 
 /** Marks errors that a pipeline node has set, so that a later success may remove them and nobody else's. */
 const setByPipeline: WeakSet<object> = new WeakSet();
@@ -171,7 +157,7 @@ export function answerWithResult(msg: PipelineMessage, payload: unknown, answer:
   for (const [name, value] of Object.entries({ ...msg.headers, ...answer.headers })) response.set(name, value);
   response.status(answer.statusCode ?? msg.statusCode ?? 200);
   if (payload !== null && typeof payload === 'object' && !Buffer.isBuffer(payload)) response.json(payload);
-  else response.send(typeof payload === 'number' || typeof payload === 'boolean' ? String(payload) : payload);
+  else response.send(typeof payload === 'number' ? String(payload) : payload);
 }
 
 /** Answers an HTTP request whose way through the flow is gone: a client must never hang. Ends one that has been begun. */
@@ -183,10 +169,7 @@ export function answerDirectly(msg: PipelineMessage, error: ModeletError, reques
       if (begun.has(response) && !response.writableEnded) response.end();
       return;
     }
-    response.status(error.statusCode);
-    if (error.retryAfterSeconds !== undefined) response.set('Retry-After', String(error.retryAfterSeconds));
-    const { code, message, stage, details } = error;
-    response.json(errorBody({ code, message, stage, requestId, details }));
+    writeAnswer(response, error, requestId);
   };
   if (!begun.has(response)) {
     answer();
@@ -195,4 +178,16 @@ export function answerDirectly(msg: PipelineMessage, error: ModeletError, reques
   // Parts that Node-RED is about to deliver go first. What the flow writes later is lost, and must not end Node-RED.
   response.on('error', () => {});
   setImmediate(answer);
+}
+
+/** Answers a request that no flow has got. */
+export function answerError(headers: Headers, response: HttpResponse, error: ModeletError): void {
+  writeAnswer(response, error, enterRequest(headers, response));
+}
+
+function writeAnswer(response: HttpResponse, error: ModeletError, requestId: string): void {
+  response.status(error.statusCode);
+  if (error.retryAfterSeconds !== undefined) response.set('Retry-After', String(error.retryAfterSeconds));
+  const { code, message, stage, details } = error;
+  response.json(errorBody({ code, message, stage, requestId, details }));
 }

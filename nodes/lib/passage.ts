@@ -16,6 +16,7 @@ import {
   type TracedRequest,
   type Tracing,
 } from '../../src/index.ts';
+import { noteResult } from './answer-form.ts';
 import type { DeployedRoute, Deployment } from './deployment.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
 import type { Hops } from './hops.ts';
@@ -32,6 +33,7 @@ import {
   writeResult,
 } from './messages.ts';
 import { PartMessages } from './part-messages.ts';
+import { isOfRequest, readRequest } from './request-body.ts';
 import { priorityOf, timeoutOf } from './request-terms.ts';
 import type { Sequencer } from './sequencer.ts';
 import { continueTrace } from './trace.ts';
@@ -91,6 +93,7 @@ export class Passage {
     const { RED } = this.#around;
     const maxBytes = service.config.maxPayloadBytes;
     try {
+      readRequest(this.#msg, this.#trace, first, maxBytes);
       const input = RED.util.getMessageProperty(this.#msg, first.input);
       const payload = encodePayload(input, { blame: 'invalid_input', maxBytes });
       const meta = wantsMeta
@@ -122,7 +125,7 @@ export class Passage {
     } catch (thrown) {
       const error = asModeletError(thrown, 'invalid_input');
       // Refusals by the service are counted there.
-      if (error.code === 'invalid_input' || error.code === 'payload_too_large') service.countRefused(error);
+      if (isOfRequest(error.code)) service.countRefused(error);
       this.#endSpans({ outcome: { ok: false, error }, timings: [] });
       this.#stay.end(endOfError(error), error);
       this.#fail(error, route.stages[0]);
@@ -198,6 +201,7 @@ export class Passage {
       const result = decodePayload(value);
       writeResult(this.#around.RED, this.#msg, exit.config.output, this.#parts && result === null ? undefined : result);
       this.#parts?.end(result);
+      noteResult(this.#msg);
       keepingClient(this.#msg, () => this.#around.hops.send(exit.node, [this.#msg]));
     } catch (thrown) {
       // Nothing was sent: Node-RED clones for a second wire before it sends along the first.

@@ -27,14 +27,20 @@ export interface BodyTerms {
 export function decodeBody(body: RequestBody, { mediaTypes, maxBytes }: BodyTerms): unknown {
   const { contentType, given } = body;
   if (isEmpty(given)) return given;
+  checkMediaType(contentType, mediaTypes);
   const type = mediaTypeOf(contentType ?? '');
-  if (mediaTypes && !(type ? isInRanges(type, mediaTypes) : mediaTypes.includes('*/*'))) {
-    throw new ModeletError('unsupported_media', whatToSend(contentType, mediaTypes));
-  }
   const kind = type === null ? 'other' : mediaKindOf(type);
   if (kind === 'msgpack' && isRaw(given)) return decodeMsgpack(bytesOf(body, maxBytes));
   if (kind === 'json' && isRaw(given)) return parseJson(given);
   return given;
+}
+
+// `mediaTypes`: as in `BodyTerms`; what names no type is one of `*/*` only.
+/** @throws ModeletError `unsupported_media` */
+export function checkMediaType(contentType: string | undefined, mediaTypes: BodyTerms['mediaTypes']): void {
+  const type = mediaTypeOf(contentType ?? '');
+  if (!mediaTypes || (type ? isInRanges(type, mediaTypes) : mediaTypes.includes('*/*'))) return;
+  throw new ModeletError('unsupported_media', whatToSend(contentType, mediaTypes));
 }
 
 function isRaw(given: unknown): given is string | Buffer {

@@ -3,6 +3,8 @@ import { types } from 'node:util';
 
 /** Deeper ones contain themselves, or are more than a payload may be. */
 const DEEPEST = 1000;
+/** What refers to the same objects many times over is more than it takes in memory. */
+const MOST_VALUES = 20_000_000;
 const LEAST_BIGINT = -(2n ** 63n);
 const LARGEST_BIGINT = 2n ** 64n - 1n;
 const LARGEST_SHORT = 2 ** 32 - 1;
@@ -17,7 +19,7 @@ export interface Packable {
 /**
  * Objects that say how they become JSON become that, as they would in JSON; maps become objects and sets arrays. What
  * needs no change is not copied, nor changed.
- * @throws Error for functions, symbols, BigInts of more than 64 bits, and what is too deep.
+ * @throws Error for functions, symbols, BigInts of more than 64 bits, and what is too deep or too much.
  */
 export function packable(value: unknown): Packable {
   const conversion = new Conversion();
@@ -27,8 +29,11 @@ export function packable(value: unknown): Packable {
 
 class Conversion {
   foundBigint = false;
+  #values = 0;
 
   of(value: unknown, depth: number): unknown {
+    this.#values += 1;
+    if (this.#values > MOST_VALUES) throw new Error(`it has more than ${MOST_VALUES} values`);
     switch (typeof value) {
       case 'object':
         return value === null ? null : this.#ofObject(value, depth);

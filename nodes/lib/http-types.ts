@@ -1,0 +1,32 @@
+/** What is used of the requests and responses of Express, on which Node-RED's HTTP nodes rest. */
+import type { AnswerHeaders, Headers } from './request-id.ts';
+
+export interface HttpRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Headers;
+  /** What a body parser has made of the body. */
+  body?: unknown;
+  /** Set by a body parser that has read the body: only then can the request be routed a second time. */
+  readonly _body?: boolean;
+}
+
+export interface HttpResponse extends AnswerHeaders {
+  readonly writableFinished: boolean;
+  readonly writableEnded: boolean;
+  readonly destroyed: boolean;
+  readonly statusCode: number;
+  /** Set by an HTTP-in node as it makes the request a message. */
+  _msgid?: string;
+  status(code: number): HttpResponse;
+  set(name: string, value: string): HttpResponse;
+  get(name: string): unknown;
+  vary(field: string): HttpResponse;
+  json(body: unknown): HttpResponse;
+  jsonp(body: unknown): HttpResponse;
+  send(body: unknown): HttpResponse;
+  sendStatus(code: number): HttpResponse;
+  end(): unknown;
+  on(event: 'error', listener: () => void): unknown;
+  once(event: 'close', listener: () => void): unknown;
+}
