@@ -241,10 +241,12 @@ describe('what a client is told', () => {
 });
 
 describe('the limits of a body', () => {
-  test("beyond Node-RED's own limit the HTTP-in node answers 500, and no stage sees it", async () => {
+  test("beyond Node-RED's own limit it is 413, and no stage sees it", async () => {
     const before = (await nodeRed.snapshot()).runtimes[0]?.requests;
     const response = await nodeRed.post('/echo', { text: 'x'.repeat(BODY_LIMIT) });
-    assert.equal(response.status, 500);
-    assert.deepEqual((await nodeRed.snapshot()).runtimes[0]?.requests, before);
+    assert.equal(response.status, 413);
+    assert.equal(await codeOf(response), 'payload_too_large');
+    const after = { ...before, payload_too_large: (before?.['payload_too_large'] ?? 0) + 1 };
+    assert.deepEqual((await nodeRed.snapshot()).runtimes[0]?.requests, after);
   });
 });
