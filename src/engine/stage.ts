@@ -218,8 +218,6 @@ export class Stage {
   }
 
   #onPart(item: Item, part: WireItem, taken: (parts: number) => void): void {
-    // One that was cancelled has left.
-    if (item.at.tag !== 'running') return;
     item.parts += 1;
     item.onTaken = taken;
     this.#host.onPart(item, part);

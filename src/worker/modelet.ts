@@ -41,7 +41,11 @@ export abstract class Modelet<Input = unknown, Output = unknown> {
   setup?(): void | Promise<void>;
   /** Per item, before `predict`; throwing fails that item only. */
   preprocess?(input: Input): unknown;
-  /** In a batch result an `Error` at an index fails that item only. */
+  /**
+   * In a batch result an `Error` at an index fails that item only. For one input it may return an iterator, as generators
+   * do: its result then comes in parts, each of which passes `postprocess`; what it returns at its end is passed on as it
+   * is.
+   */
   abstract predict(input: never): unknown;
   /** Per item, after `predict`, with what `preprocess` made of its input. */
   postprocess?(output: never, input: never): Output | Promise<Output>;

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Batching, EnginePlan, StageDefinition } from '../../src/core/model.ts';
+import type { FakePool } from './fake-pool.ts';
 import { Rig, route, stage } from './rig.ts';
 
 const SINGLE: Batching = { policy: 'greedy', maxBatchSize: 1, maxWaitMs: 0 };
@@ -34,10 +35,11 @@ type Step =
       readonly ref: number;
       readonly ttl: number;
       readonly patient: boolean;
+      readonly streams: boolean;
       readonly priority: number;
     }
   | { readonly do: 'answer'; readonly pool: number; readonly runMs: number; readonly failing: boolean }
-  | { readonly do: 'lose' | 'ready' | 'fail'; readonly pool: number }
+  | { readonly do: 'part' | 'lose' | 'ready' | 'fail'; readonly pool: number }
   | { readonly do: 'cancel'; readonly which: number }
   | { readonly do: 'advance'; readonly ms: number }
   | { readonly do: 'apply'; readonly plan: number }
@@ -60,11 +62,13 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       ref: fc.constantFrom(1, 2),
       ttl: fc.constantFrom(5, 40, Number.POSITIVE_INFINITY),
       patient: fc.boolean(),
+      streams: fc.boolean(),
       priority: fc.nat({ max: 2 }),
     }),
   ),
   of(8, record({ do: fc.constant('answer' as const), pool, runMs: fc.constantFrom(1, 1, 20), failing: fc.boolean() })),
   of(2, record({ do: fc.constantFrom('lose' as const, 'ready' as const, 'ready' as const), pool })),
+  of(4, record({ do: fc.constant('part' as const), pool })),
   of(1, record({ do: fc.constant('fail' as const), pool })),
   of(2, record({ do: fc.constant('cancel' as const), which: fc.nat({ max: 60 }) })),
   of(3, record({ do: fc.constant('advance' as const), ms: fc.nat({ max: 25 }) })),
@@ -125,10 +129,29 @@ class World {
     const workers = one.definition.modelet.workers.map((_, index) => index);
     const loaded = workers.find((worker) => one.held(worker).length > 0);
     if (what.do === 'ready') one.becomeReady();
+    else if (what.do === 'part' && loaded !== undefined) this.#part(one, loaded);
     else if (what.do === 'lose') one.lose(loaded ?? 0);
     else if (what.do === 'answer' && loaded !== undefined)
       one.answer(loaded, what.runMs, (item) => what.failing && item.id % 2 === 0);
     else if (what.do === 'fail' && loaded === undefined) one.fail('does not start');
+  }
+
+  /** Of what is wanted in parts, and nobody has given up: the next, once, and before its outcome. */
+  #part(one: FakePool, worker: number): void {
+    const [streams] = one.streaming(worker);
+    const [[id = 0] = []] = one.held(worker);
+    if (!streams) return;
+    const { parts, outcomes } = this.rig;
+    const before = parts.filter((part) => part.id === id).length;
+    one.sendPart(worker);
+    const after = parts.filter((part) => part.id === id);
+    assert.equal(after.length, before + (this.cancelled.has(id) ? 0 : 1), `parts of ${id}`);
+    if (after.length > before) assert.equal(after.at(-1)?.ref, before, `${id} was begun again`);
+    assert.equal(
+      outcomes.some((outcome) => outcome.id === id),
+      false,
+      `${id} had ended`,
+    );
   }
 
   #check(): void {

@@ -42,6 +42,8 @@ export class FakePool implements StagePool {
   readonly #held: Batch<Item>[][];
   /** Workers that were there before the last restart. */
   readonly #old: Set<number> = new Set();
+  /** How many each batch has sent. */
+  readonly #parts: WeakMap<Batch<Item>, number> = new WeakMap();
   #ended: (() => void)[] = [];
 
   constructor(definition: StageDefinition, events: PoolEvents<Item>, clock: FakeClock) {
@@ -141,10 +143,13 @@ export class FakePool implements StagePool {
     this.#events.onChange();
   }
 
-  /** The worker sends a part of the first item that it runs. What is taken of it goes to `taken`. */
-  sendPart(index: number, worker = 0): void {
-    const item = this.#held[worker]?.[0]?.items[0];
+  /** The worker sends the next part of the first item that it runs. What is taken of it goes to `taken`. */
+  sendPart(worker = 0): void {
+    const batch = this.#held[worker]?.[0];
+    const item = batch?.items[0];
     assert.ok(item, `worker ${worker} runs nothing`);
+    const index = this.#parts.get(batch) ?? 0;
+    this.#parts.set(batch, index + 1);
     this.#events.onPart(item, { ...item, ref: index }, (parts) => this.taken.push(`${item.id}: ${parts}`));
   }
 

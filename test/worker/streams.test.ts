@@ -239,6 +239,22 @@ describe('one without end', () => {
     assert.deepEqual([closed, streamed.sent.length], [true, before]);
   });
 
+  test('lets the worker hear of that between any two parts, also where they are gathered', async () => {
+    const parts = new PartsOut(() => {});
+    const cancelled = new Set<number>();
+    const endless = modelet({
+      *predict() {
+        for (;;) yield 1;
+      },
+    });
+    setImmediate(() => {
+      cancelled.add(7);
+      parts.cancel([7]);
+    });
+    const [answer] = await run(endless, [input(3, { id: 7 })], { parts, isCancelled: (id) => cancelled.has(id) });
+    assert.ok(answer && 'code' in answer && answer.code === 'cancelled');
+  });
+
   test('ends when its deadline has passed', async () => {
     const clock = new FakeClock();
     const item = input(3, { id: 7, deadline: clock.now() + 10 });
