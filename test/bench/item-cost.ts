@@ -12,6 +12,8 @@ const LONE_REQUESTS = 600;
 /** Between two lone requests, for all processes to fall asleep. */
 const PAUSE_MS = 3;
 const CODEC_ROUNDS = 20_000;
+/** Of the model that a response cache stands before. */
+const SLOW_MS = 5;
 
 let made = 0;
 
@@ -32,6 +34,13 @@ function jsonValue(): unknown {
 
 const pixels = Float32Array.from({ length: 784 }, (_, index) => index / 784);
 
+const KEPT = jsonValue();
+
+/** The same each time, for a stage that keeps results. */
+function keptValue(): unknown {
+  return KEPT;
+}
+
 /** 3 KiB. */
 function tensorValue(): unknown {
   return pixels;
@@ -47,6 +56,7 @@ export const itemCost: Part = {
       single: [{ modelet: 'echo' }],
       three: [stage, stage, stage],
       thread: [{ ...stage, isolation: 'thread' }],
+      kept: [{ modelet: 'sleep', init: { ms: SLOW_MS }, cache: 100 }],
     });
     const piscina = new Piscina({
       filename: new URL('./piscina-task.js', import.meta.url).href,
@@ -70,16 +80,19 @@ export const itemCost: Part = {
         threadTensor: through('thread', tensorValue),
         single: through('single', jsonValue),
         three: through('three', jsonValue),
+        kept: through('kept', keptValue),
         piscina: () => closedLoop(perTask, jsonValue, { inFlight: IN_FLIGHT, seconds }),
         codecJson: async () => codecAlone(jsonValue),
         codecTensor: async () => codecAlone(tensorValue),
       });
       const lone: Send = (value, settled) => bed.send('single', value, settled);
+      const hit: Send = (value, settled) => bed.send('kept', value, settled);
       const waits = await interleave(Math.ceil(rounds / 2), {
+        kept: () => oneByOne(hit, keptValue, LONE_REQUESTS),
         busy: () => oneByOne(lone, jsonValue, LONE_REQUESTS),
         idle: () => oneByOne(lone, jsonValue, LONE_REQUESTS / 2, PAUSE_MS),
       });
-      return tell(loops, { busy: waits.busy.flat(), idle: waits.idle.flat() });
+      return tell(loops, { busy: waits.busy.flat(), idle: waits.idle.flat(), kept: waits.kept.flat() });
     } finally {
       await Promise.all([bed.close(), piscina.destroy()]);
     }
@@ -99,10 +112,19 @@ function codecAlone(makeValue: () => unknown): LoopResult {
 }
 
 type Loops = Record<
-  'json' | 'tensor' | 'threadJson' | 'threadTensor' | 'single' | 'three' | 'piscina' | 'codecJson' | 'codecTensor',
+  | 'json'
+  | 'tensor'
+  | 'threadJson'
+  | 'threadTensor'
+  | 'single'
+  | 'three'
+  | 'kept'
+  | 'piscina'
+  | 'codecJson'
+  | 'codecTensor',
   readonly LoopResult[]
 >;
-type Waits = Record<'busy' | 'idle', readonly number[]>;
+type Waits = Record<'busy' | 'idle' | 'kept', readonly number[]>;
 
 function tell(loops: Loops, waits: Waits): PartResult {
   const all = (name: keyof Loops): number => medianOf(loops[name], ({ cpu }) => cpu.all);
@@ -132,6 +154,7 @@ function tell(loops: Loops, waits: Waits): PartResult {
           row('Float32Array 3 KiB, batch 32, thread worker', 'threadTensor'),
           row('200 B JSON, batch size 1', 'single'),
           row('200 B JSON, batch 32, three fused stages', 'three'),
+          row(`200 B JSON, hits of a response cache before a model of ${SLOW_MS} ms`, 'kept'),
           row('200 B JSON, a piscina task per item', 'piscina'),
           row('encode and decode alone, 200 B JSON', 'codecJson'),
           row('encode and decode alone, 3 KiB', 'codecTensor'),
@@ -145,6 +168,7 @@ function tell(loops: Loops, waits: Waits): PartResult {
         columns: ['what', 'p50', 'p90', 'p99'],
         rows: [
           wait('one after the other', waits.busy),
+          wait(`the same, hits of a response cache before a model of ${SLOW_MS} ms`, waits.kept),
           wait(`after a pause of ${PAUSE_MS} ms each (all processes asleep)`, waits.idle),
         ],
       },
