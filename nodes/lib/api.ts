@@ -3,38 +3,25 @@ import { createRequire } from 'node:module';
 import type { Node, NodeAPI } from 'node-red';
 import type { Api, ApiAnswer, ApiEndpoint, Service } from '../../src/index.ts';
 import { inputOf, type Stages, stageAnswer } from './api-stages.ts';
-import { isDurable, type Reached, type Ways, waysFrom } from './http-ways.ts';
+import { type HttpIn, httpIns } from './http-ins.ts';
+import { type Flows, isDurable, type Reached, type Ways, waysFrom } from './http-ways.ts';
+import { LinkCalls } from './link-calls.ts';
 import type { Pipeline } from './pipeline.ts';
 
 const { version } = createRequire(import.meta.url)('@modelet/node-red-pipeline/package.json') as { version: string };
 
-/** What flows have of an HTTP-in node, or of a tab. */
-interface Definition {
-  readonly id: string;
-  readonly type: string;
-  readonly z?: string;
-  readonly name?: string;
-  readonly info?: string;
-  readonly label?: string;
-}
-
-interface HttpIn {
-  readonly id: string;
-  readonly method: string;
-  readonly url: string;
-  readonly upload: boolean;
-  readonly name: string;
-  readonly info: string;
-  readonly tab: ApiEndpoint['tab'];
+/** A stage, and what is behind it. */
+interface Passed {
+  readonly stage: string;
+  readonly ways: Ways;
 }
 
 /** All that is behind one HTTP-in node. */
 interface Behind {
   readonly first: Ways;
-  /** By stage: what is behind it. */
-  readonly stages: ReadonlyMap<string, Ways>;
+  readonly stages: readonly Passed[];
   /** The same without the stages that nobody waits for any more. */
-  readonly answering: ReadonlyMap<string, Ways>;
+  readonly answering: readonly Passed[];
   readonly gates: ReadonlySet<string>;
 }
 
@@ -45,12 +32,13 @@ interface Behind {
 export function apiOf(pipeline: Pipeline, services: readonly Service[] | null): Api {
   const { RED, deployment } = pipeline;
   const stages: Stages = { live: pipeline.live, names: deployment.stageNames, services: pipeline.services };
+  const flows: Flows = { RED, live: pipeline.live, linkCalls: new LinkCalls(RED) };
   const shown = new Set(services?.map(({ id }) => id));
   const endpoints = httpIns(RED).flatMap((httpIn) => {
-    const behind = lookBehind(pipeline, httpIn.id);
-    if (behind.stages.size + behind.gates.size === 0) return [];
+    const behind = lookBehind(flows, httpIn.id);
+    if (behind.stages.length + behind.gates.size === 0) return [];
     const runtimes = [
-      ...[...behind.stages.keys()].map((id) => deployment.routes.get(id)?.service.id),
+      ...behind.stages.map(({ stage }) => deployment.routes.get(stage)?.service.id),
       ...[...behind.gates].map((id) => deployment.gates.get(id)?.runtime),
     ];
     const isShown = services === null || runtimes.some((runtime) => shown.has(runtime ?? ''));
@@ -59,43 +47,25 @@ export function apiOf(pipeline: Pipeline, services: readonly Service[] | null): 
   return { title: titleOf(services ?? pipeline.services, endpoints), version, root: rootOf(RED), endpoints };
 }
 
-/** Those that run. */
-function httpIns(RED: NodeAPI): HttpIn[] {
-  const definitions: Definition[] = [];
-  const tabs = new Map<string, Definition>();
-  RED.nodes.eachNode((one) => {
-    const definition = one as unknown as Definition;
-    if (definition.type === 'http in') definitions.push(definition);
-    else if (definition.type === 'tab') tabs.set(definition.id, definition);
-  });
-  return definitions.flatMap(({ id, z = '', name = '', info = '' }) => {
-    // Its settings are those of the node that runs: variables of the environment have been put in.
-    const node = RED.nodes.getNode(id) as (Node & { method?: string; url?: string; upload?: boolean }) | null;
-    if (!node?.method || !node.url) return [];
-    const { label = '', info: about = '' } = tabs.get(z) ?? {};
-    const { method, url, upload = false } = node;
-    return [{ id, method, url, upload, name, info, tab: { label, info: about } }];
-  });
+function lookBehind(flows: Flows, httpIn: string): Behind {
+  const first = waysFrom(flows, { id: httpIn, calls: [] });
+  const stages = follow(flows, first, () => true);
+  const gates = [first, ...stages.map(({ ways }) => ways)].flatMap((ways) => ways.gates.map(({ id }) => id));
+  return { first, stages, answering: follow(flows, first, ({ stored }) => !stored), gates: new Set(gates) };
 }
 
-function lookBehind(pipeline: Pipeline, httpIn: string): Behind {
-  const first = waysFrom(pipeline, httpIn);
-  const stages = follow(pipeline, first, () => true);
-  const gates = [first, ...stages.values()].flatMap((ways) => ways.gates.map(({ id }) => id));
-  return { first, stages, answering: follow(pipeline, first, ({ stored }) => !stored), gates: new Set(gates) };
-}
-
-/** The stages that are reached from each other, as far as `wanted`, and what is behind each. */
-function follow(pipeline: Pipeline, first: Ways, wanted: (reached: Reached) => boolean): Map<string, Ways> {
-  const stages = new Map<string, Ways>();
+/** The stages that are reached from each other, as far as `wanted`. */
+function follow(flows: Flows, first: Ways, wanted: (reached: Reached) => boolean): Passed[] {
+  const passed = new Map<string, Passed>();
   const pending = first.stages.filter(wanted);
   for (let at = pending.pop(); at; at = pending.pop()) {
-    if (stages.has(at.id)) continue;
-    const ways = waysFrom(pipeline, at.id);
-    stages.set(at.id, ways);
+    const key = JSON.stringify([at.id, at.calls]);
+    if (passed.has(key)) continue;
+    const ways = waysFrom(flows, at);
+    passed.set(key, { stage: at.id, ways });
     pending.push(...ways.stages.filter(wanted));
   }
-  return stages;
+  return [...passed.values()];
 }
 
 function endpointOf(pipeline: Pipeline, stages: Stages, httpIn: HttpIn, behind: Behind): ApiEndpoint {
@@ -117,7 +87,7 @@ function endpointOf(pipeline: Pipeline, stages: Stages, httpIn: HttpIn, behind: 
 
 function answersOf({ RED, live }: Pipeline, stages: Stages, method: string, behind: Behind): ApiAnswer[] {
   const { first, answering } = behind;
-  const durable = [first, ...answering.values()].flatMap(({ gates }) =>
+  const durable = [first, ...answering.map(({ ways }) => ways)].flatMap(({ gates }) =>
     gates.filter(({ id, stored }) => !stored && isDurable(live.get(id))),
   );
   // What lies before the gate may ask it for an item instead.
@@ -125,8 +95,8 @@ function answersOf({ RED, live }: Pipeline, stages: Stages, method: string, behi
   const stored = durable.some(({ direct }) => direct || method === 'post') ? [{ kind: 'stored' } as const] : [];
   const statusOf = ({ id }: Reached): number | undefined =>
     (RED.nodes.getNode(id) as (Node & { statusCode?: number }) | null)?.statusCode || undefined;
-  const inParts = [...answering.values()].some((ways) => ways.inParts) ? [{ kind: 'parts' } as const] : [];
-  const results = [...answering].flatMap(([stage, ways]) =>
+  const inParts = answering.some(({ ways }) => ways.inParts) ? [{ kind: 'parts' } as const] : [];
+  const results = answering.flatMap(({ stage, ways }) =>
     ways.responses.flatMap((response) =>
       response.stored || ways.inParts ? [] : [stageAnswer(stages, stage, response, statusOf(response) ?? OK)],
     ),

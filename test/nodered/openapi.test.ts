@@ -4,7 +4,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import type { OpenApiDocument } from '../../src/index.ts';
-import { instance, linkIn, linkOut, on, subflow, tab } from '../fixtures/drawn.ts';
+import { instance, linkCall, linkIn, linkOut, linkReturn, on, subflow, tab } from '../fixtures/drawn.ts';
 import {
   batcher,
   collector,
@@ -74,6 +74,14 @@ function flows(input: object = INPUT): FlowNode[] {
     subflow('inside', 'within', 'within'),
     ...on({ z: 'inside' }, echo('within', [], { input, output: OUTPUT })),
     instance('instance', 'inside', 'out links'),
+    ...web('call', 'post', '/call', 'call'),
+    linkCall('call', 'called', 'out call'),
+    linkIn('called', [], 'called stage'),
+    echo('called stage', 'return', { input: OUTPUT, output: INPUT }),
+    linkReturn('return'),
+    { ...subflow('web', '', ''), in: [], out: [] },
+    ...on({ z: 'web' }, ...web('own', 'post', '/own', 'own'), echo('own', 'out own', { output: OUTPUT })),
+    instance('web instance', 'web', []),
     ...web('changed', 'post', '/changed', 'change'),
     func('change', 'return msg;', 'changed'),
     echo('changed', 'change again', { input, output: OUTPUT }),
@@ -141,6 +149,8 @@ describe('OpenAPI document', () => {
       'get /query',
       'put /gated',
       'patch /links',
+      'post /call',
+      'post /own',
       'post /changed',
       'post /file',
       'post /hidden',
@@ -159,9 +169,11 @@ describe('OpenAPI document', () => {
     assert.deepEqual(parameters[0], { name: 'id', in: 'path', required: true, schema: { type: 'string' } });
   });
 
-  test('has the schemas of stages, through gates, batchers, links, subflows and collectors', async () => {
+  test('has the schemas of stages, through gates, batchers, links, link calls, subflows and collectors', async () => {
     assert.deepEqual(await schemas('post', '/params/{id}'), { input: embedded('params_input'), output: OUTPUT });
     assert.deepEqual(await schemas('put', '/gated'), { input: OUTPUT, output: embedded('second_result') });
+    assert.deepEqual(await schemas('post', '/call'), { input: OUTPUT, output: embedded('called_stage_result') });
+    assert.deepEqual((await schemas('post', '/own')).output, OUTPUT);
     const within = await schemas('patch', '/links');
     assert.deepEqual(within.output, OUTPUT);
     assert.deepEqual((within.input as { required: unknown }).required, ['a']);
