@@ -1,6 +1,8 @@
 /** Which HTTP-in nodes lead to a pipeline, and which routes lead straight to an HTTP response. */
 import type { Node, NodeAPI } from 'node-red';
 import type { ModeletError } from '../../src/index.ts';
+import { httpIns } from './http-ins.ts';
+import { LinkCalls } from './link-calls.ts';
 
 type WiredNode = Node & { readonly wires?: readonly (readonly string[])[] };
 
@@ -22,26 +24,12 @@ export interface Endpoint extends EntryTerms {
   readonly url: string;
 }
 
-interface Definition {
-  readonly id: string;
-  readonly type: string;
-  readonly method?: string;
-  readonly url?: string;
-  readonly links?: readonly string[];
-}
-
 /** The HTTP-in nodes from which a message can reach one of `entries`, with the terms of those that it can reach first. */
 export function endpointsTo(RED: NodeAPI, entries: ReadonlyMap<string, EntryTerms>): Endpoint[] {
-  const inputs: Definition[] = [];
-  const calls = new Map<string, readonly string[]>();
-  RED.nodes.eachNode((node) => {
-    const definition = node as unknown as Definition;
-    if (definition.type === 'http in') inputs.push(definition);
-    if (definition.type === 'link call') calls.set(definition.id, definition.links ?? []);
-  });
-  return inputs.flatMap(({ id, method, url }): Endpoint[] => {
-    const terms = method && url ? termsFrom(RED, id, entries, calls) : null;
-    return terms && method && url ? [{ id, method, url, ...terms }] : [];
+  const calls = new LinkCalls(RED);
+  return httpIns(RED).flatMap(({ id, method, url }): Endpoint[] => {
+    const terms = termsFrom(RED, id, entries, calls);
+    return terms ? [{ id, method, url, ...terms }] : [];
   });
 }
 
@@ -49,7 +37,7 @@ function termsFrom(
   RED: NodeAPI,
   from: string,
   entries: ReadonlyMap<string, EntryTerms>,
-  calls: ReadonlyMap<string, readonly string[]>,
+  calls: LinkCalls,
 ): EntryTerms | null {
   const seen = new Set<string>();
   const pending = [from];
@@ -59,7 +47,11 @@ function termsFrom(
     seen.add(id);
     const terms = entries.get(id);
     if (terms) found.push(terms);
-    else pending.push(...((RED.nodes.getNode(id) as WiredNode | null)?.wires?.flat() ?? []), ...(calls.get(id) ?? []));
+    else
+      pending.push(
+        ...((RED.nodes.getNode(id) as WiredNode | null)?.wires?.flat() ?? []),
+        ...(calls.targetsOf(id, []) ?? []),
+      );
   }
   const [first] = found;
   if (!first) return null;

@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
 import { type Answer, CALLERS, FORMS, type Form, read, TYPES, write } from '../fixtures/callers.ts';
+import { instance, on, subflow } from '../fixtures/drawn.ts';
 import { batcher, collector, dispatchGate, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
 import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
@@ -55,10 +56,14 @@ before(async () => {
     stage('each', EACH, 'results', { predict: 'batch' }),
     collector('results', 'answer', 'answer'),
     httpOut('answer'),
+    { ...subflow('inside', '', ''), in: [], out: [] },
+    ...on({ z: 'inside' }, httpIn('in within', '/within', 'within'), stage('within', 'return 1;', 'out within')),
+    ...on({ z: 'inside' }, httpOut('out within')),
+    instance('instance', 'inside', []),
   ]);
   await until('the workers are ready, but for those that cannot start', async () => {
     const stages = (await red.snapshot()).runtimes.flatMap((one) => one.stages);
-    return stages.length === 6 && stages.every(({ name, ready }) => ready === (name === 'broken' ? 0 : 1));
+    return stages.length === 7 && stages.every(({ name, ready }) => ready === (name === 'broken' ? 0 : 1));
   });
 });
 after(async () => {
@@ -271,5 +276,13 @@ describe('errors over HTTP', () => {
     assert.equal(requests['modelet_failed'], rows('modelet_failed'));
     const tight = runtimes.find(({ id }) => id === 'narrow')?.requests;
     assert.equal(tight?.['payload_too_large'], rows('payload_too_large'));
+  });
+
+  test('an endpoint within a subflow is one like any other', async () => {
+    const send = (body: Buffer) => CALLERS.fetch(`${red.url}/within`, { 'Content-Type': TYPES.json }, body);
+    assert.equal((await send(write('json', {}))).status, 200);
+    const { status, bytes } = await send(Buffer.from('{'));
+    assert.equal(status, 400);
+    assert.equal((read('json', bytes) as { error: { code: string } }).error.code, 'bad_request');
   });
 });
