@@ -230,7 +230,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     if (tag === 'open') {
       this.#replacements.clear();
       for (const slot of this.#slots) slot.hold();
-      log('error', `refuses requests: ${this.#circuit.refusal?.message}`);
+      // Whether that means refusals, it cannot say: older code may serve meanwhile.
+      log('error', this.#circuit.refusal?.message ?? '');
     } else if (tag === 'half-open') {
       log('info', 'is tried with one worker');
       this.#tryProbe();

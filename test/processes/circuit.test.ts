@@ -68,7 +68,10 @@ describe('five deaths', () => {
     const { service } = await mortal(t);
     const answers = await open(service);
     assert.deepEqual([...new Set(answers.map(({ code }) => code))], ['worker_lost']);
-    await until(() => service.logs.some(({ message }) => message.includes('refuses requests')), 'the log tells it');
+    await until(
+      () => service.logs.some(({ message }) => message.includes('its workers died 5 times')),
+      'the log tells it',
+    );
     let refused = 0;
     while (service.stage('mortal').circuit === 'open') {
       const answer = await service.answer('die');

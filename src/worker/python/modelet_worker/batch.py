@@ -90,7 +90,7 @@ def _predict_item(modelet: LoadedModelet, item: Item, value: Any, run: Run) -> A
 
 def _run_parts(modelet: LoadedModelet, source: Iterator[Any], item: Item, value: Any, run: Run) -> Any:
     steps = PartSteps(
-        finish=lambda part: _finish(modelet, failed_or(part), value, run),
+        finish=lambda part: _finish(modelet, part, value, run),
         encode=lambda part: encode_payload(part, run.max_payload_bytes),
         unwanted=lambda: _unwanted(item, run, now()),
         out=run.parts,

@@ -78,39 +78,59 @@ def is_in_parts(value: Any) -> bool:
 def run_parts(source: Iterator[Any], item: Item, steps: PartSteps) -> Any:
     """
     Takes the parts to the end. The result is what the generator returns; where that is None, None if its parts have been
-    sent, else the list of all of them. Raises only what ends the process.
+    sent, else the list of all of them. Raises only what ends the process: a channel that is gone, SystemExit.
     """
     out = steps.out
     if out:
         out.begin(item.id)
+    result = _run(source, item, steps, out)
+    if isinstance(result, Failed):
+        # Runs the finally blocks. What goes wrong then does not matter any more.
+        attempt(getattr(source, "close", int))
+    return result
+
+
+def _run(source: Iterator[Any], item: Item, steps: PartSteps, out: Optional[PartsOut]) -> Any:
     sends = item.streams and out is not None
     gathered: List[Any] = []
     size = 0
     index = 0
-    try:
-        while True:
-            part = _next(source)
-            _go_on(steps)
-            if isinstance(part, Done):
-                return part if part.value is not None else Done(None if sends else gathered)
-            part = _value_of(steps.finish(part))
-            payload = steps.encode(part)
-            if sends:
-                out.send(Reply(item.id, True, payload.codec, payload.parts, payload.length, ref=index))
-            else:
-                gathered.append(part)
-                size += payload.length
-                if size > steps.most_bytes:
-                    message = f"the parts of the result are more than {steps.most_bytes} bytes together"
-                    raise ModeletError("modelet_failed", message)
+    while True:
+        step = _take(source, steps)
+        if isinstance(step, Failed):
+            return step
+        if isinstance(step, Done):
+            return step if step.value is not None else Done(None if sends else gathered)
+        value, payload = step
+        if sends:
+            out.send(Reply(item.id, True, payload.codec, payload.parts, payload.length, ref=index))
             index += 1
-            if out:
-                out.hear(lambda: steps.unwanted() is None)
-                _go_on(steps)
-    except Exception as raised:
-        # Runs the finally blocks. What goes wrong then does not matter any more.
-        attempt(getattr(source, "close", int))
-        return Failed(raised)
+        else:
+            gathered.append(value)
+            size += payload.length
+            if size > steps.most_bytes:
+                message = f"the parts of the result are more than {steps.most_bytes} bytes together"
+                return Failed(ModeletError("modelet_failed", message))
+        if out:
+            out.hear(lambda: steps.unwanted() is None)
+            reason = steps.unwanted()
+            if reason is not None:
+                return reason
+
+
+def _take(source: Iterator[Any], steps: PartSteps) -> Any:
+    """The next part and its payload, the end, or what keeps the request from being gone on with."""
+    step = attempt(_next, source)
+    if isinstance(step, Failed):
+        return step
+    reason = steps.unwanted()
+    if reason is not None or isinstance(step, Done):
+        return reason or step
+    value = steps.finish(step)
+    if isinstance(value, Failed):
+        return value
+    payload = attempt(steps.encode, value)
+    return payload if isinstance(payload, Failed) else (value, payload)
 
 
 def _next(source: Iterator[Any]) -> Any:
@@ -118,15 +138,3 @@ def _next(source: Iterator[Any]) -> Any:
         return next(source)
     except StopIteration as end:
         return Done(end.value)
-
-
-def _go_on(steps: PartSteps) -> None:
-    reason = steps.unwanted()
-    if reason is not None:
-        raise reason.error
-
-
-def _value_of(step: Any) -> Any:
-    if isinstance(step, Failed):
-        raise step.error
-    return step

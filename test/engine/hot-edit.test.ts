@@ -1,0 +1,97 @@
+/** What a saved file amounts to in a stage: a generation of workers of its own, among those of deploys. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { StageDefinition } from '../../src/core/model.ts';
+import { FILE_WATCH } from '../../src/engine/file-watch.ts';
+import { until } from '../fixtures/node-red.ts';
+import type { FakePool } from './fake-pool.ts';
+import { Rig, route, stage } from './rig.ts';
+
+class Bed {
+  readonly rig: Rig = new Rig();
+  readonly #path: string;
+  #saves = 0;
+
+  constructor(t: TestContext) {
+    const folder = mkdtempSync(join(tmpdir(), 'modelet-edit-'));
+    this.#path = join(folder, 'model.js');
+    writeFileSync(this.#path, 'first');
+    t.after(() => {
+      // Its workers hold what they hold; its watch ends.
+      void this.rig.engine.close(0);
+      rmSync(folder, { recursive: true });
+    });
+  }
+
+  deploy(overrides: Partial<StageDefinition> = {}): Promise<void> {
+    const { modelet } = stage(1);
+    const source = { kind: 'file', path: this.#path } as const;
+    const definition = stage(1, { modelet: { ...modelet, source }, watch: true, ...overrides });
+    return this.rig.apply({ stages: [definition], routes: [route(1, [1])] }, false);
+  }
+
+  /** Saves until that is noticed: the first time may be taken for what was there at first. The new pool. */
+  async save(): Promise<FakePool> {
+    const { pools } = this.rig;
+    const before = pools.length;
+    await until('new workers start', async () => {
+      this.#saves += 1;
+      writeFileSync(this.#path, `save ${this.#saves}`);
+      await this.rig.advance(FILE_WATCH.longestMs);
+      return pools.length > before;
+    });
+    return pools.at(-1) as FakePool;
+  }
+}
+
+test('the workers of before serve until those of the saved file are ready', async (t) => {
+  const bed = new Bed(t);
+  const { rig } = bed;
+  await bed.deploy();
+  const [first] = rig.pools as [FakePool];
+  first.becomeReady();
+  const second = await bed.save();
+  await rig.submit([1]);
+  assert.deepEqual([first.held(), second.held()], [[[1]], []]);
+  second.becomeReady();
+  await rig.submit([2]);
+  assert.deepEqual([first.held(), second.held(), first.closes.length], [[[1]], [[2]], 1]);
+  assert.deepEqual(
+    rig.logs.map(({ level, message, stage: name }) => [level, message, name]),
+    [['info', 'model.js has been saved: new workers start', 'stage1']],
+  );
+});
+
+test('going back to what was deployed before does not go back behind what was saved since', async (t) => {
+  const bed = new Bed(t);
+  const { rig } = bed;
+  await bed.deploy({ revision: 'r1' });
+  rig.pool(1).becomeReady();
+  await bed.deploy({ revision: 'r2' });
+  await bed.deploy({ revision: 'r1' });
+  assert.equal(rig.pools.length, 2, 'what still runs needs no new workers');
+  await bed.deploy({ revision: 'r2' });
+  const saved = await bed.save();
+  assert.equal(saved.definition.revision, 'r2');
+  await bed.deploy({ revision: 'r1' });
+  const newest = rig.pool(1);
+  assert.notEqual(newest, saved);
+  newest.becomeReady();
+  await rig.submit([1]);
+  assert.deepEqual(newest.held(), [[1]]);
+});
+
+test('a file that is not to be watched any more leaves nothing behind, and the workers as they are', async (t) => {
+  const bed = new Bed(t);
+  const { rig } = bed;
+  await bed.deploy();
+  rig.pool(1).becomeReady();
+  const second = await bed.save();
+  second.becomeReady();
+  await bed.deploy({ watch: false });
+  assert.equal(rig.clock.pending, 0);
+  assert.equal(rig.pool(1), second);
+});
