@@ -221,6 +221,23 @@ export const MUTATIONS: readonly Mutation[] = [
     test: 'in flight stays within N and the ceiling, in order, on news that is new enough; all ends once, answered once',
   },
   {
+    bug: 'saving a file as it was gives its stage new workers',
+    file: 'src/engine/file-watch.ts',
+    find: 'found.hash !== before.hash',
+    replace: 'found.stamp !== before.stamp',
+    suite: 'engine/file-watch',
+    test: 'saving what is there already is no news',
+  },
+  {
+    bug: 'a deploy goes back behind what has been saved since',
+    file: 'src/engine/stage-pools.ts',
+    find: 'this.#successor = this.#revision === this.#present.revision ? null',
+    replace:
+      "const [deployed] = this.#revision.split(' ');\n    this.#successor = this.#present.revision.startsWith(deployed + ' ') && this.#successor ? null",
+    suite: 'engine/hot-edit',
+    test: 'going back to what was deployed before does not go back behind what was saved since',
+  },
+  {
     bug: 'a stored item ends when it is sent on, before anything was done with it',
     file: 'nodes/lib/durable-room.ts',
     find: 'this.#runs.set(lease.id, { claim, timer });',
