@@ -1,12 +1,5 @@
 /** What stages take and give, as far as their settings and their modelets say it. */
-import {
-  type ApiAnswer,
-  type ApiInput,
-  type ApiStage,
-  ModeletError,
-  type Service,
-  type StageConfig,
-} from '../../src/index.ts';
+import { type ApiInput, type ApiStage, ModeletError, type Service, type StageConfig } from '../../src/index.ts';
 import type { Reached } from './http-ways.ts';
 import type { LiveNodes } from './live-nodes.ts';
 
@@ -26,14 +19,9 @@ export function inputOf(stages: Stages, { id, direct }: Reached): ApiInput {
   };
 }
 
-/** @param response where the stage's result is sent. */
-export function stageAnswer(
-  stages: Stages,
-  id: string,
-  response: Reached,
-  status: number,
-): Extract<ApiAnswer, { kind: 'result' }> {
-  return { kind: 'result', status, stage: stageOf(stages, id, response.direct, 'output') };
+/** What a stage gives, to where something may lie between that changes it, or nothing. */
+export function outputOf(stages: Stages, id: string, direct: boolean): ApiStage {
+  return stageOf(stages, id, direct, 'output');
 }
 
 function stageOf(stages: Stages, id: string, direct: boolean, side: 'input' | 'output'): ApiStage {

@@ -1,8 +1,8 @@
 /** What the running flows say of their HTTP endpoints, for their OpenAPI document. */
 import { createRequire } from 'node:module';
 import type { Node, NodeAPI } from 'node-red';
-import type { Api, ApiAnswer, ApiEndpoint, Service } from '../../src/index.ts';
-import { inputOf, type Stages, stageAnswer } from './api-stages.ts';
+import { type Api, type ApiAnswer, type ApiEndpoint, mediaTypeOf, type Service } from '../../src/index.ts';
+import { inputOf, outputOf, type Stages } from './api-stages.ts';
 import { type HttpIn, httpIns } from './http-ins.ts';
 import { type Flows, isDurable, type Reached, type Ways, waysFrom } from './http-ways.ts';
 import { LinkCalls } from './link-calls.ts';
@@ -93,23 +93,39 @@ function answersOf({ RED, live }: Pipeline, stages: Stages, method: string, behi
   // What lies before the gate may ask it for an item instead.
   const states = durable.some(({ direct }) => !direct) ? [{ kind: 'state' } as const] : [];
   const stored = durable.some(({ direct }) => direct || method === 'post') ? [{ kind: 'stored' } as const] : [];
-  const statusOf = ({ id }: Reached): number | undefined =>
-    (RED.nodes.getNode(id) as (Node & { statusCode?: number }) | null)?.statusCode || undefined;
   const inParts = answering.some(({ ways }) => ways.inParts) ? [{ kind: 'parts' } as const] : [];
   const results = answering.flatMap(({ stage, ways }) =>
     ways.responses.flatMap((response) =>
-      response.stored || ways.inParts ? [] : [stageAnswer(stages, stage, response, statusOf(response) ?? OK)],
+      response.stored || ways.inParts
+        ? []
+        : [{ ...sentBy(RED, response), stage: outputOf(stages, stage, response.direct) }],
     ),
   );
   const known = [...states, ...stored, ...inParts, ...results];
   // Where the flow answers by itself beside all that: in which cases, and with what, is not known here.
   const plain = first.responses.flatMap((response): ApiAnswer[] => {
-    const status = statusOf(response) ?? (known.length === 0 ? OK : null);
-    if (status === null || response.stored || results.some((result) => result.status === status)) return [];
-    return [{ kind: 'result', status, stage: null }];
+    const sent = sentBy(RED, response);
+    const isKnown = known.length > 0 && (!sent.setsStatus || results.some(({ status }) => status === sent.status));
+    return isKnown || response.stored ? [] : [{ ...sent, stage: null }];
   });
   return [...known, ...plain];
 }
+
+/** What an HTTP response node makes of a message. */
+function sentBy(RED: NodeAPI, { id }: Reached): Omit<Result, 'stage'> & { readonly setsStatus: boolean } {
+  const node = RED.nodes.getNode(id) as (Node & { statusCode?: number; headers?: Record<string, unknown> }) | null;
+  const { statusCode, headers = {} } = node ?? {};
+  const type = Object.entries(headers).find(([name]) => name.toLowerCase() === 'content-type')?.[1];
+  const contentType = typeof type === 'string' ? mediaTypeOf(type) : null;
+  return {
+    kind: 'result',
+    status: statusCode || OK,
+    contentType,
+    setsStatus: Boolean(statusCode),
+  };
+}
+
+type Result = Extract<ApiAnswer, { kind: 'result' }>;
 
 const OK = 200;
 

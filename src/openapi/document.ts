@@ -3,7 +3,7 @@ import { Components } from './components.ts';
 import type { Api, ApiAnswer, ApiEndpoint, JsonObject } from './endpoint.ts';
 import { errorResponses, REQUEST_ID } from './errors.ts';
 import { type PathParameter, templatesOf } from './path-template.ts';
-import { queryParameters, requestBody, resultSchema } from './payloads.ts';
+import { queryParameters, requestBody, resultSchema, STRUCTURED, usualTypes } from './payloads.ts';
 
 /** An endpoint that is there and not among the paths, and why. */
 export interface Unsaid {
@@ -203,7 +203,9 @@ function answers(given: readonly ApiAnswer[], components: Components): Record<st
       same.map(({ stage }) => stage),
       components,
     );
-    responses[String(status)] = json('The result.', schema);
+    const types = new Set(same.flatMap(({ contentType }) => contentType ?? usualTypes(schema, components)));
+    const content = Object.fromEntries([...types].map((type) => [type, STRUCTURED.has(type) ? { schema } : {}]));
+    responses[String(status)] = { description: 'The result.', headers, content };
   }
   return Object.keys(responses).length > 0 ? responses : { 200: { description: 'The flow answers.', headers } };
 }

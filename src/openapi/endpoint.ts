@@ -29,7 +29,13 @@ export interface ApiInput extends ApiStage {
  *   state   a durable gate says how an item is that it has
  */
 export type ApiAnswer =
-  | { readonly kind: 'result'; readonly status: number; readonly stage: ApiStage | null }
+  | {
+      readonly kind: 'result';
+      readonly status: number;
+      /** Media type that the flow sets; null: none, it depends on the result and the caller. */
+      readonly contentType: string | null;
+      readonly stage: ApiStage | null;
+    }
   | { readonly kind: 'parts' | 'stored' | 'state' };
 
 export interface ApiEndpoint {

@@ -7,12 +7,9 @@ type Schema = JsonObject;
 
 const ANYTHING: Schema = {};
 const JSON_TYPE = 'application/json';
-/** Whose content has the structure that a schema tells. */
-const STRUCTURED: ReadonlySet<string> = new Set([
-  JSON_TYPE,
-  'application/msgpack',
-  'application/x-www-form-urlencoded',
-]);
+const MSGPACK_TYPE = 'application/msgpack';
+/** Media types whose content has the structure that a schema tells. */
+export const STRUCTURED: ReadonlySet<string> = new Set([JSON_TYPE, MSGPACK_TYPE, 'application/x-www-form-urlencoded']);
 
 /** Query parameters: of an input that is an object, its properties. */
 export function queryParameters({ inputs }: ApiEndpoint, components: Components): JsonObject[] {
@@ -71,6 +68,14 @@ function examplesOf(inputs: readonly ApiInput[]): JsonObject | null {
 /** The body of an answer with what these stages give; of one that is not known, anything. */
 export function resultSchema(stages: readonly (ApiStage | null)[], components: Components): Schema {
   return anyOf(stages.map((stage) => (stage ? bodySchema(stage, 'result', ['payload'], components) : ANYTHING)));
+}
+
+/** What a result is sent as where the flow says nothing of it. Text and numbers are text, unless JSON is asked for. */
+export function usualTypes(schema: Schema, components: Components): string[] {
+  const whole = '$ref' in schema ? components.read(schema) : schema;
+  const { type } = (whole ?? {}) as { type?: unknown };
+  const isText = type === 'string' || type === 'number' || type === 'integer';
+  return [JSON_TYPE, MSGPACK_TYPE, ...(isText ? ['text/html'] : [])];
 }
 
 function bodySchema(

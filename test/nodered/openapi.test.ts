@@ -60,7 +60,8 @@ function flows(input: object = INPUT): FlowNode[] {
     collector('collector', 'out params', 'error params'),
     httpOut('error params'),
     node('aside', 'debug', [], { active: false }),
-    ...web('query', 'get', '/query', 'query'),
+    { ...httpIn('in query', '/query', 'query'), method: 'get' },
+    { ...httpOut('out query'), statusCode: '203', headers: { 'content-type': 'Text/CSV; charset=utf-8' } },
     echo('query', 'out query', { input }),
     ...web('gated', 'put', '/gated', 'gate'),
     dispatchGate('gate', 'batch'),
@@ -177,6 +178,12 @@ describe('OpenAPI document', () => {
     const within = await schemas('patch', '/links');
     assert.deepEqual(within.output, OUTPUT);
     assert.deepEqual((within.input as { required: unknown }).required, ['a']);
+  });
+
+  test('says which status and media type an HTTP response node sets', async () => {
+    const { responses } = operation(await read(), 'get', '/query');
+    assert.ok(!('200' in responses));
+    assert.deepEqual(Object.keys(contentOf(responses['203'])), ['text/csv']);
   });
 
   test('with GET they are parameters of the query', async () => {

@@ -14,7 +14,7 @@ export function input(spec: Partial<ApiInput> = {}): ApiInput {
 
 export function result(spec: Partial<ApiStage> = {}, status = 200): ApiAnswer {
   const stage: ApiStage = { name: 'last', property: 'payload', schema: null, direct: true, ...spec };
-  return { kind: 'result', status, stage };
+  return { kind: 'result', status, contentType: null, stage };
 }
 
 export function endpoint(spec: Partial<ApiEndpoint> = {}): ApiEndpoint {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ERROR_CODES, HTTP_STATUS } from '../../src/core/errors.ts';
+import type { PayloadSchema } from '../../src/core/model.ts';
 import { at, bodySchema, contentOf, documentOf, type endpoint, input, operation, result } from './api.ts';
 
 const NUMBER = { type: 'number' };
@@ -86,6 +87,15 @@ describe('document', () => {
     }
   });
 
+  test('a result that is text, or a number, may come as text', async () => {
+    const types = async (schema: PayloadSchema): Promise<string[]> => {
+      const { responses } = operation(await documentOf({ answers: [result({ schema })] }), 'post', '/digits');
+      return Object.keys(contentOf(responses['200']));
+    };
+    assert.deepEqual(await types(NUMBER), ['application/json', 'application/msgpack', 'text/html']);
+    assert.deepEqual(await types(PAIR), ['application/json', 'application/msgpack']);
+  });
+
   test('several first or last stages: any of them, unless one takes anything', async () => {
     const two = [input({ schema: NUMBER }), input({ name: 'second', schema: PAIR })];
     const one = await documentOf({ inputs: two, answers: [result({ schema: NUMBER }), result({ name: 'open' })] });
@@ -153,7 +163,7 @@ describe('document', () => {
       { url: '/jobs', answers: [{ kind: 'stored' }] },
       { method: 'get', url: '/jobs/:id', answers: [{ kind: 'state' }], gates: 'durable' },
       { url: '/none', answers: [] },
-      { url: '/plain', answers: [{ kind: 'result', status: 201, stage: null }] },
+      { url: '/plain', answers: [{ kind: 'result', status: 201, contentType: 'text/csv', stage: null }] },
       { url: '/tokens', answers: [{ kind: 'parts' }] },
     );
     const statuses = (method: string, path: string) =>
@@ -163,6 +173,7 @@ describe('document', () => {
     assert.ok(['404', '410'].every((status) => status in operation(document, 'get', '/jobs/{id}').responses));
     assert.deepEqual(statuses('post', '/none'), ['200']);
     assert.deepEqual(statuses('post', '/plain'), ['201']);
+    assert.deepEqual(contentOf(operation(document, 'post', '/plain').responses['201']), { 'text/csv': {} });
     assert.deepEqual(contentOf(operation(document, 'post', '/tokens').responses['200']), { '*/*': {} });
   });
 });

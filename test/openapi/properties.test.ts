@@ -48,6 +48,7 @@ const answer: fc.Arbitrary<ApiAnswer> = fc.oneof(
   fc.record({
     kind: fc.constant('result' as const),
     status: fc.constantFrom(200, 201, 429, 500),
+    contentType: fc.constantFrom(null, 'text/csv', 'application/json'),
     stage: fc.option(fc.record(stage), { nil: null }),
   }),
 );
