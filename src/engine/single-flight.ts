@@ -27,6 +27,7 @@ export class SingleFlight {
   readonly #queue: StageQueue;
   readonly #meter: StageMeter;
   #definition: StageDefinition;
+  #readsTopic = false;
   #cache: ResponseCache | null = null;
   /** By place: those that may be joined, and whose result is kept. */
   readonly #open: Map<string, Flight> = new Map();
@@ -38,6 +39,7 @@ export class SingleFlight {
     this.#queue = queue;
     this.#meter = meter;
     this.#definition = definition;
+    this.#readsTopic = readsTopic(definition);
     this.#makeCache();
   }
 
@@ -55,6 +57,7 @@ export class SingleFlight {
     const { cache } = this.#definition;
     const { entries, maxBytes, ttlMs } = definition.cache;
     this.#definition = definition;
+    this.#readsTopic = readsTopic(definition);
     if (entries !== cache.entries || maxBytes !== cache.maxBytes || ttlMs !== cache.ttlMs) this.#makeCache();
   }
 
@@ -70,7 +73,7 @@ export class SingleFlight {
 
   /** What is to be queued for a request that has come; null where it has its answer, or shares another's run. */
   admit(request: Item): Item | null {
-    const key = this.#keyOf(request);
+    const key = cacheKey(request.payload, this.#readsTopic ? request.meta : null);
     const kept = this.#cache?.get(key);
     if (kept) {
       this.#meter.cacheAsked('hit');
@@ -177,12 +180,6 @@ export class SingleFlight {
     if (!this.#cache) this.#open.clear();
   }
 
-  #keyOf({ payload, meta }: Item): string {
-    const { source } = this.#definition.modelet;
-    const readsTopic = source.kind === 'inline' && /\btopic\b/.test(source.code);
-    return cacheKey(payload, readsTopic ? meta : null);
-  }
-
   #join(flight: Flight, request: Item): void {
     flight.add(request);
     const { item } = flight;
@@ -249,4 +246,9 @@ export class SingleFlight {
 /** Items of one group evict each other where a full queue drops the oldest: what is evicted must be of one group. */
 function placeOf(key: string, { group }: Item): string {
   return `${group} ${key}`;
+}
+
+/** Other code gets no topic. */
+function readsTopic({ modelet: { source } }: StageDefinition): boolean {
+  return source.kind === 'inline' && /\btopic\b/.test(source.code);
 }

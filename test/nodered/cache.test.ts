@@ -6,7 +6,7 @@ import { Scrape } from '../fixtures/exposition.ts';
 import { node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type Message, NodeRed, type Snapshot, until } from '../fixtures/node-red.ts';
 
-const SLOW = 'await new Promise((done) => setTimeout(done, 30)); return { of: input, by: Math.random() };';
+const SLOW = 'await new Promise((done) => setTimeout(done, 400)); return { of: input, by: Math.random() };';
 
 let nodeRed: NodeRed;
 before(async () => {

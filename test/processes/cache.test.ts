@@ -1,10 +1,12 @@
 /** A stage that keeps results, with real workers: how often the modelet is called, and what deaths and changes do to it. */
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { ModeletError } from '../../src/core/errors.ts';
 import { kill9, until } from '../fixtures/processes.ts';
-import { callsIn, release, type TestService } from '../fixtures/service.ts';
-import { type Gated, gated, hold, queued } from './gated.ts';
+import { callsIn, folderFor, release, serve, type TestService } from '../fixtures/service.ts';
+import { type Gated, gated, hold } from './gated.ts';
 
 const CACHE = { cache: { entries: 10 } };
 
@@ -32,6 +34,7 @@ describe('a stage that keeps results', () => {
     const first = await hold(held, 'held');
     const others = Array.from({ length: 50 }, () => service.answer('held'));
     const another = service.answer('other');
+    await counted(held, [0, 2, 50]);
     release(folder, 'held');
     const answers = await Promise.all([first.answer, ...others]);
     await another;
@@ -50,6 +53,7 @@ describe('a stage that keeps results', () => {
     const first = await hold(held, 'held');
     const second = service.ask('held');
     const late = service.ask('held', { timeoutMs: 40 });
+    await counted(held, [0, 1, 2]);
     service.service.abandon(first.id, new ModeletError('cancelled', 'gone'));
     assert.equal((await first.answer).code, 'cancelled');
     assert.equal((await late.answer).code, 'deadline_exceeded');
@@ -63,7 +67,7 @@ describe('a stage that keeps results', () => {
     const { service, folder } = held;
     const first = await hold(held, 'held');
     const others = ['held', 'held', 'behind', 'behind'].map((input) => service.ask(input));
-    await queued(held, 1);
+    await counted(held, [0, 2, 3]);
     kill9(service.pids('gate')[0] as number);
     const answers = await Promise.all([first, ...others].map(({ answer }) => answer));
     assert.deepEqual(
@@ -118,6 +122,16 @@ describe('a stage that keeps results', () => {
     assert.deepEqual(sources([await service.answer('kept'), await service.answer('kept')]), ['run', 'run']);
     await until(() => service.stage('gate').cache.bytes === 0, 'nothing is kept');
     assert.equal(callsIn(folder).length, 5);
+  });
+
+  test('forgets when the file of a stage that is watched has been saved', async (t) => {
+    const file = join(folderFor(t), 'model.mjs');
+    const save = (version: number): void => writeFileSync(file, `export default () => ${version};`);
+    save(1);
+    const service = await serve(t, { stages: [{ id: 'model', file, watch: true, cache: { entries: 10 } }] });
+    assert.deepEqual([await service.value('x'), await service.value('x')], [1, 1]);
+    save(2);
+    await until(async () => (await service.value('x')) === 2, 'the new code answers');
   });
 
   test('begins with nothing in a new engine, and counts on', async (t) => {
