@@ -262,4 +262,28 @@ export const MUTATIONS: readonly Mutation[] = [
     suite: 'queue/conformance',
     test: 'SQLite: a lease that ends counts an attempt, and what it held is claimed alone',
   },
+  {
+    bug: 'new code is described as the code before it',
+    file: 'src/engine/stage.ts',
+    find: 'isDeepStrictEqual(description, this.#description)',
+    replace: '(this.#description && isDeepStrictEqual(1, 1))',
+    suite: 'engine/deploys',
+    test: 'what a modelet says of itself is told once, and again where new code that serves says something else',
+  },
+  {
+    bug: 'references within a schema do not follow it into the OpenAPI document',
+    file: 'src/openapi/embed.ts',
+    find: 'at + fragment(pointer)',
+    replace: "(at && '#') + fragment(pointer)",
+    suite: 'openapi/embed',
+    test: 'definitions of its own, by pointers',
+  },
+  {
+    bug: 'endpoints of other runtimes are described in public',
+    file: 'nodes/lib/api.ts',
+    find: 'services === null || runtimes',
+    replace: 'shown.size > 0 || runtimes',
+    suite: 'nodered/openapi',
+    test: 'below the path of a runtime are the endpoints of that one',
+  },
 ];
