@@ -50,7 +50,7 @@ export class BodyErrors {
     const { sendStatus } = response;
     response.sendStatus = (status) => {
       const isRefusal = status === 500 && response._msgid === undefined && !response.headersSent;
-      const error = isRefusal ? this.#errorOf(request) : null;
+      const error = isRefusal && !isCutOff(request) ? this.#errorOf(request) : null;
       if (!error) return sendStatus.call(response, status);
       count(error);
       answerError(request.headers, response, error);
@@ -71,6 +71,11 @@ export class BodyErrors {
     if (name === 'SyntaxError') return `the body is not valid JSON, or no object or array: ${message}`;
     return `the body cannot be read: ${message}`;
   }
+}
+
+/** Its client has gone in the middle of it: it has not become a request, and nobody waits for an answer. */
+function isCutOff({ destroyed, complete }: HttpRequest): boolean {
+  return destroyed && !complete;
 }
 
 /** Whoever stands between, to see who may ask say, throws other things; those stay Node-RED's. */

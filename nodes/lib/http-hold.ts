@@ -1,8 +1,8 @@
 /**
- * In front of the HTTP-in nodes that lead to a pipeline: prepares for what comes in and goes out, and is a gate. While a deploy replaces the flows their routes do not
- * exist, and Node-RED would answer 404: requests wait here until the new flows have started. A request whose body was
- * still being read when its HTTP-in node was replaced is handed to nobody, and goes through the gate again. When the
- * flows stop for good, requests are answered 503.
+ * In front of the HTTP-in nodes that lead to a pipeline: prepares for what comes in and goes out, and is a gate. While
+ * a deploy replaces the flows their routes do not exist, and Node-RED would answer 404: requests wait here until the new
+ * flows have started. A request whose body was still being read when its HTTP-in node was replaced is handed to nobody,
+ * and goes through the gate again. When the flows stop for good, requests are answered 503.
  */
 import type { NodeAPI } from 'node-red';
 import { Fifo, ModeletError } from '../../src/index.ts';

@@ -5,6 +5,9 @@ export interface HttpRequest {
   readonly method: string;
   readonly path: string;
   readonly headers: Headers;
+  /** All of it has come. */
+  readonly complete: boolean;
+  readonly destroyed: boolean;
   /** What a body parser has made of the body. */
   body?: unknown;
   /** Set by a body parser that has read the body: only then can the request be routed a second time. */
