@@ -6,6 +6,7 @@ import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../core/clock.ts';
 import type { CacheSettings, CacheStatus, Payload } from '../core/model.ts';
+import type { WireItem } from '../wire/frames.ts';
 
 /** Collisions must not be found on purpose either: one would get another's result. */
 const HASH = 'sha256';
@@ -42,8 +43,11 @@ export class ResponseCache {
   }
 }
 
-/** What tells inputs apart: the encoded bytes, how they are to be read, and the topic of a stage that looks at it. */
-export function cacheKey({ codec, bytes }: Payload, meta: Uint8Array | null): string {
+/**
+ * What tells inputs apart: the encoded bytes, how they are to be read, and the topic where it came along, which is on
+ * routes with code that looks at it. Whether this stage's does is not asked: the next revision's may.
+ */
+export function cacheKey({ payload: { codec, bytes }, meta }: Pick<WireItem, 'payload' | 'meta'>): string {
   const key = `${codec} ${hash(HASH, bytes, 'base64')}`;
   return meta ? `${key} ${hash(HASH, topicOf(meta), 'base64')}` : key;
 }

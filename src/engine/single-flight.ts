@@ -27,7 +27,6 @@ export class SingleFlight {
   readonly #queue: StageQueue;
   readonly #meter: StageMeter;
   #definition: StageDefinition;
-  #readsTopic = false;
   #cache: ResponseCache | null = null;
   /** By place: those that may be joined, and whose result is kept. */
   readonly #open: Map<string, Flight> = new Map();
@@ -39,7 +38,6 @@ export class SingleFlight {
     this.#queue = queue;
     this.#meter = meter;
     this.#definition = definition;
-    this.#readsTopic = readsTopic(definition);
     this.#makeCache();
   }
 
@@ -57,7 +55,6 @@ export class SingleFlight {
     const { cache } = this.#definition;
     const { entries, maxBytes, ttlMs } = definition.cache;
     this.#definition = definition;
-    this.#readsTopic = readsTopic(definition);
     if (entries !== cache.entries || maxBytes !== cache.maxBytes || ttlMs !== cache.ttlMs) this.#makeCache();
   }
 
@@ -73,7 +70,7 @@ export class SingleFlight {
 
   /** What is to be queued for a request that has come; null where it has its answer, or shares another's run. */
   admit(request: Item): Item | null {
-    const key = cacheKey(request.payload, this.#readsTopic ? request.meta : null);
+    const key = cacheKey(request);
     const kept = this.#cache?.get(key);
     if (kept) {
       this.#meter.cacheAsked('hit');
@@ -100,7 +97,8 @@ export class SingleFlight {
     flight.remove(request);
     const [first] = flight.requests;
     if (first) {
-      if (flight.item.at.tag === 'queued') this.#queue.rejuvenate(flight.item, first.arrivedAt);
+      const { at, arrivedAt } = flight.item;
+      if (at.tag === 'queued' && arrivedAt < first.arrivedAt) this.#queue.rejuvenate(flight.item, first.arrivedAt);
       return null;
     }
     this.#end(flight);
@@ -246,9 +244,4 @@ export class SingleFlight {
 /** Items of one group evict each other where a full queue drops the oldest: what is evicted must be of one group. */
 function placeOf(key: string, { group }: Item): string {
   return `${group} ${key}`;
-}
-
-/** Other code gets no topic. */
-function readsTopic({ modelet: { source } }: StageDefinition): boolean {
-  return source.kind === 'inline' && /\btopic\b/.test(source.code);
 }
