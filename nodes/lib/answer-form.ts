@@ -13,17 +13,16 @@ import {
   mediaKindOf,
   mediaTypeOf,
 } from '../../src/index.ts';
-import type { HttpRequest, HttpResponse } from './http-types.ts';
+import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
 import { errorBody, type PipelineMessage } from './messages.ts';
 
 /** Results of pipelines that are text and look like a number; see `sentValue`. */
 const textsLikeNumbers: WeakMap<HttpResponse, string> = new WeakMap();
 
 /** For a request that leads to a pipeline, before any node has it. */
-export function prepareAnswer({ method, headers }: HttpRequest, response: HttpResponse): void {
-  // For caches, which keep answers to GET only.
-  if (method === 'GET') response.vary('Accept');
-  const { accept, 'content-type': contentType } = headers;
+export function prepareAnswer(request: HttpRequest, response: HttpResponse): void {
+  if (asksOnly(request)) response.vary('Accept');
+  const { accept, 'content-type': contentType } = request.headers;
   const form = answerForm(typeof accept === 'string' ? accept : undefined, kindOf(contentType));
   if (form !== 'usual') answerAs(form, response);
 }

@@ -21,7 +21,9 @@ export class GuardedEndpoints {
   }
 
   find(request: HttpRequest): Endpoint | undefined {
-    return this.#guarded.find(({ method, path }) => method === request.method && path.test(request.path))?.endpoint;
+    // As Express has it: what answers to GET answers to HEAD.
+    const wanted = request.method === 'HEAD' ? 'GET' : request.method;
+    return this.#guarded.find(({ method, path }) => method === wanted && path.test(request.path))?.endpoint;
   }
 }
 

@@ -1,8 +1,8 @@
 /**
- * In front of the HTTP-in nodes that lead to a pipeline: prepares for what comes in and goes out, and is a gate. While
- * a deploy replaces the flows their routes do not exist, and Node-RED would answer 404: requests wait here until the new
- * flows have started. A request whose body was still being read when its HTTP-in node was replaced is handed to nobody,
- * and goes through the gate again. When the flows stop for good, requests are answered 503.
+ * In front of the HTTP-in nodes that lead to a pipeline. Prepares for what comes in and what goes out. And is a gate:
+ * while a deploy replaces the flows their routes do not exist, and Node-RED would answer 404, so requests wait here until
+ * the new flows have started. A request whose body was still being read when its HTTP-in node was replaced is handed to
+ * nobody, and goes through the gate again. When the flows stop for good, requests are answered 503.
  */
 import type { NodeAPI } from 'node-red';
 import { Fifo, ModeletError } from '../../src/index.ts';
@@ -10,7 +10,7 @@ import { prepareAnswer } from './answer-form.ts';
 import { BodyErrors } from './body-errors.ts';
 import type { Endpoint } from './endpoints.ts';
 import { GuardedEndpoints } from './guarded-endpoints.ts';
-import type { HttpRequest, HttpResponse } from './http-types.ts';
+import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
 import { answerError } from './messages.ts';
 import { keepBody } from './request-body.ts';
 
@@ -94,7 +94,7 @@ export class HttpHold {
     if (this.#prepared.has(response)) return;
     this.#prepared.add(response);
     prepareAnswer(request, response);
-    if (request.method === 'GET') return;
+    if (asksOnly(request)) return;
     keepBody(request, maxBytes);
     this.#bodyErrors.watch(request, response, countRefused);
   }
@@ -153,7 +153,7 @@ export class HttpHold {
 
   #routeAgain(request: HttpRequest, response: HttpResponse): void {
     if (response.headersSent || this.#wasAccepted(response)) return;
-    const unread = request.method !== 'GET' && request._body !== true;
+    const unread = !asksOnly(request) && request._body !== true;
     const lost = (): void => {
       if (!response.headersSent)
         answerError(request.headers, response, new ModeletError('shutting_down', 'lost in a deploy'));

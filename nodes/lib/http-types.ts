@@ -33,3 +33,8 @@ export interface HttpResponse extends AnswerHeaders {
   on(event: 'error', listener: () => void): unknown;
   once(event: 'close', listener: () => void): unknown;
 }
+
+/** GET and HEAD: has no body, and its answer may be kept by caches. */
+export function asksOnly({ method }: HttpRequest): boolean {
+  return method === 'GET' || method === 'HEAD';
+}
