@@ -31,6 +31,18 @@ function act(id, action) {
     .fail((xhr) => RED.notify(text('act.failed', { status: xhr.status }), 'error'));
 }
 
+/**
+ * Where the page of the endpoints is that a browser gets by a link, without the token of a login; null: nowhere.
+ */
+function apiAddress(runtimes) {
+  const { user, httpNodeRoot } = RED.settings;
+  if (!user || user.anonymous) return 'modelets/openapi';
+  const shown = runtimes.find(({ id }) => RED.nodes.node(id)?.publicPath);
+  if (!shown) return null;
+  const parts = [httpNodeRoot || '', RED.nodes.node(shown.id).publicPath].join('/').split('/').filter(Boolean);
+  return `/${[...parts, 'openapi'].join('/')}`;
+}
+
 function section(key, ...content) {
   const summary = el('summary', 'section-head', text(`section.${key}`));
   const element = el('details', 'section', summary, ...content);
@@ -56,7 +68,10 @@ class Sidebar {
     const gates = el('div', 'gates');
     this.gates = section('gates', gates);
     const rest = [section('cpus', cpus), section('slowest', loop, slowest)];
-    this.body = el('div', 'body', this.runtimes, this.gates, ...rest);
+    this.api = el('a', 'api', text('api'));
+    this.api.target = '_blank';
+    this.api.rel = 'noopener';
+    this.body = el('div', 'body', this.runtimes, this.gates, ...rest, this.api);
     this.element = el('div', 'root', this.stale, this.empty, this.body);
     const context = {
       reveal,
@@ -97,6 +112,9 @@ class Sidebar {
     this.showRuntimes(view.runtimes.map((runtime) => ({ runtime, at: now })));
     this.showGates(view.gates);
     setShown(this.gates, view.gates.length > 0);
+    const address = apiAddress(view.runtimes);
+    setShown(this.api, address !== null);
+    if (address !== null) this.api.setAttribute('href', address);
     for (const part of this.parts) part.update(view);
   }
 

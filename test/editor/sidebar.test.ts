@@ -9,6 +9,8 @@ import { startSession } from './session.ts';
 import { SidebarPage } from './sidebar-page.ts';
 
 declare const RED: {
+  readonly settings: Record<string, unknown>;
+  readonly nodes: { node(id: string): Record<string, unknown> };
   readonly comms: { subscribe(topic: string, listener: () => void): void };
   readonly view: { selection(): { readonly nodes?: readonly { readonly id: string }[] } };
 };
@@ -113,6 +115,20 @@ test('shows what runs while requests come', async () => {
     await sidebar.root.getByText(/event loop: \d+ % busy/).waitFor();
     await sidebar.root.getByText(/^\d+ % of their time: /).waitFor();
     await sidebar.stage('broken').locator('.modelet-sb-why').waitFor();
+    const opened = editor.page.waitForEvent('popup');
+    await sidebar.root.locator('a.modelet-sb-api').click();
+    const page = await opened;
+    await page.getByText('/sums', { exact: true }).first().waitFor();
+    await page.close();
+    // Of an account that has logged in a link brings no token along.
+    await editor.page.evaluate(() => {
+      RED.settings['user'] = { username: 'somebody', permissions: '*' };
+    });
+    await sidebar.root.locator('a.modelet-sb-api').waitFor({ state: 'hidden' });
+    await editor.page.evaluate(() => {
+      RED.nodes.node('runtime')['publicPath'] = '/ops/';
+    });
+    await sidebar.root.locator('a.modelet-sb-api[href="/ops/openapi"]').waitFor();
     // Updated in place, and within the sidebar's width.
     assert.equal(await sidebar.stage('second').evaluate((now, before) => now === before, drawn), true);
     assert.ok(await sidebar.root.evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth));
