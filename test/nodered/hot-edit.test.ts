@@ -8,6 +8,7 @@ import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 
 const CLIENTS = 8;
+const WORKERS = 2;
 
 interface Language {
   readonly source: string;
@@ -47,7 +48,7 @@ describe('hot edits', () => {
     runtime(),
     ...endpoint('/ask', source),
     // By its source, or those of the other language would serve until it is ready.
-    stage(source, '', 'collector /ask', { source, path: file, watch, workers: '2' }),
+    stage(source, '', 'collector /ask', { source, path: file, watch, workers: String(WORKERS) }),
   ];
 
   /**
@@ -94,6 +95,15 @@ describe('hot edits', () => {
     const { runtimes } = await red.whenReady();
     return runtimes.flatMap(({ stages }) => stages.flatMap(({ workers }) => workers.map(({ pid }) => pid)));
   };
+  /** A worker that starts runs what the file has in it by then: the next save waits for all that the last has brought. */
+  const allReady = (before: readonly (number | null)[]): Promise<(number | null)[]> =>
+    until('all new workers are ready', async () => {
+      const { runtimes } = await red.snapshot();
+      const workers = runtimes.flatMap(({ stages }) => stages.flatMap((one) => one.workers));
+      const found = workers.map(({ pid }) => pid);
+      const ready = workers.filter(({ pid, state }) => state === 'ready' && !before.includes(pid));
+      return found.length === WORKERS && ready.length === WORKERS && found;
+    });
 
   for (const language of [JAVASCRIPT, PYTHON]) {
     const { source, file, code, broken, why } = language;
@@ -107,9 +117,11 @@ describe('hot edits', () => {
       const { versions, stop } = load();
       t.after(stop);
       await until('the first answers', () => versions.length > CLIENTS);
+      const first = await allReady([]);
 
       await writeFile(path, code(2));
       await until('the new code answers', () => versions.at(-1) === 2);
+      await allReady(first);
 
       await writeFile(path, broken);
       await until('the badge says why', () => why.test(badge(source)));
