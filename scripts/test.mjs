@@ -68,6 +68,7 @@ const ONCE = [
   'nodered/example-chat.',
   'nodered/example-tokens.',
   'processes/cache.',
+  'nodered/http-forms.',
   'processes/circuit.',
   'processes/clock-jump.',
   'processes/engine-hang.',

@@ -135,11 +135,10 @@ class Walk implements MsgpackShape {
     this.#object(size);
   }
 
-  /** An array or a map that holds so many values, of at least one byte each. */
+  /** An array or a map that holds so many values. */
   #enter(values: number): void {
     this.#object(0);
     this.#expected += values;
-    if (this.#expected > this.#bytes.length - this.#position) throw truncated();
     this.#open.push(values);
     if (this.#open.length > DEEPEST) throw malformed(`more than ${DEEPEST} levels`);
   }

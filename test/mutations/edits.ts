@@ -2,6 +2,7 @@
  * Bugs that could be in the runtime, each as an edit of one of its files, and the test that each must turn red. They
  * are made in a copy by `npm run mutations`, never in the product.
  */
+import { HTTP_MUTATIONS } from './http-edits.ts';
 
 export interface Mutation {
   /** What is wrong then. */
@@ -286,4 +287,5 @@ export const MUTATIONS: readonly Mutation[] = [
     suite: 'nodered/openapi',
     test: 'below the path of a runtime are the endpoints of that one',
   },
+  ...HTTP_MUTATIONS,
 ];

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { CALLERS, read, TYPES, write } from '../fixtures/callers.ts';
 import { collector, dispatchGate, func, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
 import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
@@ -156,6 +157,26 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     assert.deepEqual(statuses, [202, 202, 429]);
     await held.open();
     await until('all are done', async () => (await red.gate('jobs')).decisions.admitted_late === 4);
+  });
+
+  test('what comes as msgpack is stored as what it holds, and told of in the form that is asked for', async () => {
+    await held.open();
+    const headers = { 'Content-Type': TYPES.msgpack };
+    const posted = await CALLERS.fetch(
+      `${red.url}/jobs`,
+      headers,
+      write('msgpack', { n: 4, unused: Buffer.from([0xff]) }),
+    );
+    assert.equal(posted.status, 202);
+    const { id } = read('msgpack', posted.bytes) as { id: string };
+    const asking = { Accept: TYPES.msgpack };
+    const done = await until('it is done', async () => {
+      const answer = await CALLERS.fetch(`${red.url}/jobs/${id}`, asking, Buffer.alloc(0), 'GET');
+      return answer.status === 200 && answer;
+    });
+    assert.deepEqual(read('msgpack', done.bytes), { id, state: 'done', result: { doubled: 8 } });
+    const malformed = await CALLERS.fetch(`${red.url}/jobs`, headers, Buffer.from([0xc1]));
+    assert.equal(malformed.status, 400);
   });
 
   test('an item of an id that is known is not stored again', async () => {
