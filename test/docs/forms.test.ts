@@ -14,12 +14,17 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   cpus: 'cpu-picker.js',
   codeTabs: 'code-tabs.js',
   modules: 'modules-list.js',
+  giveRuntime: 'stage-runtime.js',
+  stageFile: 'stage-file.js',
+  showDeployedStage: 'stage-deployed.js',
 };
 /** What a script needs beside it. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {
   'gate-form.js': ['form.js'],
   'gate-panel.js': ['form.js', 'sidebar.css', 'sidebar-stage.css', 'gate-live.css'],
   'cpu-picker.js': ['cpu-pins.js'],
+  'modules-list.js': ['stage-form.css'],
+  'stage-deployed.js': ['form.js', 'stage-file.js'],
 };
 
 for (const type of Object.keys(NODE_SCHEMAS)) {

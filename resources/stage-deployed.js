@@ -1,0 +1,73 @@
+/**
+ * What a stage's dialog tells of the stage as it is deployed: who gets its errors, the route that it is part of, who gets
+ * copies of what it hands on; and the button that gives it new workers. Attaches `window.modelet.showDeployedStage`; safe
+ * to load more than once.
+ */
+(() => {
+  'use strict';
+
+  const FAILURES = { 0: 'unreachable', 401: 'forbidden', 403: 'forbidden', 404: 'unknown' };
+
+  function nameOf(id) {
+    const node = RED.nodes.node(id);
+    return node ? RED.utils.getNodeLabel(node, id) : id;
+  }
+
+  function namesOf(ids) {
+    return ids.map((id) => `"${nameOf(id)}"`).join(', ');
+  }
+
+  function describeHandler(node, handler) {
+    if (handler.kind === 'collector') {
+      return node._('modelet-stage.handler.collector', { name: handler.name || nameOf(handler.id || '') });
+    }
+    const tie = handler.tie || [];
+    return node._(`modelet-stage.handler.${tie.length ? 'tie' : 'catch'}`, { names: namesOf(tie) });
+  }
+
+  /** The nodes that get copies of what the stage hands on inside the engine. */
+  function showTaps(node, form) {
+    $.getJSON('modelets/snapshot').done((answer) => {
+      const route = (answer?.routes || []).find(({ entry }) => entry === node.id);
+      const taps = route?.taps?.[node.id] || [];
+      form.find('#modelet-stage-taps').text(namesOf(taps));
+      form.find('#modelet-stage-taps-row').toggle(taps.length > 0);
+    });
+  }
+
+  /** Gives the deployed stage new workers; what is typed in the dialog is not part of it. */
+  function offerRestart(node, form) {
+    const button = form.find('#modelet-stage-restart');
+    const name = node.name || window.modelet.stageFile.baseName(node.path) || node._('modelet-stage.stage');
+    const tell = (key, kind, values) => {
+      // Names are text, and a notification is HTML.
+      const text = node._(`modelet-stage.restart.${key}`, { name, interpolation: { escapeValue: false }, ...values });
+      RED.notify($('<span>').text(text).html(), kind);
+    };
+    button.prop('disabled', !RED.user.hasPermission('modelets.write')).on('click', () => {
+      button.prop('disabled', true);
+      $.ajax({ url: `modelets/stages/${encodeURIComponent(node.id)}/restart`, type: 'POST' })
+        .done(() => tell('done', 'success'))
+        .fail(({ status }) => tell(FAILURES[status] || 'failed', 'error', { status }))
+        .always(() => button.prop('disabled', false));
+    });
+  }
+
+  /** `form`: the open dialog. */
+  function showDeployedStage(node, form) {
+    if (!window.modelet.form.isRunning(node)) return;
+    $.getJSON(`modelets/nodes/${encodeURIComponent(node.id)}`).done((answer) => {
+      if (!answer?.handler) return;
+      form.find('#modelet-stage-handler').text(describeHandler(node, answer.handler));
+      const route = answer.route?.text;
+      form.find('#modelet-stage-route').text(route || '');
+      form.find('#modelet-stage-route-row').toggle(Boolean(route));
+      form.find('#modelet-stage-deployed').show();
+      showTaps(node, form);
+      offerRestart(node, form);
+    });
+  }
+
+  window.modelet = window.modelet || {};
+  window.modelet.showDeployedStage = showDeployedStage;
+})();

@@ -1,0 +1,75 @@
+/**
+ * What a stage's dialog tells of the file that the stage is made of: where its path leads, and what goes into and comes
+ * out of an ONNX model. Attaches `window.modelet.stageFile`; safe to load more than once.
+ */
+(() => {
+  'use strict';
+
+  /** Whether a source is a file. */
+  function isSource(source) {
+    return ['file', 'onnx', 'python'].includes(source);
+  }
+
+  function baseName(path) {
+    return (
+      String(path || '')
+        .split(/[\\/]/)
+        .filter(Boolean)
+        .pop() || ''
+    );
+  }
+
+  /** Answers may come out of order: calls with that for the path that is still there, without one where there is none. */
+  function ask(url, field, answered) {
+    const path = field.val().trim();
+    const isCurrent = () => path === field.val().trim();
+    $.getJSON(url, { path })
+      .done((answer) => isCurrent() && answered(answer))
+      .fail(() => isCurrent() && answered(null));
+  }
+
+  function describePath(node, line, { path, exists, error }) {
+    const isGood = exists && !error;
+    const text = error || `${exists ? '' : `${node._('modelet-stage.resolve.missing')} `}${path || ''}`;
+    line.empty().append($('<i>').addClass(`fa ${isGood ? 'fa-check modelet-good' : 'fa-times modelet-bad'}`), ' ');
+    line
+      .append(
+        $('<span>')
+          .addClass(error ? 'modelet-bad' : 'modelet-path')
+          .text(text),
+      )
+      .show();
+  }
+
+  function portText(node, side, { name, type, shape }) {
+    const dimensions = shape.map((dimension) => (dimension === '' ? '?' : dimension)).join(', ');
+    return `${node._(`modelet-stage.ports.${side}`)} ${name}: ${type} [${dimensions}]`;
+  }
+
+  function describeModel(node, line, { error, single, ...ports }) {
+    line.empty();
+    if (error) line.append($('<div class="modelet-bad">').text(error));
+    for (const side of ['inputs', 'outputs']) {
+      for (const port of ports[side] || []) line.append($('<div>').text(portText(node, side, port)));
+    }
+    if (single) line.append($('<div>').text(node._('modelet-stage.ports.single')));
+  }
+
+  /** Shows it in the open dialog `form`, which Node-RED takes out of the page while another is above it. */
+  function show(node, form) {
+    const source = form.find('#node-input-source').val();
+    const field = form.find('#node-input-path');
+    const resolved = form.find('#modelet-stage-resolved').empty().hide();
+    const ports = form.find('#modelet-stage-ports').empty();
+    if (!isSource(source) || field.val().trim() === '') return;
+    // Without an answer (an older runtime half) the lines stay empty.
+    ask('modelets/resolve', field, (answer) => answer && describePath(node, resolved, answer));
+    if (source !== 'onnx') return;
+    // Reading them takes a process: this is called when the path has come to rest.
+    ports.text(node._('modelet-stage.ports.reading'));
+    ask('modelets/onnx', field, (answer) => describeModel(node, ports, answer || {}));
+  }
+
+  window.modelet = window.modelet || {};
+  window.modelet.stageFile = { isSource, baseName, show };
+})();

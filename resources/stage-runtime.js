@@ -1,0 +1,51 @@
+/**
+ * The runtime of a stage that has been dropped on the canvas. Attaches `window.modelet.giveRuntime`; safe to load more
+ * than once.
+ */
+(() => {
+  'use strict';
+
+  const RUNTIME = 'modelet-runtime';
+
+  function findEvent(event, nodeId) {
+    if (!event) return null;
+    if (event.t === 'add' && event.nodes?.includes(nodeId)) return event;
+    return (event.events || []).reduce((found, part) => found || findEvent(part, nodeId), null);
+  }
+
+  /** As the dialog of a config node does it, with all defaults: it would leave the falsy ones out. */
+  function addRuntime(definition) {
+    const runtime = { id: RED.nodes.id(), _def: definition, type: RUNTIME, users: [], label: definition.label };
+    for (const [property, { value }] of Object.entries(definition.defaults)) {
+      runtime[property] = JSON.parse(JSON.stringify(value));
+    }
+    runtime.name = 'default';
+    runtime.changed = true;
+    runtime._ = definition._;
+    RED.nodes.add(runtime);
+    RED.editor.validateNode(RED.nodes.node(runtime.id));
+    return runtime.id;
+  }
+
+  /** Gives a new stage its runtime, and makes one if there is none. */
+  function giveRuntime(stageId) {
+    const definition = RED.nodes.getType(RUNTIME);
+    const stage = RED.nodes.node(stageId);
+    if (!definition || !stage || stage.runtime) return;
+    const found = window.modelet.form.findRuntime(stage);
+    stage.runtime = found || addRuntime(definition);
+    RED.nodes.updateConfigNodeUsers(stage);
+    RED.editor.validateNode(stage);
+    RED.events.emit('nodes:change', stage);
+    RED.nodes.dirty(true);
+    RED.view.redraw();
+    if (found) return;
+    // One undo takes both back. The runtime comes first, so that a redo has it before the stage that refers to it.
+    const event = findEvent(RED.history.peek(), stageId);
+    if (event) event.nodes.unshift(stage.runtime);
+    else RED.history.push({ t: 'add', nodes: [stage.runtime], dirty: true });
+  }
+
+  window.modelet = window.modelet || {};
+  window.modelet.giveRuntime = giveRuntime;
+})();
