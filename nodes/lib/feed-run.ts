@@ -3,6 +3,9 @@ import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
 import { type FeedConfig, ModeletError } from '../../src/index.ts';
 import { feedItems } from './feed-source.ts';
 import type { FeedSequence, Feeds, FeedWindow } from './feeds.ts';
+import { DEFAULT_LIMITS } from './gate-deployment.ts';
+import type { PipelineMessage } from './messages.ts';
+import { readBody } from './request-body.ts';
 
 /**
  * An item that leaves a pipeline may be on its way through other nodes to the next one. Each hop takes Node-RED a turn
@@ -50,6 +53,8 @@ export class FeedRun implements FeedSequence {
 
   /** Resolves when the last item has settled, or the run was stopped. Rejects for an input that cannot be taken apart. */
   async run(msg: NodeMessageInFlow, from: FeedConfig['from'], feeds: Feeds): Promise<void> {
+    // Of any type: it is for those who send it to know what can be taken apart.
+    readBody(msg as PipelineMessage, { mediaTypes: null, maxBytes: DEFAULT_LIMITS.maxPayloadBytes });
     feeds.open(this.#sequence, this);
     try {
       await this.#sendAll(msg, from);

@@ -66,7 +66,8 @@ export function isTooLarge(request: HttpRequest): boolean {
  */
 export function readBody(msg: PipelineMessage, terms: BodyTerms): void {
   const { req, payload } = msg;
-  if (!(req instanceof IncomingMessage)) return;
+  // What a split has made of a body is none, also where it looks the same.
+  if (!(req instanceof IncomingMessage) || msg['parts'] !== undefined) return;
   const request = req as unknown as HttpRequest;
   if (request.body === undefined) return;
   const wasDecoded = givenBodies.has(request);

@@ -1,7 +1,7 @@
 /** Bodies and answers over HTTP in the forms that callers send and want, through whole flows. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { type Answer, CALLERS, type Form, read, TYPES, write } from '../fixtures/callers.ts';
+import { type Answer, CALLERS, type Form, read, TYPES, typeOf, whileAsking, write } from '../fixtures/callers.ts';
 import {
   catchNode,
   collector,
@@ -55,6 +55,12 @@ before(async () => {
     stage('other', 'return input;', 'other result', { mediaTypes: '*/*' }),
     sink('one result'),
     sink('other result'),
+    httpIn('in /split', '/split', 'split'),
+    node('split', 'modelet-feed', ['part'], { from: 'array' }),
+    httpIn('in /lines', '/lines', 'lines'),
+    node('lines', 'modelet-feed', ['part'], { from: 'lines' }),
+    stage('part', 'return input;', 'part result'),
+    sink('part result'),
     { ...httpIn('in /query', '/query', 'query'), method: 'get' },
     stage('query', 'return input;', 'out /query'),
     httpOut('out /query'),
@@ -77,10 +83,6 @@ after(() => red.stop());
 
 function post(path: string, form: Form, value: unknown, headers: Record<string, string> = {}): Promise<Answer> {
   return call(`${red.url}${path}`, { 'Content-Type': TYPES[form], ...headers }, write(form, value));
-}
-
-function typeOf({ headers }: Answer): string | undefined {
-  return headers['content-type']?.split(';')[0];
 }
 
 describe('the form of an answer', () => {
@@ -240,17 +242,25 @@ describe('the body of a request', () => {
   test('that goes to two stages is whole in both', async () => {
     const results = [red.inputs('one result'), red.inputs('other result')];
     const sent = { bytes: Buffer.from([0xff, 0xfe]) };
-    const leaving = new AbortController();
-    const asked = fetch(`${red.url}/both`, {
-      method: 'POST',
-      headers: { 'Content-Type': TYPES.msgpack },
-      body: new Uint8Array(write('msgpack', sent)),
-      signal: leaving.signal,
-    }).catch(() => {});
-    await until('both have answered', () => results.every(({ length }) => length === 1));
+    await whileAsking(`${red.url}/both`, TYPES.msgpack, write('msgpack', sent), () =>
+      until('both have answered', () => results.every(({ length }) => length === 1)),
+    );
     for (const [message] of results) assert.deepEqual(message?.payload, sent);
-    leaving.abort();
-    await asked;
+  });
+
+  test('that a paced split takes apart is decoded before, and its parts are no bodies', async () => {
+    const results = red.inputs('part result');
+    const sent = [Buffer.from([0xff]), Buffer.from([0xfe])];
+    await whileAsking(`${red.url}/split`, TYPES.msgpack, write('msgpack', sent), () =>
+      until('both parts are through', () => results.length === 2),
+    );
+    await whileAsking(`${red.url}/lines`, 'text/plain', Buffer.from('one line'), () =>
+      until('the line is through', () => results.length === 3),
+    );
+    assert.deepEqual(
+      results.map(({ payload }) => payload),
+      [...sent, 'one line'],
+    );
   });
 
   test('that goes through a link call is decoded, and answered in its form', async () => {
