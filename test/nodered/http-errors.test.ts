@@ -46,7 +46,8 @@ before(async () => {
     runtime(),
     ...ways('do', DO),
     ...ways('late', 'await new Promise((resolve) => setTimeout(resolve, 300)); return 1;'),
-    ...ways('broken', 'return input;', { setup: `throw new Error('no such model');` }),
+    // One that cannot start would say when to come again, and a gate would wait until then.
+    ...ways('unusable', 'return input;', { predict: 'sometimes' }),
     runtime('small', { capacity: '1' }),
     ...ways('held', held.code('1'), { runtime: 'small' }),
     runtime('narrow', { maxPayloadMb: '0.001' }),
@@ -61,10 +62,7 @@ before(async () => {
     ...on({ z: 'inside' }, httpOut('out within')),
     instance('instance', 'inside', []),
   ]);
-  await until('the workers are ready, but for those that cannot start', async () => {
-    const stages = (await red.snapshot()).runtimes.flatMap((one) => one.stages);
-    return stages.length === 7 && stages.every(({ name, ready }) => ready === (name === 'broken' ? 0 : 1));
-  });
+  await red.whenReady();
 });
 after(async () => {
   await red.stop();
@@ -190,11 +188,11 @@ const ROWS: readonly Row[] = [
   },
   {
     status: 503,
-    code: 'stage_unavailable',
-    what: 'a modelet that cannot start',
-    path: 'broken',
+    code: 'config_invalid',
+    what: 'a stage that cannot be used',
+    path: 'unusable',
     body: asking({}),
-    message: /no such model/,
+    message: /predict/,
   },
 ];
 
