@@ -8,6 +8,20 @@ const ACTIVATIONS = { relu: (sum) => Math.max(sum, 0), softmax: (sum) => sum };
 
 export default class Classify {
   static batch = true;
+  static outputSchema = {
+    type: 'object',
+    required: ['digit', 'probabilities'],
+    properties: {
+      digit: { type: 'integer', minimum: 0, maximum: 9 },
+      probabilities: {
+        description: 'Of the digits from 0 to 9.',
+        type: 'array',
+        minItems: 10,
+        maxItems: 10,
+        items: { type: 'number', minimum: 0, maximum: 1 },
+      },
+    },
+  };
 
   constructor(init, _ctx) {
     this.path = init?.weights

@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { compilePayloadSchema } from '../../src/config/payload-schema.ts';
+import type { PayloadSchema } from '../../src/core/model.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 interface Prediction {
@@ -23,7 +25,11 @@ interface ClassifierClass {
   new (init: unknown, ctx: unknown): Classifier;
 }
 
-type Normalise = (input: unknown, ctx: unknown) => Float32Array;
+interface Normalise {
+  (input: { image: number[] }): Float32Array;
+  readonly inputSchema: PayloadSchema;
+  readonly examples: readonly { image: number[] }[];
+}
 
 interface LabelledImage {
   image: number[];
@@ -71,7 +77,7 @@ async function classifier(init: unknown): Promise<Classifier> {
 }
 
 function inBatches(instance: Classifier, size: number): Prediction[] {
-  const rows = images.map((input) => normalise(input, {}));
+  const rows = images.map((input) => normalise(input));
   const predictions: Prediction[] = [];
   for (let at = 0; at < rows.length; at += size) predictions.push(...instance.predict(rows.slice(at, at + size)));
   return predictions;
@@ -188,32 +194,39 @@ describe('digits: normalise', () => {
 
   test('scales pixels to 0..1 and leaves its input as it was', () => {
     const input = { image: blank.with(0, 16).with(1, 4) };
-    const scaled = normalise(input, {});
+    const scaled = normalise(input);
     assert.ok(scaled instanceof Float32Array);
     assert.deepEqual([...scaled.subarray(0, 3)], [1, 0.25, 0]);
     assert.equal(scaled.length, 64);
     assert.equal(input.image[0], 16);
   });
 
-  const refused: readonly (readonly [name: string, input: unknown, message: RegExp])[] = [
-    ['63 numbers', { image: blank.slice(1) }, /64 numbers from 0 to 16, got 63 numbers$/],
-    ['65 numbers', { image: [...blank, 0] }, /got 65 numbers$/],
-    ['an empty array', { image: [] }, /got 0 numbers$/],
-    ['one string', { image: blank.with(5, '7' as unknown as number) }, /got a value of type string at index 5$/],
-    ['a hole', { image: new Array(64) }, /got a value of type undefined at index 0$/],
-    ['NaN', { image: blank.with(63, Number.NaN) }, /got NaN at index 63$/],
-    ['Infinity', { image: blank.with(2, Number.POSITIVE_INFINITY) }, /got Infinity at index 2$/],
-    ['17', { image: blank.with(9, 17) }, /got 17 at index 9$/],
-    ['-1', { image: blank.with(0, -1) }, /got -1 at index 0$/],
-    ['a string for an image', { image: '0'.repeat(64) }, /got something that is not an array$/],
-    ['no image', {}, /got no image$/],
-    ['null', null, /got no image$/],
-    ['nothing', undefined, /got no image$/],
-    ['a string', 'image', /got no image$/],
+  const refused: readonly (readonly [name: string, input: unknown, path: string, message: RegExp])[] = [
+    ['63 numbers', { image: blank.slice(1) }, '/image', /fewer than 64 items$/],
+    ['65 numbers', { image: [...blank, 0] }, '/image', /more than 64 items$/],
+    ['an empty array', { image: [] }, '/image', /fewer than 64 items$/],
+    ['one string', { image: blank.with(5, '7' as unknown as number) }, '/image/5', /must be number$/],
+    ['a hole', { image: new Array(64) }, '/image/0', /must be number$/],
+    ['NaN', { image: blank.with(63, Number.NaN) }, '/image/63', /must be number$/],
+    ['Infinity', { image: blank.with(2, Number.POSITIVE_INFINITY) }, '/image/2', /must be number$/],
+    ['17', { image: blank.with(9, 17) }, '/image/9', /must be <= 16$/],
+    ['-1', { image: blank.with(0, -1) }, '/image/0', /must be >= 0$/],
+    ['a string for an image', { image: '0'.repeat(64) }, '/image', /must be array$/],
+    ['no image', {}, '', /must have required property 'image'$/],
+    ['null', null, '', /must be object$/],
+    ['nothing', undefined, '', /must be object$/],
+    ['a string', 'image', '', /must be object$/],
   ];
-  for (const [name, input, message] of refused) {
+  const check = compilePayloadSchema(normalise.inputSchema);
+  for (const [name, input, path, message] of refused) {
     test(`refuses ${name}`, () => {
-      assert.throws(() => normalise(input, {}), { code: 'invalid_input', message });
+      const [problem] = check(input, false) ?? [];
+      assert.equal(problem?.path, path);
+      assert.match(problem?.message ?? '', message);
     });
   }
+
+  test('takes its example and every test image', () => {
+    for (const input of [...normalise.examples, ...images]) assert.equal(check(input, true), null);
+  });
 });

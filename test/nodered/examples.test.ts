@@ -82,8 +82,11 @@ describe('examples: quick start', () => {
     const { error } = (await response.json()) as { error: Record<string, unknown> };
     assert.equal(error['code'], 'invalid_input');
     assert.equal(error['stage'], 'normalise');
-    assert.match(String(error['message']), /64 numbers from 0 to 16, got 3 numbers/);
-    assert.deepEqual(Object.keys(error).sort(), ['code', 'message', 'requestId', 'stage']);
+    assert.match(String(error['message']), /^input\/image must NOT have fewer than 64 items$/);
+    assert.deepEqual(error['details'], [
+      { path: '/image', message: 'must NOT have fewer than 64 items', keyword: 'minItems' },
+    ]);
+    assert.deepEqual(Object.keys(error).sort(), ['code', 'details', 'message', 'requestId', 'stage']);
   });
 
   test('tells the digit of the button in the debug node and its badge, without a warning', async () => {
