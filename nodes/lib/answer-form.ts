@@ -8,6 +8,7 @@ import {
   type AnswerForm,
   answerBody,
   answerForm,
+  asError,
   type MediaKind,
   ModeletError,
   mediaKindOf,
@@ -15,6 +16,8 @@ import {
 } from '../../src/index.ts';
 import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
 import { errorBody, type PipelineMessage } from './messages.ts';
+
+type WrittenForm = Exclude<AnswerForm, 'usual'>;
 
 /** Results of pipelines that are text and look like a number; see `sentValue`. */
 const textsLikeNumbers: WeakMap<HttpResponse, string> = new WeakMap();
@@ -24,7 +27,7 @@ export function prepareAnswer(request: HttpRequest, response: HttpResponse): voi
   if (asksOnly(request)) response.vary('Accept');
   const { accept, 'content-type': contentType } = request.headers;
   const form = answerForm(typeof accept === 'string' ? accept : undefined, kindOf(contentType));
-  if (form !== 'usual') answerAs(form, response);
+  answerAs(form, response);
 }
 
 function kindOf(contentType: string | string[] | undefined): MediaKind | null {
@@ -33,40 +36,60 @@ function kindOf(contentType: string | string[] | undefined): MediaKind | null {
   return type === null ? null : mediaKindOf(type);
 }
 
-function answerAs(form: Exclude<AnswerForm, 'usual'>, response: HttpResponse): void {
+function answerAs(form: AnswerForm, response: HttpResponse): void {
   const { json, jsonp, send, get } = response;
   // Who has set a type has made its body itself.
   const isTyped = (): boolean => response.getHeader('Content-Type') !== undefined;
+  const written = form === 'usual' ? 'json' : form;
   const shape = (value: unknown): HttpResponse => {
-    const { contentType, body } = shaped(form, value, response);
+    const { contentType, body } = shaped(written, value, response);
     response.set('Content-Type', contentType);
     return send.call(response, body);
   };
+  // Text stays text for who has not named a form.
+  const isShaped = (body: unknown): body is string | boolean =>
+    typeof body === 'boolean' || (typeof body === 'string' && form !== 'usual');
   response.send = (body) =>
-    isTyped() || !isScalar(body) ? send.call(response, body) : shape(sentValue(body, response));
+    isTyped() || !isShaped(body) ? send.call(response, body) : shape(sentValue(body, response));
   // An HTTP response node counts the bytes of what is no object, and cannot count those of a boolean: it is told that
   // this has been done, as `send` does it.
   response.get = (name) => get.call(response, name) ?? (name.toLowerCase() === 'content-length' ? '0' : undefined);
-  if (form === 'json') return;
-  response.json = (body) => (isTyped() ? json.call(response, body) : shape(body));
-  response.jsonp = (body) => (isTyped() ? jsonp.call(response, body) : shape(body));
+  const asObject = (method: HttpResponse['json']): HttpResponse['json'] => {
+    if (form === 'msgpack') return (body) => (isTyped() ? method.call(response, body) : shape(body));
+    return (body) => {
+      try {
+        return method.call(response, body);
+      } catch (thrown) {
+        if (response.headersSent) throw thrown;
+        return send.call(response, refused(written, thrown, response).body);
+      }
+    };
+  };
+  response.json = asObject(json);
+  response.jsonp = asObject(jsonp);
 }
 
-/** A client must not wait for ever because its answer cannot be written. */
-function shaped(form: Exclude<AnswerForm, 'usual'>, value: unknown, response: HttpResponse): AnswerBody {
+function shaped(form: WrittenForm, value: unknown, response: HttpResponse): AnswerBody {
   try {
     return answerBody(form, value);
   } catch (thrown) {
-    const error = thrown instanceof ModeletError ? thrown : new ModeletError('modelet_failed', String(thrown));
-    const { code, message, statusCode } = error;
-    const requestId = String(response.getHeader('X-Request-Id') ?? '');
-    response.status(statusCode);
-    return answerBody(form, errorBody({ code, message, requestId, stage: undefined }));
+    return refused(form, thrown, response);
   }
 }
 
-function isScalar(body: unknown): body is string | boolean {
-  return typeof body === 'string' || typeof body === 'boolean';
+/** A client must not wait for ever because its answer cannot be written. */
+function refused(form: WrittenForm, thrown: unknown, response: HttpResponse): AnswerBody {
+  const error = thrown instanceof ModeletError ? thrown : notJson(asError(thrown));
+  const { code, message, statusCode } = error;
+  const requestId = String(response.getHeader('X-Request-Id') ?? '');
+  response.status(statusCode);
+  const answer = answerBody(form, errorBody({ code, message, requestId, stage: undefined }));
+  response.set('Content-Type', answer.contentType);
+  return answer;
+}
+
+function notJson({ message }: Error): ModeletError {
+  return new ModeletError('modelet_failed', `the answer cannot be written as JSON: ${message}`);
 }
 
 /**

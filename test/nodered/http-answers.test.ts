@@ -1,0 +1,161 @@
+/** Answers over HTTP in the forms that callers want, through whole flows. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { type Answer, CALLERS, type Form, read, TYPES, typeOf, write } from '../fixtures/callers.ts';
+import { catchNode, collector, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+
+const call = CALLERS['node:http'];
+
+/** `[http in] -> [stage] -> [collector] -> [function] -> [http response]` */
+function shaped(url: string, id: string, shape: string): FlowNode[] {
+  return [
+    httpIn(`in ${url}`, url, id),
+    stage(id, 'return input;', `collector ${url}`),
+    collector(`collector ${url}`, `shape ${url}`, `out ${url}`),
+    func(`shape ${url}`, shape, `out ${url}`),
+    httpOut(`out ${url}`),
+  ];
+}
+
+let red: NodeRed;
+before(async () => {
+  red = await NodeRed.start();
+  await red.deploy([
+    TAB,
+    runtime(),
+    ...endpoint('/echo', 'echo'),
+    stage('echo', 'return input;', 'collector /echo'),
+    ...endpoint('/give', 'give'),
+    stage('give', 'return input.give;', 'collector /give'),
+    ...shaped('/score', 'score', 'msg.payload = msg.payload.score; return msg;'),
+    ...shaped('/csv', 'csv', "msg.headers = { 'content-type': 'text/csv' }; msg.payload = 'a,b'; return msg;"),
+    ...shaped('/unwritable', 'unwritable', 'msg.payload = { callback() {} }; return msg;'),
+    ...shaped('/large', 'large', 'msg.payload = { large: 2n ** 64n }; return msg;'),
+    ...shaped('/empty', 'empty', 'msg.statusCode = 204; msg.payload = undefined; return msg;'),
+    { ...httpIn('in /query', '/query', 'query'), method: 'get' },
+    stage('query', 'return input;', 'out /query'),
+    httpOut('out /query'),
+    httpIn('in /caught', '/caught', 'fails'),
+    stage('fails', `throw Object.assign(new Error('no'), { code: 'invalid_input' });`, 'out /query'),
+    catchNode('catch', 'tell', { scope: ['fails'] }),
+    func('tell', 'msg.payload = { caught: msg.error.code ?? msg._error.code }; return msg;', 'out /query'),
+  ]);
+  await red.whenReady();
+});
+after(() => red.stop());
+
+function post(path: string, form: Form, value: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+  return call(`${red.url}${path}`, { 'Content-Type': TYPES[form], ...headers }, write(form, value));
+}
+
+describe('the form of an answer', () => {
+  const rows: readonly (readonly [sent: Form, accept: string | undefined, answered: Form])[] = [
+    ['json', undefined, 'json'],
+    ['json', '*/*', 'json'],
+    ['json', 'application/msgpack', 'msgpack'],
+    ['json', 'application/json;q=0.1, application/x-msgpack', 'msgpack'],
+    ['json', 'text/html', 'json'],
+    ['msgpack', undefined, 'msgpack'],
+    ['msgpack', '*/*', 'msgpack'],
+    ['msgpack', 'application/json', 'json'],
+    ['msgpack', 'application/json, text/plain, */*', 'json'],
+  ];
+  for (const [sent, accept, answered] of rows) {
+    test(`${sent} sent, Accept ${accept ?? 'absent'}: ${answered}`, async () => {
+      const answer = await post('/echo', sent, { a: [1, 'b', null] }, accept === undefined ? {} : { Accept: accept });
+      assert.equal(answer.status, 200);
+      assert.equal(typeOf(answer), TYPES[answered]);
+      assert.equal(answer.headers['content-length'], String(answer.bytes.length));
+      assert.deepEqual(read(answered, answer.bytes), { a: [1, 'b', null] });
+    });
+  }
+
+  const values: readonly unknown[] = ['text', '', '42', '4.50', 42, -0.5, true, false, null, [], 'true'];
+  for (const form of ['json', 'msgpack'] as const) {
+    test(`what is no object is in ${form} where Accept names it`, async () => {
+      for (const value of values) {
+        const answer = await post('/give', 'json', { give: value }, { Accept: TYPES[form] });
+        assert.equal(typeOf(answer), TYPES[form], JSON.stringify(value));
+        assert.deepEqual(read(form, answer.bytes), value);
+        assert.equal(answer.headers['content-length'], String(answer.bytes.length));
+      }
+      const score = await post('/score', 'json', { score: 0.25 }, { Accept: TYPES[form] });
+      assert.equal(read(form, score.bytes), 0.25);
+    });
+  }
+
+  test('where it is not named, text and numbers are as Node-RED gives them', async () => {
+    for (const value of ['text', '42', 42]) {
+      const answer = await post('/give', 'json', { give: value });
+      assert.equal(typeOf(answer), 'text/html');
+      assert.equal(answer.bytes.toString(), String(value));
+    }
+  });
+
+  test('where it is not named, a boolean is JSON, which Node-RED could not send', async () => {
+    for (const value of [true, false]) {
+      const answer = await post('/give', 'json', { give: value });
+      assert.deepEqual([answer.status, typeOf(answer), answer.bytes.toString()], [200, TYPES.json, String(value)]);
+    }
+  });
+
+  test('a type that the flow has set stays, with what it has made', async () => {
+    for (const accept of [TYPES.json, TYPES.msgpack]) {
+      const answer = await post('/csv', 'msgpack', {}, { Accept: accept });
+      assert.equal(typeOf(answer), 'text/csv');
+      assert.equal(answer.bytes.toString(), 'a,b');
+    }
+  });
+
+  test('a Buffer is sent as it is, and an answer without a body stays one', async () => {
+    const bytes = Buffer.from([0xff, 0, 1]);
+    const raw = await post('/echo', 'msgpack', bytes);
+    assert.deepEqual([raw.status, typeOf(raw)], [200, 'application/octet-stream']);
+    assert.deepEqual(raw.bytes, bytes);
+    const none = await post('/empty', 'msgpack', {});
+    assert.deepEqual([none.status, none.bytes.length], [204, 0]);
+  });
+
+  test('what msgpack cannot hold: 500 with a reason, and nobody waits for ever', async () => {
+    const answer = await post('/unwritable', 'msgpack', {}, { 'X-Request-Id': 'mine' });
+    assert.deepEqual([answer.status, typeOf(answer)], [500, TYPES.msgpack]);
+    const { error } = read('msgpack', answer.bytes) as { error: Record<string, string> };
+    assert.deepEqual([error['code'], error['requestId']], ['modelet_failed', 'mine']);
+    assert.match(error['message'] ?? '', /cannot be sent as msgpack: there is a function in it/);
+  });
+
+  test('what JSON cannot hold: the same, whether Accept names it or not', async () => {
+    for (const headers of [{}, { Accept: TYPES.json }]) {
+      const answer = await post('/large', 'json', {}, headers);
+      assert.deepEqual([answer.status, typeOf(answer)], [500, TYPES.json]);
+      const { error } = read('json', answer.bytes) as { error: Record<string, string> };
+      assert.equal(error['code'], 'modelet_failed');
+      assert.match(error['message'] ?? '', /cannot be written as JSON: .*BigInt/);
+    }
+  });
+
+  test('what nodes behind a Catch node answer is in the form of the caller as well', async () => {
+    const answer = await post('/caught', 'msgpack', {});
+    assert.deepEqual([answer.status, typeOf(answer)], [422, TYPES.msgpack]);
+    assert.deepEqual(read('msgpack', answer.bytes), { caught: 'invalid_input' });
+  });
+
+  test('GET: a query as it is, an answer that caches tell apart, and 304 where it has not changed', async () => {
+    const get = (headers: Record<string, string>, method = 'GET') =>
+      call(`${red.url}/query?a=1`, headers, Buffer.alloc(0), method);
+    const packed = await get({ Accept: TYPES.msgpack });
+    assert.deepEqual([packed.status, typeOf(packed)], [200, TYPES.msgpack]);
+    assert.deepEqual(read('msgpack', packed.bytes), { a: '1' });
+    assert.match(packed.headers['vary'] ?? '', /\bAccept\b/);
+    const plain = await get({});
+    assert.equal(typeOf(plain), TYPES.json);
+    assert.match(plain.headers['vary'] ?? '', /\bAccept\b/);
+    assert.notEqual(plain.headers['etag'], packed.headers['etag']);
+    const known = await get({ Accept: TYPES.msgpack, 'If-None-Match': packed.headers['etag'] ?? '' });
+    assert.deepEqual([known.status, known.bytes.length], [304, 0]);
+    const head = await get({ Accept: TYPES.msgpack }, 'HEAD');
+    assert.deepEqual([head.status, typeOf(head), head.bytes.length], [200, TYPES.msgpack, 0]);
+    assert.equal(head.headers['content-length'], packed.headers['content-length']);
+  });
+});
