@@ -1,15 +1,16 @@
-/** Each example as a newcomer meets it: Menu > Import > Examples, deploy, look at the badges. */
+/** The examples as a newcomer meets them: Menu > Import > Examples, deploy, look at the badges. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { importExample, listExamples } from './clipboard.ts';
-import type { ExportedNode } from './editor-page.ts';
+import type { EditorNode, EditorPage, ExportedNode } from './editor-page.ts';
 import { startSession } from './session.ts';
 
 const PACKAGE = '@modelet/node-red-pipeline';
 const QUICK_START = 'Quick start - handwritten digits';
+const WITH_GATE = 'Asynchronous endpoint';
 const folder = join(repositoryRoot, 'examples');
 const examples = readdirSync(folder)
   .filter((file) => file.endsWith('.json'))
@@ -39,23 +40,34 @@ const needsAnother = (example: string): boolean =>
     Object.keys(modules).some((name) => name !== PACKAGE),
   );
 
-// The dashboard is deployed by a test of its own, in which that package is installed.
-for (const example of examples.filter((example) => !needsAnother(example))) {
+/** Imports an example; its nodes are there, as it has them, and the editor finds nothing wrong with them. */
+async function importWhole(editor: EditorPage, example: string): Promise<readonly EditorNode[]> {
+  const flow = read<ExportedNode[]>(`${example}.json`);
+  const before = new Set((await editor.nodes()).map(({ id }) => id));
+  await importExample(editor, PACKAGE, example);
+  const nodes = (await editor.nodes()).filter(({ id }) => !before.has(id));
+  const onCanvas = flow.filter(({ x, type }) => x !== undefined && type !== 'group' && type !== 'junction');
+  assert.deepEqual(nodes.map(({ type }) => type).sort(), onCanvas.map(({ type }) => type).sort());
+  const faulty = [...nodes, ...(await editor.configNodes())].filter(({ valid, type }) => !valid || type === 'unknown');
+  assert.deepEqual(faulty, []);
+  return nodes;
+}
+
+const complete = examples.filter((example) => !needsAnother(example));
+
+test('each example can be imported, beside the others', async () => {
+  await session.inEditor([], async (editor) => {
+    for (const example of complete) await importWhole(editor, example);
+  });
+});
+
+// That the others get ready when they are deployed is tested without a browser.
+for (const example of [QUICK_START, WITH_GATE]) {
   test(`"${example}" can be imported and deployed, and its stages and gates get ready`, async () => {
     await session.inEditor([], async (editor) => {
-      const flow = read<ExportedNode[]>(`${example}.json`);
-      await importExample(editor, PACKAGE, example);
-
-      const nodes = await editor.nodes();
-      const onCanvas = flow.filter(({ x, type }) => x !== undefined && type !== 'group' && type !== 'junction');
-      assert.deepEqual(nodes.map(({ type }) => type).sort(), onCanvas.map(({ type }) => type).sort());
-      assert.deepEqual(
-        [...nodes, ...(await editor.configNodes())].filter(({ valid, type }) => !valid || type === 'unknown'),
-        [],
-      );
-
+      const nodes = await importWhole(editor, example);
       await editor.deploy();
-      await editor.showTab(String(flow.find(({ type }) => type === 'tab')?.['label']));
+      await editor.showTab(example);
       const stages = nodes.filter(({ type }) => type === 'modelet-stage');
       const gates = nodes.filter(({ type }) => type === 'modelet-gate');
       assert.ok(stages.length + gates.length > 0, 'it has stages or a gate');

@@ -3,6 +3,14 @@ import assert from 'node:assert/strict';
 import type { Locator } from 'playwright-core';
 import type { CodeTab, EditorPage } from './editor-page.ts';
 
+interface Tooltip {
+  open(atOnce: boolean): void;
+  close(atOnce: boolean): void;
+}
+
+/** The editor's jQuery. */
+declare const $: (selector: string) => { data(key: 'tooltip'): Tooltip; text(): string };
+
 export type Values = Readonly<Record<string, string | boolean>>;
 
 const CODE_TABS: Readonly<Record<string, CodeTab>> = { setup: 'start', code: 'code', teardown: 'stop' };
@@ -11,6 +19,7 @@ const CODE_TABS: Readonly<Record<string, CodeTab>> = { setup: 'start', code: 'co
 export class Form {
   readonly #editor: EditorPage;
   readonly #prefix: string;
+  #pointed = false;
 
   constructor(editor: EditorPage, kind: 'node' | 'config' = 'node') {
     this.#editor = editor;
@@ -77,13 +86,21 @@ export class Form {
     const marked = this.#editor.page.locator(`#${this.#prefix}-${property}.input-error`);
     await marked.waitFor({ state: 'attached' });
     // Where the property's element is hidden behind another there is nothing to point at.
-    if (!reason || !(await marked.isVisible())) return;
-    await this.#editor.page.mouse.move(0, 0);
+    if (reason && (await marked.isVisible())) assert.match(await this.#reason(property, field), reason);
+  }
+
+  /** What is shown to somebody who points at a marked field. That takes the editor a second: but for once it is told to. */
+  async #reason(property: string, field: Locator): Promise<string> {
+    const { page } = this.#editor;
+    if (this.#pointed) return page.evaluate(openTooltip, `#${this.#prefix}-${property}`);
+    this.#pointed = true;
+    await page.mouse.move(0, 0);
     await field.hover();
-    const tip = this.#editor.page.locator('.red-ui-popover-content');
-    await tip.filter({ hasText: reason }).waitFor();
-    await this.#editor.page.mouse.move(0, 0);
+    const tip = page.locator('.red-ui-popover-content');
+    const text = await tip.textContent();
+    await page.mouse.move(0, 0);
     await tip.waitFor({ state: 'detached' });
+    return text ?? '';
   }
 
   async assertTakes(property: string, value: string): Promise<void> {
@@ -98,6 +115,16 @@ export class Form {
       .evaluateAll((elements) => elements.map(({ id }) => id));
     return ids.map((id) => id.slice(this.#prefix.length + 1)).sort();
   }
+}
+
+async function openTooltip(field: string): Promise<string> {
+  const tooltip = $(field).data('tooltip');
+  tooltip.open(true);
+  // Its text may be one that has to be waited for.
+  await new Promise((resolve) => setTimeout(resolve));
+  const text = $('.red-ui-popover-content').text();
+  tooltip.close(true);
+  return text;
 }
 
 async function isSelect(field: Locator): Promise<boolean> {
