@@ -46,7 +46,7 @@ export { type CompiledGraph, type CompiledRoute, compileRoutes } from './graph/r
 export { type AnswerForm, answerForm } from './http/accept.ts';
 export { type AnswerBody, answerBody } from './http/answer.ts';
 export { type BodyTerms, checkMediaType, decodeBody } from './http/body.ts';
-export { type MediaKind, mediaKindOf, mediaTypeOf } from './http/media-type.ts';
+export { kindOfHeader, mediaTypeOf } from './http/media-type.ts';
 export { allowedCpus, visibleCpus } from './lifecycle/affinity.ts';
 export { probeLauncher } from './lifecycle/launch.ts';
 export type { SlowRequest } from './observe/breakdown.ts';

@@ -9,10 +9,8 @@ import {
   answerBody,
   answerForm,
   asError,
-  type MediaKind,
+  kindOfHeader,
   ModeletError,
-  mediaKindOf,
-  mediaTypeOf,
 } from '../../src/index.ts';
 import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
 import { errorBody, type PipelineMessage } from './messages.ts';
@@ -26,14 +24,8 @@ const textsLikeNumbers: WeakMap<HttpResponse, string> = new WeakMap();
 export function prepareAnswer(request: HttpRequest, response: HttpResponse): void {
   if (asksOnly(request)) response.vary('Accept');
   const { accept, 'content-type': contentType } = request.headers;
-  const form = answerForm(typeof accept === 'string' ? accept : undefined, kindOf(contentType));
+  const form = answerForm(typeof accept === 'string' ? accept : undefined, kindOfHeader(contentType));
   answerAs(form, response);
-}
-
-function kindOf(contentType: string | string[] | undefined): MediaKind | null {
-  if (typeof contentType !== 'string') return null;
-  const type = mediaTypeOf(contentType);
-  return type === null ? null : mediaKindOf(type);
 }
 
 function answerAs(form: AnswerForm, response: HttpResponse): void {

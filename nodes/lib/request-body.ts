@@ -9,8 +9,7 @@ import {
   checkMediaType,
   decodeBody,
   type ErrorCode,
-  mediaKindOf,
-  mediaTypeOf,
+  kindOfHeader,
   type StageConfig,
 } from '../../src/index.ts';
 import type { HttpRequest } from './http-types.ts';
@@ -32,9 +31,7 @@ const givenBodies: WeakMap<object, unknown> = new WeakMap();
 
 /** For a request that leads to a pipeline, before any node has it. */
 export function keepBody(request: HttpRequest, maxBytes: number): void {
-  const { 'content-type': contentType } = request.headers;
-  const type = typeof contentType === 'string' ? mediaTypeOf(contentType) : null;
-  const isMsgpack = type !== null && mediaKindOf(type) === 'msgpack';
+  const isMsgpack = kindOfHeader(request.headers['content-type']) === 'msgpack';
   if (!isMsgpack || keptBodies.has(request) || request._body) return;
   let body: KeptBody = { tag: 'whole', chunks: [], bytes: 0 };
   keptBodies.set(request, body);

@@ -1,6 +1,6 @@
 /** From the body of an HTTP request to the value that it holds. */
 import { asError, ModeletError } from '../core/errors.ts';
-import { isInRanges, mediaKindOf, mediaTypeOf } from './media-type.ts';
+import { isInRanges, kindOfHeader, mediaTypeOf } from './media-type.ts';
 import { decodeMsgpack } from './msgpack.ts';
 
 export interface RequestBody {
@@ -28,8 +28,7 @@ export function decodeBody(body: RequestBody, { mediaTypes, maxBytes }: BodyTerm
   const { contentType, given } = body;
   if (isEmpty(given)) return given;
   checkMediaType(contentType, mediaTypes);
-  const type = mediaTypeOf(contentType ?? '');
-  const kind = type === null ? 'other' : mediaKindOf(type);
+  const kind = kindOfHeader(contentType);
   if (kind === 'msgpack' && isRaw(given)) return decodeMsgpack(bytesOf(body, maxBytes));
   if (kind === 'json' && isRaw(given)) return parseJson(given);
   return given;

@@ -21,6 +21,12 @@ export function mediaKindOf(type: string): MediaKind {
   return MSGPACK_NAMES.has(type) ? 'msgpack' : 'other';
 }
 
+/** Of a Content-Type; null for what names no type. */
+export function kindOfHeader(header: unknown): MediaKind | null {
+  const type = typeof header === 'string' ? mediaTypeOf(header) : null;
+  return type === null ? null : mediaKindOf(type);
+}
+
 // `ranges`: in lower case; `image/*` and `*/*` stand for many. One that names JSON or msgpack means it by any name.
 export function isInRanges(type: string, ranges: readonly string[]): boolean {
   const kind = mediaKindOf(type);
