@@ -1,7 +1,7 @@
 /**
  * The generations of one stage's workers. A changed modelet, or a saved file of one that is watched, gets a new pool
- * beside the present one, which serves
- * until the new one is ready, and then finishes what it holds. A new pool that does not start changes nothing.
+ * beside the present one, which serves until the new one is ready, and then finishes what it holds. A new pool that
+ * does not start changes nothing.
  */
 import type { Deadline } from '../core/clock.ts';
 import type { CircuitStatus, RequestNumber, StageDefinition, StageStatus } from '../core/model.ts';

@@ -153,8 +153,8 @@ interface Times {
 }
 
 /**
- * One span for the request, and in it two for each stage, one after the other; one where a stage has not run. What the stages have not measured is the
- * way there and back: it is taken to be as long both ways.
+ * One span for the request, and in it two for each stage, one after the other; one where a stage has not run. What the
+ * stages have not measured is the way there and back: it is taken to be as long both ways.
  */
 function makeSpans(api: Api, tracer: Tracer, parent: Context, times: Times, outcome: TracedOutcome): void {
   const { startedAt, endedAt, epoch } = times;
