@@ -166,18 +166,7 @@ class World {
 
   /** Lets everything work undisturbed until nothing moves any more. */
   async finish(): Promise<void> {
-    for (let idle = 0; idle < 3; idle += 1) {
-      for (const one of this.rig.pools) if (one.health.tag !== 'ready') one.becomeReady();
-      await this.rig.advance(50);
-      for (const one of this.rig.pools) {
-        for (const worker of one.definition.modelet.workers.keys()) {
-          while (one.held(worker).length > 0) {
-            one.answer(worker);
-            idle = 0;
-          }
-        }
-      }
-    }
+    await this.rig.finish();
     this.#check();
   }
 }

@@ -115,6 +115,22 @@ export class Rig {
     await this.turn();
   }
 
+  /** Lets everything work undisturbed until nothing moves any more. */
+  async finish(): Promise<void> {
+    for (let idle = 0; idle < 3; idle += 1) {
+      for (const pool of this.pools) if (pool.health.tag !== 'ready') pool.becomeReady();
+      await this.advance(50);
+      for (const pool of this.pools) {
+        for (const worker of pool.definition.modelet.workers.keys()) {
+          while (pool.held(worker).length > 0) {
+            pool.answer(worker);
+            idle = 0;
+          }
+        }
+      }
+    }
+  }
+
   /** What came back since the last call: `7` for a value, `7 code` for an error. */
   answers(): string[] {
     return this.outcomes.splice(0).map(({ id, ok, payload }) => {

@@ -148,18 +148,7 @@ class World {
 
   /** Lets everything work undisturbed until nothing moves any more. */
   async finish(): Promise<void> {
-    for (let idle = 0; idle < 3; idle += 1) {
-      for (const pool of this.rig.pools) if (pool.health.tag !== 'ready') pool.becomeReady();
-      await this.rig.advance(50);
-      for (const pool of this.rig.pools) {
-        for (const worker of pool.definition.modelet.workers.keys()) {
-          while (pool.held(worker).length > 0) {
-            pool.answer(worker);
-            idle = 0;
-          }
-        }
-      }
-    }
+    await this.rig.finish();
     this.#check();
   }
 

@@ -1,7 +1,7 @@
 /** Answers over HTTP in the forms that callers want, through whole flows. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { type Answer, CALLERS, type Form, read, TYPES, typeOf, write } from '../fixtures/callers.ts';
+import { CALLERS, type Form, post, read, TYPES, typeOf } from '../fixtures/callers.ts';
 import { catchNode, collector, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
 
@@ -45,10 +45,6 @@ before(async () => {
 });
 after(() => red.stop());
 
-function post(path: string, form: Form, value: unknown, headers: Record<string, string> = {}): Promise<Answer> {
-  return call(`${red.url}${path}`, { 'Content-Type': TYPES[form], ...headers }, write(form, value));
-}
-
 describe('the form of an answer', () => {
   const rows: readonly (readonly [sent: Form, accept: string | undefined, answered: Form])[] = [
     ['json', undefined, 'json'],
@@ -63,7 +59,12 @@ describe('the form of an answer', () => {
   ];
   for (const [sent, accept, answered] of rows) {
     test(`${sent} sent, Accept ${accept ?? 'absent'}: ${answered}`, async () => {
-      const answer = await post('/echo', sent, { a: [1, 'b', null] }, accept === undefined ? {} : { Accept: accept });
+      const answer = await post(
+        `${red.url}/echo`,
+        sent,
+        { a: [1, 'b', null] },
+        accept === undefined ? {} : { Accept: accept },
+      );
       assert.equal(answer.status, 200);
       assert.equal(typeOf(answer), TYPES[answered]);
       assert.equal(answer.headers['content-length'], String(answer.bytes.length));
@@ -75,19 +76,19 @@ describe('the form of an answer', () => {
   for (const form of ['json', 'msgpack'] as const) {
     test(`what is no object is in ${form} where Accept names it`, async () => {
       for (const value of values) {
-        const answer = await post('/give', 'json', { give: value }, { Accept: TYPES[form] });
+        const answer = await post(`${red.url}/give`, 'json', { give: value }, { Accept: TYPES[form] });
         assert.equal(typeOf(answer), TYPES[form], JSON.stringify(value));
         assert.deepEqual(read(form, answer.bytes), value);
         assert.equal(answer.headers['content-length'], String(answer.bytes.length));
       }
-      const score = await post('/score', 'json', { score: 0.25 }, { Accept: TYPES[form] });
+      const score = await post(`${red.url}/score`, 'json', { score: 0.25 }, { Accept: TYPES[form] });
       assert.equal(read(form, score.bytes), 0.25);
     });
   }
 
   test('where it is not named, text and numbers are as Node-RED gives them', async () => {
     for (const value of ['text', '42', 42]) {
-      const answer = await post('/give', 'json', { give: value });
+      const answer = await post(`${red.url}/give`, 'json', { give: value });
       assert.equal(typeOf(answer), 'text/html');
       assert.equal(answer.bytes.toString(), String(value));
     }
@@ -95,14 +96,14 @@ describe('the form of an answer', () => {
 
   test('where it is not named, a boolean is JSON, which Node-RED could not send', async () => {
     for (const value of [true, false]) {
-      const answer = await post('/give', 'json', { give: value });
+      const answer = await post(`${red.url}/give`, 'json', { give: value });
       assert.deepEqual([answer.status, typeOf(answer), answer.bytes.toString()], [200, TYPES.json, String(value)]);
     }
   });
 
   test('a type that the flow has set stays, with what it has made', async () => {
     for (const accept of [TYPES.json, TYPES.msgpack]) {
-      const answer = await post('/csv', 'msgpack', {}, { Accept: accept });
+      const answer = await post(`${red.url}/csv`, 'msgpack', {}, { Accept: accept });
       assert.equal(typeOf(answer), 'text/csv');
       assert.equal(answer.bytes.toString(), 'a,b');
     }
@@ -110,15 +111,15 @@ describe('the form of an answer', () => {
 
   test('a Buffer is sent as it is, and an answer without a body stays one', async () => {
     const bytes = Buffer.from([0xff, 0, 1]);
-    const raw = await post('/echo', 'msgpack', bytes);
+    const raw = await post(`${red.url}/echo`, 'msgpack', bytes);
     assert.deepEqual([raw.status, typeOf(raw)], [200, 'application/octet-stream']);
     assert.deepEqual(raw.bytes, bytes);
-    const none = await post('/empty', 'msgpack', {});
+    const none = await post(`${red.url}/empty`, 'msgpack', {});
     assert.deepEqual([none.status, none.bytes.length], [204, 0]);
   });
 
   test('what msgpack cannot hold: 500 with a reason, and nobody waits for ever', async () => {
-    const answer = await post('/unwritable', 'msgpack', {}, { 'X-Request-Id': 'mine' });
+    const answer = await post(`${red.url}/unwritable`, 'msgpack', {}, { 'X-Request-Id': 'mine' });
     assert.deepEqual([answer.status, typeOf(answer)], [500, TYPES.msgpack]);
     const { error } = read('msgpack', answer.bytes) as { error: Record<string, string> };
     assert.deepEqual([error['code'], error['requestId']], ['modelet_failed', 'mine']);
@@ -127,7 +128,7 @@ describe('the form of an answer', () => {
 
   test('what JSON cannot hold: the same, whether Accept names it or not', async () => {
     for (const headers of [{}, { Accept: TYPES.json }]) {
-      const answer = await post('/large', 'json', {}, headers);
+      const answer = await post(`${red.url}/large`, 'json', {}, headers);
       assert.deepEqual([answer.status, typeOf(answer)], [500, TYPES.json]);
       const { error } = read('json', answer.bytes) as { error: Record<string, string> };
       assert.equal(error['code'], 'modelet_failed');
@@ -136,7 +137,7 @@ describe('the form of an answer', () => {
   });
 
   test('what nodes behind a Catch node answer is in the form of the caller as well', async () => {
-    const answer = await post('/caught', 'msgpack', {});
+    const answer = await post(`${red.url}/caught`, 'msgpack', {});
     assert.deepEqual([answer.status, typeOf(answer)], [422, TYPES.msgpack]);
     assert.deepEqual(read('msgpack', answer.bytes), { caught: 'invalid_input' });
   });

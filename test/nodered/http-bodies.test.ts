@@ -1,7 +1,7 @@
 /** Bodies over HTTP in the forms that callers send, through whole flows; and endpoints that are none of ours. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { type Answer, CALLERS, type Form, read, TYPES, typeOf, whileAsking, write } from '../fixtures/callers.ts';
+import { CALLERS, post, read, TYPES, typeOf, whileAsking, write } from '../fixtures/callers.ts';
 import { endpoint, func, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { NodeRed, until } from '../fixtures/node-red.ts';
 
@@ -46,10 +46,6 @@ before(async () => {
 });
 after(() => red.stop());
 
-function post(path: string, form: Form, value: unknown, headers: Record<string, string> = {}): Promise<Answer> {
-  return call(`${red.url}${path}`, { 'Content-Type': TYPES[form], ...headers }, write(form, value));
-}
-
 describe('the body of a request', () => {
   test('of msgpack keeps what JSON has not: bytes, dates, large integers', async () => {
     const sent = {
@@ -57,7 +53,7 @@ describe('the body of a request', () => {
       at: new Date(1e12),
       list: [2 ** 53],
     };
-    const { status, bytes } = await post('/echo', 'msgpack', sent);
+    const { status, bytes } = await post(`${red.url}/echo`, 'msgpack', sent);
     assert.equal(status, 200);
     const { image, ...rest } = read('msgpack', bytes) as typeof sent;
     assert.deepEqual(Buffer.from(image), sent.image);
@@ -66,18 +62,18 @@ describe('the body of a request', () => {
 
   test('of msgpack may be anything, not only an object', async () => {
     for (const value of [5, 'text', true, null, [1], -1.5]) {
-      const answer = await post('/echo', 'msgpack', value);
+      const answer = await post(`${red.url}/echo`, 'msgpack', value);
       assert.deepEqual(read('msgpack', answer.bytes), value);
     }
   });
 
   test('of JSON under another name is parsed', async () => {
-    const answer = await post('/echo', 'json', { a: 1 }, { 'Content-Type': 'application/vnd.api+json' });
+    const answer = await post(`${red.url}/echo`, 'json', { a: 1 }, { 'Content-Type': 'application/vnd.api+json' });
     assert.deepEqual(read('json', answer.bytes), { a: 1 });
   });
 
   test('of JSON that is no object or array: 400, which says so', async () => {
-    const answer = await post('/echo', 'json', 'text');
+    const answer = await post(`${red.url}/echo`, 'json', 'text');
     assert.equal(answer.status, 400);
     assert.match(answer.bytes.toString(), /no object or array/);
   });
@@ -86,7 +82,7 @@ describe('the body of a request', () => {
     const png = { 'Content-Type': 'image/png' };
     const answer = await call(`${red.url}/image`, png, Buffer.from([0x89, 0x50, 0xff]));
     assert.deepEqual(read('json', answer.bytes), { bytes: 3 });
-    const refused = await post('/image', 'json', {});
+    const refused = await post(`${red.url}/image`, 'json', {});
     assert.equal(refused.status, 415);
     assert.match(refused.bytes.toString(), /send image\/\* or application\/msgpack/);
   });
@@ -135,7 +131,7 @@ describe('the body of a request', () => {
   });
 
   test('that goes through a link call is decoded, and answered in its form', async () => {
-    const answer = await post('/called', 'msgpack', { bytes: Buffer.from([0xff]) });
+    const answer = await post(`${red.url}/called`, 'msgpack', { bytes: Buffer.from([0xff]) });
     assert.equal(typeOf(answer), TYPES.msgpack);
     const { bytes } = read('msgpack', answer.bytes) as { bytes: Uint8Array };
     assert.deepEqual([...bytes], [0xff]);
@@ -154,13 +150,13 @@ describe('the body of a request', () => {
       assert.ok([400, 413].includes(answer.status), String(answer.status));
       assert.equal(typeOf(answer), TYPES.msgpack);
     }
-    assert.equal((await post('/echo', 'msgpack', { a: 1 })).status, 200);
+    assert.equal((await post(`${red.url}/echo`, 'msgpack', { a: 1 })).status, 200);
   });
 });
 
 describe('an endpoint that leads to no pipeline', () => {
   test('is left as Node-RED has it', async () => {
-    const answer = await post('/foreign', 'json', {}, { Accept: TYPES.msgpack });
+    const answer = await post(`${red.url}/foreign`, 'json', {}, { Accept: TYPES.msgpack });
     assert.equal(typeOf(answer), TYPES.json);
     assert.deepEqual(read('json', answer.bytes), { foreign: true });
     const malformed = await call(`${red.url}/foreign`, { 'Content-Type': TYPES.json }, Buffer.from('{'));
