@@ -1,9 +1,14 @@
 /** What a stage remembers of its last batches: their run time, to plan by, and their size, to show. */
 
 const SMOOTHING = 0.2;
+/** How many mean deviations above the mean still count as usual: the rule of RFC 6298 for a timeout. */
+const USUAL_DEVIATIONS = 4;
+/** No more than this many means are usual, however much they vary: a few slow ones say little of the next. */
+const USUAL_MEANS = 2;
 
 export class RecentBatches {
   #meanRunMs: number | null = null;
+  #turnaround = { mean: 0, deviation: 0 };
   #shown = { batches: 0, items: 0, mean: 0 };
 
   /** Smoothed; null before the first reply. */
@@ -11,7 +16,20 @@ export class RecentBatches {
     return this.#meanRunMs;
   }
 
-  ran(runMs: number): void {
+  /** Within which a batch that leaves now is nearly always answered, by the last ones; 0 before the first reply. */
+  get usualTurnaroundMs(): number {
+    const { mean, deviation } = this.#turnaround;
+    return Math.min(mean + USUAL_DEVIATIONS * deviation, USUAL_MEANS * mean);
+  }
+
+  /** @param turnaroundMs from leaving to the reply: the run, the ways, and the wait of a batch sent ahead */
+  ran(runMs: number, turnaroundMs: number): void {
+    const { mean, deviation } = this.#meanRunMs === null ? { mean: turnaroundMs, deviation: 0 } : this.#turnaround;
+    const off = turnaroundMs - mean;
+    this.#turnaround = {
+      mean: mean + SMOOTHING * off,
+      deviation: deviation + SMOOTHING * (Math.abs(off) - deviation),
+    };
     this.#meanRunMs = this.#meanRunMs === null ? runMs : this.#meanRunMs + SMOOTHING * (runMs - this.#meanRunMs);
   }
 

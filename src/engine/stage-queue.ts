@@ -91,8 +91,8 @@ export class StageQueue implements Iterable<Item> {
    * Removes and returns the items whose deadline has passed. Where others have the time for it, also those that would
    * not be through in another `runMs`: in overload first come is first late, and every run would be in vain.
    */
-  sweepExpired(now: number, runMs = 0): Item[] {
-    const soon = now + runMs;
+  sweepExpired(now: number, turnaroundMs = 0): Item[] {
+    const soon = now + turnaroundMs;
     if (soon < this.#noExpiryBefore) return [];
     this.#noExpiryBefore = Number.POSITIVE_INFINITY;
     let until = now;

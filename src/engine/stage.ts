@@ -138,7 +138,7 @@ export class Stage {
 
   #pump(): void {
     const hadRoom = this.hasRoom;
-    const late = this.#queue.sweepExpired(this.#host.clock.now(), this.#recent.meanRunMs ?? 0);
+    const late = this.#queue.sweepExpired(this.#host.clock.now(), this.#recent.usualTurnaroundMs);
     for (const item of late) this.#flights.fail(item, expired(this.name));
     this.#flights.answerKnown();
     this.#former.renew();
@@ -202,7 +202,7 @@ export class Stage {
   }
 
   #onReply(batch: Batch<Item>, replies: readonly WireItem[], runMs: number, worker: number): void {
-    this.#recent.ran(runMs);
+    this.#recent.ran(runMs, this.#host.clock.now() - batch.dispatchedAt);
     this.meter.batchRan(runMs, batch.items.length);
     batch.items.forEach((item, index) => {
       const reply = replies[index] as WireItem;
