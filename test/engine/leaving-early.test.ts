@@ -80,6 +80,21 @@ test('expired items do not count towards a full batch', async () => {
   assert.deepEqual(pool.held(), [[3, 4, 5]]);
 });
 
+test('an item that has less time than an answer usually takes is passed over for one that has the time', async () => {
+  const rig = new Rig();
+  const pool = await rig.single();
+  await rig.submit([1]);
+  rig.clock.advance(20);
+  pool.answer();
+  await rig.submit([2, 3], { deadline: rig.clock.now() + 35 });
+  await rig.submit([4], { deadline: rig.clock.now() + 70 });
+  rig.clock.advance(20);
+  pool.answer();
+  await rig.turn();
+  assert.deepEqual(rig.answers(), ['1', '2', '3 deadline_exceeded']);
+  assert.deepEqual(pool.held(), [[4]]);
+});
+
 test('an item that is computed when its deadline passes is answered with its value: the ledger decides', async () => {
   const rig = new Rig();
   const pool = await rig.single();
