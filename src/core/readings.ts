@@ -44,6 +44,8 @@ export interface StageReading {
   readonly busyMs: number;
   /** Copies of values made for nodes that look on. */
   readonly taps: number;
+  /** Parts of results that were sent on before the rest was there. */
+  readonly parts: number;
   /** Workers that were or are to be replaced by another. */
   readonly restarts: Readonly<Record<RestartCause, number>>;
   /** Requests that came while it kept results. Those that joined a run count as such whatever came of it. */

@@ -60,7 +60,9 @@ export class Engine {
       onOutcome: (item, ok, payload) => this.#advance(item, ok, payload),
       onFailed: (item, error) => this.#fail(item, error),
       onPart: (item, part) => {
-        if (this.#items.has(item.id)) output.onPart(part);
+        if (!this.#items.has(item.id)) return;
+        item.route.stages[item.position]?.meter.partSent();
+        output.onPart(part);
       },
       mayLeave: (item) => this.#mayLeave(item),
       onRoom: () => this.#pumpAll(),

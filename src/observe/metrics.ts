@@ -194,6 +194,12 @@ const STAGES: readonly RuntimeMetric[] = [
     'Copies of values made for nodes that look on',
     ({ reading }) => reading.taps,
   ),
+  ofStage(
+    'counter',
+    'modelet_parts_total',
+    'Parts of results that were sent on before the rest was there',
+    ({ reading }) => reading.parts,
+  ),
 ];
 
 function ofWorker(

@@ -24,6 +24,7 @@ export class StageMeter {
   #items = 0;
   #busyMs = 0;
   #taps = 0;
+  #parts = 0;
 
   /** Batches that have left. */
   get batches(): number {
@@ -57,6 +58,10 @@ export class StageMeter {
     this.#taps += 1;
   }
 
+  partSent(): void {
+    this.#parts += 1;
+  }
+
   /** A request has come to a stage that keeps results. */
   cacheAsked(result: CacheResult): void {
     this.#cache[result] += 1;
@@ -82,6 +87,7 @@ export class StageMeter {
       batchSize: this.#batchSize.read(),
       busyMs: this.#busyMs,
       taps: this.#taps,
+      parts: this.#parts,
       restarts: { ...this.#restarts },
       cache: { ...this.#cache },
       unserved: { ...this.#unserved },

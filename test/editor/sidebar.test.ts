@@ -135,6 +135,21 @@ test('shows what runs while requests come', async () => {
   });
 });
 
+test('shows how many of the requests of a stage that keeps results needed no run', async () => {
+  const kept = stage('kept', 'return input.n;', 'collector /sums', { cache: '100' });
+  await session.inEditor([TAB, runtime(), ...endpoint('/sums', 'kept'), kept], async (editor) => {
+    await editor.waitForBadge('kept', /^ready/);
+    const sidebar = await SidebarPage.show(editor);
+    await sidebar.stage('kept').waitFor();
+    assert.equal(await sidebar.stage('kept').getByText(/cache/).count(), 0);
+    const shown = sidebar.stage('kept').getByText(/, cache [1-9]\d* %/);
+    await until('the share is shown', async () => {
+      for (let times = 0; times < 4; times += 1) await session.nodeRed.post('/sums', { n: 1 });
+      return (await shown.count()) === 1;
+    });
+  });
+});
+
 test('draws stages in the order of their routes, and says why these end', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     const sidebar = await SidebarPage.show(editor);

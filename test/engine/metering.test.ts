@@ -78,6 +78,19 @@ test('taps are counted at the stage whose value they copy', async () => {
   assert.deepEqual([reading(rig, 1).taps, reading(rig, 2).taps, rig.taps.length], [1, 0, 1]);
 });
 
+test('parts that are sent on are counted at the stage that makes them', async () => {
+  const rig = new Rig();
+  await rig.apply({ stages: [stage(1), stage(2)], routes: [route(1, [1, 2])] });
+  await rig.submit([1], { streams: true });
+  rig.pool(1).answer();
+  await rig.turn();
+  rig.pool(2).sendPart();
+  rig.pool(2).sendPart();
+  rig.engine.cancel([1]);
+  rig.pool(2).sendPart();
+  assert.deepEqual([reading(rig, 1).parts, reading(rig, 2).parts, rig.parts.length], [0, 2, 2]);
+});
+
 test('a deploy that changes a stage does not make its counts begin anew', async () => {
   const rig = new Rig();
   const pool = await rig.single();
