@@ -58,6 +58,13 @@ for (const { name, stage, skip = false } of WORKERS) {
       assert.deepEqual(made.parts, ['0: 0', '1: 1', '2: 2']);
     });
 
+    test('of many requests at once come before the end of each', async (t) => {
+      const made = await bed(t, stage);
+      const answers = await Promise.all(Array.from({ length: 200 }, () => ask(made, { to: 1 }).answer));
+      assert.ok(answers.every(({ code }) => code === 'ok'));
+      assert.equal(made.parts.length, 200);
+    });
+
     test('that fails half way come before its error', async (t) => {
       const made = await bed(t, stage);
       release(made.folder, 'part1');
