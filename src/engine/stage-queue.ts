@@ -8,6 +8,12 @@ import { type Item, isAlone, MOVING } from './item.ts';
 /** Payload bytes from which a batch is full whatever its count: it has to fit a frame and two processes' memory. */
 const FULL_BATCH_BYTES = 256 * 1024 * 1024;
 
+/**
+ * The part of an item's time that is to be left when its answer leaves the worker: for the way back, which this process
+ * cannot measure. Else overload would have all answers leave in the last millisecond, and half of them come too late.
+ */
+const RESERVED = 0.05;
+
 export class StageQueue implements Iterable<Item> {
   readonly #items: PriorityFifo<Item> = new PriorityFifo();
   /** Items that are to run alone. */
@@ -15,8 +21,8 @@ export class StageQueue implements Iterable<Item> {
   #newestAt = 0;
   /** False while a later arrival may stand before an earlier one of its priority. */
   #inOrder = true;
-  /** No queued item expires before this. */
-  #noExpiryBefore = Number.POSITIVE_INFINITY;
+  /** No queued item expires, or needs its answer to leave, before this. */
+  #noneLateBefore = Number.POSITIVE_INFINITY;
 
   get length(): number {
     return this.#items.size;
@@ -45,7 +51,7 @@ export class StageQueue implements Iterable<Item> {
     if (this.length === 0) this.#inOrder = true;
     item.at = { tag: 'queued', node: this.#items.push(item.priority, item), alone: false };
     this.#newestAt = item.arrivedAt;
-    this.#noteDeadline(item);
+    this.#noteDue(item);
   }
 
   /** Puts items that were taken but did not start back where they were; `items` in the order they were taken. */
@@ -89,16 +95,19 @@ export class StageQueue implements Iterable<Item> {
 
   /**
    * Removes and returns the items whose deadline has passed. Where others have the time for it, also those that would
-   * not be through in another `runMs`: in overload first come is first late, and every run would be in vain.
+   * hardly be answered in time if they left now: in overload first come is first late, and every run is in vain.
+   *
+   * @param turnaroundMs how long an answer takes; 0 where that is not known
    */
-  sweepExpired(now: number, turnaroundMs = 0): Item[] {
-    const soon = now + turnaroundMs;
-    if (soon < this.#noExpiryBefore) return [];
-    this.#noExpiryBefore = Number.POSITIVE_INFINITY;
-    let until = now;
-    for (const item of this.#items) if (item.deadline > soon) until = soon;
-    for (const item of this.#items) if (item.deadline > until) this.#noteDeadline(item);
-    return this.#removeAll((item) => item.deadline <= until);
+  sweepLate(now: number, turnaroundMs = 0): Item[] {
+    const answered = now + turnaroundMs;
+    if (answered < this.#noneLateBefore) return [];
+    let othersHaveTime = false;
+    for (const item of this.#items) othersHaveTime ||= answerDue(item) > answered;
+    const late = this.#removeAll((item) => item.deadline <= now || (othersHaveTime && answerDue(item) <= answered));
+    this.#noneLateBefore = Number.POSITIVE_INFINITY;
+    for (const item of this.#items) this.#noteDue(item);
+    return late;
   }
 
   /** False only if no item arrived before `time`. */
@@ -135,7 +144,7 @@ export class StageQueue implements Iterable<Item> {
       item.at = { tag: 'queued', node, alone: false };
       this.#inOrder = false;
       this.#newestAt = item.arrivedAt;
-      this.#noteDeadline(item);
+      this.#noteDue(item);
     } else {
       this.remove(victim);
       this.push(item);
@@ -178,7 +187,7 @@ export class StageQueue implements Iterable<Item> {
     this.#inOrder = false;
     if (alone) this.#alone += 1;
     item.at = { tag: 'queued', node: this.#items.unshift(item.priority, item), alone };
-    this.#noteDeadline(item);
+    this.#noteDue(item);
   }
 
   #removeAll(which: (item: Item) => boolean): Item[] {
@@ -193,7 +202,12 @@ export class StageQueue implements Iterable<Item> {
     return true;
   }
 
-  #noteDeadline(item: Item): void {
-    if (item.deadline < this.#noExpiryBefore) this.#noExpiryBefore = item.deadline;
+  #noteDue(item: Item): void {
+    this.#noneLateBefore = Math.min(this.#noneLateBefore, answerDue(item));
   }
+}
+
+/** When the answer of a queued item is to leave its worker. */
+function answerDue({ deadline, arrivedAt }: Item): number {
+  return deadline === Number.POSITIVE_INFINITY ? deadline : deadline - RESERVED * Math.max(deadline - arrivedAt, 0);
 }

@@ -138,7 +138,7 @@ export class Stage {
 
   #pump(): void {
     const hadRoom = this.hasRoom;
-    const late = this.#queue.sweepExpired(this.#host.clock.now(), this.#recent.usualTurnaroundMs);
+    const late = this.#queue.sweepLate(this.#host.clock.now(), this.#recent.usualTurnaroundMs);
     for (const item of late) this.#flights.fail(item, expired(this.name));
     this.#flights.answerKnown();
     this.#former.renew();

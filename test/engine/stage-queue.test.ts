@@ -32,13 +32,14 @@ type Step =
   | { readonly do: 'remove'; readonly which: number }
   | { readonly do: 'advance'; readonly ms: number }
   | { readonly do: 'replace'; readonly priority: number; readonly group: number }
-  | { readonly do: 'putBack' | 'sweepExpired' | 'sweepOlder' | 'drain' };
+  | { readonly do: 'sweepLate'; readonly turnaroundMs: number }
+  | { readonly do: 'putBack' | 'sweepOlder' | 'drain' };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 6,
     arbitrary: fc
-      .tuple(fc.integer({ min: -1, max: 2 }), fc.constantFrom(0, 3, 8, NEVER), fc.nat({ max: 2 }))
+      .tuple(fc.integer({ min: -1, max: 2 }), fc.constantFrom(0, 3, 8, 60, NEVER), fc.nat({ max: 2 }))
       .map(([priority, ttl, group]): Step => ({ do: 'push', priority, ttl, group })),
   },
   {
@@ -55,7 +56,11 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       .map(([priority, group]): Step => ({ do: 'replace', priority, group })),
   },
   { weight: 2, arbitrary: fc.nat({ max: 5 }).map((ms): Step => ({ do: 'advance', ms })) },
-  { weight: 2, arbitrary: fc.constantFrom<Step>({ do: 'putBack' }, { do: 'sweepExpired' }, { do: 'sweepOlder' }) },
+  {
+    weight: 1,
+    arbitrary: fc.constantFrom(0, 2, 50).map((turnaroundMs): Step => ({ do: 'sweepLate', turnaroundMs })),
+  },
+  { weight: 1, arbitrary: fc.constantFrom<Step>({ do: 'putBack' }, { do: 'sweepOlder' }) },
   { weight: 1, arbitrary: fc.constant<Step>({ do: 'drain' }) },
 );
 
@@ -89,8 +94,8 @@ class Model {
       case 'putBack':
         this.#putBack(this.taken.pop() ?? []);
         break;
-      case 'sweepExpired':
-        this.#leave(this.queue.sweepExpired(this.now), (one) => one.deadline <= this.now);
+      case 'sweepLate':
+        this.#leave(this.queue.sweepLate(this.now, what.turnaroundMs), this.#late(this.now + what.turnaroundMs));
         break;
       case 'sweepOlder':
         this.#leave(this.queue.sweepOlder(this.now - 4), (one) => one.arrivedAt < this.now - 4);
@@ -152,6 +157,15 @@ class Model {
     }
   }
 
+  /** Which are late with an answer at `answered`: where others are not, those with less than a twentieth left. */
+  #late(answered: number): (one: Item) => boolean {
+    const { now } = this;
+    const isDue = ({ deadline, arrivedAt }: Item): boolean =>
+      deadline !== NEVER && deadline - answered <= (deadline - arrivedAt) / 20;
+    const all = this.expected.every(isDue);
+    return (one) => one.deadline <= now || (!all && isDue(one));
+  }
+
   #leave(found: readonly Item[], which: (one: Item) => boolean): void {
     assert.deepEqual(ids(found), ids(this.expected.filter(which)));
     for (const one of found) assert.equal(one.at, MOVING);
@@ -190,8 +204,8 @@ test('after a sweep nothing expired can be taken, the item put back included', (
   for (let id = 0; id < 10; id += 1) queue.push(queued(id, 0, { deadline: id % 2 === 0 ? 5 : 50, priority: id % 3 }));
   const first = queue.take(3, () => true);
   queue.putBack(first);
-  assert.deepEqual(ids(queue.sweepExpired(4)), []);
-  assert.equal(queue.sweepExpired(5).length, 5);
+  assert.deepEqual(ids(queue.sweepLate(4)), []);
+  assert.equal(queue.sweepLate(5).length, 5);
   assert.ok(queue.take(100, () => true).every((one) => one.deadline > 5));
 });
 
@@ -270,14 +284,15 @@ test('an item that evicts one of its group takes its place; any other goes to th
   assert.deepEqual(ids(queue.take(2, () => true)), [3, 2]);
 });
 
-test('what would not be through in time goes where others would be, else it may try', () => {
+test('what would hardly be answered in time goes where others would be, else it may try', () => {
   const queue = new StageQueue();
-  for (const [id, deadline] of [10, 104, 106, NEVER].entries()) queue.push(queued(id, 0, { deadline }));
-  assert.deepEqual(ids(queue.sweepExpired(100, 5)), [0, 1]);
-  assert.deepEqual(ids(queue.sweepExpired(102, 5)), [2], 'one without a deadline has the time');
+  for (const [id, deadline] of [10, 104, 112, NEVER].entries()) queue.push(queued(id, 0, { deadline }));
+  assert.deepEqual(ids(queue.sweepLate(100, 5)), [0, 1]);
+  assert.deepEqual(ids(queue.sweepLate(101, 5)), [], 'a twentieth of its time is left');
+  assert.deepEqual(ids(queue.sweepLate(102, 5)), [2], 'less is left, and one without a deadline has the time');
   queue.drain();
   for (const [id, deadline] of [10, 104, 106].entries()) queue.push(queued(id, 0, { deadline }));
-  assert.deepEqual(ids(queue.sweepExpired(103, 5)), [0], 'none has the time: the work is not in vain for sure');
-  assert.deepEqual(ids(queue.sweepExpired(104, 5)), [1]);
+  assert.deepEqual(ids(queue.sweepLate(103, 5)), [0], 'none has the time: the work is not in vain for sure');
+  assert.deepEqual(ids(queue.sweepLate(104, 5)), [1]);
   assert.deepEqual(ids(queue.take(9, () => true)), [2]);
 });

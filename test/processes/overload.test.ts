@@ -25,11 +25,12 @@ interface Offer {
   onSent?(): void;
 }
 
-/** Sends at a rate, whatever is answered; gives how many were answered in time, per second. */
+/** Sends at a rate, whatever is answered; gives how many were answered in time while it did, per second. */
 async function offer(service: TestService, perSecond: number, options: Offer = {}): Promise<number> {
   const { timeoutMs = TIMEOUT_MS, ballast, onSent } = options;
   const answers: Promise<unknown>[] = [];
   let good = 0;
+  let sending = true;
   const start = performance.now();
   for (let sent = 0; performance.now() - start < ROUND_MS; await delay(1)) {
     for (const due = ((performance.now() - start) / 1000) * perSecond; sent < due; sent += 1) {
@@ -37,7 +38,7 @@ async function offer(service: TestService, perSecond: number, options: Offer = {
         const { answer } = service.ask({ n: sent, ballast }, { timeoutMs });
         answers.push(
           answer.then(({ code }) => {
-            if (code === 'ok') good += 1;
+            if (code === 'ok') good += sending ? 1 : 0;
             else assert.ok(['deadline_exceeded', 'capacity_exceeded'].includes(code), code);
           }),
         );
@@ -47,6 +48,7 @@ async function offer(service: TestService, perSecond: number, options: Offer = {
     }
   }
   const seconds = (performance.now() - start) / 1000;
+  sending = false;
   onSent?.();
   await Promise.all(answers);
   return good / seconds;
@@ -67,7 +69,7 @@ test('at 5 times the sustainable rate as much is answered in time as at that rat
   const fivefold = await offer(service, 5 * rate);
   const found = JSON.stringify({ rate, once, fivefold });
   t.diagnostic(found);
-  assert.ok(fivefold >= 0.5 * once, found);
+  assert.ok(fivefold >= 0.8 * once, found);
 });
 
 test('at 5 times the sustainable rate the engine and its worker take no more memory the longer it lasts', async (t) => {
