@@ -28,6 +28,13 @@ export interface BedStage {
   readonly cache?: number;
 }
 
+export interface SendOptions {
+  /** Default: 0, no limit. */
+  readonly timeoutMs?: number;
+  /** Waits where there is no room. Default: true; an HTTP request would be refused. */
+  readonly patient?: boolean;
+}
+
 const READY_MS = 20_000;
 const SINGLE: Batching = { policy: 'greedy', maxBatchSize: 1, maxWaitMs: 0 };
 
@@ -83,15 +90,16 @@ export class Bed {
   }
 
   /** What a pipeline node does with a message: encode, submit, decode. `settled` gets the result or an Error. */
-  send(entry: string, value: unknown, settled: (result: unknown) => void): void {
+  send(entry: string, value: unknown, settled: (result: unknown) => void, options: SendOptions = {}): void {
+    const { timeoutMs = 0, patient = true } = options;
     this.service.submit({
       entry,
       requestId: '',
       gateMs: 0,
       payload: encodePayload(value, { blame: 'invalid_input', maxBytes: this.service.config.maxPayloadBytes }),
-      deadline: Number.POSITIVE_INFINITY,
+      deadline: this.service.deadlineFor(timeoutMs),
       priority: 0,
-      patient: true,
+      patient,
       group: 0,
       meta: null,
       onSettled: ({ outcome }) => settled(outcome.ok ? decodePayload(outcome.value) : outcome.error),

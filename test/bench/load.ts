@@ -28,6 +28,9 @@ export interface LoopResult {
 /** Time for queues to fill and code to be compiled before the measuring begins. */
 const WARM_UP_MS = 250;
 
+/** Time for the queues to fill to what they keep while more comes than can be done. */
+const FILL_MS = 500;
+
 /** Keeps `inFlight` requests open for `seconds` and tells what one cost. */
 export async function closedLoop(
   send: Send,
@@ -83,6 +86,51 @@ function readCpu({ engine, workers = [] }: Processes = {}): CpuShares {
     workers: workersCpu,
     all: processCpu(process.pid) + engineCpu + workersCpu,
   };
+}
+
+/** What came of requests that were sent at a rate, whatever was answered. */
+export interface Offered {
+  /** Answered with a result, while requests kept coming. */
+  readonly perSecond: number;
+  /** How long each took that was answered with a result then. */
+  readonly ms: readonly number[];
+}
+
+/**
+ * Sends at a rate, and waits for the last answer. What counts are results that come after the queues have had time to
+ * fill and before the last request is sent; one that is refused at once, or ends in an error, counts for nothing.
+ */
+export async function openLoop(
+  send: Send,
+  makeValue: () => unknown,
+  load: { readonly perSecond: number; readonly seconds: number },
+): Promise<Offered> {
+  const ms: number[] = [];
+  const startedAt = performance.now();
+  const countedFrom = startedAt + FILL_MS;
+  const countedUntil = countedFrom + load.seconds * 1000;
+  const request = (): Promise<void> =>
+    new Promise((resolve) => {
+      const sentAt = performance.now();
+      const settled = (result: unknown): void => {
+        const now = performance.now();
+        if (!(result instanceof Error) && now >= countedFrom && now < countedUntil) ms.push(now - sentAt);
+        resolve();
+      };
+      try {
+        send(makeValue(), settled);
+      } catch (refused) {
+        settled(refused);
+      }
+    });
+  const requests: Promise<void>[] = [];
+  for (let now = startedAt; now < countedUntil; now = performance.now()) {
+    const due = ((now - startedAt) / 1000) * load.perSecond;
+    while (requests.length < due) requests.push(request());
+    await sleep(1);
+  }
+  await Promise.all(requests);
+  return { perSecond: ms.length / load.seconds, ms };
 }
 
 /** Sends values one after the other, `gapMs` between them; milliseconds that each took. */

@@ -11,6 +11,7 @@ import { isolation } from './isolation.ts';
 import { itemCost } from './item-cost.ts';
 import { languages } from './languages.ts';
 import { busyShare } from './measure.ts';
+import { overload } from './overload.ts';
 import { overshoot } from './overshoot.ts';
 import { recovery } from './recovery.ts';
 import { type Budget, budgetTable, type Part, renderTable, type Scale } from './report.ts';
@@ -29,6 +30,7 @@ const PARTS: readonly Part[] = [
   isolation,
   durableStore,
   languages,
+  overload,
 ];
 const FULL: Scale = { rounds: 5, seconds: 1 };
 const QUICK: Scale = { rounds: 2, seconds: 0.6 };
