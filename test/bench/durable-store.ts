@@ -89,7 +89,7 @@ function table(speeds: Readonly<Record<Subject, readonly Speed[]>>): PartResult[
   const of = (subject: Subject, what: keyof Speed): number => median(speeds[subject].map((speed) => speed[what]));
   const rawWorked = of('raw', 'worked');
   return {
-    title: `Items of ${BYTES} bytes through a durable store, in batches of ${BATCH}`,
+    title: `i. Items of ${BYTES} bytes through a durable store, in batches of ${BATCH}`,
     columns: ['what', 'stored/s', 'claimed and ended/s', 'of the bare table'],
     rows: NAMES.map(([subject, name]) => {
       const worked = of(subject, 'worked');

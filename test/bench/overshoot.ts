@@ -42,7 +42,7 @@ async function compare(scene: Scene, who: string): Promise<{ table: Table; budge
   const [least, most] = serviceMs.map((ms) => ms / 1000);
   return {
     table: {
-      title: `Saturation at a threshold of ${threshold}, ${who} beside it`,
+      title: `g. Saturation at a threshold of ${threshold}, ${who} beside it`,
       columns: ['gate', 'average', 'highest', 'most in flight', 'requests/s'],
       rows,
       notes: [

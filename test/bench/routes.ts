@@ -36,7 +36,7 @@ export const routes: Part = {
       return {
         tables: [
           {
-            title: "CPU per message on Node-RED's thread",
+            title: "f. CPU per message on Node-RED's thread",
             columns: ['flow', 'us', 'against one stage'],
             rows: [
               row('one stage', 'one'),
