@@ -13,6 +13,8 @@ const FULL_BATCH_BYTES = 256 * 1024 * 1024;
  * cannot measure. Else overload would have all answers leave in the last millisecond, and half of them come too late.
  */
 const RESERVED = 0.05;
+/** A run is expected to take no more than this part of an item's time: after one slow run none would else have the time. */
+const MOST_EXPECTED = 0.5;
 
 export class StageQueue implements Iterable<Item> {
   readonly #items: PriorityFifo<Item> = new PriorityFifo();
@@ -21,7 +23,7 @@ export class StageQueue implements Iterable<Item> {
   #newestAt = 0;
   /** False while a later arrival may stand before an earlier one of its priority. */
   #inOrder = true;
-  /** No queued item expires, or needs its answer to leave, before this. */
+  /** No queued item expires, or has to be answered by its worker, before this. */
   #noneLateBefore = Number.POSITIVE_INFINITY;
 
   get length(): number {
@@ -100,11 +102,11 @@ export class StageQueue implements Iterable<Item> {
    * @param turnaroundMs how long an answer takes; 0 where that is not known
    */
   sweepLate(now: number, turnaroundMs = 0): Item[] {
-    const answered = now + turnaroundMs;
-    if (answered < this.#noneLateBefore) return [];
+    if (now + turnaroundMs < this.#noneLateBefore) return [];
+    const isLate = (item: Item): boolean => latestStart(item, turnaroundMs) <= now;
     let othersHaveTime = false;
-    for (const item of this.#items) othersHaveTime ||= answerDue(item) > answered;
-    const late = this.#removeAll((item) => item.deadline <= now || (othersHaveTime && answerDue(item) <= answered));
+    for (const item of this.#items) othersHaveTime ||= !isLate(item);
+    const late = this.#removeAll((item) => item.deadline <= now || (othersHaveTime && isLate(item)));
     this.#noneLateBefore = Number.POSITIVE_INFINITY;
     for (const item of this.#items) this.#noteDue(item);
     return late;
@@ -203,11 +205,13 @@ export class StageQueue implements Iterable<Item> {
   }
 
   #noteDue(item: Item): void {
-    this.#noneLateBefore = Math.min(this.#noneLateBefore, answerDue(item));
+    this.#noneLateBefore = Math.min(this.#noneLateBefore, latestStart(item, 0));
   }
 }
 
-/** When the answer of a queued item is to leave its worker. */
-function answerDue({ deadline, arrivedAt }: Item): number {
-  return deadline === Number.POSITIVE_INFINITY ? deadline : deadline - RESERVED * Math.max(deadline - arrivedAt, 0);
+/** When a queued item has to leave to be answered in time, with answers that take so long. */
+function latestStart({ deadline, arrivedAt }: Item, turnaroundMs: number): number {
+  if (deadline === Number.POSITIVE_INFINITY) return deadline;
+  const whole = Math.max(deadline - arrivedAt, 0);
+  return deadline - RESERVED * whole - Math.min(turnaroundMs, MOST_EXPECTED * whole);
 }

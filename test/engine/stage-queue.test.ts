@@ -4,27 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { type Item, MOVING, RUNNING } from '../../src/engine/item.ts';
 import { StageQueue } from '../../src/engine/stage-queue.ts';
-import type { WireItem } from '../../src/wire/frames.ts';
-import { item } from '../wire/frame-values.ts';
-
-const NEVER = Number.POSITIVE_INFINITY;
-
-function queued(id: number, arrivedAt: number, overrides: Partial<WireItem> = {}): Item {
-  const route = { ref: 1, stages: [], tapped: [], open: 0 };
-  return {
-    ...item({ id, ...overrides }),
-    route,
-    position: 0,
-    arrivedAt,
-    at: MOVING,
-    flight: null,
-    wantsParts: false,
-    parts: 0,
-    onTaken: null,
-  };
-}
-
-const ids = (items: readonly Item[]): number[] => items.map(({ id }) => id);
+import { ids, NEVER, queued } from './queued.ts';
 
 type Step =
   | { readonly do: 'push'; readonly priority: number; readonly ttl: number; readonly group: number }
@@ -95,7 +75,7 @@ class Model {
         this.#putBack(this.taken.pop() ?? []);
         break;
       case 'sweepLate':
-        this.#leave(this.queue.sweepLate(this.now, what.turnaroundMs), this.#late(this.now + what.turnaroundMs));
+        this.#leave(this.queue.sweepLate(this.now, what.turnaroundMs), this.#late(what.turnaroundMs));
         break;
       case 'sweepOlder':
         this.#leave(this.queue.sweepOlder(this.now - 4), (one) => one.arrivedAt < this.now - 4);
@@ -157,13 +137,15 @@ class Model {
     }
   }
 
-  /** Which are late with an answer at `answered`: where others are not, those with less than a twentieth left. */
-  #late(answered: number): (one: Item) => boolean {
+  /** Which are late: where others are not, also those of whose time a twentieth would not be left with the answer. */
+  #late(turnaroundMs: number): (one: Item) => boolean {
     const { now } = this;
-    const isDue = ({ deadline, arrivedAt }: Item): boolean =>
-      deadline !== NEVER && deadline - answered <= (deadline - arrivedAt) / 20;
-    const all = this.expected.every(isDue);
-    return (one) => one.deadline <= now || (!all && isDue(one));
+    const isLate = ({ deadline, arrivedAt }: Item): boolean => {
+      const whole = deadline - arrivedAt;
+      return deadline !== NEVER && deadline - now - Math.min(turnaroundMs, whole / 2) <= whole / 20;
+    };
+    const all = this.expected.every(isLate);
+    return (one) => one.deadline <= now || (!all && isLate(one));
   }
 
   #leave(found: readonly Item[], which: (one: Item) => boolean): void {
@@ -282,17 +264,4 @@ test('an item that evicts one of its group takes its place; any other goes to th
   queue.push(b1);
   queue.replace(a1, a2);
   assert.deepEqual(ids(queue.take(2, () => true)), [3, 2]);
-});
-
-test('what would hardly be answered in time goes where others would be, else it may try', () => {
-  const queue = new StageQueue();
-  for (const [id, deadline] of [10, 104, 112, NEVER].entries()) queue.push(queued(id, 0, { deadline }));
-  assert.deepEqual(ids(queue.sweepLate(100, 5)), [0, 1]);
-  assert.deepEqual(ids(queue.sweepLate(101, 5)), [], 'a twentieth of its time is left');
-  assert.deepEqual(ids(queue.sweepLate(102, 5)), [2], 'less is left, and one without a deadline has the time');
-  queue.drain();
-  for (const [id, deadline] of [10, 104, 106].entries()) queue.push(queued(id, 0, { deadline }));
-  assert.deepEqual(ids(queue.sweepLate(103, 5)), [0], 'none has the time: the work is not in vain for sure');
-  assert.deepEqual(ids(queue.sweepLate(104, 5)), [1]);
-  assert.deepEqual(ids(queue.take(9, () => true)), [2]);
 });
