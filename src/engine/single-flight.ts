@@ -134,6 +134,15 @@ export class SingleFlight {
     }
   }
 
+  /** An item comes back to be run again: those that joined while a worker had it count from now on. */
+  comeBack(item: Item): void {
+    if (!item.flight) return;
+    for (const { deadline, priority } of item.flight.requests) {
+      item.deadline = Math.max(item.deadline, deadline);
+      item.priority = Math.max(item.priority, priority);
+    }
+  }
+
   /** The stage cannot serve an item, which has left it so. */
   fail(item: Item, error: ModeletError): void {
     const { flight } = item;
@@ -218,12 +227,11 @@ export class SingleFlight {
   #fliesAgain(flight: Flight, reply: Reply, timing: StageTiming): boolean {
     const { item } = flight;
     if (reply.ok || this.#host.clock.now() < item.deadline) return false;
-    const inTime = [...flight.requests].filter(({ deadline }) => deadline > item.deadline);
-    const first = inTime[0];
+    const first = [...flight.requests].find(({ deadline }) => deadline > item.deadline);
     if (!first || decodeModeletError(reply.payload.bytes, 'protocol_error').code !== 'deadline_exceeded') return false;
     const sent = item.deadline;
     for (const request of flight.take(({ deadline }) => deadline <= sent)) this.#answer(request, reply, timing);
-    item.deadline = Math.max(...inTime.map(({ deadline }) => deadline));
+    this.comeBack(item);
     item.arrivedAt = first.arrivedAt;
     this.#queue.putBack([item]);
     return true;

@@ -226,6 +226,7 @@ export class Stage {
   #onLost(running: readonly Item[], notStarted: readonly Item[], error: Error, worker: number): void {
     // Those cancelled meanwhile are not running for anybody any more.
     const wanted = running.filter((item) => item.at.tag === 'running');
+    for (const item of [...running, ...notStarted]) this.#flights.comeBack(item);
     this.#queue.putBack(notStarted.filter((item) => item.at.tag === 'running'));
     const retries = this.#definition.retryLost && !(error instanceof RunTimeout);
     // What has been sent of a result cannot be taken back.

@@ -143,6 +143,44 @@ test('who joined a run with more time than it had begun with has another where i
   assert.deepEqual(rig.answers(), ['3', '4']);
 });
 
+test('what a dead worker had begun runs again for those who joined it with more time', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ ...caching(), retryLost: true });
+  await ask(rig, [1], '"a"', { deadline: rig.clock.now() + 50 });
+  await rig.advance(10);
+  await ask(rig, [2], '"a"', { deadline: rig.clock.now() + 10_000 });
+  await rig.advance(45);
+  rig.engine.cancel([1]);
+  pool.lose();
+  await rig.turn();
+  assert.deepEqual([pool.held(), rig.answers()], [[[1]], []]);
+  await answer(rig, pool);
+  assert.deepEqual(rig.answers(), ['2']);
+});
+
+test('what had been sent ahead to a dead worker comes back with the time and the urgency of those who joined it', async () => {
+  const rig = new Rig();
+  const pool = await rig.single(caching());
+  await ask(rig, [1], '"brief"');
+  pool.answer(0, 1);
+  await ask(rig, [2], '"runs"');
+  await ask(rig, [3], '"ahead"', { deadline: rig.clock.now() + 50 });
+  assert.deepEqual(pool.held(), [[2], [3]]);
+  await ask(rig, [4], '"ahead"', { deadline: rig.clock.now() + 10_000, priority: 2 });
+  await ask(rig, [5], '"more urgent than the first"', { priority: 1 });
+  await rig.advance(60);
+  rig.engine.cancel([3]);
+  pool.lose();
+  await rig.turn();
+  assert.deepEqual(
+    [pool.held(), rig.answers()],
+    [
+      [[3], [5]],
+      ['1', '2 worker_lost'],
+    ],
+  );
+});
+
 test('a more urgent request lifts what it joins to its own place', async () => {
   const [rig, pool] = await busyStage();
   await ask(rig, [2], '"second"');
