@@ -194,6 +194,8 @@ export interface Route {
 export interface EnginePlan {
   readonly stages: readonly StageDefinition[];
   readonly routes: readonly Route[];
+  /** No longer planned, but requests that began on them may still come. Default: none. */
+  readonly earlier?: readonly Route[];
 }
 
 /** What people can ask of a stage: let what waits leave at once, drop it, or give the stage new workers. */

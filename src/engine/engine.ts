@@ -10,6 +10,7 @@ import type {
   LogRecord,
   Payload,
   RequestNumber,
+  Route,
   StageAction,
   StageDefinition,
 } from '../core/model.ts';
@@ -19,6 +20,7 @@ import { CODEC } from '../wire/codec.ts';
 import { encodeError } from '../wire/error-codec.ts';
 import type { WireItem } from '../wire/frames.ts';
 import type { CheckResult } from '../worker/pool.ts';
+import { HoldBack } from './hold-back.ts';
 import { type Item, type LiveRoute, MOVING, nextStage } from './item.ts';
 import { Stage } from './stage.ts';
 import type { StageHost } from './stage-host.ts';
@@ -41,15 +43,16 @@ export class Engine {
   readonly #stageHost: StageHost;
   readonly #items: Table<Item> = new Table();
   readonly #stages: Map<number, Stage> = new Map();
-  readonly #routes: Map<number, LiveRoute> = new Map();
+  #routes: ReadonlyMap<number, LiveRoute> = new Map();
+  /** Not planned any more, for requests that began on them and come late. */
+  #earlier: ReadonlyMap<number, LiveRoute> = new Map();
   /** Routes of earlier plans that still have items on them. */
   readonly #ending: Set<LiveRoute> = new Set();
   /** Stages no longer in the plan that serve the requests on their way to them. */
   readonly #leaving: Set<Stage> = new Set();
   /** Stages that nothing is on its way to any more, until their workers have ended. */
   readonly #closing: Set<Stage> = new Set();
-  /** Pairs of stages between which a full queue holds back: not those on a circle of routes, which would stand still. */
-  #holdsBack: ReadonlySet<string> = new Set();
+  #holdBack: HoldBack = new HoldBack({ stages: [], routes: [] });
 
   constructor(createPool: StageHost['createPool'], output: EngineOutput, clock: Clock = systemClock) {
     this.#output = output;
@@ -81,14 +84,12 @@ export class Engine {
       this.#stages.delete(ref);
       this.#leaving.add(stage);
     }
-    for (const route of this.#routes.values()) if (route.open > 0) this.#ending.add(route);
-    this.#routes.clear();
-    for (const { ref, stages, taps } of plan.routes) {
-      const found = stages.flatMap((stage) => this.#stages.get(stage) ?? []);
-      const tapped = stages.map((stage) => taps.includes(stage));
-      if (found.length === stages.length) this.#routes.set(ref, { ref, stages: found, tapped, open: 0 });
+    for (const routes of [this.#routes, this.#earlier]) {
+      for (const route of routes.values()) if (route.open > 0) this.#ending.add(route);
     }
-    this.#holdsBack = withoutCircles(plan);
+    this.#routes = this.#live(plan.routes);
+    this.#earlier = this.#live(plan.earlier ?? []);
+    this.#holdBack = new HoldBack(plan);
     this.#releaseLeaving();
     // What was held back may go now.
     this.#pumpAll();
@@ -97,7 +98,7 @@ export class Engine {
 
   submit(items: readonly WireItem[]): void {
     for (const wire of items) {
-      const route = this.#routes.get(wire.ref);
+      const route = this.#routes.get(wire.ref) ?? this.#earlier.get(wire.ref);
       if (!route) {
         const error = new ModeletError('shutting_down', 'the pipeline was changed before the request arrived');
         this.#output.onOutcome({ ...wire, ok: false, payload: errorPayload(error) });
@@ -164,6 +165,17 @@ export class Engine {
     const present = this.#stages.get(definition.ref);
     if (present) present.redefine(definition);
     else this.#stages.set(definition.ref, new Stage(definition, this.#stageHost));
+  }
+
+  /** Those of the routes, by number, that have all their stages. */
+  #live(routes: readonly Route[]): Map<number, LiveRoute> {
+    const live = new Map<number, LiveRoute>();
+    for (const { ref, stages, taps } of routes) {
+      const found = stages.flatMap((stage) => this.#stages.get(stage) ?? []);
+      const tapped = stages.map((stage) => taps.includes(stage));
+      if (found.length === stages.length) live.set(ref, { ref, stages: found, tapped, open: 0 });
+    }
+    return live;
   }
 
   #advance(item: Item, ok: boolean, payload: Payload): void {
@@ -235,7 +247,7 @@ export class Engine {
     const next = nextStage(item);
     if (!next || next.hasRoom) return true;
     const present = item.route.stages[item.position] as Stage;
-    return !this.#holdsBack.has(edge(present.ref, next.ref));
+    return !this.#holdBack.holds(present.ref, next.ref);
   }
 }
 
@@ -244,24 +256,4 @@ const LEAVING_MS = 5000;
 
 function errorPayload(error: ModeletError): Payload {
   return { codec: CODEC.none, bytes: encodeError(error) };
-}
-
-function edge(from: number, to: number): string {
-  return `${from}>${to}`;
-}
-
-/** The steps from stage to stage that lie on no circle. Two routes may pass the same stages in opposite order. */
-function withoutCircles(plan: EnginePlan): Set<string> {
-  const steps = plan.routes.flatMap(({ stages }) =>
-    stages.slice(1).map((to, index) => [stages[index] as number, to] as const),
-  );
-  const following = new Map<number, number[]>();
-  for (const [from, to] of steps) following.set(from, [...(following.get(from) ?? []), to]);
-  const reaches = (from: number, target: number, seen = new Set<number>()): boolean => {
-    if (from === target) return true;
-    if (seen.has(from)) return false;
-    seen.add(from);
-    return (following.get(from) ?? []).some((next) => reaches(next, target, seen));
-  };
-  return new Set(steps.filter(([from, to]) => !reaches(to, from)).map(([from, to]) => edge(from, to)));
 }

@@ -14,6 +14,7 @@ import type { ByteCounts, EngineDeaths, FrameCounts } from '../observe/snapshot.
 import type { CheckedStage, DescribedStage, EngineBoot } from '../wire/bodies.ts';
 import type { Frame, WireItem } from '../wire/frames.ts';
 import { Outbox } from '../wire/outbox.ts';
+import { withEarlierRoutes } from './earlier-routes.ts';
 
 const ENGINE_ENTRY = fileURLToPath(new URL('../engine/main.js', import.meta.url));
 const START_TIMEOUT_MS = 30_000;
@@ -157,10 +158,13 @@ export class EngineClient {
     this.#supervisor.start();
   }
 
-  apply(plan: EnginePlan): void {
-    this.#plan = plan;
+  /** @param waitedFor routes, by their numbers, of requests that wait for their turn to be submitted. */
+  apply(plan: EnginePlan, waitedFor: ReadonlySet<number>): void {
+    const held = [...this.#held.values()].map(({ ref }) => ref);
+    this.#plan = withEarlierRoutes(plan, this.#plan, new Set([...waitedFor, ...held]));
+    // What has been submitted goes before the plan that may not have its route any more.
     this.#outbox.flush();
-    this.#send({ type: 'plan', body: plan });
+    this.#send({ type: 'plan', body: this.#plan });
   }
 
   submit(item: WireItem): void {

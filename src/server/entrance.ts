@@ -42,6 +42,13 @@ export class Entrance {
     return this.#waiting;
   }
 
+  /** Routes, by their numbers, on which those go that wait. */
+  get routes(): Set<number> {
+    const routes = new Set<number>();
+    for (const { waiting } of this.#doors.values()) for (const { item } of waiting) routes.add(item.ref);
+    return routes;
+  }
+
   /** Whether one more may come: to be asked before it is opened. */
   check(stage: number, limit: number): ModeletError | null {
     if (this.#door(stage).sent < limit || this.#mostWaiting === 0 || this.#waiting < this.#mostWaiting) return null;

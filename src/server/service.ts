@@ -125,13 +125,16 @@ export class Service {
     this.#client.start();
   }
 
-  /** Takes over what a deploy has compiled. Unchanged stages keep their workers; open requests finish as they began. */
+  /**
+   * Takes over what a deploy has compiled. Unchanged stages keep their workers; open requests finish as they began, and
+   * get `shutting_down` where they still wait on this side and a stage of their route has gone.
+   */
   apply(stages: readonly PlannedStage[], routes: readonly PlannedRoute[]): void {
     const plan = this.#planner.compile(stages, routes);
     const { count, handedOver } = this.#deploys;
     this.#deploys = { count: count + 1, handedOver: handedOver + this.#ledger.backlog };
     this.#told.keep(new Set(plan.stages.map(({ ref }) => ref)));
-    this.#client.apply(plan);
+    this.#client.apply(plan, this.#entrance.routes);
     this.log(this.#planner.describe());
   }
 

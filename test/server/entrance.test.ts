@@ -64,6 +64,21 @@ test('one that settles while it waits never passes, and takes nobody\u2019s plac
   assert.deepEqual(sent, [1, 3]);
 });
 
+test('tells the routes of those that wait, not of those that have passed or settled', () => {
+  const { entrance } = open();
+  const routes = [10, 11, 12, 12, 13];
+  for (const [index, ref] of routes.entries()) {
+    entrance.enter(item({ id: index + 1, ref, patient: true }), ref === 13 ? 2 : 1, 1);
+  }
+  entrance.enter(item({ id: 6, ref: 14, patient: true }), 2, 1);
+  assert.deepEqual(entrance.routes, new Set([11, 12, 14]));
+  entrance.leave(3, () => 1);
+  assert.deepEqual(entrance.routes, new Set([11, 12, 14]));
+  entrance.leave(4, () => 1);
+  entrance.leave(1, () => 1);
+  assert.deepEqual(entrance.routes, new Set([14]));
+});
+
 test('a larger limit lets more pass at the next settlement', () => {
   const { entrance, sent } = open();
   for (const id of [1, 2, 3, 4]) entrance.enter(request(id), ANY_STAGE, 1);
