@@ -2,12 +2,17 @@
 import { Fifo } from '../core/fifo.ts';
 import type { Payload, SavedRun } from '../core/model.ts';
 import { type Item, MOVING } from './item.ts';
+import { earliestStart } from './latest-start.ts';
 
 export class Flight {
   readonly key: string;
   readonly item: Item;
   /** The answer, and how it was come by, where it is known and only the next stage keeps it from going on. */
   known: { readonly payload: Payload; readonly how: SavedRun } | null = null;
+  /** When the request came whose deadline the item has. */
+  longestSince: number;
+  /** Before this it is not too late for all that have waited for it, however long answers take. */
+  earliestStart: number = Number.NEGATIVE_INFINITY;
   /** In the order they came. */
   readonly #requests: Fifo<Item> = new Fifo();
 
@@ -17,6 +22,7 @@ export class Flight {
     const { id, deadline, priority, ref, patient, group, payload, meta, route, position, arrivedAt } = first;
     const wire = { id, deadline, priority, ref, ok: true, patient, group, payload, meta, timings: [] };
     const whole = { streams: false, wantsParts: false, parts: 0, onTaken: null };
+    this.longestSince = arrivedAt;
     this.item = { ...wire, ...whole, route, position, arrivedAt, at: MOVING, flight: this };
     this.add(first);
   }
@@ -32,6 +38,14 @@ export class Flight {
 
   add(request: Item): void {
     request.at = { tag: 'sharing', flight: this, node: this.#requests.push(request) };
+    this.earliestStart = Math.max(this.earliestStart, earliestStart(request));
+  }
+
+  /** Gives the item the time of a request that shares it, if that has more. */
+  prolong({ deadline, arrivedAt }: Item): void {
+    if (deadline < this.item.deadline) return;
+    this.item.deadline = deadline;
+    this.longestSince = arrivedAt;
   }
 
   remove(request: Item): void {

@@ -1,6 +1,8 @@
 /** What a stage remembers of its last batches: their run time, to plan by, and their size, to show. */
 
 const SMOOTHING = 0.2;
+/** A second batch is sent ahead to a busy worker only where runs are shorter than this: else it could not be stolen. */
+const SHORT_RUN_MS = 4;
 /** How many mean deviations above the mean still count as usual: the rule of RFC 6298 for a timeout. */
 const USUAL_DEVIATIONS = 4;
 /** No more than this many means are usual, however much they vary: a few slow ones say little of the next. */
@@ -14,6 +16,11 @@ export class RecentBatches {
   /** Smoothed; null before the first reply. */
   get meanRunMs(): number | null {
     return this.#meanRunMs;
+  }
+
+  /** False before the first reply. */
+  get areShort(): boolean {
+    return this.#meanRunMs !== null && this.#meanRunMs < SHORT_RUN_MS;
   }
 
   /** Within which a batch that leaves now is nearly always answered, by the last ones; 0 before the first reply. */

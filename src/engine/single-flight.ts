@@ -137,9 +137,9 @@ export class SingleFlight {
   /** An item comes back to be run again: those that joined while a worker had it count from now on. */
   comeBack(item: Item): void {
     if (!item.flight) return;
-    for (const { deadline, priority } of item.flight.requests) {
-      item.deadline = Math.max(item.deadline, deadline);
-      item.priority = Math.max(item.priority, priority);
+    for (const request of item.flight.requests) {
+      item.flight.prolong(request);
+      item.priority = Math.max(item.priority, request.priority);
     }
   }
 
@@ -191,7 +191,7 @@ export class SingleFlight {
     flight.add(request);
     const { item } = flight;
     if (item.at.tag !== 'queued') return;
-    item.deadline = Math.max(item.deadline, request.deadline);
+    flight.prolong(request);
     if (request.priority > item.priority) this.#queue.raise(item, request.priority);
   }
 

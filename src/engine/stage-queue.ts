@@ -4,17 +4,10 @@
  */
 import { PriorityFifo } from '../core/priority-fifo.ts';
 import { type Item, isAlone, MOVING } from './item.ts';
+import { latestStart } from './latest-start.ts';
 
 /** Payload bytes from which a batch is full whatever its count: it has to fit a frame and two processes' memory. */
 const FULL_BATCH_BYTES = 256 * 1024 * 1024;
-
-/**
- * The part of an item's time that is to be left when its answer leaves the worker: for the way back, which this process
- * cannot measure. Else overload would have all answers leave in the last millisecond, and half of them come too late.
- */
-const RESERVED = 0.05;
-/** A run is expected to take no more than this part of an item's time: after one slow run none would else have the time. */
-const MOST_EXPECTED = 0.5;
 
 export class StageQueue implements Iterable<Item> {
   readonly #items: PriorityFifo<Item> = new PriorityFifo();
@@ -93,6 +86,12 @@ export class StageQueue implements Iterable<Item> {
     if (item.at.alone) this.#alone -= 1;
     item.at = MOVING;
     return true;
+  }
+
+  /** Removes and returns the items whose deadline has passed. */
+  sweepExpired(now: number): Item[] {
+    if (now < this.#noneLateBefore) return [];
+    return this.#removeAll((item) => item.deadline <= now);
   }
 
   /**
@@ -207,11 +206,4 @@ export class StageQueue implements Iterable<Item> {
   #noteDue(item: Item): void {
     this.#noneLateBefore = Math.min(this.#noneLateBefore, latestStart(item, 0));
   }
-}
-
-/** When a queued item has to leave to be answered in time, with answers that take so long. */
-function latestStart({ deadline, arrivedAt }: Item, turnaroundMs: number): number {
-  if (deadline === Number.POSITIVE_INFINITY) return deadline;
-  const whole = Math.max(deadline - arrivedAt, 0);
-  return deadline - RESERVED * whole - Math.min(turnaroundMs, MOST_EXPECTED * whole);
 }

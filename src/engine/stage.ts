@@ -19,9 +19,6 @@ import type { StageHost } from './stage-host.ts';
 import { type StagePool, StagePools } from './stage-pools.ts';
 import { StageQueue } from './stage-queue.ts';
 
-/** A second batch is sent ahead to a busy worker only where runs are shorter than this: else it could not be stolen. */
-const SHORT_RUN_MS = 4;
-
 export class Stage {
   readonly #host: StageHost;
   readonly #queue: StageQueue = new StageQueue();
@@ -138,8 +135,7 @@ export class Stage {
 
   #pump(): void {
     const hadRoom = this.hasRoom;
-    const late = this.#queue.sweepLate(this.#host.clock.now(), this.#recent.usualTurnaroundMs);
-    for (const item of late) this.#flights.fail(item, expired(this.name));
+    for (const item of this.#sweepLate()) this.#flights.fail(item, expired(this.name));
     this.#flights.answerKnown();
     this.#former.renew();
     while (this.#queue.length > 0) {
@@ -183,10 +179,15 @@ export class Stage {
    */
   #mayPrefetch(): boolean {
     const { batching, overflow } = this.#definition;
-    const { meanRunMs } = this.#recent;
-    const short = meanRunMs !== null && meanRunMs < SHORT_RUN_MS;
     const full = this.#queue.batchable === this.#queue.length && this.#queue.length >= batching.maxBatchSize;
-    return short && full && overflow !== 'drop-oldest';
+    return this.#recent.areShort && full && overflow !== 'drop-oldest';
+  }
+
+  /** Where a batch waits to be full beside a free worker, nothing is passed over: no other would be served instead. */
+  #sweepLate(): Item[] {
+    const now = this.#host.clock.now();
+    const fills = this.#former.leavesAt !== null && this.#pools.present.freeWorker(false) !== null;
+    return fills ? this.#queue.sweepExpired(now) : this.#queue.sweepLate(now, this.#recent.usualTurnaroundMs);
   }
 
   #dropAged(): void {

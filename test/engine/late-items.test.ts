@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StageQueue } from '../../src/engine/stage-queue.ts';
+import { ask, caching } from './caching.ts';
 import { ids, NEVER, queued } from './queued.ts';
+import { Rig, route, stage } from './rig.ts';
 
 /** A queue with items that came at 0 and have these deadlines. */
 function queueOf(...deadlines: readonly number[]): StageQueue {
@@ -36,4 +38,70 @@ test('after a slow run what has waited half its time is passed over for what has
   queue.push(queued(2, 900, { deadline: 1900 }));
   assert.deepEqual(ids(queue.sweepLate(901, 5000)), [0, 1]);
   assert.deepEqual(ids(queue.take(9, () => true)), [2]);
+});
+
+test('while a batch fills beside a free worker none is passed over', async () => {
+  const rig = new Rig();
+  const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 8, maxWaitMs: 60 } });
+  await rig.submit([1]);
+  await rig.advance(60);
+  await rig.advance(48);
+  pool.answer(0, 48);
+  await rig.turn();
+  await rig.submit([2], { deadline: rig.clock.now() + 110 });
+  await rig.submit([3], { deadline: rig.clock.now() + 58 });
+  await rig.advance(58);
+  await rig.submit([4], { deadline: rig.clock.now() + 110 });
+  assert.deepEqual([pool.held(), rig.answers()], [[], ['1', '3 deadline_exceeded']]);
+  await rig.advance(2);
+  assert.deepEqual(pool.held(), [[2, 4]]);
+});
+
+/** A stage that keeps results, whose last answer took `turnaroundMs` and whose worker is busy again. */
+async function busyStage(turnaroundMs: number): Promise<Rig> {
+  const rig = new Rig();
+  const pool = await rig.single(caching());
+  await ask(rig, [1], '"slow"');
+  await rig.advance(turnaroundMs);
+  await ask(rig, [2], '"slower"');
+  pool.answer(0, turnaroundMs);
+  await rig.turn();
+  rig.answers();
+  assert.deepEqual(pool.held(), [[2]]);
+  return rig;
+}
+
+for (const { what, answersTake, timeout, waits } of [
+  { what: 'with more time', answersTake: 500, timeout: 120, waits: 40 },
+  { what: 'with less time', answersTake: 500, timeout: 90, waits: 40 },
+  { what: 'where answers are quick', answersTake: 5, timeout: 120, waits: 90 },
+]) {
+  test(`who joins one that has waited long has as much of its own time as if it were alone: ${what}`, async () => {
+    const rig = await busyStage(answersTake);
+    await ask(rig, [3], '"shared"', { deadline: rig.clock.now() + 1000 });
+    await rig.advance(900);
+    await ask(rig, [4], '"shared"', { deadline: rig.clock.now() + timeout });
+    await rig.advance(waits);
+    await ask(rig, [5], '"has time"');
+    assert.deepEqual([rig.queueOf(1), rig.answers()], [2, []]);
+    await rig.advance(timeout - waits - 2);
+    await ask(rig, [6], '"has time too"');
+    assert.deepEqual([rig.queueOf(1), rig.answers()], [2, ['3 deadline_exceeded', '4 deadline_exceeded']]);
+  });
+}
+
+test('an answer that is known needs no time to run', async () => {
+  const rig = new Rig();
+  await rig.apply({ stages: [stage(1, caching()), stage(2, { capacity: 1 })], routes: [route(1, [1, 2])] });
+  await ask(rig, [1], '"kept"');
+  await rig.advance(500);
+  rig.pool(1).answer(0, 500);
+  await rig.turn();
+  await ask(rig, [2], '"fills the next stage"');
+  rig.pool(1).answer(0, 500);
+  await rig.turn();
+  await ask(rig, [3], '"kept"', { deadline: rig.clock.now() + 100 });
+  await rig.advance(60);
+  await ask(rig, [4], '"has time"');
+  assert.deepEqual([rig.queueOf(1), rig.answers()], [2, []]);
 });
