@@ -121,6 +121,18 @@ describe('deploy: something changed', () => {
     });
   }
 
+  test('requests that wait before a full stage go on to what a deploy has put behind it', async () => {
+    const batch = { maxBatchSize: '1' };
+    const first = { workers: '1', capacity: '1', overflow: 'wait' };
+    const longer = changed(pipeline(), { batch, first });
+    await startAnew(changed(longer, { first: { wires: [['collector /run'], []] } }));
+    const answers = Array.from({ length: 6 }, () => run());
+    await until('all are there', async () => (await nodeRed.snapshot()).runtimes[0]?.backlog === 6);
+    await nodeRed.deploy(longer);
+    await gate.open();
+    assert.deepEqual(await Promise.all(answers), new Array(6).fill(['first', 'second']));
+  });
+
   test('a request that runs old code finishes with it; the next has the new', async () => {
     const before = await startAnew(pipeline());
     const old = run();
