@@ -64,7 +64,10 @@ export class SingleFlight {
     for (const flight of this.#open.values()) {
       if (flight.item.at.tag === 'running') this.#close(flight);
     }
-    for (const flight of this.#known) flight.known = null;
+    for (const flight of this.#known) {
+      flight.known = null;
+      this.#queue.retimed(flight.item);
+    }
     this.#known.clear();
   }
 
@@ -192,6 +195,7 @@ export class SingleFlight {
     const { item } = flight;
     if (item.at.tag !== 'queued') return;
     flight.prolong(request);
+    this.#queue.retimed(item);
     if (request.priority > item.priority) this.#queue.raise(item, request.priority);
   }
 

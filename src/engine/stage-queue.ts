@@ -4,6 +4,7 @@
  */
 import { PriorityFifo } from '../core/priority-fifo.ts';
 import { type Item, isAlone, MOVING } from './item.ts';
+import { LateBounds } from './late-bounds.ts';
 import { latestStart } from './latest-start.ts';
 
 /** Payload bytes from which a batch is full whatever its count: it has to fit a frame and two processes' memory. */
@@ -16,8 +17,7 @@ export class StageQueue implements Iterable<Item> {
   #newestAt = 0;
   /** False while a later arrival may stand before an earlier one of its priority. */
   #inOrder = true;
-  /** No queued item expires, or has to be answered by its worker, before this. */
-  #noneLateBefore = Number.POSITIVE_INFINITY;
+  readonly #bounds: LateBounds = new LateBounds();
 
   get length(): number {
     return this.#items.size;
@@ -46,7 +46,7 @@ export class StageQueue implements Iterable<Item> {
     if (this.length === 0) this.#inOrder = true;
     item.at = { tag: 'queued', node: this.#items.push(item.priority, item), alone: false };
     this.#newestAt = item.arrivedAt;
-    this.#noteDue(item);
+    this.#bounds.note(item);
   }
 
   /** Puts items that were taken but did not start back where they were; `items` in the order they were taken. */
@@ -88,10 +88,17 @@ export class StageQueue implements Iterable<Item> {
     return true;
   }
 
+  /** To be called when a queued item, or the flight that it stands for, has another time than before. */
+  retimed(item: Item): void {
+    this.#bounds.note(item);
+  }
+
   /** Removes and returns the items whose deadline has passed. */
   sweepExpired(now: number): Item[] {
-    if (now < this.#noneLateBefore) return [];
-    return this.#removeAll((item) => item.deadline <= now);
+    if (this.#bounds.noneExpired(now)) return [];
+    const expired = this.#removeAll((item) => item.deadline <= now);
+    this.#bounds.renew(this.#items);
+    return expired;
   }
 
   /**
@@ -101,13 +108,13 @@ export class StageQueue implements Iterable<Item> {
    * @param turnaroundMs how long an answer takes; 0 where that is not known
    */
   sweepLate(now: number, turnaroundMs = 0): Item[] {
-    if (now + turnaroundMs < this.#noneLateBefore) return [];
+    if (this.#bounds.noneLate(now, turnaroundMs)) return [];
+    if (this.#bounds.allLate(now, turnaroundMs)) return this.sweepExpired(now);
     const isLate = (item: Item): boolean => latestStart(item, turnaroundMs) <= now;
     let othersHaveTime = false;
     for (const item of this.#items) othersHaveTime ||= !isLate(item);
     const late = this.#removeAll((item) => item.deadline <= now || (othersHaveTime && isLate(item)));
-    this.#noneLateBefore = Number.POSITIVE_INFINITY;
-    for (const item of this.#items) this.#noteDue(item);
+    this.#bounds.renew(this.#items, turnaroundMs);
     return late;
   }
 
@@ -145,7 +152,7 @@ export class StageQueue implements Iterable<Item> {
       item.at = { tag: 'queued', node, alone: false };
       this.#inOrder = false;
       this.#newestAt = item.arrivedAt;
-      this.#noteDue(item);
+      this.#bounds.note(item);
     } else {
       this.remove(victim);
       this.push(item);
@@ -188,7 +195,7 @@ export class StageQueue implements Iterable<Item> {
     this.#inOrder = false;
     if (alone) this.#alone += 1;
     item.at = { tag: 'queued', node: this.#items.unshift(item.priority, item), alone };
-    this.#noteDue(item);
+    this.#bounds.note(item);
   }
 
   #removeAll(which: (item: Item) => boolean): Item[] {
@@ -201,9 +208,5 @@ export class StageQueue implements Iterable<Item> {
     if (item.group !== group) return false;
     for (const other of this.#items) if (other.group === group && other !== item) return false;
     return true;
-  }
-
-  #noteDue(item: Item): void {
-    this.#noneLateBefore = Math.min(this.#noneLateBefore, latestStart(item, 0));
   }
 }

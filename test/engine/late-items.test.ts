@@ -40,6 +40,38 @@ test('after a slow run what has waited half its time is passed over for what has
   assert.deepEqual(ids(queue.take(9, () => true)), [2]);
 });
 
+/** How many items a queue of 100 looks at in 200 sweeps, one each millisecond, after a first one. */
+function looksAt(from: number, turnaround: (time: number) => number): number {
+  const queue = new StageQueue();
+  let looks = 0;
+  for (let id = 0; id < 100; id += 1) {
+    const get = (): number => {
+      looks += 1;
+      return 1000;
+    };
+    queue.push(Object.defineProperty(queued(id, 0), 'deadline', { get }));
+  }
+  queue.sweepLate(from, turnaround(from));
+  looks = 0;
+  for (let time = from; time < from + 200; time += 1) {
+    assert.deepEqual(queue.sweepLate(time, turnaround(time)), []);
+  }
+  return looks;
+}
+
+for (const { when, from } of [
+  { when: 'long before any is late', from: 300 },
+  { when: 'where all are', from: 750 },
+]) {
+  test(`not each item is looked at each time: ${when}`, () => {
+    assert.equal(
+      looksAt(from, () => 400),
+      0,
+    );
+    assert.ok(looksAt(from, (time) => 400 + (time % 3)) < 2000, 'where the last answers took now more, now less');
+  });
+}
+
 test('while a batch fills beside a free worker none is passed over', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 8, maxWaitMs: 60 } });
@@ -90,7 +122,19 @@ for (const { what, answersTake, timeout, waits } of [
   });
 }
 
-test('an answer that is known needs no time to run', async () => {
+test('where all are late, those go in favour of one that another joins with more time', async () => {
+  const rig = await busyStage(500);
+  await ask(rig, [3], '"alone"', { deadline: rig.clock.now() + 1000 });
+  await ask(rig, [4], '"shared"', { deadline: rig.clock.now() + 1000 });
+  await rig.advance(600);
+  rig.engine.act(1, 'flush');
+  assert.deepEqual([rig.queueOf(1), rig.answers()], [2, []]);
+  await ask(rig, [5], '"shared"', { deadline: rig.clock.now() + 1000 });
+  rig.engine.act(1, 'flush');
+  assert.deepEqual([rig.queueOf(1), rig.answers()], [1, ['3 deadline_exceeded']]);
+});
+
+test('an answer that is known needs no time to run, until a restart makes it unknown', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1, caching()), stage(2, { capacity: 1 })], routes: [route(1, [1, 2])] });
   await ask(rig, [1], '"kept"');
@@ -104,4 +148,8 @@ test('an answer that is known needs no time to run', async () => {
   await rig.advance(60);
   await ask(rig, [4], '"has time"');
   assert.deepEqual([rig.queueOf(1), rig.answers()], [2, []]);
+  rig.engine.act(1, 'restart');
+  await rig.turn();
+  await ask(rig, [5], '"has time too"');
+  assert.deepEqual([rig.queueOf(1), rig.answers()], [2, ['3 deadline_exceeded']]);
 });

@@ -13,7 +13,7 @@ type Step =
   | { readonly do: 'advance'; readonly ms: number }
   | { readonly do: 'replace'; readonly priority: number; readonly group: number }
   | { readonly do: 'sweepLate'; readonly turnaroundMs: number }
-  | { readonly do: 'putBack' | 'sweepOlder' | 'drain' };
+  | { readonly do: 'putBack' | 'sweepExpired' | 'sweepOlder' | 'drain' };
 
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
@@ -37,10 +37,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   { weight: 2, arbitrary: fc.nat({ max: 5 }).map((ms): Step => ({ do: 'advance', ms })) },
   {
-    weight: 1,
-    arbitrary: fc.constantFrom(0, 2, 50).map((turnaroundMs): Step => ({ do: 'sweepLate', turnaroundMs })),
+    weight: 2,
+    arbitrary: fc.constantFrom(0, 2, 3, 50).map((turnaroundMs): Step => ({ do: 'sweepLate', turnaroundMs })),
   },
-  { weight: 1, arbitrary: fc.constantFrom<Step>({ do: 'putBack' }, { do: 'sweepOlder' }) },
+  { weight: 1, arbitrary: fc.constantFrom<Step>({ do: 'putBack' }, { do: 'sweepExpired' }, { do: 'sweepOlder' }) },
   { weight: 1, arbitrary: fc.constant<Step>({ do: 'drain' }) },
 );
 
@@ -76,6 +76,9 @@ class Model {
         break;
       case 'sweepLate':
         this.#leave(this.queue.sweepLate(this.now, what.turnaroundMs), this.#late(what.turnaroundMs));
+        break;
+      case 'sweepExpired':
+        this.#leave(this.queue.sweepExpired(this.now), (one) => one.deadline <= this.now);
         break;
       case 'sweepOlder':
         this.#leave(this.queue.sweepOlder(this.now - 4), (one) => one.arrivedAt < this.now - 4);
@@ -186,8 +189,8 @@ test('after a sweep nothing expired can be taken, the item put back included', (
   for (let id = 0; id < 10; id += 1) queue.push(queued(id, 0, { deadline: id % 2 === 0 ? 5 : 50, priority: id % 3 }));
   const first = queue.take(3, () => true);
   queue.putBack(first);
-  assert.deepEqual(ids(queue.sweepLate(4)), []);
-  assert.equal(queue.sweepLate(5).length, 5);
+  assert.deepEqual(ids(queue.sweepExpired(4)), []);
+  assert.equal(queue.sweepExpired(5).length, 5);
   assert.ok(queue.take(100, () => true).every((one) => one.deadline > 5));
 });
 

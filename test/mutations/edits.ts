@@ -46,9 +46,9 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the first item of a queue never expires there',
     file: 'src/engine/stage-queue.ts',
-    find: 'return this.#removeAll((item) => item.deadline <= until);',
+    find: 'const expired = this.#removeAll((item) => item.deadline <= now);',
     replace:
-      'const [first] = this.#items;\n    return this.#removeAll((item) => item !== first && item.deadline <= until);',
+      'const [first] = this.#items;\n    const expired = this.#removeAll((item) => item !== first && item.deadline <= now);',
     suite: 'engine/stage-queue',
     test: 'after a sweep nothing expired can be taken, the item put back included',
   },
