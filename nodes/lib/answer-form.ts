@@ -17,6 +17,9 @@ import { errorBody, type PipelineMessage } from './messages.ts';
 
 type WrittenForm = Exclude<AnswerForm, 'usual'>;
 
+/** Types of values that Node-RED or Express cannot send, and throw where they are to. */
+const UNSENDABLE: ReadonlySet<string> = new Set(['boolean', 'bigint', 'function', 'symbol']);
+
 /** Results of pipelines that are text and look like a number; see `sentValue`. */
 const textsLikeNumbers: WeakMap<HttpResponse, string> = new WeakMap();
 
@@ -38,24 +41,25 @@ function answerAs(form: AnswerForm, response: HttpResponse): void {
     response.set('Content-Type', contentType);
     return send.call(response, body);
   };
+  const attempt = (answer: () => HttpResponse): HttpResponse => {
+    try {
+      return answer();
+    } catch (thrown) {
+      if (response.headersSent) throw thrown;
+      return send.call(response, refused(written, thrown, response).body);
+    }
+  };
   // Text stays text for who has not named a form.
-  const isShaped = (body: unknown): body is string | boolean =>
-    typeof body === 'boolean' || (typeof body === 'string' && form !== 'usual');
+  const isShaped = (body: unknown): boolean =>
+    typeof body === 'string' ? form !== 'usual' : UNSENDABLE.has(typeof body);
   response.send = (body) =>
-    isTyped() || !isShaped(body) ? send.call(response, body) : shape(sentValue(body, response));
-  // An HTTP response node counts the bytes of what is no object, and cannot count those of a boolean: it is told that
-  // this has been done, as `send` does it.
+    attempt(() => (isTyped() || !isShaped(body) ? send.call(response, body) : shape(sentValue(body, response))));
+  // An HTTP response node counts the bytes of what is no object, and cannot count those of a boolean or a BigInt: it is
+  // told that this has been done, as `send` does it.
   response.get = (name) => get.call(response, name) ?? (name.toLowerCase() === 'content-length' ? '0' : undefined);
   const asObject = (method: HttpResponse['json']): HttpResponse['json'] => {
-    if (form === 'msgpack') return (body) => (isTyped() ? method.call(response, body) : shape(body));
-    return (body) => {
-      try {
-        return method.call(response, body);
-      } catch (thrown) {
-        if (response.headersSent) throw thrown;
-        return send.call(response, refused(written, thrown, response).body);
-      }
-    };
+    const isSent = (): boolean => form !== 'msgpack' || isTyped();
+    return (body) => attempt(() => (isSent() ? method.call(response, body) : shape(body)));
   };
   response.json = asObject(json);
   response.jsonp = asObject(jsonp);
@@ -88,7 +92,7 @@ function notJson({ message }: Error): ModeletError {
  * An HTTP response node makes text of a number before it sends it. What looks like one is one, unless it is a result
  * that was text already.
  */
-function sentValue(body: string | boolean, response: HttpResponse): unknown {
+function sentValue(body: unknown, response: HttpResponse): unknown {
   const isNumber = looksLikeNumber(body) && textsLikeNumbers.get(response) !== body;
   return isNumber ? Number(body) : body;
 }
@@ -99,5 +103,5 @@ export function noteResult({ payload, res }: PipelineMessage): void {
 }
 
 function looksLikeNumber(text: unknown): boolean {
-  return typeof text === 'string' && text.length < 30 && String(Number(text)) === text && Number.isFinite(Number(text));
+  return typeof text === 'string' && text.length < 30 && String(Number(text)) === text;
 }

@@ -1,6 +1,7 @@
 /** Answers over HTTP in the forms that callers want, through whole flows. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { decode, encode } from '@msgpack/msgpack';
 import { CALLERS, type Form, post, read, TYPES, typeOf } from '../fixtures/callers.ts';
 import { catchNode, collector, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
@@ -18,6 +19,14 @@ function shaped(url: string, id: string, shape: string): FlowNode[] {
   ];
 }
 
+async function refusedAsJson(url: string, body: object, headers: Record<string, string>, why: RegExp): Promise<void> {
+  const answer = await post(`${red.url}${url}`, 'json', body, headers);
+  assert.deepEqual([answer.status, typeOf(answer)], [500, TYPES.json]);
+  const { error } = read('json', answer.bytes) as { error: Record<string, string> };
+  assert.equal(error['code'], 'modelet_failed');
+  assert.match(error['message'] ?? '', why);
+}
+
 let red: NodeRed;
 before(async () => {
   red = await NodeRed.start();
@@ -32,6 +41,16 @@ before(async () => {
     ...shaped('/csv', 'csv', "msg.headers = { 'content-type': 'text/csv' }; msg.payload = 'a,b'; return msg;"),
     ...shaped('/unwritable', 'unwritable', 'msg.payload = { callback() {} }; return msg;'),
     ...shaped('/large', 'large', 'msg.payload = { large: 2n ** 64n }; return msg;'),
+    ...shaped('/top', 'top', 'msg.payload = eval(msg.payload.top); return msg;'),
+    ...shaped(
+      '/typed',
+      'typed',
+      "msg.headers = { 'content-type': 'text/csv' }; msg.payload = eval(msg.payload.top); return msg;",
+    ),
+    ...endpoint('/big', 'big'),
+    stage('big', 'return 2n ** 60n;', 'collector /big'),
+    ...endpoint('/nan', 'nan'),
+    stage('nan', 'return input.text ? "NaN" : NaN;', 'collector /nan'),
     ...shaped('/empty', 'empty', 'msg.statusCode = 204; msg.payload = undefined; return msg;'),
     { ...httpIn('in /query', '/query', 'query'), method: 'get' },
     stage('query', 'return input;', 'out /query'),
@@ -133,6 +152,48 @@ describe('the form of an answer', () => {
       const { error } = read('json', answer.bytes) as { error: Record<string, string> };
       assert.equal(error['code'], 'modelet_failed');
       assert.match(error['message'] ?? '', /cannot be written as JSON: .*BigInt/);
+    }
+  });
+
+  test('a result that is a BigInt: an int64 in msgpack, refused as JSON, whether Accept names it or not', async () => {
+    const packed = await post(`${red.url}/big`, 'msgpack', {});
+    assert.deepEqual([packed.status, typeOf(packed)], [200, TYPES.msgpack]);
+    assert.equal(decode(packed.bytes, { useBigInt64: true }), 2n ** 60n);
+    // As it is sent: an echo that needs all of its 64 bits.
+    const sent = Buffer.from(encode(2n ** 60n, { useBigInt64: true }));
+    const echoed = await call(`${red.url}/echo`, { 'Content-Type': TYPES.msgpack }, sent);
+    assert.deepEqual(echoed.bytes, sent);
+    for (const headers of [{}, { Accept: TYPES.json }]) await refusedAsJson('/big', {}, headers, /BigInt/);
+  });
+
+  test('NaN: a number in msgpack, null in JSON; a text that reads like it stays text', async () => {
+    for (const [text, form, expected] of [
+      [false, 'msgpack', Number.NaN],
+      [false, 'json', null],
+      [true, 'msgpack', 'NaN'],
+      [true, 'json', 'NaN'],
+    ] as const) {
+      const answer = await post(`${red.url}/nan`, 'json', { text }, { Accept: TYPES[form] });
+      assert.deepEqual([answer.status, typeOf(answer), read(form, answer.bytes)], [200, TYPES[form], expected]);
+    }
+  });
+
+  test('whatever a flow makes of a result, its client is answered', async () => {
+    const made = ['2n ** 60n', '2n ** 70n', '() => 1', 'Symbol()', 'new Date(0)', 'new Map([[1, 2]])', 'new Set([1])'];
+    made.push('new Uint8Array(2)', 'new Float64Array(1)', 'new ArrayBuffer(2)', '-Infinity', 'undefined', 'null');
+    for (const top of made) {
+      for (const headers of [{}, { Accept: TYPES.json }, { Accept: TYPES.msgpack }]) {
+        const answer = await post(`${red.url}/top`, 'json', { top }, headers);
+        assert.ok(answer.status === 200 || answer.status === 500, `${top}: ${answer.status}`);
+        // Nothing has no form, and a number is text for who has named none.
+        if (top !== 'undefined' && 'Accept' in headers) assert.equal(typeOf(answer), headers.Accept, top);
+      }
+    }
+  });
+
+  test('a type that the flow has set, with what cannot be sent as one: 500 in the form of the caller', async () => {
+    for (const top of ['2n ** 60n', '() => 1', '({ large: 1n })']) {
+      await refusedAsJson('/typed', { top }, {}, /cannot be written/);
     }
   });
 
