@@ -40,6 +40,13 @@ test('after a slow run what has waited half its time is passed over for what has
   assert.deepEqual(ids(queue.take(9, () => true)), [2]);
 });
 
+test('where answers take less time again, there are some that have it', () => {
+  const queue = queueOf(100, 140);
+  assert.deepEqual(ids(queue.sweepLate(80, 400)), []);
+  assert.deepEqual(ids(queue.sweepLate(96, 400)), []);
+  assert.deepEqual(ids(queue.sweepLate(96, 5)), [0]);
+});
+
 /** How many items a queue of 100 looks at in 200 sweeps, one each millisecond, after a first one. */
 function looksAt(from: number, turnaround: (time: number) => number): number {
   const queue = new StageQueue();
