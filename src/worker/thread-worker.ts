@@ -9,12 +9,12 @@ import { MessageChannel, type MessagePort, type Worker } from 'node:worker_threa
 import { Piscina } from 'piscina';
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { asError } from '../core/errors.ts';
-import type { RequestNumber } from '../core/model.ts';
 import type { Child, ChildEvents } from '../lifecycle/child.ts';
 import { ChildLife, type Kept } from '../lifecycle/child-life.ts';
 import type { ProcessState } from '../lifecycle/process-state.ts';
 import type { Frame } from '../wire/frames.ts';
 import { packFrames, unpackFrames } from '../wire/port-channel.ts';
+import { Unwanted } from './unwanted.ts';
 import { type WorkerLaunch, workerEnvironment } from './worker-launch.ts';
 
 const THREAD_ENTRY = fileURLToPath(new URL('./thread.js', import.meta.url));
@@ -59,8 +59,8 @@ class ThreadWorker implements Kept {
   #thread: Worker | null = null;
   /** Kept here and not in piscina's queue, for what is cancelled meanwhile. */
   readonly #waiting: Frame[] = [];
-  /** Unwanted requests of batches that wait: the thread has not seen those yet. */
-  readonly #cancelled: Set<RequestNumber> = new Set();
+  /** Of batches that wait: the thread has not seen those yet. */
+  readonly #unwanted: Unwanted = new Unwanted();
 
   constructor(spec: WorkerLaunch, events: ChildEvents, clock: Clock) {
     this.#life = new ChildLife(this, events, clock);
@@ -112,7 +112,7 @@ class ThreadWorker implements Kept {
     }
     if (frame.type === 'taken') return;
     if (frame.type === 'cancel') {
-      if (this.#waiting.length > 0) for (const id of frame.body) this.#cancelled.add(id);
+      if (this.#waiting.length > 0) this.#unwanted.add(frame.body);
       return;
     }
     this.#waiting.push(frame);
@@ -159,10 +159,9 @@ class ThreadWorker implements Kept {
 
   /** Goes with the batch: what is unwanted in it is not computed. */
   #cancellationsOf(frame: Frame): Frame[] {
-    if (frame.type !== 'batch' || this.#cancelled.size === 0) return [];
-    const body = frame.items.map(({ id }) => id).filter((id) => this.#cancelled.has(id));
-    if (this.#waiting.length === 0) this.#cancelled.clear();
-    return [{ type: 'cancel', body }];
+    const body = this.#unwanted.of(frame);
+    this.#unwanted.keepOnly(this.#waiting);
+    return body.length > 0 ? [{ type: 'cancel', body }] : [];
   }
 
   #watch(thread: Worker): void {

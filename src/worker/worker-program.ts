@@ -1,7 +1,7 @@
 /** What a worker does, be it a process or a thread: loads one modelet, serves batches one after the other, ends. */
 import { inspect } from 'node:util';
 import { type Deadline, systemClock } from '../core/clock.ts';
-import type { LogLevel, RequestNumber } from '../core/model.ts';
+import type { LogLevel } from '../core/model.ts';
 import { type Reports, report } from '../lifecycle/entry.ts';
 import { shortened } from '../lifecycle/lines.ts';
 import type { WorkerBoot } from '../wire/bodies.ts';
@@ -13,6 +13,7 @@ import { PartsOut } from './parts-out.ts';
 import { payloadChecks } from './payload-checks.ts';
 import { type BatchRun, runBatch } from './run-batch.ts';
 import { loadSource } from './sources/load.ts';
+import { Unwanted } from './unwanted.ts';
 import { UsageReporter } from './usage.ts';
 
 type BatchFrame = Extract<ItemFrame, { type: 'batch' }>;
@@ -22,7 +23,7 @@ interface Serving {
   readonly modelet: LoadedModelet;
   readonly run: Omit<BatchRun, 'isCancelled' | 'parts'>;
   readonly waiting: (BatchFrame | TryFrame)[];
-  readonly cancelled: Set<RequestNumber>;
+  readonly unwanted: Unwanted;
   running: Promise<void> | null;
   readonly usage: UsageReporter;
 }
@@ -49,7 +50,7 @@ export class WorkerProgram {
       case 'try':
         return this.#accept(frame);
       case 'cancel':
-        for (const id of frame.body) this.#serving?.cancelled.add(id);
+        this.#serving?.unwanted.add(frame.body);
         this.#parts.cancel(frame.body);
         return;
       case 'taken':
@@ -75,7 +76,7 @@ export class WorkerProgram {
     await modelet.setup();
     await warmUp(modelet, boot.batchSize, run);
     const usage = new UsageReporter(systemClock, (body) => this.#channel.send({ type: 'usage', body }));
-    this.#serving = { modelet, run, waiting: [], cancelled: new Set(), running: null, usage };
+    this.#serving = { modelet, run, waiting: [], unwanted: new Unwanted(), running: null, usage };
     const description = describeModelet(modelet, boot.modelet, context);
     this.#channel.send({ type: 'loaded', body: { examples: modelet.examples.length, description } });
     report(this.#channel, { state: 'ready' });
@@ -99,16 +100,16 @@ export class WorkerProgram {
       else await this.#run(serving, frame);
       serving.usage.note();
       await this.#channel.flushed();
-      if (serving.waiting.length === 0) serving.cancelled.clear();
+      serving.unwanted.keepOnly(serving.waiting);
     }
     serving.running = null;
   }
 
-  async #run({ modelet, run, cancelled }: Serving, { batch, items }: BatchFrame): Promise<void> {
+  async #run({ modelet, run, unwanted }: Serving, { batch, items }: BatchFrame): Promise<void> {
     const startedAt = systemClock.now();
     const replies = await runBatch(modelet, items, {
       ...run,
-      isCancelled: (id) => cancelled.has(id),
+      isCancelled: (id) => unwanted.has(id),
       parts: this.#parts,
     });
     this.#channel.send({ type: 'reply', batch, runMs: systemClock.now() - startedAt, items: replies });

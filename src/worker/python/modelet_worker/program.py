@@ -158,8 +158,10 @@ class Program:
             replies = run_batch(self._modelet, frame.items, self._run)
             self._channel.reply(frame.batch, now() - started_at, replies)
         self._usage.note()
-        if not self._waiting:
-            self._cancelled.clear()
+        if self._cancelled:
+            # There may never be a time when nothing waits.
+            batches = [waiting for waiting in self._waiting if waiting.type == "batch"]
+            self._cancelled.intersection_update([item.id for batch in batches for item in batch.items])
 
     def _try(self, body: Any) -> None:
         error = try_example(self._modelet, body["example"], body["deadline"], self._run)

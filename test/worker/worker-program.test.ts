@@ -1,0 +1,49 @@
+/** What a worker remembers of requests that nobody waits for any more. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Frame } from '../../src/wire/frames.ts';
+import { WorkerProgram } from '../../src/worker/worker-program.ts';
+import { definition, input, MAX_BYTES, read } from './rig.ts';
+
+const BOOT = {
+  stage: 'digits',
+  worker: 0,
+  cpus: null,
+  maxPayloadBytes: MAX_BYTES,
+  batchSize: 1,
+  modelet: definition({
+    source: { kind: 'inline', setup: '', code: 'return input;', teardown: '', libs: [] } as const,
+  }),
+};
+
+test('what is cancelled when it has been answered is forgotten, also where another batch always waits', async () => {
+  const answers: [number, unknown][] = [];
+  // Request 9 stands for one that comes with a number of which the worker has heard before.
+  const requests = [1, 2, 3, 9, 5];
+  const program = new WorkerProgram({
+    send: (frame: Frame) => {
+      if (frame.type !== 'reply') return;
+      answers.push(...frame.items.map((item): [number, unknown] => [item.id, read(item)]));
+      serveNext();
+    },
+    flushed: () => Promise.resolve(),
+  });
+  let served: Promise<void> = Promise.resolve();
+  const serveNext = (): void => {
+    const id = requests.shift();
+    if (id) served = program.receive({ type: 'batch', batch: id, items: [input(id, { id })] });
+  };
+  await program.receive({ type: 'load', body: BOOT });
+  serveNext();
+  serveNext();
+  await program.receive({ type: 'cancel', body: [2, 9] });
+  await served;
+  const cancelled = { code: 'cancelled', message: 'the caller went away' };
+  assert.deepEqual(answers, [
+    [1, { value: 1 }],
+    [2, cancelled],
+    [3, { value: 3 }],
+    [9, { value: 9 }],
+    [5, { value: 5 }],
+  ]);
+});
