@@ -1,9 +1,10 @@
 /** One stage of a pipeline: declares the modelet and its workers, takes messages in, sends results on. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
-import { compileStage } from '../src/index.ts';
+import { compileStage, type StageConfig } from '../src/index.ts';
 import { acceptInput, configure, leaveOnClose } from './lib/adapter.ts';
 import { registerAdminRoutes } from './lib/admin.ts';
 import { resolveModeletFile } from './lib/files.ts';
+import { checkMessageProperty } from './lib/message-property.ts';
 import { pipelineOf } from './lib/pipeline.ts';
 
 /**
@@ -18,7 +19,15 @@ export default function register(RED: NodeAPI): void {
   const construct = function (this: Node, definition: NodeDef): void {
     RED.nodes.createNode(this, definition);
     const resolve = (path: string): string => resolveModeletFile(RED, path);
-    pipeline.add({ kind: 'stage', node: this, config: configure(() => compileStage({ ...definition }, resolve)) });
+    const compile = (): StageConfig => {
+      const config = compileStage({ ...definition }, resolve);
+      const { input, output, dropKey } = config;
+      checkMessageProperty(RED, 'input', input);
+      checkMessageProperty(RED, 'output', output);
+      if (dropKey !== '') checkMessageProperty(RED, 'dropKey', dropKey);
+      return config;
+    };
+    pipeline.add({ kind: 'stage', node: this, config: configure(compile) });
     acceptInput(this, pipeline);
     leaveOnClose(this, pipeline);
   };

@@ -122,6 +122,15 @@
     };
   }
 
+  /** Also one that may be written: not what an HTTP client is answered by. */
+  function writableProperty(property) {
+    const isValid = messageProperty(property);
+    return function (v, opt) {
+      const [, , client] = /^(?:msg\.)?(["']?)(req|res)\1(?=$|[.[])/.exec(v ?? '') ?? [];
+      return client ? fail(this, property, 'client', { client }) : isValid.call(this, v, opt);
+    };
+  }
+
   function json(property) {
     return function (v, _opt) {
       if (v === undefined) return true;
@@ -161,6 +170,7 @@
     oneOf,
     present,
     messageProperty,
+    writableProperty,
     json,
     blankOr,
     usedIf,

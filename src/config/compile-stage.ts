@@ -111,7 +111,7 @@ export function compileStage(raw: Raw, resolvePath: (path: string) => string): S
     outputSchema: compileSchema('outputSchema', stage.outputSchema),
     workers,
     input: stage.input,
-    output: stage.output,
+    output: attempt('output', () => parseOutput(stage.output)),
     mediaTypes: attempt('mediaTypes', () => parseMediaRanges(stage.mediaTypes)),
     capacity: stage.capacity,
     startTimeoutMs: stage.startTimeoutMs,
@@ -128,6 +128,15 @@ export function compileStage(raw: Raw, resolvePath: (path: string) => string): S
     cacheMb: stage.cacheMb,
     cacheTtlMs: stage.cacheTtlMs,
   });
+}
+
+/** The request and response of an HTTP client: with something else in their place it would wait for ever. */
+const CLIENT = /^(?:msg\.)?(["']?)(req|res)\1(?=$|[.[])/;
+
+function parseOutput(output: string): string {
+  const client = CLIENT.exec(output)?.[2];
+  if (client) throw new Error(`msg.${client} belongs to the HTTP client; another name, such as result, can be used`);
+  return output;
 }
 
 function compileSource(

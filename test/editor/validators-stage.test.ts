@@ -67,7 +67,15 @@ test('stage: refuses what it cannot use, and says why', async () => {
         ],
         good: 'payload.image',
       },
-      { property: 'output', bad: [['a..b', /^Output: is not a message property/]], good: 'result' },
+      {
+        property: 'output',
+        bad: [
+          ['a..b', /^Output: is not a message property/],
+          ['res', /^Output: cannot be msg\.res, which belongs to the HTTP client$/],
+          ['req.body', /^Output: cannot be msg\.req/],
+        ],
+        good: 'result',
+      },
       // The others say it the same way, see below.
       ...numberTrials('modelet-stage').slice(0, 1),
     ]);

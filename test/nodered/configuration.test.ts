@@ -55,6 +55,21 @@ const INVALID: readonly (readonly [what: string, flow: readonly FlowNode[], reas
     /cpus: .*0,,1/,
   ],
   [
+    'a result in the place of the HTTP client',
+    [runtime(), stage('node', ECHO, 'collector /use', { output: 'res' })],
+    /output: msg\.res belongs to the HTTP client/,
+  ],
+  [
+    'an input property that is none',
+    [runtime(), stage('node', ECHO, 'collector /use', { input: 'a["' })],
+    /input: .*property expression/,
+  ],
+  [
+    'an output property that is none',
+    [runtime(), stage('node', ECHO, 'collector /use', { output: 'a..b' })],
+    /output: .*property expression/,
+  ],
+  [
     'a number of workers that is none',
     [runtime(), stage('node', ECHO, 'collector /use', { workers: 'many' })],
     /workers: .*many/,
