@@ -209,7 +209,10 @@ function environment(value: unknown): Record<string, string> {
   return Object.fromEntries(
     Object.entries(value).map(([name, content]) => {
       if (typeof content === 'object') throw invalid(`env: ${name} must be text or a number`);
-      return [name, String(content)];
+      const text = String(content);
+      // No system can hand on such a variable, and the value may be a secret.
+      if (`${name}${text}`.includes('\0')) throw invalid(`env: ${JSON.stringify(name)} must not contain NUL`);
+      return [name, text];
     }),
   );
 }

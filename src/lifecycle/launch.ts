@@ -7,7 +7,9 @@ import { readlinkSync } from 'node:fs';
 import { basename } from 'node:path';
 import { promisify } from 'node:util';
 import { formatCpus } from '../config/pins.ts';
+import { asError } from '../core/errors.ts';
 import { allowedCpus } from './affinity.ts';
+import { inSearchPath } from './search-path.ts';
 
 const run = promisify(execFile);
 
@@ -19,16 +21,25 @@ export interface Launcher {
   readonly taskset: boolean;
 }
 
-const SETPRIV = ['setpriv', '--pdeathsig', 'KILL', '--'];
+/**
+ * A launch helper by its absolute path, found in the PATH of this process: that of a child is the user's, for the child
+ * alone. By its bare name where it is not found.
+ */
+export function helper(name: keyof Launcher): string {
+  return inSearchPath(name, process.env['PATH'] ?? '') ?? name;
+}
+
+const setpriv = (): string[] => [helper('setpriv'), '--pdeathsig', 'KILL', '--'];
+const taskset = (cpus: readonly number[]): string[] => [helper('taskset'), '-c', formatCpus(cpus)];
 
 /** Tries the launch helpers once with a harmless command. */
 export async function probeLauncher(allowedCpus: readonly number[]): Promise<Launcher> {
   if (process.platform !== 'linux') return { setpriv: false, taskset: false };
-  const [setpriv, taskset] = await Promise.all([
-    works([...SETPRIV, 'true']),
-    allowedCpus.length === 0 ? false : works(['taskset', '-c', formatCpus(allowedCpus), 'true']),
+  const [canSetpriv, canTaskset] = await Promise.all([
+    works([...setpriv(), 'true']),
+    allowedCpus.length === 0 ? false : works([...taskset(allowedCpus), 'true']),
   ]);
-  return { setpriv, taskset };
+  return { setpriv: canSetpriv, taskset: canTaskset };
 }
 
 async function works(command: readonly string[]): Promise<boolean> {
@@ -63,24 +74,39 @@ export interface LaunchSpec {
 /** What this process has started and not seen to exit. */
 const running: Set<number> = new Set();
 
-/** Starts the process in a group of its own: Ctrl-C in a terminal is for Node-RED, and a kill reaches the whole tree. */
+/**
+ * Starts the process in a group of its own: Ctrl-C in a terminal is for Node-RED, and a kill reaches the whole tree.
+ * @throws Error where Node.js or the system refuses at once, as with an environment that is too large. Other failures
+ * come as the event 'error'.
+ */
 export function launch(spec: LaunchSpec): LaunchedProcess {
   const command = [
-    ...(spec.launcher.setpriv ? SETPRIV : []),
-    ...(spec.launcher.taskset && spec.cpus ? ['taskset', '-c', formatCpus(spec.cpus)] : []),
+    ...(spec.launcher.setpriv ? setpriv() : []),
+    ...(spec.launcher.taskset && spec.cpus ? taskset(spec.cpus) : []),
     ...spec.command,
   ];
-  const child = spawn(command[0] as string, command.slice(1), {
-    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-    detached: true,
-    env: spec.env,
-  });
+  const child = spawned(command, spec.env);
   const { pid } = child;
   if (pid !== undefined) {
     running.add(pid);
     child.once('exit', () => running.delete(pid));
   }
   return child;
+}
+
+function spawned(command: readonly string[], env: LaunchSpec['env']): LaunchedProcess {
+  try {
+    return spawn(command[0] as string, command.slice(1), {
+      stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+      detached: true,
+      env,
+    });
+  } catch (thrown) {
+    const { message } = asError(thrown);
+    const why =
+      (thrown as NodeJS.ErrnoException).code === 'E2BIG' ? `${message} (its environment is too large)` : message;
+    throw new Error(`could not be started: ${why}`, { cause: thrown });
+  }
 }
 
 /** Kills all that this process has started, and what that has started. */
@@ -110,14 +136,17 @@ function signal(target: number): void {
 
 /** Moves all threads of a running process to `cpus`. */
 export async function pinProcess(pid: number, cpus: readonly number[]): Promise<void> {
-  await run('taskset', ['-acp', formatCpus(cpus), String(pid)], { timeout: 5000 });
+  await run(helper('taskset'), ['-acp', formatCpus(cpus), String(pid)], { timeout: 5000 });
 }
 
-/** Moves the calling thread to `cpus`, and no other thread of its process. */
-export async function pinThread(cpus: readonly number[]): Promise<void> {
+/**
+ * Moves the calling thread to `cpus`, and no other thread of its process. `taskset`: where that is, as the thread's own
+ * environment is the user's, and not for it.
+ */
+export async function pinThread(cpus: readonly number[], taskset: string): Promise<void> {
   const wanted = formatCpus(cpus);
   if (formatCpus(allowedCpus('thread-self')) === wanted) return;
   // Linux knows each thread by a number. Read without a promise, which another thread would serve with its own number.
   const thread = basename(readlinkSync('/proc/thread-self'));
-  await run('taskset', ['-cp', wanted, thread], { timeout: 5000 });
+  await run(taskset, ['-cp', wanted, thread], { timeout: 5000, env: {} });
 }

@@ -7,16 +7,18 @@
  *   closed   ends here; a child that still runs is finishing or being killed
  */
 import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
+import { asError } from '../core/errors.ts';
 import type { ControlFrame, Frame } from '../wire/frames.ts';
 import { Backoff } from './backoff.ts';
 import type { Child, ChildEvents } from './child.ts';
+import { NeverStarted } from './never-started.ts';
 import type { ProcessStateTag } from './process-state.ts';
 
 /** What a process was about when it ended: a failed start, a death in service, an end that was asked for. */
 export type LifePhase = 'starting' | 'serving' | 'closing';
 
 export interface SupervisedProcess {
-  /** Makes a new process; asked at each start. */
+  /** Makes a new process; asked at each start. What it throws counts as the death of that process. */
   launch(events: ChildEvents): Child;
   /** Sent first to each new process. */
   bootFrame(): ControlFrame;
@@ -142,7 +144,7 @@ export class Supervisor {
   #launch(): void {
     this.#starts += 1;
     const { startTimeoutMs } = this.#process;
-    const child = this.#process.launch({
+    const child = this.#made({
       onState: (_state, which) => this.#childChanged(which),
       onFrame: (frame, which) => {
         if (which === this.#child) this.#process.onFrame(frame);
@@ -158,6 +160,15 @@ export class Supervisor {
     this.#state = { tag: 'running', child, startTimer, readySince: null };
     child.send(this.#process.bootFrame());
     this.#process.onChange();
+  }
+
+  /** Whatever keeps a child from being made must cost no more than that child. */
+  #made(events: ChildEvents): Child {
+    try {
+      return this.#process.launch(events);
+    } catch (thrown) {
+      return new NeverStarted(asError(thrown), events);
+    }
   }
 
   #childChanged(child: Child): void {

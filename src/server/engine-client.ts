@@ -67,6 +67,7 @@ export class EngineClient {
         startTimeoutMs: START_TIMEOUT_MS,
         launch: (events) => {
           this.#pastBytes = this.bytes;
+          this.#process = null;
           this.#process = new ChildProcess(
             {
               command: [process.execPath, ENGINE_ENTRY],

@@ -1,11 +1,9 @@
 /** A worker whose modelet is Python: a process as any other, that speaks the same frames; see python/main.py. */
 import { fileURLToPath } from 'node:url';
 import type { Clock } from '../core/clock.ts';
-import { asError } from '../core/errors.ts';
 import type { StageSource } from '../core/model.ts';
 import type { Child, ChildEvents } from '../lifecycle/child.ts';
 import { ChildProcess } from '../lifecycle/child-process.ts';
-import { NeverStarted } from '../lifecycle/never-started.ts';
 import { findPython } from './sources/python.ts';
 import { type WorkerLaunch, workerEnvironment } from './worker-launch.ts';
 
@@ -17,15 +15,13 @@ export interface PythonLaunch extends WorkerLaunch {
   readonly requireFrom: string;
 }
 
-/** The interpreter is looked for at each start: one that was missing may have been installed. */
+/**
+ * The interpreter is looked for at each start: one that was missing may have been installed.
+ * @throws Error where there is none, or the process cannot be started.
+ */
 export function startPythonWorker(spec: PythonLaunch, events: ChildEvents, clock: Clock): Child {
   const env = workerEnvironment(spec);
-  let python: string;
-  try {
-    python = findPython(spec.source, spec.requireFrom, env['PATH'] ?? '');
-  } catch (thrown) {
-    return new NeverStarted(asError(thrown), events);
-  }
+  const python = findPython(spec.source, spec.requireFrom, env['PATH'] ?? '');
   return new ChildProcess(
     { command: [python, WORKER_ENTRY], entry: WORKER_ENTRY, cpus: spec.cpus, launcher: spec.launcher, env },
     events,

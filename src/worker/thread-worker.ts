@@ -11,6 +11,7 @@ import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { asError } from '../core/errors.ts';
 import type { Child, ChildEvents } from '../lifecycle/child.ts';
 import { ChildLife, type Kept } from '../lifecycle/child-life.ts';
+import { helper } from '../lifecycle/launch.ts';
 import type { ProcessState } from '../lifecycle/process-state.ts';
 import type { Frame } from '../wire/frames.ts';
 import { packFrames, unpackFrames } from '../wire/port-channel.ts';
@@ -26,6 +27,8 @@ const LINGERING_THREAD_MS = 1000;
 export interface ThreadData {
   /** Cores to run on; null where the platform has no pinning. */
   readonly cpus: readonly number[] | null;
+  /** Where the program is that pins it. */
+  readonly taskset: string;
 }
 
 /**
@@ -79,7 +82,7 @@ class ThreadWorker implements Kept {
       stricterFIFO: true,
       recordTiming: false,
       env: workerEnvironment(spec) as Record<string, string>,
-      workerData: { cpus: spec.cpus } satisfies ThreadData,
+      workerData: { cpus: spec.cpus, taskset: helper('taskset') } satisfies ThreadData,
       ...(spec.heapMb > 0 ? { resourceLimits: { maxOldGenerationSizeMb: spec.heapMb } } : {}),
     });
     this.#pool.on('message', (message: unknown) => this.#receive(message));

@@ -12,7 +12,7 @@ import { WorkerProgram } from './worker-program.ts';
 
 const channel = new PortChannel(parentPort as MessagePort);
 const program = new WorkerProgram(channel);
-const { cpus } = workerData as ThreadData;
+const { cpus, taskset } = workerData as ThreadData;
 
 introduce(channel);
 
@@ -28,7 +28,7 @@ export async function runTask(message: ArrayBuffer | MessagePort): Promise<void>
   try {
     for (const frame of unpackFrames(message)) {
       // Before any code of the modelet: what that starts inherits the cores of the thread.
-      if (frame.type === 'load' && cpus) await pinThread(cpus);
+      if (frame.type === 'load' && cpus) await pinThread(cpus, taskset);
       await program.receive(frame);
     }
   } catch (thrown) {

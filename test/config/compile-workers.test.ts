@@ -61,6 +61,8 @@ const BAD_ENVIRONMENTS: readonly (readonly [string, RegExp])[] = [
   ['[{"A":"1"}]', /^env: an array needs one object per worker: 1 for 2 workers/],
   ['[{"A":"1"},[]]', /^env: must be an object/],
   ['{"A":null}', /^env: A must be text or a number/],
+  ['{"A":"secret\\u0000"}', /^env: "A" must not contain NUL$/],
+  ['[{},{"A\\u0000":"x"}]', /^env: "A\\u0000" must not contain NUL$/],
   ['{"A":{"B":"C"}}', /^env: A must be text or a number/],
 ];
 

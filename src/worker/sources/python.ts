@@ -2,9 +2,9 @@
  * Which interpreter runs a stage's Python file. The file itself is loaded by python/modelet_worker/modelet.py, in the
  * worker.
  */
-import { accessSync, constants, statSync } from 'node:fs';
-import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import { dirname, isAbsolute, join } from 'node:path';
 import type { StageSource } from '../../core/model.ts';
+import { inSearchPath, isRunnable } from '../../lifecycle/search-path.ts';
 
 const IN_VENV = join('.venv', 'bin', 'python');
 const IN_PATH = 'python3';
@@ -21,31 +21,14 @@ export function findPython(
 ): string {
   if (isAbsolute(python)) return runnable(python, `no Python at ${python}`);
   if (python !== '')
-    return inPath(python, searchPath) ?? notFound(`no Python called ${python} in PATH (${searchPath})`);
+    return inSearchPath(python, searchPath) ?? notFound(`no Python called ${python} in PATH (${searchPath})`);
   const venvs = [join(dirname(path), IN_VENV), join(userDir, IN_VENV)];
   const looked = `looked for ${venvs.join(', ')} and ${IN_PATH} in PATH (${searchPath})`;
-  return venvs.find(isRunnable) ?? inPath(IN_PATH, searchPath) ?? notFound(`no Python found: ${looked}`);
-}
-
-function inPath(name: string, searchPath: string): string | undefined {
-  return searchPath
-    .split(delimiter)
-    .filter((folder) => folder !== '')
-    .map((folder) => join(folder, name))
-    .find(isRunnable);
+  return venvs.find(isRunnable) ?? inSearchPath(IN_PATH, searchPath) ?? notFound(`no Python found: ${looked}`);
 }
 
 function runnable(file: string, otherwise: string): string {
   return isRunnable(file) ? file : notFound(otherwise);
-}
-
-function isRunnable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return statSync(file).isFile();
-  } catch {
-    return false;
-  }
 }
 
 function notFound(message: string): never {
