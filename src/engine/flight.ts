@@ -1,14 +1,14 @@
 /** One run for all requests with the same input: the item that the queue and the workers see, and whom it stands for. */
 import { Fifo } from '../core/fifo.ts';
-import type { Payload, SavedRun } from '../core/model.ts';
 import { type Item, MOVING } from './item.ts';
+import type { KnownAnswer } from './known-answers.ts';
 import { earliestStart } from './latest-start.ts';
 
 export class Flight {
   readonly key: string;
   readonly item: Item;
-  /** The answer, and how it was come by, where it is known and only the next stage keeps it from going on. */
-  known: { readonly payload: Payload; readonly how: SavedRun } | null = null;
+  /** Where the answer is known and only the next stage keeps it from going on. */
+  known: KnownAnswer | null = null;
   /** When the request came whose deadline the item has. */
   longestSince: number;
   /** Before this it is not too late for all that have waited for it, however long answers take. */

@@ -53,6 +53,11 @@ export function isAlone({ at }: Item): boolean {
   return (at.tag === 'queued' || at.tag === 'running') && at.alone;
 }
 
+/** Whether its answer is known: it waits for the next stage and for no worker. */
+export function isKnown({ flight }: Item): boolean {
+  return flight !== null && flight.known !== null;
+}
+
 /** Whether the stage that has the item is to send its result in parts, where it comes in parts. */
 export function sendsParts(item: Item): boolean {
   return item.wantsParts && nextStage(item) === undefined;

@@ -13,6 +13,7 @@ import { decodeModeletError } from '../wire/error-codec.ts';
 import type { WireItem } from '../wire/frames.ts';
 import { Flight } from './flight.ts';
 import type { Item } from './item.ts';
+import { KnownAnswers } from './known-answers.ts';
 import { cacheKey, ResponseCache } from './response-cache.ts';
 import type { StageHost } from './stage-host.ts';
 import type { StageQueue } from './stage-queue.ts';
@@ -31,7 +32,7 @@ export class SingleFlight {
   /** By place: those that may be joined, and whose result is kept. */
   readonly #open: Map<string, Flight> = new Map();
   /** Those in the queue whose answer is known. */
-  readonly #known: Set<Flight> = new Set();
+  readonly #known: KnownAnswers = new KnownAnswers();
 
   constructor(definition: StageDefinition, host: StageHost, queue: StageQueue, meter: StageMeter) {
     this.#host = host;
@@ -64,11 +65,10 @@ export class SingleFlight {
     for (const flight of this.#open.values()) {
       if (flight.item.at.tag === 'running') this.#close(flight);
     }
-    for (const flight of this.#known) {
+    for (const flight of this.#known.drain()) {
       flight.known = null;
-      this.#queue.retimed(flight.item);
+      this.#queue.unknown(flight.item);
     }
-    this.#known.clear();
   }
 
   /** What is to be queued for a request that has come; null where it has its answer, or shares another's run. */
@@ -173,12 +173,11 @@ export class SingleFlight {
 
   /** Answers those of the queue whose answer is known and whom the next stage keeps no more. */
   answerKnown(): void {
-    if (this.#known.size === 0) return;
-    for (const { flight } of this.#queue) {
-      if (!flight?.known || !this.mayLeave(flight.item)) continue;
-      const { payload, how } = flight.known;
+    for (const flight of this.#known.leaving((item) => this.mayLeave(item))) {
       this.#queue.remove(flight.item);
       this.#end(flight);
+      if (!flight.known) continue;
+      const { payload, how } = flight.known;
       for (const request of flight.take()) this.#pass(request, payload, how);
     }
   }
@@ -202,9 +201,8 @@ export class SingleFlight {
   /** The item with which a request that has its answer waits for room at the next stage. */
   #holdBack(key: string, request: Item, payload: Payload, how: SavedRun): Item {
     const flight = new Flight(key, request);
-    flight.known = { payload, how };
     flight.item.arrivedAt = this.#host.clock.now();
-    this.#known.add(flight);
+    this.#known.add(flight, payload, how);
     return flight.item;
   }
 
@@ -249,7 +247,7 @@ export class SingleFlight {
 
   #end(flight: Flight): void {
     this.#close(flight);
-    this.#known.delete(flight);
+    this.#known.remove(flight);
   }
 }
 

@@ -3,7 +3,7 @@
  * swept out before anything is counted, the oldest included.
  */
 import { PriorityFifo } from '../core/priority-fifo.ts';
-import { type Item, isAlone, MOVING } from './item.ts';
+import { type Item, isAlone, isKnown, MOVING } from './item.ts';
 import { LateBounds } from './late-bounds.ts';
 import { latestStart } from './latest-start.ts';
 
@@ -14,6 +14,8 @@ export class StageQueue implements Iterable<Item> {
   readonly #items: PriorityFifo<Item> = new PriorityFifo();
   /** Items that are to run alone. */
   #alone = 0;
+  /** Items whose answer is known. */
+  #known = 0;
   #newestAt = 0;
   /** False while a later arrival may stand before an earlier one of its priority. */
   #inOrder = true;
@@ -23,18 +25,22 @@ export class StageQueue implements Iterable<Item> {
     return this.#items.size;
   }
 
-  /** Items that may share a batch: all but those that are to run alone. */
+  /** Items that may share a batch: all but those that are to run alone, and those that are not to run. */
   get batchable(): number {
-    return this.length - this.#alone;
+    return this.length - this.#alone - this.#known;
+  }
+
+  get hasAlone(): boolean {
+    return this.#alone > 0;
   }
 
   get newestAt(): number {
     return this.#newestAt;
   }
 
-  /** Arrival of the item that has waited longest of those that may share a batch; 0 if there is none. */
+  /** Arrival of the item that has waited longest but for those that are to run alone; 0 if there is none. */
   get oldestAt(): number {
-    if (this.batchable === 0) return 0;
+    if (this.length === this.#alone) return 0;
     let oldest = Number.POSITIVE_INFINITY;
     for (const item of this.#inOrder ? this.#items.heads : this.#items) {
       if (!isAlone(item)) oldest = Math.min(oldest, item.arrivedAt);
@@ -45,6 +51,7 @@ export class StageQueue implements Iterable<Item> {
   push(item: Item): void {
     if (this.length === 0) this.#inOrder = true;
     item.at = { tag: 'queued', node: this.#items.push(item.priority, item), alone: false };
+    if (isKnown(item)) this.#known += 1;
     this.#newestAt = item.arrivedAt;
     this.#bounds.note(item);
   }
@@ -84,8 +91,15 @@ export class StageQueue implements Iterable<Item> {
   remove(item: Item): boolean {
     if (item.at.tag !== 'queued' || !this.#items.remove(item.at.node)) return false;
     if (item.at.alone) this.#alone -= 1;
+    if (isKnown(item)) this.#known -= 1;
     item.at = MOVING;
     return true;
+  }
+
+  /** To be called when the answer of a queued item is not known any more. */
+  unknown(item: Item): void {
+    this.#known -= 1;
+    this.retimed(item);
   }
 
   /** To be called when a queued item, or the flight that it stands for, has another time than before. */
@@ -148,6 +162,8 @@ export class StageQueue implements Iterable<Item> {
     const node = inPlace && victim.at.tag === 'queued' ? this.#items.replace(victim.at.node, item) : null;
     if (node) {
       if (isAlone(victim)) this.#alone -= 1;
+      if (isKnown(victim)) this.#known -= 1;
+      if (isKnown(item)) this.#known += 1;
       victim.at = MOVING;
       item.at = { tag: 'queued', node, alone: false };
       this.#inOrder = false;
@@ -176,7 +192,7 @@ export class StageQueue implements Iterable<Item> {
     let bytes = 0;
     for (const item of this.#items) {
       if (taken.length === count) break;
-      if (isAlone(item) || !mayLeave(item)) continue;
+      if (isAlone(item) || isKnown(item) || !mayLeave(item)) continue;
       bytes += item.payload.bytes.byteLength;
       if (taken.length > 0 && bytes > FULL_BATCH_BYTES) break;
       this.remove(item);

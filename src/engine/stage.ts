@@ -179,7 +179,7 @@ export class Stage {
    */
   #mayPrefetch(): boolean {
     const { batching, overflow } = this.#definition;
-    const full = this.#queue.batchable === this.#queue.length && this.#queue.length >= batching.maxBatchSize;
+    const full = !this.#queue.hasAlone && this.#queue.batchable >= batching.maxBatchSize;
     return this.#recent.areShort && full && overflow !== 'drop-oldest';
   }
 
