@@ -80,6 +80,8 @@ export class HttpHold {
   }
 
   #handle(request: HttpRequest, response: HttpResponse, next: () => void): void {
+    // The client went away while the request was held: nobody would notice its end any more.
+    if (response.destroyed) return;
     const endpoint = this.#endpoints.find(request);
     if (!endpoint) {
       next();

@@ -9,6 +9,7 @@
 import type { Node, NodeAPI } from 'node-red';
 import {
   allowedCpus,
+  asError,
   LoopMonitor,
   type Machine,
   ModeletError,
@@ -190,7 +191,7 @@ export class Pipeline {
 
   #onceRunning(act: () => void, done: Done): void {
     if (this.#state === 'running') act();
-    else if (this.#waiting.length < MOST_WAITING) this.#waiting.push(act);
+    else if (this.#waiting.length < MOST_WAITING) this.#waiting.push(() => this.#safely(act, done));
     else done(new ModeletError('capacity_exceeded', 'too many messages came before the flows had started'));
   }
 
@@ -211,16 +212,18 @@ export class Pipeline {
   }
 
   #whenRunning(deliver: () => void): void {
-    const safely = (): void => {
-      try {
-        deliver();
-      } catch (thrown) {
-        // It must not reach the channel that the outcome came by, nor Node-RED.
-        logFault(this.RED, 'an outcome could not be delivered', thrown);
-      }
-    };
-    if (this.#state === 'starting') this.#waiting.push(safely);
-    else safely();
+    if (this.#state === 'starting') this.#waiting.push(() => this.#safely(deliver));
+    else this.#safely(deliver);
+  }
+
+  /** What it throws must not reach the channel that an outcome came by, nor Node-RED, nor what waits behind it. */
+  #safely(act: () => void, done?: Done): void {
+    try {
+      act();
+    } catch (thrown) {
+      logFault(this.RED, 'a message could not be passed on', thrown);
+      if (done) this.#safely(() => done(asError(thrown)));
+    }
   }
 
   #flowsStopping(event: FlowsEvent): void {

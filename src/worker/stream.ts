@@ -7,7 +7,7 @@
 import { ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
 import type { WireItem } from '../wire/items.ts';
-import { type Attempt, attempt, failed } from './attempt.ts';
+import { type Attempt, attempt, checked, failed } from './attempt.ts';
 import type { PartsOut } from './parts-out.ts';
 import { answer, type Progress } from './replies.ts';
 
@@ -71,7 +71,7 @@ class Stream {
     try {
       for (;;) {
         const { done, value } = await this.#next();
-        if (done) return { tag: 'done', value: value === undefined ? this.#all() : value };
+        if (done) return this.#ended(value);
         await this.#pass(value);
         await new Promise((resolve) => setImmediate(resolve));
       }
@@ -88,7 +88,9 @@ class Stream {
     const unwanted = this.#steps.unwanted();
     if (unwanted?.tag === 'failed') throw unwanted.error;
     if (step === null || typeof step !== 'object') throw new TypeError(`next() gave ${String(step)} instead of a part`);
-    return step as IteratorResult<unknown, unknown>;
+    const { done, value } = step as IteratorResult<unknown, unknown>;
+    // A generator that is not async may give promises.
+    return { done: done === true, value: await value };
   }
 
   async #pass(value: unknown): Promise<void> {
@@ -99,6 +101,12 @@ class Stream {
     if (this.#sends) await this.#steps.parts?.send({ ...answer(this.#item, true, payload), ref: this.#index });
     else this.#gather(part.value, payload);
     this.#index += 1;
+  }
+
+  #ended(value: unknown): Progress {
+    if (value === undefined) return { tag: 'done', value: this.#all() };
+    const end = checked(value);
+    return end.tag === 'failed' ? end : { tag: 'done', value };
   }
 
   get #sends(): boolean {

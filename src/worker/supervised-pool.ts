@@ -46,6 +46,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   #probes = 0;
   #description: ModeletDescription | null = null;
   #restartedAt: number = Number.NEGATIVE_INFINITY;
+  /** Workers that end now have no successors. */
+  #isClosed = false;
 
   constructor(stage: StageDefinition, boot: EngineBoot, events: PoolEvents<T>, clock: Clock = systemClock) {
     this.#stage = stage;
@@ -138,6 +140,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   }
 
   async close(deadline: Deadline): Promise<void> {
+    this.#isClosed = true;
     this.#circuit.stop();
     this.#replacements.clear();
     const ended = Promise.all(this.#slots.map((slot) => slot.close(deadline)));
@@ -201,7 +204,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
 
   /** Not while the circuit is not closed: a worker that lives is worth more then. */
   #replaceWorn(slot: Slot<T>): void {
-    const worn = this.#circuit.tag === 'closed' ? wear(slot, this.#stage) : null;
+    const worn = !this.#isClosed && this.#circuit.tag === 'closed' ? wear(slot, this.#stage) : null;
     if (worn && this.#replacements.request(slot, 'recycled')) this.#log(slot.index, 'info', `is replaced: ${worn}`);
   }
 

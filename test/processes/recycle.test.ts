@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { isAlive, startedProcesses, until } from '../fixtures/processes.ts';
-import { folderFor, serve } from '../fixtures/service.ts';
+import { callsIn, folderFor, type PlanSpec, release, serve } from '../fixtures/service.ts';
 
 describe('recycleAfter', () => {
   test('under load every request is answered, and there is never a worker less', async (t) => {
@@ -52,6 +52,26 @@ describe('recycleAfter', () => {
     await until(() => service.pids('old')[0] !== pid, 'it is replaced');
     assert.notEqual(await service.value('new'), pid);
     assert.equal(service.stage('old').workers[0]?.error, null);
+  });
+
+  test('replaces no worker of a stage that a deploy has replaced', async (t) => {
+    const folder = folderFor(t);
+    const plan = (version: number): PlanSpec => ({
+      stages: [{ id: 'old', file: 'gate', init: { folder, version }, recycleAfter: 1 }],
+    });
+    const service = await serve(t, plan(0));
+    for (let version = 1; version <= 2; version += 1) {
+      const [before] = (await service.ready())['old'] as [number];
+      const held = service.ask(`held${version}`);
+      await until(() => callsIn(folder).includes(`held${version}`), 'it is held');
+      service.apply(plan(version));
+      await until(() => service.pids('old')[0] !== before && service.stage('old').ready === 1, 'the new one serves');
+      release(folder, `held${version}`);
+      assert.equal((await held.answer).code, 'ok');
+      await until(() => !isAlive(before), 'the old one has ended');
+    }
+    // The engine and the worker of the last version; a successor of an old one would have been started by now.
+    assert.equal(startedProcesses().length, 2);
   });
 
   test('replaces threads as well', async (t) => {

@@ -67,6 +67,19 @@ describe('where parts are wanted', () => {
     assert.deepEqual(streamed.sent, ['a']);
   });
 
+  test('an Error that it returns is one, and promises are waited for', async () => {
+    const refused = new Streamed(function* () {
+      yield Promise.resolve('a');
+      return new Error('no end');
+    });
+    assert.deepEqual(await refused.answer, { code: 'modelet_failed', message: 'no end' });
+    assert.deepEqual(refused.sent, ['a']);
+    const rejected = new Streamed(function* () {
+      return Promise.reject(new Error('no end'));
+    });
+    assert.deepEqual(await rejected.answer, { code: 'modelet_failed', message: 'no end' });
+  });
+
   test('each passes postprocess, with the input; the end does not', async () => {
     const streamed = new Streamed(count, { postprocess: async (part, value) => `${part}/${value}` });
     assert.deepEqual(await streamed.answer, { value: null });
