@@ -2,8 +2,12 @@
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileFeed, ModeletError } from '../src/index.ts';
 import { configure } from './lib/adapter.ts';
+import { deliverToCatchNodes } from './lib/error-exit.ts';
 import { FeedRun } from './lib/feed-run.ts';
 import { FeedWindow } from './lib/feeds.ts';
+import { logFault } from './lib/log.ts';
+import type { PipelineMessage } from './lib/messages.ts';
+import { asModeletError } from './lib/passage.ts';
 import { pipelineOf } from './lib/pipeline.ts';
 
 const BADGE_INTERVAL_MS = 1000;
@@ -15,7 +19,7 @@ export default function register(RED: NodeAPI): void {
     const config = configure(() => compileFeed({ ...definition }));
     if (config instanceof ModeletError) {
       this.status({ fill: 'red', shape: 'ring', text: `config_invalid: ${config.message}` });
-      this.on('input', (_msg, _send, done) => done(config));
+      this.on('input', (msg, _send, _done) => deliverToCatchNodes(RED, this, msg as PipelineMessage, config));
       return;
     }
     const show = throttle(() => this.status({ fill: 'blue', shape: 'dot', text: `unsettled ${window.unsettled}` }));
@@ -36,12 +40,18 @@ export default function register(RED: NodeAPI): void {
       const outer = pipeline.feeds.waiterFor(msg);
       const run = new FeedRun(RED, this, window);
       running.add(run);
-      const ended = (error?: Error): void => {
-        running.delete(run);
-        done(error);
-        outer?.();
+      const failed = (thrown: unknown): void => {
+        const error = asModeletError(thrown, 'invalid_input');
+        deliverToCatchNodes(RED, this, msg as PipelineMessage, error);
       };
-      run.run(msg, config.from, pipeline.feeds).then(() => ended(), ended);
+      // Only what was taken apart is complete; an error that is reported by `done` would not tell who has heard of it.
+      const ended = run.run(msg, config.from, pipeline.feeds).then(() => done(), failed);
+      void ended
+        .catch((thrown) => logFault(RED, 'the end of an input could not be told', thrown))
+        .finally(() => {
+          running.delete(run);
+          outer?.();
+        });
     });
     this.on('close', stop);
   });

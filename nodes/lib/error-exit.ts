@@ -2,7 +2,7 @@
  * The way out of a request that failed: to exactly one handler, which is the collector found at deploy, else
  * Node-RED's Catch nodes. Where none takes it, an HTTP client still gets its answer.
  */
-import type { Node } from 'node-red';
+import type { Node, NodeAPI } from 'node-red';
 import { asError, isRefusal, ModeletError } from '../../src/index.ts';
 import type { LiveCollector } from './live-nodes.ts';
 import { oneLine } from './log.ts';
@@ -15,6 +15,7 @@ import {
   writeError,
 } from './messages.ts';
 import type { Done, Surroundings } from './passage.ts';
+import { continueTrace } from './trace.ts';
 
 /** A message on its way out, with what is needed to end it. */
 export interface Leaving {
@@ -35,11 +36,29 @@ export function deliverError(
   try {
     keepingClient(leaving.msg, () => handOver(around, leaving, error, failingId, input));
   } catch (thrown) {
-    // Node-RED clones what goes to a Catch node or along a second wire, and there are values that it cannot clone.
-    const reason = `${error.code}: ${error.message}; Node-RED cannot hand it on: ${asError(thrown).message}`;
-    around.RED.log.error(`modelet: ${oneLine(reason)}`);
+    logUndelivered(around.RED, error, thrown);
     endWithoutFlow(leaving, error);
   }
+}
+
+/** Of a node that is on no route, a paced split: to the Catch nodes, else to an HTTP client. Never throws. */
+export function deliverToCatchNodes(RED: NodeAPI, failing: Node, msg: PipelineMessage, error: ModeletError): void {
+  const trace = continueTrace(msg, Number.POSITIVE_INFINITY);
+  try {
+    keepingClient(msg, () => {
+      writeError(msg, error, undefined, failing);
+      toCatchNodes(failing, error, { msg, trace });
+    });
+  } catch (thrown) {
+    logUndelivered(RED, error, thrown);
+    answerDirectly(msg, error, trace.requestId);
+  }
+}
+
+/** Node-RED clones what goes to a Catch node or along a second wire, and there are values that it cannot clone. */
+function logUndelivered(RED: NodeAPI, { code, message }: ModeletError, thrown: unknown): void {
+  const reason = `${code}: ${message}; Node-RED cannot hand it on: ${asError(thrown).message}`;
+  RED.log.error(`modelet: ${oneLine(reason)}`);
 }
 
 function handOver(
@@ -92,7 +111,7 @@ interface FlowOfNode {
   handleError?(node: Node, error: Error, msg: object): boolean;
 }
 
-function toCatchNodes(failing: Node, error: ModeletError, { msg, trace }: Leaving): void {
+function toCatchNodes(failing: Node, error: ModeletError, { msg, trace }: Omit<Leaving, 'done'>): void {
   // node.error() does the same but does not say whether a Catch node took it.
   const flow = (failing as unknown as { _flow?: FlowOfNode })._flow;
   if (!flow?.handleError) {

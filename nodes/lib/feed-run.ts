@@ -1,6 +1,7 @@
 /** One input on its way through a paced split: sends its items as the window lets them go, ends when all are settled. */
 import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
 import { type FeedConfig, ModeletError } from '../../src/index.ts';
+import { deliverToCatchNodes } from './error-exit.ts';
 import { feedItems } from './feed-source.ts';
 import type { FeedSequence, Feeds, FeedWindow } from './feeds.ts';
 import { DEFAULT_LIMITS } from './gate-deployment.ts';
@@ -94,7 +95,7 @@ export class FeedRun implements FeedSequence {
     Object.assign(item, { payload: value });
     this.#unsettled.set(place.index, { passes: 0 });
     if (value instanceof ModeletError) {
-      this.#node.error(value, { ...item, payload: undefined, statusCode: value.statusCode });
+      deliverToCatchNodes(this.#RED, this.#node, { ...item, payload: undefined }, value);
       this.#settle(place.index);
     } else {
       this.#node.send(item);

@@ -1,0 +1,82 @@
+/** HTTP clients in front of a paced split that refuses what they send: they are answered, whoever else hears of it. */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { type Answer, CALLERS, post, read, TYPES, typeOf } from '../fixtures/callers.ts';
+import { arrived, feed } from '../fixtures/drawn.ts';
+import { catchNode, completeNode, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { type Message, NodeRed } from '../fixtures/node-red.ts';
+
+let red: NodeRed;
+before(async () => {
+  red = await NodeRed.start();
+  await red.deploy([
+    TAB,
+    runtime(),
+    ...['/array', '/jsonl', '/invalid', '/caught'].flatMap((url) => httpIn(`in ${url}`, url, url)),
+    feed('/array', 'stage', { from: 'array' }),
+    feed('/jsonl', 'stage', { from: 'jsonl' }),
+    feed('/invalid', 'stage', { window: 'wide' }),
+    feed('/caught', 'stage', { from: 'array' }),
+    stage('stage', 'return input;', 'out', { mediaTypes: '*/*' }),
+    sink('out'),
+    catchNode('catch', ['caught', 'answer'], { scope: ['/caught'] }),
+    sink('caught'),
+    httpOut('answer'),
+    completeNode('complete', ['/array', '/invalid', '/caught'], 'done'),
+    sink('done'),
+  ]);
+  await red.whenReady();
+});
+after(() => red.stop());
+
+function refusal(answer: Answer): readonly unknown[] {
+  const form = typeOf(answer) === TYPES.msgpack ? 'msgpack' : 'json';
+  const { error } = read(form, answer.bytes) as { error: { code: string; requestId: string } };
+  return [answer.status, error.code, error.requestId];
+}
+
+const MINE = { 'X-Request-Id': 'mine' };
+
+describe('where no Catch node takes the error, the client is answered', () => {
+  test('for what is no array: 422, in the form of the caller', async () => {
+    for (const form of ['json', 'msgpack'] as const) {
+      const answer = await post(`${red.url}/array`, form, { no: 'array' }, MINE);
+      assert.equal(typeOf(answer), TYPES[form]);
+      assert.deepEqual(refusal(answer), [422, 'invalid_input', 'mine']);
+    }
+  });
+
+  test('for a body that is no msgpack: 400', async () => {
+    const headers = { ...MINE, 'Content-Type': TYPES.msgpack };
+    const answer = await CALLERS['node:http'](`${red.url}/array`, headers, Buffer.from([0xc1]));
+    assert.deepEqual(refusal(answer), [400, 'bad_request', 'mine']);
+  });
+
+  test('for a line that is no JSON: 400, and the other lines go on', async () => {
+    const out = red.inputs('out');
+    const headers = { ...MINE, 'Content-Type': 'text/plain' };
+    const lines = Buffer.from('1\n{"n":\n3\nnonsense\n');
+    const answer = await CALLERS['node:http'](`${red.url}/jsonl`, headers, lines);
+    assert.deepEqual(refusal(answer), [400, 'bad_request', 'mine']);
+    assert.deepEqual(
+      (await arrived(out, 2)).map(({ payload }) => payload),
+      [1, 3],
+    );
+  });
+
+  test('by a split that cannot be used: 503', async () => {
+    const answer = await post(`${red.url}/invalid`, 'json', [1], MINE);
+    assert.deepEqual(refusal(answer), [503, 'config_invalid', 'mine']);
+  });
+});
+
+test('a Catch node gets the error once, with its status and what was refused, and answers the client itself', async () => {
+  const [caught, done] = [red.inputs('caught'), red.inputs('done')];
+  const answer = await post(`${red.url}/caught`, 'json', { no: 'array' }, MINE);
+  assert.deepEqual([answer.status, read('json', answer.bytes)], [422, { no: 'array' }]);
+  const [first] = await arrived(caught, 1);
+  const { error, _error } = first as Message & { _error?: Message['error'] };
+  assert.match(error?.message ?? '', /must be an array/);
+  assert.deepEqual([_error?.code, _error?.requestId], ['invalid_input', 'mine']);
+  assert.deepEqual([caught.length, done.length], [1, 0]);
+});
