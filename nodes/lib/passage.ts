@@ -48,6 +48,8 @@ export interface Surroundings {
   readonly hops: Hops;
   readonly leases: Leases;
   readonly tracing: Tracing;
+  /** Those under way. */
+  readonly passages: Set<Passage>;
   /** Of the collectors right behind a stage that keep the order of arrival. */
   sequencers(stage: string): readonly Sequencer[];
   /** The flows have stopped for good: what a node sends now reaches nobody. */
@@ -70,6 +72,7 @@ export class Passage {
   readonly #parts: PartMessages | null;
   /** What its message holds of gates. */
   readonly #stay: Stay;
+  #abandon: (error: ModeletError) => void = () => {};
 
   constructor(around: Surroundings, entry: Node, deployed: DeployedRoute, msg: PipelineMessage, done: Done) {
     this.#around = around;
@@ -119,9 +122,11 @@ export class Passage {
         ...(this.#parts ? { onPart: (part, index, taken) => this.#part(id, part, index, taken) } : {}),
         onTap: (stage, value) => this.#around.whenRunning(() => this.#tap(stage, value)),
       });
+      this.#abandon = (error) => service.abandon(id, error);
       const stopWatching = this.#around.clients.watch(this.#msg, () => {
-        service.abandon(id, new ModeletError('cancelled', 'the HTTP client went away'));
+        this.#abandon(new ModeletError('cancelled', 'the HTTP client went away'));
       });
+      this.#around.passages.add(this);
     } catch (thrown) {
       const error = asModeletError(thrown, 'invalid_input');
       // Refusals by the service are counted there.
@@ -130,6 +135,13 @@ export class Passage {
       this.#stay.end(endOfError(error), error);
       this.#fail(error, route.stages[0]);
     }
+  }
+
+  /** After a deploy: where the way out is gone, nobody could pass the result on, and the request ends at once. */
+  endIfStranded(): void {
+    const exit = this.#around.live.get(this.#deployed.route.stages.at(-1) as string);
+    if (exit?.kind === 'stage' && !(exit.config instanceof ModeletError)) return;
+    this.#abandon(new ModeletError('shutting_down', 'the flow was changed or stopped'));
   }
 
   #endSpans({ outcome, timings }: Settlement): void {
@@ -229,6 +241,7 @@ export class Passage {
   }
 
   #ended(done: Done): void {
+    this.#around.passages.delete(this);
     done();
     this.#stay.end({ kind: 'done' });
     // One that was sent on keeps its place until the collector has it.

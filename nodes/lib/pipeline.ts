@@ -86,6 +86,7 @@ export class Pipeline {
   /** Distinguishes this start from one that another deploy has overtaken. */
   #start = 0;
   #waiting: (() => void)[] = [];
+  readonly #passages: Set<Passage> = new Set();
 
   constructor(RED: NodeAPI) {
     this.RED = RED;
@@ -116,6 +117,7 @@ export class Pipeline {
       hops: this.#hops,
       leases: this.#leases,
       tracing: this.#tracing,
+      passages: this.#passages,
       sequencers: (stage) => (this.#deployment.ordering.get(stage) ?? []).map((id) => this.sequencer(id)),
       isStopped: () => this.isStopped,
       deployment: () => this.#deployment,
@@ -280,6 +282,7 @@ export class Pipeline {
     this.#hold.guard(this.#deployment.endpoints);
     this.#sequencers.tidy(new Set([...this.#deployment.ordering.values()].flat()), event?.type === 'full');
     this.#wake();
+    for (const passage of this.#passages) passage.endIfStranded();
     this.#hops.deliver();
     this.#hold.open();
     if (event?.type === 'full') this.#answerLost(start);

@@ -205,13 +205,13 @@ describe('deploy: something changed', () => {
 });
 
 describe('deploy: removal', () => {
-  test('of the pipeline with a request in flight: the client is answered, the processes end', async () => {
+  test('of the pipeline with a request in flight: the client is answered at once, the processes end', async () => {
     const before = await startAnew(pipeline());
     const answer = nodeRed.post('/run', { path: [] });
     await until('it is at work', async () => (await gate.entered()).length === 1);
     await nodeRed.deploy([TAB, sink('left over')]);
-    await gate.open();
     const response = await answer;
+    await gate.open();
     assert.equal(response.status, 503);
     assert.equal(((await response.json()) as { error: { code: string } }).error.code, 'shutting_down');
     await until('all processes are gone', () => !pidsOf(before).some(isAlive));

@@ -75,6 +75,7 @@ describe('where parts are wanted', () => {
     assert.deepEqual(await refused.answer, { code: 'modelet_failed', message: 'no end' });
     assert.deepEqual(refused.sent, ['a']);
     const rejected = new Streamed(function* () {
+      yield 'a';
       return Promise.reject(new Error('no end'));
     });
     assert.deepEqual(await rejected.answer, { code: 'modelet_failed', message: 'no end' });
