@@ -72,6 +72,7 @@ export class StageQueue implements Iterable<Item> {
     if (!this.remove(item)) return;
     item.priority = priority;
     if (alone) this.#alone += 1;
+    if (isKnown(item)) this.#known += 1;
     this.#inOrder = false;
     item.at = { tag: 'queued', node: this.#items.push(priority, item), alone };
   }
