@@ -9,7 +9,6 @@
 import type { Node, NodeAPI } from 'node-red';
 import {
   allowedCpus,
-  asError,
   LoopMonitor,
   type Machine,
   ModeletError,
@@ -34,11 +33,10 @@ import type { PipelineMessage } from './messages.ts';
 import { type Done, Passage, refuse, type Surroundings } from './passage.ts';
 import { type Sequencer, Sequencers } from './sequencer.ts';
 import { StatusBadges } from './status.ts';
+import { UntilRunning } from './until-running.ts';
 
 type PipelineState = 'stopped' | 'starting' | 'running';
 
-/** Most messages that wait for flows to start; each is answered, more are refused. */
-const MOST_WAITING = 10_000;
 /** From the stop of the old flows to the start of the new; Node-RED gives nodes 15 s to close. */
 const LONGEST_DEPLOY_MS = 30_000;
 /** After a deploy, for messages that were kept and are on their way to their HTTP response again. */
@@ -85,11 +83,12 @@ export class Pipeline {
   #startedConfig: object | undefined;
   /** Distinguishes this start from one that another deploy has overtaken. */
   #start = 0;
-  #waiting: (() => void)[] = [];
+  readonly #untilRunning: UntilRunning;
   readonly #passages: Set<Passage> = new Set();
 
   constructor(RED: NodeAPI) {
     this.RED = RED;
+    this.#untilRunning = new UntilRunning(RED);
     this.#machine = probeLauncher(this.allowedCpus).then((launcher) => ({ allowedCpus: this.allowedCpus, launcher }));
     this.#hops = new Hops(RED);
     this.#tracing = new Tracing((thrown) => logFault(RED, 'no more spans, OpenTelemetry has thrown', thrown));
@@ -193,7 +192,7 @@ export class Pipeline {
 
   #onceRunning(act: () => void, done: Done): void {
     if (this.#state === 'running') act();
-    else if (this.#waiting.length < MOST_WAITING) this.#waiting.push(() => this.#safely(act, done));
+    else if (!this.#untilRunning.isFull) this.#untilRunning.add(act, done);
     else done(new ModeletError('capacity_exceeded', 'too many messages came before the flows had started'));
   }
 
@@ -214,18 +213,8 @@ export class Pipeline {
   }
 
   #whenRunning(deliver: () => void): void {
-    if (this.#state === 'starting') this.#waiting.push(() => this.#safely(deliver));
-    else this.#safely(deliver);
-  }
-
-  /** What it throws must not reach the channel that an outcome came by, nor Node-RED, nor what waits behind it. */
-  #safely(act: () => void, done?: Done): void {
-    try {
-      act();
-    } catch (thrown) {
-      logFault(this.RED, 'a message could not be passed on', thrown);
-      if (done) this.#safely(() => done(asError(thrown)));
-    }
+    if (this.#state === 'starting') this.#untilRunning.add(deliver);
+    else this.#untilRunning.safely(deliver);
   }
 
   #flowsStopping(event: FlowsEvent): void {
@@ -255,7 +244,7 @@ export class Pipeline {
     this.loop.stop();
     this.gates.closeAll(error);
     void this.#registry.closeAll();
-    this.#wake();
+    this.#untilRunning.wake();
     this.#clients.noteElsewhere();
     this.#clients.answerElsewhere(error);
   }
@@ -281,7 +270,7 @@ export class Pipeline {
     this.#state = 'running';
     this.#hold.guard(this.#deployment.endpoints);
     this.#sequencers.tidy(new Set([...this.#deployment.ordering.values()].flat()), event?.type === 'full');
-    this.#wake();
+    this.#untilRunning.wake();
     for (const passage of this.#passages) passage.endIfStranded();
     this.#hops.deliver();
     this.#hold.open();
@@ -296,9 +285,5 @@ export class Pipeline {
       this.#clients.answerElsewhere(new ModeletError('shutting_down', 'lost in a deploy'));
       this.#leases.endElsewhere();
     }, UNDER_WAY_MS).unref();
-  }
-
-  #wake(): void {
-    for (const waiting of this.#waiting.splice(0)) waiting();
   }
 }
