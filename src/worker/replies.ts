@@ -29,6 +29,11 @@ export function reply(item: WireItem, progress: Progress, limits: ReplyLimits): 
   }
 }
 
+/** A payload that shares no memory with the value: of all codecs, only a Buffer's bytes are those of the value. */
+export function ownPayload(payload: Payload): Payload {
+  return payload.codec === CODEC.bytes ? { codec: CODEC.bytes, bytes: Buffer.from(payload.bytes) } : payload;
+}
+
 const NO_TIMINGS: never[] = [];
 
 export function answer(item: WireItem, ok: boolean, payload: Payload): WireItem {

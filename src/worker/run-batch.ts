@@ -1,6 +1,6 @@
 /**
- * The running of one batch through a modelet: decode, check, preprocess, predict, postprocess, check, encode, with
- * each item's failure its own.
+ * Runs one batch through a modelet: decode, check, preprocess, predict, postprocess, check, encode. Each item fails on
+ * its own. A result is encoded before any code of the modelet runs again, because a modelet may reuse its buffers.
  */
 import { types } from 'node:util';
 import type { Clock } from '../core/clock.ts';
@@ -12,7 +12,7 @@ import { type Attempt, attempt, checked, failed } from './attempt.ts';
 import type { LoadedModelet, RequestMeta } from './modelet.ts';
 import type { PartsOut } from './parts-out.ts';
 import type { PayloadChecks } from './payload-checks.ts';
-import { type Progress, type ReplyLimits, reply, withinOneFrame } from './replies.ts';
+import { ownPayload, type Progress, type ReplyLimits, reply, withinOneFrame } from './replies.ts';
 import { type PartSource, partsOf, runStream } from './stream.ts';
 
 export interface BatchRun extends ReplyLimits {
@@ -23,29 +23,36 @@ export interface BatchRun extends ReplyLimits {
   readonly parts: PartsOut | null;
 }
 
+/** An item that is still on its way, and its index in the batch. */
+interface Going {
+  readonly item: WireItem;
+  readonly index: number;
+}
+
 /** Runs a batch and returns one reply per item, in order. Never rejects. */
 export async function runBatch(modelet: LoadedModelet, items: readonly WireItem[], run: BatchRun): Promise<WireItem[]> {
   const now = run.clock.now();
   const metas = items.map((item) => readMeta(item));
-  const progress = await inTurn(items, (item, index) => {
+  const prepared = await inTurn(items, (item, index) => {
     const meta = metas[index];
     return meta instanceof ModeletError ? failed(meta) : prepare(modelet, item, run, now);
   });
-  const going = items.flatMap((item, index) => (progress[index]?.tag === 'going' ? [{ item, index }] : []));
+  const going = items.flatMap((item, index) => (prepared[index]?.tag === 'going' ? [{ item, index }] : []));
+  const replies = items.map((item, index) =>
+    prepared[index]?.tag === 'failed' ? reply(item, prepared[index], run) : item,
+  );
   if (going.length > 0) {
-    const inputs = going.map(({ index }) => (progress[index] as { value: unknown }).value);
+    const inputs = going.map(({ index }) => (prepared[index] as { value: unknown }).value);
     const known = going.map(({ index }) => metas[index] as RequestMeta);
-    const results = modelet.batch
-      ? await predictBatch(modelet, inputs, known)
-      : await predictItems(modelet, going, inputs, known, run);
-    const finished = await inTurn(results, (result, position) => finish(modelet, inputs[position], result, run));
-    for (const [position, { index }] of going.entries()) progress[index] = finished[position] as Progress;
+    const answered = modelet.batch
+      ? await runTogether(modelet, going, inputs, known, run)
+      : await runOneByOne(modelet, going, inputs, known, run);
+    for (const [position, { index }] of going.entries()) replies[index] = answered[position] as WireItem;
   }
-  const replies = items.map((item, index) => reply(item, progress[index] as Progress, run));
   return withinOneFrame(replies, run);
 }
 
-/** One call after the other. Only promises are waited for: where all is synchronous, so is the whole batch. */
+/** Makes one call after the other. It waits only for promises: a batch of synchronous code runs synchronously. */
 async function inTurn<T, R>(values: readonly T[], call: (value: T, index: number) => R | Promise<R>): Promise<R[]> {
   const results: R[] = [];
   for (const [index, value] of values.entries()) {
@@ -53,6 +60,11 @@ async function inTurn<T, R>(values: readonly T[], call: (value: T, index: number
     results.push(result instanceof Promise ? await result : result);
   }
   return results;
+}
+
+/** Goes on at once, or after the promise. */
+function andThen<T, R>(value: T | Promise<T>, next: (value: T) => R | Promise<R>): R | Promise<R> {
+  return value instanceof Promise ? value.then(next) : next(value);
 }
 
 function prepare(modelet: LoadedModelet, item: WireItem, run: BatchRun, now: number): Attempt {
@@ -73,23 +85,52 @@ function unwanted(item: WireItem, run: BatchRun, now: number): Progress | null {
   return null;
 }
 
-function predictItems(
+function runOneByOne(
   modelet: LoadedModelet,
-  items: readonly { readonly item: WireItem }[],
-  inputs: unknown[],
-  metas: RequestMeta[],
+  going: readonly Going[],
+  inputs: readonly unknown[],
+  metas: readonly RequestMeta[],
   run: BatchRun,
-): Promise<Progress[]> {
-  // Asked again before each: those before it in the batch have taken their time.
-  return inTurn(
-    items,
-    ({ item }, index) =>
+): Promise<WireItem[]> {
+  return inTurn(going, ({ item }, index) => {
+    const input = inputs[index];
+    // Checked again before each item, because those before it have taken their time.
+    const result =
       unwanted(item, run, run.clock.now()) ??
       andParts(
-        attempt(() => modelet.predict(inputs[index], metas[index] ?? {})),
-        (source) => runParts(modelet, source, item, inputs[index], run),
-      ),
+        attempt(() => modelet.predict(input, metas[index] ?? {})),
+        (source) => runParts(modelet, source, item, input, run),
+      );
+    return andThen(result, (progress) => finishAndReply(modelet, item, input, progress, run, going.length));
+  });
+}
+
+/** `predict` gets arrays of its own: it may sort them or empty them. */
+async function runTogether(
+  modelet: LoadedModelet,
+  going: readonly Going[],
+  inputs: readonly unknown[],
+  metas: readonly RequestMeta[],
+  run: BatchRun,
+): Promise<WireItem[]> {
+  const results = await predictBatch(modelet, [...inputs], [...metas], going.length);
+  return inTurn(going, ({ item }, index) =>
+    finishAndReply(modelet, item, inputs[index], results[index] as Progress, run, going.length),
   );
+}
+
+function finishAndReply(
+  modelet: LoadedModelet,
+  item: WireItem,
+  input: unknown,
+  result: Progress,
+  run: BatchRun,
+  count: number,
+): WireItem | Promise<WireItem> {
+  return andThen(finish(modelet, input, result, run), (progress) => {
+    const replied = reply(item, progress, run);
+    return count > 1 ? { ...replied, payload: ownPayload(replied.payload) } : replied;
+  });
 }
 
 /** Goes on with a result that comes in parts until that has come to its end. */
@@ -115,24 +156,30 @@ function runParts(
   const { maxPayloadBytes: maxBytes } = run;
   return runStream(source, item, {
     finish: (part) => finish(modelet, input, checked(part), run),
-    encode: (part) => encodePayload(part, { blame: 'modelet_failed', maxBytes }),
+    encode: (part) => ownPayload(encodePayload(part, { blame: 'modelet_failed', maxBytes })),
     unwanted: () => unwanted(item, run, run.clock.now()),
     parts: run.parts,
     maxBytes,
   });
 }
 
-async function predictBatch(modelet: LoadedModelet, inputs: unknown[], metas: RequestMeta[]): Promise<Progress[]> {
+async function predictBatch(
+  modelet: LoadedModelet,
+  inputs: unknown[],
+  metas: RequestMeta[],
+  count: number,
+): Promise<Progress[]> {
+  const all = (progress: Progress): Progress[] => Array.from({ length: count }, () => progress);
   const outputs = await attempt(() => modelet.predict(inputs, metas));
-  if (outputs.tag === 'failed') return inputs.map(() => outputs);
+  if (outputs.tag === 'failed') return all(outputs);
   const list = outputs.value;
-  if (isInParts(list)) return inputs.map(() => IN_PARTS);
+  if (isInParts(list)) return all(IN_PARTS);
   if (!Array.isArray(list) && !types.isTypedArray(list)) {
     const what = list === null ? 'null' : `a value of type ${typeof list}`;
-    return allFailed(inputs, `predict returned ${what} instead of an array of ${inputs.length} results`);
+    return all(wrongLength(`predict returned ${what} instead of an array of ${count} results`));
   }
-  if (list.length !== inputs.length) {
-    return allFailed(inputs, `predict returned ${list.length} results for ${inputs.length} inputs`);
+  if (list.length !== count) {
+    return all(wrongLength(`predict returned ${list.length} results for ${count} inputs`));
   }
   return Array.from(list as ArrayLike<unknown>, (value) => {
     try {
@@ -159,9 +206,8 @@ function isInParts(value: unknown): boolean {
   }
 }
 
-function allFailed(inputs: unknown[], message: string): Progress[] {
-  const failure = failed(new ModeletError('bad_batch_length', message));
-  return inputs.map(() => failure);
+function wrongLength(message: string): Progress {
+  return failed(new ModeletError('bad_batch_length', message));
 }
 
 function finish(modelet: LoadedModelet, input: unknown, result: Progress, { checks }: BatchRun): Attempt {

@@ -6,6 +6,7 @@
  */
 import { ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
+import { decodePayload } from '../wire/codec.ts';
 import type { WireItem } from '../wire/items.ts';
 import { type Attempt, attempt, checked, failed } from './attempt.ts';
 import type { PartsOut } from './parts-out.ts';
@@ -99,7 +100,7 @@ class Stream {
     if (part.value === undefined) throw new ModeletError('modelet_failed', 'the modelet yielded undefined');
     const payload = this.#steps.encode(part.value);
     if (this.#sends) await this.#steps.parts?.send({ ...answer(this.#item, true, payload), ref: this.#index });
-    else this.#gather(part.value, payload);
+    else this.#gather(payload);
     this.#index += 1;
   }
 
@@ -113,9 +114,10 @@ class Stream {
     return this.#item.streams && this.#steps.parts !== null;
   }
 
-  #gather(part: unknown, { bytes }: Payload): void {
-    this.#gathered.push(part);
-    this.#gatheredBytes += bytes.byteLength;
+  /** Keeps the part as it is now: a generator may yield the same object again, changed. */
+  #gather(payload: Payload): void {
+    this.#gathered.push(decodePayload(payload));
+    this.#gatheredBytes += payload.bytes.byteLength;
     const { maxBytes } = this.#steps;
     if (this.#gatheredBytes <= maxBytes) return;
     throw new ModeletError('modelet_failed', `the parts of the result are more than ${maxBytes} bytes together`);

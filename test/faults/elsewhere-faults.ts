@@ -87,4 +87,18 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     suite: 'queue/store-faults',
     test: 'not to be written: refused',
   },
+  {
+    name: '`predict` sorts or empties the array of inputs that it got',
+    requests: 'none notices: `postprocess` gets each result with the input of its own request',
+    recovery: 'none needed',
+    suite: 'worker/run-batch',
+    test: 'postprocess gets the input of its own request',
+  },
+  {
+    name: 'a modelet writes all its results into the same Buffer or array',
+    requests: 'none notices: each gets its own result',
+    recovery: 'none needed',
+    suite: 'worker/run-batch',
+    test: 'when predict writes all results of a batch of single items into the same Buffer or typed array',
+  },
 ];

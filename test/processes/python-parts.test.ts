@@ -47,6 +47,11 @@ class Model:
             if way == "halves":
                 for _ in range(4):
                     yield "x" * 524_288
+            if way == "same":
+                words = []
+                for word in "ab":
+                    words.append(word)
+                    yield words
             if way == "return":
                 return {"tokens": 1}
             if way == "refuse":
@@ -91,6 +96,7 @@ describe('parts from Python', { skip: WITHOUT_PYTHON }, () => {
     plain: [[1], null],
     none: [[1, null], null],
     bytes: [[1, Buffer.from('two')], null],
+    same: [[1, ['a'], ['a', 'b']], null],
     return: [[1], { tokens: 1 }],
     finish: [['1!'], null],
     iterator: [[1, 2], null],

@@ -1,9 +1,11 @@
 /** Modelets in Python answer as modelets in JavaScript do, with no package but the standard library. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, type TestContext, test } from 'node:test';
 import { allGone } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
-import { startService, type TestService } from '../fixtures/service.ts';
+import { folderFor, type StageSpec, serve, startService, type TestService } from '../fixtures/service.ts';
 import { FAULTS, outcomes } from './python-faults.ts';
 
 describe('a modelet in Python', { skip: WITHOUT_PYTHON }, () => {
@@ -87,4 +89,51 @@ describe('a modelet in Python', { skip: WITHOUT_PYTHON }, () => {
       { 1: 'yes', null: 'none', 2.5: Buffer.from('x') },
     ]);
   });
+});
+
+describe('a batch in Python', { skip: WITHOUT_PYTHON }, () => {
+  const batch = { policy: 'oldest', maxBatchSize: 3, maxWaitMs: 5000 } as const;
+
+  function serveLines(t: TestContext, lines: string, stage: Partial<StageSpec>): Promise<TestService> {
+    const python = join(folderFor(t), 'model.py');
+    writeFileSync(python, lines);
+    return serve(t, { stages: [{ id: 'model', python, batch, ...stage }] });
+  }
+
+  const PREDICTS = {
+    'sorts its inputs': 'results = [value.upper() for value in values]; values.sort(key=len); return results',
+    'empties its inputs': 'results = [value.upper() for value in values]; values.clear(); return results',
+  };
+  for (const [does, predict] of Object.entries(PREDICTS)) {
+    test(`gives postprocess the input of its own request when predict ${does}`, async (t) => {
+      const lines = `
+class Model:
+    batch = True
+    def predict(self, values):
+        ${predict}
+    def postprocess(self, result, value):
+        return f"{value}: {result}"`;
+      const service = await serveLines(t, lines, {});
+      const values = await Promise.all(['ccc', 'a', 'bb'].map((value) => service.value(value)));
+      assert.deepEqual(values, ['ccc: CCC', 'a: A', 'bb: BB']);
+    });
+  }
+
+  const SHARED = { bytearray: 'bytearray(1)', array: "array.array('f', [0])", list: '[0]' };
+  for (const [kind, shared] of Object.entries(SHARED)) {
+    test(`gives each request its own result when predict writes all of them into the same ${kind}`, async (t) => {
+      const lines = `
+import array
+shared = ${shared}
+def predict(value):
+    shared[0] = value
+    return shared`;
+      const service = await serveLines(t, lines, { predict: 'item' });
+      const values = await Promise.all([1, 2, 3].map((value) => service.value<ArrayLike<number>>(value)));
+      assert.deepEqual(
+        values.map((value) => value[0]),
+        [1, 2, 3],
+      );
+    });
+  }
 });

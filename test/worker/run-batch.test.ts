@@ -1,6 +1,6 @@
 /** A batch through a modelet: the order of the calls, what each gets, and one reply per item. */
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { describe, test } from 'node:test';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { runBatch } from '../../src/worker/run-batch.ts';
@@ -62,6 +62,67 @@ test('each item passes preprocess, predict and postprocess; postprocess gets wha
     { value: { output: 'predict(pre(a))', value: 'pre(a)' } },
     { value: { output: 'predict(pre(b))', value: 'pre(b)' } },
   ]);
+});
+
+describe('postprocess gets the input of its own request', () => {
+  const predicts: Readonly<Record<string, (values: string[]) => unknown[]>> = {
+    'sorts its inputs': (values) => {
+      const order = values
+        .map((_, index) => index)
+        .sort((a, b) => (values[a] as string).length - (values[b] as string).length);
+      const results = values.map((value) => value.toUpperCase());
+      values.splice(0, values.length, ...order.map((index) => values[index] as string));
+      return results;
+    },
+    'empties its inputs': (values) => values.splice(0).map((value) => value.toUpperCase()),
+    'replaces its inputs by its results': (values) => {
+      for (const [index, value] of values.entries()) values[index] = value.toUpperCase();
+      return values;
+    },
+  };
+  for (const [does, predict] of Object.entries(predicts)) {
+    test(`when predict ${does}`, async () => {
+      const upper = modelet({
+        batch: true,
+        predict: (values) => predict(values as string[]),
+        postprocess: (output, value) => `${value}: ${output}`,
+      });
+      assert.deepEqual(await run(upper, inputs('ccc', 'a', 'bb')), [
+        { value: 'ccc: CCC' },
+        { value: 'a: A' },
+        { value: 'bb: BB' },
+      ]);
+    });
+  }
+});
+
+describe('each request gets its own result', () => {
+  test('when predict writes all results of a batch of single items into the same Buffer or typed array', async () => {
+    for (const shared of [Buffer.alloc(2), new Float32Array(2), [0, 0]]) {
+      const reusing = modelet({
+        predict: (value) => {
+          (shared as number[])[0] = value as number;
+          return shared;
+        },
+      });
+      const read = await run(reusing, inputs(1, 2, 3));
+      const firsts = read.map((one) => ('value' in one ? (one.value as number[])[0] : one.message));
+      assert.deepEqual(firsts, [1, 2, 3], shared.constructor.name);
+    }
+  });
+
+  test('when postprocess writes all results of a batch into the same Buffer', async () => {
+    const shared = Buffer.alloc(1);
+    const reusing = modelet({
+      batch: true,
+      postprocess: (output) => {
+        shared[0] = output as number;
+        return shared;
+      },
+    });
+    const values = [Buffer.from([1]), Buffer.from([2])].map((value) => ({ value }));
+    assert.deepEqual(await run(reusing, inputs(1, 2)), values);
+  });
 });
 
 test('null, false, 0 and empty text are results', async () => {

@@ -58,6 +58,22 @@ describe('where parts are wanted', () => {
     assert.deepEqual(streamed.indexes, [0, 1, 2]);
   });
 
+  test('each leaves with its own bytes, also where the generator writes all of them into the same Buffer', async () => {
+    const sent: WireItem[] = [];
+    const parts = new PartsOut((part) => sent.push(part));
+    const reusing = modelet({
+      *predict() {
+        const shared = Buffer.alloc(1);
+        for (shared[0] = 1; (shared[0] as number) <= 3; shared[0] += 1) yield shared;
+      },
+    });
+    await runBatch(reusing, [input(3, { streams: true })], settings({ parts }));
+    assert.deepEqual(
+      sent.map(({ payload }) => (decodePayload(payload) as Buffer)[0]),
+      [1, 2, 3],
+    );
+  });
+
   test('what the generator returns is the end', async () => {
     const streamed = new Streamed(async function* () {
       yield 'a';
@@ -166,6 +182,19 @@ describe('where they are not', () => {
       },
     });
     assert.deepEqual(await run(returning, inputs(1)), [{ value: 'all' }]);
+  });
+
+  test('each is kept as it was when the generator yielded it, also where it yields the same object again', async () => {
+    const reusing = modelet({
+      *predict() {
+        const words: string[] = [];
+        for (const word of ['a', 'b']) {
+          words.push(word);
+          yield words;
+        }
+      },
+    });
+    assert.deepEqual(await run(reusing, inputs(1)), [{ value: [['a'], ['a', 'b']] }]);
   });
 
   test('one that has no end is given up when it is larger than a result may be', async () => {

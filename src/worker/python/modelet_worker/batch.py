@@ -1,6 +1,7 @@
 """
-Runs one batch through a modelet: decode, preprocess, predict, postprocess, encode, with each item's failure its own.
-src/worker/modelet.ts does the same for JavaScript.
+Runs one batch through a modelet: decode, preprocess, predict, postprocess, encode. Each item fails on its own. A result is
+encoded before any code of the modelet runs again, because a modelet may reuse its arrays. src/worker/run-batch.ts does the
+same for JavaScript.
 """
 import time
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
@@ -33,12 +34,19 @@ def run_batch(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> List[R
     started_at = now()
     values = [_prepare(modelet, item, run, started_at) for item in items]
     going = [index for index, value in enumerate(values) if not isinstance(value, Failed)]
-    if going:
-        inputs = [values[index] for index in going]
-        results = _predict_batch(modelet, inputs) if modelet.batch else _predict_items(modelet, items, going, inputs, run)
-        for index, value, result in zip(going, inputs, results):
-            values[index] = _finish(modelet, result, value, run)
-    return _within_one_frame([_reply(item, value, run) for item, value in zip(items, values)], run)
+    replies = {index: _reply(items[index], value, run) for index, value in enumerate(values) if isinstance(value, Failed)}
+    inputs = [values[index] for index in going]
+    results = _predict_batch(modelet, inputs) if modelet.batch and going else None
+    for position, (index, value) in enumerate(zip(going, inputs)):
+        result = results[position] if results is not None else _predict_item(modelet, items[index], value, run)
+        reply = _reply(items[index], _finish(modelet, result, value, run), run)
+        replies[index] = _owned(reply) if len(going) > 1 else reply
+    return _within_one_frame([replies[index] for index in range(len(items))], run)
+
+
+def _owned(reply: Reply) -> Reply:
+    """The reply with copies of the bytes that are still the modelet's."""
+    return reply._replace(parts=[part if isinstance(part, bytes) else bytes(part) for part in reply.parts])
 
 
 def _finish(modelet: LoadedModelet, result: Any, value: Any, run: Run) -> Any:
@@ -73,17 +81,11 @@ def _unwanted(item: Item, run: Run, at: float) -> Optional[Failed]:
     return None
 
 
-def _predict_items(
-    modelet: LoadedModelet, items: Sequence[Item], going: Sequence[int], inputs: Sequence[Any], run: Run
-) -> List[Any]:
-    # Asked again before each: those before it in the batch have taken their time.
-    return [
-        _unwanted(items[index], run, now()) or _predict_item(modelet, items[index], value, run)
-        for index, value in zip(going, inputs)
-    ]
-
-
 def _predict_item(modelet: LoadedModelet, item: Item, value: Any, run: Run) -> Any:
+    # Checked again before each item, because those before it have taken their time.
+    reason = _unwanted(item, run, now())
+    if reason is not None:
+        return reason
     result = attempt(modelet.predict, value)
     return _run_parts(modelet, result, item, value, run) if is_in_parts(result) else result
 

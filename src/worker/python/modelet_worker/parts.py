@@ -8,7 +8,7 @@ from collections import deque
 from typing import Any, Callable, Deque, Iterator, List, NamedTuple, Optional
 
 from .attempt import Done, Failed, attempt
-from .codec import Payload
+from .codec import Payload, decode_payload
 from .errors import ModeletError
 from .frames import Item, Reply
 
@@ -101,12 +101,13 @@ def _run(source: Iterator[Any], item: Item, steps: PartSteps, out: Optional[Part
             return step
         if isinstance(step, Done):
             return step if step.value is not None else Done(None if sends else gathered)
-        value, payload = step
+        payload = step
         if sends:
             out.send(Reply(item.id, True, payload.codec, payload.parts, payload.length, ref=index))
             index += 1
         else:
-            gathered.append(value)
+            # As it is now: a generator may yield the same object again, changed.
+            gathered.append(decode_payload(payload.codec, memoryview(b"".join(payload.parts))))
             size += payload.length
             if size > steps.most_bytes:
                 message = f"the parts of the result are more than {steps.most_bytes} bytes together"
@@ -119,7 +120,7 @@ def _run(source: Iterator[Any], item: Item, steps: PartSteps, out: Optional[Part
 
 
 def _take(source: Iterator[Any], steps: PartSteps) -> Any:
-    """The next part and its payload, the end, or what keeps the request from being gone on with."""
+    """The payload of the next part, the end, or what keeps the request from being gone on with."""
     step = attempt(_next, source)
     if isinstance(step, Failed):
         return step
@@ -129,8 +130,7 @@ def _take(source: Iterator[Any], steps: PartSteps) -> Any:
     value = steps.finish(step)
     if isinstance(value, Failed):
         return value
-    payload = attempt(steps.encode, value)
-    return payload if isinstance(payload, Failed) else (value, payload)
+    return attempt(steps.encode, value)
 
 
 def _next(source: Iterator[Any]) -> Any:
