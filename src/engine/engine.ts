@@ -20,6 +20,7 @@ import { CODEC } from '../wire/codec.ts';
 import { encodeError } from '../wire/error-codec.ts';
 import type { WireItem } from '../wire/frames.ts';
 import type { CheckResult } from '../worker/pool.ts';
+import { residentBytes } from '../worker/usage.ts';
 import { HoldBack } from './hold-back.ts';
 import { type Item, type LiveRoute, MOVING, nextStage } from './item.ts';
 import { Stage } from './stage.ts';
@@ -147,7 +148,7 @@ export class Engine {
   }
 
   status(): EngineStatus {
-    return { stages: [...this.#stages.values()].map((stage) => stage.status()), rssBytes: process.memoryUsage.rss() };
+    return { stages: [...this.#stages.values()].map((stage) => stage.status()), rssBytes: residentBytes() };
   }
 
   /**

@@ -1,11 +1,12 @@
 /**
  * A child process as its parent sees it: its channel, its output, its end.
  *
- * A child counts as dead only when the process has exited AND its channel is read to the end: replies that were
- * on their way at its death still count.
+ * A child counts as dead only when the process has exited AND all that it had sent has been read: replies that were
+ * on their way at its death still count. A grandchild that has the channel open as well does not keep it from ending,
+ * so that the end of the channel is not waited for: it is enough that nothing more comes.
  */
 import { type Duplex, PassThrough, type Readable } from 'node:stream';
-import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
+import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import { isModeletError } from '../core/errors.ts';
 import { type Channel, SocketChannel } from '../wire/channel.ts';
 import type { Frame } from '../wire/frames.ts';
@@ -14,8 +15,10 @@ import { ChildLife, type Kept } from './child-life.ts';
 import { killGroup, killTree, type LaunchedProcess, type LaunchSpec, launch } from './launch.ts';
 import type { ProcessState } from './process-state.ts';
 
-/** After exit, how long to wait for the end of a channel that a grandchild may have inherited. */
+/** After exit, how long to go on reading a channel on which something comes all the time. */
 const LINGERING_CHANNEL_MS = 1000;
+/** In so many turns of the event loop in a row nothing may come. What was sent is there at exit; one turn reads a part. */
+const QUIET_TURNS = 3;
 
 export interface ChildSpec extends LaunchSpec {
   /** The file of this package that it runs. */
@@ -27,11 +30,13 @@ export class ChildProcess implements Kept {
   readonly #process: LaunchedProcess;
   readonly #life: ChildLife;
   readonly #channel: Channel;
+  /** What the channel runs on. */
+  readonly #pipe: Duplex;
   readonly #clock: Clock;
   /** What is known of the end while waiting for the rest of it. */
   #exit: string | null = null;
   #channelClosed = false;
-  #lingerTimer: Timer | null = null;
+  #isBuried = false;
 
   constructor(spec: ChildSpec, events: ChildEvents, clock: Clock = systemClock) {
     this.entry = spec.entry;
@@ -46,7 +51,8 @@ export class ChildProcess implements Kept {
     const [, stdout, stderr, pipe] = this.#process.stdio ?? [];
     this.#life.read('stdout', (stdout as Readable | undefined) ?? new PassThrough());
     this.#life.read('stderr', (stderr as Readable | undefined) ?? new PassThrough());
-    this.#channel = new SocketChannel((pipe as Duplex | undefined) ?? new PassThrough(), {
+    this.#pipe = (pipe as Duplex | undefined) ?? new PassThrough();
+    this.#channel = new SocketChannel(this.#pipe, {
       onFrame: (frame) => this.#life.receive(frame),
       onClose: (error) => this.#channelEnded(error),
     });
@@ -98,7 +104,18 @@ export class ChildProcess implements Kept {
     // Its children, if it left any, go with it.
     if (this.#process.pid !== undefined) killGroup(this.#process.pid);
     if (this.#channelClosed) this.#bury(how);
-    else this.#lingerTimer = this.#clock.at(this.#clock.now() + LINGERING_CHANNEL_MS, () => this.#bury(how));
+    else this.#buryWhenQuiet(how, this.#clock.now() + LINGERING_CHANNEL_MS);
+  }
+
+  /** Immediates run after the loop has read its sockets. */
+  #buryWhenQuiet(how: string, latest: Deadline, quietTurns = 0): void {
+    const { received } = this.bytes;
+    setImmediate(() => {
+      if (this.#isBuried) return;
+      const turns = this.bytes.received === received ? quietTurns + 1 : 0;
+      if (turns >= QUIET_TURNS || this.#clock.now() >= latest) this.#bury(how);
+      else this.#buryWhenQuiet(how, latest, turns);
+    });
   }
 
   #channelEnded(error: Error | null): void {
@@ -110,8 +127,10 @@ export class ChildProcess implements Kept {
   }
 
   #bury(how: string): void {
-    this.#lingerTimer?.cancel();
-    this.#channel.close();
+    if (this.#isBuried) return;
+    this.#isBuried = true;
+    // A grandchild may have the other end open for as long as it lives.
+    this.#pipe.destroy();
     this.#life.dead(how);
   }
 }

@@ -9,6 +9,7 @@ import { promisify } from 'node:util';
 import { formatCpus } from '../config/pins.ts';
 import { asError } from '../core/errors.ts';
 import { allowedCpus } from './affinity.ts';
+import { inheritedEnvironment } from './node-options.ts';
 import { inSearchPath } from './search-path.ts';
 
 const run = promisify(execFile);
@@ -56,7 +57,8 @@ async function works(command: readonly string[]): Promise<boolean> {
  * @throws Error where it fails, or is not through in time and so killed.
  */
 export async function runToEnd(command: readonly string[], timeoutMs: number): Promise<string> {
-  const { stdout } = await run(command[0] as string, command.slice(1), { timeout: timeoutMs, killSignal: 'SIGKILL' });
+  const options = { timeout: timeoutMs, killSignal: 'SIGKILL', env: inheritedEnvironment() } as const;
+  const { stdout } = await run(command[0] as string, command.slice(1), options);
   return stdout;
 }
 

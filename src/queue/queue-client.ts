@@ -12,6 +12,7 @@ import type { LogRecord } from '../core/model.ts';
 import { ChildProcess } from '../lifecycle/child-process.ts';
 import { Heartbeat } from '../lifecycle/heartbeat.ts';
 import type { Launcher } from '../lifecycle/launch.ts';
+import { inheritedEnvironment } from '../lifecycle/node-options.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { type LifePhase, Supervisor } from '../lifecycle/supervisor.ts';
 import { LineLimit } from '../observe/line-limit.ts';
@@ -270,7 +271,7 @@ function launchSpec({ launcher, allowedCpus }: QueueClientSpec): ConstructorPara
     entry: QUEUE_ENTRY,
     cpus: launcher.taskset ? allowedCpus : null,
     launcher,
-    env: process.env,
+    env: inheritedEnvironment(),
   };
 }
 

@@ -7,6 +7,7 @@ import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import type { EnginePlan, EngineStatus, LogRecord, RequestNumber, StageAction } from '../core/model.ts';
 import { ChildProcess } from '../lifecycle/child-process.ts';
 import { Heartbeat } from '../lifecycle/heartbeat.ts';
+import { inheritedEnvironment } from '../lifecycle/node-options.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
 import { Supervisor } from '../lifecycle/supervisor.ts';
 import { LineLimit } from '../observe/line-limit.ts';
@@ -75,7 +76,7 @@ export class EngineClient {
               cpus: boot.launcher.taskset ? (cpus ?? boot.allowedCpus) : null,
               // Not killed with its parent: on its way out it ends its workers and what those have started.
               launcher: { ...boot.launcher, setpriv: false },
-              env: process.env,
+              env: inheritedEnvironment(),
             },
             events,
             clock,

@@ -1,5 +1,6 @@
 /** What a worker says of the memory and the time that it takes: often enough for people, and nothing per item. */
 import { performance } from 'node:perf_hooks';
+import { getHeapStatistics } from 'node:v8';
 import { isMainThread } from 'node:worker_threads';
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import type { WorkerUsage } from '../core/model.ts';
@@ -36,8 +37,18 @@ export class UsageReporter {
 function measureUsage(): WorkerUsage {
   if (isMainThread) {
     const { user, system } = process.cpuUsage();
-    return { rssBytes: process.memoryUsage.rss(), cpuMs: (user + system) / 1000 };
+    return { rssBytes: residentBytes(), cpuMs: (user + system) / 1000 };
   }
-  const { heapTotal, external } = process.memoryUsage();
-  return { rssBytes: heapTotal + external, cpuMs: performance.eventLoopUtilization().active };
+  // process.memoryUsage() has the same figures, and fails where the system does not tell the memory of the process.
+  const { total_heap_size: heap, external_memory: external } = getHeapStatistics();
+  return { rssBytes: heap + external, cpuMs: performance.eventLoopUtilization().active };
+}
+
+/** The memory that this process takes. Where the system does not tell it, as without /proc, the most that it ever took. */
+export function residentBytes(): number {
+  try {
+    return process.memoryUsage.rss();
+  } catch {
+    return process.resourceUsage().maxRSS * 1024;
+  }
 }

@@ -1,6 +1,7 @@
 /** What it takes to start a worker, process or thread. */
 import type { Pin } from '../core/model.ts';
 import type { Launcher } from '../lifecycle/launch.ts';
+import { inheritedEnvironment } from '../lifecycle/node-options.ts';
 
 export interface WorkerLaunch {
   readonly launcher: Launcher;
@@ -15,7 +16,7 @@ export interface WorkerLaunch {
 
 /** The variables of a worker: this process's own, those of its stage, and what follows from its pin. */
 export function workerEnvironment({ pin, env }: WorkerLaunch): NodeJS.ProcessEnv {
-  return { ...threadCounts(pin), ...process.env, ...env };
+  return { ...threadCounts(pin), ...inheritedEnvironment(), ...env };
 }
 
 /** Numeric libraries start a thread per core of the machine unless told; a pinned worker has fewer. */

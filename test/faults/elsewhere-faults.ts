@@ -101,4 +101,25 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     suite: 'worker/run-batch',
     test: 'when predict writes all results of a batch of single items into the same Buffer or typed array',
   },
+  {
+    name: 'a worker ends, and a process that it started holds its channel open',
+    requests: 'those of its batch: `worker_lost`, as soon as it has exited; what it had sent counts',
+    recovery: 'a new process, at once',
+    suite: 'processes/child-process',
+    test: 'a child that ends is dead at once, all that it sent has come, though ',
+  },
+  {
+    name: 'no `/proc`, no launch helpers, an empty `PATH`',
+    requests: 'none notices',
+    recovery: 'not needed; nothing is pinned',
+    suite: 'processes/bare-machine',
+    test: 'a runtime serves without launch helpers and with an empty PATH, ',
+  },
+  {
+    name: 'Node-RED runs with `--inspect` or `--inspect-brk` in `NODE_OPTIONS`',
+    requests: 'none notices',
+    recovery: 'not needed: children do not inherit it',
+    suite: 'processes/environment',
+    test: 'does not reach its children, other options do',
+  },
 ];

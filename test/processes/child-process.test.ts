@@ -1,12 +1,16 @@
 /** A child and its parent when one cannot deal with what the other sends: the cause is told, and only the child ends. */
 import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import type { Child, ChildEvents } from '../../src/lifecycle/child.ts';
 import { ChildProcess } from '../../src/lifecycle/child-process.ts';
 import type { ControlFrame } from '../../src/wire/frames.ts';
-import { allGone, until } from '../fixtures/processes.ts';
+import { FakeClock } from '../fixtures/fake-clock.ts';
+import { allGone, killStarted, startedProcesses, until } from '../fixtures/processes.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
+import { folderFor } from '../fixtures/service.ts';
 
 const BOOT: ControlFrame = {
   type: 'boot',
@@ -66,3 +70,58 @@ test('the parent cannot deal with a frame: the child ends, the error is the caus
   assert.equal(await causeOfDeath(child), 'cannot deal with it');
   assert.ok(seen.includes('pong'));
 });
+
+const LEAVES_OPEN = {
+  'a program that it started': `
+    import { spawn } from 'node:child_process';
+    spawn('sleep', ['600'], { detached: true, stdio: ['ignore', 'ignore', 'ignore', 3] });`,
+  'a copy that Python made of itself': `
+    import { spawnSync } from 'node:child_process';
+    const code = 'import os, time\\nif os.fork() == 0:\\n  os.setsid()\\n  time.sleep(600)';
+    spawnSync('python3', ['-c', code], { stdio: ['ignore', 'ignore', 'ignore', 3] });`,
+} as const;
+
+for (const [what, leave] of Object.entries(LEAVES_OPEN)) {
+  test(`a child that ends is dead at once, all that it sent has come, though ${what} has its channel open`, async (t) => {
+    const folder = folderFor(t);
+    const program = join(folder, 'program.mjs');
+    const frames = pathToFileURL(join(repositoryRoot, 'dist', 'src', 'wire', 'frames.js')).href;
+    const buildId = pathToFileURL(join(repositoryRoot, 'dist', 'src', 'lifecycle', 'build-id.js')).href;
+    writeFileSync(
+      program,
+      `import { writeSync } from 'node:fs';
+      import { encodeFrame } from '${frames}';
+      import { BUILD_ID } from '${buildId}';
+      ${leave}
+      const send = (frame) => encodeFrame(frame).forEach((part) => writeSync(3, part));
+      send({ type: 'report', body: { state: 'startup', build: BUILD_ID } });
+      for (let index = 0; index < 1000; index += 1) send({ type: 'log', body: { level: 'info', message: 'x'.repeat(5000) } });
+      process.exit(7);`,
+    );
+    let told = 0;
+    const child = new ChildProcess(
+      {
+        command: [process.execPath, program],
+        entry: program,
+        cpus: null,
+        launcher: { setpriv: false, taskset: false },
+        env: process.env,
+      },
+      {
+        onState: () => {},
+        onOutput: () => {},
+        onFrame: () => {
+          told += 1;
+        },
+      },
+      // No time passes: whatever would wait for some waits for ever.
+      new FakeClock(),
+    );
+    t.after(killStarted);
+    assert.equal(await causeOfDeath(child), 'exited with code 7');
+    assert.equal(told, 1000);
+    assert.equal(startedProcesses().length, 1, 'the other one lives on');
+    killStarted();
+    await allGone();
+  });
+}

@@ -1,4 +1,7 @@
-/** The `env` of a stage is the environment of its workers alone: one that is impossible, or hides programs, harms no other. */
+/**
+ * The environment of workers: that of Node-RED without its debugger, and the `env` of their stage, which is theirs alone:
+ * one that is impossible, or hides programs, harms no other.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
@@ -42,3 +45,35 @@ for (const isolation of ISOLATIONS) {
     assert.deepEqual(service.stage('model').workers[0]?.cpus, granted.slice(0, 1));
   });
 }
+
+for (const option of ['--inspect-brk=127.0.0.1:0', '--inspect=127.0.0.1:0', '--inspect-port 127.0.0.1:0 --inspect']) {
+  test(`a debugger of Node-RED (${option} in NODE_OPTIONS) does not reach its children, other options do`, async (t) => {
+    const before = process.env['NODE_OPTIONS'];
+    process.env['NODE_OPTIONS'] = `${option} --title="debugged Node-RED"`;
+    t.after(() => {
+      if (before === undefined) delete process.env['NODE_OPTIONS'];
+      else process.env['NODE_OPTIONS'] = before;
+    });
+    const inline = 'return [require("inspector").url() ?? null, process.env.NODE_OPTIONS];';
+    const service = await serve(t, {
+      stages: ISOLATIONS.map((isolation) => ({ id: isolation, isolation, inline })),
+      routes: { process: ['process'], thread: ['thread'] },
+    });
+    for (const entry of ISOLATIONS) {
+      assert.deepEqual(await service.value(null, { entry }), [null, '--title="debugged Node-RED"']);
+    }
+    assert.deepEqual(
+      service.logs.filter(({ message }) => /debugger/i.test(message)),
+      [],
+      'the engine listens for none either',
+    );
+  });
+}
+
+test('a debugger that a stage asks for in its own env reaches its worker', async (t) => {
+  const env = { NODE_OPTIONS: '--inspect=127.0.0.1:0' };
+  const service = await serve(t, {
+    stages: [{ id: 'debugged', inline: 'return require("inspector").url();', env }],
+  });
+  assert.match(await service.value<string>(null), /^ws:\/\/127\.0\.0\.1:/);
+});
