@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { encode } from 'jpeg-js';
 import { root } from './runtimes.mjs';
 
-export const IMAGES = join(root, 'examples', 'images');
+export const IMAGES = join(root, 'assets', 'images');
 
 const [WIDTH, HEIGHT] = [160, 120];
 const QUALITY = 70;
@@ -26,7 +26,7 @@ const COLOURS = [
 
 /** `[{name, file}]`: a picture of each digit, drawn from a test image that keeps its shape when it is large and blurred. */
 export function drawImages() {
-  const { images } = JSON.parse(readFileSync(join(root, 'examples', 'data', 'digits-test.json'), 'utf8'));
+  const { images } = JSON.parse(readFileSync(join(root, 'assets', 'data', 'digits-test.json'), 'utf8'));
   return Array.from({ length: 10 }, (_, digit) => {
     const { image } = images.filter(({ label }) => label === digit)[3];
     const colours = COLOURS[digit % COLOURS.length];

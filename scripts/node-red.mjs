@@ -106,7 +106,7 @@ export function startNodeRed(userDir, { welcome, goodbye = () => {} }) {
 
 /** Test images of the examples: `{ image, label }`, 64 pixels and the digit they show. */
 export function readImages() {
-  return JSON.parse(readFileSync(join(root, 'examples', 'data', 'digits-test.json'), 'utf8')).images;
+  return JSON.parse(readFileSync(join(root, 'assets', 'data', 'digits-test.json'), 'utf8')).images;
 }
 
 function isFree(wanted) {

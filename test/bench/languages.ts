@@ -24,7 +24,7 @@ const STAGES = {
   digits: { modelet: 'digits', batching: batchesOf(32) },
   echoPython: python('test/fixtures/modelets/echo.py'),
   echoNumpy: python('test/bench/modelets/echo_numpy.py'),
-  digitsPython: python('examples/modelets/digits.py'),
+  digitsPython: python('assets/modelets/digits.py'),
 } as const satisfies Record<string, BedStage>;
 type Entry = keyof typeof STAGES;
 

@@ -19,7 +19,7 @@ const FIRST_START_MS = 300_000;
 const PAGE_MS = 60_000;
 const SHOWN_ERRORS = 20;
 
-const { images } = JSON.parse(readFileSync(join(repositoryRoot, 'examples', 'data', 'digits-test.json'), 'utf8')) as {
+const { images } = JSON.parse(readFileSync(join(repositoryRoot, 'assets', 'data', 'digits-test.json'), 'utf8')) as {
   images: { image: number[] }[];
 };
 

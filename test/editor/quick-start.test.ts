@@ -13,12 +13,12 @@ const session = startSession();
 const SIZE = { width: 1440, height: 560 };
 const REQUESTS = 300;
 
-function read<T>(...path: string[]): T {
-  return JSON.parse(readFileSync(join(repositoryRoot, 'examples', ...path), 'utf8')) as T;
+function read<T>(folder: string, ...path: string[]): T {
+  return JSON.parse(readFileSync(join(repositoryRoot, folder, ...path), 'utf8')) as T;
 }
 
-const flow = read<ExportedNode[]>('Quick start - handwritten digits.json');
-const { images } = read<{ images: { image: number[]; label: number }[] }>('data', 'digits-test.json');
+const flow = read<ExportedNode[]>('examples', 'Quick start - handwritten digits.json');
+const { images } = read<{ images: { image: number[]; label: number }[] }>('assets', 'data', 'digits-test.json');
 
 function idOf(type: string, name?: string): string {
   const found = flow.find((node) => node.type === type && (name === undefined || node['name'] === name));

@@ -22,12 +22,12 @@ const POINTS = UPDATES_PICTURES ? 45 : 3;
 const BURSTS = [16, 28, 48, 32];
 const PAUSE_MS = 250;
 
-function read<T>(...path: string[]): T {
-  return JSON.parse(readFileSync(join(repositoryRoot, 'examples', ...path), 'utf8')) as T;
+function read<T>(folder: string, ...path: string[]): T {
+  return JSON.parse(readFileSync(join(repositoryRoot, folder, ...path), 'utf8')) as T;
 }
 
-const flow = read<ExportedNode[]>('Quick start - handwritten digits.json');
-const { images } = read<{ images: { image: number[] }[] }>('data', 'digits-test.json');
+const flow = read<ExportedNode[]>('examples', 'Quick start - handwritten digits.json');
+const { images } = read<{ images: { image: number[] }[] }>('assets', 'data', 'digits-test.json');
 
 function idOf(name: string): string {
   const found = flow.find((node) => node['name'] === name);

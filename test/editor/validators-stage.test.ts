@@ -90,7 +90,7 @@ test('stage: refuses what it cannot use, and says why', async () => {
         good: '@scope/model/part@1.2',
       },
     ]);
-    await form.set({ source: 'onnx', path: '@modelet/node-red-pipeline/examples/models/digits.onnx' });
+    await form.set({ source: 'onnx', path: '@modelet/node-red-pipeline/assets/models/digits.onnx' });
     const ports = editor.page.locator('#modelet-stage-ports');
     await ports.getByText('in image: float32 [batch, 8, 8]').waitFor();
     await ports.getByText('out scores: float32 [batch, 10]').waitFor();

@@ -54,7 +54,7 @@ interface TrainingHashes {
   hashes: string[];
 }
 
-const examples = pathToFileURL(join(repositoryRoot, 'examples/'));
+const assets = pathToFileURL(join(repositoryRoot, 'assets/'));
 const normalise = await importDefault<Normalise>('modelets/normalise.js');
 const Classify = await importDefault<ClassifierClass>('modelets/classify.js');
 const model = await readJson<Model>('models/digits.json');
@@ -62,12 +62,12 @@ const { images } = await readJson<{ images: LabelledImage[] }>('data/digits-test
 const training = await readJson<TrainingHashes>('data/digits-train-hashes.json');
 
 async function importDefault<T>(path: string): Promise<T> {
-  const module: { default: T } = await import(new URL(path, examples).href);
+  const module: { default: T } = await import(new URL(path, assets).href);
   return module.default;
 }
 
 async function readJson<T>(path: string): Promise<T> {
-  return JSON.parse(await readFile(new URL(path, examples), 'utf8')) as T;
+  return JSON.parse(await readFile(new URL(path, assets), 'utf8')) as T;
 }
 
 async function classifier(init: unknown): Promise<Classifier> {

@@ -12,7 +12,7 @@ interface Script {
 
 test('the pictures are what their script draws, byte for byte, and small', async () => {
   const script: Script = await import(pathToFileURL(join(repositoryRoot, 'scripts', 'draw-images.mjs')).href);
-  const folder = join(repositoryRoot, 'examples', 'images');
+  const folder = join(repositoryRoot, 'assets', 'images');
   const drawn = script.drawImages();
   assert.deepEqual(
     (await readdir(folder)).sort(),

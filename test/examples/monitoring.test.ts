@@ -9,7 +9,7 @@ import { METRICS } from '../../src/observe/metrics.ts';
 import { promtool, WITHOUT_PROMETHEUS } from '../fixtures/prometheus.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
-const folder = join(repositoryRoot, 'examples', 'monitoring');
+const folder = join(repositoryRoot, 'assets', 'monitoring');
 const rules = readFileSync(join(folder, 'alerts.yml'), 'utf8');
 
 interface Dashboard {

@@ -165,7 +165,7 @@ describe('admin routes: answers', () => {
   });
 
   test('onnx tells the inputs and outputs of a model, and why it cannot', async () => {
-    const path = encodeURIComponent('@modelet/node-red-pipeline/examples/models/digits.onnx');
+    const path = encodeURIComponent('@modelet/node-red-pipeline/assets/models/digits.onnx');
     assert.deepEqual(await read(`/admin/modelets/onnx?path=${path}`), {
       inputs: [{ name: 'image', type: 'float32', shape: ['batch', 8, 8] }],
       outputs: [{ name: 'scores', type: 'float32', shape: ['batch', 10] }],

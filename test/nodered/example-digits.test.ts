@@ -9,7 +9,8 @@ import { NUMPY, WITHOUT_NUMPY, WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const folder = join(repositoryRoot, 'examples');
-const { images } = JSON.parse(await readFile(join(folder, 'data', 'digits-test.json'), 'utf8')) as {
+const assets = join(repositoryRoot, 'assets');
+const { images } = JSON.parse(await readFile(join(assets, 'data', 'digits-test.json'), 'utf8')) as {
   images: { image: number[]; label: number }[];
 };
 
@@ -62,8 +63,8 @@ describe('examples: images by ONNX', () => {
   const pictures = new Map<string, Buffer>();
   before(async () => {
     await linkModule(nodeRed.userDir, 'jpeg-js');
-    for (const name of await readdir(join(folder, 'images'))) {
-      pictures.set(String(/^digit-(\d)\.jpg$/.exec(name)?.[1]), await readFile(join(folder, 'images', name)));
+    for (const name of await readdir(join(assets, 'images'))) {
+      pictures.set(String(/^digit-(\d)\.jpg$/.exec(name)?.[1]), await readFile(join(assets, 'images', name)));
     }
   });
 

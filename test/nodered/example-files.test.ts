@@ -25,7 +25,7 @@ describe('examples: as files', () => {
   test('files of stages are named by the package, so that they are found wherever it is installed', () => {
     for (const { path, type } of flows.flat()) {
       if (type !== 'modelet-stage' || path === '') continue;
-      assert.match(String(path), /^@modelet\/node-red-pipeline\/examples\/(modelets|models)\//);
+      assert.match(String(path), /^@modelet\/node-red-pipeline\/assets\/(modelets|models)\//);
       resolveFile(String(path), '/nowhere');
     }
   });

@@ -138,7 +138,7 @@ describe('examples: dispatch gate by PromQL', { skip: WITHOUT_PROMETHEUS }, () =
   });
 
   test('its configuration of Prometheus is one', () => {
-    assert.equal(promtool(['check', 'config', join(folder, 'monitoring', 'mock-gateway.yml')]), '');
+    assert.equal(promtool(['check', 'config', join(repositoryRoot, 'assets', 'monitoring', 'mock-gateway.yml')]), '');
   });
 });
 

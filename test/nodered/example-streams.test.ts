@@ -75,7 +75,7 @@ describe('examples: score a file line by line', () => {
   });
 
   test('scores the lines of a file of this package', async () => {
-    const text = await readFile(join(folder, 'models', 'README.md'), 'utf8');
+    const text = await readFile(join(repositoryRoot, 'assets', 'models', 'README.md'), 'utf8');
     const summary = await summaryOf('a file of this package');
     assert.deepEqual([summary['lines'], summary['failed']], [text.trimEnd().split('\n').length, 0]);
   });

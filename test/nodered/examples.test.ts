@@ -7,7 +7,7 @@ import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-re
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const folder = join(repositoryRoot, 'examples');
-const { images } = JSON.parse(await readFile(join(folder, 'data', 'digits-test.json'), 'utf8')) as {
+const { images } = JSON.parse(await readFile(join(repositoryRoot, 'assets', 'data', 'digits-test.json'), 'utf8')) as {
   images: { image: number[]; label: number }[];
 };
 
@@ -21,9 +21,12 @@ async function readExample(title: string): Promise<FlowNode[]> {
   return JSON.parse(await readFile(join(folder, `${title}.json`), 'utf8')) as FlowNode[];
 }
 
-/** Deploys an example; the node of a type and name is then found by `find`. */
-async function deployExample(title: string): Promise<(type: string, name?: string) => string> {
-  const flow = await readExample(title);
+/** Deploys an example, as `change` makes it; the node of a type and name is then found by `find`. */
+async function deployExample(
+  title: string,
+  change: (flow: string) => string = (flow) => flow,
+): Promise<(type: string, name?: string) => string> {
+  const flow = JSON.parse(change(JSON.stringify(await readExample(title)))) as FlowNode[];
   await nodeRed.deploy(flow);
   await nodeRed.whenReady();
   return (type, name) => {

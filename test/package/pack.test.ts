@@ -127,7 +127,7 @@ describe('package: the tarball', () => {
     ];
     const halves = TYPES.flatMap((type) => [`dist/nodes/${type}.js`, `dist/nodes/${type}.html`]);
     const locales = TYPES.flatMap((type) => ['json', 'html'].map((end) => `dist/nodes/locales/en-US/${type}.${end}`));
-    const examples = [`examples/${QUICK_START}.json`, 'examples/modelets/classify.js', 'examples/models/digits.json'];
+    const examples = [`examples/${QUICK_START}.json`, 'assets/modelets/classify.js', 'assets/models/digits.json'];
     const missing = [...needed, ...entries, ...halves, ...locales, ...examples].filter((path) => !files.includes(path));
     assert.deepEqual(missing, []);
   });
@@ -219,12 +219,16 @@ describe('package: in Node-RED', () => {
     assert.ok(catalogs[`${PACKAGE}/modelet-sidebar`]?.['modelet-sidebar']);
   });
 
-  test('every example is offered', async () => {
+  test('the import menu offers every example, and nothing that is no flow', async () => {
     assert.ok((await getJson<string[]>('/library/examples/flows')).includes(PACKAGE));
     const offered = await getJson<({ fn: string } | string)[]>(`/library/examples/flows/${PACKAGE}`);
-    const names = offered.flatMap((entry) => (typeof entry === 'string' ? [] : entry.fn));
+    const titles = offered.map((entry) => (typeof entry === 'string' ? `folder ${entry}` : entry.fn));
     const shipped = files.flatMap((path) => /^examples\/([^/]+)\.json$/.exec(path)?.[1] ?? []);
-    assert.deepEqual(names.toSorted(), shipped.toSorted());
+    assert.deepEqual(titles.toSorted(), shipped.toSorted());
+    for (const title of titles) {
+      const flow = await getJson<FlowNode[]>(`/library/examples/flows/${PACKAGE}/${encodeURIComponent(title)}`);
+      assert.equal(flow.filter(({ type }) => type === 'tab').length, 1, title);
+    }
   });
 });
 
@@ -239,7 +243,7 @@ describe('package: the quick start', () => {
       body: JSON.stringify({ flows }),
     });
     assert.equal(deployed.status, 200);
-    const { images } = JSON.parse(await readFile(join(repositoryRoot, 'examples/data/digits-test.json'), 'utf8')) as {
+    const { images } = JSON.parse(await readFile(join(repositoryRoot, 'assets/data/digits-test.json'), 'utf8')) as {
       images: { image: number[]; label: number }[];
     };
     const image = images.find(({ label }) => label === 4)?.image;

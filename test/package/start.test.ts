@@ -13,7 +13,7 @@ describe('npm start', { timeout: 120_000 }, () => {
 
   before(async () => {
     copy = await RepositoryCopy.make();
-    const data = JSON.parse(await readFile(join(copy.root, 'examples', 'data', 'digits-test.json'), 'utf8'));
+    const data = JSON.parse(await readFile(join(copy.root, 'assets', 'data', 'digits-test.json'), 'utf8'));
     image = data.images[0].image;
   });
   after(() => copy.remove());

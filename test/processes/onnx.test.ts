@@ -14,7 +14,7 @@ interface Digit {
   readonly label: number;
 }
 
-const { images } = JSON.parse(readFileSync(join(repositoryRoot, 'examples', 'data', 'digits-test.json'), 'utf8')) as {
+const { images } = JSON.parse(readFileSync(join(repositoryRoot, 'assets', 'data', 'digits-test.json'), 'utf8')) as {
   images: readonly Digit[];
 };
 
@@ -22,7 +22,7 @@ describe('an ONNX model', () => {
   test('gives the digits and the probabilities of the JavaScript model from the same training', async (t) => {
     const labels = Array.from({ length: 10 }, (_, digit) => String(digit));
     const batch = { maxBatchSize: 32 };
-    const examples = join(repositoryRoot, 'examples', 'modelets');
+    const examples = join(repositoryRoot, 'assets', 'modelets');
     const service = await serve(t, {
       stages: [
         { id: 'onnx', onnx: digitsModel, init: { labels, softmax: true, examples: [images[0]?.image] }, batch },

@@ -1,4 +1,4 @@
-/** The quick start's two steps as one modelet, which does what examples/modelets/digits.py does. */
+/** The quick start's two steps as one modelet, which does what assets/modelets/digits.py does. */
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { repositoryRoot } from '../../fixtures/repository.ts';
@@ -9,7 +9,7 @@ interface Classifier {
 }
 
 async function example<T>(name: string): Promise<T> {
-  const url = pathToFileURL(join(repositoryRoot, 'examples', 'modelets', name)).href;
+  const url = pathToFileURL(join(repositoryRoot, 'assets', 'modelets', name)).href;
   return ((await import(url)) as { default: T }).default;
 }
 

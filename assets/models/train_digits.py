@@ -1,6 +1,6 @@
 """Trains the quick-start digit classifier and writes its weights, its test images and the hashes of its training rows.
 
-Run it from anywhere, with the versions README.md names:  python examples/models/train_digits.py
+Run it from anywhere, with the versions README.md names:  python assets/models/train_digits.py
 """
 
 import hashlib

@@ -1,5 +1,5 @@
 /**
- * Writes the network of digits.json as digits.onnx: `node examples/models/digits-to-onnx.mjs`. The same weights give
+ * Writes the network of digits.json as digits.onnx: `node assets/models/digits-to-onnx.mjs`. The same weights give
  * the same file, byte for byte. Its pixels are 0..16: their scale is in the first layer.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
