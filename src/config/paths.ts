@@ -1,12 +1,13 @@
 /** Paths of files, which never depend on the folder that Node-RED was started in, and of URLs. */
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { isAbsolute, join, resolve } from 'node:path';
+import { isAbsolute, join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** The installed package's own folder: its examples are found wherever it is installed. */
+/** This package finds its own files by its name, wherever it is installed. */
 const OWN_NAME = '@modelet/node-red-pipeline/';
 const OWN_ROOT = fileURLToPath(new URL('../../../', import.meta.url));
+const EXAMPLES = join(OWN_ROOT, 'examples');
 
 /**
  * Makes the path of a modelet's file absolute. A relative path is looked up in `base`; one that names a package
@@ -14,8 +15,10 @@ const OWN_ROOT = fileURLToPath(new URL('../../../', import.meta.url));
  * @throws Error that says where it looked.
  */
 export function resolveFile(path: string, base: string): string {
-  if (path.startsWith(OWN_NAME)) return existing(join(OWN_ROOT, path.slice(OWN_NAME.length)), path);
+  if (path.startsWith(OWN_NAME)) return ownFile(path);
   const direct = isAbsolute(path) ? path : resolve(base, path);
+  const own = ownNameOf(direct);
+  if (own !== null) return ownFile(own);
   if (existsSync(direct) || isAbsolute(path) || path.startsWith('.')) return existing(direct, path);
   try {
     return realpathSync(createRequire(join(base, 'package.json')).resolve(path));
@@ -39,6 +42,24 @@ export function parsePublicPath(text: string): string {
   const isFixed = segments.every((segment) => /^[\w.~-]+$/.test(segment) && !/^\.+$/.test(segment));
   if (!isFixed) throw new Error(`must be a path of letters, digits and any of . _ ~ -; got "${text}"`);
   return `/${segments.join('/')}`;
+}
+
+/** The `exports` of package.json map the places that files had in earlier versions to those that they have now. */
+function ownFile(path: string): string {
+  try {
+    return createRequire(import.meta.url).resolve(path);
+  } catch {
+    return existing(join(OWN_ROOT, path.slice(OWN_NAME.length)), path);
+  }
+}
+
+/** The name that a missing file below this package's own `examples` has in the package; null for all other files. */
+function ownNameOf(file: string): string | null {
+  const parent = file.lastIndexOf(`${sep}examples${sep}`);
+  if (parent < 0 || existsSync(file)) return null;
+  const folder = join(file.slice(0, parent), 'examples');
+  if (!existsSync(folder) || realpathSync(folder) !== EXAMPLES) return null;
+  return OWN_NAME + file.slice(parent + 1).replaceAll(sep, '/');
 }
 
 function existing(file: string, asked: string): string {

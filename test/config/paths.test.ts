@@ -1,6 +1,6 @@
 /** Where a stage's file is looked for: never in the current directory. */
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -43,12 +43,35 @@ test('a file of the base folder goes before a package of the same name', () => {
   assert.equal(resolveFile('both/model.js', base), own);
 });
 
-test('the examples of this package are found wherever it is installed', () => {
+test('a path into this package leads to its own files wherever it is installed', () => {
   assert.equal(
     resolveFile('@modelet/node-red-pipeline/package.json', '/nowhere'),
     join(repositoryRoot, 'package.json'),
   );
   assert.throws(() => resolveFile('@modelet/node-red-pipeline/none.js', base), /no file .*none\.js/);
+});
+
+test('a path that an earlier version had below examples leads to the file in assets', () => {
+  const model = join(repositoryRoot, 'assets', 'models', 'digits.onnx');
+  const installed = join(base, 'node_modules', '@modelet', 'node-red-pipeline');
+  mkdirSync(join(installed, '..'), { recursive: true });
+  symlinkSync(repositoryRoot, installed, 'junction');
+  const earlier = [
+    '@modelet/node-red-pipeline/examples/models/digits.onnx',
+    join(repositoryRoot, 'examples', 'models', 'digits.onnx'),
+    join(installed, 'examples', 'models', 'digits.onnx'),
+    'node_modules/@modelet/node-red-pipeline/examples/models/digits.onnx',
+    './node_modules/@modelet/node-red-pipeline/examples/models/digits.onnx',
+  ];
+  for (const path of earlier) assert.equal(resolveFile(path, base), model, path);
+});
+
+test('a file in an examples folder of the user stays where it is', () => {
+  const full = file('examples', 'models', 'digits.onnx');
+  assert.equal(resolveFile('examples/models/digits.onnx', base), full);
+  assert.throws(() => resolveFile('examples/models/none.onnx', base), {
+    message: `no file ${join(base, 'examples', 'models', 'none.onnx')} (from "examples/models/none.onnx")`,
+  });
 });
 
 test('what is not there, or is a folder, is refused with the place where it was looked for', () => {

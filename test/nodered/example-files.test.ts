@@ -26,7 +26,9 @@ describe('examples: as files', () => {
     for (const { path, type } of flows.flat()) {
       if (type !== 'modelet-stage' || path === '') continue;
       assert.match(String(path), /^@modelet\/node-red-pipeline\/assets\/(modelets|models)\//);
-      resolveFile(String(path), '/nowhere');
+      const now = resolveFile(String(path), '/nowhere');
+      const earlier = String(path).replace('/assets/', '/examples/');
+      assert.equal(resolveFile(earlier, '/nowhere'), now, 'flows that were imported before name the earlier place');
     }
   });
 

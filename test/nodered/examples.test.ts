@@ -104,6 +104,18 @@ describe('examples: quick start', () => {
   });
 });
 
+describe('examples: a flow of an earlier release', () => {
+  test('runs although it names files in the folder that has moved', async () => {
+    await deployExample('Quick start - handwritten digits', (flow) => {
+      assert.match(flow, /pipeline\/assets\/modelets/);
+      return flow.replaceAll('pipeline/assets/modelets', 'pipeline/examples/modelets');
+    });
+    const digits = await askAll();
+    const right = images.filter(({ label }, index) => digits[index]?.digit === label).length;
+    assert.ok(right >= 95, `${right} right`);
+  });
+});
+
 describe('examples: batched against sequential', () => {
   test('gives both times, the batched one shorter, and only right results', async () => {
     const find = await deployExample('Batched against sequential');
