@@ -9,6 +9,13 @@ export interface HistogramReading {
   readonly sum: number;
 }
 
+/** Counts of durations in narrow buckets, from which quantiles are read. By the bucket's number; empty ones are absent. */
+export interface FineReading {
+  readonly counts: Readonly<Record<string, number>>;
+  /** Of the values of a bucket, in ms. */
+  readonly sums: Readonly<Record<string, number>>;
+}
+
 /**
  * Why a batch left: it was full, a worker took what was there, its oldest item's time or the gap's time was up, or it
  * is one item's second run.
@@ -38,6 +45,8 @@ export interface StageReading {
   readonly batchWait: HistogramReading;
   /** Per item that ran: the run of the batch that held it. */
   readonly run: HistogramReading;
+  /** The same runs, for quantiles. */
+  readonly runTimes: FineReading;
   /** Per batch. */
   readonly batchSize: HistogramReading;
   /** Of all workers together: time spent running batches. */

@@ -1,7 +1,8 @@
 /** What happened between two looks at a runtime, small enough to be sent as a message. Pure. */
-import type { StageReading } from '../core/readings.ts';
-import { countOf, FINE_BOUNDS, quantile } from './histogram.ts';
+import type { FineReading, StageReading } from '../core/readings.ts';
+import { countOf } from './histogram.ts';
 import type { Measured } from './metrics.ts';
+import { quantile } from './quantiles.ts';
 import type { StageSnapshot } from './snapshot.ts';
 import { NOTHING_READ } from './stage-meter.ts';
 import { subtractReadings } from './totals.ts';
@@ -9,6 +10,8 @@ import { subtractReadings } from './totals.ts';
 /** A runtime at a time of the monotonic clock, in ms. */
 export interface Look extends Measured {
   readonly at: number;
+  /** How long the requests took that ended with a result. */
+  readonly results: FineReading;
 }
 
 export interface StageInterval {
@@ -68,8 +71,8 @@ export function requestsBetween(earlier: Look, later: Look): RequestInterval {
   const seconds = (later.at - earlier.at) / 1000;
   const { requests, errors } = ended(later);
   const before = ended(earlier);
-  const took = subtractReadings(later.durations.ok, earlier.durations.ok);
-  const [p50 = null, p95 = null, p99 = null] = [0.5, 0.95, 0.99].map((q) => rounded(quantile(FINE_BOUNDS, took, q)));
+  const took = subtractReadings(later.results, earlier.results);
+  const [p50 = null, p95 = null, p99 = null] = [0.5, 0.95, 0.99].map((q) => rounded(quantile(took, q)));
   return {
     requests,
     errors,

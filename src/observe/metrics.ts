@@ -2,7 +2,7 @@
 import type { HistogramReading } from '../core/readings.ts';
 import type { DurationReadings } from './duration-meter.ts';
 import { GATES, type GateMetric } from './gate-metrics.ts';
-import { coarsen, DURATION_BOUNDS, SIZE_BOUNDS } from './histogram.ts';
+import { DURATION_BOUNDS, SIZE_BOUNDS } from './histogram.ts';
 import type { Described, Sample } from './metric.ts';
 import type { RuntimeSnapshot, StageSnapshot } from './snapshot.ts';
 
@@ -117,7 +117,7 @@ const REQUESTS: readonly RuntimeMetric[] = [
     help: 'From the opening of a request to its end; requests that are refused at once are not in it',
     labels: ['code'],
     read: ({ durations }) =>
-      Object.entries(durations).map(([code, reading]) => ({ labels: { code }, ...inSeconds(coarsen(reading)) })),
+      Object.entries(durations).map(([code, reading]) => ({ labels: { code }, ...inSeconds(reading) })),
   },
   ofRuntime('gauge', 'modelet_backlog', 'Open requests', ({ snapshot }) => snapshot.backlog),
   ofRuntime('gauge', 'modelet_capacity', 'Most open requests', ({ snapshot }) => snapshot.capacity),

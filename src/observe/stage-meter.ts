@@ -10,6 +10,7 @@ import {
   type StageReading,
 } from '../core/readings.ts';
 import { DURATION_BOUNDS, Histogram, SIZE_BOUNDS } from './histogram.ts';
+import { Quantiles } from './quantiles.ts';
 
 export class StageMeter {
   readonly #reasons: Record<BatchReason, number> = noneOf(BATCH_REASONS);
@@ -19,6 +20,7 @@ export class StageMeter {
   readonly #queueWait: Histogram = new Histogram(DURATION_BOUNDS);
   readonly #batchWait: Histogram = new Histogram(DURATION_BOUNDS);
   readonly #run: Histogram = new Histogram(DURATION_BOUNDS);
+  readonly #runTimes: Quantiles = new Quantiles();
   readonly #batchSize: Histogram = new Histogram(SIZE_BOUNDS);
   #batches = 0;
   #items = 0;
@@ -46,6 +48,7 @@ export class StageMeter {
   batchRan(runMs: number, size: number): void {
     this.#busyMs += runMs;
     this.#run.observe(runMs, size);
+    this.#runTimes.observe(runMs, size);
   }
 
   /** One item of a batch that ran. */
@@ -84,6 +87,7 @@ export class StageMeter {
       queueWait: this.#queueWait.read(),
       batchWait: this.#batchWait.read(),
       run: this.#run.read(),
+      runTimes: this.#runTimes.read(),
       batchSize: this.#batchSize.read(),
       busyMs: this.#busyMs,
       taps: this.#taps,

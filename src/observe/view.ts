@@ -7,9 +7,10 @@ import type { StageReading } from '../core/readings.ts';
 import type { SlowRequest } from './breakdown.ts';
 import { type CpuMap, cpuMap, type PlacedHolder } from './cpu-map.ts';
 import type { GateView } from './gate-snapshot.ts';
-import { countOf, DURATION_BOUNDS, quantile } from './histogram.ts';
+import { countOf } from './histogram.ts';
 import { cachedPart, type Look, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
 import type { LoopSnapshot } from './loop.ts';
+import { quantile } from './quantiles.ts';
 import { KEPT } from './slowest.ts';
 import type { StageSnapshot } from './snapshot.ts';
 import { NOTHING_READ } from './stage-meter.ts';
@@ -159,8 +160,8 @@ function stageView(stage: StageSnapshot, engine: string, since: StageReading | n
     meanBatch: since && since.batches > 0 ? rounded(since.items / since.batches) : null,
     itemsPerSecond: since && perSecond(countOf(since.run) + since.cache.hit + since.cache.joined, seconds),
     unservedPerSecond: since && perSecond(totalOf(since.unserved), seconds),
-    runP50: since && rounded(quantile(DURATION_BOUNDS, since.run, 0.5)),
-    runP99: since && rounded(quantile(DURATION_BOUNDS, since.run, 0.99)),
+    runP50: since && rounded(quantile(since.runTimes, 0.5)),
+    runP99: since && rounded(quantile(since.runTimes, 0.99)),
     cached: since && cachedPart(since),
     workers: stage.workers,
   };

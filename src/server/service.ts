@@ -249,7 +249,9 @@ export class Service {
 
   /** What it is and has done up to now: two of these tell what happened in between. */
   look(): Look {
-    return { at: this.#clock.now(), snapshot: this.snapshot(), durations: this.#ledger.durations.read() };
+    const { durations } = this.#ledger;
+    const results = durations.readResults();
+    return { at: this.#clock.now(), snapshot: this.snapshot(), durations: durations.read(), results };
   }
 
   #refused(error: ModeletError): ModeletError {

@@ -65,6 +65,24 @@ describe('a view', () => {
     assert.ok(view.slowest.every((request, index) => request.totalMs <= (view.slowest[index - 1]?.totalMs ?? 1e9)));
   });
 
+  test('shows quantiles of a slow stage that lie among the runs that its requests were told', async (t) => {
+    const service = await serve(t, { stages: [{ id: 'sleep', file: 'sleep' }] });
+    await service.ready();
+    const earlier = look(service);
+    const runs: number[] = [];
+    for (let n = 0; n < 3; n += 1) runs.push((await service.answer({ ms: 300 })).timings[0]?.runMs ?? Number.NaN);
+    await until(() => countOf(service.stage('sleep').reading.run) === 3, 'all are reported');
+    const { runP50, runP99 } = onlyStage(viewBetween([earlier], [look(service)], AROUND));
+    const [least, middle, most] = runs.toSorted((a, b) => a - b) as [number, number, number];
+    for (const [shown, exact] of [
+      [runP50, middle],
+      [runP99, most],
+    ] as const) {
+      assert.ok(shown !== null && Math.abs(shown - exact) <= 0.1 * exact, `${shown} instead of ${exact}`);
+      assert.ok(shown >= least - 0.001 && shown <= most + 0.001, `${shown} of ${least} to ${most}`);
+    }
+  });
+
   test('of a runtime that is looked at for the first time has no rates', async (t) => {
     const service = await started(t);
     await ask(service, [{ n: 1 }]);
