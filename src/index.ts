@@ -29,6 +29,7 @@ export type {
   StageTiming,
 } from './core/model.ts';
 export { Table } from './core/table.ts';
+export { isSpaceAt, withoutTrailing } from './core/text.ts';
 export type { Admission } from './gate/admission.ts';
 export { type Ask, type Asked, Gate, type GateOptions, type GateOrder, type Supply } from './gate/gate.ts';
 export { refusedFull } from './gate/gate-errors.ts';

@@ -3,7 +3,15 @@
  * By its second output where that is wired, else straight to the HTTP client.
  */
 import type { Node } from 'node-red';
-import { decodePayload, HTTP_STATUS, type ItemResult, isErrorCode, isItemId, ModeletError } from '../../src/index.ts';
+import {
+  decodePayload,
+  HTTP_STATUS,
+  type ItemResult,
+  isErrorCode,
+  isItemId,
+  ModeletError,
+  withoutTrailing,
+} from '../../src/index.ts';
 import { textForClient } from './client-text.ts';
 import type { DurableRoom } from './durable-room.ts';
 import type { KeptError } from './durable-verdict.ts';
@@ -57,7 +65,7 @@ export function receipt(msg: PipelineMessage, id: string): Answer {
   return {
     statusCode: 202,
     payload: { id, state: 'pending' },
-    headers: { Location: `${path.replace(/\/+$/, '')}/${encodeURIComponent(id)}` },
+    headers: { Location: `${withoutTrailing(path, '/')}/${encodeURIComponent(id)}` },
   };
 }
 

@@ -9,10 +9,11 @@ import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { default as addFormats } from 'ajv-formats';
 import type { PayloadSchema } from '../core/model.ts';
+import { quoted } from '../core/text.ts';
 
 /** What is wrong with a value, and where. */
 export interface SchemaProblem {
-  /** JSON pointer into the value; '' is the value itself. */
+  /** JSON pointer into the value; '' is the value itself. A long one is cut: its names are the sender's. */
   readonly path: string;
   /** After "it ...": `must be number`. Quotes the schema, never the value. */
   readonly message: string;
@@ -68,6 +69,6 @@ function compile(schema: PayloadSchema, allErrors: boolean): ValidateFunction {
 function explain({ instancePath, keyword, message, params }: ErrorObject): SchemaProblem {
   const { allowedValues, additionalProperty } = params as { allowedValues?: unknown[]; additionalProperty?: string };
   const allowed = allowedValues ? `: ${allowedValues.map((value) => JSON.stringify(value)).join(', ')}` : '';
-  const unexpected = additionalProperty === undefined ? '' : `: "${additionalProperty}"`;
-  return { path: instancePath, message: `${message ?? 'is not valid'}${allowed}${unexpected}`, keyword };
+  const unexpected = additionalProperty === undefined ? '' : `: "${quoted(additionalProperty)}"`;
+  return { path: quoted(instancePath), message: `${message ?? 'is not valid'}${allowed}${unexpected}`, keyword };
 }

@@ -31,7 +31,10 @@ export function formatCpus(cpus: readonly number[]): string {
 }
 
 function splitEntries(text: string): string[] {
-  const trimmed = text.trim().replace(/\s*([,[\]])\s*/g, '$1');
+  const trimmed = text
+    .trim()
+    .replace(/\s+/g, ' ')
+    .replace(/ ?([,[\]]) ?/g, '$1');
   if (trimmed === '') return [];
   const entries = trimmed.match(/\[[^\][]*\]|[^,[\]]+|,/g) ?? [];
   const rebuilt = entries.join('');

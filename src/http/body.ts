@@ -1,5 +1,6 @@
 /** From the body of an HTTP request to the value that it holds. */
 import { asError, ModeletError } from '../core/errors.ts';
+import { quoted } from '../core/text.ts';
 import { isInRanges, kindOfHeader, mediaTypeOf } from './media-type.ts';
 import { decodeMsgpack } from './msgpack.ts';
 
@@ -54,7 +55,7 @@ function bytesOf({ given, bytes, contentEncoding }: RequestBody, maxBytes: numbe
   if (contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity') {
     throw new ModeletError(
       'unsupported_media',
-      `msgpack is taken as it is, not with Content-Encoding ${contentEncoding}`,
+      `msgpack is taken as it is, not with Content-Encoding ${quoted(contentEncoding)}`,
     );
   }
   // Text that bytes have been made of gives them back where they were valid UTF-8; else nothing but the bytes does.
@@ -77,7 +78,9 @@ function parseJson(given: string | Buffer): unknown {
 /** `curl -d` says that it sends a form; who wonders gets the answer here. */
 function whatToSend(contentType: string | undefined, mediaTypes: readonly string[]): string {
   const wrong =
-    contentType === undefined ? 'the body has no Content-Type' : `Content-Type ${contentType} is not taken here`;
+    contentType === undefined
+      ? 'the body has no Content-Type'
+      : `Content-Type ${quoted(contentType)} is not taken here`;
   const hint = /^application\/x-www-form-urlencoded/i.test(contentType ?? '')
     ? `; curl -d needs -H 'Content-Type: ${mediaTypes[0]}'`
     : '';

@@ -1,6 +1,7 @@
 /** What several operations share: each part once, under a name of its own. */
 import { isDeepStrictEqual } from 'node:util';
 import type { PayloadSchema } from '../core/model.ts';
+import { withoutSurrounding } from '../core/text.ts';
 import { embed } from './embed.ts';
 import type { JsonObject } from './endpoint.ts';
 
@@ -48,7 +49,7 @@ export class Components {
   #place(kind: Kind, wanted: string, source: unknown, make: (at: string) => unknown): string {
     const parts = this.#parts.get(kind) ?? new Map<string, Part>();
     this.#parts.set(kind, parts);
-    const base = wanted.replace(/[^\w.-]+/g, '_').replace(/^_+|_+$/g, '') || 'unnamed';
+    const base = withoutSurrounding(wanted.replace(/[^\w.-]+/g, '_'), '_') || 'unnamed';
     for (let count = 1; ; count += 1) {
       const name = count === 1 ? base : `${base}_${count}`;
       const at = `#/components/${kind}/${name}`;

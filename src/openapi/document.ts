@@ -1,4 +1,5 @@
 /** The OpenAPI 3.1 document of the endpoints that lead to pipelines. Pure, and made anew whenever it is asked for. */
+import { withoutTrailing } from '../core/text.ts';
 import { Components } from './components.ts';
 import type { Api, ApiAnswer, ApiEndpoint, JsonObject } from './endpoint.ts';
 import { errorResponses, REQUEST_ID } from './errors.ts';
@@ -130,7 +131,7 @@ function describe({ info, inputs }: ApiEndpoint): string {
 }
 
 function uniqueId(text: string, taken: Set<string>): string {
-  const base = text.replaceAll(/\W+/g, '_').replace(/_+$/, '');
+  const base = withoutTrailing(text.replaceAll(/\W+/g, '_'), '_');
   let id = base;
   for (let count = 2; taken.has(id); count += 1) id = `${base}_${count}`;
   taken.add(id);

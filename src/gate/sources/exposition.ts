@@ -3,6 +3,7 @@
  *
  * Lines of other metrics are passed over unread. A line of one that is asked for has to be right in every character.
  */
+import { isDecimal } from '../../core/text.ts';
 
 export interface Series {
   readonly labels: ReadonlyMap<string, string>;
@@ -13,7 +14,6 @@ export interface Series {
 
 const LABEL = /\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\[\\"n])*)"\s*(?:,|(?=\}))/y;
 const END_OF_LABELS = /\s*\}/y;
-const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i;
 const INFINITY = /^[+-]?inf(?:inity)?$/i;
 
 /** All series of one metric. @throws Error that names the line. */
@@ -62,13 +62,13 @@ function unescaped(value: string): string {
 }
 
 function readValue(text: string): number {
-  if (NUMBER.test(text)) return Number(text);
+  if (isDecimal(text)) return Number(text);
   if (INFINITY.test(text)) return text.startsWith('-') ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   if (/^nan$/i.test(text)) return Number.NaN;
   throw new Error('the value is no number');
 }
 
 function readTime(text: string): number {
-  if (NUMBER.test(text)) return Number(text);
+  if (isDecimal(text)) return Number(text);
   throw new Error('the time is no number');
 }

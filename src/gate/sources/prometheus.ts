@@ -8,6 +8,7 @@
  */
 import type { GateSource } from '../../config/compile-gate.ts';
 import type { Clock } from '../../core/clock.ts';
+import { withoutTrailing } from '../../core/text.ts';
 import type { BudgetSource, Reading, Sample } from '../source.ts';
 import { type Answer, type Credentials, HttpEndpoint, placeOf, refusalOf, type TlsOptions } from './http-endpoint.ts';
 import { NoSample, readWithin, Stamped, sampleOf } from './reading.ts';
@@ -43,7 +44,7 @@ export class PrometheusSource implements BudgetSource {
   constructor(options: PrometheusOptions) {
     const url = new URL(options.url);
     this.description = `PromQL at ${placeOf(url)}`;
-    if (!url.pathname.endsWith(API)) url.pathname = `${url.pathname.replace(/\/+$/, '')}${API}`;
+    if (!url.pathname.endsWith(API)) url.pathname = `${withoutTrailing(url.pathname, '/')}${API}`;
     this.#url = url;
     this.#oldestQuery = oldestQueryOf(options.query);
     this.#options = options;
@@ -99,7 +100,7 @@ interface QueryData {
 function dataOf(answer: Answer): QueryData {
   const said = parse(answer.body);
   if (said?.status === 'error') {
-    throw new NoSample(`${refusalOf(answer)}: ${String(said.error).replace(/\s+/g, ' ').slice(0, MAX_SAID)}`);
+    throw new NoSample(`${refusalOf(answer)}: ${String(said.error).slice(0, MAX_SAID).replace(/\s+/g, ' ')}`);
   }
   if (answer.status !== 200) throw new NoSample(refusalOf(answer));
   if (said?.status !== 'success' || said.data === null || typeof said.data !== 'object') {

@@ -6,6 +6,7 @@
  */
 import type { GateSource } from '../../config/compile-gate.ts';
 import type { Clock } from '../../core/clock.ts';
+import { isDecimal } from '../../core/text.ts';
 import type { BudgetSource, Reading, Sample } from '../source.ts';
 import type { Credentials, TlsOptions } from './http-endpoint.ts';
 import { NoSample, readWithin, sampleOf } from './reading.ts';
@@ -59,7 +60,7 @@ export class RedisSource implements BudgetSource {
       const askedAt = clock.now();
       const text = await connection.client.get(key);
       if (text === null) throw new NoSample(`the key ${key} is missing`);
-      if (!/^\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?\s*$/i.test(text)) {
+      if (!isDecimal(text.trim())) {
         throw new NoSample(`the key ${key} does not hold a number`);
       }
       return sampleOf(Number(text), value, askedAt);

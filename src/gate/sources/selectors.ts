@@ -4,8 +4,9 @@
  * Not a parser: what is not PromQL gives selectors that are not right, and the server says so.
  */
 
+/** A string that does not end goes on to the end of the text: no place is looked at from two beginnings. */
 const TOKEN =
-  /\s+|#[^\n]*|(?<name>[a-zA-Z_:][\w:]*)|(?<string>"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'|`[^`]*`)|\d[\w.]*|(?<sign>\S)/gy;
+  /\s+|#[^\n]*|(?<name>[a-zA-Z_:][\w:]*)|(?<string>"(?:[^"\\]|\\[\s\S]?)*(?:"|$)|'(?:[^'\\]|\\[\s\S]?)*(?:'|$)|`[^`]*(?:`|$))|\d[\w.]*|(?<sign>\S)/gy;
 
 /** Words that stand between operands; behind those of the second list stand labels. */
 const OPERATORS = new Set(['and', 'or', 'unless', 'atan2', 'bool', 'offset', 'inf', 'nan']);
@@ -43,10 +44,13 @@ function partAt(tokens: readonly Token[], at: number): { readonly end: number; r
 }
 
 function tokensOf(expression: string): Token[] {
-  return [...expression.matchAll(TOKEN)].flatMap(({ groups = {} }) => {
-    const [kind, text] = Object.entries(groups).find(([, part]) => part !== undefined) ?? [];
-    return text === undefined ? [] : [{ kind: kind as Token['kind'], text }];
-  });
+  const tokens: Token[] = [];
+  for (const { groups: { name, string, sign } = {} } of expression.matchAll(TOKEN)) {
+    if (name !== undefined) tokens.push({ kind: 'name', text: name });
+    else if (string !== undefined) tokens.push({ kind: 'string', text: string });
+    else if (sign !== undefined) tokens.push({ kind: 'sign', text: sign });
+  }
+  return tokens;
 }
 
 /** A name is a function's or an aggregation's where a bracket or its labels follow. */
@@ -61,8 +65,9 @@ function isSign(token: Token | undefined, text: string): boolean {
 
 /** Where it closes that opened at `start`; the last token if it never does. */
 function endOf(tokens: readonly Token[], start: number, close: string): number {
-  const end = tokens.findIndex((token, index) => index > start && isSign(token, close));
-  return end < 0 ? tokens.length - 1 : end;
+  let end = start + 1;
+  while (end < tokens.length && !isSign(tokens[end], close)) end += 1;
+  return Math.min(end, tokens.length - 1);
 }
 
 function textOf(tokens: readonly Token[], start: number, end: number): string {

@@ -13,7 +13,7 @@ from .modelet import LoadedModelet
 # Most problems that are told of one value; of a larger input only the first: it may have millions.
 MOST_PROBLEMS = 10
 THOROUGH_UP_TO = 65_536
-LONGEST_RULE = 200
+LONGEST_QUOTE = 200
 
 
 class Checks(NamedTuple):
@@ -72,7 +72,7 @@ def _validator(name: str, schema: Any) -> Callable[[Any, int], List[Dict[str, st
 def _problem(error: Any) -> Dict[str, str]:
     """Quotes the schema, never the value."""
     path = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in error.absolute_path)
-    return {"path": path, "message": _rule(error), "keyword": str(error.validator)}
+    return {"path": _quoted(path), "message": _rule(error), "keyword": str(error.validator)}
 
 
 def _rule(error: Any) -> str:
@@ -83,7 +83,11 @@ def _rule(error: Any) -> str:
         # One error per name, which only its text tells: 'name' is a required property.
         return f"must have required property {error.message.rsplit(' is a required', 1)[0]}"
     rule = json.dumps(error.validator_value)
-    return f"must be valid by {error.validator}: {rule if len(rule) <= LONGEST_RULE else rule[:LONGEST_RULE] + '...'}"
+    return f"must be valid by {error.validator}: {_quoted(rule)}"
+
+
+def _quoted(text: str) -> str:
+    return text if len(text) <= LONGEST_QUOTE else text[:LONGEST_QUOTE] + "..."
 
 
 def _in_words(what: str, problems: List[Dict[str, str]]) -> str:
