@@ -19,13 +19,16 @@
     );
   }
 
-  /** Answers may come out of order: calls with that for the path that is still there, without one where there is none. */
+  /**
+   * Answers may come out of order: calls with that for the path that is still there. A refusal says why as an answer does;
+   * without either, `answered` gets the status alone.
+   */
   function ask(url, field, answered) {
     const path = field.val().trim();
     const isCurrent = () => path === field.val().trim();
     $.getJSON(url, { path })
       .done((answer) => isCurrent() && answered(answer))
-      .fail(() => isCurrent() && answered(null));
+      .fail(({ responseJSON, status }) => isCurrent() && answered(responseJSON || null, status));
   }
 
   function describePath(node, line, { path, exists, error }) {
@@ -67,7 +70,10 @@
     if (source !== 'onnx') return;
     // Reading them takes a process: this is called when the path has come to rest.
     ports.text(node._('modelet-stage.ports.reading'));
-    ask('modelets/onnx', field, (answer) => describeModel(node, ports, answer || {}));
+    ask('modelets/onnx', field, (answer, status) => {
+      const refused = status === 401 ? { error: node._('modelet-stage.ports.forbidden') } : {};
+      describeModel(node, ports, answer || refused);
+    });
   }
 
   window.modelet = window.modelet || {};

@@ -13,7 +13,7 @@ export {
 } from './config/compile.ts';
 export { compileGate, type GateConfig } from './config/compile-gate.ts';
 export { compileStage, type StageConfig } from './config/compile-stage.ts';
-export { resolveFile } from './config/paths.ts';
+export { liesIn, resolveFile } from './config/paths.ts';
 export { NODE_SCHEMAS, type NodeSchema, type NodeType } from './config/schema.ts';
 export { type Clock, type Deadline, deadlineAfter, httpDate, systemClock, type Timer, wallTime } from './core/clock.ts';
 export { asError, ERROR_CODES, type ErrorCode, HTTP_STATUS, isErrorCode, ModeletError } from './core/errors.ts';

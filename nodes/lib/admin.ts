@@ -1,10 +1,11 @@
 /** The admin routes, each behind a permission: what the editor's dialogs and people with curl can ask, and do. */
 import type { NodeAPI } from 'node-red';
-import { asError, inspectOnnx, visibleCpus, whyRouteEnds } from '../../src/index.ts';
-import { modulesFolder, resolveModeletFile } from './files.ts';
+import { visibleCpus, whyRouteEnds } from '../../src/index.ts';
+import { resolveModeletFile } from './files.ts';
 import { serveGates } from './gate-routes.ts';
 import { serveLiveView } from './live-view-routes.ts';
 import { Observation } from './observation.ts';
+import { serveOnnx } from './onnx-route.ts';
 import type { Pipeline } from './pipeline.ts';
 
 /** What people can do to a stage, and how the log tells of it. */
@@ -55,14 +56,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
     }
   });
 
-  RED.httpAdmin.get('/modelets/onnx', mayRead, (request, response) => {
-    const read = async (): Promise<object> =>
-      inspectOnnx(resolveModeletFile(RED, String(request.query['path'] ?? '')), modulesFolder(RED));
-    read().then(
-      (ports) => response.json(ports),
-      (thrown: unknown) => response.json({ error: asError(thrown).message }),
-    );
-  });
+  serveOnnx(RED, pipeline, mayWrite);
 
   for (const [action, message] of Object.entries(STAGE_ACTIONS) as [keyof typeof STAGE_ACTIONS, string][]) {
     RED.httpAdmin.post(`/modelets/stages/:id/${action}`, mayWrite, (request, response) => {

@@ -2,11 +2,16 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { NodeAPI } from 'node-red';
-import { resolveFile } from '../../src/index.ts';
+import { liesIn, resolveFile } from '../../src/index.ts';
 
 /** Makes a stage's path absolute: `fileWorkingDirectory`, else the active project's folder, else the user directory. */
 export function resolveModeletFile(RED: NodeAPI, path: string): string {
   return resolveFile(path, baseFolder(RED));
+}
+
+/** Whether a file lies where the files of flows belong: in one of the folders that relative paths are looked up in. */
+export function isFileOfFlows(RED: NodeAPI, file: string): boolean {
+  return liesIn(file, [baseFolder(RED), modulesFolder(RED), userFolder(RED)]);
 }
 
 /** Where Node-RED installs what flows need. */

@@ -72,7 +72,8 @@ async function readOnce(pipeline: Pipeline, form: Form): Promise<object> {
 
 /**
  * Those of the form; of a secret that the form only says is kept, the kept one. That one goes nowhere but where it goes
- * already: who may test a source may not read its secrets by having them sent to himself.
+ * already: who may test a source may not read its secrets by having them sent to himself, or to another place on the same
+ * server that shows what it gets.
  */
 function credentialsOf({ live }: Pipeline, id: string, config: GateConfig, form: Form): SourceCredentials {
   const given = form.credentials ?? {};
@@ -85,15 +86,19 @@ function credentialsOf({ live }: Pipeline, id: string, config: GateConfig, form:
       const value = given[name];
       if (value !== KEPT) return typeof value === 'string' ? [[name, value]] : [];
       if (!known)
-        throw new ModeletError('config_invalid', `${name}: enter it again, or deploy, to use it with another address`);
+        throw new ModeletError(
+          'config_invalid',
+          `${name}: the saved one goes to the saved address only; deploy first, or type it again`,
+        );
       return [[name, String(kept[name] ?? '')]];
     }),
   );
 }
 
-/** Where secrets are sent to, and over what. */
+/** Where secrets are sent to, and over what: all of the URL but what no server sees of it. */
 function addressOf({ source }: GateConfig): string {
   if (!('url' in source)) return '';
-  const { origin, protocol, host } = new URL(source.url);
-  return JSON.stringify([source.kind, origin === 'null' ? `${protocol}//${host}` : origin, source.tls]);
+  const url = new URL(source.url);
+  url.hash = '';
+  return JSON.stringify([source.kind, url.href, source.tls]);
 }

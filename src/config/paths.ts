@@ -1,7 +1,7 @@
 /** Paths of files, which never depend on the folder that Node-RED was started in, and of URLs. */
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { isAbsolute, join, resolve, sep } from 'node:path';
+import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** This package finds its own files by its name, wherever it is installed. */
@@ -25,6 +25,16 @@ export function resolveFile(path: string, base: string): string {
   } catch {
     return existing(direct, path);
   }
+}
+
+/** Whether a file that exists lies in one of the folders, or in this package, wherever links lead on the way. */
+export function liesIn(file: string, folders: readonly string[]): boolean {
+  const place = realpathSync(file);
+  return [OWN_ROOT, ...folders].some((folder) => {
+    if (!existsSync(folder)) return false;
+    const way = relative(realpathSync(folder), place);
+    return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);
+  });
 }
 
 /**

@@ -1,10 +1,17 @@
-/** What an ONNX model takes and gives, read in a process of its own: a large model, or a broken one, must cost no other. */
+/**
+ * What an ONNX model takes and gives, read in a process of its own: a large model, or a broken one, must cost no other.
+ * One model is read at a time, and few may wait: whoever asks must not be able to fill the machine with processes.
+ */
 import { fileURLToPath } from 'node:url';
+import { systemClock, type Timer } from '../core/clock.ts';
+import { asError, ModeletError } from '../core/errors.ts';
 import type { ModelPort } from '../core/model.ts';
 import { runToEnd } from '../lifecycle/launch.ts';
 
 const ENTRY = fileURLToPath(new URL('../worker/onnx/inspect.js', import.meta.url));
+/** Longest that a model may wait for its turn, and longest that it may be read. */
 const LONGEST_MS = 30_000;
+const MOST_WAITING = 4;
 
 export interface OnnxPorts {
   readonly inputs: readonly ModelPort[];
@@ -13,24 +20,91 @@ export interface OnnxPorts {
   readonly single: boolean;
 }
 
-/** Who asks for a file that is being read gets the same answer. */
-const underWay: Map<string, Promise<OnnxPorts>> = new Map();
-
-/**
- * `requireFrom`: the folder with the user's modules.
- * @throws Error, for people: the package is missing, the file is no model, or reading took longer than 30 s.
- */
-export function inspectOnnx(path: string, requireFrom: string): Promise<OnnxPorts> {
-  const known = underWay.get(path);
-  if (known !== undefined) return known;
-  const answer = read(path, requireFrom).finally(() => underWay.delete(path));
-  underWay.set(path, answer);
-  return answer;
+/** A model that waits or is being read. Whoever asks for the same one shares the answer. */
+interface Inspection {
+  readonly path: string;
+  readonly requireFrom: string;
+  readonly answer: Promise<OnnxPorts>;
+  readonly resolve: (ports: Promise<OnnxPorts>) => void;
+  readonly reject: (error: Error) => void;
+  /** Ends the wait. */
+  readonly timer: Timer;
+  /** How many still want the answer. */
+  askers: number;
 }
 
-async function read(path: string, requireFrom: string): Promise<OnnxPorts> {
-  const output = await runToEnd([process.execPath, ENTRY, path, requireFrom], LONGEST_MS);
+let present: Inspection | null = null;
+const waiting: Set<Inspection> = new Set();
+
+/**
+ * `requireFrom`: the folder with the user's modules. `gone`: who asked wants no answer any more.
+ * @throws ModeletError `capacity_exceeded` where too many wait; Error, for people: the package is missing, the file is
+ * no model, or reading took longer than 30 s.
+ */
+export function inspectOnnx(path: string, requireFrom: string, gone: AbortSignal): Promise<OnnxPorts> {
+  const known = [...(present ? [present] : []), ...waiting].find((other) => other.path === path);
+  if (!known && waiting.size >= MOST_WAITING) return Promise.reject(busy());
+  const inspection = known ?? queued(path, requireFrom);
+  inspection.askers += 1;
+  const leave = (): void => {
+    inspection.askers -= 1;
+    if (inspection.askers === 0 && waiting.has(inspection)) giveUp(inspection);
+  };
+  gone.addEventListener('abort', leave, { once: true });
+  next();
+  return inspection.answer;
+}
+
+function queued(path: string, requireFrom: string): Inspection {
+  const { promise: answer, resolve, reject } = settleable();
+  const timer = systemClock.at(systemClock.now() + LONGEST_MS, () => giveUp(inspection));
+  const inspection: Inspection = { path, requireFrom, answer, resolve, reject, timer, askers: 0 };
+  waiting.add(inspection);
+  return inspection;
+}
+
+function settleable(): { promise: Promise<OnnxPorts>; resolve: Inspection['resolve']; reject: Inspection['reject'] } {
+  let resolve: Inspection['resolve'] = () => {};
+  let reject: Inspection['reject'] = () => {};
+  const promise = new Promise<OnnxPorts>((resolver, rejecter) => {
+    resolve = resolver;
+    reject = rejecter;
+  });
+  return { promise, resolve, reject };
+}
+
+function giveUp(inspection: Inspection): void {
+  waiting.delete(inspection);
+  inspection.timer.cancel();
+  inspection.reject(busy());
+}
+
+function next(): void {
+  const [first] = waiting;
+  if (present || !first) return;
+  waiting.delete(first);
+  first.timer.cancel();
+  present = first;
+  const reading = read(first).finally(() => {
+    present = null;
+    next();
+  });
+  first.resolve(reading);
+}
+
+async function read({ path, requireFrom }: Inspection): Promise<OnnxPorts> {
+  const output = await runToEnd([process.execPath, ENTRY, path, requireFrom], LONGEST_MS).catch((thrown: unknown) => {
+    const { killed } = thrown as { readonly killed?: boolean };
+    const why = killed ? `took longer than ${LONGEST_MS / 1000} s` : `failed: ${asError(thrown).message}`;
+    throw new Error(`reading the model ${why}`, { cause: thrown });
+  });
   const answer = JSON.parse(output) as OnnxPorts | { readonly error: string };
   if ('error' in answer) throw new Error(answer.error);
   return answer;
+}
+
+function busy(): ModeletError {
+  return new ModeletError('capacity_exceeded', 'other models are being read; try again in a moment', {
+    retryAfterSeconds: 1,
+  });
 }

@@ -94,6 +94,11 @@ test('stage: refuses what it cannot use, and says why', async () => {
     const ports = editor.page.locator('#modelet-stage-ports');
     await ports.getByText('in image: float32 [batch, 8, 8]').waitFor();
     await ports.getByText('out scores: float32 [batch, 10]').waitFor();
+    await form.set({ path: '/etc/passwd' });
+    await ports.getByText('/etc/passwd is not looked into before it is deployed: it lies outside').waitFor();
+    // The browser tells of the refusal as well.
+    assert.match(editor.problems.splice(0).join(), /^[^,]*403[^,]*onnx[^,]*passwd[^,]*$/);
+    await form.set({ path: '@modelet/node-red-pipeline/assets/models/digits.onnx' });
     await tryAll(form, [
       { property: 'isolation', bad: [['thread', /^Isolation: an ONNX model runs in native code/]], good: 'process' },
     ]);

@@ -1,9 +1,13 @@
 /** The admin routes of the pipeline are for those who may read, and say what a dialog asks. */
 import assert from 'node:assert/strict';
+import { copyFileSync, symlinkSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { instance, on, subflow } from '../fixtures/drawn.ts';
 import { batcher, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { NodeRed, type Snapshot, until } from '../fixtures/node-red.ts';
+import { type FlowNode, NodeRed, type Snapshot, until } from '../fixtures/node-red.ts';
+import { digitsModel } from '../fixtures/onnx.ts';
+import { folderFor } from '../fixtures/service.ts';
 
 const ROUTES = [
   '/admin/modelets/snapshot',
@@ -14,7 +18,6 @@ const ROUTES = [
   '/admin/modelets/health/ready',
   '/admin/modelets/cpus',
   '/admin/modelets/resolve?path=package.json',
-  '/admin/modelets/onnx?path=package.json',
   '/admin/modelets/nodes/one',
 ];
 /** By token: an account may do what its name says. */
@@ -23,6 +26,12 @@ const PERMISSIONS: Readonly<Record<string, string>> = {
   injector: 'inject.write',
   operator: 'modelets.write',
   owner: '*',
+};
+
+const DIGITS = {
+  inputs: [{ name: 'image', type: 'float32', shape: ['batch', 8, 8] }],
+  outputs: [{ name: 'scores', type: 'float32', shape: ['batch', 10] }],
+  single: false,
 };
 
 let nodeRed: NodeRed;
@@ -56,36 +65,42 @@ async function read<T>(path: string): Promise<T> {
   return (await response.json()) as T;
 }
 
+async function onnx(path: string): Promise<{ readonly status: number; readonly error?: string }> {
+  const response = await get(`/admin/modelets/onnx?path=${encodeURIComponent(path)}`, 'operator');
+  return { status: response.status, ...((await response.json()) as object) };
+}
+
+const FLOWS: readonly FlowNode[] = [
+  TAB,
+  runtime(),
+  ...endpoint('/open', 'batch'),
+  batcher('batch', 'one'),
+  stage('one', 'return input;', 'two'),
+  stage('two', 'return input;', 'collector /open'),
+  subflow('inside', 'within', 'within'),
+  ...on({ z: 'inside' }, stage('within', 'return input;', [])),
+  instance('instance', 'inside', []),
+];
+
+async function deploy(flows: readonly FlowNode[]): Promise<void> {
+  const started = new Promise<void>((resolve) => nodeRed.red.events.once('flows:started', resolve));
+  const headers = {
+    'Content-Type': 'application/json',
+    'Node-RED-API-Version': 'v2',
+    Authorization: 'Bearer owner',
+  };
+  const response = await nodeRed.post('/admin/flows', { flows }, { headers });
+  assert.equal(response.status, 200);
+  await started;
+}
+
 before(async () => {
   const account = (username: string) =>
     Promise.resolve(PERMISSIONS[username] ? { username, permissions: PERMISSIONS[username] } : null);
   // Tokens and not passwords: Node-RED's table of sessions keeps its process alive.
   const adminAuth = { type: 'credentials', users: account, authenticate: () => Promise.resolve(null), tokens: account };
   nodeRed = await NodeRed.start({ adminAuth });
-  const flows = [
-    TAB,
-    runtime(),
-    ...endpoint('/open', 'batch'),
-    batcher('batch', 'one'),
-    stage('one', 'return input;', 'two'),
-    stage('two', 'return input;', 'collector /open'),
-    subflow('inside', 'within', 'within'),
-    ...on({ z: 'inside' }, stage('within', 'return input;', [])),
-    instance('instance', 'inside', []),
-  ];
-  const started = new Promise<void>((resolve) => nodeRed.red.events.once('flows:started', resolve));
-  await nodeRed.post(
-    '/admin/flows',
-    { flows },
-    {
-      headers: {
-        'Content-Type': 'application/json',
-        'Node-RED-API-Version': 'v2',
-        Authorization: 'Bearer owner',
-      },
-    },
-  );
-  await started;
+  await deploy(FLOWS);
   await until('it is ready', async () => (await get('/admin/modelets/health/ready', 'reader')).status === 200);
 });
 after(() => nodeRed.stop());
@@ -107,6 +122,15 @@ describe('admin routes: permission', () => {
     }
     assert.equal((await restart('one', 'operator')).status, 204);
     assert.equal((await restart('one', 'owner')).status, 204);
+  });
+
+  test('looking into a model needs that to write', async () => {
+    const path = '/admin/modelets/onnx?path=package.json';
+    for (const token of [undefined, 'made-up', 'injector', 'reader']) {
+      assert.equal((await get(path, token)).status, 401, token);
+    }
+    assert.equal((await get(path, 'operator')).status, 200);
+    assert.equal((await get(path, 'owner')).status, 200);
   });
 
   test('draining the queue of a stage needs that to write', async () => {
@@ -165,16 +189,45 @@ describe('admin routes: answers', () => {
   });
 
   test('onnx tells the inputs and outputs of a model, and why it cannot', async () => {
-    const path = encodeURIComponent('@modelet/node-red-pipeline/assets/models/digits.onnx');
-    assert.deepEqual(await read(`/admin/modelets/onnx?path=${path}`), {
-      inputs: [{ name: 'image', type: 'float32', shape: ['batch', 8, 8] }],
-      outputs: [{ name: 'scores', type: 'float32', shape: ['batch', 10] }],
-      single: false,
-    });
-    const missing = await read<{ error: string }>('/admin/modelets/onnx?path=no/such.onnx');
-    assert.match(missing.error, /^no file /);
-    const other = await read<{ error: string }>('/admin/modelets/onnx?path=package.json');
-    assert.match(other.error, /package\.json/);
+    assert.deepEqual(await onnx('@modelet/node-red-pipeline/assets/models/digits.onnx'), { status: 200, ...DIGITS });
+    assert.match((await onnx('no/such.onnx')).error ?? '', /^no file /);
+    assert.match((await onnx('package.json')).error ?? '', /package\.json/);
+  });
+
+  test('onnx looks into files of flows only, however their path is written, and says so of others', async (t) => {
+    const elsewhere = folderFor(t);
+    const { userDir } = nodeRed;
+    copyFileSync(digitsModel, join(elsewhere, 'digits.onnx'));
+    copyFileSync(digitsModel, join(userDir, 'own.onnx'));
+    symlinkSync(elsewhere, join(userDir, 'link'));
+    symlinkSync(join(userDir, 'own.onnx'), join(elsewhere, 'link.onnx'));
+    const outside = [
+      join(elsewhere, 'digits.onnx'),
+      relative(userDir, join(elsewhere, 'digits.onnx')),
+      `node_modules/../${relative(userDir, join(elsewhere, 'digits.onnx'))}`,
+      'link/digits.onnx',
+      join(userDir, 'link', 'digits.onnx'),
+      '/etc/hostname',
+    ];
+    for (const path of outside) {
+      const { status, error } = await onnx(path);
+      assert.equal(status, 403, path);
+      assert.match(error ?? '', / is not looked into before it is deployed: it lies outside fileWorkingDirectory, /);
+    }
+    for (const path of ['own.onnx', './own.onnx', join(userDir, 'own.onnx'), join(elsewhere, 'link.onnx')]) {
+      assert.deepEqual(await onnx(path), { status: 200, ...DIGITS }, path);
+    }
+  });
+
+  test('onnx looks into the model of a stage that is deployed, wherever it is', async (t) => {
+    const model = join(folderFor(t), 'digits.onnx');
+    copyFileSync(digitsModel, model);
+    assert.equal((await onnx(model)).status, 403);
+    const digits = { ...stage('digits', '', []), source: 'onnx', path: model };
+    await deploy([...FLOWS, digits]);
+    assert.deepEqual(await onnx(model), { status: 200, ...DIGITS });
+    await deploy(FLOWS);
+    assert.equal((await onnx(model)).status, 403);
   });
 
   test('resolve says where a relative path leads, and why it leads nowhere', async () => {

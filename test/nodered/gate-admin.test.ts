@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import type { GateSnapshot, Reading } from '../../src/index.ts';
 import { collector, dispatchGate, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
@@ -13,7 +13,9 @@ const SECRET = 'a secret that nobody is told';
 
 /** Has the metric `load`, for who shows the secret. */
 const presented: string[] = [];
+const paths: Set<string> = new Set();
 const server = createServer((request, response) => {
+  paths.add(request.url ?? '');
   presented.push(request.headers.authorization ?? '');
   if (request.headers.authorization !== `Bearer ${SECRET}`) response.writeHead(401).end();
   else response.end('# TYPE load gauge\nload 0.25\n');
@@ -184,8 +186,49 @@ describe('the test of a source', () => {
     const url = `http://127.0.0.1:${(thief.address() as AddressInfo).port}/metrics`;
     const reading = await tryOut({ ...form(), url, credentials: { token: '__PWRD__' } });
     assert.ok(!reading.ok);
-    assert.match(reading.reason, /^token: enter it again/);
+    assert.match(
+      reading.reason,
+      /^token: the saved one goes to the saved address only; deploy first, or type it again/,
+    );
     assert.ok(!presented.some((shown) => shown.startsWith('thief')));
+  });
+
+  test('sends a kept secret to no other path of its server, as one path may show what another is sent', async () => {
+    const { origin } = new URL(address);
+    for (const url of [`${origin}/shows-its-headers`, `${address}/../shows`, `${address}?debug=1`, `${address}/`]) {
+      const reading = await tryOut({ ...form(), url, credentials: { token: '__PWRD__' } });
+      assert.ok(!reading.ok, url);
+      assert.match(reading.reason, /^token: the saved one goes to the saved address only/);
+      const { pathname, search } = new URL(url);
+      assert.ok(!paths.has(pathname + search), 'nothing is sent there');
+      const typed = await tryOut({ ...form(), url, credentials: { token: SECRET } });
+      assert.ok(typed.ok && paths.has(pathname + search), 'one that is typed goes where its owner sends it');
+    }
+  });
+
+  test('sends a kept password to no other Redis', async (t) => {
+    const heard: string[] = [];
+    const thief = createTcpServer((socket) => socket.on('data', (data) => heard.push(String(data))));
+    t.after(() => thief.close());
+    thief.listen(0, '127.0.0.1');
+    await once(thief, 'listening');
+    await deploy([
+      ...FLOWS(),
+      dispatchGate('redis', 'nowhere', [], {
+        source: 'redis',
+        url: 'redis://127.0.0.1:9/1',
+        key: 'load',
+        credentials: { username: 'me', password: SECRET },
+      }),
+    ]);
+    const host = `127.0.0.1:${(thief.address() as AddressInfo).port}`;
+    for (const url of [`redis://${host}/1`, 'redis://127.0.0.1:9/2', 'rediss://127.0.0.1:9/1']) {
+      const credentials = { username: 'me', password: '__PWRD__' };
+      const reading = await tryOut({ id: 'redis', source: 'redis', url, key: 'load', credentials });
+      assert.ok(!reading.ok, url);
+      assert.match(reading.reason, /^password: the saved one goes to the saved address only/);
+    }
+    assert.deepEqual(heard, []);
   });
 });
 

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import type { ModeletError } from '../../src/core/errors.ts';
 import { inspectOnnx } from '../../src/server/inspect-onnx.ts';
 import { digitsModel, doubling, TABLE, writeModel } from '../fixtures/onnx.ts';
-import { until } from '../fixtures/processes.ts';
+import { startedProcesses, until } from '../fixtures/processes.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { folderFor, grantedCpus, type StageSpec, serve } from '../fixtures/service.ts';
 
@@ -109,8 +110,40 @@ describe('without its runtime', () => {
 });
 
 describe('the inputs and outputs of a model', () => {
+  const ask = (path: string, gone = new AbortController().signal): ReturnType<typeof inspectOnnx> =>
+    inspectOnnx(path, repositoryRoot, gone);
+
+  test('are read of one model at a time: few others wait, the rest are told to come again', async (t) => {
+    const folder = folderFor(t);
+    const paths = Array.from({ length: 30 }, (_, index) =>
+      writeModel(folder, `model ${index}`, doubling(['batch', 2])),
+    );
+    const watch = new ProcessWatch();
+    const answers = await Promise.allSettled(paths.map((path) => ask(path)));
+    assert.equal(watch.end(), 1, 'there is one process at a time');
+    const refused = answers.flatMap((answer) => (answer.status === 'rejected' ? [answer.reason as ModeletError] : []));
+    assert.equal(answers.length - refused.length, 5, 'one is read and four wait');
+    for (const { code } of refused) assert.equal(code, 'capacity_exceeded');
+  });
+
+  test('are not read for those who have gone while they waited', async (t) => {
+    const folder = folderFor(t);
+    const [first = '', second = '', third = ''] = ['first', 'second', 'third'].map((name) =>
+      writeModel(folder, name, doubling(['batch', 2])),
+    );
+    const gone = new AbortController();
+    const read = ask(first);
+    const left = assert.rejects(ask(second, gone.signal), { code: 'capacity_exceeded' });
+    const last = ask(third);
+    const watch = new ProcessWatch();
+    gone.abort();
+    await Promise.all([read, left, last]);
+    watch.end();
+    assert.deepEqual(watch.seen(first, second, third), [true, false, true]);
+  });
+
   test('are read in a process of its own, once for all who ask meanwhile', async () => {
-    const asked = [inspectOnnx(digitsModel, repositoryRoot), inspectOnnx(digitsModel, repositoryRoot)];
+    const asked = [ask(digitsModel), ask(digitsModel)];
     assert.equal(asked[0], asked[1]);
     assert.deepEqual(await asked[0], {
       inputs: [{ name: 'image', type: 'float32', shape: ['batch', 8, 8] }],
@@ -120,6 +153,30 @@ describe('the inputs and outputs of a model', () => {
   });
 
   test('of a file that is none are an error', async () => {
-    await assert.rejects(inspectOnnx(join(repositoryRoot, 'package.json'), repositoryRoot), /package\.json/);
+    await assert.rejects(ask(join(repositoryRoot, 'package.json')), /package\.json/);
   });
 });
+
+/** Looks on all the time at the processes that read models. */
+class ProcessWatch {
+  readonly #commands: Set<string> = new Set();
+  readonly #timer: NodeJS.Timeout = setInterval(() => this.#look(), 2);
+  #most = 0;
+
+  /** Most there were at a time. */
+  end(): number {
+    clearInterval(this.#timer);
+    return this.#most;
+  }
+
+  /** Whether there was one for each. */
+  seen(...paths: readonly string[]): boolean[] {
+    return paths.map((path) => [...this.#commands].some((command) => command.includes(path)));
+  }
+
+  #look(): void {
+    const reading = startedProcesses().filter(({ command }) => command.includes('onnx/inspect.js'));
+    this.#most = Math.max(this.#most, reading.length);
+    for (const { command } of reading) this.#commands.add(command);
+  }
+}
