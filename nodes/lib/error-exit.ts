@@ -25,7 +25,7 @@ export interface Leaving {
   readonly done: Done;
 }
 
-/** `failingId`: the stage, batcher or gate that failed. `input`: the value that failed. Never throws. */
+/** `failingId`: the stage, batcher or gate that failed. `input`: the value that it was given. Never throws. */
 export function deliverError(
   around: Surroundings,
   leaving: Leaving,

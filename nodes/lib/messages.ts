@@ -25,7 +25,7 @@ export interface ModeletTrace {
   leases?: readonly string[];
   /** Of a message that a durable gate has sent: which item it is, and which attempt at it, from 1. */
   job?: { readonly id: string; readonly attempt: number };
-  /** The value that failed. */
+  /** The value that the failing stage was given. */
   input?: unknown;
 }
 
@@ -59,9 +59,13 @@ export type PipelineMessage = NodeMessageInFlow & {
 /** Marks errors that a pipeline node has set, so that a later success may remove them and nobody else's. */
 const setByPipeline: WeakSet<object> = new WeakSet();
 
-export function writeResult(RED: NodeAPI, msg: PipelineMessage, property: string, value: unknown): void {
+export function writeValue(RED: NodeAPI, msg: PipelineMessage, property: string, value: unknown): void {
   if (property === 'payload') msg.payload = value;
   else RED.util.setMessageProperty(msg, property, value, true);
+}
+
+export function writeResult(RED: NodeAPI, msg: PipelineMessage, property: string, value: unknown): void {
+  writeValue(RED, msg, property, value);
   forgetError(msg);
   if (msg.modelet) delete msg.modelet.input;
 }

@@ -31,6 +31,7 @@ import {
   type ModeletTrace,
   type PipelineMessage,
   writeResult,
+  writeValue,
 } from './messages.ts';
 import { PartMessages } from './part-messages.ts';
 import { isOfRequest, readRequest } from './request-body.ts';
@@ -172,7 +173,7 @@ export class Passage {
     } else {
       const { stage } = outcome.error;
       const id = stage === undefined ? stages[timings.length] : this.#around.deployment().stageIdByName.get(stage);
-      this.#fail(outcome.error, id ?? stages[0]);
+      this.#fail(outcome.error, id ?? stages[0], outcome.input);
     }
   }
 
@@ -248,19 +249,29 @@ export class Passage {
     for (const sequencer of this.#sequencers) sequencer.freeUnsent(this.#trace.pass);
   }
 
-  /** The value that failed; undefined where it cannot even be looked at. */
-  #input(): unknown {
+  /**
+   * Returns the value that the failing stage was given; undefined where it cannot even be looked at. One that was made
+   * on the way is written to the message, as the stage before would have done outside the engine.
+   */
+  #input(failing: string, made: Payload | undefined): unknown {
+    const { RED, live } = this.#around;
     try {
-      return this.#around.RED.util.getMessageProperty(this.#msg, this.#deployed.first.input);
+      if (!made) return RED.util.getMessageProperty(this.#msg, this.#deployed.first.input);
+      const value = decodePayload(made);
+      const stage = live.get(failing);
+      const usable = stage?.kind === 'stage' && !(stage.config instanceof ModeletError);
+      writeValue(RED, this.#msg, usable ? stage.config.input : 'payload', value);
+      noteResult(this.#msg);
+      return value;
     } catch {
       return undefined;
     }
   }
 
-  #fail(error: ModeletError, stageId: string | undefined): void {
+  #fail(error: ModeletError, stageId: string | undefined, made?: Payload): void {
     const failing = stageId !== undefined && this.#around.live.get(stageId) ? stageId : this.#entry.id;
     this.#log(error, failing);
-    deliverError(this.#around, this.#leaving, error, failing, this.#input());
+    deliverError(this.#around, this.#leaving, error, failing, this.#input(failing, made));
   }
 
   /** One request's error is of interest to who looks for it only: under overload there are many. */

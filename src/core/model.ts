@@ -13,7 +13,8 @@ export interface Payload {
 
 export type Outcome<T> =
   | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly error: ModeletError };
+  /** `input`: the value that the failing stage was given, where it is not the one that the request began with. */
+  | { readonly ok: false; readonly error: ModeletError; readonly input?: T };
 
 /** What one stage cost one request. All durations in milliseconds. */
 export interface StageTiming {

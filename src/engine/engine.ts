@@ -16,8 +16,8 @@ import type {
 } from '../core/model.ts';
 import { Table } from '../core/table.ts';
 import type { DescribedStage } from '../wire/bodies.ts';
-import { CODEC } from '../wire/codec.ts';
 import { encodeError } from '../wire/error-codec.ts';
+import { encodeFailure } from '../wire/failure.ts';
 import type { WireItem } from '../wire/frames.ts';
 import type { CheckResult } from '../worker/pool.ts';
 import { residentBytes } from '../worker/usage.ts';
@@ -102,7 +102,7 @@ export class Engine {
       const route = this.#routes.get(wire.ref) ?? this.#earlier.get(wire.ref);
       if (!route) {
         const error = new ModeletError('shutting_down', 'the pipeline was changed before the request arrived');
-        this.#output.onOutcome({ ...wire, ok: false, payload: errorPayload(error) });
+        this.#output.onOutcome({ ...wire, ok: false, payload: encodeFailure(encodeError(error), null) });
         continue;
       }
       const item: Item = Object.assign(wire, {
@@ -181,16 +181,19 @@ export class Engine {
 
   #advance(item: Item, ok: boolean, payload: Payload): void {
     if (!this.#items.has(item.id)) return;
-    item.payload = payload;
-    const next = ok ? nextStage(item) : undefined;
-    if (next) {
-      if (item.route.tapped[item.position]) this.#tap(item);
-      item.position += 1;
-      next.enqueue(item, false);
+    if (!ok) {
+      this.#settle(item, false, encodeFailure(payload.bytes, inputOf(item)));
       return;
     }
-    item.ok = ok;
-    this.#settle(item);
+    const next = nextStage(item);
+    if (!next) {
+      this.#settle(item, true, payload);
+      return;
+    }
+    item.payload = payload;
+    if (item.route.tapped[item.position]) this.#tap(item);
+    item.position += 1;
+    next.enqueue(item, false);
   }
 
   #tap(item: Item): void {
@@ -215,12 +218,12 @@ export class Engine {
   #fail(item: Item, error: ModeletError): void {
     if (!this.#items.has(item.id)) return;
     item.route.stages[item.position]?.meter.notServed(error.code);
-    item.ok = false;
-    item.payload = errorPayload(error);
-    this.#settle(item);
+    this.#settle(item, false, encodeFailure(encodeError(error), inputOf(item)));
   }
 
-  #settle(item: Item): void {
+  #settle(item: Item, ok: boolean, payload: Payload): void {
+    item.ok = ok;
+    item.payload = payload;
     this.#forget(item);
     this.#output.onOutcome(item);
   }
@@ -255,6 +258,7 @@ export class Engine {
 /** An unused stage's workers have nothing to finish but their teardown. */
 const LEAVING_MS = 5000;
 
-function errorPayload(error: ModeletError): Payload {
-  return { codec: CODEC.none, bytes: encodeError(error) };
+/** The value that the present stage was given; null where that is the one that entered the route, which the server has. */
+function inputOf({ position, payload }: Item): Payload | null {
+  return position === 0 ? null : payload;
 }

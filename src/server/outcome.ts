@@ -1,8 +1,10 @@
-/** What an outcome is that comes back as an item of a frame. */
+/** Reads the outcome that an item of a frame carries. */
 import type { Outcome, Payload } from '../core/model.ts';
-import { decodeModeletError } from '../wire/error-codec.ts';
+import { decodeFailure } from '../wire/failure.ts';
 import type { WireItem } from '../wire/frames.ts';
 
 export function outcomeOf({ ok, payload }: WireItem): Outcome<Payload> {
-  return ok ? { ok, value: payload } : { ok, error: decodeModeletError(payload.bytes, 'protocol_error') };
+  if (ok) return { ok, value: payload };
+  const { error, input } = decodeFailure(payload);
+  return { ok, error, ...(input ? { input } : {}) };
 }

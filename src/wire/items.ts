@@ -25,7 +25,7 @@ export interface WireItem {
   readonly priority: number;
   /** Route ref in a `submit` frame, stage ref in a `taps` frame, index in a `parts` frame; unused elsewhere. */
   readonly ref: number;
-  /** In outcomes and replies: whether the payload is a value or an encoded error. */
+  /** In outcomes and replies: whether the payload is a value or an encoded error; in outcomes, as of failure.ts. */
   ok: boolean;
   /** A full queue must not refuse it: its sender waits with more. */
   readonly patient: boolean;

@@ -5,7 +5,7 @@ import { SINGLE_ITEMS } from '../../src/core/model.ts';
 import { Engine } from '../../src/engine/engine.ts';
 import type { DescribedStage } from '../../src/wire/bodies.ts';
 import { CODEC } from '../../src/wire/codec.ts';
-import { decodeModeletError } from '../../src/wire/error-codec.ts';
+import { decodeFailure } from '../../src/wire/failure.ts';
 import type { WireItem } from '../../src/wire/frames.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { item } from '../wire/frame-values.ts';
@@ -134,7 +134,7 @@ export class Rig {
   /** What came back since the last call: `7` for a value, `7 code` for an error. */
   answers(): string[] {
     return this.outcomes.splice(0).map(({ id, ok, payload }) => {
-      return ok ? `${id}` : `${id} ${decodeModeletError(payload.bytes, 'protocol_error').code}`;
+      return ok ? `${id}` : `${id} ${decodeFailure(payload).error.code}`;
     });
   }
 

@@ -200,7 +200,7 @@ describe('error handlers: in a chain', () => {
       assert.equal(ends.errors.length, 0);
       assert.equal(near[0]?.error?.stage, name);
       assert.equal(near[0]?.error?.source.id, name);
-      assert.deepEqual(failureOf(near[0]).input, { fail: name });
+      assert.deepEqual(failureOf(near[0]).input, { fail: name, ...(name === 'two' ? { seen: ['one'] } : {}) });
     });
   }
 
