@@ -220,7 +220,7 @@ describe('errors', () => {
     assert.deepEqual(core?.error?.source, { id: 'y', type: 'modelet-stage', name: 'named y', count: 1 });
     assert.match(core?.error?.message ?? '', /a bug/);
     assert.deepEqual([out?.['statusCode'], core?.['statusCode']], [500, 500]);
-    assert.deepEqual(core?.payload, payload);
+    assert.deepEqual(core?.payload, [...payload, 'x']);
     const { source: _, ...body } = expected('b', out) as { source: object };
     assert.deepEqual(out?.payload, { error: body });
   });
