@@ -47,6 +47,7 @@ export { type CompiledGraph, type CompiledRoute, compileRoutes } from './graph/r
 export { type AnswerForm, answerForm } from './http/accept.ts';
 export { type AnswerBody, answerBody } from './http/answer.ts';
 export { type BodyTerms, checkMediaType, decodeBody } from './http/body.ts';
+export { jsonable } from './http/jsonable.ts';
 export { kindOfHeader, mediaTypeOf } from './http/media-type.ts';
 export { allowedCpus, visibleCpus } from './lifecycle/affinity.ts';
 export { probeLauncher } from './lifecycle/launch.ts';

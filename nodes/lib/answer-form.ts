@@ -9,6 +9,7 @@ import {
   answerBody,
   answerForm,
   asError,
+  jsonable,
   kindOfHeader,
   ModeletError,
 } from '../../src/index.ts';
@@ -59,7 +60,7 @@ function answerAs(form: AnswerForm, response: HttpResponse): void {
   response.get = (name) => get.call(response, name) ?? (name.toLowerCase() === 'content-length' ? '0' : undefined);
   const asObject = (method: HttpResponse['json']): HttpResponse['json'] => {
     const isSent = (): boolean => form !== 'msgpack' || isTyped();
-    return (body) => attempt(() => (isSent() ? method.call(response, body) : shape(body)));
+    return (body) => attempt(() => (isSent() ? method.call(response, jsonable(body)) : shape(body)));
   };
   response.json = asObject(json);
   response.jsonp = asObject(jsonp);

@@ -1,5 +1,6 @@
 /** From a value to the body of an answer. */
 import type { AnswerForm } from './accept.ts';
+import { jsonable } from './jsonable.ts';
 import { MSGPACK_TYPE } from './media-type.ts';
 import { encodeMsgpack } from './msgpack.ts';
 
@@ -11,5 +12,5 @@ export interface AnswerBody {
 /** @throws ModeletError `modelet_failed` for what the form cannot hold. */
 export function answerBody(form: Exclude<AnswerForm, 'usual'>, value: unknown): AnswerBody {
   if (form === 'msgpack') return { contentType: MSGPACK_TYPE, body: encodeMsgpack(value) };
-  return { contentType: 'application/json; charset=utf-8', body: JSON.stringify(value) ?? 'null' };
+  return { contentType: 'application/json; charset=utf-8', body: JSON.stringify(jsonable(value)) ?? 'null' };
 }

@@ -1,9 +1,9 @@
 /** A value as msgpack can hold it, where it is not that already. */
 import { types } from 'node:util';
+import { toHalfBits } from '../core/float16.ts';
+import { elementType, type Tensor } from '../core/tensor.ts';
+import { converted, copyOf, type Form } from './conversion.ts';
 
-/** Deeper ones contain themselves, or are more than a payload may be. */
-const DEEPEST = 1000;
-/** What refers to the same objects many times over is more than it takes in memory. */
 const MOST_VALUES = 20_000_000;
 const LEAST_BIGINT = -(2n ** 63n);
 const LARGEST_BIGINT = 2n ** 64n - 1n;
@@ -17,92 +17,53 @@ export interface Packable {
 }
 
 /**
- * Objects that say how they become JSON become that, as they would in JSON; maps become objects and sets arrays. What
- * needs no change is not copied, nor changed.
- * @throws Error for functions, symbols, BigInts of more than 64 bits, and what is too deep or too much.
+ * Objects that say how they become JSON become that, as they would in JSON; maps become objects and sets arrays. Typed
+ * arrays become `{data, dims, type}` with their bytes, because bytes alone do not tell the type; those of bytes stay.
+ * @throws Error for functions, symbols, BigInts of more than 64 bits, objects without data, and what is too deep or too
+ * large.
  */
 export function packable(value: unknown): Packable {
-  const conversion = new Conversion();
-  const made = conversion.of(value, 0);
-  return { value: conversion.foundBigint ? widened(made) : made, wide: conversion.foundBigint };
+  let wide = false;
+  const made = converted(value, {
+    ...FORM,
+    bigint: (bigint) => {
+      if (bigint < LEAST_BIGINT || bigint > LARGEST_BIGINT) throw new Error(`${bigint} has more than 64 bits`);
+      wide = true;
+      return bigint;
+    },
+  });
+  return { value: wide ? widened(made) : made, wide };
 }
 
-class Conversion {
-  foundBigint = false;
-  #values = 0;
+const FORM: Omit<Form, 'bigint'> = {
+  mostValues: MOST_VALUES,
+  code: (value) => {
+    throw new Error(`there is a ${typeof value} in it`);
+  },
+  binary: (value) => {
+    if (!ArrayBuffer.isView(value)) return Buffer.from(value);
+    const type = elementType(value);
+    if (type === undefined || type === 'uint8') return value;
+    return inBytes({ data: value as unknown as ArrayLike<unknown>, dims: [lengthOf(value)], type });
+  },
+  tensor: inBytes,
+  pairs: (map) => {
+    const odd = [...map.keys()].find((key) => typeof key !== 'string' && typeof key !== 'number');
+    throw new Error(
+      odd === undefined ? 'there is a Map with the same key twice' : `there is a Map with a ${typeof odd} as key`,
+    );
+  },
+};
 
-  of(value: unknown, depth: number): unknown {
-    this.#values += 1;
-    if (this.#values > MOST_VALUES) throw new Error(`it has more than ${MOST_VALUES} values`);
-    switch (typeof value) {
-      case 'object':
-        return value === null ? null : this.#ofObject(value, depth);
-      case 'bigint':
-        if (value < LEAST_BIGINT || value > LARGEST_BIGINT) throw new Error(`${value} has more than 64 bits`);
-        this.foundBigint = true;
-        return value;
-      case 'function':
-      case 'symbol':
-        throw new Error(`there is a ${typeof value} in it`);
-      default:
-        return value;
-    }
-  }
-
-  #ofObject(value: object, depth: number): unknown {
-    if (depth > DEEPEST) throw new Error(`it has more than ${DEEPEST} levels, or contains itself`);
-    if (Array.isArray(value)) return this.#ofArray(value, depth);
-    if (ArrayBuffer.isView(value)) return value;
-    if (types.isDate(value)) return Number.isNaN(value.getTime()) ? null : value;
-    if (types.isAnyArrayBuffer(value)) return Buffer.from(value);
-    if (types.isSet(value)) return this.#ofArray([...value], depth);
-    if (types.isMap(value)) return this.#ofProperties(fromMap(value), depth);
-    if (types.isBoxedPrimitive(value)) return this.of(value.valueOf(), depth + 1);
-    const { toJSON } = value as { toJSON?: unknown };
-    if (typeof toJSON === 'function') return this.of(toJSON.call(value, ''), depth + 1);
-    return this.#ofProperties(value as Record<string, unknown>, depth);
-  }
-
-  #ofArray(array: readonly unknown[], depth: number): readonly unknown[] {
-    let made: unknown[] | undefined;
-    for (let index = 0; index < array.length; index += 1) {
-      const item = array[index];
-      const converted = this.of(item, depth + 1);
-      if (converted === item) continue;
-      made ??= [...array];
-      made[index] = converted;
-    }
-    return made ?? array;
-  }
-
-  #ofProperties(object: Record<string, unknown>, depth: number): Record<string, unknown> {
-    let made: Record<string, unknown> | undefined;
-    for (const key of Object.keys(object)) {
-      const property = object[key];
-      const converted = this.of(property, depth + 1);
-      if (converted === property) continue;
-      made ??= copyOf(object);
-      made[key] = converted;
-    }
-    return made ?? object;
-  }
+function lengthOf(view: ArrayBufferView): number {
+  return (view as unknown as ArrayLike<unknown>).length;
 }
 
-/** Has no prototype, so that `__proto__` is a property like any other. */
-function copyOf(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const copy = Object.create(null) as Record<string, unknown>;
-  for (const key of Object.keys(object)) copy[key] = object[key];
-  return copy;
-}
-
-function fromMap(map: ReadonlyMap<unknown, unknown>): Record<string, unknown> {
-  const made = Object.create(null) as Record<string, unknown>;
-  for (const [key, value] of map) {
-    if (typeof key !== 'string' && typeof key !== 'number')
-      throw new Error(`there is a Map with a ${typeof key} as key`);
-    made[key] = value;
-  }
-  return made;
+/** Texts stay texts; of all others the bytes, in the order of little-endian machines, which all that run Node.js are. */
+function inBytes({ data, dims, type }: Tensor): Tensor {
+  if (Array.isArray(data)) return { data, dims, type };
+  const view = type === 'float16' ? toHalfBits(data as ArrayLike<number>) : (data as unknown as ArrayBufferView);
+  return { data: new Uint8Array(view.buffer, view.byteOffset, view.byteLength), dims, type };
 }
 
 /** Encoders that take BigInts write whole numbers of more than 32 bits as floats. */

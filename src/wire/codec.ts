@@ -10,11 +10,13 @@
  * | sections   | JSON with binaries nested in it: a JSON head and raw bytes  |
  * | structured | what JSON would silently change: NaN, -0, Date, Map, cycles |
  *
- * Undefined properties are dropped, as JSON does. Functions and symbols are refused.
+ * Undefined properties are dropped, as JSON does. Functions and symbols are refused, and so are, in results, objects of
+ * classes that have no data of their own: they would arrive as `{}`.
  */
 import { types } from 'node:util';
 import { asError, ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
+import { hasNoData, RETURN_DATA } from '../core/objects.ts';
 import {
   BUFFER,
   binaryKind,
@@ -25,7 +27,7 @@ import {
   type FoundBinary,
 } from './binaries.ts';
 import { ByteBudget, type EncodeOptions, tooLarge } from './payload-limits.ts';
-import { decodeStructured, encodeStructured } from './structured.ts';
+import { decodeStructured, encodeStructured, withoutData } from './structured.ts';
 
 export type { EncodeOptions } from './payload-limits.ts';
 
@@ -200,14 +202,21 @@ class Scan {
     } else if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
       // Taken at its word.
       this.converts = true;
+    } else if (this.#blame === 'modelet_failed' && hasNoData(value)) {
+      throw new ModeletError(this.#blame, withoutData(value, this.#where));
     } else {
       this.#visitProperties(value as Record<string, unknown>, depth);
     }
   }
 
+  get #where(): string {
+    return this.#path.length === 0 ? 'the value' : `the value at ${this.#path.join('.')}`;
+  }
+
   #unusable(what: string): ModeletError {
-    const where = this.#path.length === 0 ? 'the value' : `the value at ${this.#path.join('.')}`;
-    return new ModeletError(this.#blame, `${where} is a ${what}, which no other process can use`);
+    const advice = what === 'Promise' ? 'await it' : RETURN_DATA;
+    const end = this.#blame === 'modelet_failed' ? `: ${advice}` : '';
+    return new ModeletError(this.#blame, `${this.#where} is a ${what}, which no other process can use${end}`);
   }
 }
 

@@ -4,6 +4,8 @@
  */
 import { types } from 'node:util';
 import { DefaultDeserializer, serialize } from 'node:v8';
+import { ModeletError } from '../core/errors.ts';
+import { className, hasNoData, RETURN_DATA } from '../core/objects.ts';
 import { ownedBinary } from './binaries.ts';
 import { ByteBudget, type EncodeOptions } from './payload-limits.ts';
 
@@ -11,7 +13,7 @@ const MOST_OF_EIGHT_BYTES = 2n ** 64n;
 
 /** @throws ModeletError for what is too large or too deep; a DataCloneError for what cannot be cloned. */
 export function encodeStructured(value: unknown, options: EncodeOptions): Buffer {
-  new Measure(new ByteBudget(options)).visit(value, 0);
+  new Measure(options).visit(value, 0);
   return serialize(value);
 }
 
@@ -26,11 +28,13 @@ export function decodeStructured(bytes: Buffer): unknown {
 
 /** A walk over all that structured clone will write. What it will refuse is left to it. */
 class Measure {
+  readonly #blame: EncodeOptions['blame'];
   readonly #budget: ByteBudget;
   readonly #seen: Set<object> = new Set();
 
-  constructor(budget: ByteBudget) {
-    this.#budget = budget;
+  constructor(options: EncodeOptions) {
+    this.#blame = options.blame;
+    this.#budget = new ByteBudget(options);
   }
 
   visit(value: unknown, depth: number): void {
@@ -58,19 +62,37 @@ class Measure {
       Set.prototype.forEach.call(value, (member) => this.visit(member, depth));
     } else if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) {
       this.#budget.spend(value.byteLength);
-    } else if (types.isNativeError(value)) {
+    } else {
+      this.#visitInstance(value, depth);
+    }
+  }
+
+  #visitInstance(value: object, depth: number): void {
+    if (types.isNativeError(value)) {
       for (const part of [value.message, value.stack, value.cause]) this.visit(part, depth);
     } else if (types.isRegExp(value)) {
       this.#budget.spend(value.source.length);
     } else if (types.isStringObject(value)) {
       this.#budget.spend(value.length);
-    } else {
-      for (const [key, member] of Object.entries(value)) {
-        this.#budget.spend(key.length + 1);
-        this.visit(member, depth);
-      }
+    } else if (!types.isDate(value) && !types.isBoxedPrimitive(value)) {
+      this.#visitProperties(value, depth);
     }
   }
+
+  #visitProperties(value: object, depth: number): void {
+    if (this.#blame === 'modelet_failed' && hasNoData(value)) {
+      throw new ModeletError(this.#blame, withoutData(value, 'a value in the result'));
+    }
+    for (const [key, member] of Object.entries(value)) {
+      this.#budget.spend(key.length + 1);
+      this.visit(member, depth);
+    }
+  }
+}
+
+/** Why a result is refused that JavaScript would carry as `{}`. */
+export function withoutData(value: object, where: string): string {
+  return `${where} is a ${className(value)}, which has no data of its own: ${RETURN_DATA}`;
 }
 
 function bytesOf(value: bigint): number {

@@ -122,4 +122,11 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     suite: 'processes/environment',
     test: 'does not reach its children, other options do',
   },
+  {
+    name: 'a modelet returns an object without data, such as a handle of a library or a Promise',
+    requests: '`modelet_failed`, which says what to return',
+    recovery: 'none needed',
+    suite: 'nodered/http-results',
+    test: 'fails and tells its author what to return',
+  },
 ];

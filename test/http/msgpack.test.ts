@@ -152,8 +152,24 @@ describe('msgpack: what goes out', () => {
     );
   });
 
-  test('typed arrays are their bytes; sets, maps, and what says how it becomes JSON are what they stand for', () => {
-    assert.deepEqual(encodeMsgpack(Float32Array.of(1)), hex('c4 04 0000803f'));
+  test('typed arrays keep their type and their shape, which their bytes alone do not tell', () => {
+    const sent = (value: unknown): unknown => decodeMsgpack(encodeMsgpack(value));
+    const one = { data: hex('0000803f'), dims: [1], type: 'float32' };
+    assert.deepEqual(sent(Float32Array.of(1)), one);
+    assert.deepEqual(sent({ list: [1n, Float32Array.of(1)] }), { list: [1, one] });
+    assert.deepEqual(sent(BigInt64Array.of(-1n)), { data: hex('ffffffffffffffff'), dims: [1], type: 'int64' });
+    const square = { data: Int16Array.of(1, 2, 3, 4), dims: [2, 2], type: 'int16' };
+    assert.deepEqual(sent(square), { data: hex('0100 0200 0300 0400'), dims: [2, 2], type: 'int16' });
+    const mask = { data: Uint8Array.of(1, 0), dims: [1, 2], type: 'bool' };
+    assert.deepEqual(sent(mask), { data: hex('0100'), dims: [1, 2], type: 'bool' });
+    const half = { data: Float32Array.of(1, -2), dims: [2], type: 'float16' };
+    assert.deepEqual(sent(half), { data: hex('003c 00c0'), dims: [2], type: 'float16' });
+    const texts = { data: ['a', 'b'], dims: [2, 1], type: 'string' };
+    assert.deepEqual(sent(texts), texts);
+  });
+
+  test('bytes are bytes; sets, maps, and what says how it becomes JSON are what they stand for', () => {
+    assert.deepEqual(encodeMsgpack(Uint8Array.of(9)), hex('c4 01 09'));
     assert.deepEqual(encodeMsgpack(Uint8Array.of(9).buffer), hex('c4 01 09'));
     assert.deepEqual(encodeMsgpack(new Set([1])), hex('91 01'));
     assert.deepEqual(encodeMsgpack(new Map([['a', new Set()]])), hex('81 a161 90'));
@@ -183,6 +199,15 @@ describe('msgpack: what goes out', () => {
     ['a symbol', [Symbol('s')], /there is a symbol in it/],
     ['a BigInt of 65 bits', 2n ** 64n, /18446744073709551616 has more than 64 bits/],
     ['a map of objects', new Map([[{}, 1]]), /a Map with a object as key/],
+    [
+      'a map with the same key twice',
+      new Map<unknown, unknown>([
+        ['1', 1],
+        [1, 1],
+      ]),
+      /a Map with the same key twice/,
+    ],
+    ['an object without data', [new WeakMap()], /a WeakMap in it, which has no data of its own: return its data as/],
     ['what contains itself', itself, /contains itself/],
   ];
   for (const [what, value, why] of refused) {

@@ -1,6 +1,7 @@
 /** What cannot be carried is refused with the code of whoever is to blame, and says where it is. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { runInNewContext } from 'node:vm';
 import { ModeletError } from '../../src/core/errors.ts';
 import { CODEC, decodePayload, encodePayload } from '../../src/wire/codec.ts';
 import { AS_INPUT, AS_RESULT, roundTrip } from './payload.ts';
@@ -65,6 +66,54 @@ for (const [name, value, message] of FORBIDDEN) {
     assert.throws(() => encodePayload(value, AS_RESULT), refused('modelet_failed', message));
   });
 }
+
+class Handle {
+  readonly #pointer = 7;
+  read(): number {
+    return this.#pointer;
+  }
+}
+
+const WITHOUT_DATA: readonly (readonly [string, unknown, RegExp])[] = [
+  ['a handle of a library', new Handle(), /^the value is a Handle, which has no data of its own: return its data as/],
+  ['a nested one', { model: [new Handle()] }, /^the value at model\.0 is a Handle, which has no data/],
+  ['one beside a date', { at: new Date(0), model: new Handle() }, /is a Handle, which has no data/],
+  ['one in a Map', new Map([['model', new Handle()]]), /is a Handle, which has no data/],
+  ['an iterator', { all: new Map([[1, 2]]).values() }, /Iterator, which has no data/],
+  ['an object of which all properties are undefined', Object.assign(new Handle(), { a: undefined }), /no data/],
+];
+
+for (const [name, value, message] of WITHOUT_DATA) {
+  test(`${name} is refused as a result, because it would arrive as {}`, () => {
+    assert.throws(() => encodePayload(value, AS_RESULT), refused('modelet_failed', message));
+    assert.doesNotThrow(() => encodePayload(value, AS_INPUT));
+  });
+}
+
+test('a result that is refused tells its author what to return', () => {
+  const advice: readonly (readonly [unknown, RegExp])[] = [
+    [{ result: Promise.resolve(1) }, /is a Promise, which no other process can use: await it$/],
+    [() => 1, /: return its data as a plain object, an array, a Buffer or a typed array$/],
+    [new WeakSet(), /: return its data as a plain object/],
+  ];
+  for (const [value, message] of advice)
+    assert.throws(() => encodePayload(value, AS_RESULT), refused('modelet_failed', message));
+});
+
+test('plain objects without properties go, whatever realm they are of, and so do objects of a class that have some', () => {
+  const foreign: unknown = runInNewContext('({ none: {}, at: new Date(0), list: [{}] })');
+  const fields = Object.assign(new Handle(), { size: 1 });
+  for (const value of [
+    {},
+    Object.create(null),
+    foreign,
+    { a: {} },
+    fields,
+    { at: new Date(0), none: {}, n: Object(1) },
+  ]) {
+    assert.doesNotThrow(() => encodePayload(value, AS_RESULT));
+  }
+});
 
 test('a payload beyond the limit is refused, at the limit it goes', () => {
   for (const value of [

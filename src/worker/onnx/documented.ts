@@ -44,8 +44,8 @@ function outputOf(
   { labels, tensors }: ResultOptions,
 ): PayloadSchema {
   if (tensors) {
-    const dims = { type: 'array', items: { type: 'integer' } };
-    return { type: 'object', properties: { data: { type: 'array' }, dims, type: { const: port.type } } };
+    const description = `${describePort(port)}; in msgpack {data, dims, type}`;
+    return shape ? { description, ...nested(port, shape) } : { description };
   }
   if (!isFirst || !labels) return shape ? nested(port, shape) : { description: describePort(port) };
   const scores = { type: 'array', items: { type: 'number' }, minItems: labels.length, maxItems: labels.length };

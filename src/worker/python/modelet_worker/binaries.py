@@ -45,7 +45,22 @@ _FLOATING = {4: 10, 8: 11}
 
 
 class Unusable(Exception):
-    """A value that no other process can use; says why."""
+    """A value that no other process can use. Says why, and to the author of a modelet what to return in its place."""
+
+    def __init__(self, reason: str, instead: str = "return a dict, a list, a number, text, bytes or a numpy array") -> None:
+        super().__init__(reason)
+        self.instead = instead
+
+
+# Methods by which objects of well-known libraries give their data.
+_GIVE_DATA = ("numpy", "to_dict", "tolist", "model_dump", "_asdict", "isoformat")
+
+
+def unusable(value: Any) -> Unusable:
+    """Why an object of an unknown class cannot be sent."""
+    reason = f"a value of type {type(value).__name__}"
+    method = next((name for name in _GIVE_DATA if callable(getattr(type(value), name, None))), None)
+    return Unusable(reason) if method is None else Unusable(reason, f"return what its {method}() gives")
 
 
 def numpy() -> Any:
@@ -123,15 +138,17 @@ def plain_of(value: Any) -> Any:
     """
     np = numpy()
     if np is None or not isinstance(value, (np.ndarray, np.generic)):
-        raise Unusable(f"a value of type {type(value).__name__}")
+        raise unusable(value)
     kind = value.dtype.kind
     if value.ndim == 0 and kind in _SCALARS:
         return _SCALARS[kind](value[()])
     if value.ndim > 1 and kind in "biuf":
-        return {"data": value.reshape(-1), "dims": list(value.shape), "type": value.dtype.name}
+        # Longer floats than 64 bits are shortened to that; half floats keep their name, see _encode_numpy.
+        name = "float64" if kind == "f" and value.dtype.itemsize > 8 else value.dtype.name
+        return {"data": value.reshape(-1), "dims": list(value.shape), "type": name}
     if value.ndim > 0 and kind in "USO":
         return value.tolist()
-    raise Unusable(f"a numpy value of type {value.dtype}")
+    raise Unusable(f"a numpy value of type {value.dtype}", "return numbers, booleans or text, or what its astype(str) gives")
 
 
 _SCALARS = {"b": bool, "i": int, "u": int, "f": float}

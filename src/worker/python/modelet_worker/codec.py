@@ -69,7 +69,8 @@ def encode_payload(value: Any, max_bytes: int, blame: str = "modelet_failed") ->
     try:
         payload = _encode(value)
     except Unusable as reason:
-        raise ModeletError(blame, f"the value is or has {reason}, which no other process can use") from reason
+        advice = f": {reason.instead}" if blame == "modelet_failed" else ""
+        raise ModeletError(blame, f"the value is or has {reason}, which no other process can use{advice}") from reason
     except RecursionError as reason:
         raise ModeletError(blame, f"the value is nested deeper than {DEEPEST} levels") from reason
     if payload.length > max_bytes:

@@ -1,0 +1,83 @@
+/** Arrays of numbers with a type and a shape: typed arrays, and `{data, dims, type}` of ONNX models and numpy. */
+import { types } from 'node:util';
+
+/** `data` has the elements in row-major order. */
+export interface Tensor {
+  readonly data: ArrayLike<unknown>;
+  readonly dims: readonly number[];
+  /** As ONNX and numpy call it. */
+  readonly type: string;
+}
+
+const TYPE_OF: ReadonlyMap<string, string> = new Map([
+  ['Int8Array', 'int8'],
+  ['Uint8Array', 'uint8'],
+  ['Uint8ClampedArray', 'uint8'],
+  ['Int16Array', 'int16'],
+  ['Uint16Array', 'uint16'],
+  ['Int32Array', 'int32'],
+  ['Uint32Array', 'uint32'],
+  ['Float16Array', 'float16'],
+  ['Float32Array', 'float32'],
+  ['Float64Array', 'float64'],
+  ['BigInt64Array', 'int64'],
+  ['BigUint64Array', 'uint64'],
+]);
+
+/** Types whose elements another type of array holds. */
+const HELD_BY: ReadonlyMap<string, string> = new Map([
+  ['bool', 'uint8'],
+  ['float16', 'float32'],
+]);
+
+/** What a client sends may come back: a few bytes of `dims` must not claim many more arrays than there are elements. */
+const MOST_ARRAYS_AN_ELEMENT = 8;
+const MOST_ARRAYS_OF_NOTHING = 10_000;
+
+/** The type of a typed array's elements. */
+export function elementType(view: ArrayBufferView): string | undefined {
+  return TYPE_OF.get(String((view as { [Symbol.toStringTag]?: unknown })[Symbol.toStringTag]));
+}
+
+/** The value as a tensor if it is one: it has these three properties, and they fit each other. */
+export function asTensor(value: object): Tensor | null {
+  const { data, dims, type } = value as Partial<Tensor>;
+  if (typeof type !== 'string' || !Array.isArray(dims) || Object.keys(value).length !== 3) return null;
+  if (!isData(data, type)) return null;
+  if (!dims.every((dim) => Number.isSafeInteger(dim) && dim >= 0) || sizeOf(dims) !== data.length) return null;
+  return arraysOf(dims) <= MOST_ARRAYS_AN_ELEMENT * data.length + MOST_ARRAYS_OF_NOTHING ? { data, dims, type } : null;
+}
+
+/** How many arrays there are when it is nested. */
+function arraysOf(dims: readonly number[]): number {
+  let arrays = 0;
+  let within = 1;
+  for (const dim of dims) {
+    arrays += within;
+    within *= dim;
+  }
+  return arrays;
+}
+
+function isData(data: unknown, type: string): data is ArrayLike<unknown> {
+  if (Array.isArray(data)) return type === 'string' && data.every((element) => typeof element === 'string');
+  if (!types.isTypedArray(data)) return false;
+  const own = elementType(data);
+  return own === type || (own !== undefined && own === HELD_BY.get(type));
+}
+
+/** How many elements a tensor of the shape has. */
+export function sizeOf(dims: readonly number[]): number {
+  return dims.reduce((size, dim) => size * dim, 1);
+}
+
+/** Arrays as deep as there are dimensions, made of what `read` makes of each element; of no dimension one element. */
+export function nested({ data, dims }: Tensor, read: (element: unknown) => unknown): unknown {
+  const from = (offset: number, depth: number): unknown => {
+    const length = dims[depth];
+    if (length === undefined) return read(data[offset]);
+    const step = sizeOf(dims.slice(depth + 1));
+    return Array.from({ length }, (_, index) => from(offset + index * step, depth + 1));
+  };
+  return from(0, 0);
+}

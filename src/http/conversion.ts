@@ -1,0 +1,115 @@
+/** From a value to one that a form of answer can hold. What needs no change is not copied, and nothing is changed. */
+import { types } from 'node:util';
+import { className, hasNoData, RETURN_DATA } from '../core/objects.ts';
+import { asTensor, type Tensor } from '../core/tensor.ts';
+
+/** Deeper values contain themselves, or are deeper than a payload may be. */
+const DEEPEST = 1000;
+
+/** What a form makes of the values that it does not hold as they are. Each may throw for what it cannot hold. */
+export interface Form {
+  /** Values that refer to the same objects many times over are larger than they are in memory. */
+  readonly mostValues: number;
+  bigint(value: bigint): unknown;
+  /** Functions and symbols. */
+  code(value: unknown): unknown;
+  binary(value: ArrayBufferView | ArrayBufferLike): unknown;
+  tensor(value: Tensor): unknown;
+  /** A map whose keys are not texts and numbers only, or of which two are the same text. */
+  pairs(map: ReadonlyMap<unknown, unknown>): readonly unknown[];
+}
+
+/** @throws Error for what the form cannot hold, for objects without data, and for what is too deep or too large. */
+export function converted(value: unknown, form: Form): unknown {
+  return new Conversion(form).of(value, 0);
+}
+
+class Conversion {
+  readonly #form: Form;
+  #values = 0;
+
+  constructor(form: Form) {
+    this.#form = form;
+  }
+
+  of(value: unknown, depth: number): unknown {
+    this.#values += 1;
+    if (this.#values > this.#form.mostValues) throw new Error(`it has more than ${this.#form.mostValues} values`);
+    switch (typeof value) {
+      case 'object':
+        return value === null ? null : this.#ofObject(value, depth);
+      case 'bigint':
+        return this.#form.bigint(value);
+      case 'function':
+      case 'symbol':
+        return this.#form.code(value);
+      default:
+        return value;
+    }
+  }
+
+  #ofObject(value: object, depth: number): unknown {
+    if (depth > DEEPEST) throw new Error(`it has more than ${DEEPEST} levels, or contains itself`);
+    if (Array.isArray(value)) return this.#ofArray(value, depth);
+    if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) return this.#form.binary(value);
+    if (types.isDate(value)) return Number.isNaN(value.getTime()) ? null : value;
+    if (types.isSet(value)) return this.#ofArray([...value], depth);
+    if (types.isMap(value)) return this.#ofMap(value, depth);
+    if (types.isBoxedPrimitive(value)) return this.of(value.valueOf(), depth + 1);
+    const { toJSON } = value as { toJSON?: unknown };
+    if (typeof toJSON === 'function') return this.of(toJSON.call(value, ''), depth + 1);
+    if (types.isRegExp(value)) return String(value);
+    if (types.isNativeError(value)) return { name: value.name, message: value.message };
+    if (hasNoData(value)) {
+      throw new Error(`there is a ${className(value)} in it, which has no data of its own: ${RETURN_DATA}`);
+    }
+    const tensor = asTensor(value);
+    if (tensor) return this.#form.tensor(tensor);
+    return this.#ofProperties(value as Record<string, unknown>, depth);
+  }
+
+  #ofArray(array: readonly unknown[], depth: number): readonly unknown[] {
+    let made: unknown[] | undefined;
+    for (let index = 0; index < array.length; index += 1) {
+      const item = array[index];
+      const changed = this.of(item, depth + 1);
+      if (Object.is(changed, item)) continue;
+      made ??= [...array];
+      made[index] = changed;
+    }
+    return made ?? array;
+  }
+
+  #ofMap(map: ReadonlyMap<unknown, unknown>, depth: number): unknown {
+    const object = objectOf(map);
+    return object ? this.#ofProperties(object, depth) : this.#ofArray(this.#form.pairs(map), depth);
+  }
+
+  #ofProperties(object: Record<string, unknown>, depth: number): Record<string, unknown> {
+    let made: Record<string, unknown> | undefined;
+    for (const key of Object.keys(object)) {
+      const property = object[key];
+      const changed = this.of(property, depth + 1);
+      if (Object.is(changed, property)) continue;
+      made ??= copyOf(object);
+      made[key] = changed;
+    }
+    return made ?? object;
+  }
+}
+
+/** Has no prototype, so that `__proto__` is a property like any other. */
+export function copyOf(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const copy = Object.create(null) as Record<string, unknown>;
+  for (const key of Object.keys(object)) copy[key] = object[key];
+  return copy;
+}
+
+function objectOf(map: ReadonlyMap<unknown, unknown>): Record<string, unknown> | null {
+  const made = Object.create(null) as Record<string, unknown>;
+  for (const [key, value] of map) {
+    if ((typeof key !== 'string' && typeof key !== 'number') || Object.hasOwn(made, key)) return null;
+    made[key] = value;
+  }
+  return made;
+}
