@@ -87,7 +87,14 @@ export class DurableRooms {
       decisions[name] += room.decisions[name] ?? 0;
     }
     const waiting = ready + delayed;
-    return { ...snapshot, waiting, oldestMs: waiting > 0 ? oldestMs : null, decisions, store: storeOf(room, client) };
+    return {
+      ...snapshot,
+      ...closedBy(client),
+      waiting,
+      oldestMs: waiting > 0 ? oldestMs : null,
+      decisions,
+      store: storeOf(room, client),
+    };
   }
 
   #open(gate: Gate, deployed: DeployedGate): Opened {
@@ -141,6 +148,11 @@ export class DurableRooms {
     this.#told.set(key, now);
     writeLog(this.#around.pipeline().RED, gate, { level: 'warn', message });
   }
+}
+
+/** Whatever its budget: a gate without its store takes and admits nothing. */
+function closedBy({ error }: QueueClient): Partial<GateSnapshot> {
+  return error ? { open: false, why: `closed: ${error.message}` } : {};
 }
 
 function storeOf({ stats }: DurableRoom, { file, pid, restarts, error }: QueueClient): StoreSnapshot {

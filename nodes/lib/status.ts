@@ -1,4 +1,5 @@
 /** Live badges: what stages, batchers and gates are doing, at most once a second. */
+import { basename } from 'node:path';
 import type { Node, NodeStatus } from 'node-red';
 import { type GateSnapshot, ModeletError, type RuntimeSnapshot, type StageSnapshot } from '../../src/index.ts';
 import type { LiveNode } from './live-nodes.ts';
@@ -80,7 +81,8 @@ function batcherBadge(stage: StageSnapshot): NodeStatus {
 export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
   if (!gate) return null;
   const { open, control, budget, quota, waiting, source, store } = gate;
-  if (store?.error) return { fill: 'red', shape: 'ring', text: clip(`error: ${store.error}`) };
+  if (store?.error)
+    return { fill: 'red', shape: 'ring', text: clip(`error: ${withoutFolder(store.error, store.file)}`) };
   const dead = store?.dead ? ` dead ${store.dead}` : '';
   if (!open) {
     const broken = control === 'auto' && !source.available;
@@ -91,6 +93,11 @@ export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
   const text = control === 'open' ? 'open by a message' : `open D ${hundredths(budget)} N ${hundredths(quota)}`;
   const fill = dead !== '' ? 'yellow' : waiting > 0 ? 'blue' : 'green';
   return { fill, shape: 'dot', text: withWaiting(text, waiting) + dead };
+}
+
+/** The badge has no room for it, and the dialog has it. */
+function withoutFolder(text: string, file: string): string {
+  return text.replaceAll(file, basename(file));
 }
 
 function withWaiting(text: string, waiting: number): string {

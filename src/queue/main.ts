@@ -5,10 +5,11 @@ import type { QueueBoot } from '../wire/bodies.ts';
 import type { Channel } from '../wire/channel.ts';
 import type { Frame, WireItem } from '../wire/frames.ts';
 import { type Call, decodeCall, encodeAnswer } from './calls.ts';
+import { storeError } from './sqlite.ts';
 import { SqliteQueue } from './sqlite-queue.ts';
 import type { WorkStore } from './work-queue.ts';
 
-let store: WorkStore | null = null;
+let store: SqliteQueue | null = null;
 
 // A limit on the size of files (ulimit -f) is an error of the write, not the end of the process.
 process.on('SIGXFSZ', () => {});
@@ -29,6 +30,7 @@ function receive(frame: Frame, channel: Channel): void {
       break;
     case 'ping':
       channel.send({ type: 'pong', body: null });
+      if (store?.isGivenUp) giveUp(store, channel);
       break;
     case 'close':
       report(channel, { state: 'shutdown' });
@@ -47,6 +49,13 @@ function open(boot: QueueBoot, channel: Channel): void {
   } catch (thrown) {
     void endWithError(channel, thrown);
   }
+}
+
+/** The next process takes what is there. */
+function giveUp(queue: SqliteQueue, channel: Channel): void {
+  store = null;
+  queue.close();
+  void endWithError(channel, storeError(queue.file, 'lost', 'is given up: its marker has been deleted'));
 }
 
 /** Calls that came together are written together: one fsync for all. If one of them fails, each is on its own. */

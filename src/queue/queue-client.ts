@@ -19,6 +19,7 @@ import { LineLimit } from '../observe/line-limit.ts';
 import type { Frame, WireItem } from '../wire/frames.ts';
 import { Outbox } from '../wire/outbox.ts';
 import { decodeAnswer, encodeCall } from './calls.ts';
+import type { StoreFault } from './sqlite.ts';
 import type {
   Ack,
   Cancelled,
@@ -42,6 +43,7 @@ const START_TIMEOUT_MS = 60_000;
 /** Longest that a call may take, restarts of the process included. */
 const CALL_TIMEOUT_MS = 30_000;
 const CLOSE_MS = 5000;
+const LOST: StoreFault = 'lost';
 /** Bytes of unanswered calls from which on no more items are taken. */
 const MOST_PENDING_BYTES = 256 * 1024 * 1024;
 
@@ -79,6 +81,8 @@ export class QueueClient implements WorkQueue {
   #limits: QueueLimits;
   /** Of the last start, if that failed. */
   #error: ModeletError | null = null;
+  /** Told by the process that serves, which goes on when the files are back. */
+  #lostFile: ModeletError | null = null;
 
   constructor(spec: QueueClientSpec, clock: Clock = systemClock) {
     this.#spec = spec;
@@ -107,7 +111,11 @@ export class QueueClient implements WorkQueue {
     );
     this.#heartbeat = new Heartbeat(
       {
-        ping: () => this.#supervisor.send({ type: 'ping', body: null }),
+        ping: () => {
+          this.#supervisor.send({ type: 'ping', body: null });
+          // An idle store, too, is to notice what happens to its file.
+          this.extend([], 1).catch(() => {});
+        },
         onSilent: (seconds) => this.#supervisor.kill(new Error(`did not answer for ${seconds} s`)),
       },
       clock,
@@ -134,7 +142,7 @@ export class QueueClient implements WorkQueue {
 
   /** Why it cannot be used at present; null where it can, or is about to. */
   get error(): ModeletError | null {
-    return this.#error;
+    return this.#error ?? this.#lostFile;
   }
 
   enqueue(items: readonly QueueItem[]): Promise<Enqueued[]> {
@@ -216,10 +224,22 @@ export class QueueClient implements WorkQueue {
     const pending = this.#take(item.id);
     if (!pending) return;
     try {
-      pending.resolve(decodeAnswer(item));
+      const value = decodeAnswer(item);
+      this.#saidOfFile(null);
+      pending.resolve(value);
     } catch (thrown) {
-      pending.reject(isModeletError(thrown) ? thrown : this.#unavailable(asError(thrown)));
+      const error = isModeletError(thrown) ? thrown : this.#unavailable(asError(thrown));
+      if ((error as { fault?: unknown }).fault === LOST) this.#saidOfFile(error);
+      pending.reject(error);
     }
+  }
+
+  #saidOfFile(error: ModeletError | null): void {
+    if (error?.message === this.#lostFile?.message) return;
+    this.#lostFile = error;
+    const record = { level: 'info', message: `store ${this.#spec.file}: its file is back` } as const;
+    this.#spec.onLog(error ? { level: 'error', message: error.message } : record);
+    this.#spec.onChange();
   }
 
   #take(number: number): Pending | null {
@@ -233,6 +253,7 @@ export class QueueClient implements WorkQueue {
 
   #ready(): void {
     this.#error = null;
+    this.#lostFile = null;
     for (const { item } of this.#pending.values()) this.#outbox.add(item);
     this.#heartbeat.start();
     const { pid, restarts } = this.#supervisor;

@@ -3,6 +3,7 @@ import { asStoreError, type Database, type Row, type SqlValue, type Statement, s
 import { bytesOf, claimsOf, columnsOf, deadLetterOf, endedResult, isSound, openResult } from './sqlite-rows.ts';
 import { NO_DEADLINE, openStore, STATE } from './sqlite-schema.ts';
 import { prepareStatements, type Statements } from './sqlite-statements.ts';
+import { StoreFile } from './store-file.ts';
 import {
   type Ack,
   type Cancelled,
@@ -32,6 +33,7 @@ const FORGOTTEN_AT_ONCE = 256;
 
 export class SqliteQueue implements WorkStore {
   readonly #file: string;
+  readonly #place: StoreFile;
   readonly #time: QueueTime;
   readonly #database: Database;
   readonly #sql: Statements;
@@ -45,10 +47,13 @@ export class SqliteQueue implements WorkStore {
     this.#file = file;
     this.#time = time;
     this.#limits = limits;
+    this.#place = new StoreFile(file, session);
+    this.#place.checkKnown();
     this.#database = openStore(file);
     try {
       this.#sql = prepareStatements(this.#database);
       this.#begin(session);
+      this.#place.opened();
     } catch (thrown) {
       this.#database.close();
       throw asStoreError(thrown, file);
@@ -171,16 +176,29 @@ export class SqliteQueue implements WorkStore {
   }
 
   close(): void {
+    this.#place.closing();
     this.#database.close();
+  }
+
+  get file(): string {
+    return this.#file;
+  }
+
+  /** Its file is not what was opened, and people want whatever is there now, or a new one. */
+  get isGivenUp(): boolean {
+    return this.#place.isGivenUp;
   }
 
   together<T>(work: () => T): T {
     if (this.#inTransaction) return work();
+    this.#place.check();
     try {
       this.#sql.begin.run();
       this.#inTransaction = true;
       const value = work();
       this.#sql.commit.run();
+      // Only now is it known that what was written is where the next start will look for it.
+      this.#place.check();
       return value;
     } catch (thrown) {
       this.#rollBack();
@@ -203,11 +221,9 @@ export class SqliteQueue implements WorkStore {
   #begin(session: string): void {
     this.together(() => {
       this.#sql.dropDelays.run();
-      if (this.#sql.session.get()?.['session'] === session) {
-        this.#sql.renewLeases.run(this.#time.now());
-        return;
-      }
-      this.#sql.dropLeases.run(bytesOf('its owner ended'), this.#limits.maxAttempts);
+      if (this.#sql.session.get()?.['session'] === session) this.#sql.renewLeases.run(this.#time.now());
+      else this.#sql.dropLeases.run(bytesOf('its owner ended'), this.#limits.maxAttempts);
+      // Writes in any case: SQLite makes its log with the first write.
       this.#sql.own.run(session);
     });
   }

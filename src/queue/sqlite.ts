@@ -59,8 +59,8 @@ export function isAtLeast(version: string, least: readonly number[]): boolean {
   return true;
 }
 
-/** What is wrong with the file of a store. */
-export type StoreFault = 'corrupt' | 'foreign' | 'locked' | 'read-only' | 'full' | 'unreadable';
+/** Tells what is wrong with the file of a store. */
+export type StoreFault = 'corrupt' | 'foreign' | 'locked' | 'lost' | 'read-only' | 'full' | 'unreadable';
 
 const FAULTS: ReadonlyMap<number, { readonly fault: StoreFault; readonly what: string }> = new Map([
   [5, { fault: 'locked', what: 'is in use by another process' }],

@@ -129,4 +129,32 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     suite: 'nodered/http-results',
     test: 'fails and tells its author what to return',
   },
+  {
+    name: 'the file of a store is moved away under load, and moved back',
+    requests: '`store_unavailable` while it is away, which says how to recover; nothing is accepted',
+    recovery: 'by itself when it is back, with all that was accepted',
+    suite: 'nodered/durable-lost',
+    test: 'is moved away under load: the gate closes and says so everywhere, and loses nothing when it is back',
+  },
+  {
+    name: 'the file of a store is deleted under load, then Node-RED is killed',
+    requests: '`store_unavailable`, before the kill and after the next start',
+    recovery: 'somebody puts a file back, or deletes the marker beside it to begin anew',
+    suite: 'nodered/durable-lost',
+    test: 'is deleted under load, then Node-RED is killed: the next start begins nothing anew until the marker is deleted',
+  },
+  {
+    name: 'the file of a store is replaced by another while it serves',
+    requests: '`store_unavailable`',
+    recovery: 'the file is put back, or the marker beside it deleted to take the other',
+    suite: 'queue/store-lost',
+    test: 'is replaced by a copy of yesterday: refused, also by the next process, until the marker is deleted',
+  },
+  {
+    name: 'the log of a store is deleted after a kill -9',
+    requests: '`store_unavailable`: what was committed last is in there',
+    recovery: 'by itself when the log is back',
+    suite: 'queue/store-lost',
+    test: 'lost its log after a kill -9: refused, as what was committed last is in there',
+  },
 ];
