@@ -81,7 +81,8 @@ function endpointOf(pipeline: Pipeline, stages: Stages, httpIn: HttpIn, behind: 
     inputs: behind.first.stages.map((reached) => inputOf(stages, reached)),
     answers: answersOf(pipeline, stages, method, behind),
     gates: isStored ? 'durable' : isGated ? 'memory' : 'none',
-    takesFiles: upload,
+    // A property of the node that it uses for no other method.
+    takesFiles: upload && method === 'post',
   };
 }
 

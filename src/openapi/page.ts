@@ -1,4 +1,5 @@
 /** An OpenAPI document as a page that people read: one file, no scripts, nothing from elsewhere. Pure. */
+import { type Address, curlOf } from './curl.ts';
 import type { OpenApiDocument, Operation, Unsaid } from './document.ts';
 import type { JsonObject } from './endpoint.ts';
 import { PAGE_STYLE } from './page-style.ts';
@@ -35,12 +36,6 @@ ${unsaidOf(document['x-modelet-unsaid'] ?? [])}
 `.html;
 }
 
-interface Address {
-  readonly method: string;
-  readonly path: string;
-  readonly base: string;
-}
-
 function operationOf(document: OpenApiDocument, address: Address, operation: Operation): Html {
   const { method, path } = address;
   const { summary, description, requestBody, responses } = operation;
@@ -55,7 +50,7 @@ ${parametersOf(parameters)}
 ${requestBody ? bodyOf(document, 'Request body', requestBody) : ''}
 ${all.filter(([, response]) => !isError(response)).map(([status, response]) => bodyOf(document, `Response ${status}`, response))}
 <h3>Try it</h3>
-<pre>${curlOf(address, parameters, requestBody)}</pre>
+<pre>${curlOf(address, parameters, requestBody, (reference) => resolved(document, reference))}</pre>
 <h3>Errors</h3>
 <table>
 ${all.filter(([, response]) => isError(response)).map(([status, response]) => errorRow(status, response))}
@@ -154,30 +149,6 @@ function resolved(document: OpenApiDocument, value: JsonObject): JsonObject {
   if (!isReference(value)) return value;
   const keys = value.$ref.split('/').slice(1);
   return keys.reduce<unknown>((part, key) => (part as JsonObject)[key], document) as JsonObject;
-}
-
-/** A command for a shell. What stands in braces is to be replaced. */
-function curlOf({ method, path, base }: Address, parameters: readonly JsonObject[], body: unknown): string {
-  const query = parameters.filter((parameter) => parameter['in'] === 'query' && parameter['required'] === true);
-  const search = query.map(({ name }) => `${encodeURIComponent(String(name))}={${String(name)}}`).join('&');
-  const url = `${base}${path}${search === '' ? '' : `?${search}`}`;
-  const words = ['curl', ...(method === 'get' ? [] : ['-X', method.toUpperCase()]), quoted(url)];
-  const types = body === undefined ? [] : contents(body as JsonObject);
-  const [type, media] = types.find(([name]) => name === 'application/json') ?? types[0] ?? [];
-  if (type === undefined) return words.join(' ');
-  const [example] = Object.values((media?.examples ?? {}) as Record<string, { value: unknown }>);
-  const data = type === 'application/json' ? quoted(JSON.stringify(example?.value ?? {})) : '@FILE';
-  return [
-    ...words,
-    '-H',
-    quoted(`Content-Type: ${type}`),
-    type === 'application/json' ? '-d' : '--data-binary',
-    data,
-  ].join(' ');
-}
-
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 function unsaidOf(unsaid: readonly Unsaid[]): Html | string {

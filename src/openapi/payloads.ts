@@ -6,10 +6,17 @@ import type { ApiEndpoint, ApiInput, ApiStage, JsonObject } from './endpoint.ts'
 type Schema = JsonObject;
 
 const ANYTHING: Schema = {};
-const JSON_TYPE = 'application/json';
+export const JSON_TYPE = 'application/json';
 const MSGPACK_TYPE = 'application/msgpack';
+export const MULTIPART_TYPE = 'multipart/form-data';
+export const FORM_TYPE = 'application/x-www-form-urlencoded';
 /** Media types whose content has the structure that a schema tells. */
-export const STRUCTURED: ReadonlySet<string> = new Set([JSON_TYPE, MSGPACK_TYPE, 'application/x-www-form-urlencoded']);
+export const STRUCTURED: ReadonlySet<string> = new Set([JSON_TYPE, MSGPACK_TYPE, FORM_TYPE]);
+
+/** JSON by any of its names. */
+export function isJson(type: string): boolean {
+  return type === JSON_TYPE || type.endsWith('+json');
+}
 
 /** Query parameters: of an input that is an object, its properties. */
 export function queryParameters({ inputs }: ApiEndpoint, components: Components): JsonObject[] {
@@ -42,18 +49,24 @@ function parameter(name: string, schema: unknown, required: boolean): [string, J
 /** The body that the first stages take. */
 export function requestBody({ inputs, takesFiles }: ApiEndpoint, components: Components): JsonObject {
   const schema = anyOf(inputs.map((input) => bodySchema(input, 'input', ['payload', 'req.body'], components)));
-  const types = [...new Set(inputs.flatMap(({ mediaTypes }) => mediaTypes))];
-  if (takesFiles) types.push('multipart/form-data');
+  const types = [...new Set(inputs.flatMap((input) => typesOf(input, takesFiles)))];
   const examples = examplesOf(inputs);
   return {
     required: true,
     content: Object.fromEntries(
       (types.length > 0 ? types : [JSON_TYPE]).map((type) => {
-        if (!STRUCTURED.has(type)) return [type, {}];
-        return [type, { schema, ...(type === JSON_TYPE && examples ? { examples } : {}) }];
+        if (!STRUCTURED.has(type) && !isJson(type)) return [type, {}];
+        return [type, { schema, ...(isJson(type) && examples ? { examples } : {}) }];
       }),
     ),
   };
+}
+
+/** A form with files reaches a stage that reads those, and one behind a node that may read them. */
+function typesOf({ direct, property, mediaTypes }: ApiInput, takesFiles: boolean): readonly string[] {
+  if (!takesFiles) return mediaTypes;
+  if (direct && /^req\.files\b/.test(property)) return [MULTIPART_TYPE];
+  return direct && keysOf(property, ['payload']) ? mediaTypes : [...mediaTypes, MULTIPART_TYPE];
 }
 
 function examplesOf(inputs: readonly ApiInput[]): JsonObject | null {

@@ -106,12 +106,24 @@ describe('document', () => {
   });
 
   test('media types are those of the first stage; only what has structure has the schema', async () => {
-    const inputs = [input({ schema: NUMBER, mediaTypes: ['image/*', 'application/json'] })];
-    const document = await documentOf({ inputs, takesFiles: true });
-    const content = contentOf(operation(document, 'post', '/digits').requestBody);
-    assert.deepEqual(Object.keys(content), ['image/*', 'application/json', 'multipart/form-data']);
+    const inputs = [input({ schema: NUMBER, mediaTypes: ['image/*', 'application/json', 'application/ld+json'] })];
+    const content = contentOf(operation(await documentOf({ inputs }), 'post', '/digits').requestBody);
+    assert.deepEqual(Object.keys(content), ['image/*', 'application/json', 'application/ld+json']);
+    assert.ok(content['application/ld+json']?.schema);
     assert.deepEqual(content['image/*'], {});
     assert.ok(content['application/json']?.schema);
+  });
+
+  test('a form with files is among the media types where it can reach a stage', async () => {
+    const typesFor = async (spec: Parameters<typeof input>[0]): Promise<string[]> => {
+      const document = await documentOf({ inputs: [input({ mediaTypes: ['image/*'], ...spec })], takesFiles: true });
+      return Object.keys(contentOf(operation(document, 'post', '/digits').requestBody));
+    };
+    assert.deepEqual(await typesFor({ property: 'req.files[0].buffer' }), ['multipart/form-data']);
+    assert.deepEqual(await typesFor({ direct: false }), ['image/*', 'multipart/form-data']);
+    assert.deepEqual(await typesFor({ property: 'picture' }), ['image/*', 'multipart/form-data']);
+    assert.deepEqual(await typesFor({}), ['image/*'], 'the stage would refuse it');
+    assert.deepEqual(await typesFor({ mediaTypes: ['multipart/form-data'] }), ['multipart/form-data']);
   });
 
   test('with GET, the properties of an object are query parameters', async () => {

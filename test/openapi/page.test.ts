@@ -28,7 +28,7 @@ test('each endpoint has its address, schemas, a command to try it, and its error
     '/find/{id}',
     'its path is a pattern that OpenAPI cannot say',
     `curl -X POST 'http://localhost:1880/digits' -H 'Content-Type: application/json' -d '["it'\\''s"]'`,
-    `curl 'http://localhost:1880/find/{id}?q={q}'`,
+    `curl 'http://localhost:1880/find/id?q=q'`,
     `curl -X POST 'http://localhost:1880/image' -H 'Content-Type: image/png' --data-binary @FILE`,
     '{"type":"array",',
   ].map((text) => text.replace(/["']/g, (mark) => `&#${mark.charCodeAt(0)};`));
