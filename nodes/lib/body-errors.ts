@@ -1,5 +1,6 @@
 /**
- * Bodies that the parsers of HTTP-in nodes refuse: JSON that is none, or more than `apiMaxLength`. Node-RED answers
+ * Bodies that the parsers of HTTP-in nodes refuse: JSON that is none, a form with files that is cut off, or more than
+ * `apiMaxLength`. Node-RED answers
  * them with a bare 500, before any flow. Where the request leads to a pipeline it gets the answer that tells what is
  * wrong. An HTTP-in node logs what its parser has thrown and answers right after, which is how the one is known here
  * when the other is to be written.
@@ -83,6 +84,8 @@ function codeByRequest({ name }: ParserError, { headers, _body: isRead }: HttpRe
   if (!isRead) return undefined;
   // A Content-Type that is none, which a parser reads to know how to read the body.
   if (name === 'TypeError') return 'unsupported_media';
+  // A form that is cut off, or not as its boundary says: what reads forms throws plain errors, once it has the body.
+  if (/^\s*multipart\//i.test(String(headers['content-type']))) return 'bad_request';
   // What zlib says of what is not compressed as it claims.
   return headers['content-encoding'] === undefined ? undefined : 'bad_request';
 }

@@ -24,6 +24,7 @@ import type { HttpClients } from './http-clients.ts';
 import { endOfError } from './lease-ends.ts';
 import type { Leases, Stay } from './leases.ts';
 import type { LiveNodes } from './live-nodes.ts';
+import { readMessageProperty } from './message-property.ts';
 import {
   answerWithResult,
   appendTimings,
@@ -98,7 +99,7 @@ export class Passage {
     const maxBytes = service.config.maxPayloadBytes;
     try {
       readRequest(this.#msg, this.#trace, first, maxBytes);
-      const input = RED.util.getMessageProperty(this.#msg, first.input);
+      const input = readMessageProperty(RED, this.#msg, first.input);
       const payload = encodePayload(input, { blame: 'invalid_input', maxBytes });
       const meta = wantsMeta
         ? encodeMeta({ topic: this.#msg.topic, _msgid: this.#msg._msgid }, maxBytes - payload.bytes.byteLength)

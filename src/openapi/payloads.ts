@@ -62,11 +62,18 @@ export function requestBody({ inputs, takesFiles }: ApiEndpoint, components: Com
   };
 }
 
-/** A form with files reaches a stage that reads those, and one behind a node that may read them. */
+/** What an HTTP-in node that takes files parses; it leaves any other body unread. */
+const PARSED_WITH_FILES: ReadonlySet<string> = new Set([JSON_TYPE, FORM_TYPE]);
+/** Ranges that a form with files is in. */
+const FILES: ReadonlySet<string> = new Set([MULTIPART_TYPE, 'multipart/*', '*/*']);
+
+/** A form with files reaches a stage that takes or reads those, and one behind a node that may read them. */
 function typesOf({ direct, property, mediaTypes }: ApiInput, takesFiles: boolean): readonly string[] {
   if (!takesFiles) return mediaTypes;
   if (direct && /^req\.files\b/.test(property)) return [MULTIPART_TYPE];
-  return direct && keysOf(property, ['payload']) ? mediaTypes : [...mediaTypes, MULTIPART_TYPE];
+  const isBody = direct && keysOf(property, ['payload']) !== null;
+  const withFiles = !isBody || mediaTypes.some((type) => FILES.has(type));
+  return [...mediaTypes.filter((type) => PARSED_WITH_FILES.has(type)), ...(withFiles ? [MULTIPART_TYPE] : [])];
 }
 
 function examplesOf(inputs: readonly ApiInput[]): JsonObject | null {

@@ -116,14 +116,15 @@ describe('document', () => {
 
   test('a form with files is among the media types where it can reach a stage', async () => {
     const typesFor = async (spec: Parameters<typeof input>[0]): Promise<string[]> => {
-      const document = await documentOf({ inputs: [input({ mediaTypes: ['image/*'], ...spec })], takesFiles: true });
+      const mediaTypes = ['image/*', 'application/json'];
+      const document = await documentOf({ inputs: [input({ mediaTypes, ...spec })], takesFiles: true });
       return Object.keys(contentOf(operation(document, 'post', '/digits').requestBody));
     };
     assert.deepEqual(await typesFor({ property: 'req.files[0].buffer' }), ['multipart/form-data']);
-    assert.deepEqual(await typesFor({ direct: false }), ['image/*', 'multipart/form-data']);
-    assert.deepEqual(await typesFor({ property: 'picture' }), ['image/*', 'multipart/form-data']);
-    assert.deepEqual(await typesFor({}), ['image/*'], 'the stage would refuse it');
-    assert.deepEqual(await typesFor({ mediaTypes: ['multipart/form-data'] }), ['multipart/form-data']);
+    assert.deepEqual(await typesFor({ direct: false }), ['application/json', 'multipart/form-data']);
+    assert.deepEqual(await typesFor({ property: 'picture' }), ['application/json', 'multipart/form-data']);
+    assert.deepEqual(await typesFor({}), ['application/json'], 'the stage would refuse it');
+    assert.deepEqual(await typesFor({ mediaTypes: ['*/*'] }), ['multipart/form-data']);
   });
 
   test('with GET, the properties of an object are query parameters', async () => {
