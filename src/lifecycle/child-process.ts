@@ -70,13 +70,9 @@ export class ChildProcess implements Kept {
     return this.#exit === null && !this.#channelClosed;
   }
 
-  get bufferedBytes(): number {
-    return this.#channel.bufferedBytes;
-  }
-
-  /** Bytes over its channel so far. */
-  get bytes(): { readonly sent: number; readonly received: number } {
-    return this.#channel.bytes;
+  /** The way to it, to be looked at. */
+  get traffic(): Omit<Channel, 'send' | 'flushed' | 'close'> {
+    return this.#channel;
   }
 
   send(frame: Frame): void {
@@ -109,10 +105,10 @@ export class ChildProcess implements Kept {
 
   /** Immediates run after the loop has read its sockets. */
   #buryWhenQuiet(how: string, latest: Deadline, quietTurns = 0): void {
-    const { received } = this.bytes;
+    const { received } = this.#channel.bytes;
     setImmediate(() => {
       if (this.#isBuried) return;
-      const turns = this.bytes.received === received ? quietTurns + 1 : 0;
+      const turns = this.#channel.bytes.received === received ? quietTurns + 1 : 0;
       if (turns >= QUIET_TURNS || this.#clock.now() >= latest) this.#bury(how);
       else this.#buryWhenQuiet(how, latest, turns);
     });

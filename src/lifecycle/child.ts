@@ -16,8 +16,6 @@ export interface Child {
   readonly state: ProcessState;
   /** False as soon as one of the signs of its end was seen: what is sent from then on is lost. */
   readonly isReachable: boolean;
-  /** Bytes taken by `send` that have not left this process. */
-  readonly bufferedBytes: number;
   send(frame: Frame): void;
   /** Asks it to finish by `deadline`, then kills it; an earlier deadline may follow. One that is not yet ready is killed. */
   close(deadline: Deadline): void;

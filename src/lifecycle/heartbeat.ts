@@ -1,6 +1,6 @@
 /**
  * Notices a process that lives but does nothing any more: stopped, or caught in a loop. Asks it for a sign of life at
- * every tick; whatever comes from it is one.
+ * every tick. Whatever comes from it is one, and so is what it takes: an answer may stand behind much else.
  *
  * A tick counts only after this process's own event loop has turned and read what had come: a loop that was blocked
  * for long finds the answers waiting, and blames nobody.
@@ -21,6 +21,8 @@ export const HEARTBEAT = {
 export interface HeartbeatEvents {
   /** Asks for a sign of life. */
   ping(): void;
+  /** Whether the process has given one since this was last asked. */
+  hasMoved(): boolean;
   /** None came for `seconds`. Nothing is watched any more. */
   onSilent(seconds: number): void;
 }
@@ -49,11 +51,6 @@ export class Heartbeat {
     this.#pause();
   }
 
-  /** Something came from the process. */
-  heard(): void {
-    this.#silent = 0;
-  }
-
   /** Leaves no timer behind. */
   stop(): void {
     if (this.#state.tag === 'pausing') this.#state.timer.cancel();
@@ -73,7 +70,7 @@ export class Heartbeat {
   }
 
   #tick(): void {
-    this.#silent += 1;
+    this.#silent = this.#events.hasMoved() ? 0 : this.#silent + 1;
     if (this.#silent < HEARTBEAT.mostSilent) {
       this.#pause();
       return;

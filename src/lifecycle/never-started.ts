@@ -5,7 +5,6 @@ import { type ProcessState, StateMachine } from './process-state.ts';
 export class NeverStarted implements Child {
   readonly pid: null = null;
   readonly isReachable: boolean = false;
-  readonly bufferedBytes: number = 0;
   readonly #machine: StateMachine;
 
   constructor(reason: Error, events: ChildEvents) {

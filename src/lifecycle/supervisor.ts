@@ -84,10 +84,6 @@ export class Supervisor {
     return this.#state.tag === 'waiting' ? this.#state.until : null;
   }
 
-  get bufferedBytes(): number {
-    return this.#child?.bufferedBytes ?? 0;
-  }
-
   get isClosed(): boolean {
     return this.#state.tag === 'closed';
   }

@@ -74,6 +74,8 @@ export class QueueClient implements WorkQueue {
   readonly #clock: Clock;
   readonly #supervisor: Supervisor;
   readonly #heartbeat: Heartbeat;
+  /** The one that runs, or ran last. */
+  #process: ChildProcess | null = null;
   readonly #outbox: Outbox;
   readonly #pending: Map<number, Pending> = new Map();
   #pendingBytes = 0;
@@ -92,11 +94,13 @@ export class QueueClient implements WorkQueue {
     this.#supervisor = new Supervisor(
       {
         startTimeoutMs: START_TIMEOUT_MS,
-        launch: (events) => new ChildProcess(launchSpec(spec), events, clock),
+        launch: (events) => {
+          this.#process = new ChildProcess(launchSpec(spec), events, clock);
+          return this.#process;
+        },
         bootFrame: () => ({ type: 'open', body: { file: spec.file, session: SESSION, limits: this.#limits } }),
         onReady: () => this.#ready(),
         onFrame: (frame) => {
-          this.#heartbeat.heard();
           if (frame.type === 'answers') for (const item of frame.items) this.#answered(item);
         },
         onLost: (error, phase) => {
@@ -116,6 +120,7 @@ export class QueueClient implements WorkQueue {
           // An idle store, too, is to notice what happens to its file.
           this.extend([], 1).catch(() => {});
         },
+        hasMoved: () => this.#process?.traffic.hasMoved() ?? false,
         onSilent: (seconds) => this.#supervisor.kill(new Error(`did not answer for ${seconds} s`)),
       },
       clock,

@@ -4,7 +4,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
-import type { EnginePlan, EngineStatus, LogRecord, RequestNumber, StageAction } from '../core/model.ts';
+import type { EnginePlan, EngineStatus, LogRecord, Payload, RequestNumber, StageAction } from '../core/model.ts';
 import { ChildProcess } from '../lifecycle/child-process.ts';
 import { Heartbeat } from '../lifecycle/heartbeat.ts';
 import { inheritedEnvironment } from '../lifecycle/node-options.ts';
@@ -13,14 +13,18 @@ import { Supervisor } from '../lifecycle/supervisor.ts';
 import { LineLimit } from '../observe/line-limit.ts';
 import type { ByteCounts, EngineDeaths, FrameCounts } from '../observe/snapshot.ts';
 import type { CheckedStage, DescribedStage, EngineBoot } from '../wire/bodies.ts';
+import { isLarge } from '../wire/bulk-lane.ts';
 import type { Frame, WireItem } from '../wire/frames.ts';
 import { Outbox } from '../wire/outbox.ts';
 import { withEarlierRoutes } from './earlier-routes.ts';
 
 const ENGINE_ENTRY = fileURLToPath(new URL('../engine/main.js', import.meta.url));
 const START_TIMEOUT_MS = 30_000;
-/** Bytes on their way to the engine from which on new requests are refused. */
-const FULL_CHANNEL_BYTES = 256 * 1024 * 1024;
+/**
+ * Bytes on their way to the engine from which on new requests are refused: of small payloads, and of large ones, which
+ * the small ones pass. A slow machine has sent that many in the time that an engine may be silent.
+ */
+const MOST_BYTES = { small: 64 * 1024 * 1024, large: 512 * 1024 * 1024 } as const;
 
 export interface EngineClientEvents {
   onOutcomes(items: readonly WireItem[]): void;
@@ -86,7 +90,6 @@ export class EngineClient {
         bootFrame: () => ({ type: 'boot', body: boot }),
         onReady: () => this.#ready(),
         onFrame: (frame) => {
-          this.#heartbeat.heard();
           count(this.#frames.received, frame);
           this.#receive(frame);
         },
@@ -107,6 +110,7 @@ export class EngineClient {
     this.#heartbeat = new Heartbeat(
       {
         ping: () => this.#send({ type: 'ping', body: null }),
+        hasMoved: () => this.#process?.traffic.hasMoved() ?? false,
         onSilent: (seconds) => this.#supervisor.kill(new Error(`did not answer for ${seconds} s`)),
       },
       clock,
@@ -143,7 +147,7 @@ export class EngineClient {
   /** Bytes over the channel so far, to and from all engines there were. */
   get bytes(): ByteCounts {
     const { sent, received } = this.#pastBytes;
-    const present = this.#process?.bytes;
+    const present = this.#process?.traffic.bytes;
     return present ? { sent: sent + present.sent, received: received + present.received } : this.#pastBytes;
   }
 
@@ -151,9 +155,10 @@ export class EngineClient {
     return this.#deaths;
   }
 
-  /** The socket to the engine takes no more for now. */
-  get isCongested(): boolean {
-    return this.#supervisor.bufferedBytes > FULL_CHANNEL_BYTES;
+  /** Whether there is no room for one more such payload on the way to the engine. */
+  isCongested(payload: Payload): boolean {
+    const { bufferedBytes = 0, waitingBytes = 0 } = this.#process?.traffic ?? {};
+    return isLarge(payload) ? waitingBytes > MOST_BYTES.large : bufferedBytes > MOST_BYTES.small;
   }
 
   start(): void {
@@ -162,8 +167,8 @@ export class EngineClient {
 
   /** @param waitedFor routes, by their numbers, of requests that wait for their turn to be submitted. */
   apply(plan: EnginePlan, waitedFor: ReadonlySet<number>): void {
-    const held = [...this.#held.values()].map(({ ref }) => ref);
-    this.#plan = withEarlierRoutes(plan, this.#plan, new Set([...waitedFor, ...held]));
+    const late = [...this.#held.values(), ...(this.#process?.traffic.waiting ?? [])].map(({ ref }) => ref);
+    this.#plan = withEarlierRoutes(plan, this.#plan, new Set([...waitedFor, ...late]));
     // What has been submitted goes before the plan that may not have its route any more.
     this.#outbox.flush();
     this.#send({ type: 'plan', body: this.#plan });

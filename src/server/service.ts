@@ -5,7 +5,7 @@
 import type { RuntimeConfig } from '../config/compile.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { LogRecord, ModeletDescription, RequestNumber, StageAction } from '../core/model.ts';
+import type { LogRecord, ModeletDescription, Payload, RequestNumber, StageAction } from '../core/model.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { killGroup } from '../lifecycle/launch.ts';
 import type { Look } from '../observe/interval.ts';
@@ -148,7 +148,7 @@ export class Service {
     const entry = this.#planner.entry(request.entry);
     if (!entry) throw this.#refused(new ModeletError('config_invalid', 'the node is not part of a usable route'));
     const room = patient ? this.#planner.roomAt(entry.stage) : 0;
-    const refusal = this.#refusal() ?? (patient ? this.#entrance.check(entry.stage, room) : null);
+    const refusal = this.#refusal(payload) ?? (patient ? this.#entrance.check(entry.stage, room) : null);
     if (refusal) throw this.#refused(refusal);
     const id = this.#ledger.open(request, deadline, patient);
     const { ref } = entry.route;
@@ -260,12 +260,12 @@ export class Service {
   }
 
   /** Why no request at all is taken now. */
-  #refusal(): ModeletError | null {
+  #refusal(payload: Payload): ModeletError | null {
     if (this.#state.tag === 'closing') return shuttingDown();
     if (this.config.strictPins && this.#pins.warnings.length > 0) {
       return new ModeletError('config_invalid', this.#pins.warnings.join('; '));
     }
-    if (this.#client.isCongested) {
+    if (this.#client.isCongested(payload)) {
       return new ModeletError('capacity_exceeded', 'the channel to the engine is full', { retryAfterSeconds: 1 });
     }
     // One death is a restart that requests can wait for; an engine that does not come up again is not.

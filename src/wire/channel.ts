@@ -7,8 +7,10 @@
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { asError } from '../core/errors.ts';
+import { BulkLane } from './bulk-lane.ts';
 import { FrameReader } from './frame-reader.ts';
 import { encodeFrame, type Frame } from './frames.ts';
+import type { WireItem } from './items.ts';
 
 /** The descriptor on which a child finds its channel. */
 export const CHANNEL_FD = 3;
@@ -21,12 +23,21 @@ export interface ChannelEvents {
 }
 
 export interface Channel {
-  /** Takes the frame for delivery; nothing happens after the channel has closed. */
+  /** Takes the frame for delivery; nothing happens after the channel has closed. Small frames pass large ones. */
   send(frame: Frame): void;
-  /** Bytes taken but not yet handed to the kernel. */
+  /** Bytes written but not yet handed to the kernel: whatever is sent now goes after them. */
   readonly bufferedBytes: number;
+  /** Bytes of large payloads that have not been written: small frames pass them. */
+  readonly waitingBytes: number;
+  /** Large items of which something has not been written. */
+  readonly waiting: readonly WireItem[];
   /** Bytes that have gone either way. */
   readonly bytes: { readonly sent: number; readonly received: number };
+  /**
+   * Whether the other side has done something since this was last asked: bytes came from it, or bytes left for which it
+   * had to make room.
+   */
+  hasMoved(): boolean;
   /** Resolves when all that was sent has left this process, or the channel has closed. */
   flushed(): Promise<void>;
   /** Sends what is buffered, then closes. */
@@ -44,7 +55,10 @@ export class SocketChannel implements Channel {
   readonly #events: ChannelEvents;
   /** `closing`: what was sent still goes out, nothing more is taken. */
   #state: 'open' | 'closing' | 'closed' = 'open';
-  readonly #waiting: Set<() => void> = new Set();
+  readonly #flushing: Set<() => void> = new Set();
+  readonly #bulk: BulkLane = new BulkLane((parts, onLeft) => this.#write(parts, onLeft));
+  /** As it was when last asked whether anything has moved. */
+  #seen = { received: 0, left: 0, isFull: false };
 
   constructor(socket: Duplex, events: ChannelEvents) {
     this.#socket = socket;
@@ -60,33 +74,46 @@ export class SocketChannel implements Channel {
     return this.#socket.writableLength;
   }
 
+  get waitingBytes(): number {
+    return this.#bulk.bytes;
+  }
+
+  get waiting(): readonly WireItem[] {
+    return this.#bulk.items;
+  }
+
   get bytes(): { readonly sent: number; readonly received: number } {
     // Only a socket counts; ends of one process have nothing to count.
     const { bytesWritten: sent = 0, bytesRead: received = 0 } = this.#socket as Partial<Socket>;
     return { sent, received };
   }
 
+  hasMoved(): boolean {
+    const { sent, received } = this.bytes;
+    const { bufferedBytes } = this;
+    const before = this.#seen;
+    this.#seen = { received, left: sent - bufferedBytes, isFull: bufferedBytes > 0 };
+    // What the kernel has room for leaves whether anybody reads it or not.
+    return received > before.received || (before.isFull && this.#seen.left > before.left);
+  }
+
   send(frame: Frame): void {
     if (this.#state !== 'open') return;
-    const parts = encodeFrame(frame);
-    if (parts.length === 1) {
-      this.#socket.write(parts[0] as Uint8Array);
-      return;
-    }
-    this.#socket.cork();
-    for (const part of parts) this.#socket.write(part);
-    this.#socket.uncork();
+    const atOnce = this.#bulk.concerns(frame) ? this.#bulk.take(frame) : frame;
+    if (atOnce) this.#write(encodeFrame(atOnce));
   }
 
   flushed(): Promise<void> {
-    if (this.#state === 'closed' || this.#socket.writableLength === 0) return Promise.resolve();
+    if (this.#state === 'closed' || (this.bufferedBytes === 0 && this.#bulk.isEmpty)) return Promise.resolve();
     return new Promise((resolve) => {
-      this.#waiting.add(resolve);
-      if (this.#state === 'closing') return;
-      // An empty write is done when all before it are; 'drain' is silent below the high-water mark.
-      this.#socket.write(Buffer.alloc(0), () => {
-        this.#waiting.delete(resolve);
-        resolve();
+      this.#flushing.add(resolve);
+      this.#bulk.afterAll(() => {
+        if (this.#socket.writableEnded) return;
+        // An empty write is done when all before it are; 'drain' is silent below the high-water mark.
+        this.#socket.write(Buffer.alloc(0), () => {
+          this.#flushing.delete(resolve);
+          resolve();
+        });
       });
     });
   }
@@ -94,7 +121,14 @@ export class SocketChannel implements Channel {
   close(): void {
     if (this.#state !== 'open') return;
     this.#state = 'closing';
-    this.#socket.end();
+    this.#bulk.afterAll(() => this.#socket.end());
+  }
+
+  #write(parts: readonly Uint8Array[], onLeft?: () => void): void {
+    const last = parts.length - 1;
+    if (last > 0) this.#socket.cork();
+    for (const [index, part] of parts.entries()) this.#socket.write(part, index === last ? onLeft : undefined);
+    if (last > 0) this.#socket.uncork();
   }
 
   #read(chunk: Buffer): void {
@@ -110,13 +144,14 @@ export class SocketChannel implements Channel {
   }
 
   #wake(): void {
-    for (const resolve of this.#waiting) resolve();
-    this.#waiting.clear();
+    for (const resolve of this.#flushing) resolve();
+    this.#flushing.clear();
   }
 
   #end(error: Error | null): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
+    this.#bulk.clear();
     this.#socket.destroy();
     this.#wake();
     this.#events.onClose(error);

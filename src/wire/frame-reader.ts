@@ -1,11 +1,25 @@
-/** Cuts the stream of bytes that a channel receives into frames. */
-import { decodeFrame, type Frame, HEAD, LONGEST_FRAME } from './frames.ts';
+/**
+ * Cuts the stream of bytes that a channel receives into frames. A frame that comes in many chunks, or in pieces with
+ * other frames between them, is copied into memory of its own as it comes: no chunk is kept for it.
+ */
+import { decodeFrame, type Frame, HEAD, isPiece, LONGEST_FRAME, wholeOf } from './frames.ts';
 import { malformed } from './malformed.ts';
+
+/** A frame of which the first bytes have come. */
+interface Filling {
+  readonly frame: Buffer;
+  filled: number;
+}
 
 export class FrameReader {
   readonly #longest: number;
-  #chunks: Buffer[] = [];
-  #buffered = 0;
+  /** Less than a head. */
+  #begun: Buffer | null = null;
+  /** A frame that comes in one go. */
+  #frame: Filling | null = null;
+  /** A frame that comes in pieces, and how much of the present piece is still to come. */
+  #whole: Filling | null = null;
+  #restOfPiece = 0;
 
   constructor(longest: number = LONGEST_FRAME) {
     this.#longest = longest;
@@ -16,38 +30,80 @@ export class FrameReader {
    * @throws ModeletError `protocol_error`; the stream cannot be read on after that.
    */
   push(chunk: Buffer): Frame[] {
-    this.#chunks.push(chunk);
-    this.#buffered += chunk.byteLength;
     const frames: Frame[] = [];
-    while (this.#buffered >= HEAD) {
-      const length = this.#peekLength();
-      if (length < HEAD || length % 8 !== 0 || length > this.#longest) {
-        throw malformed(`a length of ${length} bytes`);
-      }
-      if (this.#buffered < length) break;
-      frames.push(decodeFrame(this.#take(length)));
+    let rest = this.#begun ? Buffer.concat([this.#begun, chunk]) : chunk;
+    this.#begun = null;
+    while (rest.byteLength > 0) {
+      if (this.#restOfPiece > 0) rest = this.#fillWhole(rest, frames);
+      else if (this.#frame) rest = this.#fillFrame(this.#frame, rest, frames);
+      else if (rest.byteLength < HEAD) {
+        this.#checkBegun(rest);
+        this.#begun = rest;
+        break;
+      } else rest = this.#begin(rest, frames);
     }
     return frames;
   }
 
-  #peekLength(): number {
-    const first = this.#chunks[0] as Buffer;
-    return first.byteLength >= 4 ? first.readUInt32LE(0) : this.#gather().readUInt32LE(0);
+  #begin(bytes: Buffer, frames: Frame[]): Buffer {
+    const length = this.#checked(bytes.readUInt32LE(0));
+    if (isPiece(bytes)) return this.#beginPiece(bytes, length);
+    if (bytes.byteLength >= length) {
+      frames.push(decodeFrame(bytes.subarray(0, length)));
+      return bytes.subarray(length);
+    }
+    // Not from the pool that small buffers share: whoever keeps a payload would keep all of that.
+    this.#frame = { frame: Buffer.allocUnsafeSlow(length), filled: 0 };
+    return bytes;
   }
 
-  /** Large frames arrive in many chunks: they are joined once, when the last one is there. */
-  #take(length: number): Buffer {
-    const first = this.#chunks[0] as Buffer;
-    const whole = first.byteLength >= length ? first : this.#gather();
-    this.#buffered -= length;
-    if (whole.byteLength === length) this.#chunks.shift();
-    else this.#chunks[0] = whole.subarray(length);
-    return whole.subarray(0, length);
+  #beginPiece(bytes: Buffer, length: number): Buffer {
+    const total = wholeOf(bytes);
+    this.#restOfPiece = length - HEAD;
+    this.#whole ??= { frame: Buffer.allocUnsafeSlow(this.#checked(total)), filled: 0 };
+    const { frame, filled } = this.#whole;
+    if (frame.byteLength !== total) throw malformed('a piece of another frame');
+    if (this.#restOfPiece === 0) throw malformed('a piece of nothing');
+    if (filled + this.#restOfPiece > total) throw malformed('a piece reaches beyond its frame');
+    return bytes.subarray(HEAD);
   }
 
-  #gather(): Buffer {
-    const whole = Buffer.concat(this.#chunks);
-    this.#chunks = [whole];
-    return whole;
+  #fillFrame(filling: Filling, bytes: Buffer, frames: Frame[]): Buffer {
+    const rest = fill(filling, bytes, filling.frame.byteLength);
+    if (filling.filled === filling.frame.byteLength) {
+      this.#frame = null;
+      frames.push(decodeFrame(filling.frame));
+    }
+    return rest;
   }
+
+  #fillWhole(bytes: Buffer, frames: Frame[]): Buffer {
+    const whole = this.#whole as Filling;
+    const rest = fill(whole, bytes, this.#restOfPiece);
+    this.#restOfPiece -= bytes.byteLength - rest.byteLength;
+    if (whole.filled === whole.frame.byteLength) {
+      this.#whole = null;
+      const { frame } = whole;
+      if (frame.readUInt32LE(0) !== frame.byteLength) throw malformed('its pieces are not as long as it is');
+      frames.push(decodeFrame(frame));
+    }
+    return rest;
+  }
+
+  #checkBegun(bytes: Buffer): void {
+    if (bytes.byteLength >= 4) this.#checked(bytes.readUInt32LE(0));
+  }
+
+  #checked(length: number): number {
+    if (length < HEAD || length % 8 !== 0 || length > this.#longest) throw malformed(`a length of ${length} bytes`);
+    return length;
+  }
+}
+
+/** Copies up to `most` bytes, and returns those that are left. */
+function fill(filling: Filling, bytes: Buffer, most: number): Buffer {
+  const room = Math.min(most, filling.frame.byteLength - filling.filled);
+  const copied = bytes.copy(filling.frame, filling.filled, 0, Math.min(room, bytes.byteLength));
+  filling.filled += copied;
+  return bytes.subarray(copied);
 }

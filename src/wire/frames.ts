@@ -7,6 +7,9 @@
  *   head   u32 length | u8 version | u8 type | u16 0 | u32 items | u32 JSON bytes | f64 batch | f64 runMs
  *   body   JSON of a control frame, or items, see items.ts
  *
+ * Between server and engine a large frame may come in pieces, with other frames between them. A piece is a head whose
+ * type is 255 and whose `batch` is the length of the whole frame, and the next bytes of that.
+ *
  * Seed 003's protocol is the ancestor: a length and a table from id to bytes.
  */
 import type { Deadline } from '../core/clock.ts';
@@ -28,7 +31,7 @@ import { malformed } from './malformed.ts';
 export type { WireItem } from './items.ts';
 
 /** Raised with every change of the layout: a worker of another version must be refused, not misread. */
-export const WIRE_VERSION: number = 1;
+export const WIRE_VERSION: number = 2;
 
 /** Longest frame: what a 32-bit length and one allocation carry comfortably. */
 export const LONGEST_FRAME: number = 1 << 30;
@@ -116,6 +119,28 @@ const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
 
 /** Bytes of a frame's head. */
 export const HEAD: number = 32;
+
+/** The type of a piece. */
+const PIECE = 255;
+
+/** The head of a piece of `length` bytes, itself included, of a frame that is `total` bytes long. */
+export function pieceHead(length: number, total: number): Uint8Array {
+  const head = Buffer.alloc(HEAD);
+  head.writeUInt32LE(length, 0);
+  head.writeUInt8(WIRE_VERSION, 4);
+  head.writeUInt8(PIECE, 5);
+  head.writeDoubleLE(total, 16);
+  return head;
+}
+
+export function isPiece(head: Buffer): boolean {
+  return head.readUInt8(5) === PIECE && head.readUInt8(4) === WIRE_VERSION;
+}
+
+/** The length of the frame that a piece belongs to. */
+export function wholeOf(head: Buffer): number {
+  return head.readDoubleLE(16);
+}
 
 /** The frame as buffers to be written one after the other. Large payloads are passed through, not copied. */
 export function encodeFrame(frame: Frame): Uint8Array[] {

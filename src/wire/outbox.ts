@@ -2,6 +2,7 @@
  * Collects the items of one turn of the event loop and sends them as one frame: the wake-up of the other
  * process is what costs, not the copy.
  */
+import { isLarge } from './bulk-lane.ts';
 import type { Channel } from './channel.ts';
 import { itemLength, type WireItem } from './items.ts';
 
@@ -24,6 +25,12 @@ export class Outbox {
   }
 
   add(item: WireItem): void {
+    if (isLarge(item.payload)) {
+      // On its own it holds up no other; what came before it goes first.
+      this.flush();
+      this.#channel()?.send({ type: this.#type, items: [item] });
+      return;
+    }
     this.#items.push(item);
     this.#bytes += itemLength(item);
     if (this.#bytes >= FULL_FRAME) this.flush();

@@ -49,8 +49,6 @@ export function startThreadWorker(spec: WorkerLaunch, events: ChildEvents, clock
 class ThreadWorker implements Kept {
   readonly entry: string = THREAD_ENTRY;
   readonly pid: number = process.pid;
-  /** Nothing leaves this process. */
-  readonly bufferedBytes: number = 0;
   readonly #pool: Piscina<ArrayBuffer | MessagePort, void>;
   /** To whatever task runs. */
   readonly #port: MessagePort;

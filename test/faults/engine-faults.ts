@@ -1,4 +1,5 @@
 /** What can happen to the engine process. */
+import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { isAlive, kill9, startedProcesses, until } from '../fixtures/processes.ts';
@@ -7,6 +8,8 @@ import { assertFails, type ServiceBed, type ServiceFault } from './service-bed.t
 
 const KILLS = 3;
 const MEGABYTE = 1024 * 1024;
+/** Together about as much as is let in. */
+const LARGE = { count: 16, atOnce: 8, bytes: 60 * MEGABYTE } as const;
 
 const LOST: Omit<ServiceFault, 'name' | 'inject'> = {
   requests: 'all open ones: `engine_lost`, at once; those that come meanwhile wait for the new engine',
@@ -36,8 +39,25 @@ export const ENGINE_FAULTS: FaultGroup<ServiceFault> = {
     },
     { ...LOST, name: 'out of memory', inject: runOutOfMemory },
     {
+      name: `${LARGE.count} payloads of ${LARGE.bytes / MEGABYTE} MB, ${LARGE.atOnce} at a time`,
+      requests: 'none: small ones pass the large ones, which are all answered',
+      recovery: 'the engine lives on; what it takes and sends shows that it does not hang',
+      inject: sendLargePayloads,
+    },
+    {
       ...LOST,
-      name: 'stands still (SIGSTOP), while a worker spins in synchronous code',
+      name: 'stands still (SIGSTOP), while large payloads are on their way to it',
+      requests: 'all open ones: `engine_lost`, after 10 s; those that come meanwhile wait for the new engine',
+      recovery: 'it is killed with its workers; a new engine, at once',
+      inject: async (bed) => {
+        process.kill(bed.service.enginePid, 'SIGSTOP');
+        const large = Array.from({ length: LARGE.atOnce }, () => bed.ask(Buffer.alloc(LARGE.bytes), 'beside'));
+        for (const asked of large) await assertFails(asked, 'engine_lost', /did not answer for \d+ s/);
+      },
+    },
+    {
+      ...LOST,
+      name: 'stands still (SIGSTOP), while a worker a worker spins in synchronous code',
       requests: 'all open ones: `engine_lost`, after 10 s; those that come meanwhile wait for the new engine',
       recovery: 'it is killed with its workers; a new engine, at once',
       inject: async (bed) => {
@@ -51,6 +71,22 @@ export const ENGINE_FAULTS: FaultGroup<ServiceFault> = {
     },
   ],
 };
+
+async function sendLargePayloads(bed: ServiceBed): Promise<void> {
+  const engine = bed.service.enginePid;
+  const bytes = Buffer.alloc(LARGE.bytes, 7);
+  let left: number = LARGE.count;
+  const lane = async (): Promise<void> => {
+    while (left > 0) {
+      left -= 1;
+      const { code, error, value } = await bed.ask(bytes, 'beside').answer;
+      assert.equal(code, 'ok', error?.message);
+      assert.ok(bytes.equals(value as Buffer), 'it is answered with its own bytes');
+    }
+  };
+  await Promise.all(Array.from({ length: LARGE.atOnce }, lane));
+  assert.equal(bed.service.enginePid, engine, 'the engine lives on');
+}
 
 /** Grants the engine no more memory than it has, and lets it have some large requests. */
 async function runOutOfMemory(bed: ServiceBed): Promise<void> {

@@ -10,7 +10,6 @@ import { FakeClock } from '../fixtures/fake-clock.ts';
 class FakeChild implements Child {
   readonly pid = 1234;
   readonly isReachable = true;
-  readonly bufferedBytes = 0;
   readonly #machine: StateMachine;
 
   constructor(events: ChildEvents) {

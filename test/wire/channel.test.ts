@@ -1,67 +1,12 @@
 /** A channel over a real socket: frames both ways, garbage, back-pressure, and the end. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { connect, createServer, type Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { SocketChannel } from '../../src/wire/channel.ts';
 import { encodeFrame, type Frame } from '../../src/wire/frames.ts';
+import { closed, End, ends, socketPair } from './ends.ts';
 import { item, meaning } from './frame-values.ts';
-
-const server = createServer();
-
-before(async () => {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-});
-
-after(() => server.close());
-
-async function socketPair(): Promise<[Socket, Socket]> {
-  const address = server.address();
-  assert.ok(address && typeof address === 'object');
-  const accepted = once(server, 'connection');
-  const near = connect(address.port, '127.0.0.1');
-  const [far] = (await accepted) as [Socket];
-  return [near, far];
-}
-
-/** One end of a channel with what has come to it. */
-class End {
-  readonly frames: Frame[] = [];
-  readonly closes: (Error | null)[] = [];
-  readonly channel: SocketChannel;
-  #changed: () => void = () => {};
-
-  constructor(socket: Socket) {
-    this.channel = new SocketChannel(socket, {
-      onFrame: (frame) => {
-        this.frames.push(frame);
-        this.#changed();
-      },
-      onClose: (error) => {
-        this.closes.push(error);
-        this.#changed();
-      },
-    });
-  }
-
-  /** Resolves as soon as `reached` holds. */
-  async until(reached: (end: End) => boolean): Promise<void> {
-    while (!reached(this)) {
-      await new Promise<void>((resolve) => {
-        this.#changed = resolve;
-      });
-    }
-  }
-}
-
-async function ends(): Promise<{ near: End; far: End; sockets: [Socket, Socket] }> {
-  const sockets = await socketPair();
-  return { near: new End(sockets[0]), far: new End(sockets[1]), sockets };
-}
-
-const closed = (end: End): boolean => end.closes.length > 0;
 
 test('frames go both ways, in order', async () => {
   const { near, far } = await ends();

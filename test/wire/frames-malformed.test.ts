@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { ModeletError } from '../../src/core/errors.ts';
 import { FrameReader } from '../../src/wire/frame-reader.ts';
-import { encodeFrame, type Frame, LONGEST_FRAME } from '../../src/wire/frames.ts';
+import { encodeFrame, type Frame, LONGEST_FRAME, WIRE_VERSION } from '../../src/wire/frames.ts';
 import { anyFrame, item } from './frame-values.ts';
 
 function streamOf(frame: Frame): Buffer {
@@ -52,7 +52,7 @@ const MALFORMED: readonly (readonly [string, () => Buffer, RegExp])[] = [
   ['a length shorter than the head', () => changed((f) => f.writeUInt32LE(24, 0)), /length of 24/],
   ['a length that is no multiple of 8', () => changed((f) => f.writeUInt32LE(f.byteLength - 1, 0)), /length of/],
   ['a length beyond the limit', () => changed((f) => f.writeUInt32LE(LONGEST_FRAME + 8, 0)), /length of/],
-  ['another version', () => changed((f) => f.writeUInt8(2, 4)), /version 2 instead of 1/],
+  ['another version', () => changed((f) => f.writeUInt8(1, 4)), /version 1 instead of 2/],
   ['an unknown type', () => changed((f) => f.writeUInt8(99, 5)), /unknown type 99/],
   ['more items than fit', () => changed((f) => f.writeUInt32LE(1000, 8)), /1000 items do not fit/],
   ['the largest number of items', () => changed((f) => f.writeUInt32LE(0xffffffff, 8)), /items do not fit/],
@@ -75,7 +75,7 @@ const MALFORMED: readonly (readonly [string, () => Buffer, RegExp])[] = [
 function control(json: string, length: number = json.length): Buffer {
   const frame = Buffer.alloc(32 + Math.ceil(json.length / 8) * 8);
   frame.writeUInt32LE(frame.byteLength, 0);
-  frame.writeUInt8(1, 4);
+  frame.writeUInt8(WIRE_VERSION, 4);
   frame.writeUInt8(7, 5);
   frame.writeUInt32LE(length, 12);
   frame.write(json, 32);
@@ -105,7 +105,7 @@ test('a random body behind a plausible head neither', () => {
       const frame = Buffer.alloc(32 + Math.ceil(rest.byteLength / 8) * 8);
       frame.set(rest, 32);
       frame.writeUInt32LE(frame.byteLength, 0);
-      frame.writeUInt8(1, 4);
+      frame.writeUInt8(WIRE_VERSION, 4);
       frame.writeUInt8(type, 5);
       frame.writeUInt32LE(items, 8);
       frame.writeUInt32LE(json, 12);

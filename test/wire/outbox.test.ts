@@ -38,14 +38,29 @@ test('flush sends now and leaves nothing for later', async () => {
 test('a frame that has grown large does not wait for the end of the turn', async () => {
   const sent: Frame[] = [];
   const outbox = new Outbox('submit', () => ({ send: (frame) => sent.push(frame) }));
-  const bytes = Buffer.alloc(1024 * 1024);
-  for (let id = 1; id <= 10; id += 1) outbox.add(item({ id, payload: { codec: 2, bytes } }));
-  assert.deepEqual(ids(sent), [
-    [1, 2, 3, 4],
-    [5, 6, 7, 8],
-  ]);
+  const bytes = Buffer.alloc(200 * 1024);
+  for (let id = 1; id <= 50; id += 1) outbox.add(item({ id, payload: { codec: 2, bytes } }));
+  assert.deepEqual(
+    ids(sent).map(({ length }) => length),
+    [21, 21],
+  );
   await turn();
-  assert.deepEqual(ids(sent).at(-1), [9, 10]);
+  assert.deepEqual(
+    ids(sent).flat(),
+    Array.from({ length: 50 }, (_, index) => index + 1),
+  );
+});
+
+test('a large item leaves at once in a frame of its own, behind what came before it', async () => {
+  const sent: Frame[] = [];
+  const outbox = new Outbox('parts', () => ({ send: (frame) => sent.push(frame) }));
+  const large = { codec: 2, bytes: Buffer.alloc(256 * 1024) };
+  outbox.add(item({ id: 1 }));
+  outbox.add(item({ id: 2, payload: large }));
+  assert.deepEqual(ids(sent), [[1], [2]]);
+  outbox.add(item({ id: 3 }));
+  await turn();
+  assert.deepEqual(ids(sent), [[1], [2], [3]]);
 });
 
 test('items of a turn in which the channel went away are dropped, the outbox goes on', async () => {

@@ -26,7 +26,6 @@ class Rig {
           return machine.state;
         },
         isReachable: true,
-        bufferedBytes: 0,
         send: () => {},
         close: () => {},
         kill: (reason) => machine.enter({ tag: 'dead', error: reason ?? new Error('killed') }),
