@@ -18,7 +18,8 @@ export class HttpClients {
   readonly #waiting: Fifo<WaitingClient> = new Fifo();
   /** Where a response's client is in the list. */
   readonly #places: WeakMap<HttpResponse, FifoNode<WaitingClient>> = new WeakMap();
-
+  /** By response, who waits until its client has taken what was written to it. */
+  readonly #unread: WeakMap<HttpResponse, (() => void)[]> = new WeakMap();
   #elsewhere: WaitingClient[] = [];
 
   /** Calls `gone` if the message's client closes its connection unanswered; returns how to stop listening. */
@@ -36,6 +37,18 @@ export class HttpClients {
     const response = msg.res?._res;
     const waits = response && typeof response.once === 'function' && !response.writableFinished && !response.destroyed;
     if (waits) (this.#places.get(response)?.value ?? this.#add(response, msg)).failed.add(failed);
+  }
+
+  /** Calls once the message's client has taken what the flow has written to it, or is gone; at once where it has. */
+  whenRead(msg: PipelineMessage, call: () => void): void {
+    const response = msg.res?._res;
+    if (!response?.writableNeedDrain || response.destroyed) {
+      call();
+      return;
+    }
+    const calls = this.#unread.get(response);
+    if (calls) calls.push(call);
+    else this.#awaitReading(response, call);
   }
 
   /** Answers every client that still waits. For when no flow is left that could. */
@@ -60,6 +73,19 @@ export class HttpClients {
     this.#places.set(response, this.#waiting.push(client));
     response.once('close', () => this.#closed(response));
     return client;
+  }
+
+  #awaitReading(response: HttpResponse, call: () => void): void {
+    const calls = [call];
+    this.#unread.set(response, calls);
+    const ended = (): void => {
+      response.off('drain', ended);
+      response.off('close', ended);
+      this.#unread.delete(response);
+      for (const each of calls) each();
+    };
+    response.once('drain', ended);
+    response.once('close', ended);
   }
 
   #closed(response: HttpResponse): void {

@@ -17,6 +17,8 @@ export interface HttpRequest {
 export interface HttpResponse extends AnswerHeaders {
   readonly writableFinished: boolean;
   readonly writableEnded: boolean;
+  /** More has been written than its client has taken, and `drain` follows. */
+  readonly writableNeedDrain?: boolean;
   readonly destroyed: boolean;
   readonly statusCode: number;
   /** Set by an HTTP-in node as it makes the request a message. */
@@ -31,7 +33,8 @@ export interface HttpResponse extends AnswerHeaders {
   sendStatus(code: number): HttpResponse;
   end(): unknown;
   on(event: 'error', listener: () => void): unknown;
-  once(event: 'close', listener: () => void): unknown;
+  once(event: 'close' | 'drain', listener: () => void): unknown;
+  off(event: 'close' | 'drain', listener: () => void): unknown;
 }
 
 /** GET and HEAD: has no body, and its answer may be kept by caches. */

@@ -185,7 +185,9 @@ export class Passage {
       } catch (thrown) {
         this.#deployed.service.abandon(id, asModeletError(thrown, 'modelet_failed'));
       }
-      taken();
+      // Node-RED's own delivery was queued before this. What the flow writes to a client that does not read stays in
+      // memory, so no more parts are made until it does.
+      setImmediate(() => this.#around.clients.whenRead(this.#msg, taken));
     });
   }
 

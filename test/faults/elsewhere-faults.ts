@@ -157,4 +157,11 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     suite: 'queue/store-lost',
     test: 'lost its log after a kill -9: refused, as what was committed last is in there',
   },
+  {
+    name: 'an HTTP client stops reading a result that comes in parts',
+    requests: 'its own waits, with its generator, until it reads on, leaves, or the deadline passes; the others go on',
+    recovery: 'Node-RED keeps a few parts of it in memory, however many it could have had',
+    suite: 'nodered/stalled-clients',
+    test: 'a client that does not read stops its generator and not the others, and Node-RED does not grow',
+  },
 ];

@@ -1,0 +1,121 @@
+/** A client that does not read what it asked for: how much of it is made, and what ends it. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { get } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { after, before, test } from 'node:test';
+import { collector, func, node, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { until } from '../fixtures/node-red.ts';
+import { NodeRedProcess } from '../fixtures/node-red-process.ts';
+
+const MEGABYTE = 1024 * 1024;
+/** What the client that reads gets while the other one does not. */
+const READ_BYTES = 300 * MEGABYTE;
+
+/** Parts without end, of 64 KiB. */
+const ENDLESS = `
+  return (function* () {
+    let made = 0;
+    try {
+      for (;;) {
+        made += 1;
+        yield 'x'.repeat(65_536);
+      }
+    } finally {
+      node.log('closed ' + (input.name ?? 'one') + ' after ' + made + ' parts');
+    }
+  })();`;
+
+const WRITE = `
+  const response = msg.res._res;
+  if (!response.headersSent) response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+  response.write('data: ' + msg.payload + '\\n\\n');
+  if (msg.complete || msg.error) response.end();`;
+
+let red: NodeRedProcess;
+before(async () => {
+  red = await NodeRedProcess.start([
+    TAB,
+    runtime(),
+    node('in', 'http in', ['make'], { url: '/tokens', method: 'get', upload: false, swaggerDoc: '' }),
+    stage('make', ENDLESS, 'collect', { workers: '2' }),
+    collector('collect', 'write', 'write', { results: 'parts' }),
+    func('write', WRITE),
+  ]);
+});
+after(() => red.end());
+
+/** Asks, and reads nothing of the answer. */
+function stalledClient(name: string, headers = ''): Socket {
+  const { port, hostname } = new URL(red.url);
+  const socket = connect(Number(port), hostname);
+  socket.on('error', () => {});
+  socket.pause();
+  socket.write(`GET /tokens?name=${name} HTTP/1.1\r\nHost: test\r\n${headers}\r\n`);
+  return socket;
+}
+
+/** Reads until so much has come, then leaves. */
+function read(bytes: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let left = bytes;
+    const request = get(`${red.url}/tokens?name=reader`, (response) => {
+      response.on('data', (chunk: Buffer) => {
+        left -= chunk.length;
+        if (left > 0) return;
+        request.destroy();
+        resolve();
+      });
+    });
+    request.on('error', (error) => {
+      if (left > 0) reject(error);
+    });
+  });
+}
+
+const residentBytes = (): number => {
+  const status = readFileSync(`/proc/${red.pid}/status`, 'utf8');
+  return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) * 1024;
+};
+
+/** How many parts were made for a client, once that has come to its end. */
+async function partsOf(name: string): Promise<number> {
+  const found = await until(
+    `the generator for ${name} is closed`,
+    () => new RegExp(`closed ${name} after (\\d+) parts`).exec(red.output) ?? undefined,
+  );
+  return Number(found[1]);
+}
+
+test('a client that does not read stops its generator and not the others, and Node-RED does not grow', async () => {
+  await read(10 * MEGABYTE);
+  await red.collectGarbage();
+  const before = residentBytes();
+  const stalled = stalledClient('stalled');
+  await read(READ_BYTES);
+  await red.collectGarbage();
+  const grown = residentBytes() - before;
+  assert.ok(grown < READ_BYTES / 3, `Node-RED has grown by ${Math.round(grown / MEGABYTE)} MB`);
+  stalled.destroy();
+  const made = (await partsOf('stalled')) * 65_536;
+  assert.ok(made < READ_BYTES / 3, `${Math.round(made / MEGABYTE)} MB were made for it`);
+});
+
+test('a client that reads again gets the rest', async () => {
+  const socket = stalledClient('waking');
+  await read(20 * MEGABYTE);
+  let got = 0;
+  socket.on('data', (chunk: Buffer) => {
+    got += chunk.length;
+  });
+  socket.resume();
+  await until('much more has come than lies between two processes', () => got > 60 * MEGABYTE);
+  socket.destroy();
+  await partsOf('waking');
+});
+
+test('the deadline of a request ends it, whether its client reads or not', async () => {
+  const socket = stalledClient('late', 'timeout: 1500\r\n');
+  await partsOf('late');
+  socket.destroy();
+});
