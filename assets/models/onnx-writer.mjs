@@ -11,12 +11,16 @@ const TYPES = {
   int64: [7, BigInt64Array],
   string: [8, null],
   bool: [9, Uint8Array],
+  /** Its values are the bits. */
+  float16: [10, Uint16Array],
   float64: [11, Float64Array],
 };
-const ATTRIBUTE_INT = 2;
 /** Versions of the format and of the operators that every runtime of the last years knows. */
 const IR_VERSION = 8;
 const OPERATORS = 13;
+/** The operators of other models than neural networks, which have a domain of their own. */
+const ML = 'ai.onnx.ml';
+const ML_OPERATORS = 1;
 
 function varint(value) {
   const bytes = [];
@@ -34,17 +38,25 @@ function bytes(field, content) {
 
 const message = (field, ...parts) => bytes(field, Buffer.concat(parts));
 
-/** NodeProto: input [1], output [2], op_type [4], attribute [5] with name [1], i [3], type [20] */
-function node({ operator, inputs, output, attributes = {} }) {
+/** NodeProto: input [1], output [2], op_type [4], attribute [5], domain [7] */
+function node({ operator, domain = '', inputs, output, outputs = [output], attributes = {} }) {
   return message(
     1,
     ...inputs.map((name) => bytes(1, name)),
-    bytes(2, output),
+    ...outputs.map((name) => bytes(2, name)),
     bytes(4, operator),
-    ...Object.entries(attributes).map(([name, value]) =>
-      message(5, bytes(1, name), number(3, value), number(20, ATTRIBUTE_INT)),
-    ),
+    ...Object.entries(attributes).map(([name, value]) => message(5, bytes(1, name), ...attribute(value))),
+    ...(domain ? [bytes(7, domain)] : []),
   );
+}
+
+/** AttributeProto: i [3], s [4], floats [7], ints [8], strings [9], type [20] */
+function attribute(value) {
+  if (typeof value === 'number') return [number(3, value), number(20, 2)];
+  if (typeof value === 'string') return [bytes(4, value), number(20, 3)];
+  if (value instanceof Float32Array) return [bytes(7, Buffer.from(value.buffer)), number(20, 6)];
+  const isText = typeof value[0] === 'string';
+  return [...value.map((one) => (isText ? bytes(9, one) : number(8, one))), number(20, isText ? 8 : 7)];
 }
 
 /** TensorProto: dims [1], data_type [2], name [8], raw_data [9] */
@@ -54,11 +66,19 @@ function constant({ name, type = 'float32', dims, values }) {
   return message(5, ...dims.map((dim) => number(1, dim)), number(2, code), bytes(8, name), bytes(9, raw));
 }
 
-/** ValueInfoProto: name [1], type [2]; a dimension is a value [1], a name [2], or neither */
-function port(field, { name, type = 'float32', shape }) {
-  const dims = shape.map((dim) => message(1, dimension(dim)));
-  return message(field, bytes(1, name), message(2, message(1, number(1, TYPES[type][0]), message(2, ...dims))));
+/**
+ * ValueInfoProto: name [1], type [2]; a dimension is a value [1], a name [2], or neither. TypeProto: tensor_type [1],
+ * sequence_type [4], map_type [5]
+ */
+function port(field, { name, type = 'float32', shape, maps }) {
+  return message(field, bytes(1, name), message(2, maps ? message(4, message(1, map(maps))) : tensor(type, shape)));
 }
+
+const tensor = (type, shape) =>
+  message(1, number(1, TYPES[type][0]), message(2, ...shape.map((dim) => message(1, dimension(dim)))));
+
+/** To one float32 each. */
+const map = (keys) => message(5, number(1, TYPES[keys][0]), message(2, tensor('float32', [])));
 
 function dimension(dim) {
   if (typeof dim === 'number') return number(1, dim);
@@ -68,8 +88,10 @@ function dimension(dim) {
 /**
  * @param {object} graph
  * @param {{name: string, type?: string, shape: (number | string)[]}[]} graph.inputs text is the name of an open dimension
- * @param {{name: string, type?: string, shape: (number | string)[]}[]} graph.outputs
- * @param {{operator: string, inputs: string[], output: string, attributes?: Record<string, number>}[]} graph.nodes
+ * @param {{name: string, type?: string, shape?: (number | string)[], maps?: string}[]} graph.outputs with `maps`, the type
+ *   of their keys, a sequence of maps
+ * @param {{operator: string, domain?: string, inputs: string[], output?: string, outputs?: string[],
+ *   attributes?: Record<string, number | string | Float32Array | number[] | string[]>}[]} graph.nodes
  * @param {{name: string, type?: string, dims: number[], values: Iterable<number | bigint>}[]} [graph.constants]
  * @returns {Buffer} the content of the file
  */
@@ -83,6 +105,8 @@ export function onnxModel({ name, inputs, outputs, nodes, constants = [] }) {
     ...inputs.map((input) => port(11, input)),
     ...outputs.map((output) => port(12, output)),
   );
-  // ModelProto: ir_version [1], graph [7], opset_import [8] with version [2]
-  return Buffer.concat([number(1, IR_VERSION), graph, message(8, number(2, OPERATORS))]);
+  // ModelProto: ir_version [1], graph [7], opset_import [8] with domain [1] and version [2]
+  const operators = [message(8, number(2, OPERATORS))];
+  if (nodes.some(({ domain }) => domain === ML)) operators.push(message(8, bytes(1, ML), number(2, ML_OPERATORS)));
+  return Buffer.concat([number(1, IR_VERSION), graph, ...operators]);
 }

@@ -164,4 +164,11 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     suite: 'nodered/stalled-clients',
     test: 'a client that does not read stops its generator and not the others, and Node-RED does not grow',
   },
+  {
+    name: 'an ONNX model has an output that its runtime cannot return (`ZipMap` of scikit-learn)',
+    requests: '`stage_unavailable`, which says how to export the model',
+    recovery: 'the model is exported anew',
+    suite: 'processes/onnx',
+    test: 'does not start, and says how to export it: no output vanishes',
+  },
 ];

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { ModeletError } from '../../src/core/errors.ts';
 import { inspectOnnx } from '../../src/server/inspect-onnx.ts';
-import { digitsModel, doubling, TABLE, writeModel } from '../fixtures/onnx.ts';
+import { classifier, digitsModel, doubling, TABLE, writeModel } from '../fixtures/onnx.ts';
 import { startedProcesses, until } from '../fixtures/processes.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { folderFor, grantedCpus, type StageSpec, serve } from '../fixtures/service.ts';
@@ -87,6 +87,16 @@ describe('an ONNX model', () => {
     const service = await serve(t, { stages: [{ id: 'table', onnx, init: { examples: [0, 9] } }] });
     const error = await until(() => service.stage('table').workers[0]?.error, 'the error is shown');
     assert.match(error, /the warm-up failed at example 1: .*out of data bounds/);
+  });
+});
+
+describe('an ONNX model with an output that its runtime cannot return', () => {
+  test('does not start, and says how to export it: no output vanishes', async (t) => {
+    const onnx = writeModel(folderFor(t), 'zipmap', classifier({ zipmap: true }));
+    const service = await serve(t, { stages: [{ id: 'iris', onnx }] });
+    const error = await until(() => service.stage('iris').workers[0]?.error, 'the error is shown');
+    assert.match(error, /output "output_probability" .* options=\{"zipmap": False\}/);
+    await assert.rejects(inspectOnnx(onnx, repositoryRoot, new AbortController().signal), /options=\{"zipmap": False\}/);
   });
 });
 

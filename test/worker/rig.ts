@@ -1,5 +1,6 @@
 /** Runs batches through a modelet without a process around it. */
 import assert from 'node:assert/strict';
+import { parseOnnxOptions } from '../../src/config/onnx-options.ts';
 import { ModeletError } from '../../src/core/errors.ts';
 import type { ModeletDefinition } from '../../src/core/model.ts';
 import { decodePayload, encodePayload } from '../../src/wire/codec.ts';
@@ -8,8 +9,11 @@ import type { WireItem } from '../../src/wire/frames.ts';
 import type { LoadedModelet, ModeletContext } from '../../src/worker/modelet.ts';
 import { ANYTHING } from '../../src/worker/payload-checks.ts';
 import { type BatchRun, runBatch } from '../../src/worker/run-batch.ts';
+import { loadOnnx } from '../../src/worker/sources/onnx.ts';
 import { NO_STATICS } from '../../src/worker/statics.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
+import { type Drawing, writeModel } from '../fixtures/onnx.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
 import { item } from '../wire/frame-values.ts';
 
 export const MAX_BYTES: number = 1024 * 1024;
@@ -101,3 +105,19 @@ export function context(logged: Logged[] = []): ModeletContext {
     log: { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') },
   };
 }
+
+/** Loads ONNX models, which it writes into the folder, or which have a path. */
+export function onnxLoader(
+  folder: string,
+): (drawing: Drawing | string, init?: object, logged?: Logged[]) => Promise<LoadedModelet> {
+  let models = 0;
+  return (drawing, init = {}, logged = []) => {
+    models += 1;
+    const path = typeof drawing === 'string' ? drawing : writeModel(folder, `model-${models}`, drawing);
+    const source = { kind: 'onnx', path, options: parseOnnxOptions(init), soleWorker: false } as const;
+    return loadOnnx(source, definition({ source, init, requireFrom: repositoryRoot }), context(logged));
+  };
+}
+
+/** What a test reads of items that work. */
+export const values = (...read: unknown[]): Read[] => read.map((value) => ({ value }));

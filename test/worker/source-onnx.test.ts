@@ -4,26 +4,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
-import { parseOnnxOptions } from '../../src/config/onnx-options.ts';
-import type { LoadedModelet } from '../../src/worker/modelet.ts';
-import { loadOnnx } from '../../src/worker/sources/onnx.ts';
-import { type Drawing, doubling, TABLE, writeModel } from '../fixtures/onnx.ts';
-import { repositoryRoot } from '../fixtures/repository.ts';
-import { context, definition, inputs, type Logged, type Read, run } from './rig.ts';
+import { type Drawing, doubling, TABLE } from '../fixtures/onnx.ts';
+import { inputs, onnxLoader, run, values } from './rig.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'modelet-onnx-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
-let models = 0;
-
-function load(drawing: Drawing | string, init: object = {}, logged: Logged[] = []): Promise<LoadedModelet> {
-  models += 1;
-  const path = typeof drawing === 'string' ? drawing : writeModel(folder, `model-${models}`, drawing);
-  const source = { kind: 'onnx', path, options: parseOnnxOptions(init), soleWorker: false } as const;
-  return loadOnnx(source, definition({ source, init, requireFrom: repositoryRoot }), context(logged));
-}
-
-/** How many items each run of the model had, by what its errors or results tell. */
-const values = (...read: unknown[]): Read[] => read.map((value) => ({ value }));
+const load = onnxLoader(folder);
 
 describe('an item of a model with one input', () => {
   const SHAPED: readonly (readonly [string, unknown])[] = [
@@ -216,21 +202,6 @@ describe('the batch', () => {
     assert.deepEqual(await run(await load(doubling([1, 2])), inputs([1, 2], [3, 4])), values([2, 4], [6, 8]));
   });
 
-  const ALONE: readonly (readonly [string, Drawing, RegExp])[] = [
-    ['has another name in the output', doubling(['n', 2], { output: ['found', 2] }), /"y" is "found", that of "x" "n"/],
-    ['has no name', doubling(['', 2]), /"y" is "", that of "x" ""/],
-  ];
-  for (const [name, drawing, message] of ALONE) {
-    test(`is of one item where its dimension ${name}; the log says how to change that`, async () => {
-      const logged: Logged[] = [];
-      const model = await load(drawing, {}, logged);
-      assert.deepEqual(await run(model, inputs([1, 2], [3, 4])), values([[2, 4]], [[6, 8]]));
-      assert.match(String(logged.at(-1)?.message), message);
-      assert.match(String(logged.at(-1)?.message), /"batch": true/);
-      assert.deepEqual(await run(await load(drawing, { batch: true }), inputs([1, 2], [3, 4])), values([2, 4], [6, 8]));
-    });
-  }
-
   test('is of one item where the stage says so: an item fails alone', async () => {
     const read = await run(await load(TABLE, { batch: false }), inputs(0, 7, 2));
     assert.deepEqual([read[0], read[2]], values(10, 30));
@@ -273,8 +244,9 @@ describe('results', () => {
     await assert.rejects(load(scores, { labels: 'numbers.json' }), /must have a JSON array of texts/);
   });
 
-  test('say where labels are not as many as the scores', async () => {
-    const [read] = await run(await load(scores, { labels: ['a'] }), inputs([1, 2, 3]));
+  test('say where labels are not as many as the scores, at the start if the model tells how many those are', async () => {
+    await assert.rejects(load(scores, { labels: ['a'] }), /labels: there are 1, for 3 scores of the output "y"/);
+    const [read] = await run(await load(doubling(['batch', 'n']), { labels: ['a'] }), inputs([1, 2, 3]));
     assert.deepEqual(read, { code: 'modelet_failed', message: 'there are 1 labels for 3 scores' });
   });
 

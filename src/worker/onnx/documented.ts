@@ -1,7 +1,7 @@
 /** What a model takes and gives, as JSON Schemas for people to read: more than they say is taken, see read-item.ts. */
 import type { PayloadSchema } from '../../core/model.ts';
 import { describePort, type Port, type Ports } from './ports.ts';
-import type { ResultOptions } from './results.ts';
+import { type ResultOptions, scoresAt } from './results.ts';
 
 type Shape = Port['shape'];
 
@@ -15,7 +15,11 @@ export function documentedPorts(
   const taken = inputs.map((port) => [port.name, inputOf(port, shapeOf(port))] as const);
   // Of an item that runs alone it depends on the result whether the first dimension is left out.
   const given = outputs.map(
-    (port, index) => [port.name, outputOf(port, stacked ? shapeOf(port) : null, index === 0, options)] as const,
+    (port, index) =>
+      [
+        port.name,
+        outputOf(port, stacked ? shapeOf(port) : null, index === scoresAt(outputs, options), options),
+      ] as const,
   );
   return { inputSchema: oneOrAll(taken), outputSchema: oneOrAll(given) };
 }
@@ -40,14 +44,14 @@ function inputOf(port: Port, shape: Shape | null): PayloadSchema {
 function outputOf(
   port: Port,
   shape: Shape | null,
-  isFirst: boolean,
+  hasScores: boolean,
   { labels, tensors }: ResultOptions,
 ): PayloadSchema {
   if (tensors) {
     const description = `${describePort(port)}; in msgpack {data, dims, type}`;
     return shape ? { description, ...nested(port, shape) } : { description };
   }
-  if (!isFirst || !labels) return shape ? nested(port, shape) : { description: describePort(port) };
+  if (!hasScores || !labels) return shape ? nested(port, shape) : { description: describePort(port) };
   const scores = { type: 'array', items: { type: 'number' }, minItems: labels.length, maxItems: labels.length };
   return {
     type: 'object',

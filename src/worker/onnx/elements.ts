@@ -1,4 +1,5 @@
 /** The types of a tensor's elements: how they are kept, and which values of JavaScript they take. */
+import { Float16Storage } from '../../core/float16.ts';
 
 export type ElementType =
   | 'float16'
@@ -54,10 +55,8 @@ function long(storage: MakesElements, min: bigint, max: bigint): Kind {
   return { storage, take };
 }
 
-const Float16 = (globalThis as { Float16Array?: MakesElements }).Float16Array;
-
 const KINDS: Readonly<Record<string, Kind>> = {
-  ...(Float16 ? { float16: { storage: Float16, take: isNumber } } : {}),
+  float16: { storage: Float16Storage, take: isNumber },
   float32: { storage: Float32Array, take: isNumber },
   float64: { storage: Float64Array, take: isNumber },
   int8: integer(Int8Array, -128, 127),

@@ -15,11 +15,12 @@ export interface Ports {
 /**
  * How items become tensors:
  *
- *   stacked  along the first dimension, which is the batch: of any number, or of `size` exactly
+ *   stacked  along the first dimension, which is the batch: of any number, or of `size` exactly. With `ownRows` an item
+ *            may bring several rows of its own, and then runs alone: the model does not say that it must be one.
  *   single   one item a run
  */
 export type Stacking =
-  | { readonly tag: 'stacked'; readonly size: number | null }
+  | { readonly tag: 'stacked'; readonly size: number | null; readonly ownRows: boolean }
   | { readonly tag: 'single'; readonly why: string };
 
 /** What a session tells; shapes are there since version 1.22. */
@@ -35,29 +36,31 @@ interface RawPort {
   readonly shape?: readonly (number | string)[];
 }
 
-/** @throws Error for a model that cannot be served. */
+/** @throws Error for a model that cannot be served, which says what would help. */
 export function portsOf({ inputMetadata, outputMetadata }: SessionMetadata): Ports {
   if (!inputMetadata || !outputMetadata) throw new Error('onnxruntime-node is older than 1.22: install a newer one');
-  const inputs = inputMetadata.map((raw) => {
-    const port = portOf(raw);
-    if (port) return port;
-    throw new Error(`input "${raw.name}" of the model has the type ${raw.type ?? 'sequence or map'}, ${NOT_SUPPORTED}`);
-  });
-  // Sequences and maps that scikit-learn's converter adds are left out.
-  const outputs = outputMetadata.flatMap((raw) => portOf(raw) ?? []);
-  if (outputs.length === 0) throw new Error('no output of the model is a tensor of a type that is supported');
-  return { inputs, outputs };
+  return {
+    inputs: inputMetadata.map((raw) => portOf(raw, 'input')),
+    outputs: outputMetadata.map((raw) => portOf(raw, 'output')),
+  };
 }
 
-const NOT_SUPPORTED = 'which is not supported (float16 is, from Node.js 24 on)';
-
-function portOf({ name, isTensor, type, shape = [] }: RawPort): Port | null {
-  return isTensor && type !== undefined && isKnownType(type) ? { name, type, shape } : null;
+function portOf({ name, isTensor, type = '', shape = [] }: RawPort, kind: 'input' | 'output'): Port {
+  const which = `${kind} "${name}" of the model`;
+  if (!isTensor)
+    throw new Error(`${which} is a sequence or a map, which onnxruntime-node cannot ${WITHOUT_MAPS[kind]}`);
+  if (!isKnownType(type)) throw new Error(`${which} has the type ${type}, which is not supported`);
+  return { name, type, shape };
 }
+
+const WITHOUT_MAPS = {
+  input: 'take: export the model with tensors as inputs',
+  output: 'return: export the model without them, from scikit-learn by to_onnx(model, X, options={"zipmap": False})',
+};
 
 /**
- * Only what the model says makes a dimension the batch: splitting a result along another one would hand items each
- * other's answers. `forced`: what the user says of it; null where nothing.
+ * By what the model says of its first dimensions, and `forced`, what the user says of them; null where nothing. A
+ * dimension that is not the batch must not be taken for it: the split would hand items each other's answers.
  */
 export function stackingOf({ inputs, outputs }: Ports, forced: boolean | null): Stacking {
   if (forced === false) return { tag: 'single', why: 'the stage is set so' };
@@ -67,14 +70,19 @@ export function stackingOf({ inputs, outputs }: Ports, forced: boolean | null): 
   if (first === undefined || scalar)
     return { tag: 'single', why: `input "${scalar?.name ?? ''}" has no first dimension` };
   const size = typeof first === 'number' ? first : null;
-  if (forced) return { tag: 'stacked', size };
+  if (forced) return { tag: 'stacked', size, ownRows: false };
   const odd = inputs.find(({ shape }) => shape[0] !== first) ?? outputs.find(({ shape }) => !isBatch(shape[0], first));
-  if (!odd) return { tag: 'stacked', size };
+  if (!odd) return { tag: 'stacked', size, ownRows: false };
   const what = odd.shape.length === 0 ? 'none that is known' : `${JSON.stringify(odd.shape[0])}`;
   return {
     tag: 'single',
     why: `the first dimension of "${odd.name}" is ${what}, that of "${inputs[0]?.name}" ${JSON.stringify(first)}`,
   };
+}
+
+/** Whether the model leaves open what its first dimensions are. */
+export function mayStack({ inputs }: Ports): boolean {
+  return inputs.every(({ shape }) => typeof shape[0] === 'string');
 }
 
 /** Whether the first dimension of an output is that of the inputs. */

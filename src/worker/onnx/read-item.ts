@@ -1,8 +1,10 @@
 /** From the value of one item to tensors: plain and nested arrays, typed arrays, `{data, dims, type}`, single values. */
 import { types } from 'node:util';
 import { ModeletError } from '../../core/errors.ts';
+import { fromHalfBits } from '../../core/float16.ts';
+import { sizeOf } from '../../core/tensor.ts';
 import { type Elements, toElements } from './elements.ts';
-import { describeShape, type Port } from './ports.ts';
+import { describeShape, type Port, type Stacking } from './ports.ts';
 
 /** What one item gives to one input. */
 export interface Part {
@@ -18,15 +20,41 @@ interface Found {
 }
 
 /**
+ * Whether an item runs alone, with the first dimension, or stacked, without it; `either`: stacked unless it brings that
+ * dimension.
+ */
+export type ItemForm = 'alone' | 'stacked' | 'either';
+
+export function itemForm(stacking: Stacking): ItemForm {
+  if (stacking.tag === 'single') return 'alone';
+  return stacking.ownRows ? 'either' : 'stacked';
+}
+
+/**
  * One part per input, in the order of the inputs. An item of a model with one input is its value, or an object that
  * has it by name; of several inputs, the object.
  * @throws ModeletError `invalid_input`.
  */
-export function readItem(item: unknown, inputs: readonly Port[], stacked: boolean): Part[] {
+export function readItem(item: unknown, inputs: readonly Port[], form: ItemForm): Part[] {
+  const parts = readParts(item, inputs, form);
+  if (form !== 'either' || !runsAlone(parts, inputs)) return parts;
+  return parts.map((part, at) => (hasRows(part, inputs[at]) ? part : { ...part, dims: [1, ...part.dims] }));
+}
+
+/** Whether an item brings the first dimension, in one of its inputs at least. */
+export function runsAlone(parts: readonly Part[], inputs: readonly Port[]): boolean {
+  return parts.some((part, at) => hasRows(part, inputs[at]));
+}
+
+function hasRows({ dims }: Part, port: Port | undefined): boolean {
+  return port !== undefined && port.shape.length > 0 && dims.length === port.shape.length;
+}
+
+function readParts(item: unknown, inputs: readonly Port[], form: ItemForm): Part[] {
   return inputs.map((port) => {
     const value = pick(item, port, inputs);
     const { values, dims } = find(value, port);
-    const shape = fit(dims, values.length, port, stacked);
+    const shape = fit(dims, values.length, port, form);
     const data = toElements(port.type, values);
     if (typeof data === 'number') throw refuse(port, `element ${data} is no ${port.type}`);
     return { dims: shape, data };
@@ -68,13 +96,15 @@ function describe(value: unknown): string {
 function tensor({ data, dims, type }: { data: ArrayLike<unknown>; dims?: unknown; type?: unknown }, port: Port): Found {
   if (type !== undefined && type !== port.type)
     throw refuse(port, `must be of type ${port.type}, found ${String(type)}`);
-  if (dims === undefined) return { values: data, dims: null };
+  // As onnxruntime-node has them where Node.js has no Float16Array.
+  const values = type === 'float16' && data instanceof Uint16Array ? fromHalfBits(data) : data;
+  if (dims === undefined) return { values, dims: null };
   const isShape = Array.isArray(dims) && dims.every((dim) => Number.isSafeInteger(dim) && dim >= 0);
   if (!isShape) throw refuse(port, 'dims must be an array of whole numbers');
-  const size = product(dims as number[]);
+  const size = sizeOf(dims as number[]);
   if (size !== data.length)
     throw refuse(port, `dims ${describeShape(dims)} are ${size} elements, data has ${data.length}`);
-  return { values: data, dims: dims as number[] };
+  return { values, dims: dims as number[] };
 }
 
 /** The dimensions of nested arrays are those of the first of each; the others must be like it. */
@@ -102,14 +132,14 @@ function isList(value: unknown): value is ArrayLike<unknown> {
 }
 
 /** The dimensions as the tensor has them, the first left out where items are stacked. */
-function fit(dims: readonly number[] | null, length: number, port: Port, stacked: boolean): readonly number[] {
+function fit(dims: readonly number[] | null, length: number, port: Port, form: ItemForm): readonly number[] {
   const { shape } = port;
   // A scalar, or of a shape that the model does not tell.
   if (shape.length === 0) return dims ?? [length];
   const whole = dims ?? [length];
-  if (!stacked && matches(whole, shape)) return whole;
+  if (form !== 'stacked' && matches(whole, shape)) return whole;
   const own = dims === null ? infer(shape.slice(1), length) : withoutFirst(dims, shape.slice(1));
-  if (own) return stacked ? own : [1, ...own];
+  if (own) return form === 'alone' ? [1, ...own] : own;
   const found = dims === null ? `${length} elements` : describeShape(dims);
   throw refuse(port, `must be of shape ${describeShape(shape.slice(1))}, found ${found}`);
 }
@@ -131,14 +161,10 @@ function matches(dims: readonly number[], shape: readonly (number | string)[]): 
 /** A flat list in a shape in which at most one dimension is open; null where it does not fit. */
 function infer(shape: readonly (number | string)[], length: number): readonly number[] | null {
   const open = shape.filter((dimension) => typeof dimension === 'string').length;
-  const known = product(shape.filter((dimension) => typeof dimension === 'number') as number[]);
+  const known = sizeOf(shape.filter((dimension) => typeof dimension === 'number') as number[]);
   if (open === 0) return known === length ? (shape as number[]) : null;
   if (open > 1 || known === 0 || length % known !== 0) return null;
   return shape.map((dimension) => (typeof dimension === 'string' ? length / known : dimension));
-}
-
-export function product(dims: readonly number[]): number {
-  return dims.reduce((size, dim) => size * dim, 1);
 }
 
 function refuse(port: Port, message: string): ModeletError {

@@ -1,6 +1,7 @@
 /** What comes of one item's outputs: plain data, tensors, or a label with its score. */
 
 import type { OnnxOptions } from '../../core/model.ts';
+import { nested, sizeOf } from '../../core/tensor.ts';
 import { fromElement } from './elements.ts';
 import type { Port } from './ports.ts';
 import type { ItemOutputs, Tensor } from './run-items.ts';
@@ -19,14 +20,35 @@ export interface Labelled {
 }
 
 /**
- * Of a model with one output its value, of several an object by name. Labels and softmax are for the first output.
+ * Which output has the scores that labels and softmax are for: one as long as there are labels, else one of fractions,
+ * else the first. Models of scikit-learn have the label first.
+ */
+export function scoresAt(outputs: readonly Port[], { labels }: Pick<ResultOptions, 'labels'>): number {
+  const fractions = ({ type }: Port): boolean => type.startsWith('float');
+  const asLong = ({ shape }: Port): boolean => labels !== null && shape.at(-1) === labels.length;
+  const by = [(port: Port) => fractions(port) && asLong(port), asLong, fractions];
+  return Math.max(0, by.map((fits) => outputs.findIndex(fits)).find((index) => index >= 0) ?? 0);
+}
+
+/** @throws Error where the model says that it has another number of scores than there are labels. */
+export function checkLabels(outputs: readonly Port[], stacked: boolean, options: ResultOptions): void {
+  const { name = '', shape = [] } = outputs[scoresAt(outputs, options)] ?? {};
+  const dims = stacked ? shape.slice(1) : shape;
+  if (!options.labels || shape.length === 0 || dims.some((dim) => typeof dim === 'string')) return;
+  const scores = sizeOf(dims as number[]);
+  if (scores === options.labels.length) return;
+  throw new Error(`labels: there are ${options.labels.length}, for ${scores} scores of the output "${name}"`);
+}
+
+/**
+ * Of a model with one output its value, of several an object by name.
  * @throws Error where the labels are not as many as the scores.
  */
 export function toResult(tensors: ItemOutputs, outputs: readonly Port[], options: ResultOptions): unknown {
+  const scores = options.softmax || options.labels ? scoresAt(outputs, options) : -1;
   const values = tensors.map((tensor, index) => {
     if (options.tensors) return { data: tensor.data, dims: tensor.dims, type: tensor.type };
-    if (index > 0 || (!options.softmax && !options.labels)) return toPlain(tensor);
-    return classify(tensor, options);
+    return index === scores ? classify(tensor, options) : toPlain(tensor);
   });
   if (values.length === 1) return values[0];
   return Object.fromEntries(outputs.map(({ name }, index) => [name, values[index]]));
@@ -38,7 +60,7 @@ function classify(tensor: Tensor, { softmax, labels }: ResultOptions): unknown {
   if (softmax) {
     for (let from = 0; from < scores.length; from += width) toProbabilities(scores, from, from + width);
   }
-  if (!labels) return nest(scores, tensor.dims, 0, 0, (score) => score);
+  if (!labels) return nested({ ...tensor, data: scores }, (score) => score);
   if (labels.length !== scores.length) {
     throw new Error(`there are ${labels.length} labels for ${scores.length} scores`);
   }
@@ -59,20 +81,6 @@ function toProbabilities(scores: number[], from: number, to: number): void {
   for (let at = from; at < to; at += 1) scores[at] = (scores[at] as number) / sum;
 }
 
-function toPlain({ type, dims, data }: Tensor): unknown {
-  return nest(data as ArrayLike<unknown>, dims, 0, 0, (value) => fromElement(type, value));
-}
-
-/** Nested arrays of the elements from `offset` on, as deep as there are dimensions; of none the element itself. */
-function nest(
-  data: ArrayLike<unknown>,
-  dims: readonly number[],
-  depth: number,
-  offset: number,
-  read: (value: unknown) => unknown,
-): unknown {
-  const length = dims[depth];
-  if (length === undefined) return read(data[offset]);
-  const step = dims.slice(depth + 1).reduce((size, dim) => size * dim, 1);
-  return Array.from({ length }, (_, index) => nest(data, dims, depth + 1, offset + index * step, read));
+function toPlain(tensor: Tensor): unknown {
+  return nested(tensor, (value) => fromElement(tensor.type, value));
 }

@@ -1,8 +1,9 @@
 /** Runs the items of a batch through a session: stacked into one tensor per input where the model allows, and split again. */
 import { ModeletError } from '../../core/errors.ts';
+import { sizeOf } from '../../core/tensor.ts';
 import { type Elements, type ElementType, makeElements, putElements } from './elements.ts';
 import { describeShape, isBatch, type Port, type Ports, type Stacking } from './ports.ts';
-import { type Part, product } from './read-item.ts';
+import { type Part, runsAlone } from './read-item.ts';
 
 export interface Tensor {
   readonly type: ElementType;
@@ -24,7 +25,7 @@ export async function runItems(
   run: RunSession,
 ): Promise<(ItemOutputs | Error)[]> {
   const results: (ItemOutputs | Error)[] = new Array(items.length);
-  for (const group of groupsOf(items, stacking)) {
+  for (const group of groupsOf(items, ports.inputs, stacking)) {
     let outcome: readonly ItemOutputs[] | Error;
     try {
       outcome = await runGroup(
@@ -44,11 +45,11 @@ export async function runItems(
 }
 
 /** Which items run together, by index: those of one shape, as many as the model takes. */
-function groupsOf(items: readonly (readonly Part[])[], stacking: Stacking): number[][] {
+function groupsOf(items: readonly (readonly Part[])[], inputs: readonly Port[], stacking: Stacking): number[][] {
   if (stacking.tag === 'single') return items.map((_, index) => [index]);
   const byShape = new Map<string, number[]>();
   for (const [index, parts] of items.entries()) {
-    const key = parts.map(({ dims }) => dims.join()).join(';');
+    const key = runsAlone(parts, inputs) ? `alone ${index}` : parts.map(({ dims }) => dims.join()).join(';');
     const known = byShape.get(key);
     if (known) known.push(index);
     else byShape.set(key, [index]);
@@ -63,31 +64,36 @@ function pieces(group: readonly number[], size: number): number[][] {
 
 async function runGroup(
   items: readonly (readonly Part[])[],
-  { inputs, outputs }: Ports,
+  ports: Ports,
   stacking: Stacking,
   run: RunSession,
 ): Promise<readonly ItemOutputs[]> {
-  const count = stacking.tag === 'stacked' ? (stacking.size ?? items.length) : 1;
-  const feeds = Object.fromEntries(
-    inputs.map((port, at) => {
-      const parts = items.map((parts) => parts[at] as Part);
-      return [port.name, stacking.tag === 'single' ? single(port, parts[0] as Part) : stack(port, parts, count)];
-    }),
-  );
-  const tensors = await run(feeds);
-  if (stacking.tag === 'single') return [tensors.map((tensor, at) => alone(outputs[at] as Port, tensor, inputs))];
-  for (const [at, tensor] of tensors.entries()) mustBeOf(count, outputs[at] as Port, tensor);
+  const [first = []] = items;
+  if (stacking.tag === 'single' || runsAlone(first, ports.inputs)) return [await runOne(first, ports, run)];
+  const count = stacking.size ?? items.length;
+  const feeds = ports.inputs.map((port, at) => [
+    port.name,
+    stack(
+      port,
+      items.map((parts) => parts[at] as Part),
+      count,
+    ),
+  ]);
+  const tensors = await run(Object.fromEntries(feeds) as Record<string, Tensor>);
+  for (const [at, tensor] of tensors.entries()) mustBeOf(count, ports.outputs[at] as Port, tensor);
   return items.map((_, index) => tensors.map((tensor) => split(tensor, index, count)));
 }
 
-function single({ type }: Port, { dims, data }: Part): Tensor {
-  return { type, dims, data };
+async function runOne(parts: readonly Part[], { inputs, outputs }: Ports, run: RunSession): Promise<ItemOutputs> {
+  const feeds = inputs.map((port, at) => [port.name, { ...(parts[at] as Part), type: port.type }]);
+  const tensors = await run(Object.fromEntries(feeds) as Record<string, Tensor>);
+  return tensors.map((tensor, at) => alone(outputs[at] as Port, tensor, inputs));
 }
 
 /** What a batch of fixed size lacks is filled up with its first item. */
 function stack({ type }: Port, parts: readonly Part[], count: number): Tensor {
   const first = parts[0] as Part;
-  const size = product(first.dims);
+  const size = sizeOf(first.dims);
   const data = makeElements(type, count * size);
   for (let at = 0; at < count; at += 1) putElements(data, (parts[at] ?? first).data, at * size);
   return { type, dims: [count, ...first.dims], data };

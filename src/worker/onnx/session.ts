@@ -2,6 +2,7 @@
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { fromHalfBits, toHalfBits } from '../../core/float16.ts';
 import type { OnnxOptions } from '../../core/model.ts';
 import { type Ports, portsOf, type SessionMetadata } from './ports.ts';
 import type { RunSession, Tensor } from './run-items.ts';
@@ -50,15 +51,26 @@ export async function openSession(path: string, requireFrom: string, options: Se
   return {
     ports,
     run: async (feeds) => {
-      const tensors = Object.entries(feeds).map(([name, { type, data, dims }]) => [name, new Tensor(type, data, dims)]);
+      const tensors = Object.entries(feeds).map(([name, feed]) => [name, asFeed(feed, Tensor)]);
       const results = await session.run(Object.fromEntries(tensors), wanted);
-      return ports.outputs.map(({ name }) => {
-        const { type, dims, data } = results[name] as Tensor;
-        return { type, dims, data };
-      });
+      return ports.outputs.map(({ name }) => fromResult(results[name] as Tensor));
     },
     release: () => session.release(),
   };
+}
+
+/**
+ * Its native part takes half floats as their bits only, while its Tensor makes a Float16Array of them where Node.js has
+ * that: so they go without a Tensor.
+ */
+function asFeed({ type, data, dims }: Tensor, RuntimeTensor: OnnxRuntime['Tensor']): Tensor {
+  if (type !== 'float16') return new RuntimeTensor(type, data, dims);
+  const bits = { type, data: toHalfBits(data as Float32Array), dims, location: 'cpu' };
+  return bits as Tensor;
+}
+
+function fromResult({ type, dims, data }: Tensor): Tensor {
+  return { type, dims, data: type === 'float16' && data instanceof Uint16Array ? fromHalfBits(data) : data };
 }
 
 function loadRuntime(requireFrom: string): OnnxRuntime {

@@ -4,11 +4,12 @@ import { dirname, resolve } from 'node:path';
 import type { StageSource } from '../../core/model.ts';
 import type { LoadedModelet, ModeletContext } from '../modelet.ts';
 import { documentedPorts } from '../onnx/documented.ts';
-import { describePort, type Ports, type Stacking, stackingOf } from '../onnx/ports.ts';
-import { type Part, readItem } from '../onnx/read-item.ts';
-import { type ResultOptions, toResult } from '../onnx/results.ts';
+import { describePort, type Ports, type Stacking } from '../onnx/ports.ts';
+import { itemForm, type Part, readItem } from '../onnx/read-item.ts';
+import { checkLabels, type ResultOptions, toResult } from '../onnx/results.ts';
 import { runItems } from '../onnx/run-items.ts';
 import { openSession } from '../onnx/session.ts';
+import { findStacking } from '../onnx/trial.ts';
 import { NO_STATICS } from '../statics.ts';
 import type { LoadSource } from './source.ts';
 
@@ -22,7 +23,8 @@ export const loadOnnx: LoadSource<OnnxSource> = async (source, definition, conte
     threads: options.threads ?? context.cpus?.length ?? (source.soleWorker ? null : 1),
   });
   const { ports } = session;
-  const stacking = stackingOf(ports, options.batch);
+  const stacking = await findStacking(ports, session.run, options.batch, options.examples);
+  checkLabels(ports.outputs, stacking.tag === 'stacked', results);
   tellOf(ports, stacking, context);
   return {
     ...NO_STATICS,
@@ -30,7 +32,7 @@ export const loadOnnx: LoadSource<OnnxSource> = async (source, definition, conte
     documented: documentedPorts(ports, stacking.tag === 'stacked', results),
     batch: true,
     setup: () => {},
-    preprocess: (input) => readItem(input, ports.inputs, stacking.tag === 'stacked'),
+    preprocess: (input) => readItem(input, ports.inputs, itemForm(stacking)),
     predict: async (items) => {
       const outputs = await runItems(items as Part[][], ports, stacking, session.run);
       return outputs.map((one) => {

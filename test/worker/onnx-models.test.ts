@@ -1,0 +1,206 @@
+/** ONNX models as other programs export them: whose first dimension has no name, with maps, of half floats. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import { portsOf } from '../../src/worker/onnx/ports.ts';
+import { classifier, type Drawing, doubling, TABLE } from '../fixtures/onnx.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+import { inputs, type Logged, onnxLoader, type Read, run, values } from './rig.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'modelet-onnx-'));
+after(() => rmSync(folder, { recursive: true, force: true }));
+const load = onnxLoader(folder);
+
+describe('the batch of a model that does not say that its first dimension is the batch', () => {
+  const UNNAMED: readonly (readonly [string, Drawing])[] = [
+    ['has another name in the output', doubling(['n', 2], { output: ['found', 2] })],
+    ['has no name', doubling(['', 2])],
+    ['is one in the output, as some exporters have it', doubling(['n', 2], { output: [1, 2] })],
+  ];
+  for (const [name, drawing] of UNNAMED) {
+    test(`is found by trial where the first dimension ${name}`, async () => {
+      const logged: Logged[] = [];
+      const model = await load(drawing, {}, logged);
+      assert.deepEqual(await run(model, inputs([1, 2], [3, 4])), values([2, 4], [6, 8]));
+      assert.doesNotMatch(JSON.stringify(logged), /one by one/);
+    });
+  }
+
+  test('that was found by trial runs together: items fail together', async () => {
+    const unnamed = {
+      ...TABLE,
+      inputs: [{ name: 'x', type: 'int64', shape: [''] }],
+      outputs: [{ name: 'y', shape: [''] }],
+    };
+    for (const one of await run(await load(unnamed), inputs(0, 7, 2))) {
+      assert.equal((one as { code: string }).code, 'modelet_failed');
+    }
+    assert.deepEqual(await run(await load(unnamed), inputs(2, 0, 1)), values(30, 10, 20));
+    const single = await run(await load(unnamed, { batch: false }), inputs(0, 7, 2));
+    assert.deepEqual([single[0], single[2]], values([10], [30]));
+  });
+
+  test('that was found by trial leaves an item alone that brings rows of its own, and gives as many', async () => {
+    const model = await load(doubling(['', 2]));
+    const several = [
+      [1, 2],
+      [3, 4],
+    ];
+    const one = { data: new Float32Array([7, 8]), dims: [1, 2] };
+    assert.deepEqual(
+      await run(model, inputs([5, 6], several, one, [9, 9])),
+      values(
+        [10, 12],
+        [
+          [2, 4],
+          [6, 8],
+        ],
+        [[14, 16]],
+        [18, 18],
+      ),
+    );
+  });
+
+  const rows = { inputs: [{ name: 'x', shape: ['', 2] }], outputs: [{ name: 'y', shape: ['', 2] }] };
+  const axis = { name: 'axis', type: 'int64', dims: [], values: [0n] };
+  const ALONE: readonly (readonly [string, Drawing, RegExp])[] = [
+    [
+      'rows are added to those after them',
+      { ...rows, nodes: [{ operator: 'CumSum', inputs: ['x', 'axis'], output: 'y' }], constants: [axis] },
+      /rows give other results together than alone/,
+    ],
+    [
+      'rows share a softmax',
+      { ...rows, nodes: [{ operator: 'Softmax', inputs: ['x'], output: 'y', attributes: { axis: 0 } }] },
+      /the rows that were tried give the same results: give examples/,
+    ],
+    [
+      'rows become one',
+      {
+        ...rows,
+        nodes: [{ operator: 'ReduceSum', inputs: ['x', 'axis'], output: 'y', attributes: { keepdims: 0 } }],
+        constants: [{ ...axis, dims: [1] }],
+      },
+      /output "y" of shape \[2\] cannot be split into 1 items/,
+    ],
+  ];
+  for (const [name, drawing, message] of ALONE) {
+    test(`is of one item where ${name}; the log says why, and how to change that`, async () => {
+      const logged: Logged[] = [];
+      const model = await load(drawing, {}, logged);
+      const [read] = await run(model, inputs([1, 2], [3, 4]));
+      assert.ok(read && 'value' in read);
+      assert.match(String(logged.at(-1)?.message), /^items run one by one, as the first dimension of "y" is/);
+      assert.match(String(logged.at(-1)?.message), message);
+      assert.match(String(logged.at(-1)?.message), /"batch": true/);
+    });
+  }
+
+  test('is tried with the examples where made rows do not fit the model', async () => {
+    const drawing: Drawing = {
+      inputs: [{ name: 'x', shape: ['', ''] }],
+      outputs: [{ name: 'y', shape: ['', 2] }],
+      nodes: [{ operator: 'MatMul', inputs: ['x', 'weights'], output: 'y' }],
+      constants: [{ name: 'weights', dims: [2, 2], values: [1, 0, 0, 2] }],
+    };
+    const logged: Logged[] = [];
+    await load(drawing, {}, logged);
+    assert.match(String(logged.at(-1)?.message), /no two rows could be tried \(.*\): give examples/);
+    const model = await load(drawing, { examples: [[1, 2]] }, logged);
+    assert.doesNotMatch(String(logged.at(-1)?.message), /one by one/);
+    assert.deepEqual(await run(model, inputs([1, 2], [3, 4])), values([1, 4], [3, 8]));
+  });
+});
+
+describe('a classifier of scikit-learn', () => {
+  const rounded = (read: Read): unknown =>
+    JSON.parse(JSON.stringify(read), (_key, value: unknown) =>
+      typeof value === 'number' ? Number(value.toFixed(3)) : value,
+    );
+
+  test('that was exported without ZipMap runs in batches, and gives label and probabilities', async () => {
+    const logged: Logged[] = [];
+    const model = await load(classifier({ zipmap: false }), {}, logged);
+    assert.doesNotMatch(JSON.stringify(logged), /one by one/);
+    const read = await run(model, inputs([3, 0], [0, 3]));
+    assert.deepEqual(
+      read.map(rounded),
+      values({ label: 'first', probabilities: [0.953, 0.047] }, { label: 'second', probabilities: [0.047, 0.953] }),
+    );
+  });
+
+  test('has its labels and its softmax at the output with the scores, which is not the first', async () => {
+    const model = await load(classifier({ zipmap: false }), { labels: ['dog', 'cat'] });
+    const cat = { label: 'cat', index: 1, score: 0.953, scores: [0.047, 0.953] };
+    assert.deepEqual((await run(model, inputs([0, 3]))).map(rounded), values({ label: 'second', probabilities: cat }));
+    const softened = await load(classifier({ zipmap: false }), { softmax: true });
+    const [read] = (await run(softened, inputs([0, 3]))).map(rounded);
+    assert.deepEqual(read, { value: { label: 'second', probabilities: [0.288, 0.712] } });
+    assert.match(
+      JSON.stringify(model.documented?.outputSchema),
+      /"label":\{"type":"string"\}.*"probabilities":\{"type":"object","required":\["label"/,
+    );
+    await assert.rejects(
+      load(classifier({ zipmap: false }), { labels: ['a', 'b', 'c'] }),
+      /labels: there are 3, for 2 scores of the output "probabilities"/,
+    );
+  });
+
+  test('that was exported with ZipMap does not start, and says how to export it', async () => {
+    await assert.rejects(
+      load(classifier({ zipmap: true })),
+      /output "output_probability" of the model is a sequence or a map, .*to_onnx\(model, X, options=\{"zipmap": False\}\)/,
+    );
+  });
+});
+
+describe('a model of half floats', () => {
+  const half = doubling(['batch', 2], { type: 'float16' });
+
+  test('takes and gives numbers, rounded to the nearest half float', async () => {
+    const read = await run(await load(half), inputs([1, -2.5], new Float32Array([0.1, 70_000]), [2 ** -24, 0]));
+    assert.deepEqual(read, values([2, -5], [0.199951171875, Number.POSITIVE_INFINITY], [2 ** -23, 0]));
+  });
+
+  test('may have labels and softmax', async () => {
+    const [read] = await run(await load(half, { labels: ['a', 'b'], softmax: true }), inputs([0, 9]));
+    assert.equal((read as { value: { label: string } }).value.label, 'b');
+  });
+
+  test('gives tensors that go into it again', async () => {
+    const model = await load(half, { tensors: true });
+    const [first] = await run(model, inputs([1, 2]));
+    const { value } = first as { value: { data: ArrayLike<number>; dims: number[]; type: string } };
+    assert.deepEqual([[...Array.from(value.data)], value.dims, value.type], [[2, 4], [2], 'float16']);
+    const [second] = await run(model, inputs(value));
+    assert.deepEqual(Array.from((second as { value: { data: ArrayLike<number> } }).value.data), [4, 8]);
+    const bits = { data: new Uint16Array([0x3c00, 0xc000]), dims: [2], type: 'float16' };
+    const [third] = await run(model, inputs(bits));
+    assert.deepEqual(Array.from((third as { value: { data: ArrayLike<number> } }).value.data), [2, -4]);
+  });
+});
+
+test('the peer range of onnxruntime-node begins with the version that its stages need', () => {
+  const [, needed] = /older than (\d+\.\d+)/.exec(String(thrownBy(() => portsOf({})))) ?? [];
+  for (const file of ['package.json', 'package-lock.json']) {
+    const read = JSON.parse(readFileSync(join(repositoryRoot, file), 'utf8')) as Manifest & {
+      packages?: Record<string, Manifest>;
+    };
+    const { peerDependencies } = read.packages?.[''] ?? read;
+    assert.equal(peerDependencies['onnxruntime-node'], `^${needed}.0`, file);
+  }
+});
+
+interface Manifest {
+  readonly peerDependencies: Readonly<Record<string, string>>;
+}
+
+function thrownBy(call: () => unknown): unknown {
+  try {
+    return call();
+  } catch (thrown) {
+    return thrown;
+  }
+}
