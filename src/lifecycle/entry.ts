@@ -3,10 +3,11 @@
  */
 import { asError, isModeletError } from '../core/errors.ts';
 import type { StateReport } from '../wire/bodies.ts';
-import { type Channel, openParentChannel } from '../wire/channel.ts';
+import { type Channel, type ChannelEvents, openParentChannel } from '../wire/channel.ts';
 import { encodeError } from '../wire/error-codec.ts';
 import type { Frame } from '../wire/frames.ts';
 import { BUILD_ID } from './build-id.ts';
+import { QuietCollection } from './quiet-collection.ts';
 
 export interface ChildProgram {
   onFrame(frame: Frame, channel: Channel): void;
@@ -22,7 +23,8 @@ export function runChild(program: ChildProgram): void {
   process.on('SIGINT', () => {});
   process.on('SIGTERM', () => {});
 
-  const channel = openParentChannel({
+  const memory = new QuietCollection(() => channel.bufferedBytes > 0 || channel.waitingBytes > 0);
+  const events: ChannelEvents = {
     onFrame: (frame) => program.onFrame(frame, channel),
     onClose: (error) => {
       // That the pipe broke is the parent's end, not this one's trouble.
@@ -30,7 +32,8 @@ export function runChild(program: ChildProgram): void {
       if (garbage) console.error(error.stack);
       process.exit(garbage ? 1 : 0);
     },
-  });
+  };
+  const channel = openParentChannel(events, (count) => memory.noteBytes(count));
   process.on('exit', () => program.onExit());
   introduce(channel);
 }

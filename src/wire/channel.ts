@@ -4,7 +4,7 @@
  *
  * No path to protect or clean up, and the end of the other process is the end of the channel.
  */
-import { Socket } from 'node:net';
+import { type OnReadOpts, Socket, type SocketConstructorOpts } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { asError } from '../core/errors.ts';
 import { BulkLane } from './bulk-lane.ts';
@@ -44,14 +44,45 @@ export interface Channel {
   close(): void;
 }
 
-/** Opens this process's end of the channel to its parent. */
-export function openParentChannel(events: ChannelEvents): Channel {
-  return new SocketChannel(new Socket({ fd: CHANNEL_FD, readable: true, writable: true }), events);
+/** Bytes that are read at once. */
+const READ_AT_ONCE = 256 * 1024;
+
+/**
+ * Opens this process's end of the channel to its parent. All reads go to one buffer: memory of its own for each would be
+ * garbage at once, as many megabytes as come, and in pieces so small that the system does not get them back.
+ *
+ * @param onBytes so many bytes have come, or are written.
+ */
+export function openParentChannel(events: ChannelEvents, onBytes: (count: number) => void): Channel {
+  const buffer = Buffer.allocUnsafeSlow(READ_AT_ONCE);
+  const onread: OnReadOpts = {
+    buffer,
+    callback: (count: number): boolean => {
+      channel.read(buffer.subarray(0, count));
+      return true;
+    },
+  };
+  const options: SocketConstructorOpts & { onread: OnReadOpts } = {
+    fd: CHANNEL_FD,
+    readable: true,
+    writable: true,
+    onread,
+  };
+  const channel = new SocketChannel(new Socket(options), events, { reused: true, onBytes });
+  return channel;
+}
+
+interface ChannelOptions {
+  /** What it is given to read is overwritten by the next. */
+  readonly reused?: boolean;
+  /** So many bytes have come, or are written. */
+  onBytes?(count: number): void;
 }
 
 export class SocketChannel implements Channel {
   readonly #socket: Duplex;
-  readonly #reader: FrameReader = new FrameReader();
+  readonly #reader: FrameReader;
+  readonly #onBytes: (count: number) => void;
   readonly #events: ChannelEvents;
   /** `closing`: what was sent still goes out, nothing more is taken. */
   #state: 'open' | 'closing' | 'closed' = 'open';
@@ -60,10 +91,12 @@ export class SocketChannel implements Channel {
   /** As it was when last asked whether anything has moved. */
   #seen = { received: 0, left: 0, isFull: false };
 
-  constructor(socket: Duplex, events: ChannelEvents) {
+  constructor(socket: Duplex, events: ChannelEvents, { reused = false, onBytes = () => {} }: ChannelOptions = {}) {
     this.#socket = socket;
     this.#events = events;
-    socket.on('data', (chunk: Buffer) => this.#read(chunk));
+    this.#reader = new FrameReader({ reused });
+    this.#onBytes = onBytes;
+    socket.on('data', (chunk: Buffer) => this.read(chunk));
     socket.on('finish', () => this.#wake());
     socket.on('error', (error) => this.#end(error));
     socket.on('end', () => this.#end(null));
@@ -127,12 +160,17 @@ export class SocketChannel implements Channel {
   #write(parts: readonly Uint8Array[], onLeft?: () => void): void {
     const last = parts.length - 1;
     if (last > 0) this.#socket.cork();
-    for (const [index, part] of parts.entries()) this.#socket.write(part, index === last ? onLeft : undefined);
+    for (const [index, part] of parts.entries()) {
+      this.#onBytes(part.byteLength);
+      this.#socket.write(part, index === last ? onLeft : undefined);
+    }
     if (last > 0) this.#socket.uncork();
   }
 
-  #read(chunk: Buffer): void {
+  /** Takes bytes that have come. */
+  read(chunk: Buffer): void {
     if (this.#state === 'closed') return;
+    this.#onBytes(chunk.byteLength);
     let frames: Frame[];
     try {
       frames = this.#reader.push(chunk);

@@ -11,8 +11,15 @@ interface Filling {
   filled: number;
 }
 
+export interface ReaderOptions {
+  readonly longest?: number;
+  /** The bytes that it gets are overwritten by the next ones: what is kept of them has to be copied. */
+  readonly reused?: boolean;
+}
+
 export class FrameReader {
   readonly #longest: number;
+  readonly #reused: boolean;
   /** Less than a head. */
   #begun: Buffer | null = null;
   /** A frame that comes in one go. */
@@ -21,8 +28,9 @@ export class FrameReader {
   #whole: Filling | null = null;
   #restOfPiece = 0;
 
-  constructor(longest: number = LONGEST_FRAME) {
+  constructor({ longest = LONGEST_FRAME, reused = false }: ReaderOptions = {}) {
     this.#longest = longest;
+    this.#reused = reused;
   }
 
   /**
@@ -38,7 +46,7 @@ export class FrameReader {
       else if (this.#frame) rest = this.#fillFrame(this.#frame, rest, frames);
       else if (rest.byteLength < HEAD) {
         this.#checkBegun(rest);
-        this.#begun = rest;
+        this.#begun = this.#kept(rest);
         break;
       } else rest = this.#begin(rest, frames);
     }
@@ -49,7 +57,7 @@ export class FrameReader {
     const length = this.#checked(bytes.readUInt32LE(0));
     if (isPiece(bytes)) return this.#beginPiece(bytes, length);
     if (bytes.byteLength >= length) {
-      frames.push(decodeFrame(bytes.subarray(0, length)));
+      frames.push(decodeFrame(this.#kept(bytes.subarray(0, length))));
       return bytes.subarray(length);
     }
     // Not from the pool that small buffers share: whoever keeps a payload would keep all of that.
@@ -88,6 +96,13 @@ export class FrameReader {
       frames.push(decodeFrame(frame));
     }
     return rest;
+  }
+
+  #kept(bytes: Buffer): Buffer {
+    if (!this.#reused) return bytes;
+    const copy = Buffer.allocUnsafeSlow(bytes.byteLength);
+    bytes.copy(copy);
+    return copy;
   }
 
   #checkBegun(bytes: Buffer): void {

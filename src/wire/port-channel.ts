@@ -29,13 +29,17 @@ export function unpackFrames(message: unknown): Frame[] {
 /** A thread's way to its parent. What is sent is there at once; the end of the thread is the end of it. */
 export class PortChannel {
   readonly #port: MessagePort;
+  readonly #onBytes: (count: number) => void;
 
-  constructor(port: MessagePort) {
+  /** @param onBytes so many bytes are sent. */
+  constructor(port: MessagePort, onBytes: (count: number) => void) {
     this.#port = port;
+    this.#onBytes = onBytes;
   }
 
   send(frame: Frame): void {
     const message = packFrames([frame]);
+    this.#onBytes(message.byteLength);
     this.#port.postMessage(message, [message]);
   }
 

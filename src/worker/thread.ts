@@ -6,11 +6,13 @@
 import { MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { endWithError, introduce } from '../lifecycle/entry.ts';
 import { pinThread } from '../lifecycle/launch.ts';
+import { QuietCollection } from '../lifecycle/quiet-collection.ts';
 import { PortChannel, unpackFrames } from '../wire/port-channel.ts';
 import type { ThreadData } from './thread-worker.ts';
 import { WorkerProgram } from './worker-program.ts';
 
-const channel = new PortChannel(parentPort as MessagePort);
+const memory = new QuietCollection(() => false);
+const channel = new PortChannel(parentPort as MessagePort, (count) => memory.noteBytes(count));
 const program = new WorkerProgram(channel);
 const { cpus, taskset } = workerData as ThreadData;
 
@@ -25,6 +27,7 @@ export async function runTask(message: ArrayBuffer | MessagePort): Promise<void>
     listen(message);
     return;
   }
+  memory.noteBytes(message.byteLength);
   try {
     for (const frame of unpackFrames(message)) {
       // Before any code of the modelet: what that starts inherits the cores of the thread.

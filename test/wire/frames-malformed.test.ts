@@ -138,7 +138,7 @@ test('a frame that is cut short waits for its rest', () => {
 test('an announced length is refused at once, not collected', () => {
   const head = Buffer.alloc(32);
   head.writeUInt32LE(64 * 1024, 0);
-  assert.throws(() => new FrameReader(1024).push(head), { code: 'protocol_error' });
+  assert.throws(() => new FrameReader({ longest: 1024 }).push(head), { code: 'protocol_error' });
 });
 
 test('a frame longer than the limit is not sent', () => {

@@ -1,0 +1,63 @@
+/** Many large JSON bodies at the same time, over HTTP: all are answered, and so is what else comes. */
+import assert from 'node:assert/strict';
+import { request } from 'node:http';
+import { test } from 'node:test';
+import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { NodeRedProcess } from '../fixtures/node-red-process.ts';
+
+const BODIES = 16;
+const AT_ONCE = 8;
+const LARGE = Buffer.from(JSON.stringify({ text: 'x'.repeat(60_000_000) }));
+const SMALL = Buffer.from('{"a":1}');
+
+interface Got {
+  readonly status: number;
+  readonly bytes: number;
+}
+
+function post(url: string, body: Buffer): Promise<Got> {
+  const headers = { 'Content-Type': 'application/json', 'Content-Length': body.length };
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method: 'POST', agent: false, headers });
+    sent.on('error', reject).on('response', (response) => {
+      let bytes = 0;
+      response
+        .on('data', (chunk: Buffer) => {
+          bytes += chunk.length;
+        })
+        .on('close', () => resolve({ status: response.statusCode ?? 0, bytes }));
+    });
+    sent.end(body);
+  });
+}
+
+test(`${BODIES} bodies of 60 MB, ${AT_ONCE} at a time, and small ones beside them, are all answered`, async (t) => {
+  const red = await NodeRedProcess.start([
+    TAB,
+    runtime(),
+    ...endpoint('/large', 'large'),
+    stage('large', 'return input;', 'collector /large'),
+    ...endpoint('/small', 'small'),
+    stage('small', 'return input;', 'collector /small'),
+  ]);
+  t.after(() => red.end());
+  const large: Got[] = [];
+  const small: Got[] = [];
+  let left = BODIES;
+  const lane = async (): Promise<void> => {
+    while (left > 0) {
+      left -= 1;
+      large.push(await post(`${red.url}/large`, LARGE));
+    }
+  };
+  const beside = async (): Promise<void> => {
+    while (large.length < BODIES) small.push(await post(`${red.url}/small`, SMALL));
+  };
+  await Promise.all([...Array.from({ length: AT_ONCE }, lane), beside()]);
+  assert.deepEqual(
+    large,
+    Array.from({ length: BODIES }, () => ({ status: 200, bytes: LARGE.length })),
+  );
+  assert.ok(small.length > 0 && small.every(({ status }) => status === 200), 'the small ones are answered');
+  assert.equal((await red.snapshot()).runtimes[0]?.engine.restarts, 0);
+});

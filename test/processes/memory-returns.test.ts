@@ -1,0 +1,50 @@
+/** What large payloads cost in memory is given back when they are through, and not kept for the next ones. */
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { ISOLATIONS } from '../fixtures/isolations.ts';
+import { until } from '../fixtures/processes.ts';
+import { WITHOUT_PYTHON } from '../fixtures/python.ts';
+import { type StageSpec, serve } from '../fixtures/service.ts';
+
+const PAYLOADS = 8;
+const AT_ONCE = 4;
+const BYTES = 60_000_000;
+/** How many times what a process had before it may have afterwards; during the load it is five times and more. */
+const MOST_TIMES = 2.5;
+/** Far longer than it takes; V8 itself collects nothing in a process that does nothing. */
+const LIMIT_MS = 20_000;
+
+function residentBytes(pid: number): number {
+  return Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024;
+}
+
+const WORKERS: readonly { name: string; stage: Partial<StageSpec>; skip?: string | false }[] = [
+  ...ISOLATIONS.map((isolation) => ({ name: isolation, stage: { file: 'echo', isolation } })),
+  { name: 'Python', stage: { python: 'echo' }, skip: WITHOUT_PYTHON },
+];
+
+for (const { name, stage, skip = false } of WORKERS) {
+  describe(`after large payloads (${name})`, { skip }, () => {
+    test('the engine and the worker give their memory back', async (t) => {
+      const service = await serve(t, { stages: [{ id: 'echo', ...stage }] });
+      await service.ready();
+      await service.value('warm');
+      const pids = [...new Set([service.enginePid, ...service.pids('echo')])];
+      const before = pids.map(residentBytes);
+      const text = 'x'.repeat(BYTES);
+      let left = PAYLOADS;
+      const lane = async (): Promise<void> => {
+        while (left > 0) {
+          left -= 1;
+          assert.equal((await service.value<string>(text)).length, BYTES);
+        }
+      };
+      await Promise.all(Array.from({ length: AT_ONCE }, lane));
+      for (const [index, pid] of pids.entries()) {
+        const most = (before[index] as number) * MOST_TIMES;
+        await until(() => residentBytes(pid) < most, `process ${index} has no more than ${most} bytes`, LIMIT_MS);
+      }
+    });
+  });
+}
