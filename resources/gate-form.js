@@ -97,9 +97,10 @@
     return isObject || form().fail(this, 'labels', 'labels');
   }
 
-  function idsOf(text) {
+  /** Flows of earlier versions have a list as JSON, and so does its field. */
+  function idsOf(list) {
     try {
-      const ids = JSON.parse(text);
+      const ids = Array.isArray(list) ? list : JSON.parse(list);
       return Array.isArray(ids) ? ids.filter((id) => typeof id === 'string') : [];
     } catch (_error) {
       return [];
@@ -131,10 +132,24 @@
     return !(Number(v) < smallest) || form().fail(this, 'maxWindow', 'window', { min: smallest });
   }
 
+  /** Name of the tab or subflow that a node is on; null where it is on the same as the gate. */
+  function elsewhere(other, node) {
+    if (other.z === node.z) return null;
+    const tab = RED.nodes.workspace(other.z) || RED.nodes.subflow(other.z);
+    return tab ? tab.label || tab.name || tab.id : other.z;
+  }
+
   function labelOf(other, node) {
     const label = RED.utils.getNodeLabel(other, other.id);
-    const tab = other.z === node.z ? null : RED.nodes.workspace(other.z) || RED.nodes.subflow(other.z);
-    return tab ? `${label} (${tab.label || tab.name})` : label;
+    const tab = elsewhere(other, node);
+    return tab === null ? label : `${label} (${tab})`;
+  }
+
+  /** Below a choice: which of the chosen nodes are on other tabs. A gate that was copied without them refers to them. */
+  function tellElsewhere(node, hint, ids) {
+    const others = ids.map((id) => RED.nodes.node(id)).filter((other) => other && other.z !== node.z);
+    const nodes = others.map((other) => labelOf(other, node)).join(', ');
+    hint.text(others.length === 0 ? '' : node._(`${GATE}.elsewhere`, { nodes }));
   }
 
   /** The other nodes of a type on the canvas. */
@@ -162,7 +177,8 @@
   }
 
   function offerMembers(node, field, list) {
-    const chosen = idsOf(field.val());
+    const chosen = idsOf(node.members ?? []);
+    field.val(JSON.stringify(chosen));
     const gates = withGone(nodesOf(GATE, node), chosen, node);
     for (const { id, label } of gates) {
       const box = $('<input type="checkbox">').val(id).prop('checked', chosen.includes(id));
@@ -207,10 +223,30 @@
     element.on('change input', () => {
       for (const row of element.find('[data-row]').get()) $(row).toggle(isUsed(read, row.dataset.row));
       element.find('#modelet-gate-rule').text(describeRule(node, read));
+      tellElsewhere(node, element.find('#modelet-gate-stage-elsewhere'), [read('stage')]);
+      tellElsewhere(node, element.find('#modelet-gate-members-elsewhere'), idsOf(read('members')));
     });
     form().unfoldIfTouched(node, element.find('#modelet-gate-timing'), TIMING);
   }
 
+  /** Writes what refers to other nodes, which Node-RED writes by itself for config nodes only. */
+  function save(node) {
+    const field = (property) => $(`#node-input-${property}`);
+    node.stage = field('stage').val() || '';
+    const members = idsOf(field('members').val());
+    if (field('source').val() === 'composite') node.members = members;
+    // Node-RED would write the text of the field over the list.
+    field('members').removeAttr('id');
+  }
+
+  /** Node-RED gives copies the ids of copies in lists only: a composite of an earlier version has text. */
+  function upgrade(node) {
+    if (node.type !== GATE || typeof node.members !== 'string') return;
+    const ids = idsOf(node.members);
+    if (ids.length > 0) node.members = ids;
+  }
+  if (!window.modelet?.gateForm) RED.events.on('nodes:add', upgrade);
+
   window.modelet = window.modelet || {};
-  window.modelet.gateForm = { prepare, used, address, labels, members, stage, costProperty, maxWindow };
+  window.modelet.gateForm = { prepare, save, used, address, labels, members, stage, costProperty, maxWindow };
 })();

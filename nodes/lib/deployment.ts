@@ -25,7 +25,7 @@ import { type DirectAnswer, directAnswer, type Endpoint, type EntryTerms, endpoi
 import { modulesFolder, userFolder } from './files.ts';
 import { DEFAULT_LIMITS, type DeployedGate, deployGates } from './gate-deployment.ts';
 import type { Gates } from './gates.ts';
-import { readGraph } from './graph-reader.ts';
+import { readGraph, tabNames } from './graph-reader.ts';
 import type { LiveNodes, LiveStage } from './live-nodes.ts';
 import { uniqueNames } from './names.ts';
 
@@ -118,7 +118,7 @@ export function deploy({ RED, live, gates: keptGates }: Running, registry: Regis
     );
   }
   const routes = deployRoutes(compiled, live, registry, invalid);
-  const gates = deployGates({ graph, live, batching: compiled.batching }, invalid);
+  const gates = deployGates({ graph, live, batching: compiled.batching, tabName: tabNames(RED) }, invalid);
   keptGates.apply(gates, invalid);
   const failing = [...stages, ...live.of('gate')].map(({ node }) => node);
   return {

@@ -8,7 +8,7 @@ import {
   type StageConfig,
   whyNoSqlite,
 } from '../../src/index.ts';
-import { type Drawn, warningsOf } from './gate-warnings.ts';
+import { type Drawn, elsewhereOf, warningsOf } from './gate-warnings.ts';
 import type { LiveGate, LiveNodes } from './live-nodes.ts';
 import { uniqueNames } from './names.ts';
 import type { TimeLimits } from './request-terms.ts';
@@ -25,6 +25,8 @@ export interface DeployedGate {
   readonly runtime: string | null;
   /** The stage whose workers count; null: none does. */
   readonly stage: string | null;
+  /** What it was told to count and is on other tabs, in words; null: nothing. */
+  readonly elsewhere: string | null;
   /** In words, for the editor and the log. */
   readonly warnings: readonly string[];
 }
@@ -50,7 +52,8 @@ export function deployGates(drawn: Drawn, invalid: Map<string, string>): Map<str
   for (const { node, config } of gates) {
     try {
       const placed = placeGate(node.id, config, graph, live);
-      const gate = { id: node.id, name: names.get(node.id) ?? node.id, config, ...placed };
+      const elsewhere = elsewhereOf(node.id, config, drawn);
+      const gate = { id: node.id, name: names.get(node.id) ?? node.id, config, elsewhere, ...placed };
       deployed.set(node.id, { ...gate, warnings: warningsOf(gate, drawn) });
     } catch (thrown) {
       invalid.set(node.id, (thrown as Error).message);

@@ -1,5 +1,12 @@
 /** What is odd about a gate's settings: it works, but hardly as meant. In words, for the editor and the log. */
-import { type Batching, type Graph, ModeletError, nearest, type StageConfig } from '../../src/index.ts';
+import {
+  type Batching,
+  type GateConfig,
+  type Graph,
+  ModeletError,
+  nearest,
+  type StageConfig,
+} from '../../src/index.ts';
 import type { DeployedGate } from './gate-deployment.ts';
 import type { LiveNodes } from './live-nodes.ts';
 
@@ -8,6 +15,8 @@ export interface Drawn {
   readonly live: LiveNodes;
   /** By stage. */
   readonly batching: ReadonlyMap<string, Batching>;
+  /** What people call a tab or an instance of a subflow, by its id. */
+  tabName(id: string): string;
 }
 
 export function warningsOf(gate: Omit<DeployedGate, 'warnings'>, drawn: Drawn): string[] {
@@ -17,6 +26,7 @@ export function warningsOf(gate: Omit<DeployedGate, 'warnings'>, drawn: Drawn): 
     ...timesOf(gate),
     endless(gate, drawn),
     severalStages(gate, drawn),
+    gate.elsewhere === null ? null : `it counts what is on another tab: ${gate.elsewhere}; select one of its own tab`,
   ].filter((warning) => warning !== null);
 }
 
@@ -71,6 +81,21 @@ function severalStages(
   if (near.length < 2 || config.source.kind !== 'saturation') return null;
   const name = drawn.live.get(stage ?? '')?.node.name || stage;
   return `${near.length} stages are equally near: the workers of ${name} count; select one`;
+}
+
+/**
+ * The selected stage or members that are on other tabs, in words; null where none is. Mostly they are meant; but a gate
+ * that was copied without them refers to those it was copied from.
+ */
+export function elsewhereOf(id: string, { stage, source }: GateConfig, { live, tabName }: Drawn): string | null {
+  const tab = live.get(id)?.node.z;
+  const chosen = source.kind === 'composite' ? source.members : [stage];
+  const found = chosen.flatMap((other) => {
+    const node = other === id ? undefined : live.get(other)?.node;
+    if (!node || node.z === tab) return [];
+    return [`${node.name || node.id} on ${tabName(node.z)}`];
+  });
+  return found.length === 0 ? null : found.join(', ');
 }
 
 function round(value: number): number {

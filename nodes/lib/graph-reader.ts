@@ -33,6 +33,16 @@ function toForeignNode(id: string, { type, wires = [] }: WiredNode): GraphNode {
   return transparent ? { kind: 'transparent', id, wires } : { kind: 'other', id, type, wires };
 }
 
+/** What people call a tab, or the instance of a subflow whose nodes have its id as theirs. */
+export function tabNames(RED: NodeAPI): (id: string) => string {
+  const names = new Map<string, string>();
+  RED.nodes.eachNode((node) => {
+    const { id, type, label, name } = node as { id: string; type: string; label?: string; name?: string };
+    if (type === 'tab' || type.startsWith('subflow:')) names.set(id, label || name || id);
+  });
+  return (id) => names.get(id) ?? id;
+}
+
 /** Ids of the nodes that some Complete node watches; inside subflows those of the template. */
 function watchedNodes(RED: NodeAPI): Set<string> {
   const watched = new Set<string>();

@@ -45,7 +45,10 @@ export class StatusBadges {
   #statusOf({ kind, node, config }: LiveNode, snapshots: readonly RuntimeSnapshot[]): NodeStatus | null {
     const invalid = config instanceof ModeletError ? config.message : this.#pipeline.deployment.invalid.get(node.id);
     if (invalid !== undefined) return { fill: 'red', shape: 'ring', text: clip(`config_invalid: ${invalid}`) };
-    if (kind === 'gate') return gateBadge(this.#pipeline.gates.snapshot(node.id));
+    if (kind === 'gate') {
+      const { gates, deployment } = this.#pipeline;
+      return withElsewhere(gateBadge(gates.snapshot(node.id)), deployment.gates.get(node.id)?.elsewhere ?? null);
+    }
     if (kind !== 'stage' && kind !== 'batcher') return null;
     const stageId = kind === 'stage' ? node.id : this.#pipeline.deployment.routes.get(node.id)?.route.stages[0];
     for (const runtime of snapshots) {
@@ -93,6 +96,12 @@ export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
   const text = control === 'open' ? 'open by a message' : `open D ${hundredths(budget)} N ${hundredths(quota)}`;
   const fill = dead !== '' ? 'yellow' : waiting > 0 ? 'blue' : 'green';
   return { fill, shape: 'dot', text: withWaiting(text, waiting) + dead };
+}
+
+/** What a gate counts on another tab comes first: the rest means little to whoever does not know. */
+function withElsewhere(badge: NodeStatus | null, elsewhere: string | null): NodeStatus | null {
+  if (!badge || elsewhere === null) return badge;
+  return { ...badge, fill: badge.fill === 'red' ? 'red' : 'yellow', text: clip(`counts ${elsewhere}: ${badge.text}`) };
 }
 
 /** The badge has no room for it, and the dialog has it. */

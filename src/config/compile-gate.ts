@@ -106,7 +106,7 @@ type Properties = Readonly<
     string
   >
 > &
-  Readonly<Record<'serversMetric' | 'key' | 'members', string>> &
+  Readonly<Record<'serversMetric' | 'key', string>> &
   Omit<GateRule, 'maxSys'> &
   Pick<GateConfig, 'intervalMs' | 'store' | 'maxAttempts' | 'resultTtlMs'> &
   Numeric<'constant', 'budget'> &
@@ -114,11 +114,15 @@ type Properties = Readonly<
   Numeric<'context', 'context'> &
   Numeric<'aimd', 'minWindow' | 'maxWindow' | 'increase' | 'decreaseFactor' | 'holdMs'> & {
     readonly source: GateSource['kind'];
+    readonly members: readonly string[];
   };
 
 /** @throws ModeletError `config_invalid`. */
 export function compileGate(raw: Raw): GateConfig {
-  const properties = validate<Properties>(schema, raw);
+  const properties = validate<Properties>(schema, {
+    ...raw,
+    members: raw['source'] === 'composite' ? listed(raw['members']) : [],
+  });
   const { baseline, maxConcurrency, unit, rounding, atLeastOne, lagMs, staleMs, leaseMs } = properties;
   const { whenClosed, capacity, intervalMs, store, maxAttempts, resultTtlMs } = properties;
   const costProperty = properties.costProperty.trim();
@@ -207,10 +211,12 @@ function compileLabels(text: string): Record<string, string> {
   return Object.fromEntries(Object.entries(labels).map(([name, value]) => [name, String(value)]));
 }
 
-function compileMembers(text: string): string[] {
-  const members = parseJson('members', text);
-  if (!Array.isArray(members) || members.length === 0 || members.some((member) => typeof member !== 'string')) {
-    throw invalid('members: must be a JSON array of the ids of other gates, at least one');
-  }
-  return [...new Set(members as string[])];
+/** Flows of earlier versions have it as JSON. */
+function listed(members: unknown): unknown {
+  return typeof members === 'string' && members !== '' ? parseJson('members', members) : members;
+}
+
+function compileMembers(members: readonly string[]): string[] {
+  if (members.length === 0) throw invalid('members: must be an array of the ids of other gates, at least one');
+  return [...new Set(members)];
 }

@@ -7,14 +7,18 @@ declare const RED: EditorGlobals;
 const DIALOG = '#red-ui-clipboard-dialog';
 const EXAMPLES_TAB = `${DIALOG}-import-tab-examples`;
 
-/** Imports flows as text, and places them on the canvas. */
-export async function importFlows(editor: EditorPage, flows: readonly object[]): Promise<void> {
+/** Imports flows as text, and places them on the canvas. With `again` they are there already: copies of them. */
+export async function importFlows(
+  editor: EditorPage,
+  flows: readonly object[],
+  { again = false }: { readonly again?: boolean } = {},
+): Promise<void> {
   await editor.choose('menu-item-import');
   const text = editor.page.locator(`${DIALOG}-import-text`);
   await text.fill(JSON.stringify(flows));
   // Only a key, released, makes the dialog look at the text.
   await text.press('End');
-  await finishImport(editor);
+  await finishImport(editor, again);
 }
 
 /** What a package has under Menu > Import > Examples. */
@@ -50,9 +54,10 @@ async function openExamples(editor: EditorPage, packageName: string): Promise<Lo
   return names;
 }
 
-async function finishImport(editor: EditorPage): Promise<void> {
+async function finishImport(editor: EditorPage, again = false): Promise<void> {
   const before = (await editor.nodes()).length;
   await editor.page.locator(`${DIALOG}-ok`).click();
+  if (again) await editor.page.getByRole('button', { name: 'Import copy' }).click();
   await editor.page.waitForFunction((count) => {
     let now = 0;
     RED.nodes?.eachNode(() => {

@@ -133,7 +133,7 @@ test('a composite names other gates of the canvas', async () => {
     await choices.nth(1).locator('input').check();
     await choices.nth(0).locator('input').check();
     await editor.ok();
-    assert.equal((await editor.saved('gate'))['members'], '["second","third"]');
+    assert.deepEqual((await editor.saved('gate'))['members'], ['second', 'third']);
     await editor.open('gate');
     assert.equal(await choices.locator('input:checked').count(), 2);
     await choices.nth(0).locator('input').uncheck();

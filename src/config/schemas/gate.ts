@@ -161,6 +161,6 @@ export const gate: NodeSchema = {
       maximum: MAX_TIMEOUT_MS,
       description: 'aimd: how long a refusal without Retry-After closes the gate, in ms',
     },
-    members: { type: 'string', default: '[]', description: 'composite: JSON array of the ids of other gates' },
+    members: { type: 'array', default: [], description: 'composite: ids of other gates', items: { type: 'string' } },
   },
 };
