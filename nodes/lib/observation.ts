@@ -1,7 +1,10 @@
 /** What machines ask of the runtimes: metrics, health, OpenAPI. On the admin side, and below the public paths of runtimes. */
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import {
+  asError,
   type ErrorCode,
   Exposition,
   type Missing,
@@ -12,10 +15,10 @@ import {
   type StageCheck,
 } from '../../src/index.ts';
 import { ApiDocuments } from './api-documents.ts';
+import { logFault } from './log.ts';
 import type { Pipeline } from './pipeline.ts';
 
 interface Request {
-  readonly method: string;
   readonly path: string;
   readonly query: { readonly deep?: unknown };
   readonly protocol: string;
@@ -27,9 +30,24 @@ interface Response {
   set(name: string, value: string): Response;
   send(body: string): unknown;
   json(body: unknown): unknown;
+  sendStatus(code: number): unknown;
 }
 
-type Middleware = (request: Request, response: Response, next: () => void) => void;
+type Handler = (request: Request, response: Response, next: (error?: unknown) => void) => void;
+/** Express knows it by its four parameters. */
+type ErrorHandler = (error: unknown, request: Request, response: Response, next: unknown) => void;
+
+interface HttpNodeApp {
+  get(path: RegExp, ...handlers: readonly (Handler | Handler[] | ErrorHandler)[]): void;
+}
+
+const ANY_PATH = /^/;
+
+/** What a request for something public asks for. */
+interface Asked {
+  readonly answer: Answer;
+  readonly services: readonly Service[];
+}
 
 interface View {
   readonly services: readonly Service[];
@@ -37,7 +55,7 @@ interface View {
   readonly inside: boolean;
 }
 
-type Answer = (view: View, response: Response, request: Omit<Request, 'method' | 'path'>) => void;
+type Answer = (view: View, response: Response, request: Omit<Request, 'path'>) => void;
 
 /** One per process of Node-RED. */
 export class Observation {
@@ -66,25 +84,34 @@ export class Observation {
         answer({ services: this.#pipeline.services, inside: true }, response, request);
       });
     }
-    const app = this.#RED.httpNode as { use(handler: Middleware): void } | false;
+    const app = this.#RED.httpNode as unknown as HttpNodeApp | false;
     // Before any HTTP-in node: a flow cannot take the place of what watches it.
-    if (app) app.use((request, response, next) => this.#answerPublicly(request, response, next));
+    app && app.get(ANY_PATH, this.#passBy, ...protectionOf(this.#RED), this.#answerPublicly, this.#answerFailed);
   }
 
-  #answerPublicly(request: Request, response: Response, next: () => void): void {
-    const { method, path } = request;
+  readonly #passBy: Handler = ({ path }, _response, next) => next(this.#asked(path) ? undefined : 'route');
+
+  readonly #answerPublicly: Handler = (request, response, next) => {
+    const asked = this.#asked(request.path);
+    // A deploy may have taken the path away since.
+    if (!asked) next('route');
+    else asked.answer({ services: asked.services, inside: false }, response, request);
+  };
+
+  /** As HTTP-in nodes do it where what stands before them fails. */
+  readonly #answerFailed: ErrorHandler = (error, _request, response, _next) => {
+    logFault(this.#RED, 'what stands before HTTP endpoints failed', asError(error));
+    response.sendStatus(500);
+  };
+
+  #asked(path: string): Asked | null {
     const { publicPaths } = this.#pipeline.deployment;
     // Most Node-REDs have none, and every request to an endpoint comes by here.
-    const asks = publicPaths.size > 0 && (method === 'GET' || method === 'HEAD');
-    const asked = asks ? [...this.#answers].find(([what]) => path.endsWith(what)) : undefined;
-    const publicPath = asked ? path.slice(0, -asked[0].length) || '/' : '';
-    const runtimes = [...publicPaths].flatMap(([id, its]) => (its === publicPath ? [id] : []));
-    if (!asked || runtimes.length === 0) {
-      next();
-      return;
-    }
-    const services = this.#pipeline.services.filter(({ id }) => runtimes.includes(id));
-    asked[1]({ services, inside: false }, response, request);
+    const found = publicPaths.size > 0 ? [...this.#answers].find(([what]) => path.endsWith(what)) : undefined;
+    if (!found) return null;
+    const publicPath = path.slice(0, -found[0].length) || '/';
+    const services = this.#pipeline.services.filter(({ id }) => publicPaths.get(id) === publicPath);
+    return [...publicPaths.values()].includes(publicPath) ? { answer: found[1], services } : null;
   }
 
   #answerMetrics({ services, inside }: View, response: Response): void {
@@ -154,4 +181,34 @@ function checkInside({ name: runtime }: Service, check: StageCheck): ShownCheck 
 
 function forEverybody({ stage, reason }: Missing): Pick<Missing, 'stage' | 'reason'> {
   return { stage, reason };
+}
+
+interface HttpNodeSettings {
+  readonly coreNodesDir?: string;
+  readonly httpNodeMiddleware?: unknown;
+  readonly httpNodeCors?: unknown;
+}
+
+/**
+ * What Node-RED puts before each HTTP-in node, in its order: cookies, `httpNodeMiddleware`, `httpNodeCors`. It has
+ * `httpNodeAuth` before all of them, where it is started by its own command; else that is up to its host.
+ */
+function protectionOf(RED: NodeAPI): (Handler | Handler[])[] {
+  const { httpNodeMiddleware: middleware, httpNodeCors: cors } = RED.settings as HttpNodeSettings;
+  const isMiddleware = typeof middleware === 'function' || Array.isArray(middleware);
+  return [
+    ...(isMiddleware ? [...coreHandler(RED, 'cookie-parser'), middleware as Handler | Handler[]] : []),
+    ...(cors ? coreHandler(RED, 'cors', cors) : []),
+  ];
+}
+
+/** What HTTP-in nodes make of a package of theirs; nothing where it is not found, which lets nobody in. */
+function coreHandler(RED: NodeAPI, name: string, ...options: readonly unknown[]): Handler[] {
+  try {
+    const require = createRequire(join((RED.settings as HttpNodeSettings).coreNodesDir ?? '/', 'package.json'));
+    return [(require(name) as (...options: readonly unknown[]) => Handler)(...options)];
+  } catch (thrown) {
+    logFault(RED, `${name} is not there for what is public`, asError(thrown));
+    return [];
+  }
 }
