@@ -19,8 +19,10 @@ export default function register(RED: NodeAPI): void {
   const construct = function (this: Node, definition: NodeDef): void {
     RED.nodes.createNode(this, definition);
     const resolve = (path: string): string => resolveModeletFile(RED, path);
+    // In the node's group, subflow or flow, else in the process.
+    const lookUp = (name: string): unknown => RED.util.getSetting(this, name);
     const compile = (): StageConfig => {
-      const config = compileStage({ ...definition }, resolve);
+      const config = compileStage({ ...definition }, resolve, lookUp);
       const { input, output, dropKey } = config;
       checkMessageProperty(RED, 'input', input);
       checkMessageProperty(RED, 'output', output);

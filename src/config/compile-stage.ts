@@ -8,6 +8,7 @@ import { compilePayloadSchema } from './payload-schema.ts';
 import { parsePins } from './pins.ts';
 import { stage as schema } from './schemas/stage.ts';
 import { attempt, invalid, parseJson, type Raw, validate } from './validate.ts';
+import { type LookUp, OF_PROCESS, withVariables } from './variables.ts';
 
 export interface StageConfig {
   readonly name: string;
@@ -93,13 +94,18 @@ type StageProperties = Readonly<
   >;
 
 /**
- * `resolvePath` makes a file's path absolute and throws where there is no such file.
+ * `resolvePath` makes a file's path absolute and throws where there is no such file; `lookUp` gives what `${NAME}` stands
+ * for in `init` and `env`.
  * @throws ModeletError `config_invalid`.
  */
-export function compileStage(raw: Raw, resolvePath: (path: string) => string): StageConfig {
+export function compileStage(
+  raw: Raw,
+  resolvePath: (path: string) => string,
+  lookUp: LookUp = OF_PROCESS,
+): StageConfig {
   const stage = validate<StageProperties>(schema, raw);
-  const init = parseJson('init', stage.init);
-  const workers = compileWorkers(stage.workers, stage.cpus, stage.env);
+  const init = withVariables('init', parseJson('init', stage.init), lookUp);
+  const workers = compileWorkers(stage.workers, stage.cpus, stage.env, lookUp);
   return Object.freeze({
     name: stage.name.trim(),
     runtime: stage.runtime,
@@ -176,23 +182,23 @@ function compileSchema(property: string, text: string): PayloadSchema | null {
   return schema as PayloadSchema;
 }
 
-function compileWorkers(workersText: string, cpusText: string, envText: string): WorkerPlacement[] {
+function compileWorkers(workersText: string, cpusText: string, envText: string, lookUp: LookUp): WorkerPlacement[] {
   const pins = attempt('cpus', () => parsePins(cpusText));
   const blank = workersText.trim() === '';
   const count = blank ? Math.max(1, pins.length) : Number(workersText);
   if (!Number.isInteger(count) || count < 1 || count > MOST_WORKERS) {
     throw invalid(`workers: must be a whole number from 1 to ${MOST_WORKERS}, or blank; got "${workersText}"`);
   }
-  const environments = compileEnv(envText, count);
+  const environments = compileEnv(envText, count, lookUp);
   return Array.from({ length: count }, (_, index) => ({
     cpus: pins.length === 0 ? null : (pins[index % pins.length] ?? null),
     env: environments[index] ?? {},
   }));
 }
 
-function compileEnv(text: string, workers: number): Record<string, string>[] {
+function compileEnv(text: string, workers: number, lookUp: LookUp): Record<string, string>[] {
   if (text.trim() === '') return [];
-  const parsed = parseJson('env', text);
+  const parsed = withVariables('env', parseJson('env', text), lookUp);
   if (Array.isArray(parsed)) {
     if (parsed.length !== workers) {
       throw invalid(`env: an array needs one object per worker: ${parsed.length} for ${workers} workers`);
