@@ -3,7 +3,7 @@ import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileStage, type StageConfig } from '../src/index.ts';
 import { acceptInput, configure, leaveOnClose } from './lib/adapter.ts';
 import { registerAdminRoutes } from './lib/admin.ts';
-import { resolveModeletFile } from './lib/files.ts';
+import { checkInterpreter, resolveModeletFile } from './lib/files.ts';
 import { checkMessageProperty } from './lib/message-property.ts';
 import { pipelineOf } from './lib/pipeline.ts';
 
@@ -24,6 +24,7 @@ export default function register(RED: NodeAPI): void {
     const compile = (): StageConfig => {
       const config = compileStage({ ...definition }, resolve, lookUp);
       const { input, output, dropKey } = config;
+      checkInterpreter(RED, config);
       checkMessageProperty(RED, 'input', input);
       checkMessageProperty(RED, 'output', output);
       if (dropKey !== '') checkMessageProperty(RED, 'dropKey', dropKey);

@@ -90,3 +90,4 @@ export type { Service } from './server/service.ts';
 export { decodePayload, encodePayload } from './wire/codec.ts';
 export { encodeMeta } from './wire/meta.ts';
 export { Modelet, type ModeletContext } from './worker/modelet.ts';
+export { findPython } from './worker/sources/python.ts';

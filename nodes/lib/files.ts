@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { NodeAPI } from 'node-red';
-import { liesIn, resolveFile } from '../../src/index.ts';
+import { asError, findPython, liesIn, ModeletError, resolveFile, type StageConfig } from '../../src/index.ts';
 
 /** Makes a stage's path absolute: `fileWorkingDirectory`, else the active project's folder, else the user directory. */
 export function resolveModeletFile(RED: NodeAPI, path: string): string {
@@ -42,5 +42,19 @@ function activeProject(userDir: string): string | undefined {
     return folder && existsSync(folder) ? folder : undefined;
   } catch {
     return undefined;
+  }
+}
+
+/**
+ * Looks for the interpreter of a stage in Python as its workers will, each in its own PATH.
+ * @throws ModeletError `config_invalid` where there is none, or one that may not be run.
+ */
+export function checkInterpreter(RED: NodeAPI, { source, workers }: Pick<StageConfig, 'source' | 'workers'>): void {
+  if (source.kind !== 'python') return;
+  const searchPaths = new Set(workers.map(({ env }) => env['PATH'] ?? process.env['PATH'] ?? ''));
+  try {
+    for (const searchPath of searchPaths) findPython(source, userFolder(RED), searchPath);
+  } catch (thrown) {
+    throw new ModeletError('config_invalid', `python: ${asError(thrown).message}`);
   }
 }

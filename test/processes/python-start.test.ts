@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { until } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { folderFor, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
@@ -73,6 +74,12 @@ const CASES: readonly { name: string; content: string; cause: RegExp; stage?: Pa
     content: FINE,
     stage: { interpreter: '/nowhere/python' },
     cause: /no Python at \/nowhere\/python/,
+  },
+  {
+    name: 'an interpreter that may not be run',
+    content: FINE,
+    stage: { interpreter: fileURLToPath(import.meta.url) },
+    cause: /no permission to run the Python at .*python-start\.test\.js/,
   },
   {
     name: 'no Python at all',
