@@ -9,6 +9,7 @@ import { logFault } from './lib/log.ts';
 import type { PipelineMessage } from './lib/messages.ts';
 import { asModeletError } from './lib/passage.ts';
 import { pipelineOf } from './lib/pipeline.ts';
+import { showInvalid } from './lib/status.ts';
 
 const BADGE_INTERVAL_MS = 1000;
 
@@ -18,7 +19,7 @@ export default function register(RED: NodeAPI): void {
     RED.nodes.createNode(this, definition);
     const config = configure(() => compileFeed({ ...definition }));
     if (config instanceof ModeletError) {
-      this.status({ fill: 'red', shape: 'ring', text: `config_invalid: ${config.message}` });
+      showInvalid(this, config);
       this.on('input', (msg, _send, _done) => deliverToCatchNodes(RED, this, msg as PipelineMessage, config));
       return;
     }

@@ -4,6 +4,7 @@ import { compileMetrics, intervalBetween, type Look, ModeletError, type Service,
 import { configure } from './lib/adapter.ts';
 import { gatesOf, seriesOf, stageRows, workerRows } from './lib/dashboard.ts';
 import { type Pipeline, pipelineOf } from './lib/pipeline.ts';
+import { showInvalid } from './lib/status.ts';
 
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);
@@ -11,7 +12,7 @@ export default function register(RED: NodeAPI): void {
     RED.nodes.createNode(this, definition);
     const config = configure(() => compileMetrics({ ...definition }));
     if (config instanceof ModeletError) {
-      this.status({ fill: 'red', shape: 'ring', text: `config_invalid: ${config.message}` });
+      showInvalid(this, config);
       return;
     }
     // Without a look at the same service before there is no interval: a runtime that is new, or has been replaced.

@@ -183,6 +183,11 @@ function mostOf(requests) {
   return { part: PARTS[spent.indexOf(most)], share: total > 0 ? most / total : 0 };
 }
 
+/** Whether requests wait for Node-RED's event loop. */
+function isBusy(loop) {
+  return loop !== null && (loop.p99Ms > 50 || loop.utilization > 0.9);
+}
+
 export function makeSlowest() {
   const rows = el('div', 'requests');
   const legend = el('div', 'legend');
@@ -198,7 +203,7 @@ export function makeSlowest() {
       return { element: el('span', 'entry', swatch, text(`part.${part}`)), update: () => undefined };
     },
   );
-  const update = ({ slowest }) => {
+  const update = ({ slowest, loop }) => {
     const longestMs = slowest.length > 0 ? slowest[0].totalMs : 1;
     show(slowest.map((request) => ({ request, longestMs })));
     showLegend(PARTS.filter((part) => slowest.some((request) => request[`${part}Ms`] > 0)));
@@ -206,7 +211,8 @@ export function makeSlowest() {
     setShown(summary, slowest.length > 0);
     const { part, share } = mostOf(slowest);
     const most = text('slowest.most', { part: text(`part.${part}`), percent: percent(share) });
-    setText(summary, `${most} ${text(`hint.${part}`)}`);
+    const hint = part === 'transport' && isBusy(loop) ? 'transportLoop' : part;
+    setText(summary, `${most} ${text(`hint.${hint}`)}`);
   };
   return { element: el('div', 'slowest', summary, legend, rows, none), update };
 }
@@ -220,7 +226,7 @@ export function makeLoop() {
     }
     const { p99Ms, maxMs, utilization } = loop;
     setText(line, text('loop.line', { busy: percent(utilization), p99: duration(p99Ms), max: duration(maxMs) }));
-    setKind(line, p99Ms > 50 || utilization > 0.9 ? 'bad' : 'good');
+    setKind(line, isBusy(loop) ? 'bad' : 'good');
     setTitle(line, text('loop.tip'));
   };
   return { element: el('div', 'loop', line), update };

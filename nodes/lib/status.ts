@@ -1,12 +1,11 @@
 /** Live badges: what stages, batchers and gates are doing, at most once a second. */
-import { basename } from 'node:path';
 import type { Node, NodeStatus } from 'node-red';
 import { type GateSnapshot, ModeletError, type RuntimeSnapshot, type StageSnapshot } from '../../src/index.ts';
+import { headline, LONGEST_BADGE } from './headline.ts';
 import type { LiveNode } from './live-nodes.ts';
 import type { Pipeline } from './pipeline.ts';
 
 const INTERVAL_MS = 1000;
-const LONGEST_TEXT = 60;
 
 export class StatusBadges {
   readonly #pipeline: Pipeline;
@@ -44,7 +43,7 @@ export class StatusBadges {
 
   #statusOf({ kind, node, config }: LiveNode, snapshots: readonly RuntimeSnapshot[]): NodeStatus | null {
     const invalid = config instanceof ModeletError ? config.message : this.#pipeline.deployment.invalid.get(node.id);
-    if (invalid !== undefined) return { fill: 'red', shape: 'ring', text: clip(`config_invalid: ${invalid}`) };
+    if (invalid !== undefined) return invalidBadge(invalid);
     if (kind === 'gate') {
       const { gates, deployment } = this.#pipeline;
       return withElsewhere(gateBadge(gates.snapshot(node.id)), deployment.gates.get(node.id)?.elsewhere ?? null);
@@ -59,18 +58,30 @@ export class StatusBadges {
   }
 }
 
+/** Marks a node that nothing but its own settings keeps from working, and logs why. */
+export function showInvalid(node: Node, { message }: ModeletError): void {
+  node.status(invalidBadge(message));
+  node.error(`config_invalid: ${message}`);
+}
+
+/** The red ring says that the node cannot be used, the text why. */
+function invalidBadge(reason: string): NodeStatus {
+  return { fill: 'red', shape: 'ring', text: headline(reason) };
+}
+
 /** `ready 1/2 q:5 b:31.2`: process state, busy of all workers, queue length, mean batch size. */
 export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot): NodeStatus {
   const failed = stage.workers.find((worker) => worker.error !== null);
   if (stage.ready === 0 || stage.circuit === 'open') {
     const cause = failed?.error ?? runtime.engine.error;
-    if (cause) return { fill: 'red', shape: 'ring', text: clip(`error: ${cause}`) };
+    if (cause) return { fill: 'red', shape: 'ring', text: headline(cause) };
     return { fill: 'yellow', shape: 'ring', text: 'startup' };
   }
-  const text = `ready ${stage.busy}/${stage.workers.length} q:${stage.queue} b:${round(stage.meanBatchSize)}`;
   // Code that was deployed and does not start leaves older code to serve: that must not look like success.
-  const trouble = stage.successorError === null ? stage.pinWarnings[0] : `new code failed: ${stage.successorError}`;
-  if (trouble !== undefined) return { fill: 'yellow', shape: 'dot', text: clip(`${text} ${trouble}`) };
+  if (stage.successorError !== null)
+    return { fill: 'yellow', shape: 'dot', text: `new code: ${headline(stage.successorError, LONGEST_BADGE - 10)}` };
+  const text = `ready ${stage.busy}/${stage.workers.length} q:${stage.queue} b:${round(stage.meanBatchSize)}`;
+  if (stage.pinWarnings.length > 0) return { fill: 'yellow', shape: 'dot', text: `${text} unpinned` };
   const whole = stage.ready === stage.workers.length;
   return { fill: whole ? (stage.busy > 0 ? 'blue' : 'green') : 'yellow', shape: 'dot', text };
 }
@@ -84,29 +95,23 @@ function batcherBadge(stage: StageSnapshot): NodeStatus {
 export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
   if (!gate) return null;
   const { open, control, budget, quota, waiting, source, store } = gate;
-  if (store?.error)
-    return { fill: 'red', shape: 'ring', text: clip(`error: ${withoutFolder(store.error, store.file)}`) };
+  if (store?.error) return { fill: 'red', shape: 'ring', text: headline(store.error) };
   const dead = store?.dead ? ` dead ${store.dead}` : '';
   if (!open) {
     const broken = control === 'auto' && !source.available;
     // What would open it is in the dialog.
     const [cause = ''] = gate.why.split(';', 1);
-    return { fill: broken ? 'red' : 'yellow', shape: 'ring', text: clip(withWaiting(cause, waiting) + dead) };
+    return { fill: broken ? 'red' : 'yellow', shape: 'ring', text: withWaiting(headline(cause), waiting) + dead };
   }
   const text = control === 'open' ? 'open by a message' : `open D ${hundredths(budget)} N ${hundredths(quota)}`;
   const fill = dead !== '' ? 'yellow' : waiting > 0 ? 'blue' : 'green';
   return { fill, shape: 'dot', text: withWaiting(text, waiting) + dead };
 }
 
-/** What a gate counts on another tab comes first: the rest means little to whoever does not know. */
+/** A gate that counts a stage of another tab says that first: the other figures mislead a reader who does not know it. */
 function withElsewhere(badge: NodeStatus | null, elsewhere: string | null): NodeStatus | null {
   if (!badge || elsewhere === null) return badge;
-  return { ...badge, fill: badge.fill === 'red' ? 'red' : 'yellow', text: clip(`counts ${elsewhere}: ${badge.text}`) };
-}
-
-/** The badge has no room for it, and the dialog has it. */
-function withoutFolder(text: string, file: string): string {
-  return text.replaceAll(file, basename(file));
+  return { ...badge, fill: badge.fill === 'red' ? 'red' : 'yellow', text: headline(`counts ${elsewhere}: ${badge.text}`) };
 }
 
 function withWaiting(text: string, waiting: number): string {
@@ -119,9 +124,4 @@ function hundredths(value: number): string {
 
 function round(value: number): string {
   return String(Math.round(value * 10) / 10);
-}
-
-function clip(text: string): string {
-  const line = text.split('\n', 1)[0] ?? '';
-  return line.length > LONGEST_TEXT ? `${line.slice(0, LONGEST_TEXT - 1)}\u2026` : line;
 }

@@ -45,9 +45,11 @@ function mayBeBlank(key: string): boolean {
 
 function explain(error: ErrorObject): string {
   const property = error.instancePath.slice(1);
-  const allowed =
-    error.keyword === 'enum' ? `: ${(error.params as { allowedValues: string[] }).allowedValues.join(', ')}` : '';
-  return `${property}: ${error.message}${allowed}; got ${JSON.stringify(error.data)}`;
+  const expected =
+    error.keyword === 'enum'
+      ? `must be one of ${(error.params as { allowedValues: string[] }).allowedValues.join(', ')}`
+      : error.message;
+  return `${property}: ${expected}; got ${JSON.stringify(error.data)}`;
 }
 
 /** @throws ModeletError `config_invalid`. */

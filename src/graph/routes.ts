@@ -149,10 +149,24 @@ function nextInChain(
 function describeAll(targets: readonly GraphNode[]): string {
   return targets.length === 0
     ? 'nothing is wired to its output'
-    : `its output goes to a ${targets.map(describe).join(' and a ')}`;
+    : `its output goes to ${targets.map(describe).join(' and ')}`;
 }
 
 function describe(node: GraphNode): string {
-  if (node.kind === 'other') return `${node.type} node`;
-  return node.kind === 'gate' ? 'dispatch gate' : 'result collector';
+  if (node.kind === 'other') return describeType(node.type);
+  return node.kind === 'gate' ? 'a dispatch gate' : 'a result collector';
+}
+
+/** Types begin with these in small letters; the palette and people write them in capitals. */
+const ACRONYM = /^(?:csv|html|http|json|mqtt|rbe|tcp|tls|udp|xml|yaml)\b/;
+/** Letters whose names begin with a vowel. */
+const SPOKEN_WITH_VOWEL = /^[AEFHILMNORSX]/;
+
+/** `an HTTP response node`. */
+function describeType(type: string): string {
+  // Node-RED's own name for a node that it adds.
+  if (type === 'subflow-status') return 'the status output of its subflow';
+  const name = type.replace(ACRONYM, (acronym) => acronym.toUpperCase());
+  const takesAn = name === type ? /^[aeio]/i.test(name) : SPOKEN_WITH_VOWEL.test(name);
+  return `${takesAn ? 'an' : 'a'} ${name} node`;
 }

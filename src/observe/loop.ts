@@ -1,6 +1,6 @@
 /**
- * How busy the event loop of this process is, Node-RED's own: a loop that other nodes block delays every request,
- * whatever the runtime does.
+ * How busy the event loop of this process is, Node-RED's own. HTTP requests, those of the pipelines included, and the
+ * nodes of all flows share it; requests wait while it is busy.
  */
 import { type EventLoopUtilization, type IntervalHistogram, monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import { type Clock, systemClock, type Timer } from '../core/clock.ts';

@@ -36,7 +36,7 @@ test('each source has what it needs', () => {
 });
 
 for (const [raw, reason] of [
-  [{ source: 'promtheus' }, /source: must be equal to one of the allowed values/],
+  [{ source: 'promtheus' }, /source: must be one of constant, saturation/],
   [{ baseline: 1.1 }, /baseline/],
   [{ maxSys: 'many' }, /maxSys: must be a number/],
   [{ unit: 'tokens' }, /costProperty/],

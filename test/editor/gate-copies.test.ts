@@ -120,7 +120,7 @@ test('a gate that is copied alone keeps its stage on the same tab, and on anothe
     assert.match((await hint.textContent()) ?? '', /^On another tab: work \(Test\)\. This gate counts that one/);
     await editor.cancel();
     await editor.deploy();
-    await editor.waitForBadge(far?.id ?? '', /^counts work on Test: open/);
+    await editor.waitForBadge(far?.id ?? '', /^counts work on Test/);
     await editor.open(far?.id ?? '');
     const warning = editor.page.locator('#modelet-gate-live', {
       hasText: 'it counts what is on another tab: work on Test',

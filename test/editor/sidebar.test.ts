@@ -114,6 +114,7 @@ test('shows what runs while requests come', async () => {
     assert.equal(await sidebar.root.locator('.modelet-sb-request').count(), 20);
     await sidebar.root.getByText(/event loop: \d+ % busy/).waitFor();
     await sidebar.root.getByText(/^\d+ % of their time: /).waitFor();
+    assert.doesNotMatch(await sidebar.root.innerHTML(), /other nodes/, 'the load is its own');
     await sidebar.stage('broken').locator('.modelet-sb-why').waitFor();
     const opened = editor.page.waitForEvent('popup');
     await sidebar.root.locator('a.modelet-sb-api').click();
@@ -132,6 +133,34 @@ test('shows what runs while requests come', async () => {
     // Updated in place, and within the sidebar's width.
     assert.equal(await sidebar.stage('second').evaluate((now, before) => now === before, drawn), true);
     assert.ok(await sidebar.root.evaluate(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth));
+  });
+});
+
+test('says who shares Node-RED\u2019s event loop while requests wait for it, and nothing of it else', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    const hints = await editor.page.evaluate(async (module) => {
+      const { makeSlowest } = (await import(module)) as {
+        makeSlowest(): { element: HTMLElement; update(view: object): void };
+      };
+      const request = { requestId: 'r', code: 'ok', stage: null, agoMs: 0, totalMs: 10, transportMs: 10 };
+      const rest = { gateMs: 0, entranceMs: 0, waitMs: 0, batchMs: 0, runMs: 0, unansweredMs: 0 };
+      return [null, { p99Ms: 1, maxMs: 2, utilization: 0.2 }, { p99Ms: 60, maxMs: 90, utilization: 0.97 }].map(
+        (loop) => {
+          const { element, update } = makeSlowest();
+          update({ slowest: [{ ...request, ...rest }], loop });
+          return element.querySelector('.modelet-sb-summary')?.textContent ?? '';
+        },
+      );
+    }, '/resources/@modelet/node-red-pipeline/sidebar-sections.js');
+    const [unknown = '', idle = '', busy = ''] = hints;
+    for (const hint of [unknown, idle]) {
+      assert.match(hint, /Encoding and sending between Node-RED, the engine and the workers/);
+      assert.doesNotMatch(hint, /event loop/);
+    }
+    assert.match(
+      busy,
+      /event loop is busy.*HTTP requests, those of the pipelines included, and the nodes of all flows/,
+    );
   });
 });
 

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Graph } from '../../src/graph/graph.ts';
 import { type CompiledRoute, compileRoutes } from '../../src/graph/routes.ts';
-import { batcher, drawing, gate, junction, other, stage } from './drawing.ts';
+import { batcher, collector, drawing, gate, junction, other, stage } from './drawing.ts';
 
 interface Shape {
   readonly name: string;
@@ -19,9 +19,9 @@ const SHAPES: readonly Shape[] = [
     name: 'a chain of three; messages may enter anywhere',
     graph: drawing(stage('a', ['b']), stage('b', ['c']), stage('c', ['end']), other('end', [], 'http response')),
     routes: {
-      a: ['a b c', /goes to a http response node/],
-      b: ['b c', /goes to a http response node/],
-      c: ['c', /goes to a http response node/],
+      a: ['a b c', /goes to an HTTP response node/],
+      b: ['b c', /goes to an HTTP response node/],
+      c: ['c', /goes to an HTTP response node/],
     },
   },
   {
@@ -134,7 +134,7 @@ for (const { name, graph, routes } of SHAPES) {
       assert.equal(route.entry, entry);
       assert.equal(route.stages.join(' '), stages, `stages from ${entry}`);
       assert.match(route.end, end);
-      assert.equal(route.unfused, !/nothing is wired|goes to a /.test(route.end), route.end);
+      assert.equal(route.unfused, !/nothing is wired|goes to (?:an?|the) /.test(route.end), route.end);
     }
   });
 }
@@ -221,3 +221,24 @@ test('whatever is wired to whatever, it compiles: chains end, usable stages are 
     { numRuns: 500 },
   );
 });
+
+const IN_WORDS: readonly (readonly [type: string, words: string])[] = [
+  ['http response', 'an HTTP response node'],
+  ['http request', 'an HTTP request node'],
+  ['mqtt out', 'an MQTT out node'],
+  ['udp out', 'a UDP out node'],
+  ['tcp out', 'a TCP out node'],
+  ['xml', 'an XML node'],
+  ['csv', 'a CSV node'],
+  ['debug', 'a debug node'],
+  ['exec', 'an exec node'],
+  ['ui-chart', 'a ui-chart node'],
+  ['subflow-status', 'the status output of its subflow'],
+];
+
+for (const [type, words] of IN_WORDS) {
+  test(`a route that ends at a ${type} names ${words}`, () => {
+    const { routes } = compileRoutes(drawing(stage('a', ['x', 'c']), other('x', [], type), collector('c', [], [])));
+    assert.equal(routes.get('a')?.end, `its output goes to ${words} and a result collector`);
+  });
+}

@@ -239,7 +239,7 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     const gate = await red.gate('damaged');
     assert.ok(gate.store?.error?.includes(file), gate.store?.error ?? '');
     assert.match(red.logs.join('\n'), /2\d store .*damaged\.sqlite: it cannot be opened/);
-    await until('the badge says so', () => badgeText('damaged', /^error: the store/));
+    await until('the badge says so', () => badgeText('damaged', /^the store/));
     const metrics = await (await fetch(`${red.url}/admin/modelets/metrics`)).text();
     assert.match(metrics, /modelet_gate_store_available\{[^}]*gate="damaged"[^}]*\} 0/);
     assert.match(metrics, /modelet_gate_dead_letters\{[^}]*gate="fragile"[^}]*\} 2/);

@@ -14,7 +14,7 @@ import {
   subflow,
   tab,
 } from '../fixtures/drawn.ts';
-import { batcher, collector, completeNode, func, node, runtime, sink, TAB } from '../fixtures/flow.ts';
+import { batcher, collector, completeNode, func, httpOut, node, runtime, sink, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
 
 let red: NodeRed;
@@ -254,5 +254,24 @@ describe('not fused', () => {
     assert.deepEqual(msg?.payload, ['a', 'b', 'c', 'd', 'e', 'watched', 'z']);
     assert.equal(msg?.modelet?.stages.length, 7);
     assert.equal((await arrived(completed, 1)).length, 1);
+  });
+
+  test('the reason names the HTTP response and the status output of a subflow as users do', async () => {
+    await red.deploy([
+      TAB,
+      runtime(),
+      ...[noting('answering', 'answer'), httpOut('answer')],
+      {
+        ...{ id: 'template', type: 'subflow', name: 'with status', in: [], out: [] },
+        status: { wires: [{ id: 'inside', port: 0 }] },
+      },
+      { ...noting('inside', []), z: 'template' },
+      node('instance', 'subflow:template', []),
+    ]);
+    await red.whenReady();
+    assert.equal((await routeFrom('answering')).end, 'its output goes to an HTTP response node');
+    const { routes } = await red.snapshot();
+    const inside = routes.find(({ entry }) => entry !== 'answering');
+    assert.equal(inside?.end, 'its output goes to the status output of its subflow');
   });
 });

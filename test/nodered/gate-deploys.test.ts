@@ -111,7 +111,7 @@ describe('where a gate goes', () => {
     );
     await held.open();
     assert.equal((await first).status, 200);
-    await until('the badge says why', () => red.badges.get('gate')?.text?.startsWith('config_invalid: baseline'));
+    await until('the badge says why', () => red.badges.get('gate')?.text?.startsWith('baseline: '));
   });
 
   test('when flows stop for good, what waits is answered 503', async () => {

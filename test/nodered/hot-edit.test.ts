@@ -25,7 +25,7 @@ const JAVASCRIPT: Language = {
   file: 'model.mjs',
   code: (version) => `export default (input) => ({ version: ${version}, input });`,
   broken: 'export default (input) => {',
-  why: /new code failed: .*Unexpected end/,
+  why: /^new code: .*Unexpected end/,
 };
 
 const PYTHON: Language = {
@@ -33,7 +33,7 @@ const PYTHON: Language = {
   file: 'model.py',
   code: (version) => `def predict(input):\n    return {"version": ${version}, "input": input}\n`,
   broken: 'def predict(input):\n',
-  why: /new code failed: .*(?:expected an indented|unexpected EOF)/,
+  why: /^new code: .*(?:expected an indented|unexpected EOF)/,
 };
 
 describe('hot edits', () => {

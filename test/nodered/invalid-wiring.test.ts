@@ -1,6 +1,7 @@
 /** Wirings that no request could go through are refused with a reason; a retry loop is none of them. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { headline } from '../../nodes/lib/headline.ts';
 import { arrived, junction, noting, whenIdle } from '../fixtures/drawn.ts';
 import { batcher, catchNode, collector, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type Message, NodeRed, until } from '../fixtures/node-red.ts';
@@ -17,7 +18,7 @@ async function assertRefused(id: string, reason: RegExp): Promise<void> {
   assert.match(invalid[id] ?? `${id} is not invalid`, reason);
   await until(`${id} has its badge`, () => {
     const { fill, text = '' } = red.badges.get(id) ?? {};
-    return fill === 'red' && text.startsWith('config_invalid: ');
+    return fill === 'red' && text === headline(invalid[id] ?? '');
   });
   assert.ok(
     red.logs.some((line) => line.includes(`${invalid[id]}`)),

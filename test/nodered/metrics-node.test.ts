@@ -203,6 +203,6 @@ describe('pipeline metrics', () => {
 
   test('with an interval that cannot be is not usable, and says why', async () => {
     await nodeRed.deploy([TAB, ...pipeline, ...metrics('m', { intervalMs: '10' })]);
-    assert.match(nodeRed.badges.get('m')?.text ?? '', /^config_invalid: intervalMs: must be >= 100/);
+    assert.match(nodeRed.badges.get('m')?.text ?? '', /^intervalMs: must be >= 100/);
   });
 });

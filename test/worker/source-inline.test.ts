@@ -130,9 +130,9 @@ test('a module of the list that is missing says how to install it', async () => 
     assert.equal(error.code, 'config_invalid');
     assert.match(
       error.message,
-      /^the module @scope\/gone\/part is not installed in .*modelet-inline-.*externalModules/,
+      /^the module @scope\/gone\/part is not installed: .* in .*modelet-inline-.*externalModules/,
     );
-    assert.match(error.message, /run "npm install @scope\/gone" there/);
+    assert.match(error.message, /run "npm install @scope\/gone" in /);
     return true;
   });
 });

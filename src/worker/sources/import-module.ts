@@ -36,7 +36,7 @@ function notInstalled(folder: string, module: string, cause: unknown): ModeletEr
   const name = packageOf(module);
   return new ModeletError(
     'config_invalid',
-    `the module ${module} is not installed in ${folder}: Node-RED installs what the stage lists in libs, unless externalModules in its settings forbids it; or run "npm install ${name}" there, then restart the stage's workers`,
+    `the module ${module} is not installed: run "npm install ${name}" in ${folder}, then restart the stage's workers; or list it in the stage's libs, which Node-RED installs unless externalModules in its settings forbids it`,
     { cause },
   );
 }
