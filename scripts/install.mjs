@@ -17,10 +17,13 @@ export function install() {
   }
 }
 
-/** Runs npm in a folder, with only its complaints to be seen; tells whether it succeeded. */
+/** Runs npm in a folder, with only its errors to be seen; tells whether it succeeded. */
 export function npm(args, folder) {
   const cli = process.env.npm_execpath;
   const [command, first] = cli ? [process.execPath, [cli]] : ['npm', []];
-  const options = { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] };
-  return spawnSync(command, [...first, ...args], options).status === 0;
+  // An npm that does not know `allowScripts` of package.json would let onnxruntime-node fetch CUDA, which nothing needs.
+  const env = { ...process.env, ONNXRUNTIME_NODE_INSTALL: 'skip' };
+  const options = { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'], env };
+  // Its warnings are about packages and a Node that are chosen as they are: Node-RED 5 runs on a Node of its own.
+  return spawnSync(command, [...first, ...args, '--loglevel=error'], options).status === 0;
 }
