@@ -75,6 +75,7 @@
       '<button type="button" class="red-ui-button red-ui-button-small"><i class="fa fa-expand"></i></button>',
     );
     $('<div>').css({ position: 'absolute', right: 0, top: '-32px', zIndex: 10 }).append(button).appendTo(frame);
+    button.attr('aria-label', RED._('node-red:common.label.expand'));
     RED.popover.tooltip(button, RED._('node-red:common.label.expand'));
     button.on('click', (event) => {
       event.preventDefault();

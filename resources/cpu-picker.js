@@ -156,7 +156,9 @@
         const others = this.othersOn(core);
         const taken = others.length ? [`${text('others')} ${others.join(', ')}`] : [];
         const lines = [engine.includes(core) ? `${title} ${text('engine')}` : title].concat(taken);
-        chip.attr({ title: lines.join('\n'), 'aria-pressed': isHeld }).toggleClass('modelet-on', isHeld);
+        chip
+          .attr({ title: lines.join('\n'), 'aria-label': lines.join(', '), 'aria-pressed': isHeld })
+          .toggleClass('modelet-on', isHeld);
         chip.toggleClass('modelet-engine', engine.includes(core) || others.length > 0);
       });
       this.cores.find('.modelet-group').attr('aria-pressed', this.joins).toggleClass('modelet-on', this.joins);
