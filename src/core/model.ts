@@ -267,6 +267,8 @@ export interface StageStatus extends CircuitStatus {
   readonly meanBatchSize: number;
   /** Pins that could not be honoured, in words; empty if all were. */
   readonly pinWarnings: readonly string[];
+  /** None of its workers serves, as none starts. */
+  readonly doesNotStart: boolean;
   /** Why changed code does not start, while the old code goes on serving; null if there is no such trouble. */
   readonly successorError: string | null;
   /** Results that it keeps, those included whose time is up and that nobody has asked for since. */

@@ -57,8 +57,15 @@ export class FileWatch {
   /** Of the last content there was; null before the first look. */
   #known: FileReading | null = null;
 
-  /** What is in the file now is what it changes from. */
-  constructor(path: string, events: FileWatchEvents, clock: Clock, access: Files = files) {
+  /** What is in the file now is what it changes from, or with `since` what was in it then. */
+  constructor(
+    path: string,
+    events: FileWatchEvents,
+    clock: Clock,
+    access: Files = files,
+    since: FileReading | null = null,
+  ) {
+    this.#known = since;
     this.#path = path;
     this.#events = events;
     this.#clock = clock;

@@ -1,8 +1,12 @@
-/** Watches the file that a stage's modelet comes from, as long as the stage's definition asks for that. */
+/**
+ * Watches the file that a stage's modelet comes from: as long as the stage's definition asks for that, and while its
+ * workers do not start, as nothing else would tell that they may now.
+ */
 import { basename } from 'node:path';
 import type { Clock } from '../core/clock.ts';
 import type { LogRecord, StageDefinition } from '../core/model.ts';
 import { FileWatch } from './file-watch.ts';
+import { type FileReading, files, readingNow } from './watched-files.ts';
 
 export interface HotEditHost {
   readonly clock: Clock;
@@ -42,5 +46,46 @@ export class HotEdit {
   stop(): void {
     this.#present?.watch.close();
     this.#present = null;
+  }
+}
+
+/** Tells when the file of workers that do not start is another than when they were tried. */
+export class Repair {
+  readonly #host: HotEditHost;
+  readonly #onTouched: () => void;
+  /** Before the last try. */
+  #tried: { readonly path: string; readonly reading: FileReading } | null = null;
+  #watch: FileWatch | null = null;
+
+  constructor(host: HotEditHost, onTouched: () => void) {
+    this.#host = host;
+    this.#onTouched = onTouched;
+  }
+
+  /** To be called before workers are started. */
+  trying({ modelet: { source } }: StageDefinition): void {
+    this.stop();
+    this.#tried = 'path' in source ? { path: source.path, reading: readingNow(source.path) } : null;
+  }
+
+  /** Watches while workers are stuck, unless the definition has its file watched anyway. */
+  follow({ name, watch }: StageDefinition, isStuck: boolean): void {
+    if (!isStuck || watch || !this.#tried) {
+      this.stop();
+    } else if (!this.#watch) {
+      const { path, reading } = this.#tried;
+      const onChanged = (): void => {
+        const message = `${basename(path)} has changed: it is tried again`;
+        this.#host.onLog({ level: 'info', message, stage: name });
+        this.#onTouched();
+      };
+      const events = { onChanged, onUnwatchable: () => {} };
+      this.#watch = new FileWatch(path, events, this.#host.clock, files, reading);
+    }
+  }
+
+  stop(): void {
+    this.#watch?.close();
+    this.#watch = null;
   }
 }

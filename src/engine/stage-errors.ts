@@ -1,13 +1,13 @@
 /** What a stage says to the items it cannot serve. */
 import { ModeletError } from '../core/errors.ts';
 import type { StageDefinition } from '../core/model.ts';
-import { RunTimeout } from '../worker/pool.ts';
+import { type PoolHealth, RunTimeout } from '../worker/pool.ts';
 
-export function unavailable(stage: string, cause: Error): ModeletError {
-  const error = new ModeletError('stage_unavailable', `stage ${stage} has no worker: ${cause.message}`, {
-    stage,
-    cause,
-  });
+type FailedPool = Extract<PoolHealth, { tag: 'failed' }>;
+
+export function unavailable(stage: string, { error: cause, doesNotStart }: FailedPool): ModeletError {
+  const what = doesNotStart ? 'does not start' : 'has no worker';
+  const error = new ModeletError('stage_unavailable', `stage ${stage} ${what}: ${cause.message}`, { stage, cause });
   if (cause instanceof ModeletError) error.retryAfterSeconds = cause.retryAfterSeconds;
   return error;
 }

@@ -1,17 +1,19 @@
 /**
  * The generations of one stage's workers. A changed modelet, or a saved file of one that is watched, gets a new pool
  * beside the present one, which serves until the new one is ready, and then finishes what it holds. A new pool that
- * does not start changes nothing.
+ * does not start changes nothing. Workers that cannot start are tried again when their file is another, at a deploy, or
+ * when somebody asks for new ones.
  */
 import type { Deadline } from '../core/clock.ts';
 import type { CircuitStatus, RequestNumber, StageDefinition, StageStatus } from '../core/model.ts';
 import type { CheckResult, WorkerPool } from '../worker/pool.ts';
-import { HotEdit, type HotEditHost } from './hot-edit.ts';
+import { HotEdit, type HotEditHost, Repair } from './hot-edit.ts';
 import type { Item } from './item.ts';
 
 export type StagePool = WorkerPool<Item> & { readonly pinWarnings: readonly string[] };
 
-type PoolsStatus = CircuitStatus & Pick<StageStatus, 'busy' | 'ready' | 'workers' | 'pinWarnings' | 'successorError'>;
+type PoolsStatus = CircuitStatus &
+  Pick<StageStatus, 'busy' | 'ready' | 'workers' | 'pinWarnings' | 'doesNotStart' | 'successorError'>;
 
 interface Generation {
   /** Of the definition, and of what was saved in its file since. */
@@ -22,6 +24,7 @@ interface Generation {
 export class StagePools {
   readonly #create: (definition: StageDefinition) => StagePool;
   readonly #edits: HotEdit;
+  readonly #repair: Repair;
   readonly #onRenewed: () => void;
   #definition: StageDefinition;
   /** How often the modelet's file has been saved. */
@@ -29,6 +32,7 @@ export class StagePools {
   #present: Generation;
   #successor: Generation | null = null;
   readonly #retired: Set<StagePool> = new Set();
+  #isClosed = false;
 
   /** `onRenewed` is told when the stage is to run something else from now on, or to load the same anew. */
   constructor(
@@ -40,6 +44,7 @@ export class StagePools {
     this.#create = create;
     this.#onRenewed = onRenewed;
     this.#definition = definition;
+    this.#repair = new Repair(host, () => this.#retry());
     this.#present = this.#generation();
     this.#edits = new HotEdit(host, () => {
       this.#saves += 1;
@@ -65,7 +70,9 @@ export class StagePools {
   status(): PoolsStatus {
     const pool = this.present;
     const workers = pool.status();
+    const { health } = pool;
     return {
+      doesNotStart: health.tag === 'failed' && health.doesNotStart,
       busy: workers.filter((worker) => worker.busy).length,
       ready: workers.filter((worker) => worker.state === 'ready').length,
       workers,
@@ -81,17 +88,21 @@ export class StagePools {
     for (const pool of this.#all()) pool.redefine(definition);
     this.#edits.follow(definition);
     this.#renew();
+    // Whoever deploys may have mended what this process cannot see.
+    this.#retry();
   }
 
   /** Gives the stage new workers. Those of old code only finish what they hold. */
   restart(): void {
     this.#onRenewed();
+    this.#repair.trying(this.#definition);
     this.present.restart();
     this.#successor?.pool.restart();
   }
 
   /** To be called when a pool's health may have changed: puts a successor in place once it is ready. */
   advance(): void {
+    this.#repair.follow(this.#definition, this.#isStuck);
     const successor = this.#successor;
     // One that runs but does not serve has nothing to lose either.
     if (!successor || (successor.pool.health.tag !== 'ready' && this.present.health.tag !== 'failed')) return;
@@ -114,8 +125,22 @@ export class StagePools {
   async close(deadline: Deadline): Promise<void> {
     const pools = this.#all();
     this.#edits.stop();
+    this.#repair.stop();
+    this.#isClosed = true;
     this.#successor = null;
     await Promise.all(pools.map((pool) => pool.close(deadline)));
+  }
+
+  get #isStuck(): boolean {
+    return !this.#isClosed && (this.present.isStuck || this.#successor?.pool.isStuck === true);
+  }
+
+  /** Starts the workers that do not start once more. */
+  #retry(): void {
+    if (!this.#isStuck) return;
+    this.#repair.trying(this.#definition);
+    this.present.retry();
+    this.#successor?.pool.retry();
   }
 
   #successorError(): string | null {
@@ -145,6 +170,7 @@ export class StagePools {
   }
 
   #generation(): Generation {
+    this.#repair.trying(this.#definition);
     return { revision: this.#revision, pool: this.#create(this.#definition) };
   }
 

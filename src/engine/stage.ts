@@ -257,7 +257,7 @@ export class Stage {
     this.#describe();
     const { health } = this.#pools.present;
     if (health.tag === 'failed' && this.#queue.length > 0) {
-      for (const item of this.#queue.drain()) this.#flights.fail(item, unavailable(this.name, health.error));
+      for (const item of this.#queue.drain()) this.#flights.fail(item, unavailable(this.name, health));
       this.#host.onRoom(this);
     }
     this.#host.onChange();
@@ -278,7 +278,7 @@ export class Stage {
   #queueUp(item: Item, entry: boolean): void {
     const { health } = this.#pools.present;
     if (health.tag === 'failed') {
-      this.#flights.fail(item, unavailable(this.name, health.error));
+      this.#flights.fail(item, unavailable(this.name, health));
       return;
     }
     if (!entry || item.patient || this.hasRoom) this.#queue.push(item);

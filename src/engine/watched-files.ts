@@ -1,6 +1,6 @@
 /** What a watch needs of the file system: events of a file's folder, and what the file has in it. */
 import { createHash } from 'node:crypto';
-import { createReadStream, type FSWatcher, realpathSync, watch } from 'node:fs';
+import { type BigIntStats, createReadStream, type FSWatcher, realpathSync, statSync, watch } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 
@@ -73,8 +73,17 @@ function placesOf(path: string): string[] {
   }
 }
 
-/** Null for an empty file: it has been cut off to be written anew. */
 async function stampOf(path: string): Promise<string | null> {
-  const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
+  return stampIn(await stat(path, { bigint: true }));
+}
+
+/** Null for an empty file: it has been cut off to be written anew. */
+function stampIn({ ino, size, mtimeNs, ctimeNs }: BigIntStats): string | null {
   return size === 0n ? null : [ino, size, mtimeNs, ctimeNs].join();
+}
+
+/** What tells, later, whether the file has been touched since now; that it is not there is one state as well. */
+export function readingNow(path: string): FileReading {
+  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return { stamp: (stats && stampIn(stats)) ?? '', hash: '' };
 }

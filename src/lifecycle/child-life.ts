@@ -12,6 +12,7 @@ import { BUILD_ID, isReplaced, packageUpdated } from './build-id.ts';
 import type { Child, ChildEvents } from './child.ts';
 import { Lines } from './lines.ts';
 import { type ProcessState, StateMachine } from './process-state.ts';
+import { loadFailure } from './start-failure.ts';
 import { StderrTail } from './stderr-tail.ts';
 
 /** A child as its own keeper sees it. */
@@ -112,7 +113,7 @@ export class ChildLife {
       const error = report.error
         ? decodeError(Buffer.from(report.error, 'base64'))
         : new Error('failed without a cause');
-      this.#machine.enter({ tag: 'error', error });
+      this.#machine.enter({ tag: 'error', error: report.loading ? loadFailure(error) : error });
     }
   }
 

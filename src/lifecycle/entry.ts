@@ -56,9 +56,9 @@ export function report(channel: Reports, state: StateReport): void {
   channel.send({ type: 'report', body: state });
 }
 
-/** Reports why and exits: recovery is always a new child. */
-export async function endWithError(channel: Reports, thrown: unknown): Promise<never> {
-  report(channel, { state: 'error', error: Buffer.from(encodeError(thrown)).toString('base64') });
+/** Reports why and exits: recovery is always a new child. `loading`: it came while the code was loaded, before `setup`. */
+export async function endWithError(channel: Reports, thrown: unknown, loading: boolean = false): Promise<never> {
+  report(channel, { state: 'error', error: Buffer.from(encodeError(thrown)).toString('base64'), loading });
   await channel.flushed();
   process.exit(1);
 }

@@ -2,8 +2,9 @@
  * Keeps one child process running: starts it, waits until it is ready, starts a new one when it dies.
  *
  *   stopped  nothing runs until `start`  -> running | closed
- *   running  a child exists              -> waiting (it died) | closed
+ *   running  a child exists              -> waiting (it died) | stuck (it cannot start) | closed
  *   waiting  pausing before a restart    -> running | stopped | closed
+ *   stuck    would fail again just so    -> running (`start`) | closed
  *   closed   ends here; a child that still runs is finishing or being killed
  */
 import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
@@ -13,6 +14,7 @@ import { Backoff } from './backoff.ts';
 import type { Child, ChildEvents } from './child.ts';
 import { NeverStarted } from './never-started.ts';
 import type { ProcessStateTag } from './process-state.ts';
+import { asThrown, LastingFailure, loadFailure } from './start-failure.ts';
 
 /** What a process was about when it ended: a failed start, a death in service, an end that was asked for. */
 export type LifePhase = 'starting' | 'serving' | 'closing';
@@ -26,7 +28,7 @@ export interface SupervisedProcess {
   readonly startTimeoutMs: number;
   onReady(): void;
   onFrame(frame: Frame): void;
-  /** The process is gone and its channel read to the end. */
+  /** The process is gone and all that it had sent was read. A `LastingFailure` is not tried again. */
   onLost(error: Error, phase: LifePhase): void;
   /** Any change worth showing. */
   onChange(): void;
@@ -34,7 +36,7 @@ export interface SupervisedProcess {
 }
 
 type SupervisorState =
-  | { readonly tag: 'stopped' }
+  | { readonly tag: 'stopped' | 'stuck' }
   | { readonly tag: 'running'; readonly child: Child; readonly startTimer: Timer | null; readySince: number | null }
   | { readonly tag: 'waiting'; readonly timer: Timer; readonly until: Deadline }
   | { readonly tag: 'closed'; readonly ended: Promise<void>; readonly child: Child | null };
@@ -84,13 +86,18 @@ export class Supervisor {
     return this.#state.tag === 'waiting' ? this.#state.until : null;
   }
 
+  /** The last start failed of what a further one would fail of as well: none is made until `start` is called. */
+  get isStuck(): boolean {
+    return this.#state.tag === 'stuck';
+  }
+
   get isClosed(): boolean {
     return this.#state.tag === 'closed';
   }
 
   /** Starts a process now if none runs: a pause before a restart ends, and the failures before it are forgotten. */
   start(): void {
-    if (this.#state.tag !== 'stopped' && this.#state.tag !== 'waiting') return;
+    if (this.#state.tag === 'running' || this.#state.tag === 'closed') return;
     if (this.#state.tag === 'waiting') this.#state.timer.cancel();
     this.#backoff.reset();
     this.#launch();
@@ -163,7 +170,7 @@ export class Supervisor {
     try {
       return this.#process.launch(events);
     } catch (thrown) {
-      return new NeverStarted(asError(thrown), events);
+      return new NeverStarted(loadFailure(asError(thrown)), events);
     }
   }
 
@@ -175,7 +182,7 @@ export class Supervisor {
     } else if (this.#state.tag === 'running') {
       if (state.tag === 'ready') this.#becameReady(this.#state);
       if (state.tag === 'error') {
-        this.#lastError = state.error;
+        this.#lastError = asThrown(state.error);
         child.kill(state.error);
       }
     }
@@ -199,7 +206,12 @@ export class Supervisor {
     if (this.#state.tag !== 'running') return;
     this.#state.startTimer?.cancel();
     const { readySince } = this.#state;
-    this.#lastError = error;
+    this.#lastError = asThrown(error);
+    if (readySince === null && error instanceof LastingFailure) {
+      this.#state = { tag: 'stuck' };
+      this.#process.onLost(error, 'starting');
+      return;
+    }
     const pause = this.#backoff.afterDeath(readySince === null ? 0 : this.#clock.now() - readySince);
     const until = this.#clock.now() + pause;
     const timer = this.#clock.at(until, () => this.#launch());

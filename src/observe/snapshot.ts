@@ -47,6 +47,8 @@ export interface StageSnapshot {
   readonly meanBatchSize: number;
   readonly batching: { readonly policy: string; readonly maxBatchSize: number; readonly maxWaitMs: number };
   readonly pinWarnings: readonly string[];
+  /** None of its workers serves, as none starts. */
+  readonly doesNotStart: boolean;
   readonly successorError: string | null;
   readonly cache: CacheStatus;
   /** Open: its workers died again and again, requests are refused. Half-open: one worker is being tried. */
@@ -136,6 +138,7 @@ export const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
   workers: [],
   meanBatchSize: 0,
   pinWarnings: [],
+  doesNotStart: false,
   successorError: null,
   cache: { entries: 0, bytes: 0 },
   circuit: 'closed',

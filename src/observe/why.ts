@@ -15,6 +15,8 @@ export interface StageView {
   readonly leavesInMs: number | null;
   readonly batching: { readonly maxBatchSize: number };
   readonly circuit: CircuitTag;
+  /** None of its workers serves, as none starts. */
+  readonly doesNotStart: boolean;
   /** How long until a worker is tried again; null unless the circuit is open. */
   readonly retryInMs: number | null;
 }
@@ -42,9 +44,10 @@ export function whyRouteEnds({ end, unfused }: { readonly end: string; readonly 
   return unfused ? `not fused: ${end}` : `ends there: ${end}`;
 }
 
-function whyRefused({ circuit, retryInMs, workers }: StageView): string {
+function whyRefused({ circuit, retryInMs, workers, doesNotStart }: StageView): string {
   const last = workers.find(({ error }) => error !== null);
-  const cause = `its workers died again and again${because(last?.error ?? null)}`;
+  const what = doesNotStart ? 'it does not start' : 'its workers died again and again';
+  const cause = `${what}${because(last?.error ?? null)}`;
   if (circuit === 'half-open') return `circuit half-open, one worker is being tried: ${cause}`;
   return `circuit open, next try in ${duration(retryInMs ?? 0)}: ${cause}`;
 }
@@ -56,7 +59,7 @@ function whyNotReady({ workers }: StageView, engine: EngineView): string {
   if (loading.length === 1) return `starting: worker ${loading[0]} loads`;
   if (loading.length > 1) return `starting: workers ${listed(loading)} load`;
   const failed = workers.find(({ error }) => error !== null);
-  return failed ? `no worker starts${because(failed.error)}` : 'no worker is ready';
+  return failed ? `does not start${because(failed.error)}` : 'no worker is ready';
 }
 
 function busyWorkers({ ready, workers }: StageView): string {

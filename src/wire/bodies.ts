@@ -48,6 +48,8 @@ export interface StateReport {
   readonly build?: string;
   /** With `error`: encoded as by error-codec.ts, base64. */
   readonly error?: string;
+  /** With `error`: it came while the worker loaded its code, before `setup`. */
+  readonly loading?: boolean;
 }
 
 /** What came of running the examples of one stage. */

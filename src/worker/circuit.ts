@@ -61,6 +61,11 @@ export class Circuit {
     return { circuit: this.#state.tag, retryAt: this.#state.tag === 'open' ? this.#state.retryAt : null };
   }
 
+  /** It is not closed, as no worker starts: none died in service. */
+  get isOfStarts(): boolean {
+    return this.#state.tag !== 'closed' && this.#state.opening.proof === 'ready';
+  }
+
   /** What to say to requests while it is not closed; null while it is. */
   get refusal(): ModeletError | null {
     if (this.#state.tag === 'closed') return null;
@@ -68,7 +73,9 @@ export class Circuit {
     const waitMs = this.#state.tag === 'open' ? Math.max(0, this.#state.retryAt - this.#clock.now()) : 0;
     const retryAfterSeconds = Math.max(1, Math.ceil(waitMs / 1000));
     const next = this.#state.tag === 'open' ? `next try in ${retryAfterSeconds} s` : 'being tried again';
-    const message = `its workers died ${deaths} times in short order, ${next}; the last one: ${cause.message}`;
+    const message = this.isOfStarts
+      ? `${cause.message} (tried ${deaths} times, ${next})`
+      : `its workers died ${deaths} times in short order, ${next}; the last one: ${cause.message}`;
     return new ModeletError('stage_unavailable', message, { cause, retryAfterSeconds });
   }
 

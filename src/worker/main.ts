@@ -7,7 +7,8 @@ let program: WorkerProgram | null = null;
 runChild({
   onFrame: (frame, channel) => {
     program ??= new WorkerProgram(channel);
-    program.receive(frame).catch((thrown: unknown) => endWithError(channel, thrown));
+    const receiver = program;
+    receiver.receive(frame).catch((thrown: unknown) => endWithError(channel, thrown, receiver.isLoading));
   },
   onExit: () => {},
 });

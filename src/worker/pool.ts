@@ -33,12 +33,12 @@ export class RunTimeout extends Error {
 
 /**
  * How a pool is: `ready` has a worker that serves; `starting` will have one soon; `failed` has none: its workers do
- * not start, or they died again and again.
+ * not start, so that the error is why, or they died again and again.
  */
 export type PoolHealth =
   | { readonly tag: 'ready' }
   | { readonly tag: 'starting' }
-  | { readonly tag: 'failed'; readonly error: Error };
+  | { readonly tag: 'failed'; readonly error: Error; readonly doesNotStart: boolean };
 
 /** What came of running a stage's examples. */
 export interface CheckResult {
@@ -68,6 +68,8 @@ export interface PoolEvents<T extends WireItem> {
 export interface WorkerPool<T extends WireItem = WireItem> {
   readonly health: PoolHealth;
   readonly circuit: CircuitStatus;
+  /** A worker does not start, and is not tried again until something changes. */
+  readonly isStuck: boolean;
   /** What the modelet says of itself, of the worker that became ready last; null before the first. */
   readonly description: ModeletDescription | null;
   start(): void;
@@ -75,6 +77,8 @@ export interface WorkerPool<T extends WireItem = WireItem> {
   redefine(definition: StageDefinition): void;
   /** Closes the circuit, starts what does not run, at once, and replaces what runs by new workers, one after the other, each warm. */
   restart(): void;
+  /** Something has changed: starts the workers that are stuck. */
+  retry(): void;
   /** A worker to take the next batch: an idle one first; a busy one with room for one more only if `prefetch`. */
   freeWorker(prefetch: boolean): number | null;
   /** Whether the worker that would take it was started after the last `restart`: an older one may run older code. */

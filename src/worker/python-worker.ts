@@ -17,7 +17,7 @@ export interface PythonLaunch extends WorkerLaunch {
 
 /**
  * The interpreter is looked for at each start: one that was missing may have been installed.
- * @throws Error where there is none, or the process cannot be started.
+ * @throws ModeletError where there is none, or the process cannot be started.
  */
 export function startPythonWorker(spec: PythonLaunch, events: ChildEvents, clock: Clock): Child {
   const env = workerEnvironment(spec);

@@ -99,6 +99,11 @@ export class Slot<T extends WireItem> {
     return this.#present.startError;
   }
 
+  /** A worker here, the present one or its successor, does not start until something changes. */
+  get isStuck(): boolean {
+    return this.#present.isStuck || this.#successor?.isStuck === true;
+  }
+
   /** What is wrong here, in words: with the present worker, else with its successor. */
   get trouble(): string | null {
     if (this.#present.lastError) return this.#present.lastError.message;
@@ -111,6 +116,11 @@ export class Slot<T extends WireItem> {
     this.#present.start();
   }
 
+  /** Starts what is stuck. */
+  retry(): void {
+    for (const worker of [this.#present, this.#successor]) if (worker?.isStuck) worker.start();
+  }
+
   /** Does not start the present worker again when it has died, until `start` is called, and gives a successor up. */
   hold(): void {
     this.#present.hold();
@@ -120,8 +130,7 @@ export class Slot<T extends WireItem> {
 
   /** Starts a successor; until that is ready nothing else changes. */
   replace(): void {
-    if (this.#successor) return;
-    this.#successor = this.#worker();
+    this.#successor ??= this.#worker();
     this.#successor.start();
   }
 

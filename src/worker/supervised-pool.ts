@@ -17,6 +17,8 @@ import type {
   WorkerStatus,
 } from '../core/model.ts';
 import type { RestartCause } from '../core/readings.ts';
+import { shortened } from '../lifecycle/lines.ts';
+import { LastingFailure } from '../lifecycle/start-failure.ts';
 import type { LifePhase } from '../lifecycle/supervisor.ts';
 import type { EngineBoot } from '../wire/bodies.ts';
 import type { WireItem } from '../wire/frames.ts';
@@ -46,6 +48,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   #probes = 0;
   #description: ModeletDescription | null = null;
   #restartedAt: number = Number.NEGATIVE_INFINITY;
+  /** Why workers are stuck, as it was told last; null since one became ready, or since somebody asked for new ones. */
+  #toldFailure: string | null = null;
   /** Workers that end now have no successors. */
   #isClosed = false;
 
@@ -71,13 +75,18 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
 
   get health(): PoolHealth {
     const { refusal } = this.#factory;
-    if (refusal) return { tag: 'failed', error: refusal };
+    if (refusal) return { tag: 'failed', error: refusal, doesNotStart: false };
     if (this.#serving.some((slot) => slot.isReady)) return { tag: 'ready' };
     const open = this.#circuit.refusal;
-    if (open) return { tag: 'failed', error: open };
+    if (open) return { tag: 'failed', error: open, doesNotStart: this.#circuit.isOfStarts };
     const errors = this.#slots.map((slot) => slot.startError);
     const first = errors[0];
-    return first && errors.every((error) => error !== null) ? { tag: 'failed', error: first } : { tag: 'starting' };
+    const none = errors.every((error) => error !== null);
+    return first && none ? { tag: 'failed', error: first, doesNotStart: true } : { tag: 'starting' };
+  }
+
+  get isStuck(): boolean {
+    return this.#slots.some((slot) => slot.isStuck);
   }
 
   get circuit(): CircuitStatus {
@@ -106,10 +115,17 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   restart(): void {
     if (this.#factory.refusal) return;
     this.#restartedAt = this.#clock.now();
+    this.#toldFailure = null;
     const running = this.#slots.filter(({ pid }) => pid !== null);
     this.#circuit.reset();
     for (const slot of this.#slots) slot.start();
+    this.retry();
     for (const slot of running) this.#replacements.request(slot, 'asked');
+  }
+
+  retry(): void {
+    this.#toldFailure = null;
+    for (const slot of this.#slots) slot.retry();
   }
 
   freeWorker(prefetch: boolean): number | null {
@@ -178,6 +194,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       runTimeoutMs: () => this.#stage.runTimeoutMs,
       onReady: () => {
         this.#description = slot.description;
+        this.#toldFailure = null;
         if (slot === this.#probe) this.#circuit.proved('ready');
         this.#check.advance();
       },
@@ -211,6 +228,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   #lost(slot: Slot<T>, { running, notStarted, trying, error, phase }: Loss<T>, role: Role): void {
     this.#events.onLost(running, notStarted, error, slot.index);
     if (phase !== 'closing') this.#events.onEnded(causeOf(error, phase));
+    if (phase === 'starting' && error instanceof LastingFailure) this.#tellFailure(error);
     if (role === 'present' && phase !== 'closing') this.#died(slot, error, phase === 'starting', trying);
     if (trying) this.#check.lost(error);
     else this.#check.advance();
@@ -220,10 +238,26 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   #died(slot: Slot<T>, error: Error, starting: boolean, trying: boolean): void {
     this.#replacements.died(slot);
     const isProbe = slot === this.#probe;
+    if (error instanceof LastingFailure && starting) {
+      // It is not to be tried again and again; that the others are not either is up to them.
+      if (isProbe) this.#circuit.reset();
+      return;
+    }
     const serving = starting ? this.#slots.every(({ startError }) => startError !== null) : !trying;
     const counts = isProbe || serving;
     if (this.#circuit.tag === 'closed' ? counts : isProbe) this.#circuit.died(error, starting ? 'ready' : 'answer');
     else if (this.#circuit.tag !== 'closed') slot.hold();
+  }
+
+  /** Once, however many workers fail of it. */
+  #tellFailure({ failure: { message, stack } }: LastingFailure): void {
+    if (this.#toldFailure === message) return;
+    this.#toldFailure = message;
+    const text = shortened(
+      `does not start: ${message}; it is tried again when it changes, at a deploy, or by its button`,
+    );
+    const fields = stack === undefined ? {} : { stack };
+    this.#events.onLog({ level: 'error', message: text, stage: this.#stage.name, fields });
   }
 
   #circuitEntered(tag: CircuitTag): void {
@@ -234,12 +268,13 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       this.#replacements.clear();
       for (const slot of this.#slots) slot.hold();
       // Whether that means refusals, it cannot say: older code may serve meanwhile.
-      log('error', this.#circuit.refusal?.message ?? '');
+      const why = this.#circuit.refusal?.message ?? '';
+      log('error', this.#circuit.isOfStarts ? `does not start: ${why}` : why);
     } else if (tag === 'half-open') {
       log('info', 'is tried with one worker');
       this.#tryProbe();
     } else {
-      log('info', 'serves again');
+      if (this.#slots.some((slot) => slot.isReady)) log('info', 'serves again');
       for (const slot of this.#slots) slot.start();
     }
     this.#events.onChange();

@@ -5,6 +5,7 @@ import type { LogLevel, ModeletDescription, RequestNumber, WorkerUsage } from '.
 import type { Child, ChildEvents } from '../lifecycle/child.ts';
 import { shortened } from '../lifecycle/lines.ts';
 import type { ProcessStateTag } from '../lifecycle/process-state.ts';
+import { asThrown } from '../lifecycle/start-failure.ts';
 import { type LifePhase, Supervisor } from '../lifecycle/supervisor.ts';
 import { LineLimit } from '../observe/line-limit.ts';
 import type { LoadedReport } from '../wire/bodies.ts';
@@ -116,6 +117,11 @@ export class SupervisedWorker<T extends WireItem> {
   /** Why the last start failed; null once one succeeded. */
   get startError(): Error | null {
     return this.#startError;
+  }
+
+  /** It does not start until `start` is called: a further try would fail as the last one did. */
+  get isStuck(): boolean {
+    return this.#supervisor.isStuck;
   }
 
   /** What the process said last of itself; null before it was ready. */
@@ -261,10 +267,12 @@ export class SupervisedWorker<T extends WireItem> {
   }
 
   #lost(error: Error, phase: LifePhase): void {
-    if (phase === 'starting') this.#startError = error;
+    if (phase === 'starting') this.#startError = asThrown(error);
     this.#words.tell();
     if (phase === 'closing') this.#host.onLog('debug', 'ended');
-    else this.#host.onLog('error', `${phase === 'serving' ? 'died' : 'did not start'}: ${error.message}`);
+    // What keeps all workers of a stage from starting is told once, by the stage.
+    else if (!this.isStuck)
+      this.#host.onLog('error', `${phase === 'serving' ? 'died' : 'did not start'}: ${error.message}`);
     this.#usage = null;
     this.#usageAtFirst = null;
     this.#batchesRun = 0;

@@ -35,7 +35,7 @@ export async function runTask(message: ArrayBuffer | MessagePort): Promise<void>
       await program.receive(frame);
     }
   } catch (thrown) {
-    await endWithError(channel, thrown);
+    await endWithError(channel, thrown, program.isLoading);
   }
 }
 

@@ -32,10 +32,16 @@ export class WorkerProgram {
   readonly #channel: Reports;
   readonly #parts: PartsOut;
   #serving: Serving | null = null;
+  #isLoading = false;
 
   constructor(channel: Reports) {
     this.#channel = channel;
     this.#parts = new PartsOut((part) => channel.send({ type: 'parts', items: [part] }));
+  }
+
+  /** The modelet's code is being loaded, or could not be; `setup` has not begun. */
+  get isLoading(): boolean {
+    return this.#isLoading;
   }
 
   /**
@@ -65,6 +71,7 @@ export class WorkerProgram {
 
   async #load(boot: WorkerBoot): Promise<void> {
     const context = this.#contextOf(boot);
+    this.#isLoading = true;
     const modelet = await loadSource(boot.modelet, context);
     const run: Serving['run'] = {
       clock: systemClock,
@@ -73,6 +80,7 @@ export class WorkerProgram {
       maxReplyBytes: LONGEST_FRAME - HEAD,
       checks: await payloadChecks(boot.modelet, modelet),
     };
+    this.#isLoading = false;
     await modelet.setup();
     await warmUp(modelet, boot.batchSize, run);
     const usage = new UsageReporter(systemClock, (body) => this.#channel.send({ type: 'usage', body }));

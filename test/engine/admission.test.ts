@@ -69,7 +69,7 @@ test('a stage whose workers do not start refuses at once what waits and what com
   await rig.submit([1, 2]);
   assert.deepEqual(rig.answers(), []);
   rig.pool(1).fail('no weights');
-  assert.match(lastError(rig).message, /stage stage1 has no worker: no weights/);
+  assert.match(lastError(rig).message, /stage stage1 does not start: no weights/);
   await rig.submit([3]);
   assert.deepEqual(rig.answers(), ['1 stage_unavailable', '2 stage_unavailable', '3 stage_unavailable']);
   rig.pool(1).becomeReady();

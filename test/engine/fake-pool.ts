@@ -30,6 +30,9 @@ export class FakePool implements StagePool {
   readonly closes: Deadline[] = [];
   health: PoolHealth = { tag: 'starting' };
   readonly circuit: CircuitStatus = { circuit: 'closed', retryAt: null };
+  isStuck = false;
+  /** Calls of retry. */
+  retries = 0;
   description: ModeletDescription | null = null;
   started = false;
   /** Calls of restart. */
@@ -65,6 +68,10 @@ export class FakePool implements StagePool {
   restart(): void {
     this.restarts += 1;
     for (const worker of this.#held.keys()) this.#old.add(worker);
+  }
+
+  retry(): void {
+    this.retries += 1;
   }
 
   isCurrent(worker: number): boolean {
@@ -139,7 +146,7 @@ export class FakePool implements StagePool {
   }
 
   fail(message: string): void {
-    this.health = { tag: 'failed', error: new Error(message) };
+    this.health = { tag: 'failed', error: new Error(message), doesNotStart: true };
     this.#events.onChange();
   }
 

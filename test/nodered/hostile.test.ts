@@ -236,7 +236,7 @@ describe('what a client is told', () => {
   });
 
   test('a stage that does not start: why', async () => {
-    assert.match(await told('/no-start', {}), /^stage no start has no worker: .*ENOTDIR/);
+    assert.match(await told('/no-start', {}), /^stage no start does not start: .*ENOTDIR/);
   });
 });
 

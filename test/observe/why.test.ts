@@ -10,7 +10,7 @@ function workers(...states: (string | Error)[]): StageView['workers'] {
   );
 }
 
-const WAITS = { oldestMs: null, leavesInMs: null, retryInMs: null, circuit: 'closed' } as const;
+const WAITS = { oldestMs: null, leavesInMs: null, retryInMs: null, circuit: 'closed', doesNotStart: false } as const;
 
 /** Two workers that are ready; nothing waits. */
 function stage(view: Partial<StageView> = {}): StageView {
@@ -45,7 +45,7 @@ const CASES: readonly [why: string | null, stage: StageView, engine?: EngineView
   ['starting: worker 1 loads', stage({ ...none, workers: workers(new Error('x'), 'startup') })],
   ['starting: workers 0 and 1 load', stage({ ...none, workers: workers('startup', 'startup') })],
   ['starting: workers 0, 1, 2 and 5 more load', stage({ ...none, workers: workers(...Array(8).fill('startup')) })],
-  ['no worker starts: no such file', stage({ ...none, workers: workers(new Error('no such file\n  at x')) })],
+  ['does not start: no such file', stage({ ...none, workers: workers(new Error('no such file\n  at x')) })],
   ['no worker is ready', stage({ ...none, workers: workers('shutdown') })],
   [
     'circuit open, next try in 2 s: its workers died again and again: killed by SIGKILL',

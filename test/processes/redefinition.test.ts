@@ -113,7 +113,7 @@ describe('a changed stage', () => {
     const service = await serve(t, stage('good'));
     const pids = await service.ready();
     service.apply(stage('bad'));
-    await until(() => service.logs.some(({ message }) => message.includes('did not start')), 'the new one fails');
+    await until(() => service.logs.some(({ message }) => message.includes('does not start')), 'the new one fails');
     service.apply(stage('good'));
     assert.equal(await service.value(null), pids['model']?.[0]);
     assert.deepEqual(await service.ready(), pids);
@@ -128,7 +128,7 @@ describe('a changed stage', () => {
     const pids = await service.ready();
     writeFileSync(file, 'export default () => {');
     service.apply(plan('second'));
-    await until(() => service.logs.some(({ message }) => message.includes('did not start')), 'the new one fails');
+    await until(() => service.logs.some(({ message }) => message.includes('does not start')), 'the new one fails');
     for (let n = 0; n < 20; n += 1) assert.equal(await service.value(n), 1);
     assert.deepEqual(await service.ready(), pids);
     await until(() => /Unexpected/.test(service.stage('model').successorError ?? ''), 'the trouble is shown');

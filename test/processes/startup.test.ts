@@ -1,10 +1,11 @@
 /** Stages that do not start: the cause is shown, requests hear it at once, and a repaired stage recovers by itself. */
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
 import { kill9, until } from '../fixtures/processes.ts';
+import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { callsIn, folderFor, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 /** How exactly a moment is known that was polled for. */
@@ -100,7 +101,7 @@ for (const isolation of ISOLATIONS) {
         const { code, error } = await service.answer(1);
         assert.equal(code, 'stage_unavailable');
         assert.equal(error?.stage, 'model');
-        assert.match(error?.message ?? '', /stage model has no worker: /);
+        assert.match(error?.message ?? '', /stage model does not start: /);
         assert.match(error?.message ?? '', cause);
         assert.match(await shownError(service), cause);
         assert.equal(service.stage('model').ready, 0);
@@ -224,5 +225,170 @@ describe('recovery', () => {
     await until(() => service.stage('half').workers[1]?.error === 'not me', 'the other one shows its cause');
     release(folder, 'both');
     await service.ready();
+  });
+});
+
+describe('a stage whose code cannot be loaded', () => {
+  const WORKERS = 3;
+
+  interface Broken {
+    readonly name: string;
+    readonly stage: (folder: string) => Partial<StageSpec>;
+    readonly cause: RegExp;
+    readonly skip?: string | false;
+  }
+
+  const written = (folder: string, name: string, content: string): string => {
+    const file = join(folder, name);
+    writeFileSync(file, content);
+    return file;
+  };
+
+  const BROKEN: readonly Broken[] = [
+    {
+      name: 'a syntax error',
+      stage: (f) => ({ file: written(f, 'a.mjs', 'export default (x) => x +;') }),
+      cause: /Unexpected/,
+    },
+    { name: 'an inline syntax error', stage: () => ({ inline: 'return x +;' }), cause: /Unexpected/ },
+    {
+      name: 'an export that is no modelet',
+      stage: (f) => ({ file: written(f, 'b.mjs', 'export default 1;') }),
+      cause: /must export/,
+    },
+    { name: 'no file', stage: (f) => ({ file: join(f, 'none.mjs') }), cause: /Cannot find module/ },
+    {
+      name: 'a missing import',
+      stage: (f) => ({ file: written(f, 'c.mjs', "import 'no-such-package';") }),
+      cause: /no-such-package/,
+    },
+    {
+      name: 'a missing module',
+      stage: () => ({ module: 'no-such-package' }),
+      cause: /no-such-package is not installed/,
+    },
+    {
+      name: 'a file that is no ONNX model',
+      stage: (f) => ({ onnx: written(f, 'd.onnx', 'no model') }),
+      cause: /d\.onnx/,
+    },
+    {
+      name: 'a syntax error of Python',
+      stage: (f) => ({ python: written(f, 'e.py', 'def predict(x):\n    return x +') }),
+      cause: /invalid syntax/,
+      skip: WITHOUT_PYTHON,
+    },
+    {
+      name: 'a missing package of Python',
+      stage: (f) => ({ python: written(f, 'f.py', 'import no_such_package') }),
+      cause: /no_such_package/,
+      skip: WITHOUT_PYTHON,
+    },
+    {
+      name: 'a missing interpreter',
+      stage: () => ({ python: 'echo', interpreter: 'python-of-nobody' }),
+      cause: /no Python called python-of-nobody in PATH\. /,
+    },
+  ];
+
+  /** Fails as where a service of the network is away, until the file `open` is there. */
+  const away = (folder: string): StageSpec => ({
+    id: 'away',
+    inline: {
+      setup: `if (!require("fs").existsSync(${JSON.stringify(join(folder, 'open'))}))
+                throw Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });`,
+      code: 'return input;',
+    },
+  });
+
+  const errorsOf = (service: TestService, id: string): string[] =>
+    service.logs.filter(({ level, stage }) => level === 'error' && stage === id).map(({ message }) => message);
+
+  test('is told in one message each, and not tried again, while a setup that fails is', async (t) => {
+    const folder = folderFor(t);
+    const broken = BROKEN.filter(({ skip = false }) => !skip);
+    const stages: StageSpec[] = broken.map(({ name, stage }) => ({ id: name, workers: WORKERS, ...stage(folder) }));
+    const all = [...stages, away(folder)];
+    const service = await serve(t, { stages: all, routes: Object.fromEntries(all.map(({ id }) => [id, [id]])) });
+    for (const { name, cause } of broken) {
+      const { code, error } = await service.answer(1, { entry: name });
+      assert.equal(code, 'stage_unavailable');
+      assert.match(error?.message ?? '', new RegExp(`^stage ${name} does not start: `));
+      assert.match(error?.message ?? '', cause);
+      assert.doesNotMatch(error?.message ?? '', /died|tried/);
+    }
+    await until(() => service.stage('away').circuit === 'open', 'the other one has been tried often');
+    const refused = await service.answer(1, { entry: 'away' });
+    assert.match(
+      refused.error?.message ?? '',
+      /^stage away does not start: connect ECONNREFUSED \(tried 5 times, next try in/,
+    );
+    await until(() => service.stage('away').workers[0]?.restarts === 5, 'the other one is tried again');
+    for (const { name, cause } of broken) {
+      const { workers, circuit, doesNotStart, why } = service.stage(name);
+      assert.deepEqual([circuit, doesNotStart], ['closed', true]);
+      assert.match(why ?? '', /^does not start: /);
+      for (const { restarts, error } of workers) {
+        assert.equal(restarts, 0, name);
+        assert.match(error ?? '', cause);
+      }
+      const told = service.logs.filter(({ level, stage }) => stage === name && level !== 'info' && level !== 'debug');
+      assert.deepEqual(
+        told.map(({ level }) => level),
+        ['error'],
+        `${name}: ${told.map(({ message }) => message).join('\n')}`,
+      );
+      assert.match(told[0]?.message ?? '', /^does not start: .*; it is tried again when it changes, /);
+      assert.match(told[0]?.message ?? '', cause);
+    }
+    writeFileSync(join(folder, 'open'), '');
+    await until(() => service.stage('away').ready === 1, 'the other one serves by itself');
+  });
+
+  for (const [how, act] of [
+    ['workers are asked for', (service: TestService) => service.service.actOnStage('model', 'restart')],
+    ['flows are deployed', (service: TestService, stage: StageSpec) => service.apply({ stages: [stage] })],
+  ] as const) {
+    test(`starts when ${how} and what was missing is there`, async (t) => {
+      const requireFrom = folderFor(t);
+      const stage: StageSpec = { id: 'model', module: 'comes-later', requireFrom, workers: WORKERS };
+      const service = await serve(t, { stages: [stage] });
+      assert.equal((await service.answer(1)).code, 'stage_unavailable');
+      act(service, stage);
+      const hasFailedAgain = (): boolean =>
+        service.stage('model').workers.every(({ restarts, pid, state }) => restarts === 1 && !pid && state === 'error');
+      await until(hasFailedAgain, 'each is tried once more');
+      await until(() => errorsOf(service, 'model').length === 2, 'and told once more');
+      const folder = join(requireFrom, 'node_modules', 'comes-later');
+      mkdirSync(folder, { recursive: true });
+      writeFileSync(join(folder, 'index.js'), 'module.exports = (input) => input + 1;');
+      act(service, stage);
+      await service.ready();
+      assert.equal(await service.value(1), 2);
+      assert.equal(errorsOf(service, 'model').length, 2);
+    });
+  }
+
+  test('starts when its file comes', async (t) => {
+    const { file, service } = await serveFile(t, null);
+    assert.equal((await service.answer(1)).code, 'stage_unavailable');
+    writeFileSync(file, 'export default (input) => input + 1;');
+    await service.ready();
+    assert.equal(await service.value(1), 2);
+    assert.equal(errorsOf(service, 'model').length, 1);
+  });
+
+  test('leaves the workers that serve to serve on where a successor meets it, and takes up the mended file', async (t) => {
+    const { file, service } = await serveFile(t, 'export default () => 1;', { workers: 2 });
+    const pids = await service.ready();
+    writeFileSync(file, 'export default () => {');
+    service.service.actOnStage('model', 'restart');
+    await until(() => errorsOf(service, 'model').length === 1, 'it is told');
+    assert.deepEqual(await service.ready(), pids);
+    assert.equal(await service.value(0), 1);
+    writeFileSync(file, 'export default () => 2;');
+    await until(() => service.pids('model').every((pid) => !pids['model']?.includes(pid)), 'both are new');
+    assert.equal(await service.value(0), 2);
+    assert.equal(errorsOf(service, 'model').length, 1);
   });
 });

@@ -58,7 +58,7 @@ describe('why requests wait', { timeout: 120_000 }, () => {
     release(folder, 'held');
     await Promise.all(asked);
     service.apply({ stages: [{ id: 'broken', inline: { setup: 'throw new Error("no model");', code: '' } }] });
-    await says(service, 'broken', /^(no worker starts: .*no model|starting: worker 0 loads)/);
+    await says(service, 'broken', /^(does not start: .*no model|starting: worker 0 loads)/);
     await until(() => /no model/.test(service.stage('broken').why ?? '') || null, 'the cause is told');
   });
 });

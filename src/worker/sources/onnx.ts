@@ -1,6 +1,7 @@
 /** Makes a modelet of an ONNX model: items become tensors, stacked to a batch, and what comes out is split again. */
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import { asError, ModeletError } from '../../core/errors.ts';
 import type { StageSource } from '../../core/model.ts';
 import type { LoadedModelet, ModeletContext } from '../modelet.ts';
 import { documentedPorts } from '../onnx/documented.ts';
@@ -15,7 +16,18 @@ import type { LoadSource } from './source.ts';
 
 type OnnxSource = Extract<StageSource, { kind: 'onnx' }>;
 
+/** No code of the user's runs here, so that what fails is the model, its labels, or the runtime that is not installed. */
 export const loadOnnx: LoadSource<OnnxSource> = async (source, definition, context): Promise<LoadedModelet> => {
+  try {
+    return await open(source, definition, context);
+  } catch (thrown) {
+    // A graphics card may have room for it later.
+    if (source.options.executionProviders.some((provider) => provider !== 'cpu')) throw thrown;
+    throw new ModeletError('config_invalid', asError(thrown).message, { cause: thrown });
+  }
+};
+
+const open: LoadSource<OnnxSource> = async (source, definition, context) => {
   const { path, options } = source;
   const results: ResultOptions = { ...options, labels: readLabels(source) };
   const session = await openSession(path, definition.requireFrom, {

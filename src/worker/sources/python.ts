@@ -3,6 +3,7 @@
  * worker.
  */
 import { dirname, isAbsolute, join } from 'node:path';
+import { ModeletError } from '../../core/errors.ts';
 import type { StageSource } from '../../core/model.ts';
 import { placesOf, standingOf } from '../../lifecycle/search-path.ts';
 
@@ -12,7 +13,7 @@ const IN_PATH = 'python3';
 /**
  * What the stage names, else that of the virtual environment `.venv` beside the file, else of the one in the user
  * directory, else `python3`. A path keeps its last link: by that an interpreter knows its environment.
- * @throws Error that says where it looked, or what may not be run.
+ * @throws ModeletError `config_invalid` that says where it looked, or which interpreter may not be run.
  */
 export function findPython(
   { path, python }: Extract<StageSource, { kind: 'python' }>,
@@ -21,10 +22,10 @@ export function findPython(
 ): string {
   if (isAbsolute(python)) return firstRunnable([python], `no Python at ${python}`);
   if (python !== '') {
-    return firstRunnable(placesOf(python, searchPath), `no Python called ${python} in PATH (${searchPath})`);
+    return firstRunnable(placesOf(python, searchPath), `no Python called ${python} in PATH`);
   }
   const venvs = [join(dirname(path), IN_VENV), join(userDir, IN_VENV)];
-  const looked = `looked for ${venvs.join(', ')} and ${IN_PATH} in PATH (${searchPath})`;
+  const looked = `looked for ${venvs.join(', ')} and ${IN_PATH} in PATH`;
   return firstRunnable([...venvs, ...placesOf(IN_PATH, searchPath)], `no Python found: ${looked}`);
 }
 
@@ -33,6 +34,7 @@ function firstRunnable(places: readonly string[], missing: string): string {
   const found = places.find((place) => standingOf(place) === 'runnable');
   if (found !== undefined) return found;
   const forbidden = places.find((place) => standingOf(place) === 'forbidden');
-  if (forbidden === undefined) throw new Error(`${missing}. Modelets in Python need Python 3.9 or newer`);
-  throw new Error(`no permission to run the Python at ${forbidden}`);
+  if (forbidden === undefined)
+    throw new ModeletError('config_invalid', `${missing}. Modelets in Python need Python 3.9 or newer`);
+  throw new ModeletError('config_invalid', `no permission to run the Python at ${forbidden}`);
 }

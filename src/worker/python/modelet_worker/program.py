@@ -39,9 +39,10 @@ def main() -> NoReturn:
     faulthandler.enable()
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     channel = Channel()
+    program = Program(channel)
     try:
         channel.send("report", {"state": "startup", "build": _build_id()})
-        Program(channel).run()
+        program.run()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         _end(0)  # The parent is gone.
     except SystemExit as asked:
@@ -50,9 +51,11 @@ def main() -> NoReturn:
             print(asked.code, file=sys.stderr)
         _end(asked.code if isinstance(asked.code, int) else 0 if asked.code is None else 1)
     except BaseException as error:
-        print(stack_of(error), file=sys.stderr)
+        # Why the code does not load is told by the parent, once for all workers.
+        if not program.is_loading:
+            print(stack_of(error), file=sys.stderr)
         if not isinstance(error, MalformedFrame):
-            _report_error(channel, error)
+            _report_error(channel, error, program.is_loading)
         _end(1)
     _end(0)
 
@@ -65,9 +68,9 @@ def _build_id() -> str:
         return ""
 
 
-def _report_error(channel: Channel, error: BaseException) -> None:
+def _report_error(channel: Channel, error: BaseException, loading: bool) -> None:
     try:
-        channel.send("report", {"state": "error", "error": _as_text(error)})
+        channel.send("report", {"state": "error", "error": _as_text(error), "loading": loading})
     except OSError:
         pass
 
@@ -93,6 +96,8 @@ class Program:
         self._cancelled: Set[float] = set()
         self._closing = False
         self._modelet: Optional[LoadedModelet] = None
+        # The code is being loaded, or could not be; `setup` has not begun.
+        self.is_loading = False
         self._run = Run("", 0, self._cancelled.__contains__)
         self._parts = PartsOut(channel.part, self._hear)
         self._usage = UsageReporter(channel)
@@ -136,9 +141,11 @@ class Program:
     def _load(self, boot: Any) -> None:
         definition = boot["modelet"]
         context = Context(boot["stage"], boot["worker"], boot["cpus"], Log(self._log))
+        self.is_loading = True
         modelet = load(definition["source"]["path"], definition["init"], definition["predict"] == "batch", context)
         checks = checks_of(definition, modelet)
         self._run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__, checks, self._parts)
+        self.is_loading = False
         modelet.setup()
         warm_up(modelet, boot["batchSize"], self._run)
         self._modelet = modelet
