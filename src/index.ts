@@ -53,6 +53,7 @@ export { allowedCpus, visibleCpus } from './lifecycle/affinity.ts';
 export { probeLauncher } from './lifecycle/launch.ts';
 export type { SlowRequest } from './observe/breakdown.ts';
 export { Exposition, type MeasuredGate } from './observe/collect.ts';
+export { Failures } from './observe/failures.ts';
 export type { GateDecision, GateSnapshot, GateView, StoreSnapshot } from './observe/gate-snapshot.ts';
 export { type Missing, missingIn } from './observe/health.ts';
 export { intervalBetween, type Look, type RuntimeInterval } from './observe/interval.ts';

@@ -3,7 +3,7 @@
  * Node-RED's Catch nodes. Where none takes it, an HTTP client still gets its answer.
  */
 import type { Node, NodeAPI } from 'node-red';
-import { asError, isRefusal, ModeletError } from '../../src/index.ts';
+import { asError, Failures, isRefusal, ModeletError, systemClock } from '../../src/index.ts';
 import type { LiveCollector } from './live-nodes.ts';
 import { oneLine } from './log.ts';
 import {
@@ -122,6 +122,17 @@ function toCatchNodes(failing: Node, error: ModeletError, { msg, trace }: Omit<L
   if (msg.error) msg.error = { ...msg.error, source: { ...msg.error.source, count: msg.error.source.count - 1 } };
   if (flow.handleError(failing, error, msg)) return;
   // Where the client hears of a refusal, the runtime's log tells how many there were.
-  if (!msg.res || !isRefusal(error.code)) failing.error(oneLine(`${error.code}: ${error.message}`));
+  if (!msg.res || !isRefusal(error.code)) failuresOf(failing).note(error.code, `${error.code}: ${error.message}`);
   answerDirectly(msg, error, trace.requestId);
+}
+
+/** What a node has told of failures, until a deploy replaces it. */
+const told: WeakMap<Node, Failures> = new WeakMap();
+
+function failuresOf(failing: Node): Failures {
+  const known = told.get(failing);
+  if (known) return known;
+  const failures = new Failures(systemClock, (line) => failing.error(oneLine(line)));
+  told.set(failing, failures);
+  return failures;
 }

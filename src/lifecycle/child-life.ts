@@ -10,6 +10,7 @@ import { decodeError } from '../wire/error-codec.ts';
 import type { Frame } from '../wire/frames.ts';
 import { BUILD_ID, isReplaced, packageUpdated } from './build-id.ts';
 import type { Child, ChildEvents } from './child.ts';
+import { LineGroups } from './line-groups.ts';
 import { Lines } from './lines.ts';
 import { type ProcessState, StateMachine } from './process-state.ts';
 import { loadFailure } from './start-failure.ts';
@@ -29,6 +30,8 @@ export class ChildLife {
   readonly #clock: Clock;
   readonly #machine: StateMachine;
   readonly #stderr: StderrTail = new StderrTail();
+  /** What it writes to stderr, as messages. */
+  readonly #complaints: LineGroups;
   /** What it is to be sent once it has reported its start; null from then on. */
   #held: Frame[] | null = [];
   #deadlineTimer: Timer | null = null;
@@ -40,6 +43,7 @@ export class ChildLife {
     this.#events = events;
     this.#clock = clock;
     this.#machine = new StateMachine((state) => events.onState(state, child));
+    this.#complaints = new LineGroups((message) => events.onOutput('stderr', message), clock);
   }
 
   get state(): ProcessState {
@@ -62,18 +66,25 @@ export class ChildLife {
     }
   }
 
-  /** Hands on what the child writes, line by line. */
+  /** Hands on what the child writes: stdout line by line, stderr in messages. */
   read(stream: 'stdout' | 'stderr', input: Readable): void {
     input.on('error', () => {
       // A broken output pipe is not worth more than the lines it would have carried.
     });
     const lines = new Lines((line) => {
-      if (stream === 'stderr') this.#stderr.add(line);
-      this.#events.onOutput(stream, line);
+      if (stream === 'stdout') {
+        this.#events.onOutput(stream, line);
+        return;
+      }
+      this.#stderr.add(line);
+      this.#complaints.push(line);
     });
     input.setEncoding('utf8');
     input.on('data', (text: string) => lines.push(text));
-    input.on('end', () => lines.end());
+    input.on('end', () => {
+      lines.end();
+      if (stream === 'stderr') this.#complaints.end();
+    });
     // A thread's output has been paused: it went elsewhere before.
     input.resume();
   }
@@ -103,6 +114,7 @@ export class ChildLife {
   /** `how` it ended, where nothing tells better why. */
   dead(how: string): void {
     this.ending();
+    this.#complaints.end();
     this.#machine.enter({ tag: 'dead', error: this.#causeOfDeath(how) });
   }
 

@@ -7,7 +7,8 @@ export interface ChildEvents {
   /** Called at each entry into a state but the first. `dead`: it is gone, and what it sent before has been handed on. */
   onState(state: ProcessState, child: Child): void;
   onFrame(frame: Frame, child: Child): void;
-  onOutput(stream: 'stdout' | 'stderr', line: string): void;
+  /** A line of stdout, or lines of stderr that belong together. */
+  onOutput(stream: 'stdout' | 'stderr', text: string): void;
 }
 
 export interface Child {

@@ -23,6 +23,17 @@ export function isRefusal(code: ErrorCode): boolean {
   return COUNTED.has(code);
 }
 
+/** How many there were of each code, most first: for programs and in words. */
+export function byNumber(counts: ReadonlyMap<ErrorCode, number>): {
+  readonly sorted: readonly (readonly [ErrorCode, number])[];
+  readonly total: number;
+  readonly text: string;
+} {
+  const sorted = [...counts].sort(([, a], [, b]) => b - a);
+  const total = sorted.reduce((sum, [, number]) => sum + number, 0);
+  return { sorted, total, text: sorted.map(([code, number]) => `${code} ${number}`).join(', ') };
+}
+
 /** An interval begins with the first refusal and ends in one record; only then does a timer run. */
 type Interval =
   | { readonly tag: 'quiet' }
@@ -67,16 +78,13 @@ export class Refusals {
     if (ended.tag !== 'counting') return;
     const { since, timer, counts } = ended;
     timer.cancel();
-    const byNumber = [...counts].sort(([, a], [, b]) => b - a);
-    const total = byNumber.reduce((sum, [, number]) => sum + number, 0);
+    const { sorted, total, text } = byNumber(counts);
     const seconds = Math.max(1, Math.round((this.#clock.now() - since) / 1000));
     this.#write({
       // What is only dropped on purpose needs nobody's attention.
-      level: byNumber.every(([code]) => code === 'dropped') ? 'info' : 'warn',
-      message:
-        `refused or dropped ${total} ${total === 1 ? 'request' : 'requests'} in ${seconds} s: ` +
-        byNumber.map(([code, number]) => `${code} ${number}`).join(', '),
-      fields: { requests: total, seconds, codes: Object.fromEntries(byNumber) },
+      level: sorted.every(([code]) => code === 'dropped') ? 'info' : 'warn',
+      message: `refused or dropped ${total} ${total === 1 ? 'request' : 'requests'} in ${seconds} s: ${text}`,
+      fields: { requests: total, seconds, codes: Object.fromEntries(sorted) },
     });
   }
 }

@@ -171,4 +171,18 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     suite: 'processes/onnx',
     test: 'does not start, and says how to export it: no output vanishes',
   },
+  {
+    name: 'the code of a stage cannot be loaded: a syntax error, a missing file, module, interpreter or model',
+    requests: '`stage_unavailable`, "does not start: ...", at once',
+    recovery: 'when its file changes, at a deploy, or by *Restart workers*; the log has one message',
+    suite: 'processes/startup',
+    test: 'is told in one message each, and not tried again, while a setup that fails is',
+  },
+  {
+    name: 'requests fail by the hundred, and nobody catches them',
+    requests: 'each its own error',
+    recovery: 'not needed: the log has the first five, then one line per 10 s',
+    suite: 'nodered/log',
+    test: 'are told in full at first and then in sum, where nobody catches them',
+  },
 ];

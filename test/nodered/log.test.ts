@@ -1,7 +1,7 @@
 /** What Node-RED's log shows of a pipeline, and what custom log handlers get. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { endpoint, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { catchNode, endpoint, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
 import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
 
@@ -125,6 +125,52 @@ describe('log: requests', () => {
     const entry = await logged(/^\[modelet:main\/one\] invalid_input: no such digit$/);
     assert.equal(entry.level, DEBUG);
     assert.deepEqual([entry['code'], entry['stage'], entry['requestId']], ['invalid_input', 'one', error.requestId]);
+  });
+
+  describe('300 requests that fail', () => {
+    const FAILING = 300;
+    const code = `throw Object.assign(new Error('bad: ' + 'x'.repeat(16000)), { code: 'invalid_input' });`;
+
+    async function post(...catchers: readonly FlowNode[]): Promise<Entry[]> {
+      const flow = [httpIn('in', '/log', 'one'), stage('one', code, 'out'), httpOut('out'), ...catchers];
+      await deploy(flow);
+      entries = [];
+      for (let round = 0; round < FAILING; round += 50) {
+        const answers = await Promise.all(Array.from({ length: 50 }, () => nodeRed.post('/log', {})));
+        for (const { status } of answers) assert.equal(status, 422);
+      }
+      return entries.filter(({ level }) => level <= INFO);
+    }
+
+    test('are told in full at first and then in sum, where nobody catches them', async () => {
+      const told = await post();
+      const whole = told.filter(({ msg }) => String(msg).startsWith('invalid_input: bad: xxx'));
+      assert.ok(whole.length >= 1 && whole.length <= 10, `${whole.length} lines`);
+      assert.deepEqual(
+        told.filter((entry) => !whole.includes(entry) && !/more requests? failed/.test(String(entry.msg))),
+        [],
+      );
+      const bytes = told.reduce((sum, { msg }) => sum + String(msg).length, 0);
+      assert.ok(bytes < FAILING * 1000, `${bytes} bytes`);
+      const summary = await until('the others are summed up', () =>
+        entries.find(({ msg }) => /^\d+ more requests failed in 10 s: invalid_input \d+$/.test(String(msg))),
+      );
+      assert.equal(summary.level, ERROR);
+      assert.equal(summary.id, 'one');
+    });
+
+    test('reach Catch nodes one by one, and the log not at all', async () => {
+      const told = await post(
+        catchNode('catch', 'count'),
+        func('count', 'global.set("caught", (global.get("caught") || 0) + 1); return msg;', 'answer'),
+        httpOut('answer'),
+        httpIn('in caught', '/caught', 'caught'),
+        func('caught', 'msg.payload = { caught: global.get("caught") }; return msg;', 'out caught'),
+        httpOut('out caught'),
+      );
+      assert.deepEqual(told, []);
+      assert.deepEqual(await (await nodeRed.post('/caught', {})).json(), { caught: FAILING });
+    });
   });
 
   test('many refusals are one warning, and none of them an error of its own', async () => {

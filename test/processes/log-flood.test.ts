@@ -1,11 +1,14 @@
 /** A modelet that prints without end: the log stays readable, and requests are served. */
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
 import { LONGEST_LINE } from '../../src/lifecycle/lines.ts';
 import { LINES_PER_SECOND } from '../../src/observe/line-limit.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
 import { until } from '../fixtures/processes.ts';
-import { serve } from '../fixtures/service.ts';
+import { WITHOUT_PYTHON } from '../fixtures/python.ts';
+import { folderFor, type StageSpec, serve } from '../fixtures/service.ts';
 
 const LINES = 20_000;
 
@@ -43,5 +46,51 @@ describe('a flood of lines', () => {
       return found.length === 2 && found;
     }, 'both have come');
     for (const { message } of long) assert.equal(message.length, LONGEST_LINE + 3);
+  });
+});
+
+describe('what a modelet says of an error', () => {
+  const JAVASCRIPT = `
+    function inner() { throw new Error('bad weights'); }
+    try { inner(); } catch (error) { console.error(error); }
+    console.error('afterwards');
+    return 1;`;
+  const PYTHON = `
+import sys, traceback
+
+def predict(value):
+    try:
+        inner()
+    except ValueError:
+        traceback.print_exc()
+    print("afterwards", file=sys.stderr)
+    return 1
+
+def inner():
+    raise ValueError("bad weights")
+`;
+
+  /** Warnings of a stage that was asked once. */
+  async function warnings(t: TestContext, stage: Partial<StageSpec>): Promise<string[]> {
+    const service = await serve(t, { stages: [{ id: 'says', ...stage }] });
+    assert.equal(await service.value(1), 1);
+    await until(() => service.logs.some(({ message }) => message === 'afterwards'), 'all has come');
+    return service.logs.filter(({ level }) => level === 'warn').map(({ message }) => message);
+  }
+
+  for (const isolation of ISOLATIONS) {
+    test(`the stack of JavaScript is one message of the log (${isolation})`, async (t) => {
+      const [stack = '', ...others] = await warnings(t, { inline: JAVASCRIPT, isolation });
+      assert.match(stack, /^Error: bad weights\n {4}at inner \(.*\n {4}at /);
+      assert.deepEqual(others, ['afterwards']);
+    });
+  }
+
+  test('the traceback of Python is one message of the log', { skip: WITHOUT_PYTHON }, async (t) => {
+    const python = join(folderFor(t), 'says.py');
+    writeFileSync(python, PYTHON);
+    const [traceback = '', ...others] = await warnings(t, { python });
+    assert.match(traceback, /^Traceback \(most recent call last\):\n {2}File .*\nValueError: bad weights$/s);
+    assert.deepEqual(others, ['afterwards']);
   });
 });

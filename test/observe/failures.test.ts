@@ -1,0 +1,39 @@
+/** What the log tells of requests that fail in large numbers. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Failures } from '../../src/observe/failures.ts';
+import { FakeClock } from '../fixtures/fake-clock.ts';
+
+test('the first failures are told whole, then one line per interval has their number, and after a rest all begins anew', () => {
+  const clock = new FakeClock();
+  const lines: string[] = [];
+  const failures = new Failures(clock, (line) => lines.push(line));
+  const fail = (count: number): void => {
+    for (let index = 0; index < count; index += 1) {
+      failures.note(index % 3 === 0 ? 'invalid_input' : 'modelet_failed', `failure ${index}`);
+    }
+  };
+  fail(300);
+  const whole = [0, 1, 2, 3, 4].map((index) => `failure ${index}`);
+  assert.deepEqual(lines.splice(0), whole);
+  clock.advance(10_000);
+  assert.deepEqual(lines.splice(0), ['295 more requests failed in 10 s: modelet_failed 197, invalid_input 98']);
+  fail(3);
+  assert.deepEqual(lines.splice(0), ['failure 0'], 'the series goes on');
+  clock.advance(10_000);
+  assert.deepEqual(lines.splice(0), ['2 more requests failed in 10 s: modelet_failed 2']);
+  clock.advance(60_000);
+  assert.deepEqual(lines, []);
+  assert.equal(clock.pending, 0, 'nothing is left of it');
+  fail(300);
+  assert.deepEqual(lines.splice(0), whole);
+});
+
+test('few failures are all told whole', () => {
+  const clock = new FakeClock();
+  const lines: string[] = [];
+  const failures = new Failures(clock, (line) => lines.push(line));
+  for (let index = 0; index < 5; index += 1) failures.note('bad_request', `failure ${index}`);
+  clock.advance(60_000);
+  assert.equal(lines.length, 5);
+});
