@@ -86,7 +86,8 @@ export class Observation {
     }
     const app = this.#RED.httpNode as unknown as HttpNodeApp | false;
     // Before any HTTP-in node: a flow cannot take the place of what watches it.
-    app && app.get(ANY_PATH, this.#passBy, ...protectionOf(this.#RED), this.#answerPublicly, this.#answerFailed);
+    if (!app) return;
+    app.get(ANY_PATH, this.#passBy, ...protectionOf(this.#RED), this.#answerPublicly, this.#answerFailed);
   }
 
   readonly #passBy: Handler = ({ path }, _response, next) => next(this.#asked(path) ? undefined : 'route');

@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: texts in which ${NAME} is meant
 /** Variables of the environment in settings that are JSON: whole values are replaced, and nothing else. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: texts in which ${NAME} is meant
 /** Variables in `init` and `env` are those that Node-RED finds for the node, and stay out of everything that is shown. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
