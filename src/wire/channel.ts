@@ -160,7 +160,8 @@ export class SocketChannel implements Channel {
   #write(parts: readonly Uint8Array[], onLeft?: () => void): void {
     const last = parts.length - 1;
     if (last > 0) this.#socket.cork();
-    for (const [index, part] of parts.entries()) {
+    for (let index = 0; index <= last; index += 1) {
+      const part = parts[index] as Uint8Array;
       this.#onBytes(part.byteLength);
       this.#socket.write(part, index === last ? onLeft : undefined);
     }
