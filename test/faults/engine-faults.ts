@@ -57,7 +57,7 @@ export const ENGINE_FAULTS: FaultGroup<ServiceFault> = {
     },
     {
       ...LOST,
-      name: 'stands still (SIGSTOP), while a worker a worker spins in synchronous code',
+      name: 'stands still (SIGSTOP), while a worker spins in synchronous code',
       requests: 'all open ones: `engine_lost`, after 10 s; those that come meanwhile wait for the new engine',
       recovery: 'it is killed with its workers; a new engine, at once',
       inject: async (bed) => {
