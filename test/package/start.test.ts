@@ -33,6 +33,14 @@ describe('npm start', { timeout: 120_000 }, () => {
     const started = await start(port);
     assert.match(started.output, new RegExp(`Editor +http://127.0.0.1:${port}/editor`));
     assert.match(started.output, new RegExp(`Endpoint +POST http://127.0.0.1:${port}/predict/digits`));
+    const warnings = started.output.split('\n').filter((line) => /\bwarn\b/i.test(line));
+    // Node-RED warns whether projects are enabled or not, and whether credentials have a key or, at a first start, not.
+    const unavoidable = /Projects disabled|unencrypted credentials/;
+    assert.deepEqual(
+      warnings.filter((line) => !unavoidable.test(line)),
+      [],
+      'warnings that can be avoided',
+    );
     const pids = pidsOf(await readySnapshot(started));
     const answer = await post(started);
     assert.equal(answer.status, 200);
