@@ -14,7 +14,7 @@
   const FIELDS = {
     constant: ['budget'],
     saturation: [],
-    prometheus: ['url', 'query', 'value', 'token', 'username', 'password', 'tls', 'timeoutMs', 'test'],
+    prometheus: ['url', 'query', 'maxSysQuery', 'value', 'token', 'username', 'password', 'tls', 'timeoutMs', 'test'],
     scrape: [
       ...['url', 'metric', 'labels', 'perServer', 'serversMetric', 'value'],
       ...['token', 'username', 'password', 'tls', 'timeoutMs', 'test'],
@@ -25,6 +25,10 @@
     composite: ['members'],
   };
   const OF_SOURCES = new Set(Object.values(FIELDS).flat());
+  /** How often Prometheus scrapes unless it is told otherwise. */
+  const USUAL_SCRAPE_MS = 15000;
+  /** Age from which a sample closes a new gate, by source. */
+  const STALE_MS = { prometheus: 35000, other: 5000 };
   const TIMING = ['intervalMs', 'lagMs', 'staleMs', 'leaseMs'];
 
   // The scripts of a page load in any order.
@@ -44,7 +48,8 @@
         .startsWith(read('source') === 'redis' ? 'rediss:' : 'https:'),
     serversMetric: countsServers,
     // Refusals say by themselves how much is taken at a time, and so do servers whose number is known.
-    maxConcurrency: (read) => !(String(read('maxSys')).trim() || read('source') === 'aimd' || countsServers(read)),
+    maxConcurrency: (read) =>
+      !(String(read('maxSys')).trim() || read('source') === 'aimd' || countsServers(read) || asksMaxSys(read)),
     costProperty: (read) => read('unit') !== 'requests',
     // What is on disk waits, however long the gate is closed.
     whenClosed: (read) => read('store') === 'memory',
@@ -55,6 +60,10 @@
 
   function countsServers(read) {
     return read('source') === 'scrape' && Number(read('perServer')) > 0;
+  }
+
+  function asksMaxSys(read) {
+    return read('source') === 'prometheus' && String(read('maxSysQuery')).trim() !== '';
   }
 
   /** Whether a property counts, by what the others hold; `read(property)` gives that. */
@@ -87,6 +96,18 @@
       return form().fail(this, 'url', 'address', { protocols: protocols.map((one) => `${one}//`).join(', ') });
     }
     return url.username === '' && url.password === '' ? true : form().fail(this, 'url', 'addressSecret');
+  }
+
+  /** Blank, or with brackets and quotes that close: the server says the rest, as *Test* does. */
+  function promql(v, _opt) {
+    const bare = String(v ?? '').replace(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`[^`]*`/g, '');
+    const open = [];
+    for (const sign of bare.match(/[()[\]{}"'`]/g) || []) {
+      const closing = { ')': '(', ']': '[', '}': '{' }[sign];
+      if (closing === undefined) open.push(sign);
+      else if (open.pop() !== closing) open.push(sign);
+    }
+    return open.length === 0 || form().fail(this, 'maxSysQuery', 'promql');
   }
 
   function labels(v, opt) {
@@ -205,6 +226,17 @@
     return node._(`${GATE}.rule.${isCounted ? 'each' : 'given'}`, values);
   }
 
+  /** What a source is measured at least as often as, unless somebody has chosen otherwise. */
+  function followSource(field) {
+    const usual = (source) => STALE_MS[source] || STALE_MS.other;
+    let before = field('source').val();
+    field('source').on('change', () => {
+      const now = field('source').val();
+      if (Number(field('staleMs').val()) === usual(before)) field('staleMs').val(usual(now)).trigger('change');
+      before = now;
+    });
+  }
+
   function prepare(node) {
     form().showDefaults(node);
     // Kept because Node-RED takes it out of the page while a dialog above it is open.
@@ -223,10 +255,16 @@
     element.on('change input', () => {
       for (const row of element.find('[data-row]').get()) $(row).toggle(isUsed(read, row.dataset.row));
       element.find('#modelet-gate-rule').text(describeRule(node, read));
+      const isShort = read('source') === 'prometheus' && Number(read('staleMs')) <= USUAL_SCRAPE_MS;
+      element.find('#modelet-gate-stale-short').toggle(isShort);
       tellElsewhere(node, element.find('#modelet-gate-stage-elsewhere'), [read('stage')]);
       tellElsewhere(node, element.find('#modelet-gate-members-elsewhere'), idsOf(read('members')));
     });
     form().unfoldIfTouched(node, element.find('#modelet-gate-timing'), TIMING);
+    followSource(field);
+    if (read('source') === 'prometheus' && Number(read('staleMs')) <= USUAL_SCRAPE_MS) {
+      element.find('#modelet-gate-timing').prop('open', true);
+    }
   }
 
   /** Writes what refers to other nodes, which Node-RED writes by itself for config nodes only. */
@@ -248,5 +286,5 @@
   if (!window.modelet?.gateForm) RED.events.on('nodes:add', upgrade);
 
   window.modelet = window.modelet || {};
-  window.modelet.gateForm = { prepare, save, used, address, labels, members, stage, costProperty, maxWindow };
+  window.modelet.gateForm = { prepare, save, used, promql, address, labels, members, stage, costProperty, maxWindow };
 })();

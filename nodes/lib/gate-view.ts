@@ -8,7 +8,8 @@ export function gateView({ gates, deployment }: Pipeline, id: string): GateView 
   const deployed = deployment.gates.get(id);
   if (!snapshot || !deployed) return undefined;
   const stage = deployed.stage === null ? null : (deployment.stageNames.get(deployed.stage) ?? deployed.stage);
-  return { ...snapshot, stage, warnings: deployed.warnings };
+  const { rare } = snapshot.source;
+  return { ...snapshot, stage, warnings: rare === null ? deployed.warnings : [...deployed.warnings, rare] };
 }
 
 export function gateViews(pipeline: Pipeline): GateView[] {

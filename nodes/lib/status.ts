@@ -103,6 +103,9 @@ export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
     const [cause = ''] = gate.why.split(';', 1);
     return { fill: broken ? 'red' : 'yellow', shape: 'ring', text: withWaiting(headline(cause), waiting) + dead };
   }
+  if (source.rare !== null && control === 'auto') {
+    return { fill: 'yellow', shape: 'dot', text: withWaiting('stale before the next scrape', waiting) };
+  }
   const text = control === 'open' ? 'open by a message' : `open D ${hundredths(budget)} N ${hundredths(quota)}`;
   const fill = dead !== '' ? 'yellow' : waiting > 0 ? 'blue' : 'green';
   return { fill, shape: 'dot', text: withWaiting(text, waiting) + dead };
@@ -111,7 +114,11 @@ export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
 /** A gate that counts a stage of another tab says that first: the other figures mislead a reader who does not know it. */
 function withElsewhere(badge: NodeStatus | null, elsewhere: string | null): NodeStatus | null {
   if (!badge || elsewhere === null) return badge;
-  return { ...badge, fill: badge.fill === 'red' ? 'red' : 'yellow', text: headline(`counts ${elsewhere}: ${badge.text}`) };
+  return {
+    ...badge,
+    fill: badge.fill === 'red' ? 'red' : 'yellow',
+    text: headline(`counts ${elsewhere}: ${badge.text}`),
+  };
 }
 
 function withWaiting(text: string, waiting: number): string {

@@ -27,6 +27,9 @@ export interface GateRule {
 /** Whether the number that a source reads is a saturation S, so that D = 1 - S, or D itself. */
 export type ReadValue = 'saturation' | 'budget';
 
+/** Prometheus scrapes every 15 s unless it is told otherwise: two of those, as one may fail, and time to read the last. */
+const SCRAPED_STALE_MS = 35_000;
+
 /** Where a gate's budget comes from. Secrets are not here: they are Node-RED credentials. */
 export type GateSource =
   | { readonly kind: 'constant'; readonly budget: number }
@@ -35,6 +38,8 @@ export type GateSource =
       readonly kind: 'prometheus';
       readonly url: string;
       readonly query: string;
+      /** Gives max_SYS; blank: it is not asked for. */
+      readonly maxSysQuery: string;
       readonly value: ReadValue;
       readonly timeoutMs: number;
       readonly tls: string;
@@ -106,7 +111,7 @@ type Properties = Readonly<
     string
   >
 > &
-  Readonly<Record<'serversMetric' | 'key', string>> &
+  Readonly<Record<'maxSysQuery' | 'serversMetric' | 'key', string>> &
   Omit<GateRule, 'maxSys'> &
   Pick<GateConfig, 'intervalMs' | 'store' | 'maxAttempts' | 'resultTtlMs'> &
   Numeric<'constant', 'budget'> &
@@ -121,6 +126,7 @@ type Properties = Readonly<
 export function compileGate(raw: Raw): GateConfig {
   const properties = validate<Properties>(schema, {
     ...raw,
+    ...(raw['source'] === 'prometheus' && isBlank(raw['staleMs']) ? { staleMs: SCRAPED_STALE_MS } : {}),
     members: raw['source'] === 'composite' ? listed(raw['members']) : [],
   });
   const { baseline, maxConcurrency, unit, rounding, atLeastOne, lagMs, staleMs, leaseMs } = properties;
@@ -171,8 +177,11 @@ function compileSource(properties: Properties): GateSource {
       return { kind, budget };
     case 'saturation':
       return { kind };
-    case 'prometheus':
-      return { kind, url: address(properties, ['http:', 'https:']), query: text('query'), value, timeoutMs, tls };
+    case 'prometheus': {
+      const url = address(properties, ['http:', 'https:']);
+      const maxSysQuery = properties.maxSysQuery.trim();
+      return { kind, url, query: text('query'), maxSysQuery, value, timeoutMs, tls };
+    }
     case 'scrape': {
       const url = address(properties, ['http:', 'https:']);
       const labels = compileLabels(properties.labels);
@@ -209,6 +218,10 @@ function compileLabels(text: string): Record<string, string> {
     throw invalid('labels: must be a JSON object of names and values');
   }
   return Object.fromEntries(Object.entries(labels).map(([name, value]) => [name, String(value)]));
+}
+
+function isBlank(value: unknown): boolean {
+  return value === undefined || value === null || value === '';
 }
 
 /** Flows of earlier versions have it as JSON. */

@@ -205,7 +205,8 @@ export class Admission {
     const standing = this.standing();
     const { known } = this.#knowledge;
     const raw = known.tag === 'sampled' ? (known.sample.raw ?? null) : null;
-    return why({ standing, rule: this.#rule, raw, source: this.#describe(), inFlight, alone: count === 1 });
+    const everyMs = known.tag === 'sampled' ? (known.sample.everyMs ?? null) : null;
+    return why({ standing, rule: this.#rule, raw, everyMs, source: this.#describe(), inFlight, alone: count === 1 });
   }
 
   control(control: GateControl): void {

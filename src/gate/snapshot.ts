@@ -1,6 +1,7 @@
 /** What an admission shows of itself: of a composite the numbers of the member that stands in the way. */
 import type { GateSnapshot } from '../observe/gate-snapshot.ts';
 import type { Admission } from './admission.ts';
+import { tooRare } from './why.ts';
 
 /** All but what a store knows of those who wait. */
 export type AdmissionSnapshot = Omit<GateSnapshot, 'waiting' | 'capacity' | 'oldestMs' | 'decisions' | 'store'>;
@@ -26,6 +27,7 @@ export function snapshotOf(admission: Admission, description: string, now: numbe
       available: known.tag === 'sampled',
       error: known.tag === 'unreadable' ? known.reason : null,
       raw: known.tag === 'sampled' ? (known.sample.raw ?? null) : null,
+      rare: rarityOf(tightest),
       ageMs: lastSampleAt === null ? null : now - lastSampleAt,
     },
     inFlight: admission.inFlight,
@@ -33,4 +35,11 @@ export function snapshotOf(admission: Admission, description: string, now: numbe
     lastRefusal: lastRefusal && { agoMs: now - lastRefusal.at, retryAfterMs: lastRefusal.retryAfterMs },
     lost: admission.lost,
   };
+}
+
+/** A gate whose samples are stale before the next is measured opens and closes by turns. */
+function rarityOf({ knowledge, rule }: Admission): string | null {
+  const { known } = knowledge;
+  const everyMs = known.tag === 'sampled' ? known.sample.everyMs : undefined;
+  return everyMs !== undefined && everyMs >= rule.staleMs ? tooRare(everyMs, rule.staleMs) : null;
 }

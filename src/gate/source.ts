@@ -11,6 +11,8 @@ export interface Sample {
   readonly maxSys?: number;
   /** How far what was measured may be behind `at`, in ms, where the source knows it to be less than the rule's `lagMs`. */
   readonly lagMs?: number;
+  /** From one measurement to the next, in ms, where the source has seen it. */
+  readonly everyMs?: number;
   /** The number does not move with what this gate sends (a constant, a window): N is all that may be in flight. */
   readonly fixed?: true;
   /** The number as it was read, and what of, for people: `saturation 0.42`. */

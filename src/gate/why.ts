@@ -7,6 +7,8 @@ export interface Explained {
   readonly rule: GateRule;
   /** The last sample as it was read. */
   readonly raw: string | null;
+  /** From one measurement to the next, in ms; null where that is not known. */
+  readonly everyMs: number | null;
   /** What the samples come from. */
   readonly source: string;
   /** Cost of what is in flight. */
@@ -39,7 +41,7 @@ function admits({ standing, rule, inFlight, alone }: Explained): string {
   return `full, ${amount(inFlight, unit)} in flight of ${bound}; admits when one ends, or a sample leaves more`;
 }
 
-function isClosed(cause: Closed, { standing, rule, raw, source }: Explained): string {
+function isClosed(cause: Closed, { standing, rule, raw, everyMs, source }: Explained): string {
   const { budget, maxSys } = standing;
   const { baseline, staleMs } = rule;
   switch (cause.tag) {
@@ -50,6 +52,7 @@ function isClosed(cause: Closed, { standing, rule, raw, source }: Explained): st
     case 'unreadable':
       return `${cause.reason}; opens when ${source} gives a number`;
     case 'stale':
+      if (everyMs !== null && everyMs >= staleMs) return tooRare(everyMs, staleMs);
       return `sample ${seconds(cause.ageMs)} old, older than ${seconds(staleMs)}; opens when ${source} answers`;
     case 'refused':
       return refused(cause);
@@ -63,6 +66,11 @@ function isClosed(cause: Closed, { standing, rule, raw, source }: Explained): st
     case 'less-than-one':
       return `${figure(maxSys)} x (D ${figure(budget)} - B ${figure(baseline)}) is less than one; opens when D rises`;
   }
+}
+
+/** Also for the editor, while such a gate is open for a moment. */
+export function tooRare(everyMs: number, staleMs: number): string {
+  return `scraped every ${seconds(everyMs)}, stale after ${seconds(staleMs)}; make staleMs more than twice the interval`;
 }
 
 function refused({ agoMs, waitMs, needsSample }: Extract<Cause, { tag: 'refused' }>): string {

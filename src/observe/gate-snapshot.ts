@@ -55,6 +55,8 @@ export interface GateSnapshot {
     readonly error: string | null;
     /** As it was read: `saturation 0.42`; null if none was. */
     readonly raw: string | null;
+    /** In words: it is measured less often than a sample may be old; null where that is not so, or not known. */
+    readonly rare: string | null;
     /** Age of the last sample in ms; null if there never was one. */
     readonly ageMs: number | null;
   };

@@ -23,6 +23,7 @@ test('each source has what it needs', () => {
     kind: 'prometheus',
     url: `${url}/`,
     query: 'up',
+    maxSysQuery: '',
     value: 'saturation',
     timeoutMs: 2000,
     tls: '',
@@ -33,6 +34,20 @@ test('each source has what it needs', () => {
     kind: 'composite',
     members: ['a', 'b'],
   });
+});
+
+test('a sample of Prometheus may be older than its usual scrape interval, unless the flow says otherwise', () => {
+  const asking = { source: 'prometheus', url: 'http://127.0.0.1:9090', query: 'up' };
+  assert.equal(compileGate(asking).staleMs, 35_000);
+  assert.equal(compileGate({ ...asking, staleMs: 5000 }).staleMs, 5000);
+  assert.equal(compileGate({ source: 'scrape', url: asking.url, metric: 'm' }).staleMs, 5000);
+});
+
+test('the members of a composite are a list, and JSON as earlier versions have it', () => {
+  for (const members of [['a', 'b'], '["a","b"]']) {
+    const { source } = compileGate({ source: 'composite', members });
+    assert.deepEqual(source.kind === 'composite' && source.members, ['a', 'b']);
+  }
 });
 
 for (const [raw, reason] of [

@@ -29,9 +29,14 @@ export async function listExamples(editor: EditorPage, packageName: string): Pro
 }
 
 /** Imports an example, and places it on the canvas if it has no tab of its own. */
-export async function importExample(editor: EditorPage, packageName: string, name: string): Promise<void> {
+export async function importExample(
+  editor: EditorPage,
+  packageName: string,
+  name: string,
+  { again = false }: { readonly again?: boolean } = {},
+): Promise<void> {
   await (await openExamples(editor, packageName)).getByText(name, { exact: true }).click();
-  await finishImport(editor);
+  await finishImport(editor, again);
 }
 
 /** All that the export dialog offers, on all tabs. */

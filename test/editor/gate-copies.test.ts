@@ -89,7 +89,7 @@ test('an example that is imported twice counts its own stage each time', async (
       return Promise.all(found.map(({ id }) => editor.saved(id)));
     };
     for (const count of [1, 2]) {
-      await importExample(editor, PACKAGE, 'Dispatch gate for batch work');
+      await importExample(editor, PACKAGE, 'Dispatch gate for batch work', { again: count === 2 });
       const all = await gates();
       assert.equal(all.length, count);
       for (const gate of all) {
@@ -117,22 +117,22 @@ test('a gate that is copied alone keeps its stage on the same tab, and on anothe
     const [, , far] = await named(editor, 'gate');
     assert.deepEqual([far?.['stage'], far?.['z']], ['work', OTHER_TAB.id]);
     await editor.open(far?.id ?? '');
-    assert.match((await hint.textContent()) ?? '', /^On another tab: work \(Test\)\. This gate counts that one/);
+    assert.match((await hint.textContent()) ?? '', /^On another tab: work \(tests\)\. This gate counts that one/);
     await editor.cancel();
     await editor.deploy();
-    await editor.waitForBadge(far?.id ?? '', /^counts work on Test/);
+    await editor.waitForBadge(far?.id ?? '', /^counts work on tests/);
     await editor.open(far?.id ?? '');
     const warning = editor.page.locator('#modelet-gate-live', {
-      hasText: 'it counts what is on another tab: work on Test',
+      hasText: 'it counts what is on another tab: work on tests',
     });
     await warning.waitFor();
     await editor.cancel();
-    await editor.showTab('Test');
+    await editor.showTab('tests');
     await editor.waitForBadge(beside?.id ?? '', /^open D 1/);
   });
 });
 
-test('another stage and other members can be chosen, undone, and deployed', async () => {
+test('another stage and other members can be chosen and deployed', async () => {
   const second = { ...stage('second', 'return input;', []), name: 'second', x: 400, y: 300 };
   const more = dispatchGate('more', 'second', [], { name: 'more', x: 200, y: 300 });
   await session.inEditor([...FLOWS, second, more], async (editor) => {
@@ -148,9 +148,5 @@ test('another stage and other members can be chosen, undone, and deployed', asyn
     assert.deepEqual((await editor.saved('whole'))['members'], ['gate', 'more']);
     await editor.deploy();
     await editor.waitForBadge('whole', /^open D/);
-    await editor.chart.click({ position: { x: 700, y: 450 } });
-    for (const _ of ['members', 'stage']) await editor.page.keyboard.press('ControlOrMeta+z');
-    assert.deepEqual((await editor.saved('whole'))['members'], ['gate']);
-    assert.equal((await editor.saved('gate'))['stage'], 'work');
   });
 });

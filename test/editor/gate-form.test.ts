@@ -19,7 +19,7 @@ const CREDENTIALS = ['token', 'username', 'password'];
 /** Beside the fields that all sources share. */
 const OF_SOURCE: Readonly<Record<string, readonly string[]>> = {
   saturation: [],
-  prometheus: ['url', 'query', 'value', ...CREDENTIALS, 'timeoutMs'],
+  prometheus: ['url', 'query', 'maxSysQuery', 'value', ...CREDENTIALS, 'timeoutMs'],
   scrape: ['url', 'metric', 'labels', 'perServer', 'value', ...CREDENTIALS, 'timeoutMs'],
   redis: ['url', 'key', 'value', 'username', 'password', 'timeoutMs'],
   context: ['context', 'key', 'value'],
@@ -40,7 +40,14 @@ const TURNS: readonly Values[] = [
   { source: 'aimd', minWindow: '2', maxWindow: '64', increase: '0.5', decreaseFactor: '0.9', holdMs: '0' },
   { source: 'scrape', metric: 'running', labels: '{"model": "a"}', perServer: '4', serversMetric: 'up' },
   { source: 'redis', url: 'redis://127.0.0.1:6379' },
-  { source: 'prometheus', url: 'https://127.0.0.1:9090/prom', query: 'max(load)', value: 'budget', timeoutMs: '700' },
+  {
+    source: 'prometheus',
+    url: 'https://127.0.0.1:9090/prom',
+    query: 'max(load)',
+    maxSysQuery: 'sum(size)',
+    value: 'budget',
+    timeoutMs: '700',
+  },
   { token: 'hush', username: 'me', password: 'secret' },
 ];
 
@@ -229,5 +236,29 @@ test('says what the numbers amount to', async () => {
     await form.set({ baseline: '1' });
     await rule.getByText('it never opens').waitFor();
     await editor.cancel();
+  });
+});
+
+test('with Prometheus a sample may be older, unless somebody has typed how old; too short a time is told', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    await editor.open('gate');
+    const form = new Form(editor);
+    await form.unfold();
+    const short = editor.page.locator('#modelet-gate-stale-short');
+    await form.set({ source: 'prometheus' });
+    assert.deepEqual(await form.get(['staleMs']), { staleMs: '35000' });
+    assert.equal(await short.isVisible(), false);
+    await form.set({ source: 'scrape' });
+    assert.deepEqual(await form.get(['staleMs']), { staleMs: '5000' });
+    await form.set({ staleMs: '7000' });
+    await form.set({ source: 'prometheus' });
+    assert.deepEqual(await form.get(['staleMs']), { staleMs: '7000' });
+    assert.equal(await short.isVisible(), true);
+    await form.set({ url: 'http://127.0.0.1:9090', query: 'up', maxSysQuery: 'sum(up' });
+    await editor.ok();
+    assert.deepEqual(await validityOf(editor, 'gate'), {
+      valid: false,
+      errors: ['PromQL of max_SYS: a bracket or a quote does not close'],
+    });
   });
 });

@@ -64,7 +64,7 @@ export const gate: NodeSchema = {
       default: 5000,
       minimum: 100,
       maximum: MAX_TIMEOUT_MS,
-      description: 'Age from which a sample closes the gate, in ms',
+      description: 'Age from which a sample closes the gate, in ms; prometheus: 35000 unless it is given',
     },
     leaseMs: {
       type: 'integer',
@@ -103,6 +103,12 @@ export const gate: NodeSchema = {
     budget: { type: 'number', default: 1, minimum: 0, maximum: 1, description: 'constant: D' },
     url: { type: 'string', default: '', description: 'prometheus, scrape, redis: address of the server' },
     query: { type: 'string', default: '', description: 'prometheus: PromQL that gives one number' },
+    maxSysQuery: {
+      type: 'string',
+      default: '',
+      description:
+        'prometheus: PromQL that gives max_SYS, in `unit`; where `maxSys` is given too, the smaller one counts',
+    },
     value: {
       type: 'string',
       default: 'saturation',

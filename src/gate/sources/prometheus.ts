@@ -11,12 +11,12 @@ import type { Clock } from '../../core/clock.ts';
 import { withoutTrailing } from '../../core/text.ts';
 import type { BudgetSource, Reading, Sample } from '../source.ts';
 import { type Answer, type Credentials, HttpEndpoint, placeOf, refusalOf, type TlsOptions } from './http-endpoint.ts';
-import { NoSample, readWithin, Stamped, sampleOf } from './reading.ts';
+import { NoSample, Rhythm, readWithin, Stamped, sampleOf, shown } from './reading.ts';
 import { selectorsOf } from './selectors.ts';
 
 type Settings = Extract<GateSource, { kind: 'prometheus' }>;
 
-export interface PrometheusOptions extends Pick<Settings, 'url' | 'query' | 'value' | 'timeoutMs'> {
+export interface PrometheusOptions extends Pick<Settings, 'url' | 'query' | 'maxSysQuery' | 'value' | 'timeoutMs'> {
   readonly clock: Clock;
   readonly credentials: Credentials;
   readonly tls: TlsOptions | undefined;
@@ -40,13 +40,14 @@ export class PrometheusSource implements BudgetSource {
   /** Blank where no selector is found. */
   readonly #oldestQuery: string;
   readonly #scrapes = new Stamped();
+  readonly #rhythm = new Rhythm();
 
   constructor(options: PrometheusOptions) {
     const url = new URL(options.url);
     this.description = `PromQL at ${placeOf(url)}`;
     if (!url.pathname.endsWith(API)) url.pathname = `${withoutTrailing(url.pathname, '/')}${API}`;
     this.#url = url;
-    this.#oldestQuery = oldestQueryOf(options.query);
+    this.#oldestQuery = oldestQueryOf([options.query, options.maxSysQuery]);
     this.#options = options;
     this.#endpoint = new HttpEndpoint(url, options.credentials, options.tls);
   }
@@ -61,11 +62,31 @@ export class PrometheusSource implements BudgetSource {
   }
 
   async #read(signal: AbortSignal): Promise<Sample> {
-    const { clock, query, value } = this.#options;
+    const { clock, query, maxSysQuery, value } = this.#options;
     const askedAt = clock.now();
     const { number, at } = theOnlyNumber(dataOf(await this.#ask({ query }, signal)));
-    const scrapedAt = Math.min(at, await this.#oldest(at, signal));
-    return sampleOf(number, value, this.#scrapes.at(scrapedAt, askedAt - (at - scrapedAt) * 1000));
+    const maxSys = maxSysQuery === '' ? undefined : await this.#maxSys(at, signal);
+    const oldest = await this.#oldest(at, signal);
+    const everyMs = Number.isFinite(oldest) ? this.#rhythm.see(Math.round(oldest * 1000)) : undefined;
+    const scrapedAt = Math.min(at, oldest);
+    const sample = sampleOf(number, value, this.#scrapes.at(scrapedAt, askedAt - (at - scrapedAt) * 1000));
+    return {
+      ...sample,
+      ...(everyMs === undefined ? {} : { everyMs }),
+      ...(maxSys === undefined ? {} : { maxSys, raw: `${sample.raw}, max_SYS ${shown(maxSys)}` }),
+    };
+  }
+
+  /** At the time of the other number. */
+  async #maxSys(time: number, signal: AbortSignal): Promise<number> {
+    const { maxSysQuery: query } = this.#options;
+    try {
+      const { number } = theOnlyNumber(dataOf(await this.#ask({ query, time: String(time) }, signal)));
+      if (number > 0 && Number.isFinite(number)) return number;
+      throw new NoSample(`${number} is no capacity`);
+    } catch (error) {
+      throw error instanceof NoSample ? new NoSample(`max_SYS: ${error.message}`) : error;
+    }
   }
 
   /** When the oldest sample was scraped that counts at that time; Infinity if that cannot be known. */
@@ -85,8 +106,8 @@ export class PrometheusSource implements BudgetSource {
 }
 
 /** PromQL for the times of the oldest samples of all selectors: a series for each. */
-function oldestQueryOf(query: string): string {
-  return selectorsOf(query)
+function oldestQueryOf(queries: readonly string[]): string {
+  return [...new Set(queries.flatMap(selectorsOf))]
     .map((selector, index) => `label_replace(min(timestamp(${selector})), "selector", "${index}", "", "")`)
     .join(' or ');
 }

@@ -78,6 +78,22 @@ export class Stamped {
   }
 }
 
+/** So many intervals are remembered: one may be long because a measurement was missed. */
+const REMEMBERED = 4;
+
+/** How often something is measured, by the stamps of its measurements. */
+export class Rhythm {
+  #last = Number.NaN;
+  #intervals: number[] = [];
+
+  /** The shortest of the latest intervals between two stamps; undefined before there is one. */
+  see(stamp: number): number | undefined {
+    if (stamp > this.#last) this.#intervals = [...this.#intervals, stamp - this.#last].slice(-REMEMBERED);
+    if (!(stamp <= this.#last)) this.#last = stamp;
+    return this.#intervals.length === 0 ? undefined : Math.min(...this.#intervals);
+  }
+}
+
 /** What rounding may add to a share. */
 const SLACK = 1e-9;
 

@@ -72,6 +72,35 @@ describe('PromQL at a real Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
     });
   }
 
+  test('max_SYS follows servers that come and go', async (t) => {
+    const made = source(t, 'gateway_saturation', { maxSysQuery: '2 * gateway_servers_ready' });
+    const first = await sampleWhen(made, 'both are read', () => true);
+    assert.deepEqual([first.maxSys, first.raw], [4, 'saturation 0, max_SYS 4']);
+    t.after(() => gateway.control({ servers: 2 }));
+    await gateway.control({ servers: 3 });
+    await sampleWhen(made, 'a server has come', ({ maxSys }) => maxSys === 6);
+    await gateway.control({ servers: 1 });
+    await sampleWhen(made, 'two have gone', ({ maxSys }) => maxSys === 2);
+  });
+
+  for (const [maxSysQuery, reason] of [
+    ['no_such_metric', /^max_SYS: the metric is missing: the query gave no series$/],
+    ['vector(0)', /^max_SYS: 0 is no capacity$/],
+    ['1 / 0', /^max_SYS: Infinity is no capacity$/],
+    ['sum(', /^max_SYS: HTTP 400: .*parse error/],
+  ] as const) {
+    test(`a max_SYS of ${maxSysQuery} gives no sample`, async (t) => {
+      assert.match(await reasonFrom(source(t, 'gateway_saturation', { maxSysQuery })), reason);
+    });
+  }
+
+  test('how often it is scraped is seen', async (t) => {
+    const { everyMs = 0 } = await sampleWhen(source(t, 'gateway_saturation'), 'it is scraped twice', (sample) =>
+      Number.isFinite(sample.everyMs),
+    );
+    assert.ok(everyMs > 500 && everyMs < 2500, `every ${everyMs} ms`);
+  });
+
   test('an expression that rests on no sample is as old as its evaluation', async (t) => {
     const askedAt = SERVICES.clock.now();
     assert.ok((await sampleFrom(source(t, 'vector(0.5)'))).at >= askedAt);
