@@ -37,18 +37,12 @@ export function acceptOrders(node: Node, pipeline: Pipeline): void {
   });
 }
 
-/**
- * Two parameters, or Node-RED would not wait for `done`. Until `done` is called the node receives: messages that were
- * on the way to it when it was closed are delivered in the next turns of the event loop.
- */
+/** Two parameters, or Node-RED would not wait for `done`. */
 export function leaveOnClose(node: Node, pipeline: Pipeline): void {
   node.on('close', (_removed: boolean, done: () => void) => {
-    const closed = (): void => {
-      setImmediate(() => setImmediate(done));
-    };
-    pipeline.remove(node).then(closed, (error: unknown) => {
+    pipeline.remove(node).then(done, (error: unknown) => {
       node.warn(`while closing: ${(error as Error).message}`);
-      closed();
+      done();
     });
   });
 }

@@ -15,7 +15,7 @@ import {
 import { textForClient } from './client-text.ts';
 import type { DurableRoom } from './durable-room.ts';
 import type { KeptError } from './durable-verdict.ts';
-import type { PipelineMessage } from './messages.ts';
+import { type PipelineMessage, sendFrom } from './messages.ts';
 import { asModeletError, type Done, refuse, type Surroundings } from './passage.ts';
 
 export interface Answer {
@@ -74,7 +74,7 @@ export function answerFrom(around: Surroundings, gate: string, msg: PipelineMess
   const node = around.live.get(gate)?.node;
   if (node && around.deployment().handlers.get(gate)?.kind === 'output') {
     Object.assign(msg, { statusCode, payload, headers: { ...msg.headers, ...headers } });
-    around.hops.send(node, [null, msg]);
+    sendFrom(node, [null, msg]);
     return;
   }
   const response = msg.res?._res;

@@ -19,7 +19,7 @@ import { costOf } from './gate-cost.ts';
 import type { DeployedGate } from './gate-deployment.ts';
 import type { OpenGate } from './gate-passage.ts';
 import { endOfMessage } from './lease-ends.ts';
-import { keepingClient, type PipelineMessage } from './messages.ts';
+import { keepingClient, type PipelineMessage, sendFrom } from './messages.ts';
 import { asModeletError, type Done, refuse, type Surroundings } from './passage.ts';
 import { readBody } from './request-body.ts';
 import { priorityOf, timeoutOf } from './request-terms.ts';
@@ -117,7 +117,7 @@ function restored({ id, payload, attempt, enqueuedAt, deadline }: Claim): Pipeli
 }
 
 function sendOn({ around, room }: StorePlace, { id, config }: DeployedGate, claim: Claim, lease: Lease): void {
-  const { hops, leases, live, isStopped } = around;
+  const { leases, live, isStopped } = around;
   let msg: PipelineMessage;
   try {
     msg = restored(claim);
@@ -136,7 +136,7 @@ function sendOn({ around, room }: StorePlace, { id, config }: DeployedGate, clai
       return;
     }
     try {
-      keepingClient(msg, () => hops.send(node, [msg, null]));
+      keepingClient(msg, () => sendFrom(node, [msg, null]));
       stay.leave();
     } catch (thrown) {
       // Nothing was sent: Node-RED clones for a second wire before it sends along the first.

@@ -12,6 +12,7 @@ import {
   keepingClient,
   type ModeletTrace,
   type PipelineMessage,
+  sendFrom,
   writeError,
 } from './messages.ts';
 import type { Done, Surroundings } from './passage.ts';
@@ -85,10 +86,10 @@ function handOver(
   const collector = handler?.kind === 'collector' ? around.live.get(handler.id) : undefined;
   if (handler?.kind === 'output') {
     msg.payload = errorBody(info);
-    around.hops.send(failing, [null, msg]);
+    sendFrom(failing, [null, msg]);
   } else if (collector?.kind === 'collector') {
     if (!keepsPayload(collector)) msg.payload = errorBody(info);
-    around.hops.send(collector.node, [null, msg]);
+    sendFrom(collector.node, [null, msg]);
   } else if (error.code !== 'dropped' || msg.res) {
     // What is dropped on purpose is counted; an event for each would flood the Catch nodes.
     toCatchNodes(failing, error, leaving);

@@ -12,7 +12,7 @@ import { costOf } from './gate-cost.ts';
 import type { DeployedGate } from './gate-deployment.ts';
 import { endOfError, endOfMessage } from './lease-ends.ts';
 import type { Stay } from './leases.ts';
-import { forgetError, keepingClient, type ModeletTrace, type PipelineMessage } from './messages.ts';
+import { forgetError, keepingClient, type ModeletTrace, type PipelineMessage, sendFrom } from './messages.ts';
 import { asModeletError, type Done, type Surroundings } from './passage.ts';
 import { readBody } from './request-body.ts';
 import { checkTimeout, priorityOf, timeoutOf } from './request-terms.ts';
@@ -107,7 +107,7 @@ export class GatePassage {
   }
 
   #send(stay: Stay): void {
-    const { live, hops, isStopped } = this.#around;
+    const { live, isStopped } = this.#around;
     const node = live.get(this.#id)?.node;
     if (!node || isStopped()) {
       stay.end({ kind: 'cancelled' });
@@ -115,7 +115,7 @@ export class GatePassage {
       return;
     }
     try {
-      keepingClient(this.#msg, () => hops.send(node, [this.#msg, null]));
+      keepingClient(this.#msg, () => sendFrom(node, [this.#msg, null]));
     } catch (thrown) {
       // Nothing was sent: Node-RED clones for a second wire before it sends along the first.
       const error = asModeletError(thrown, 'invalid_input');

@@ -1,13 +1,19 @@
 /**
- * The HTTP clients that wait for a message of ours: to hear when one goes away, and to answer those whose way
- * through the flow is gone. A client must never hang.
+ * The HTTP clients that wait for an answer: of requests to HTTP-in nodes that lead to a pipeline, and of messages that
+ * have come to one. Hears when one goes away, and answers those whose way through the flow is gone: none may hang.
  */
 import { Fifo, type FifoNode, type ModeletError } from '../../src/index.ts';
-import type { HttpResponse } from './http-types.ts';
-import { answerDirectly, type PipelineMessage } from './messages.ts';
+import type { HttpRequest, HttpResponse } from './http-types.ts';
+import { answerDirectly, answerError, type PipelineMessage } from './messages.ts';
+import type { Headers } from './request-id.ts';
 
 interface WaitingClient {
-  readonly msg: PipelineMessage;
+  readonly response: HttpResponse;
+  readonly headers: Headers;
+  /** The HTTP-in node that has it; '' where that leads to no pipeline by wire. */
+  readonly from: string;
+  /** As it came to its first pipeline node. */
+  msg?: PipelineMessage;
   /** Who wants to hear of its going away; several where a split made many messages of one request. */
   readonly listeners: Set<() => void>;
   /** Who wants to hear that it was answered with an error. */
@@ -18,15 +24,28 @@ export class HttpClients {
   readonly #waiting: Fifo<WaitingClient> = new Fifo();
   /** Where a response's client is in the list. */
   readonly #places: WeakMap<HttpResponse, FifoNode<WaitingClient>> = new WeakMap();
-  /** By response, who waits until its client has taken what was written to it. */
+  /** Calls that wait, by response, until its client has taken everything that was written to it. */
   readonly #unread: WeakMap<HttpResponse, (() => void)[]> = new WeakMap();
-  #elsewhere: WaitingClient[] = [];
+  /** Those that waited already when the last deploy began. */
+  readonly #earlier: Set<WaitingClient> = new Set();
+  readonly #noneEarlier: () => void;
+
+  /** @param noneEarlier called when the last client that a deploy has found waiting is answered or gone */
+  constructor(noneEarlier: () => void) {
+    this.#noneEarlier = noneEarlier;
+  }
+
+  /** A request is let through to an HTTP-in node. */
+  enter({ headers }: HttpRequest, response: HttpResponse, from: string): void {
+    if (!this.#places.has(response)) this.#add(response, headers, from);
+  }
 
   /** Calls `gone` if the message's client closes its connection unanswered; returns how to stop listening. */
   watch(msg: PipelineMessage, gone: () => void): () => void {
-    const response = msg.res?._res;
-    if (!response || typeof response.once !== 'function') return () => {};
-    const client = this.#places.get(response)?.value ?? this.#add(response, msg);
+    const client = this.#clientOf(msg);
+    if (!client) return () => {};
+    const { response } = client;
+    client.msg ??= msg;
     client.listeners.add(gone);
     if (response.destroyed) setImmediate(() => this.#closed(response));
     return () => client.listeners.delete(gone);
@@ -34,9 +53,7 @@ export class HttpClients {
 
   /** Calls `failed` once the message's client, who still waits, is answered with an error by whatever node. */
   whenFailed(msg: PipelineMessage, failed: () => void): void {
-    const response = msg.res?._res;
-    const waits = response && typeof response.once === 'function' && !response.writableFinished && !response.destroyed;
-    if (waits) (this.#places.get(response)?.value ?? this.#add(response, msg)).failed.add(failed);
+    if (!msg.res?._res?.destroyed) this.#clientOf(msg)?.failed.add(failed);
   }
 
   /** Calls once the message's client has taken what the flow has written to it, or is gone; at once where it has. */
@@ -51,25 +68,44 @@ export class HttpClients {
     else this.#awaitReading(response, call);
   }
 
-  /** Answers every client that still waits. For when no flow is left that could. */
-  answerAll(error: ModeletError): void {
-    for (const { msg } of [...this.#waiting]) answerDirectly(msg, error, msg.modelet?.requestId ?? '');
+  /** A deploy begins. */
+  noteEarlier(): void {
+    for (const client of this.#waiting) this.#earlier.add(client);
   }
 
-  /** Remembers who is waiting for a message that is on its way through other nodes, not in a pipeline. */
-  noteElsewhere(): void {
-    this.#elsewhere = [...this.#waiting].filter(({ listeners }) => listeners.size === 0);
+  /** Answers a message's client if it waited when the last deploy began. */
+  answerIfEarlier({ res }: PipelineMessage, error: ModeletError): void {
+    const client = res?._res && this.#places.get(res._res)?.value;
+    if (client && this.#earlier.has(client)) answer(client, error);
   }
 
-  /** Answers those noted that still wait and have not come back to a pipeline. */
+  /** Answers those that waited when the last deploy began and came by one of certain HTTP-in nodes. */
+  answerFrom(isChosen: (httpIn: string) => boolean, error: ModeletError): void {
+    for (const client of [...this.#earlier]) if (client.from !== '' && isChosen(client.from)) answer(client, error);
+  }
+
+  /** Answers all whose message is in no pipeline. */
   answerElsewhere(error: ModeletError): void {
-    const lost = this.#elsewhere.filter(({ listeners }) => listeners.size === 0);
-    this.#elsewhere = [];
-    for (const { msg } of lost) answerDirectly(msg, error, msg.modelet?.requestId ?? '');
+    answerUnlessInside([...this.#waiting], error);
   }
 
-  #add(response: HttpResponse, msg: PipelineMessage): WaitingClient {
-    const client: WaitingClient = { msg, listeners: new Set(), failed: new Set() };
+  /** Answers, after a time in ms (0: never), those whom the last deploy found waiting and who have waited ever since. */
+  answerAfter(timeoutMs: number, error: ModeletError): void {
+    if (timeoutMs === 0 || this.#earlier.size === 0) return;
+    const earlier = [...this.#earlier];
+    setTimeout(() => answerUnlessInside(earlier, error), timeoutMs).unref();
+  }
+
+  #clientOf(msg: PipelineMessage): WaitingClient | undefined {
+    const response = msg.res?._res;
+    if (!response || typeof response.once !== 'function') return undefined;
+    const known = this.#places.get(response)?.value;
+    if (known || response.writableFinished) return known;
+    return this.#add(response, msg.req?.headers ?? {}, '');
+  }
+
+  #add(response: HttpResponse, headers: Headers, from: string): WaitingClient {
+    const client: WaitingClient = { response, headers, from, listeners: new Set(), failed: new Set() };
     this.#places.set(response, this.#waiting.push(client));
     response.once('close', () => this.#closed(response));
     return client;
@@ -95,5 +131,16 @@ export class HttpClients {
     const { listeners, failed } = place.value;
     if (!response.writableFinished) for (const gone of listeners) gone();
     else if (response.statusCode >= 400) for (const tell of failed) tell();
+    if (this.#earlier.delete(place.value) && this.#earlier.size === 0) this.#noneEarlier();
   }
+}
+
+function answerUnlessInside(clients: readonly WaitingClient[], error: ModeletError): void {
+  for (const client of clients)
+    if (client.listeners.size === 0 && !client.response.writableEnded) answer(client, error);
+}
+
+function answer({ response, headers, msg }: WaitingClient, error: ModeletError): void {
+  if (msg) answerDirectly(msg, error, msg.modelet?.requestId ?? '');
+  else if (!response.headersSent && !response.destroyed) answerError(headers, response, error);
 }

@@ -1,15 +1,15 @@
 /**
  * In front of the HTTP-in nodes that lead to a pipeline. Prepares for what comes in and what goes out. And is a gate:
  * while a deploy replaces the flows their routes do not exist, and Node-RED would answer 404, so requests wait here until
- * the new flows have started. A request whose body was still being read when its HTTP-in node was replaced is handed to
- * nobody, and goes through the gate again. When the flows stop for good, requests are answered 503.
+ * the new flows have started. When the flows stop for good, requests are answered 503.
  */
 import type { NodeAPI } from 'node-red';
-import { Fifo, ModeletError } from '../../src/index.ts';
+import type { ModeletError } from '../../src/index.ts';
 import { prepareAnswer } from './answer-form.ts';
 import { BodyErrors } from './body-errors.ts';
 import type { Endpoint } from './endpoints.ts';
 import { GuardedEndpoints } from './guarded-endpoints.ts';
+import type { HttpClients } from './http-clients.ts';
 import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
 import { answerError } from './messages.ts';
 import { keepBody } from './request-body.ts';
@@ -21,29 +21,19 @@ type GateState =
   | { readonly tag: 'holding'; readonly held: Set<() => void> }
   | { readonly tag: 'closed'; readonly error: ModeletError };
 
-interface Passed {
-  readonly request: HttpRequest;
-  readonly response: HttpResponse;
-  readonly node: string;
-}
-
 const MOST_HELD = 1000;
 const LONGEST_HOLD_MS = 15_000;
 
 export class HttpHold {
-  readonly #RED: NodeAPI;
-  readonly #wasAccepted: (response: object) => boolean;
+  readonly #clients: HttpClients;
   #state: GateState = { tag: 'open' };
   readonly #endpoints: GuardedEndpoints = new GuardedEndpoints();
   readonly #bodyErrors: BodyErrors;
   readonly #prepared: WeakSet<HttpResponse> = new WeakSet();
-  /** Let through and not answered, with the HTTP-in node they go to. */
-  readonly #passed: Fifo<Passed> = new Fifo();
 
-  /** `wasAccepted`: whether a pipeline has had the request's message. */
-  constructor(RED: NodeAPI, wasAccepted: (response: object) => boolean) {
-    this.#RED = RED;
-    this.#wasAccepted = wasAccepted;
+  /** @param clients hears of each request that is let through */
+  constructor(RED: NodeAPI, clients: HttpClients) {
+    this.#clients = clients;
     this.#bodyErrors = new BodyErrors(RED);
     const app = RED.httpNode as { use(handler: Handler): void } | false;
     // Once, and before any HTTP-in node: Express goes on with whatever routes exist when it is let through.
@@ -55,12 +45,8 @@ export class HttpHold {
     this.#endpoints.set(endpoints);
   }
 
-  /** `wholesale`: every node is replaced, and what an old node sends reaches nobody any more. */
-  hold(wholesale: boolean): void {
+  hold(): void {
     if (this.#state.tag !== 'holding') this.#state = { tag: 'holding', held: new Set() };
-    for (const { request, response, node } of [...this.#passed]) {
-      if (response._msgid === undefined) this.#watchHandOver(request, response, node, wholesale);
-    }
   }
 
   /** Lets everything through, what was held first. */
@@ -102,11 +88,8 @@ export class HttpHold {
   }
 
   #admit(request: HttpRequest, response: HttpResponse, endpoint: Endpoint, next: () => void): void {
-    if (!endpoint.held) {
-      next();
-    } else if (this.#state.tag === 'open') {
-      const place = this.#passed.push({ request, response, node: endpoint.id });
-      response.once('close', () => this.#passed.remove(place));
+    if (!endpoint.held || this.#state.tag === 'open') {
+      this.#clients.enter(request, response, endpoint.id);
       next();
     } else if (this.#state.tag === 'closed') {
       answerError(request.headers, response, this.#state.error);
@@ -130,37 +113,5 @@ export class HttpHold {
       again();
     };
     held.add(release);
-  }
-
-  /** Notices when an HTTP-in node that has been replaced meanwhile makes the request a message that reaches nobody. */
-  #watchHandOver(request: HttpRequest, response: HttpResponse, node: string, wholesale: boolean): void {
-    const instance = this.#RED.nodes.getNode(node);
-    const handedOver = (): void => {
-      const replaced = wholesale || this.#RED.nodes.getNode(node) !== instance;
-      // While flows restart nothing is delivered; after that only nodes of flows that are gone send in vain.
-      if (!replaced || (!wholesale && this.#state.tag !== 'holding')) return;
-      const again = (): void => this.#routeAgain(request, response);
-      if (this.#state.tag === 'holding') this.#wait(this.#state.held, again, again);
-      else setImmediate(again);
-    };
-    Object.defineProperty(response, '_msgid', {
-      configurable: true,
-      get: () => undefined,
-      set: (value: string) => {
-        Object.defineProperty(response, '_msgid', { configurable: true, writable: true, value });
-        handedOver();
-      },
-    });
-  }
-
-  #routeAgain(request: HttpRequest, response: HttpResponse): void {
-    if (response.headersSent || this.#wasAccepted(response)) return;
-    const unread = !asksOnly(request) && request._body !== true;
-    const lost = (): void => {
-      if (!response.headersSent)
-        answerError(request.headers, response, new ModeletError('shutting_down', 'lost in a deploy'));
-    };
-    if (unread) lost();
-    else (this.#RED.httpNode as unknown as Handler)(request, response, lost);
   }
 }

@@ -10,7 +10,7 @@ export interface HttpRequest {
   readonly destroyed: boolean;
   /** What a body parser has made of the body. */
   body?: unknown;
-  /** Set by a body parser that has read the body: only then can the request be routed a second time. */
+  /** Set by a body parser that has read the body. */
   readonly _body?: boolean;
 }
 
@@ -22,7 +22,7 @@ export interface HttpResponse extends AnswerHeaders {
   readonly destroyed: boolean;
   readonly statusCode: number;
   /** Set by an HTTP-in node as it makes the request a message. */
-  _msgid?: string;
+  readonly _msgid?: string;
   status(code: number): HttpResponse;
   set(name: string, value: string): HttpResponse;
   get(name: string): unknown;

@@ -34,7 +34,6 @@ const WORTH_SWEEPING = 1024;
 export class Leases {
   readonly #held: Map<string, HeldLease> = new Map();
   #sweepAt = WORTH_SWEEPING;
-  #elsewhere: readonly string[] = [];
 
   /** @param token unique among all gates and processes. @param end may be called for a lease that has ended. */
   hold(token: string, gate: string, leaseMs: number, end: HeldLease['end']): void {
@@ -74,17 +73,6 @@ export class Leases {
     trace.leases = tokensOf(msg).filter((token) => !ended.includes(token));
     if (trace.leases.length === 0) delete trace.leases;
     for (const token of ended) this.#end(token, end, { msg, error });
-  }
-
-  /** Remembers what messages hold that are on their way through other nodes. */
-  noteElsewhere(): void {
-    this.#elsewhere = [...this.#held].flatMap(([token, { inside }]) => (inside === 0 ? [token] : []));
-  }
-
-  /** Ends those noted whose messages have not come to a pipeline, a gate or a collector since. */
-  endElsewhere(): void {
-    for (const token of this.#elsewhere) this.endIfElsewhere(token, { kind: 'lost' });
-    this.#elsewhere = [];
   }
 
   /** Ends one whose message is in no pipeline and no gate. */

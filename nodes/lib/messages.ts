@@ -1,5 +1,5 @@
 /** What a pipeline writes into messages: results, timings, errors. And the answer where no flow is left to give it. */
-import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
+import type { Node, NodeAPI, NodeMessage, NodeMessageInFlow } from 'node-red';
 import { type ModeletError, type StageTiming, systemClock } from '../../src/index.ts';
 import { textForClient } from './client-text.ts';
 import type { DirectAnswer } from './endpoints.ts';
@@ -127,6 +127,11 @@ export function writeError(
     msg.headers = { ...msg.headers, 'Retry-After': String(error.retryAfterSeconds) };
   }
   return info;
+}
+
+/** Sends by a node, as Node-RED's own types would have it. @param messages by output */
+export function sendFrom(node: Node, messages: readonly (object | null)[]): void {
+  node.send([...messages] as NodeMessage[]);
 }
 
 /** Does what may make Node-RED clone the message: where it cannot, it throws and has taken `req` and `res` off it. */

@@ -3,7 +3,7 @@
  * writes it, so that a core join node can put them together.
  */
 import { ModeletError, systemClock } from '../../src/index.ts';
-import { type ModeletTrace, type PipelineMessage, willAnswer } from './messages.ts';
+import { type ModeletTrace, type PipelineMessage, sendFrom, willAnswer } from './messages.ts';
 import type { Surroundings } from './passage.ts';
 import { stripConnectionHeaders } from './response-headers.ts';
 
@@ -41,7 +41,7 @@ export class PartMessages {
    */
   send(part: unknown, index: number): void {
     this.#count = index + 1;
-    const { live, hops, deployment, isStopped } = this.#around;
+    const { live, deployment, isStopped } = this.#around;
     const output = this.#output;
     const collectors = isStopped() ? [] : (deployment().parting.get(this.#exit) ?? []);
     if (output === null || collectors.length === 0) {
@@ -49,7 +49,7 @@ export class PartMessages {
     }
     for (const id of collectors) {
       const collector = live.get(id)?.node;
-      if (collector) hops.send(collector, [this.#copy(part, output, index), null]);
+      if (collector) sendFrom(collector, [this.#copy(part, output, index), null]);
     }
     willAnswer(this.#msg);
   }

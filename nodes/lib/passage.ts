@@ -19,7 +19,6 @@ import {
 import { noteResult } from './answer-form.ts';
 import type { DeployedRoute, Deployment } from './deployment.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
-import type { Hops } from './hops.ts';
 import type { HttpClients } from './http-clients.ts';
 import { endOfError } from './lease-ends.ts';
 import type { Leases, Stay } from './leases.ts';
@@ -31,6 +30,7 @@ import {
   keepingClient,
   type ModeletTrace,
   type PipelineMessage,
+  sendFrom,
   writeResult,
   writeValue,
 } from './messages.ts';
@@ -47,7 +47,6 @@ export interface Surroundings {
   readonly RED: NodeAPI;
   readonly live: LiveNodes;
   readonly clients: HttpClients;
-  readonly hops: Hops;
   readonly leases: Leases;
   readonly tracing: Tracing;
   /** Those under way. */
@@ -56,6 +55,8 @@ export interface Surroundings {
   sequencers(stage: string): readonly Sequencer[];
   /** The flows have stopped for good: what a node sends now reaches nobody. */
   isStopped(): boolean;
+  /** A deploy has taken the way to an HTTP response from a node. */
+  isCutOff(id: string): boolean;
   deployment(): Deployment;
   /** Calls now, or once a deploy that is under way is through. */
   whenRunning(deliver: () => void): void;
@@ -75,6 +76,8 @@ export class Passage {
   /** What its message holds of gates. */
   readonly #stay: Stay;
   #abandon: (error: ModeletError) => void = () => {};
+  /** Its client has had its answer past the flow. */
+  #isAnswered = false;
 
   constructor(around: Surroundings, entry: Node, deployed: DeployedRoute, msg: PipelineMessage, done: Done) {
     this.#around = around;
@@ -141,9 +144,15 @@ export class Passage {
 
   /** After a deploy: where the way out is gone, nobody could pass the result on, and the request ends at once. */
   endIfStranded(): void {
-    const exit = this.#around.live.get(this.#deployed.route.stages.at(-1) as string);
-    if (exit?.kind === 'stage' && !(exit.config instanceof ModeletError)) return;
-    this.#abandon(new ModeletError('shutting_down', 'the flow was changed or stopped'));
+    const id = this.#deployed.route.stages.at(-1) as string;
+    const exit = this.#around.live.get(id);
+    const isCutOff = this.#msg.res !== undefined && this.#around.isCutOff(id);
+    if (exit?.kind === 'stage' && !(exit.config instanceof ModeletError) && !isCutOff) return;
+    const error = new ModeletError('shutting_down', 'the flow was changed or stopped');
+    // Its error may have no way out either.
+    if (isCutOff) this.#around.clients.answerIfEarlier(this.#msg, error);
+    this.#isAnswered = isCutOff;
+    this.#abandon(error);
   }
 
   #endSpans({ outcome, timings }: Settlement): void {
@@ -168,7 +177,7 @@ export class Passage {
       this.#endPastTheFlow(outcome.value);
     } else if (outcome.ok) {
       this.#succeed(outcome.value, stages.at(-1) as string);
-    } else if (outcome.error.code === 'cancelled') {
+    } else if (outcome.error.code === 'cancelled' || this.#isAnswered) {
       // Nobody is left to hear of it; it was counted.
       this.#leaving.done();
     } else {
@@ -218,7 +227,7 @@ export class Passage {
       writeResult(this.#around.RED, this.#msg, exit.config.output, this.#parts && result === null ? undefined : result);
       this.#parts?.end(result);
       noteResult(this.#msg);
-      keepingClient(this.#msg, () => this.#around.hops.send(exit.node, [this.#msg]));
+      keepingClient(this.#msg, () => sendFrom(exit.node, [this.#msg]));
     } catch (thrown) {
       // Nothing was sent: Node-RED clones for a second wire before it sends along the first.
       this.#fail(asModeletError(thrown, 'modelet_failed'), exitId);

@@ -22,25 +22,27 @@ import { Feeds } from './feeds.ts';
 import { type FlowsEvent, listenToFlows } from './flow-events.ts';
 import { enterGate, orderGate } from './gate-entry.ts';
 import { Gates } from './gates.ts';
-import { Hops } from './hops.ts';
 import { HttpClients } from './http-clients.ts';
 import { HttpHold } from './http-hold.ts';
 import { endOfMessage } from './lease-ends.ts';
 import { Leases } from './leases.ts';
 import { type LiveNode, LiveNodes } from './live-nodes.ts';
 import { logFault, writeLog } from './log.ts';
-import type { PipelineMessage } from './messages.ts';
+import { type PipelineMessage, sendFrom } from './messages.ts';
 import { type Done, Passage, refuse, type Surroundings } from './passage.ts';
+import { flowsWith, runningNodes } from './running-nodes.ts';
 import { type Sequencer, Sequencers } from './sequencer.ts';
 import { StatusBadges } from './status.ts';
+import { Succession } from './succession.ts';
 import { UntilRunning } from './until-running.ts';
+import { isPipelineNode, waysOut } from './ways-out.ts';
 
 type PipelineState = 'stopped' | 'starting' | 'running';
 
 /** From the stop of the old flows to the start of the new; Node-RED gives nodes 15 s to close. */
 const LONGEST_DEPLOY_MS = 30_000;
-/** After a deploy, for messages that were kept and are on their way to their HTTP response again. */
-const UNDER_WAY_MS = 500;
+const LOST = new ModeletError('shutting_down', 'lost in a deploy');
+const CHANGED = new ModeletError('shutting_down', 'the flow was changed or stopped');
 
 const pipelines: WeakMap<object, Pipeline> = new WeakMap();
 
@@ -64,13 +66,11 @@ export class Pipeline {
   /** Measures Node-RED's event loop while there is a runtime. */
   readonly loop: LoopMonitor = new LoopMonitor();
   readonly gates: Gates;
-  readonly #clients: HttpClients = new HttpClients();
+  readonly #clients: HttpClients = new HttpClients(() => this.#succession.endTimers());
   readonly #leases: Leases = new Leases();
-  readonly #hops: Hops;
+  readonly #succession: Succession;
   readonly #tracing: Tracing;
   readonly #hold: HttpHold;
-  /** HTTP responses whose message has come to a pipeline node. */
-  readonly #accepted: WeakSet<object> = new WeakSet();
   readonly #sequencers: Sequencers = new Sequencers();
   readonly #machine: Promise<Machine>;
   /** The same, known before the first flows run. */
@@ -90,9 +90,17 @@ export class Pipeline {
     this.RED = RED;
     this.#untilRunning = new UntilRunning(RED);
     this.#machine = probeLauncher(this.allowedCpus).then((launcher) => ({ allowedCpus: this.allowedCpus, launcher }));
-    this.#hops = new Hops(RED);
+    this.#succession = new Succession(RED, {
+      wait: (act) => {
+        if (this.#untilRunning.isFull) return false;
+        this.#untilRunning.add(act);
+        return true;
+      },
+      stranded: (msg) => this.#clients.answerIfEarlier(msg, CHANGED),
+      lost: (msg) => this.#lost(msg),
+    });
     this.#tracing = new Tracing((thrown) => logFault(RED, 'no more spans, OpenTelemetry has thrown', thrown));
-    this.#hold = new HttpHold(RED, (response) => this.#accepted.has(response));
+    this.#hold = new HttpHold(RED, this.#clients);
     this.#badges = new StatusBadges(this);
     this.#registry = new Registry({
       onChange: () => {
@@ -113,12 +121,12 @@ export class Pipeline {
       RED,
       live: this.live,
       clients: this.#clients,
-      hops: this.#hops,
       leases: this.#leases,
       tracing: this.#tracing,
       passages: this.#passages,
       sequencers: (stage) => (this.#deployment.ordering.get(stage) ?? []).map((id) => this.sequencer(id)),
       isStopped: () => this.isStopped,
+      isCutOff: (id) => this.#succession.isCutOff(id),
       deployment: () => this.#deployment,
       whenRunning: (deliver) => this.#whenRunning(deliver),
     };
@@ -156,13 +164,11 @@ export class Pipeline {
 
   /** Takes a message that a stage, batcher or gate has received; it is answered once, whatever happens. */
   accept(entry: Node, msg: PipelineMessage, done: Done): void {
-    if (msg.res?._res) this.#accepted.add(msg.res._res);
     this.#onceRunning(() => this.#begin(entry, msg, done), done);
   }
 
   /** Takes what a message asks of a gate. */
   order(entry: Node, msg: PipelineMessage, done: Done): void {
-    if (msg.res?._res) this.#accepted.add(msg.res._res);
     this.#onceRunning(() => orderGate(this.#surroundings, this.gates, entry, msg, done), done);
   }
 
@@ -175,7 +181,7 @@ export class Pipeline {
   sendBy(id: string, messages: (object | null)[], done: Done): void {
     this.#whenRunning(() => {
       const node = this.live.get(id)?.node;
-      if (node) this.#hops.send(node, messages);
+      if (node) sendFrom(node, messages);
       done();
     });
   }
@@ -225,10 +231,9 @@ export class Pipeline {
       return;
     }
     this.#state = 'starting';
-    this.#hold.hold(event?.type === 'full');
-    this.#clients.noteElsewhere();
-    this.#leases.noteElsewhere();
-    this.#hops.note((id) => this.live.get(id) !== undefined);
+    this.#hold.hold();
+    this.#clients.noteEarlier();
+    this.#succession.pause();
     const start = this.#start;
     setTimeout(() => {
       // Whatever keeps the new flows from starting, nobody may wait for them for ever.
@@ -244,8 +249,8 @@ export class Pipeline {
     this.loop.stop();
     this.gates.closeAll(error);
     void this.#registry.closeAll();
+    this.#succession.end();
     this.#untilRunning.wake();
-    this.#clients.noteElsewhere();
     this.#clients.answerElsewhere(error);
   }
 
@@ -269,21 +274,26 @@ export class Pipeline {
     }
     this.#state = 'running';
     this.#hold.guard(this.#deployment.endpoints);
-    this.#sequencers.tidy(new Set([...this.#deployment.ordering.values()].flat()), event?.type === 'full');
+    this.#sequencers.tidy(new Set([...this.#deployment.ordering.values()].flat()));
+    const running = flowsWith(runningNodes(this.RED), isPipelineNode);
+    const someReplaced = this.#succession.resume(running, waysOut(running));
     this.#untilRunning.wake();
     for (const passage of this.#passages) passage.endIfStranded();
-    this.#hops.deliver();
+    this.#clients.answerFrom((httpIn) => this.#succession.isDeadEnd(httpIn), CHANGED);
+    if (someReplaced) this.#clients.answerAfter(this.#longestTimeout(), LOST);
     this.#hold.open();
-    if (event?.type === 'full') this.#answerLost(start);
     this.#badges.update();
   }
 
-  /** A message that was between two other nodes when all nodes were replaced is lost: its client is told. */
-  #answerLost(start: number): void {
-    setTimeout(() => {
-      if (start !== this.#start) return;
-      this.#clients.answerElsewhere(new ModeletError('shutting_down', 'lost in a deploy'));
-      this.#leases.endElsewhere();
-    }, UNDER_WAY_MS).unref();
+  /** In ms; 0: none. */
+  #longestTimeout(): number {
+    return Math.max(0, ...this.services.map(({ config }) => config.timeoutMs));
+  }
+
+  /** A deploy has left nobody to whom a message could go. */
+  #lost(msg: PipelineMessage): void {
+    this.#leases.end(msg, { kind: 'lost' });
+    this.feeds.waiterFor(msg)?.();
+    if (msg.modelet) this.#sequencers.free(msg.modelet.pass);
   }
 }

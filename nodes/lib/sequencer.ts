@@ -59,11 +59,6 @@ export class Sequencer {
     this.#release();
   }
 
-  /** After a deploy: what was on a wire that was taken away never arrives. */
-  freeSent(): void {
-    for (const { pass, place } of [...this.#tickets]) if (place.tag === 'sent') this.free(pass);
-  }
-
   /** The collector is gone or keeps no order any more. */
   dissolve(): void {
     for (const { pass, place } of [...this.#tickets]) if (place.tag !== 'arrived') this.free(pass);
@@ -96,10 +91,14 @@ export class Sequencers {
     return sequencer;
   }
 
+  /** A message is lost: no result waits for it. */
+  free(pass: number): void {
+    for (const sequencer of this.#byCollector.values()) sequencer.free(pass);
+  }
+
   /** After a deploy. @param ordering collectors that keep an order now. */
-  tidy(ordering: ReadonlySet<string>, wiresReplaced: boolean): void {
+  tidy(ordering: ReadonlySet<string>): void {
     for (const [collector, sequencer] of this.#byCollector) {
-      if (wiresReplaced) sequencer.freeSent();
       if (ordering.has(collector)) continue;
       sequencer.dissolve();
       this.#byCollector.delete(collector);

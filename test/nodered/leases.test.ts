@@ -45,20 +45,6 @@ test('one gate can be left while another still counts it', () => {
   assert.deepEqual([ended, msg.modelet?.leases], [['a1 done'], ['b1']]);
 });
 
-test('of what was elsewhere when flows stopped, that is lost which has come nowhere since', () => {
-  const { leases, ended, message } = bed();
-  const [lost, back, through, inside] = ['a1', 'a2', 'a3', 'a4'].map((token) => message(token));
-  const stay = leases.enter(inside as PipelineMessage);
-  leases.noteElsewhere();
-  stay.leave();
-  leases.enter(back as PipelineMessage);
-  leases.end(through as PipelineMessage, { kind: 'done' });
-  leases.endElsewhere();
-  leases.endElsewhere();
-  assert.ok(lost);
-  assert.deepEqual(ended, ['a3 done', 'a1 lost']);
-});
-
 test('what a flow has written in their place does no harm', () => {
   const { leases, ended } = bed();
   for (const written of [undefined, null, 7, 'a1', ['no token'], [{}]]) {

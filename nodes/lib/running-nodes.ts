@@ -1,0 +1,90 @@
+/** The nodes that run, with what the flows say of each; those inside a subflow run once in each of its instances. */
+import type { Node, NodeAPI } from 'node-red';
+
+/** What flows have of a node. */
+export interface Definition {
+  readonly id: string;
+  readonly type: string;
+  readonly z?: string;
+  readonly name?: string;
+  readonly info?: string;
+  readonly label?: string;
+  /** Of link nodes: the other ends. */
+  readonly links?: readonly string[] | string;
+  readonly mode?: string;
+}
+
+export type WiredNode = Node & { readonly wires?: readonly (readonly string[])[] };
+
+export interface RunningNode {
+  readonly node: WiredNode;
+  readonly definition: Definition;
+  /** The flow that it is in, or that its subflow's instance is in; undefined for a node that all flows share. */
+  readonly tab: Definition | undefined;
+}
+
+/** Where nodes of a tab or a subflow run: once on a tab, once in each instance of a subflow. */
+interface Place {
+  /** What their ids begin with. */
+  readonly prefix: string;
+  readonly tab: Definition | undefined;
+}
+
+const SUBFLOW = 'subflow:';
+
+export function runningNodes(RED: NodeAPI, isWanted: (definition: Definition) => boolean = () => true): RunningNode[] {
+  const definitions: Definition[] = [];
+  const tabs = new Map<string, Definition>();
+  const instances = new Map<string, Definition[]>();
+  RED.nodes.eachNode((one) => {
+    const definition = one as unknown as Definition;
+    const { id, type } = definition;
+    if (isWanted(definition)) definitions.push(definition);
+    if (type === 'tab') tabs.set(id, definition);
+    if (!type.startsWith(SUBFLOW)) return;
+    const subflow = type.slice(SUBFLOW.length);
+    instances.set(subflow, [...(instances.get(subflow) ?? []), definition]);
+  });
+  const placesOf = (z = ''): Place[] => {
+    const of = instances.get(z);
+    if (!of) return [{ prefix: '', tab: tabs.get(z) }];
+    return of.flatMap((instance) =>
+      placesOf(instance.z).map(({ prefix, tab }) => ({ prefix: `${prefix}${instance.id}-`, tab })),
+    );
+  };
+  return definitions.flatMap((definition) =>
+    placesOf(definition.z).flatMap(({ prefix, tab }) => {
+      const node = RED.nodes.getNode(prefix + definition.id) as WiredNode | null;
+      return node ? [{ node, definition, tab }] : [];
+    }),
+  );
+}
+
+/** The nodes of the flows that hold one of those wanted, and of the flows that links join with these. */
+export function flowsWith(running: readonly RunningNode[], isWanted: (node: Node) => boolean): RunningNode[] {
+  const linked = linkedFlows(running);
+  const chosen = new Set<string>();
+  const pending = running.flatMap(({ node, tab }) => (tab && isWanted(node) ? [tab.id] : []));
+  for (let id = pending.pop(); id !== undefined; id = pending.pop()) {
+    if (chosen.has(id)) continue;
+    chosen.add(id);
+    pending.push(...(linked.get(id) ?? []));
+  }
+  return running.filter(({ tab }) => tab && chosen.has(tab.id));
+}
+
+/** By flow: those that links join with it, in either direction. */
+function linkedFlows(running: readonly RunningNode[]): ReadonlyMap<string, ReadonlySet<string>> {
+  const tabs = new Map(running.map(({ definition, tab }) => [definition.id, tab?.id]));
+  const linked = new Map<string, Set<string>>();
+  const join = (one: string, other: string): unknown => linked.set(one, (linked.get(one) ?? new Set()).add(other));
+  for (const { definition, tab } of running) {
+    for (const end of [definition.links ?? []].flat()) {
+      const other = tabs.get(end);
+      if (!tab || other === undefined) continue;
+      join(tab.id, other);
+      join(other, tab.id);
+    }
+  }
+  return linked;
+}

@@ -1,0 +1,142 @@
+/**
+ * Deploys while clients post to flows of many shapes: whatever nodes a deploy replaces around a pipeline, and whatever
+ * these have to do with a message at that moment, each client gets the answer to its own request.
+ */
+import assert from 'node:assert/strict';
+import { Agent, createServer, request, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, describe, test } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
+import { runtime } from '../fixtures/flow.ts';
+import { type DeployType, type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+import { flowsOf, QUICK_START, SHAPES } from '../fixtures/shapes.ts';
+
+const IN_FLIGHT = 64;
+/** The long form gives each shape all clients at once; the short one spreads them over the shapes. */
+const LONG = process.env['TEST_FULL'] === '1';
+const DEPLOYS = LONG ? 10 : 4;
+const PAUSE_MS = 200;
+const ANSWER_WITHIN_MS = 20_000;
+
+interface Endpoint {
+  readonly name: string;
+  readonly path: string;
+  readonly body: (n: number) => object;
+  readonly isAnswer: (n: number, body: unknown) => boolean;
+}
+
+const IMAGE =
+  '{"image":[0,1,11,16,11,0,0,0,0,10,14,11,16,0,0,0,0,14,5,6,15,0,0,0,0,3,1,11,14,3,1,0,0,2,13,16,16,16,9,0,0,2,14,16,5,4,2,0,0,0,11,11,0,0,0,0,0,0,16,3,0,0,0,0]}';
+
+const ENDPOINTS: readonly Endpoint[] = [
+  {
+    name: 'the quick start',
+    path: '/predict/digits',
+    body: () => JSON.parse(IMAGE) as object,
+    isAnswer: (_, body) => (body as { digit?: unknown }).digit === 7,
+  },
+  ...SHAPES.map(({ name }, place): Endpoint => {
+    const isAnswer = (n: number, body: unknown): boolean => (body as { n?: unknown }).n === 2 * n;
+    return { name, path: `/${place}`, body: (n) => ({ n }), isAnswer };
+  }),
+];
+
+describe('deploys of flows of many shapes', { timeout: 1_500_000 }, () => {
+  let red: NodeRed;
+  let upstream: Server;
+  let flows: readonly FlowNode[];
+  const agent = new Agent({ keepAlive: true, maxSockets: IN_FLIGHT });
+
+  before(async () => {
+    upstream = createServer((asked, response) => {
+      setTimeout(() => {
+        response.setHeader('Content-Type', 'application/json');
+        asked.pipe(response);
+      }, 20 * Math.random());
+    });
+    await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
+    const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
+    flows = [...QUICK_START, runtime(), ...SHAPES.flatMap((shape, place) => flowsOf(shape, place, url))];
+    red = await NodeRed.start();
+    await red.deploy(flows);
+    await red.whenReady();
+  });
+
+  after(async () => {
+    agent.destroy();
+    await red.stop();
+    upstream.close();
+  });
+
+  /** Resolves with anything that is not the answer, in words. */
+  function post({ path, body, isAnswer, name }: Endpoint, n: number): Promise<string[]> {
+    return new Promise((resolve) => {
+      const wrong = (text: string): void => resolve([`${name}, request ${n}: ${text}`]);
+      const headers = { 'Content-Type': 'application/json' };
+      const sent = request(`${red.url}${path}`, { agent, method: 'POST', headers }, (response) => {
+        const parts: Buffer[] = [];
+        response.on('data', (part: Buffer) => parts.push(part));
+        response.on('end', () => {
+          clearTimeout(patience);
+          const text = Buffer.concat(parts).toString();
+          const isRight = response.statusCode === 200 && isAnswer(n, JSON.parse(text));
+          if (isRight) resolve([]);
+          else wrong(`${response.statusCode} ${text}`);
+        });
+      });
+      const patience = setTimeout(() => sent.destroy(new Error('no answer')), ANSWER_WITHIN_MS);
+      sent.on('error', (error) => {
+        clearTimeout(patience);
+        wrong(error.message);
+      });
+      sent.end(JSON.stringify(body(n)));
+    });
+  }
+
+  /** Posts from all clients to the endpoints in turn until `work` is done. */
+  async function underLoad(endpoints: readonly Endpoint[], work: () => Promise<void>): Promise<void> {
+    const wrong: string[] = [];
+    let next = 0;
+    let working = true;
+    const client = async (): Promise<void> => {
+      while (working) {
+        next += 1;
+        wrong.push(...(await post(endpoints[next % endpoints.length] as Endpoint, next)));
+      }
+    };
+    const clients = Array.from({ length: IN_FLIGHT }, client);
+    await work();
+    working = false;
+    await Promise.all(clients);
+    assert.deepEqual(wrong, []);
+    assert.ok(next > IN_FLIGHT, `only ${next} answers`);
+  }
+
+  /** Changes something in every node that has wires or a tab, so that each is replaced and does the same. */
+  function replaced(round: number): FlowNode[] {
+    return flows.map((node) => (node['z'] === undefined ? node : { ...node, info: `round ${round}` }));
+  }
+
+  async function deployRepeatedly(type: DeployType, make: (round: number) => readonly FlowNode[]): Promise<void> {
+    for (let round = 1; round <= DEPLOYS; round += 1) {
+      await pause(PAUSE_MS);
+      await red.deploy(make(round), type);
+    }
+    await pause(PAUSE_MS);
+  }
+
+  const WAYS: readonly [string, DeployType, (round: number) => readonly FlowNode[]][] = [
+    ['a Full deploy of unchanged flows', 'full', () => flows],
+    ['Modified flows, with every node replaced', 'flows', replaced],
+    ['Modified nodes, with every node replaced', 'nodes', replaced],
+    ['a restart of the flows', 'reload', () => flows],
+  ];
+  for (const [name, type, make] of WAYS) {
+    for (const endpoints of LONG ? ENDPOINTS.map((one) => [one]) : [ENDPOINTS]) {
+      const [{ name: shape }] = endpoints as [Endpoint];
+      test(`${name} answers every client of ${LONG ? shape : 'all shapes'} with its own result`, async () => {
+        await underLoad(endpoints, () => deployRepeatedly(type, make));
+      });
+    }
+  }
+});
