@@ -1,6 +1,7 @@
 /**
  * A function node clears its timers as it closes: an async function that waits in one would never go on, and Node-RED
- * does not tell which message it had. Those on the way to an HTTP response keep their timers as long as clients wait.
+ * does not tell which message it had. Those on the way to a pipeline or an HTTP response keep their timers as long as
+ * somebody waits.
  */
 import type { Node, NodeAPI } from 'node-red';
 

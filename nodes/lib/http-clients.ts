@@ -2,7 +2,7 @@
  * The HTTP clients that wait for an answer: of requests to HTTP-in nodes that lead to a pipeline, and of messages that
  * have come to one. Hears when one goes away, and answers those whose way through the flow is gone: none may hang.
  */
-import { Fifo, type FifoNode, type ModeletError } from '../../src/index.ts';
+import { deadlineAfter, Fifo, type FifoNode, type ModeletError, systemClock, type Timer } from '../../src/index.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
 import { answerDirectly, answerError, type PipelineMessage } from './messages.ts';
 import type { Headers } from './request-id.ts';
@@ -18,6 +18,8 @@ interface WaitingClient {
   readonly listeners: Set<() => void>;
   /** Who wants to hear that it was answered with an error. */
   readonly failed: Set<() => void>;
+  /** Set where a deploy has given it a last moment. */
+  end?: Timer;
 }
 
 export class HttpClients {
@@ -73,6 +75,10 @@ export class HttpClients {
     for (const client of this.#waiting) this.#earlier.add(client);
   }
 
+  get isNoneEarlier(): boolean {
+    return this.#earlier.size === 0;
+  }
+
   /** Answers a message's client if it waited when the last deploy began. */
   answerIfEarlier({ res }: PipelineMessage, error: ModeletError): void {
     const client = res?._res && this.#places.get(res._res)?.value;
@@ -86,14 +92,24 @@ export class HttpClients {
 
   /** Answers all whose message is in no pipeline. */
   answerElsewhere(error: ModeletError): void {
-    answerUnlessInside([...this.#waiting], error);
+    for (const client of [...this.#waiting]) if (client.listeners.size === 0) answer(client, error);
   }
 
-  /** Answers, after a time in ms (0: never), those whom the last deploy found waiting and who have waited ever since. */
-  answerAfter(timeoutMs: number, error: ModeletError): void {
-    if (timeoutMs === 0 || this.#earlier.size === 0) return;
-    const earlier = [...this.#earlier];
-    setTimeout(() => answerUnlessInside(earlier, error), timeoutMs).unref();
+  /**
+   * Answers those whom the last deploy found waiting when their time is up, if they have waited ever since and their
+   * message is in no pipeline. @param timeoutMs of those that have come to no pipeline yet; 0: none
+   * @param lost hears of the message first
+   */
+  answerInTime(timeoutMs: number, error: ModeletError, lost: (msg: PipelineMessage) => void): void {
+    for (const client of this.#earlier) {
+      const end = client.msg?.modelet?.deadline ?? deadlineAfter(systemClock, timeoutMs);
+      if (client.end || end === Number.POSITIVE_INFINITY) continue;
+      client.end = systemClock.at(end, () => {
+        if (client.listeners.size > 0) return;
+        if (client.msg) lost(client.msg);
+        answer(client, error);
+      });
+    }
   }
 
   #clientOf(msg: PipelineMessage): WaitingClient | undefined {
@@ -128,16 +144,12 @@ export class HttpClients {
     const place = this.#places.get(response);
     this.#places.delete(response);
     if (!place || !this.#waiting.remove(place)) return;
-    const { listeners, failed } = place.value;
+    const { listeners, failed, end } = place.value;
+    end?.cancel();
     if (!response.writableFinished) for (const gone of listeners) gone();
     else if (response.statusCode >= 400) for (const tell of failed) tell();
-    if (this.#earlier.delete(place.value) && this.#earlier.size === 0) this.#noneEarlier();
+    if (this.#earlier.delete(place.value) && this.isNoneEarlier) this.#noneEarlier();
   }
-}
-
-function answerUnlessInside(clients: readonly WaitingClient[], error: ModeletError): void {
-  for (const client of clients)
-    if (client.listeners.size === 0 && !client.response.writableEnded) answer(client, error);
 }
 
 function answer({ response, headers, msg }: WaitingClient, error: ModeletError): void {

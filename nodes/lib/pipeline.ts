@@ -62,11 +62,11 @@ export class Pipeline {
   /** Read before anything pins this process. */
   readonly allowedCpus: readonly number[] = allowedCpus();
   /** The paced splits that run. */
-  readonly feeds: Feeds = new Feeds();
+  readonly feeds: Feeds = new Feeds(() => this.#endTimers());
   /** Measures Node-RED's event loop while there is a runtime. */
   readonly loop: LoopMonitor = new LoopMonitor();
   readonly gates: Gates;
-  readonly #clients: HttpClients = new HttpClients(() => this.#succession.endTimers());
+  readonly #clients: HttpClients = new HttpClients(() => this.#endTimers());
   readonly #leases: Leases = new Leases();
   readonly #succession: Succession;
   readonly #tracing: Tracing;
@@ -233,7 +233,7 @@ export class Pipeline {
     this.#state = 'starting';
     this.#hold.hold();
     this.#clients.noteEarlier();
-    this.#succession.pause();
+    this.#succession.pause(this.#isAwaited);
     const start = this.#start;
     setTimeout(() => {
       // Whatever keeps the new flows from starting, nobody may wait for them for ever.
@@ -280,9 +280,18 @@ export class Pipeline {
     this.#untilRunning.wake();
     for (const passage of this.#passages) passage.endIfStranded();
     this.#clients.answerFrom((httpIn) => this.#succession.isDeadEnd(httpIn), CHANGED);
-    if (someReplaced) this.#clients.answerAfter(this.#longestTimeout(), LOST);
+    if (someReplaced) this.#clients.answerInTime(this.#longestTimeout(), LOST, (msg) => this.#lost(msg));
     this.#hold.open();
     this.#badges.update();
+  }
+
+  /** Somebody waits for what was under way when the last deploy began. */
+  get #isAwaited(): boolean {
+    return !this.#clients.isNoneEarlier || !this.feeds.isNoneOpen;
+  }
+
+  #endTimers(): void {
+    if (!this.#isAwaited) this.#succession.endTimers();
   }
 
   /** In ms; 0: none. */

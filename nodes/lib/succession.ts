@@ -76,12 +76,12 @@ export class Succession {
     this.#timers = new FunctionTimers(RED);
   }
 
-  /** Flows are about to stop for a deploy. */
-  pause(): void {
+  /** Flows are about to stop for a deploy. @param isAwaited somebody waits for messages that are under way */
+  pause(isAwaited: boolean): void {
     if (!this.#isPaused) this.#hold();
     this.#state = 'closing';
     const { nodes, ways } = this.#generation;
-    this.#timers.take([...nodes].filter(({ id }) => ways.canAnswer(id)));
+    if (isAwaited) this.#timers.take([...nodes].filter(({ id }) => ways.leadsOn(id)));
     // Node-RED begins to close all nodes before it gives up this turn.
     queueMicrotask(() => {
       if (this.#state === 'closing') this.#state = 'paused';

@@ -69,7 +69,8 @@ describe('while flows are deployed', () => {
 
   test('a lease whose message was lost between other nodes ends', async () => {
     await red.deploy(flows());
-    const lost = red.post('/lost', {});
+    const headers = { 'Content-Type': 'application/json', timeout: '2000' };
+    const lost = red.post('/lost', {}, { headers });
     await until('it is admitted', async () => (await red.gate('losing')).inFlight === 1);
     await red.deploy(flows({ leaseMs: 300_000 }), 'nodes');
     assert.equal((await red.gate('losing')).inFlight, 1, 'nothing was lost');
