@@ -1,8 +1,12 @@
-/** The HTTP-in nodes that lead to a pipeline, by the requests that go to them. */
-import type { Endpoint } from './endpoints.ts';
+/** HTTP-in nodes, by the requests that go to them. */
 import type { HttpRequest } from './http-types.ts';
 
-interface Guarded {
+interface Address {
+  readonly method: string;
+  readonly url: string;
+}
+
+interface Guarded<Endpoint> {
   readonly endpoint: Endpoint;
   readonly method: string;
   readonly parts: readonly Part[];
@@ -14,8 +18,8 @@ type Places = Uint8Array;
 /** A part of a path pattern: from the places at which it may begin to those at which it may end. */
 type Part = (starts: Places, path: string) => Places;
 
-export class GuardedEndpoints {
-  #guarded: readonly Guarded[] = [];
+export class GuardedEndpoints<Endpoint extends Address> {
+  #guarded: readonly Guarded<Endpoint>[] = [];
 
   /** Those from now on. */
   set(endpoints: readonly Endpoint[]): void {

@@ -1,6 +1,6 @@
 /**
- * The HTTP clients that wait for an answer: of requests to HTTP-in nodes that lead to a pipeline, and of messages that
- * have come to one. Hears when one goes away, and answers those whose way through the flow is gone: none may hang.
+ * The HTTP clients that wait for an answer: of requests to HTTP-in nodes in flows that hold a pipeline, and of messages
+ * that have come to one. Hears when one goes away, and answers those whose way through the flow is gone: none may hang.
  */
 import { deadlineAfter, Fifo, type FifoNode, type ModeletError, systemClock, type Timer } from '../../src/index.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
@@ -10,8 +10,10 @@ import type { Headers } from './request-id.ts';
 interface WaitingClient {
   readonly response: HttpResponse;
   readonly headers: Headers;
-  /** The HTTP-in node that has it; '' where that leads to no pipeline by wire. */
+  /** The HTTP-in node that has it; '' where that is not known. */
   readonly from: string;
+  /** It leads to a pipeline, which says how long a request may take. */
+  readonly isTimed: boolean;
   /** As it came to its first pipeline node. */
   msg?: PipelineMessage;
   /** Who wants to hear of its going away; several where a split made many messages of one request. */
@@ -38,8 +40,8 @@ export class HttpClients {
   }
 
   /** A request is let through to an HTTP-in node. */
-  enter({ headers }: HttpRequest, response: HttpResponse, from: string): void {
-    if (!this.#places.has(response)) this.#add(response, headers, from);
+  enter({ headers }: HttpRequest, response: HttpResponse, from: string, isTimed: boolean): void {
+    if (!this.#places.has(response)) this.#add(response, { headers, from, isTimed });
   }
 
   /** Calls `gone` if the message's client closes its connection unanswered; returns how to stop listening. */
@@ -102,8 +104,9 @@ export class HttpClients {
    */
   answerInTime(timeoutMs: number, error: ModeletError, lost: (msg: PipelineMessage) => void): void {
     for (const client of this.#earlier) {
-      const end = client.msg?.modelet?.deadline ?? deadlineAfter(systemClock, timeoutMs);
-      if (client.end || end === Number.POSITIVE_INFINITY) continue;
+      const { msg, isTimed } = client;
+      const end = msg ? (msg.modelet?.deadline ?? Number.POSITIVE_INFINITY) : deadlineAfter(systemClock, timeoutMs);
+      if (!isTimed || client.end || end === Number.POSITIVE_INFINITY) continue;
       client.end = systemClock.at(end, () => {
         if (client.listeners.size > 0) return;
         if (client.msg) lost(client.msg);
@@ -117,11 +120,11 @@ export class HttpClients {
     if (!response || typeof response.once !== 'function') return undefined;
     const known = this.#places.get(response)?.value;
     if (known || response.writableFinished) return known;
-    return this.#add(response, msg.req?.headers ?? {}, '');
+    return this.#add(response, { headers: msg.req?.headers ?? {}, from: '', isTimed: true });
   }
 
-  #add(response: HttpResponse, headers: Headers, from: string): WaitingClient {
-    const client: WaitingClient = { response, headers, from, listeners: new Set(), failed: new Set() };
+  #add(response: HttpResponse, request: Pick<WaitingClient, 'headers' | 'from' | 'isTimed'>): WaitingClient {
+    const client: WaitingClient = { response, ...request, listeners: new Set(), failed: new Set() };
     this.#places.set(response, this.#waiting.push(client));
     response.once('close', () => this.#closed(response));
     return client;

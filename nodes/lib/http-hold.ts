@@ -10,6 +10,7 @@ import { BodyErrors } from './body-errors.ts';
 import type { Endpoint } from './endpoints.ts';
 import { GuardedEndpoints } from './guarded-endpoints.ts';
 import type { HttpClients } from './http-clients.ts';
+import type { HttpIn } from './http-ins.ts';
 import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
 import { answerError } from './messages.ts';
 import { keepBody } from './request-body.ts';
@@ -27,7 +28,8 @@ const LONGEST_HOLD_MS = 15_000;
 export class HttpHold {
   readonly #clients: HttpClients;
   #state: GateState = { tag: 'open' };
-  readonly #endpoints: GuardedEndpoints = new GuardedEndpoints();
+  readonly #endpoints: GuardedEndpoints<Endpoint> = new GuardedEndpoints();
+  readonly #others: GuardedEndpoints<HttpIn> = new GuardedEndpoints();
   readonly #bodyErrors: BodyErrors;
   readonly #prepared: WeakSet<HttpResponse> = new WeakSet();
 
@@ -40,9 +42,10 @@ export class HttpHold {
     if (app) app.use((request, response, next) => this.#handle(request, response, next));
   }
 
-  /** The endpoints to stand in front of from now on. */
-  guard(endpoints: readonly Endpoint[]): void {
+  /** The endpoints to stand in front of from now on. @param others whose clients a deploy must not leave without answer */
+  guard(endpoints: readonly Endpoint[], others: readonly HttpIn[]): void {
     this.#endpoints.set(endpoints);
+    this.#others.set(others);
   }
 
   hold(): void {
@@ -70,6 +73,8 @@ export class HttpHold {
     if (response.destroyed) return;
     const endpoint = this.#endpoints.find(request);
     if (!endpoint) {
+      const other = this.#others.find(request);
+      if (other) this.#clients.enter(request, response, other.id, false);
       next();
       return;
     }
@@ -89,7 +94,7 @@ export class HttpHold {
 
   #admit(request: HttpRequest, response: HttpResponse, endpoint: Endpoint, next: () => void): void {
     if (!endpoint.held || this.#state.tag === 'open') {
-      this.#clients.enter(request, response, endpoint.id);
+      this.#clients.enter(request, response, endpoint.id, true);
       next();
     } else if (this.#state.tag === 'closed') {
       answerError(request.headers, response, this.#state.error);

@@ -19,7 +19,11 @@ export interface HttpIn {
 }
 
 export function httpIns(RED: NodeAPI): HttpIn[] {
-  return runningNodes(RED, ({ type }) => type === 'http in').flatMap(toHttpIn);
+  return httpInsAmong(runningNodes(RED, ({ type }) => type === 'http in'));
+}
+
+export function httpInsAmong(running: readonly RunningNode[]): HttpIn[] {
+  return running.flatMap((one) => (one.node.type === 'http in' ? toHttpIn(one) : []));
 }
 
 function toHttpIn({ node, definition: { name = '', info = '' }, tab }: RunningNode): HttpIn[] {

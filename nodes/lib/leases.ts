@@ -33,7 +33,18 @@ const WORTH_SWEEPING = 1024;
 
 export class Leases {
   readonly #held: Map<string, HeldLease> = new Map();
+  readonly #noneHeld: () => void;
   #sweepAt = WORTH_SWEEPING;
+
+  /** @param noneHeld called when the last lease has ended */
+  constructor(noneHeld: () => void = () => {}) {
+    this.#noneHeld = noneHeld;
+  }
+
+  get isNoneHeld(): boolean {
+    this.#sweep(systemClock.now());
+    return this.#held.size === 0;
+  }
 
   /** @param token unique among all gates and processes. @param end may be called for a lease that has ended. */
   hold(token: string, gate: string, leaseMs: number, end: HeldLease['end']): void {
@@ -84,6 +95,7 @@ export class Leases {
     const lease = this.#held.get(token);
     this.#held.delete(token);
     lease?.end(end, ended);
+    if (this.#held.size === 0) this.#noneHeld();
   }
 
   #sweep(now: number): void {

@@ -24,6 +24,7 @@ import { enterGate, orderGate } from './gate-entry.ts';
 import { Gates } from './gates.ts';
 import { HttpClients } from './http-clients.ts';
 import { HttpHold } from './http-hold.ts';
+import { httpInsAmong } from './http-ins.ts';
 import { endOfMessage } from './lease-ends.ts';
 import { Leases } from './leases.ts';
 import { type LiveNode, LiveNodes } from './live-nodes.ts';
@@ -67,7 +68,7 @@ export class Pipeline {
   readonly loop: LoopMonitor = new LoopMonitor();
   readonly gates: Gates;
   readonly #clients: HttpClients = new HttpClients(() => this.#endTimers());
-  readonly #leases: Leases = new Leases();
+  readonly #leases: Leases = new Leases(() => this.#endTimers());
   readonly #succession: Succession;
   readonly #tracing: Tracing;
   readonly #hold: HttpHold;
@@ -273,21 +274,31 @@ export class Pipeline {
       logFault(this.RED, 'the pipelines could not be deployed', thrown);
     }
     this.#state = 'running';
-    this.#hold.guard(this.#deployment.endpoints);
     this.#sequencers.tidy(new Set([...this.#deployment.ordering.values()].flat()));
-    const running = flowsWith(runningNodes(this.RED), isPipelineNode);
-    const someReplaced = this.#succession.resume(running, waysOut(running));
+    this.#untilRunning.safely(() => this.#handOver());
     this.#untilRunning.wake();
     for (const passage of this.#passages) passage.endIfStranded();
-    this.#clients.answerFrom((httpIn) => this.#succession.isDeadEnd(httpIn), CHANGED);
-    if (someReplaced) this.#clients.answerInTime(this.#longestTimeout(), LOST, (msg) => this.#lost(msg));
     this.#hold.open();
     this.#badges.update();
   }
 
+  /** What is under way goes to the nodes that run now; whoever is left without a way to an answer gets one at once. */
+  #handOver(): void {
+    const { endpoints } = this.#deployment;
+    const running = flowsWith(runningNodes(this.RED), isPipelineNode);
+    const isGuarded = (id: string): boolean => endpoints.some((endpoint) => endpoint.id === id);
+    this.#hold.guard(
+      endpoints,
+      httpInsAmong(running).filter(({ id }) => !isGuarded(id)),
+    );
+    const isChanged = this.#succession.resume(running, waysOut(running));
+    this.#clients.answerFrom((httpIn) => this.#succession.isDeadEnd(httpIn), CHANGED);
+    if (isChanged) this.#clients.answerInTime(this.#longestTimeout(), LOST, (msg) => this.#lost(msg));
+  }
+
   /** Somebody waits for what was under way when the last deploy began. */
   get #isAwaited(): boolean {
-    return !this.#clients.isNoneEarlier || !this.feeds.isNoneOpen;
+    return !(this.#clients.isNoneEarlier && this.feeds.isNoneOpen && this.#leases.isNoneHeld);
   }
 
   #endTimers(): void {

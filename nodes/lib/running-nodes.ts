@@ -11,6 +11,7 @@ export interface Definition {
   readonly label?: string;
   /** Of link nodes: the other ends. */
   readonly links?: readonly string[] | string;
+  readonly linkType?: string;
   readonly mode?: string;
 }
 
@@ -78,8 +79,11 @@ function linkedFlows(running: readonly RunningNode[]): ReadonlyMap<string, Reado
   const tabs = new Map(running.map(({ definition, tab }) => [definition.id, tab?.id]));
   const linked = new Map<string, Set<string>>();
   const join = (one: string, other: string): unknown => linked.set(one, (linked.get(one) ?? new Set()).add(other));
+  const linkIns = running.flatMap(({ definition: { id, type } }) => (type === 'link in' ? [id] : []));
   for (const { definition, tab } of running) {
-    for (const end of [definition.links ?? []].flat()) {
+    // The target of a dynamic link call is in the message.
+    const isDynamic = definition.type === 'link call' && definition.linkType === 'dynamic';
+    for (const end of isDynamic ? linkIns : [definition.links ?? []].flat()) {
       const other = tabs.get(end);
       if (!tab || other === undefined) continue;
       join(tab.id, other);

@@ -69,6 +69,12 @@ export class Succession {
   #generation: Generation = { nodes: new Set(), ways: NO_WAYS };
   /** The ways before the last deploy. */
   #before: WaysOut = NO_WAYS;
+  /** Nodes that run and from which a deploy has taken the way to an HTTP response. */
+  #cutOff: ReadonlySet<string> = new Set();
+  /** What such nodes send by. */
+  readonly #watching: WeakSet<object> = new WeakSet();
+  /** Nodes that have sent something as they closed: they drop nothing. */
+  readonly #flushing: Set<Node> = new Set();
 
   constructor(RED: NodeAPI, custody: Custody) {
     this.#RED = RED;
@@ -81,15 +87,16 @@ export class Succession {
     if (!this.#isPaused) this.#hold();
     this.#state = 'closing';
     const { nodes, ways } = this.#generation;
-    if (isAwaited) this.#timers.take([...nodes].filter(({ id }) => ways.leadsOn(id)));
+    if (isAwaited) this.#timers.take([...nodes].filter(({ id }) => ways.isPassed(id)));
     // Node-RED begins to close all nodes before it gives up this turn.
     queueMicrotask(() => {
       if (this.#state === 'closing') this.#state = 'paused';
+      this.#flushing.clear();
       this.#timers.giveBack();
     });
   }
 
-  /** Flows have started: these are their nodes. What waited is to be let go after this. True if nodes were replaced. */
+  /** Flows have started: these are their nodes. What waited is to be let go after this. False if that changes nothing. */
   resume(running: readonly RunningNode[], ways: WaysOut): boolean {
     this.#release();
     this.#state = 'moving';
@@ -98,8 +105,12 @@ export class Succession {
     this.#generation = { nodes: new Set(running.map(({ node }) => node)), ways };
     const replaced = [...nodes].filter((node) => this.#bearer(node.id) !== node);
     for (const node of replaced) this.#bequeath(node, this.#before);
-    for (const { node } of running) if (this.isCutOff(node.id)) this.#watch(node);
-    return replaced.length > 0;
+    const cutOff = running.filter(({ node: { id } }) => {
+      return !ways.canAnswer(id) && (this.#before.canAnswer(id) || this.#cutOff.has(id));
+    });
+    this.#cutOff = new Set(cutOff.map(({ node }) => node.id));
+    for (const { node } of cutOff) this.#watch(node);
+    return replaced.length > 0 || cutOff.length > 0;
   }
 
   /** No flow runs. What waited is to be let go after this, and is lost. */
@@ -114,9 +125,9 @@ export class Succession {
     this.#timers.end();
   }
 
-  /** The last deploy has taken the way to an HTTP response from the node. */
+  /** A deploy has taken the way to an HTTP response from the node. */
   isCutOff(id: string): boolean {
-    return this.#before.canAnswer(id) && !this.#generation.ways.canAnswer(id);
+    return this.#cutOff.has(id);
   }
 
   /** The last deploy has left no way to an HTTP response anywhere on a message's ways from a node. */
@@ -144,6 +155,7 @@ export class Succession {
     hooks.add(`onSend.${LABEL}`, (events: readonly SendEvent[]) => {
       const source = events[0]?.source.node;
       if (!isOurs(source)) return undefined;
+      if (this.#state === 'closing') this.#flushing.add(source);
       const outputs = outputsOf(events);
       this.#act(outputs.flat(), { id: source.id, ways }, () => this.#send(source, ways, outputs));
       return false;
@@ -158,8 +170,8 @@ export class Succession {
     });
     hooks.add(`onComplete.${LABEL}`, ({ msg, error, node: { node } }: CompleteEvent) => {
       // A delay, a join and their like are done with what they hold as they close: their successors get it anew.
-      const isDropped = this.#state === 'closing' && isOurs(node) && !isPipelineNode(node) && !error;
-      if (isDropped) receive(node, msg);
+      const isClosing = this.#state === 'closing' && isOurs(node) && !this.#flushing.has(node);
+      if (isClosing && !isPipelineNode(node) && !error) receive(node, msg);
     });
   }
 
@@ -192,13 +204,15 @@ export class Succession {
   /** Tells of messages that a node sends which has no way to an HTTP response any more. */
   #watch(node: WiredNode): void {
     const { send } = node;
+    if (this.#watching.has(send)) return;
     node.send = (sent?: unknown) => {
       const outputs = asOutputs(sent);
       for (const msg of isPipelineNode(node) ? [outputs[0]].flat() : outputs.flat()) {
-        if (msg) this.#custody.stranded(msg);
+        if (msg && this.#cutOff.has(node.id)) this.#custody.stranded(msg);
       }
       send.call(node, sent as NodeMessage);
     };
+    this.#watching.add(node.send);
   }
 
   #receive(at: Place, msg: PipelineMessage): void {

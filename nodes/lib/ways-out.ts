@@ -6,11 +6,18 @@ export interface WaysOut {
   canAnswer(id: string): boolean;
   /** To an HTTP response or a pipeline node: a message that ends here has not just been looked at. */
   leadsOn(id: string): boolean;
+  /** The same, and messages come to it by wire: it is not where they begin. */
+  isPassed(id: string): boolean;
   /** Everything that a message can come to from a node, itself included; by a Catch node too. */
   reachedFrom(id: string): ReadonlySet<string>;
 }
 
-export const NO_WAYS: WaysOut = { canAnswer: () => false, leadsOn: () => false, reachedFrom: () => new Set() };
+export const NO_WAYS: WaysOut = {
+  canAnswer: () => false,
+  leadsOn: () => false,
+  isPassed: () => false,
+  reachedFrom: () => new Set(),
+};
 
 type Wires = ReadonlyMap<string, readonly string[]>;
 
@@ -39,6 +46,7 @@ export function waysOut(running: readonly RunningNode[]): WaysOut {
   return {
     canAnswer: (id) => answering.has(id),
     leadsOn: (id) => leading.has(id),
+    isPassed: (id) => leading.has(id) && backwards.has(id),
     reachedFrom: (id) => {
       const known = reached.get(id) ?? reach([id], all);
       reached.set(id, known);
@@ -51,6 +59,7 @@ export function waysOut(running: readonly RunningNode[]): WaysOut {
 class Links {
   /** By the id that flows know: the ids under which it runs. */
   readonly #running: Map<string, string[]> = new Map();
+  readonly #linkIns: string[] = [];
   /** Where link calls go on when they are through. */
   readonly #behindCalls: string[] = [];
   readonly #catches: Map<string, string[]> = new Map();
@@ -59,12 +68,15 @@ class Links {
     for (const { node, definition, tab } of running) {
       add(this.#running, definition.id, node.id);
       if (node.type === 'link call') this.#behindCalls.push(...(node.wires ?? []).flat());
+      if (node.type === 'link in') this.#linkIns.push(node.id);
       if (node.type === 'catch' && tab) add(this.#catches, tab.id, node.id);
     }
   }
 
   /** From a link call to its target, and from a link out in return mode to whatever is behind a link call. */
-  from({ node: { type }, definition: { links = [], mode } }: RunningNode): readonly string[] {
+  from({ node: { type }, definition: { links = [], linkType, mode } }: RunningNode): readonly string[] {
+    // Its target is in the message.
+    if (type === 'link call' && linkType === 'dynamic') return this.#linkIns;
     if (type === 'link call') return [links].flat().flatMap((id) => this.#running.get(id) ?? []);
     return type === 'link out' && mode === 'return' ? this.#behindCalls : [];
   }

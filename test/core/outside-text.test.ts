@@ -50,9 +50,11 @@ const ENDS = ['', '\u0001', 'x!', '"'];
 const strict = compilePayloadSchema({ type: 'object', additionalProperties: false });
 const nested = compilePayloadSchema({ type: 'object', additionalProperties: { type: 'number' } });
 
-function endpointsAt(...urls: string[]): GuardedEndpoints {
-  const guarded = new GuardedEndpoints();
-  guarded.set(urls.map((url) => ({ method: 'post', url }) as Parameters<GuardedEndpoints['set']>[0][number]));
+type Endpoints = GuardedEndpoints<{ readonly method: string; readonly url: string }>;
+
+function endpointsAt(...urls: string[]): Endpoints {
+  const guarded: Endpoints = new GuardedEndpoints();
+  guarded.set(urls.map((url) => ({ method: 'post', url })));
   return guarded;
 }
 
@@ -83,7 +85,7 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   'a traceparent': (text) => parseTraceparent(`00-${'a'.repeat(32)}-${'b'.repeat(16)}-01-${text}`),
   'an X-Request-Id': (text) => enterRequest({ 'x-request-id': text, traceparent: text }, undefined),
   'a path of a request': (text) =>
-    ENDPOINTS.find({ method: 'POST', path: `/a/${text}` } as Parameters<GuardedEndpoints['find']>[0]),
+    ENDPOINTS.find({ method: 'POST', path: `/a/${text}` } as Parameters<Endpoints['find']>[0]),
   'a path of a request to a durable gate': (text) => receipt({ req: { originalUrl: text } } as PipelineMessage, 'id'),
   'a Retry-After': (text) => endOfMessage({ headers: { 'retry-after': text } } as unknown as PipelineMessage),
   'a Connection header': (text) =>
@@ -195,7 +197,7 @@ test('requests are found by the patterns of HTTP-in nodes, in any case and with 
   const found = (path: string): string | undefined =>
     endpointsAt('/jobs/:id', '/range/:from-:to', '/files/*', '/maybe/:x?', '/a*b').find({
       ...{ method: 'POST', path },
-    } as Parameters<GuardedEndpoints['find']>[0])?.url;
+    } as Parameters<Endpoints['find']>[0])?.url;
   const expected = {
     '/jobs/1': '/jobs/:id',
     '/JOBS/1/': '/jobs/:id',

@@ -7,7 +7,7 @@ import { Agent, createServer, request, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { runtime } from '../fixtures/flow.ts';
+import { runtime, sink } from '../fixtures/flow.ts';
 import { type DeployType, type FlowNode, NodeRed } from '../fixtures/node-red.ts';
 import { flowsOf, QUICK_START, SHAPES } from '../fixtures/shapes.ts';
 
@@ -112,9 +112,29 @@ describe('deploys of flows of many shapes', { timeout: 1_500_000 }, () => {
     assert.ok(next > IN_FLIGHT, `only ${next} answers`);
   }
 
-  /** Changes something in every node that has wires or a tab, so that each is replaced and does the same. */
-  function replaced(round: number): FlowNode[] {
-    return flows.map((node) => (node['z'] === undefined ? node : { ...node, info: `round ${round}` }));
+  /** Changes something in nodes, so that each is replaced and does the same. */
+  function replaced(round: number, isChosen: (place: number) => boolean = () => true): FlowNode[] {
+    return flows.map((node, place) => (node['z'] && isChosen(place) ? { ...node, info: `round ${round}` } : node));
+  }
+
+  function partlyReplaced(round: number): FlowNode[] {
+    return replaced(round, (place) => place % 3 === round % 3);
+  }
+
+  /** Wires a node that looks on to nodes of each tab, or takes it away: that replaces none. */
+  function rewired(round: number): FlowNode[] {
+    if (round % 2 === 0) return [...flows];
+    const looksOn = (tab: unknown): string => `looks on in ${tab}`;
+    const tabs = flows.filter(({ type }) => type === 'tab').map(({ id }) => id);
+    const sinks = tabs.map((id) => ({ ...sink(looksOn(id)), z: id }));
+    const wired = flows.map((node) => {
+      const wires = (node['wires'] ?? []) as string[][];
+      // A batcher has one wire.
+      const isFit = wires.length > 0 && !['link out', 'modelet-batcher'].includes(node.type);
+      const isWired = isFit && tabs.includes(String(node['z']));
+      return isWired ? { ...node, wires: wires.map((to) => [...to, looksOn(node['z'])]) } : node;
+    });
+    return [...wired, ...sinks];
   }
 
   async function deployRepeatedly(type: DeployType, make: (round: number) => readonly FlowNode[]): Promise<void> {
@@ -129,6 +149,9 @@ describe('deploys of flows of many shapes', { timeout: 1_500_000 }, () => {
     ['a Full deploy of unchanged flows', 'full', () => flows],
     ['Modified flows, with every node replaced', 'flows', replaced],
     ['Modified nodes, with every node replaced', 'nodes', replaced],
+    ['Modified nodes, with every third node replaced', 'nodes', partlyReplaced],
+    ['Modified flows, with every third node replaced', 'flows', partlyReplaced],
+    ['Modified nodes, with other wires', 'nodes', rewired],
     ['a restart of the flows', 'reload', () => flows],
   ];
   for (const [name, type, make] of WAYS) {

@@ -5,7 +5,7 @@ import { arrived, feed, numbers, payloads, sorted } from '../fixtures/drawn.ts';
 import { completeNode, func, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
 
-const ITEMS = 1000;
+const ITEMS = 300;
 const DELAY = { pauseType: 'delay', timeout: '2', timeoutUnits: 'milliseconds', outputs: 1 };
 
 let red: NodeRed;

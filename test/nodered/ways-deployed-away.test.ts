@@ -21,7 +21,7 @@ let gate: Gate;
 let upstream: Server;
 /** Requests that the server has got and does not answer. */
 let asked = 0;
-const entered = { count: 0 };
+const entered: { count: number; release?: (() => void) | undefined } = { count: 0 };
 
 before(async () => {
   gate = await Gate.create();
@@ -43,41 +43,29 @@ beforeEach(async () => {
   await gate.close();
   asked = 0;
   entered.count = 0;
+  entered.release = undefined;
 });
 
-function pass(id: string, to: string): FlowNode {
-  return stage(id, 'return input;', to);
+function pass(id: string, to: string | readonly string[]): FlowNode {
+  return stage(id, 'return input;', to, { isolation: 'thread', workers: '1' });
 }
 
 function waiting(code: string): FlowNode {
   return func('holds', `global.get('entered').count += 1; ${code} return msg;`, 'on');
 }
 
-function endpointThrough(...nodes: FlowNode[]): FlowNode[] {
-  return [
-    TAB,
-    COMMENT,
-    runtime('runtime', { timeoutMs: '0' }),
-    httpIn('in', '/answer', 'first'),
-    pass('first', 'holds'),
-    ...nodes,
-    pass('on', 'last'),
-    func('last', 'return msg;', 'out'),
-    httpOut('out'),
-  ];
-}
-
 interface Holder {
   readonly name: string;
   readonly node: () => FlowNode;
+  /** Whether all messages are there. */
   readonly holds: () => Promise<boolean> | boolean;
 }
 
 const HOLDERS: readonly Holder[] = [
   {
     name: 'in a stage',
-    node: () => stage('holds', gate.code(), 'on', { workers: String(CLIENTS) }),
-    holds: async () => (await gate.entered()).length === CLIENTS,
+    node: () => stage('holds', gate.code(), 'on'),
+    holds: async () => (await nodeRed.snapshot()).runtimes[0]?.backlog === CLIENTS && (await gate.entered()).length > 0,
   },
   {
     name: 'in a closed gate',
@@ -109,6 +97,20 @@ const HOLDERS: readonly Holder[] = [
   },
 ];
 
+function endpointThrough({ node: holder }: Holder): FlowNode[] {
+  return [
+    TAB,
+    COMMENT,
+    runtime('runtime', { timeoutMs: '0' }),
+    httpIn('in', '/answer', 'first'),
+    pass('first', 'holds'),
+    holder(),
+    pass('on', 'last'),
+    func('last', 'return msg;', 'out'),
+    httpOut('out'),
+  ];
+}
+
 /** Requests that the first stage is through with. */
 async function passed(): Promise<number> {
   const stages = (await nodeRed.snapshot()).runtimes[0]?.stages ?? [];
@@ -121,8 +123,12 @@ function edited(id: string, properties: object): Change {
   return (flows) => flows.map((one) => (one.id === id ? { ...one, ...properties } : one));
 }
 
+function without(gone: string): Change {
+  return (flows) => flows.filter(({ id }) => id !== gone);
+}
+
 const CHANGES: readonly [string, Change][] = [
-  ['the HTTP response is deployed away', (flows) => flows.filter(({ id }) => id !== 'out')],
+  ['the HTTP response is deployed away', without('out')],
   ['the last wire is deployed away', edited('last', { wires: [[]] })],
   ['the tab is disabled', edited(TAB.id, { disabled: true })],
   ['the tab is deployed away', (flows) => flows.filter(({ id, z }) => id !== TAB.id && z !== TAB.id)],
@@ -134,26 +140,103 @@ async function codeOf(answer: Response): Promise<string> {
 }
 
 describe('a client gets its answer at once', () => {
-  for (const type of TYPES) {
-    for (const [change, make] of CHANGES) {
-      test(`${type}: wherever its message is when ${change}`, async () => {
-        for (const { name, node: holder, holds } of HOLDERS) {
-          const flows = endpointThrough(holder());
-          await nodeRed.deploy([TAB]);
-          await nodeRed.deploy(flows);
-          await nodeRed.whenReady();
-          const answers = Array.from({ length: CLIENTS }, () => nodeRed.post('/answer', { n: 1 }));
-          await until(`the messages are ${name}`, holds);
-          await nodeRed.deploy(make(flows), type);
-          const codes = await Promise.all(answers.map(async (answer) => codeOf(await answer)));
-          assert.deepEqual(codes, new Array(CLIENTS).fill('503 shutting_down'), name);
-          await gate.close();
-          asked = 0;
-          entered.count = 0;
-        }
+  for (const holder of HOLDERS) {
+    test(`when its message is ${holder.name}, however its way is deployed away`, async () => {
+      const flows = endpointThrough(holder);
+      for (const [round, [change, make]] of CHANGES.entries()) {
+        await nodeRed.deploy([TAB]);
+        await gate.close();
+        asked = 0;
+        entered.count = 0;
+        await nodeRed.deploy(flows);
+        await nodeRed.whenReady();
+        const answers = Array.from({ length: CLIENTS }, () => nodeRed.post('/answer', { n: 1 }));
+        await until(`the messages are ${holder.name}`, holder.holds);
+        // Each of them by another kind of deploy for each holder.
+        const type = TYPES[(round + HOLDERS.indexOf(holder)) % TYPES.length];
+        await nodeRed.deploy(make(flows), type);
+        const codes = await Promise.all(answers.map(async (answer) => codeOf(await answer)));
+        assert.deepEqual(codes, new Array(CLIENTS).fill('503 shutting_down'), `${change}, ${type}`);
+      }
+    });
+  }
+});
+
+describe('where only some ways are deployed away', () => {
+  /** Two branches, in one of which a function lets go of a message when `release` is called. */
+  const branches = (): FlowNode[] => [
+    TAB,
+    runtime('runtime', { timeoutMs: '0' }),
+    httpIn('in', '/answer', 'first'),
+    pass('first', ['holds', 'other']),
+    func('other', 'if (msg.payload.n === 2) return msg;', 'other out'),
+    httpOut('other out'),
+    func('holds', `await new Promise((resolve) => { global.get('entered').release = resolve; }); return msg;`, 'out'),
+    httpOut('out'),
+    // No part of the pipeline, on the same tab.
+    httpIn('aside', '/aside', 'waits'),
+    func('waits', `global.get('entered').count += 1; await new Promise(() => {}); return msg;`, 'aside out'),
+    httpOut('aside out'),
+  ];
+
+  async function held(): Promise<{ answer: Promise<Response> }> {
+    await nodeRed.deploy([TAB]);
+    await nodeRed.deploy(branches());
+    await nodeRed.whenReady();
+    const answer = nodeRed.post('/answer', { n: 1 });
+    await until('the message is held', () => entered.release !== undefined);
+    return { answer };
+  }
+
+  for (const [change, make] of [
+    ['its wire', edited('holds', { wires: [[]] })],
+    ['its response', without('out')],
+    ['its function and its response', (flows) => without('out')(without('holds')(flows))],
+  ] as [string, Change][]) {
+    for (const type of TYPES) {
+      test(`${type}: a client hears as its message moves that ${change} was deployed away`, async () => {
+        const { answer } = await held();
+        await nodeRed.deploy(make(branches()), type);
+        await nodeRed.deploy([...make(branches()), COMMENT], type);
+        entered.release?.();
+        assert.equal(await codeOf(await answer), '503 shutting_down');
       });
     }
   }
+
+  test('a client of another endpoint of the tab hears at once that its response was deployed away', async () => {
+    await nodeRed.deploy([TAB]);
+    await nodeRed.deploy(branches());
+    const answer = nodeRed.post('/aside', {});
+    await until('the message is held', () => entered.count === 1);
+    await nodeRed.deploy(without('aside out')(branches()), 'nodes');
+    assert.equal(await codeOf(await answer), '503 shutting_down');
+  });
+
+  test('a function that begins messages by itself ends with its deploy, whoever waits', async () => {
+    const beats: number[] = [];
+    Object.assign(entered, { beats });
+    const flows = (version: number): FlowNode[] => {
+      const initialize = `const beat = () => {
+        global.get('entered').beats.push(${version});
+        node.send({ payload: 1 });
+        setTimeout(beat, 2);
+      };
+      beat();`;
+      return [...branches(), { ...func('source', '', 'first'), initialize }];
+    };
+    await nodeRed.deploy([TAB]);
+    await nodeRed.deploy(flows(1));
+    await nodeRed.whenReady();
+    const answer = nodeRed.post('/aside', {});
+    await until('a client waits', () => entered.count === 1);
+    await nodeRed.deploy(flows(2));
+    const old = beats.filter((version) => version === 1).length;
+    await until('the new one works', () => beats.filter((version) => version === 2).length > 50);
+    assert.equal(beats.filter((version) => version === 1).length, old);
+    await nodeRed.deploy([TAB]);
+    assert.equal((await answer).status, 503);
+  });
 });
 
 describe('a body that is still arriving', () => {
@@ -212,10 +295,7 @@ describe('a body that is still arriving', () => {
 
     test(`${type}: it goes on to the stage where the HTTP-in node was deployed away`, async () => {
       const { answer, finish } = await started();
-      await nodeRed.deploy(
-        FLOWS.filter(({ id }) => id !== 'in'),
-        type,
-      );
+      await nodeRed.deploy(without('in')(FLOWS), type);
       finish();
       assert.equal(await answer, '200 {"n":1}');
     });
