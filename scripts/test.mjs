@@ -92,7 +92,7 @@ const ONCE = [
   'processes/why.',
 ];
 /** Tests that take longer when TEST_FULL is set. */
-const LONG_FORMS = ['deploys-under-load', 'durable-kills', 'metrics-counts'].map((name) =>
+const LONG_FORMS = ['deploys-of-shapes', 'deploys-under-load', 'durable-kills', 'metrics-counts'].map((name) =>
   join('dist', 'test', 'nodered', `${name}.test.js`),
 );
 /** A bound against tests that hang; the longest takes a few minutes. */

@@ -185,4 +185,25 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     suite: 'nodered/log',
     test: 'are told in full at first and then in sum, where nobody catches them',
   },
+  {
+    name: 'a deploy replaces every node around a pipeline while 64 clients post',
+    requests: 'each gets its own result',
+    recovery: 'messages wait while flows restart, and go to the nodes that bear the ids',
+    suite: 'nodered/deploys-of-shapes',
+    test: 'Modified nodes, with every node replaced',
+  },
+  {
+    name: 'a deploy takes away the HTTP response, a wire to it, or the tab, while clients wait',
+    requests: '`shutting_down`, at once',
+    recovery: 'none is needed',
+    suite: 'nodered/ways-deployed-away',
+    test: 'in a function that waits for something else',
+  },
+  {
+    name: 'a deploy replaces what is behind a paced split',
+    requests: 'each item comes through once',
+    recovery: 'the split goes on',
+    suite: 'nodered/paced-split-deploys',
+    test: 'behind it is replaced by Modified nodes',
+  },
 ];

@@ -287,5 +287,13 @@ export const MUTATIONS: readonly Mutation[] = [
     suite: 'nodered/openapi',
     test: 'below the path of a runtime are the endpoints of that one',
   },
+  {
+    bug: 'what a replaced node still sends reaches nobody',
+    file: 'nodes/lib/succession.ts',
+    find: 'for (const node of replaced) this.#bequeath',
+    replace: 'for (const node of replaced.slice(0, 0)) this.#bequeath',
+    suite: 'nodered/deploys-of-shapes',
+    test: 'a Full deploy of unchanged flows answers every client of all shapes with its own result',
+  },
   ...HTTP_MUTATIONS,
 ];
