@@ -89,7 +89,9 @@ export class HttpClients {
 
   /** Answers those that waited when the last deploy began and came by one of certain HTTP-in nodes. */
   answerFrom(isChosen: (httpIn: string) => boolean, error: ModeletError): void {
-    for (const client of [...this.#earlier]) if (client.from !== '' && isChosen(client.from)) answer(client, error);
+    const froms = [...new Set([...this.#earlier].map(({ from }) => from))];
+    const chosen = new Set(froms.filter((from) => from !== '' && isChosen(from)));
+    for (const client of [...this.#earlier]) if (chosen.has(client.from)) answer(client, error);
   }
 
   /** Answers all whose message is in no pipeline. */

@@ -234,7 +234,7 @@ export class Pipeline {
     this.#state = 'starting';
     this.#hold.hold();
     this.#clients.noteEarlier();
-    this.#succession.pause(this.#isAwaited);
+    this.#untilRunning.safely(() => this.#succession.pause(this.#isAwaited));
     const start = this.#start;
     setTimeout(() => {
       // Whatever keeps the new flows from starting, nobody may wait for them for ever.

@@ -149,7 +149,8 @@ export class Succession {
   #hold(): void {
     const { hooks } = this.#RED as unknown as { hooks: { add(name: string, hook: (event: never) => unknown): void } };
     const { nodes, ways } = this.#generation;
-    const isOurs = (node: Node | undefined): node is Node => node !== undefined && nodes.has(node);
+    // A status is of a node that closes, and no message under way.
+    const isOurs = (node: Node | undefined): node is Node => !!node && nodes.has(node) && node.type !== 'status';
     const receive = ({ id }: Node, msg: PipelineMessage): void =>
       this.#act([msg], { id, ways }, () => this.#receive({ id, ways }, msg));
     hooks.add(`onSend.${LABEL}`, (events: readonly SendEvent[]) => {
@@ -161,8 +162,7 @@ export class Succession {
       return false;
     });
     hooks.add(`onReceive.${LABEL}`, ({ msg, destination: { node } }: ReceiveEvent) => {
-      // A status is of the node that closes, and no message.
-      if (!isOurs(node) || node.type === 'status') return undefined;
+      if (!isOurs(node)) return undefined;
       // Nothing is complete that a node drops as it closes.
       const isDropped = this.#state === 'closing' && node.type === 'complete';
       if (!isDropped) receive(node, msg);
@@ -228,12 +228,24 @@ export class Succession {
   #send(source: WiredNode, ways: WaysOut, outputs: Outputs): void {
     const bearer = this.#bearer(source.id);
     if (bearer) {
-      bearer.send(outputs as NodeMessage[]);
+      this.#sendBy(bearer, outputs);
       return;
     }
     // Nobody bears the id: along its wires, as far as they still lead anywhere.
     for (const [output, sent] of outputs.entries()) {
       for (const msg of [sent].flat()) if (msg) this.#follow(source.wires?.[output] ?? [], ways, msg);
+    }
+  }
+
+  /** @throws what Node-RED throws where it cannot clone a message for a second wire: nobody gets that */
+  #sendBy(node: WiredNode, outputs: Outputs): void {
+    const messages = outputs.flat().filter((msg) => msg !== null && msg !== undefined);
+    const clients = messages.map(({ res }) => ({ res }) as PipelineMessage);
+    try {
+      node.send(outputs as NodeMessage[]);
+    } catch (thrown) {
+      for (const client of clients) this.#custody.stranded(client);
+      throw thrown;
     }
   }
 
