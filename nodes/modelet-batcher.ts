@@ -1,8 +1,8 @@
 /** Sets how the queue of the stage behind it forms batches. The batching itself happens in the engine. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileBatcher } from '../src/index.ts';
-import { acceptControl, configure, leaveOnClose } from './lib/adapter.ts';
-import { pipelineOf } from './lib/pipeline.ts';
+import { acceptControl, configure, leaveOnClose } from '../src/node-red/adapter.ts';
+import { pipelineOf } from '../src/node-red/pipeline.ts';
 
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);

@@ -1,10 +1,10 @@
 /** Where outcomes meet their requests again: passes results on, and errors of the stages before it to its second output. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileCollector, ModeletError } from '../src/index.ts';
-import { configure, leaveOnClose } from './lib/adapter.ts';
-import type { PipelineMessage } from './lib/messages.ts';
-import { pipelineOf } from './lib/pipeline.ts';
-import { stripConnectionHeaders } from './lib/response-headers.ts';
+import { configure, leaveOnClose } from '../src/node-red/adapter.ts';
+import { stripConnectionHeaders } from '../src/node-red/http/response-headers.ts';
+import { pipelineOf } from '../src/node-red/pipeline.ts';
+import type { PipelineMessage } from '../src/node-red/request/messages.ts';
 
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);

@@ -1,15 +1,15 @@
 /** Paced split: takes a large input apart and sends no more messages than its window has unsettled. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileFeed, ModeletError } from '../src/index.ts';
-import { configure } from './lib/adapter.ts';
-import { deliverToCatchNodes } from './lib/error-exit.ts';
-import { FeedRun } from './lib/feed-run.ts';
-import { FeedWindow } from './lib/feeds.ts';
-import { logFault } from './lib/log.ts';
-import type { PipelineMessage } from './lib/messages.ts';
-import { asModeletError } from './lib/passage.ts';
-import { pipelineOf } from './lib/pipeline.ts';
-import { showInvalid } from './lib/status.ts';
+import { configure } from '../src/node-red/adapter.ts';
+import { FeedRun } from '../src/node-red/feed/feed-run.ts';
+import { FeedWindow } from '../src/node-red/feed/feeds.ts';
+import { logFault } from '../src/node-red/log.ts';
+import { pipelineOf } from '../src/node-red/pipeline.ts';
+import { deliverToCatchNodes } from '../src/node-red/request/error-exit.ts';
+import type { PipelineMessage } from '../src/node-red/request/messages.ts';
+import { asModeletError } from '../src/node-red/request/passage.ts';
+import { showInvalid } from '../src/node-red/status.ts';
 
 const BADGE_INTERVAL_MS = 1000;
 

@@ -1,8 +1,8 @@
 /** A dispatch gate: admits as many messages as the budget it measures allows; the others wait or are refused. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileGate } from '../src/index.ts';
-import { acceptOrders, configure, leaveOnClose } from './lib/adapter.ts';
-import { pipelineOf } from './lib/pipeline.ts';
+import { acceptOrders, configure, leaveOnClose } from '../src/node-red/adapter.ts';
+import { pipelineOf } from '../src/node-red/pipeline.ts';
 
 /** Node-RED keeps them apart from the flows and gives them to no editor. */
 const SECRETS = { token: { type: 'password' }, username: { type: 'text' }, password: { type: 'password' } } as const;

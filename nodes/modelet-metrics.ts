@@ -1,10 +1,10 @@
 /** Sends what a runtime has done in each interval, as messages for dashboards. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileMetrics, intervalBetween, type Look, ModeletError, type Service, wallTime } from '../src/index.ts';
-import { configure } from './lib/adapter.ts';
-import { gatesOf, seriesOf, stageRows, workerRows } from './lib/dashboard.ts';
-import { type Pipeline, pipelineOf } from './lib/pipeline.ts';
-import { showInvalid } from './lib/status.ts';
+import { configure } from '../src/node-red/adapter.ts';
+import { gatesOf, seriesOf, stageRows, workerRows } from '../src/node-red/admin/dashboard.ts';
+import { type Pipeline, pipelineOf } from '../src/node-red/pipeline.ts';
+import { showInvalid } from '../src/node-red/status.ts';
 
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);

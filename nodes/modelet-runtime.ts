@@ -1,8 +1,8 @@
 /** Config node: the settings of one runtime, that is of one engine process. The pipeline does the rest. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileRuntime } from '../src/index.ts';
-import { configure, leaveOnClose } from './lib/adapter.ts';
-import { pipelineOf } from './lib/pipeline.ts';
+import { configure, leaveOnClose } from '../src/node-red/adapter.ts';
+import { pipelineOf } from '../src/node-red/pipeline.ts';
 
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);

@@ -1,11 +1,11 @@
 /** One stage of a pipeline: declares the modelet and its workers, takes messages in, sends results on. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileStage, type StageConfig } from '../src/index.ts';
-import { acceptInput, configure, leaveOnClose } from './lib/adapter.ts';
-import { registerAdminRoutes } from './lib/admin.ts';
-import { checkInterpreter, resolveModeletFile } from './lib/files.ts';
-import { checkMessageProperty } from './lib/message-property.ts';
-import { pipelineOf } from './lib/pipeline.ts';
+import { acceptInput, configure, leaveOnClose } from '../src/node-red/adapter.ts';
+import { registerAdminRoutes } from '../src/node-red/admin/admin.ts';
+import { checkInterpreter, resolveModeletFile } from '../src/node-red/files.ts';
+import { pipelineOf } from '../src/node-red/pipeline.ts';
+import { checkMessageProperty } from '../src/node-red/request/message-property.ts';
 
 /**
  * The property with the modules that Node-RED installs before it starts the flows: it reads one of each node, and

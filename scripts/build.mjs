@@ -21,7 +21,7 @@ cpSync(join(root, 'src', 'worker', 'python'), join(root, 'dist', 'src', 'worker'
   filter: (path) => !path.includes('__pycache__'),
 });
 
-// By this a process knows whether another one runs the same code: see src/lifecycle/build-id.ts.
+// By this a process knows whether another one runs the same code: see src/process/build-id.ts.
 const code = join(root, 'dist', 'src');
 const build = createHash('sha256');
 for (const file of readdirSync(code, { recursive: true }).sort()) {

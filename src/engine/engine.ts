@@ -15,16 +15,16 @@ import type {
   StageDefinition,
 } from '../core/model.ts';
 import { Table } from '../core/table.ts';
-import type { DescribedStage } from '../wire/bodies.ts';
-import { encodeError } from '../wire/error-codec.ts';
-import { encodeFailure } from '../wire/failure.ts';
-import type { WireItem } from '../wire/frames.ts';
-import type { CheckResult } from '../worker/pool.ts';
-import { residentBytes } from '../worker/usage.ts';
+import { residentBytes } from '../observe/meters/usage.ts';
+import { encodeError } from '../wire/codec/error-codec.ts';
+import type { DescribedStage } from '../wire/frames/bodies.ts';
+import { encodeFailure } from '../wire/frames/failure.ts';
+import type { WireItem } from '../wire/frames/frames.ts';
 import { HoldBack } from './hold-back.ts';
-import { type Item, type LiveRoute, MOVING, nextStage } from './item.ts';
-import { Stage } from './stage.ts';
-import type { StageHost } from './stage-host.ts';
+import type { CheckResult } from './pools/pool.ts';
+import { type Item, type LiveRoute, MOVING, nextStage } from './stage/item.ts';
+import { Stage } from './stage/stage.ts';
+import type { StageHost } from './stage/stage-host.ts';
 
 export interface EngineOutput {
   onOutcome(item: WireItem): void;

@@ -1,15 +1,15 @@
 /** Entry of the engine process: connects an engine to its channel. Imported by nobody, started by URL. */
 import { type Deadline, systemClock } from '../core/clock.ts';
 import { STATUS_INTERVAL_MS } from '../core/status-interval.ts';
-import { report, runChild } from '../lifecycle/entry.ts';
-import { killAll } from '../lifecycle/launch.ts';
-import type { EngineBoot } from '../wire/bodies.ts';
-import type { Channel } from '../wire/channel.ts';
-import { encodeError } from '../wire/error-codec.ts';
-import type { Frame } from '../wire/frames.ts';
-import { Outbox } from '../wire/outbox.ts';
-import { SupervisedPool } from '../worker/supervised-pool.ts';
+import { report, runChild } from '../process/child/entry.ts';
+import { killAll } from '../process/parent/launch.ts';
+import type { Channel } from '../wire/channel/channel.ts';
+import { Outbox } from '../wire/channel/outbox.ts';
+import { encodeError } from '../wire/codec/error-codec.ts';
+import type { EngineBoot } from '../wire/frames/bodies.ts';
+import type { Frame } from '../wire/frames/frames.ts';
 import { Engine } from './engine.ts';
+import { SupervisedPool } from './pools/supervised-pool.ts';
 
 /** The server kills this process at its deadline: the workers must have ended so long before. */
 const CLOSE_RESERVE_MS = 500;

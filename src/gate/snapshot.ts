@@ -1,5 +1,5 @@
 /** What an admission shows of itself: of a composite the numbers of the member that stands in the way. */
-import type { GateSnapshot } from '../observe/gate-snapshot.ts';
+import type { GateSnapshot } from '../observe/views/gate-snapshot.ts';
 import type { Admission } from './admission.ts';
 import { tooRare } from './why.ts';
 

@@ -4,8 +4,8 @@
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { CheckedStage } from '../wire/bodies.ts';
-import { decodeModeletError } from '../wire/error-codec.ts';
+import { decodeModeletError } from '../wire/codec/error-codec.ts';
+import type { CheckedStage } from '../wire/frames/bodies.ts';
 
 /** Whether a stage's modelet works, as far as its examples tell. */
 export interface StageCheck {

@@ -5,17 +5,17 @@
 import { fileURLToPath } from 'node:url';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import type { EnginePlan, EngineStatus, LogRecord, Payload, RequestNumber, StageAction } from '../core/model.ts';
-import { ChildProcess } from '../lifecycle/child-process.ts';
-import { Heartbeat } from '../lifecycle/heartbeat.ts';
-import { inheritedEnvironment } from '../lifecycle/node-options.ts';
-import type { ProcessStateTag } from '../lifecycle/process-state.ts';
-import { Supervisor } from '../lifecycle/supervisor.ts';
-import { LineLimit } from '../observe/line-limit.ts';
-import type { ByteCounts, EngineDeaths, FrameCounts } from '../observe/snapshot.ts';
-import type { CheckedStage, DescribedStage, EngineBoot } from '../wire/bodies.ts';
-import { isLarge } from '../wire/bulk-lane.ts';
-import type { Frame, WireItem } from '../wire/frames.ts';
-import { Outbox } from '../wire/outbox.ts';
+import { LineLimit } from '../observe/log/line-limit.ts';
+import type { ByteCounts, EngineDeaths, FrameCounts } from '../observe/views/snapshot.ts';
+import { inheritedEnvironment } from '../process/node-options.ts';
+import { ChildProcess } from '../process/parent/child-process.ts';
+import { Heartbeat } from '../process/parent/heartbeat.ts';
+import { Supervisor } from '../process/parent/supervisor.ts';
+import type { ProcessStateTag } from '../process/process-state.ts';
+import { isLarge } from '../wire/channel/bulk-lane.ts';
+import { Outbox } from '../wire/channel/outbox.ts';
+import type { CheckedStage, DescribedStage, EngineBoot } from '../wire/frames/bodies.ts';
+import type { Frame, WireItem } from '../wire/frames/frames.ts';
 import { withEarlierRoutes } from './earlier-routes.ts';
 
 const ENGINE_ENTRY = fileURLToPath(new URL('../engine/main.js', import.meta.url));

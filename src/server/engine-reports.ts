@@ -1,8 +1,8 @@
 /** What the engine has told of itself and its stages, and what those before it had. Knows nothing of requests. */
 import type { EngineStatus, ModeletDescription } from '../core/model.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
-import { StageTotals } from '../observe/totals.ts';
-import type { DescribedStage } from '../wire/bodies.ts';
+import { StageTotals } from '../observe/meters/totals.ts';
+import type { DescribedStage } from '../wire/frames/bodies.ts';
 import { loadOf } from './stage-load.ts';
 
 const NOTHING_TOLD: EngineStatus = { stages: [], rssBytes: 0 };

@@ -7,7 +7,7 @@ import type { FifoNode } from '../core/fifo.ts';
 import type { RequestNumber } from '../core/model.ts';
 import { PriorityFifo } from '../core/priority-fifo.ts';
 import { Table } from '../core/table.ts';
-import type { WireItem } from '../wire/frames.ts';
+import type { WireItem } from '../wire/frames/frames.ts';
 
 interface Waiting {
   readonly item: WireItem;

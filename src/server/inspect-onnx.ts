@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { systemClock, type Timer } from '../core/clock.ts';
 import { asError, ModeletError } from '../core/errors.ts';
 import type { ModelPort } from '../core/model.ts';
-import { runToEnd } from '../lifecycle/launch.ts';
+import { runToEnd } from '../process/parent/launch.ts';
 
 const ENTRY = fileURLToPath(new URL('../worker/onnx/inspect.js', import.meta.url));
 /** Longest that a model may wait for its turn, and longest that it may be read. */

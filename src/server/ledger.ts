@@ -6,7 +6,7 @@ import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { asError, ERROR_CODES, type ErrorCode, ModeletError } from '../core/errors.ts';
 import type { Outcome, Payload, RequestNumber, StageTiming } from '../core/model.ts';
 import { Table } from '../core/table.ts';
-import { DurationMeter } from '../observe/duration-meter.ts';
+import { DurationMeter } from '../observe/meters/duration-meter.ts';
 
 /** An outcome as it comes back: the value still encoded, and what each stage cost. */
 export interface Settlement {

@@ -1,5 +1,5 @@
 /** What this machine offers, read before anything was pinned. */
-import type { Launcher } from '../lifecycle/launch.ts';
+import type { Launcher } from '../process/parent/launch.ts';
 
 export interface Machine {
   readonly allowedCpus: readonly number[];

@@ -1,7 +1,7 @@
 /** The cores of a runtime's two processes that are not workers: the engine's, and those of Node-RED, which it claims. */
 import type { RuntimeConfig } from '../config/compile.ts';
 import type { LogRecord } from '../core/model.ts';
-import { pinProblem, pinWarning, resolvePin } from '../lifecycle/affinity.ts';
+import { pinProblem, pinWarning, resolvePin } from '../process/affinity.ts';
 import type { Machine } from './machine.ts';
 import { serverPin } from './server-pin.ts';
 

@@ -4,8 +4,8 @@
  * the mask it was started with.
  */
 import { formatCpus } from '../config/pins.ts';
-import { allowedCpus } from '../lifecycle/affinity.ts';
-import { pinProcess } from '../lifecycle/launch.ts';
+import { allowedCpus } from '../process/affinity.ts';
+import { pinProcess } from '../process/parent/launch.ts';
 
 class ServerPin {
   readonly #claims: Map<object, readonly number[]> = new Map();

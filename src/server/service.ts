@@ -7,11 +7,11 @@ import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/c
 import { ModeletError } from '../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload, RequestNumber, StageAction } from '../core/model.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
-import { killGroup } from '../lifecycle/launch.ts';
-import type { Look } from '../observe/interval.ts';
-import { Log } from '../observe/log.ts';
-import { Refusals } from '../observe/refusals.ts';
-import { buildSnapshot, type RuntimeSnapshot } from '../observe/snapshot.ts';
+import { Log } from '../observe/log/log.ts';
+import { Refusals } from '../observe/log/refusals.ts';
+import type { Look } from '../observe/views/interval.ts';
+import { buildSnapshot, type RuntimeSnapshot } from '../observe/views/snapshot.ts';
+import { killGroup } from '../process/parent/launch.ts';
 import { Checks, type StageCheck } from './checks.ts';
 import { EngineClient } from './engine-client.ts';
 import { EngineReports } from './engine-reports.ts';

@@ -1,6 +1,7 @@
 /** Keeps the slowest requests of the last minutes, and tells what they spent their time on. */
-import { breakDown, type SettledRequest, type SlowRequest } from '../observe/breakdown.ts';
-import { Slowest } from '../observe/slowest.ts';
+
+import { Slowest } from '../observe/meters/slowest.ts';
+import { breakDown, type SettledRequest, type SlowRequest } from '../observe/views/breakdown.ts';
 import type { Caller, OpenRequest, Settlement } from './ledger.ts';
 
 interface NamedCaller extends Caller {

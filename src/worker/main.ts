@@ -1,5 +1,5 @@
 /** Entry of a worker process: connects the program of a worker to its channel. Started by URL. */
-import { endWithError, runChild } from '../lifecycle/entry.ts';
+import { endWithError, runChild } from '../process/child/entry.ts';
 import { WorkerProgram } from './worker-program.ts';
 
 let program: WorkerProgram | null = null;

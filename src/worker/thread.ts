@@ -4,11 +4,11 @@
  * A task cannot be told anything while it runs: what concerns one that does comes by a port of its own.
  */
 import { MessagePort, parentPort, workerData } from 'node:worker_threads';
-import { endWithError, introduce } from '../lifecycle/entry.ts';
-import { pinThread } from '../lifecycle/launch.ts';
-import { QuietCollection } from '../lifecycle/quiet-collection.ts';
-import { PortChannel, unpackFrames } from '../wire/port-channel.ts';
-import type { ThreadData } from './thread-worker.ts';
+import type { ThreadData } from '../engine/pools/thread-worker.ts';
+import { endWithError, introduce } from '../process/child/entry.ts';
+import { QuietCollection } from '../process/child/quiet-collection.ts';
+import { pinThread } from '../process/parent/launch.ts';
+import { PortChannel, unpackFrames } from '../wire/channel/port-channel.ts';
 import { WorkerProgram } from './worker-program.ts';
 
 const memory = new QuietCollection(() => false);

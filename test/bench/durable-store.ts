@@ -2,13 +2,13 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { probeLauncher } from '../../src/lifecycle/launch.ts';
-import { QueueClient } from '../../src/queue/queue-client.ts';
-import { openDatabase, whyNoSqlite } from '../../src/queue/sqlite.ts';
-import { SqliteQueue } from '../../src/queue/sqlite-queue.ts';
-import type { QueueItem, WorkQueue } from '../../src/queue/work-queue.ts';
-import { CODEC } from '../../src/wire/codec.ts';
-import { local } from '../queue/bed.ts';
+import { probeLauncher } from '../../src/process/parent/launch.ts';
+import { QueueClient } from '../../src/store/client/queue-client.ts';
+import { openDatabase, whyNoSqlite } from '../../src/store/process/sqlite.ts';
+import { SqliteQueue } from '../../src/store/process/sqlite-queue.ts';
+import type { QueueItem, WorkQueue } from '../../src/store/work-queue.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
+import { local } from '../store/bed.ts';
 import { interleave, median } from './measure.ts';
 import { figure, type Part, type PartResult, ratio } from './report.ts';
 

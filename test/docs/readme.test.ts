@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { NODE_SCHEMAS, type NodeType } from '../../src/config/schema.ts';
 import { HTTP_STATUS } from '../../src/core/errors.ts';
-import { METRICS } from '../../src/observe/metrics.ts';
+import { METRICS } from '../../src/observe/export/metrics.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const readme = readFileSync(join(repositoryRoot, 'README.md'), 'utf8');

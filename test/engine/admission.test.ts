@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ModeletError } from '../../src/core/errors.ts';
-import { decodeModeletError } from '../../src/wire/error-codec.ts';
+import { decodeModeletError } from '../../src/wire/codec/error-codec.ts';
 import { Rig, route, stage, upTo } from './rig.ts';
 
 function lastError(rig: Rig): ModeletError {

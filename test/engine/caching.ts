@@ -1,7 +1,7 @@
 /** What tests of a stage that keeps results share. */
 import type { CacheSettings, StageDefinition, StageTiming } from '../../src/core/model.ts';
-import { CODEC } from '../../src/wire/codec.ts';
-import type { WireItem } from '../../src/wire/frames.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
+import type { WireItem } from '../../src/wire/frames/frames.ts';
 import type { Rig } from './rig.ts';
 
 export const CACHE: CacheSettings = { entries: 100, maxBytes: 1_000_000, ttlMs: 0 };

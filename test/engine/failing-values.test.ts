@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { StageDefinition } from '../../src/core/model.ts';
-import { CODEC } from '../../src/wire/codec.ts';
-import { decodeFailure } from '../../src/wire/failure.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
+import { decodeFailure } from '../../src/wire/frames/failure.ts';
 import type { FakePool } from './fake-pool.ts';
 import { Rig, route, stage } from './rig.ts';
 

@@ -10,12 +10,12 @@ import type {
   StageDefinition,
   WorkerStatus,
 } from '../../src/core/model.ts';
-import type { Item } from '../../src/engine/item.ts';
-import type { StagePool } from '../../src/engine/stage-pools.ts';
-import { CODEC } from '../../src/wire/codec.ts';
-import { encodeError } from '../../src/wire/error-codec.ts';
-import type { WireItem } from '../../src/wire/frames.ts';
-import type { Batch, CheckResult, PoolEvents, PoolHealth } from '../../src/worker/pool.ts';
+import type { Batch, CheckResult, PoolEvents, PoolHealth } from '../../src/engine/pools/pool.ts';
+import type { StagePool } from '../../src/engine/pools/stage-pools.ts';
+import type { Item } from '../../src/engine/stage/item.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
+import { encodeError } from '../../src/wire/codec/error-codec.ts';
+import type { WireItem } from '../../src/wire/frames/frames.ts';
 import type { FakeClock } from '../fixtures/fake-clock.ts';
 
 const MOST_BATCHES_PER_WORKER = 2;

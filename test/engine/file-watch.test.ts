@@ -1,8 +1,8 @@
 /** When a file counts as saved: told by a clock that stands still and a disk that the test writes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { FILE_WATCH, FileWatch } from '../../src/engine/file-watch.ts';
-import type { FileLook, FileReading, Files } from '../../src/engine/watched-files.ts';
+import { FILE_WATCH, FileWatch } from '../../src/engine/pools/file-watch.ts';
+import type { FileLook, FileReading, Files } from '../../src/engine/pools/watched-files.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 /** One file, and whoever watches it. */

@@ -1,11 +1,11 @@
 /** Answers that only the next stage keeps from going on: how many wait makes no difference to what is asked. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Flight } from '../../src/engine/flight.ts';
-import type { Item, LiveRoute } from '../../src/engine/item.ts';
-import { KnownAnswers } from '../../src/engine/known-answers.ts';
-import type { Stage } from '../../src/engine/stage.ts';
-import { StageQueue } from '../../src/engine/stage-queue.ts';
+import { Flight } from '../../src/engine/stage/flight.ts';
+import type { Item, LiveRoute } from '../../src/engine/stage/item.ts';
+import { KnownAnswers } from '../../src/engine/stage/known-answers.ts';
+import type { Stage } from '../../src/engine/stage/stage.ts';
+import { StageQueue } from '../../src/engine/stage/stage-queue.ts';
 import { ids, queued } from './queued.ts';
 
 /** Two routes from one stage to two others. */

@@ -1,7 +1,7 @@
 /** Who is passed over while more comes than can be answered in time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { StageQueue } from '../../src/engine/stage-queue.ts';
+import { StageQueue } from '../../src/engine/stage/stage-queue.ts';
 import { ask, caching } from './caching.ts';
 import { ids, NEVER, queued } from './queued.ts';
 import { Rig, route, stage } from './rig.ts';

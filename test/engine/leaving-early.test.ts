@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Batching } from '../../src/core/model.ts';
-import { decodeModeletError } from '../../src/wire/error-codec.ts';
+import { decodeModeletError } from '../../src/wire/codec/error-codec.ts';
 import { Rig, route, stage, upTo } from './rig.ts';
 
 const greedy = (maxBatchSize: number): Batching => ({ policy: 'greedy', maxBatchSize, maxWaitMs: 0 });

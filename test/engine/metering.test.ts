@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StageReading } from '../../src/core/readings.ts';
-import { countOf } from '../../src/observe/histogram.ts';
+import { countOf } from '../../src/observe/meters/histogram.ts';
 import { Rig, route, stage, upTo } from './rig.ts';
 
 function reading(rig: Rig, ref = 1): StageReading {

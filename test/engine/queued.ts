@@ -1,6 +1,6 @@
 /** Items as a stage's queue has them. */
-import { type Item, MOVING } from '../../src/engine/item.ts';
-import type { WireItem } from '../../src/wire/frames.ts';
+import { type Item, MOVING } from '../../src/engine/stage/item.ts';
+import type { WireItem } from '../../src/wire/frames/frames.ts';
 import { item } from '../wire/frame-values.ts';
 
 export const NEVER: number = Number.POSITIVE_INFINITY;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RecentBatches } from '../../src/engine/recent-batches.ts';
+import { RecentBatches } from '../../src/engine/stage/recent-batches.ts';
 
 /** What is usual after batches that took so long from leaving to the reply, each of which ran 5 ms. */
 function usual(...turnarounds: readonly number[]): number {

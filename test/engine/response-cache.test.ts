@@ -1,8 +1,8 @@
 /** What a stage keeps of its results, for how long, and for whom. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { countOf } from '../../src/observe/histogram.ts';
-import { CODEC } from '../../src/wire/codec.ts';
+import { countOf } from '../../src/observe/meters/histogram.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
 import { ask, CACHE, caching, counts, how } from './caching.ts';
 import { Rig, route, stage } from './rig.ts';
 

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { ModeletError } from '../../src/core/errors.ts';
 import type { Batching, StageDefinition } from '../../src/core/model.ts';
-import { RunTimeout } from '../../src/worker/pool.ts';
+import { RunTimeout } from '../../src/engine/pools/pool.ts';
 import type { FakePool } from './fake-pool.ts';
 import { Rig, route, stage, upTo } from './rig.ts';
 

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { systemClock } from '../../src/core/clock.ts';
-import { FileWatch } from '../../src/engine/file-watch.ts';
-import { files } from '../../src/engine/watched-files.ts';
+import { FileWatch } from '../../src/engine/pools/file-watch.ts';
+import { files } from '../../src/engine/pools/watched-files.ts';
 import { until } from '../fixtures/node-red.ts';
 
 interface Bed {

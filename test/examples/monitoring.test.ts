@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { ERROR_CODES } from '../../src/core/errors.ts';
-import { METRICS } from '../../src/observe/metrics.ts';
+import { METRICS } from '../../src/observe/export/metrics.ts';
 import { promtool, WITHOUT_PROMETHEUS } from '../fixtures/prometheus.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 

@@ -1,6 +1,6 @@
 /** What can happen to a worker process. */
 import assert from 'node:assert/strict';
-import { CIRCUIT } from '../../src/worker/circuit.ts';
+import { CIRCUIT } from '../../src/engine/pools/circuit.ts';
 import { kill9, until } from '../fixtures/processes.ts';
 import { BATCH, type FaultGroup } from './fault.ts';
 import { assertFails, type ServiceFault } from './service-bed.ts';

@@ -29,7 +29,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the items of a dead worker do not fail',
-    file: 'src/engine/stage.ts',
+    file: 'src/engine/stage/stage.ts',
     find: 'this.#flights.fail(item, workerLost(this.name, worker, error, again));',
     replace: 'void [worker, again, workerLost];',
     suite: 'faults/worker',
@@ -37,7 +37,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'what was sent ahead to a dead worker is forgotten',
-    file: 'src/engine/stage.ts',
+    file: 'src/engine/stage/stage.ts',
     find: "this.#queue.putBack(notStarted.filter((item) => item.at.tag === 'running'));",
     replace: 'void notStarted;',
     suite: 'processes/worker-death',
@@ -45,7 +45,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the first item of a queue never expires there',
-    file: 'src/engine/stage-queue.ts',
+    file: 'src/engine/stage/stage-queue.ts',
     find: 'const expired = this.#removeAll((item) => item.deadline <= now);',
     replace:
       'const [first] = this.#items;\n    const expired = this.#removeAll((item) => item !== first && item.deadline <= now);',
@@ -54,7 +54,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the deadline of closing is forgotten',
-    file: 'src/lifecycle/child-life.ts',
+    file: 'src/process/parent/child-life.ts',
     find: "this.send({ type: 'close', body: { deadline } });\n    this.#killAt(deadline);",
     replace: "this.send({ type: 'close', body: { deadline } });",
     suite: 'processes/shutdown',
@@ -62,15 +62,15 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a dead process is started again without a pause',
-    file: 'src/lifecycle/supervisor.ts',
+    file: 'src/process/parent/supervisor.ts',
     find: 'const until = this.#clock.now() + pause;',
     replace: 'const until = this.#clock.now() + pause * 0;',
-    suite: 'lifecycle/supervisor',
+    suite: 'process/supervisor',
     test: 'start ends the pause before a restart, and the pauses begin anew',
   },
   {
     bug: 'each restart leaves a listener behind',
-    file: 'src/lifecycle/child-process.ts',
+    file: 'src/process/parent/child-process.ts',
     find: 'this.#process = launch(spec);',
     replace: "this.#process = launch(spec);\n    process.on('exit', () => this.kill(null));",
     suite: 'faults/engine',
@@ -94,7 +94,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the time-out of a run is ignored',
-    file: 'src/worker/supervised-worker.ts',
+    file: 'src/engine/pools/supervised-worker.ts',
     find: 'this.#supervisor.kill(new RunTimeout(runTimeoutMs));',
     replace: 'void RunTimeout;',
     suite: 'faults/worker',
@@ -102,7 +102,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'retryLost runs the lost items together again',
-    file: 'src/engine/stage.ts',
+    file: 'src/engine/stage/stage.ts',
     find: 'this.#queue.putBackAlone(wanted.filter((item) => retries',
     replace: 'this.#queue.putBack(wanted.filter((item) => retries',
     suite: 'processes/retry-lost',
@@ -110,7 +110,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a response cache keeps what an older modelet made',
-    file: 'src/engine/single-flight.ts',
+    file: 'src/engine/stage/single-flight.ts',
     find: 'this.#cache?.clear();',
     replace: '',
     suite: 'engine/single-flight-model',
@@ -118,7 +118,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'requests share the run of an older worker after a restart',
-    file: 'src/engine/single-flight.ts',
+    file: 'src/engine/stage/single-flight.ts',
     find: 'if (current) return;',
     replace: 'if (current || !current) return;',
     suite: 'engine/response-cache',
@@ -126,7 +126,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'who shares a run goes with the one that began it',
-    file: 'src/engine/single-flight.ts',
+    file: 'src/engine/stage/single-flight.ts',
     find: 'if (first) {',
     replace: 'if (first && flight.size === 0) {',
     suite: 'engine/single-flight',
@@ -142,7 +142,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the circuit never opens',
-    file: 'src/worker/circuit.ts',
+    file: 'src/engine/pools/circuit.ts',
     find: 'if (deaths.length < CIRCUIT.deaths) {',
     replace: 'if (deaths.length < CIRCUIT.deaths * 1000) {',
     suite: 'processes/circuit',
@@ -223,7 +223,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'saving a file as it was gives its stage new workers',
-    file: 'src/engine/file-watch.ts',
+    file: 'src/engine/pools/file-watch.ts',
     find: 'found.hash !== before.hash',
     replace: 'found.stamp !== before.stamp',
     suite: 'engine/file-watch',
@@ -231,7 +231,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a deploy goes back behind what has been saved since',
-    file: 'src/engine/stage-pools.ts',
+    file: 'src/engine/pools/stage-pools.ts',
     find: 'this.#successor = this.#revision === this.#present.revision ? null',
     replace:
       "const [deployed] = this.#revision.split(' ');\n    this.#successor = this.#present.revision.startsWith(deployed + ' ') && this.#successor ? null",
@@ -240,7 +240,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a stored item ends when it is sent on, before anything was done with it',
-    file: 'nodes/lib/durable-room.ts',
+    file: 'src/node-red/gate/durable/durable-room.ts',
     find: 'this.#runs.set(lease.id, { claim, timer });',
     replace:
       "this.#runs.set(lease.id, { claim, timer });\n    void this.#conclude(claim, { kind: 'ack', ok: true, result: null });",
@@ -249,23 +249,23 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'who has lost the lease of a stored item can end it all the same',
-    file: 'src/queue/sqlite-statements.ts',
+    file: 'src/store/process/sqlite-statements.ts',
     find: 'AND token = ? RETURNING attempts`',
     replace: "AND ? <> '' RETURNING attempts`",
-    suite: 'queue/conformance',
+    suite: 'store/conformance',
     test: 'SQLite: who has lost a lease has no say in what becomes of the item',
   },
   {
     bug: 'what is claimed of a store never comes back by itself',
-    file: 'src/queue/sqlite-queue.ts',
+    file: 'src/store/process/sqlite-queue.ts',
     find: 'const lease = [token, this.#time.now() + leaseMs, leaseMs];',
     replace: 'const lease = [token, Number.MAX_SAFE_INTEGER, leaseMs];',
-    suite: 'queue/conformance',
+    suite: 'store/conformance',
     test: 'SQLite: a lease that ends counts an attempt, and what it held is claimed alone',
   },
   {
     bug: 'new code is described as the code before it',
-    file: 'src/engine/stage.ts',
+    file: 'src/engine/stage/stage.ts',
     find: 'isDeepStrictEqual(description, this.#description)',
     replace: '(this.#description && isDeepStrictEqual(1, 1))',
     suite: 'engine/deploys',
@@ -281,7 +281,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'endpoints of other runtimes are described in public',
-    file: 'nodes/lib/api.ts',
+    file: 'src/node-red/admin/api.ts',
     find: 'services === null || runtimes',
     replace: 'shown.size > 0 || runtimes',
     suite: 'nodered/openapi',
@@ -289,7 +289,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'what a replaced node still sends reaches nobody',
-    file: 'nodes/lib/succession.ts',
+    file: 'src/node-red/handover/succession.ts',
     find: 'for (const node of replaced) this.#bequeath',
     replace: 'for (const node of replaced.slice(0, 0)) this.#bequeath',
     suite: 'nodered/deploys-of-shapes',

@@ -4,15 +4,15 @@ import type { Mutation } from './edits.ts';
 export const HTTP_MUTATIONS: readonly Mutation[] = [
   {
     bug: 'room is made for what a few bytes of msgpack claim',
-    file: 'src/http/msgpack.ts',
+    file: 'src/endpoint/msgpack.ts',
     find: 'const { wide } = shapeOf(bytes);',
     replace: 'const wide = shapeOf.length > 0;',
-    suite: 'http/msgpack',
+    suite: 'endpoint/msgpack',
     test: 'more small values than are good to have in memory: payload_too_large',
   },
   {
     bug: 'msgpack is read from the text that Node-RED makes of it',
-    file: 'nodes/lib/request-body.ts',
+    file: 'src/node-red/http/request-body.ts',
     find: "kept?.tag === 'whole' ? Buffer.concat(kept.chunks) : kept && null",
     replace: "kept?.tag === 'whole' ? undefined : kept && null",
     suite: 'nodered/http-bodies',
@@ -20,7 +20,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a body that Node-RED cannot parse gets its bare 500',
-    file: 'nodes/lib/body-errors.ts',
+    file: 'src/node-red/http/body-errors.ts',
     find: "if (type !== 'http in') return;",
     replace: "if (type !== 'http') return;",
     suite: 'nodered/http-errors',
@@ -28,7 +28,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'an endpoint that leads to no pipeline is answered like one that does',
-    file: 'nodes/lib/endpoints.ts',
+    file: 'src/node-red/deploy/endpoints.ts',
     find: 'return terms ? [{ id, method, url, ...terms }] : [];',
     replace:
       'const any = terms ?? { held: false, maxBytes: 1e6, countRefused: () => {} };\n    return [{ id, method, url, ...any }];',

@@ -7,7 +7,7 @@ import { CALLERS, read, TYPES, write } from '../fixtures/callers.ts';
 import { collector, dispatchGate, func, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
 import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
-import { NO_SQLITE } from '../queue/bed.ts';
+import { NO_SQLITE } from '../store/bed.ts';
 
 const DURABLE = { store: 'durable', maxAttempts: 2 };
 

@@ -9,12 +9,12 @@ import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { openDatabase } from '../../src/queue/sqlite.ts';
+import { openDatabase } from '../../src/store/process/sqlite.ts';
 import { batcher, collector, dispatchGate, httpIn, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, until } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
 import { allGone, kill9, killStarted } from '../fixtures/processes.ts';
-import { NO_SQLITE } from '../queue/bed.ts';
+import { NO_SQLITE } from '../store/bed.ts';
 
 const LONG = process.env['TEST_FULL'] === '1';
 const ITEMS = LONG ? 10_000 : 900;

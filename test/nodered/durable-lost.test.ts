@@ -11,7 +11,7 @@ import { collector, dispatchGate, httpIn, httpOut, node, runtime, sink, stage, T
 import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
 import { allGone, killStarted } from '../fixtures/processes.ts';
-import { NO_SQLITE } from '../queue/bed.ts';
+import { NO_SQLITE } from '../store/bed.ts';
 
 const LANES = 8;
 /** Node-RED takes seconds to start. */

@@ -7,7 +7,7 @@ import { MockGateway } from '../fixtures/mock-gateway.ts';
 import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
 import { Prometheus, promtool, WITHOUT_PROMETHEUS } from '../fixtures/prometheus.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
-import { NO_SQLITE } from '../queue/bed.ts';
+import { NO_SQLITE } from '../store/bed.ts';
 
 const folder = join(repositoryRoot, 'examples');
 

@@ -1,9 +1,9 @@
 /** What a message that comes back tells of the request that a gate has admitted. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { endOfError, endOfMessage } from '../../nodes/lib/lease-ends.ts';
-import type { PipelineMessage } from '../../nodes/lib/messages.ts';
 import { HTTP_STATUS, type LeaseEnd } from '../../src/index.ts';
+import { endOfError, endOfMessage } from '../../src/node-red/request/lease-ends.ts';
+import type { PipelineMessage } from '../../src/node-red/request/messages.ts';
 
 const answered = { responseUrl: 'http://127.0.0.1/model' };
 

@@ -1,8 +1,8 @@
 /** The table of what admitted messages hold: each lease is ended once, by whichever of its messages ends first. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Leases } from '../../nodes/lib/leases.ts';
-import type { PipelineMessage } from '../../nodes/lib/messages.ts';
+import { Leases } from '../../src/node-red/request/leases.ts';
+import type { PipelineMessage } from '../../src/node-red/request/messages.ts';
 
 /** A table, and a log of what it ends. */
 function bed(): { leases: Leases; ended: string[]; message: (...tokens: string[]) => PipelineMessage } {

@@ -1,7 +1,7 @@
 /** The live view of the sidebar goes to editors that look and may, and to nobody else. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { INTERVAL_MS, LEASE_MS, LiveView } from '../../nodes/lib/live-view.ts';
+import { INTERVAL_MS, LEASE_MS, LiveView } from '../../src/node-red/admin/live-view.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 interface Bed {

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { ERROR_CODES } from '../../src/core/errors.ts';
-import { GATE_DECISIONS } from '../../src/observe/gate-snapshot.ts';
-import { METRICS } from '../../src/observe/metrics.ts';
+import { METRICS } from '../../src/observe/export/metrics.ts';
+import { GATE_DECISIONS } from '../../src/observe/views/gate-snapshot.ts';
 import { Scrape } from '../fixtures/exposition.ts';
 import { batcher, dispatchGate, endpoint, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';

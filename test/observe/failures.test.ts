@@ -1,7 +1,7 @@
 /** What the log tells of requests that fail in large numbers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Failures } from '../../src/observe/failures.ts';
+import { Failures } from '../../src/observe/log/failures.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 test('the first failures are told whole, then one line per interval has their number, and after a rest all begins anew', () => {

@@ -1,8 +1,8 @@
 /** What an interval amounts to, from two looks at a runtime that really ran. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import { countOf } from '../../src/observe/histogram.ts';
-import { intervalBetween, type Look } from '../../src/observe/interval.ts';
+import { countOf } from '../../src/observe/meters/histogram.ts';
+import { intervalBetween, type Look } from '../../src/observe/views/interval.ts';
 import { until } from '../fixtures/processes.ts';
 import { serve, type TestService } from '../fixtures/service.ts';
 

@@ -1,7 +1,7 @@
 /** What a child may say in a second, and what becomes of the rest. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LINES_PER_SECOND, LineLimit } from '../../src/observe/line-limit.ts';
+import { LINES_PER_SECOND, LineLimit } from '../../src/observe/log/line-limit.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 function limited(): { clock: FakeClock; limit: LineLimit; written: string[]; say(lines: number): void } {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { LogLevel, LogRecord } from '../../src/core/model.ts';
-import { Log } from '../../src/observe/log.ts';
+import { Log } from '../../src/observe/log/log.ts';
 
 const LEVELS: readonly LogLevel[] = ['trace', 'debug', 'info', 'warn', 'error'];
 

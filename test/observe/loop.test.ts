@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { LOOP_INTERVAL_MS, LoopMonitor, type LoopSnapshot } from '../../src/observe/loop.ts';
+import { LOOP_INTERVAL_MS, LoopMonitor, type LoopSnapshot } from '../../src/observe/meters/loop.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 const BLOCKED_MS = 150;

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { FineReading } from '../../src/core/readings.ts';
-import { Quantiles, quantile } from '../../src/observe/quantiles.ts';
-import { addReadings, subtractReadings } from '../../src/observe/totals.ts';
+import { Quantiles, quantile } from '../../src/observe/meters/quantiles.ts';
+import { addReadings, subtractReadings } from '../../src/observe/meters/totals.ts';
 
 /** Means of values that a float holds exactly are rounded in their last digits. */
 const ROUNDING = 1e-9;

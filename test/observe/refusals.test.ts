@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ERROR_CODES } from '../../src/core/errors.ts';
 import type { LogRecord } from '../../src/core/model.ts';
-import { isRefusal, Refusals } from '../../src/observe/refusals.ts';
+import { isRefusal, Refusals } from '../../src/observe/log/refusals.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 function setUp(): { clock: FakeClock; refusals: Refusals; records: LogRecord[] } {

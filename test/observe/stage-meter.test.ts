@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StageStatus } from '../../src/core/model.ts';
-import { countOf } from '../../src/observe/histogram.ts';
-import { NOT_RUNNING } from '../../src/observe/snapshot.ts';
-import { NOTHING_READ, StageMeter } from '../../src/observe/stage-meter.ts';
-import { StageTotals } from '../../src/observe/totals.ts';
+import { countOf } from '../../src/observe/meters/histogram.ts';
+import { NOTHING_READ, StageMeter } from '../../src/observe/meters/stage-meter.ts';
+import { StageTotals } from '../../src/observe/meters/totals.ts';
+import { NOT_RUNNING } from '../../src/observe/views/snapshot.ts';
 
 /** A meter that has seen two batches, five items, a tap and three items that were not served. */
 function used(): StageMeter {

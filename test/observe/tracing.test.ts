@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
 import { type Context, type ContextManager, context, ROOT_CONTEXT, SpanStatusCode, trace } from '@opentelemetry/api';
 import { ModeletError } from '../../src/core/errors.ts';
-import { Tracing } from '../../src/observe/tracing.ts';
+import { Tracing } from '../../src/observe/export/tracing.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { SpanMemory } from '../fixtures/span-memory.ts';

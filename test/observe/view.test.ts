@@ -1,10 +1,10 @@
 /** What the sidebar is sent, from looks at a runtime that really ran. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import { countOf } from '../../src/observe/histogram.ts';
-import type { Look } from '../../src/observe/interval.ts';
-import type { StageSnapshot } from '../../src/observe/snapshot.ts';
-import { type Around, type Chain, type View, viewBetween } from '../../src/observe/view.ts';
+import { countOf } from '../../src/observe/meters/histogram.ts';
+import type { Look } from '../../src/observe/views/interval.ts';
+import type { StageSnapshot } from '../../src/observe/views/snapshot.ts';
+import { type Around, type Chain, type View, viewBetween } from '../../src/observe/views/view.ts';
 import { until } from '../fixtures/processes.ts';
 import { serve, type TestService } from '../fixtures/service.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type EngineView, type StageView, whyRouteEnds, whyWaiting } from '../../src/observe/why.ts';
+import { type EngineView, type StageView, whyRouteEnds, whyWaiting } from '../../src/observe/views/why.ts';
 
 const ENGINE: EngineView = { state: 'ready', error: null };
 

@@ -121,7 +121,7 @@ describe('package: the tarball', () => {
     ];
     const entries = [
       'dist/src/engine/main.js',
-      'dist/src/queue/main.js',
+      'dist/src/store/process/main.js',
       'dist/src/worker/main.js',
       'dist/src/worker/python/main.py',
     ];

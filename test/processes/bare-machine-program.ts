@@ -2,8 +2,8 @@
  * A service on the machine as it is here, with the launch helpers that are found here: has each stage of its first
  * argument (JSON of StageSpecs) answer, and tells in a line of JSON.
  */
-import { allowedCpus } from '../../src/lifecycle/affinity.ts';
-import { probeLauncher } from '../../src/lifecycle/launch.ts';
+import { allowedCpus } from '../../src/process/affinity.ts';
+import { probeLauncher } from '../../src/process/parent/launch.ts';
 import { until } from '../fixtures/processes.ts';
 import { type StageSpec, TestService } from '../fixtures/service.ts';
 

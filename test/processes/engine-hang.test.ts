@@ -1,7 +1,7 @@
 /** An engine is not blamed for a Node-RED that does nothing. One that itself does nothing is a row of the fault table. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { HEARTBEAT } from '../../src/lifecycle/heartbeat.ts';
+import { HEARTBEAT } from '../../src/process/parent/heartbeat.ts';
 import { serve } from '../fixtures/service.ts';
 
 const LIMIT_MS = HEARTBEAT.intervalMs * HEARTBEAT.mostSilent;

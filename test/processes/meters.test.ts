@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { HistogramReading } from '../../src/core/readings.ts';
-import { countOf } from '../../src/observe/histogram.ts';
+import { countOf } from '../../src/observe/meters/histogram.ts';
 import { kill9, until } from '../fixtures/processes.ts';
 import { folderFor, serve } from '../fixtures/service.ts';
 

@@ -96,7 +96,10 @@ describe('an ONNX model with an output that its runtime cannot return', () => {
     const service = await serve(t, { stages: [{ id: 'iris', onnx }] });
     const error = await until(() => service.stage('iris').workers[0]?.error, 'the error is shown');
     assert.match(error, /output "output_probability" .* options=\{"zipmap": False\}/);
-    await assert.rejects(inspectOnnx(onnx, repositoryRoot, new AbortController().signal), /options=\{"zipmap": False\}/);
+    await assert.rejects(
+      inspectOnnx(onnx, repositoryRoot, new AbortController().signal),
+      /options=\{"zipmap": False\}/,
+    );
   });
 });
 

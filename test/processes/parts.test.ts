@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { ModeletError } from '../../src/core/errors.ts';
-import { MOST_UNDER_WAY } from '../../src/worker/parts-out.ts';
+import { MOST_UNDER_WAY } from '../../src/worker/batch/parts-out.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
 import { kill9, until, within } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { MOST_BYTES_UNDER_WAY } from '../../src/worker/parts-out.ts';
+import { MOST_BYTES_UNDER_WAY } from '../../src/worker/batch/parts-out.ts';
 import { allGone, until } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { type Answer, folderFor, serve, startService, type TestService } from '../fixtures/service.ts';

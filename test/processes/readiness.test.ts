@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { RouteSnapshot } from '../../src/observe/snapshot.ts';
+import type { RouteSnapshot } from '../../src/observe/views/snapshot.ts';
 import { kill9, until } from '../fixtures/processes.ts';
 import { folderFor, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Entrance } from '../../src/server/entrance.ts';
-import type { WireItem } from '../../src/wire/frames.ts';
+import type { WireItem } from '../../src/wire/frames/frames.ts';
 import { item } from '../wire/frame-values.ts';
 
 const ANY_STAGE = 1;

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EngineStatus, StageStatus } from '../../src/core/model.ts';
-import { NOT_RUNNING } from '../../src/observe/snapshot.ts';
-import { NOTHING_READ } from '../../src/observe/stage-meter.ts';
+import { NOTHING_READ } from '../../src/observe/meters/stage-meter.ts';
+import { NOT_RUNNING } from '../../src/observe/views/snapshot.ts';
 import { loadOf } from '../../src/server/stage-load.ts';
 
 function status(stage: Partial<StageStatus>): EngineStatus {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { Duplex } from 'node:stream';
 import { test } from 'node:test';
-import { SocketChannel } from '../../src/wire/channel.ts';
+import { SocketChannel } from '../../src/wire/channel/channel.ts';
 
 /** A pipe that hands each write on when it is told to. */
 class SlowPipe extends Duplex {

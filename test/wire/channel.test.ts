@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
-import { SocketChannel } from '../../src/wire/channel.ts';
-import { encodeFrame, type Frame } from '../../src/wire/frames.ts';
+import { SocketChannel } from '../../src/wire/channel/channel.ts';
+import { encodeFrame, type Frame } from '../../src/wire/frames/frames.ts';
 import { closed, End, ends, socketPair } from './ends.ts';
 import { item, meaning } from './frame-values.ts';
 

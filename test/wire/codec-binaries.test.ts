@@ -1,7 +1,7 @@
 /** Binaries come back in memory of their own, whatever way they travelled. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CODEC, decodePayload, encodePayload } from '../../src/wire/codec.ts';
+import { CODEC, decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
 import { AS_INPUT, codecOf, roundTrip } from './payload.ts';
 
 type View = ArrayBufferView & { readonly buffer: ArrayBuffer };

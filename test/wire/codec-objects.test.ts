@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createContext, runInContext } from 'node:vm';
-import { CODEC, encodePayload } from '../../src/wire/codec.ts';
+import { CODEC, encodePayload } from '../../src/wire/codec/codec.ts';
 import { AS_INPUT, codecOf, roundTrip } from './payload.ts';
 
 /** As Node-RED's function node runs its code: a context of its own with the host's Buffer. */

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { runInNewContext } from 'node:vm';
 import { ModeletError } from '../../src/core/errors.ts';
-import { CODEC, decodePayload, encodePayload } from '../../src/wire/codec.ts';
+import { CODEC, decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
 import { AS_INPUT, AS_RESULT, roundTrip } from './payload.ts';
 
 function refused(code: string, message: RegExp): (error: unknown) => boolean {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { CODEC } from '../../src/wire/codec.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
 import { codecOf, roundTrip } from './payload.ts';
 
 const awkwardKey = fc.oneof(

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
 import { after, before } from 'node:test';
-import { SocketChannel } from '../../src/wire/channel.ts';
-import type { Frame } from '../../src/wire/frames.ts';
+import { SocketChannel } from '../../src/wire/channel/channel.ts';
+import type { Frame } from '../../src/wire/frames/frames.ts';
 
 const server = createServer();
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { runInNewContext } from 'node:vm';
 import { ModeletError } from '../../src/core/errors.ts';
-import { decodeError, decodeModeletError, encodeError } from '../../src/wire/error-codec.ts';
+import { decodeError, decodeModeletError, encodeError } from '../../src/wire/codec/error-codec.ts';
 
 type Fields = Error & Record<string, unknown>;
 

@@ -1,7 +1,7 @@
 /** Arbitrary frames, and frames in a form that can be compared. */
 import fc from 'fast-check';
 import type { StageTiming } from '../../src/core/model.ts';
-import type { ControlFrame, Frame, ItemFrame, WireItem } from '../../src/wire/frames.ts';
+import type { ControlFrame, Frame, ItemFrame, WireItem } from '../../src/wire/frames/frames.ts';
 
 /** Records as object literals make them: by default half of them would have no prototype. */
 function record<T extends object>(of: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> {

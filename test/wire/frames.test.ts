@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { StageTiming } from '../../src/core/model.ts';
-import { FrameReader } from '../../src/wire/frame-reader.ts';
-import { encodeFrame, type Frame } from '../../src/wire/frames.ts';
-import { itemLength } from '../../src/wire/items.ts';
+import { FrameReader } from '../../src/wire/channel/frame-reader.ts';
+import { encodeFrame, type Frame } from '../../src/wire/frames/frames.ts';
+import { itemLength } from '../../src/wire/frames/items.ts';
 import { anyFrame, item, meaning } from './frame-values.ts';
 
 function streamOf(frames: readonly Frame[]): Buffer {

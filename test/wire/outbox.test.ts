@@ -1,8 +1,8 @@
 /** The items of one turn leave as one frame. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Frame, WireItem } from '../../src/wire/frames.ts';
-import { Outbox } from '../../src/wire/outbox.ts';
+import { Outbox } from '../../src/wire/channel/outbox.ts';
+import type { Frame, WireItem } from '../../src/wire/frames/frames.ts';
 import { item } from './frame-values.ts';
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

@@ -1,5 +1,5 @@
 /** Shorthands for the tests of the codec. */
-import { decodePayload, type EncodeOptions, encodePayload } from '../../src/wire/codec.ts';
+import { decodePayload, type EncodeOptions, encodePayload } from '../../src/wire/codec/codec.ts';
 
 export const AS_INPUT: EncodeOptions = { blame: 'invalid_input', maxBytes: 64 * 1024 * 1024 };
 export const AS_RESULT: EncodeOptions = { blame: 'modelet_failed', maxBytes: 64 * 1024 * 1024 };

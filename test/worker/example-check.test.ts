@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ModeletError } from '../../src/core/errors.ts';
-import { ExampleCheck, type Triable } from '../../src/worker/example-check.ts';
-import { type CheckResult, RunTimeout } from '../../src/worker/pool.ts';
+import { ExampleCheck, type Triable } from '../../src/engine/pools/example-check.ts';
+import { type CheckResult, RunTimeout } from '../../src/engine/pools/pool.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 const LIMIT_MS = 100;

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import type { LoadedModelet } from '../../src/worker/modelet.ts';
+import type { LoadedModelet } from '../../src/worker/modelet/modelet.ts';
 import { loadFile } from '../../src/worker/sources/file.ts';
 import { context, definition, inputs, run } from './rig.ts';
 

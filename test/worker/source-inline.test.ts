@@ -6,8 +6,8 @@ import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { parseLibs } from '../../src/config/libs.ts';
 import { isModeletError } from '../../src/core/errors.ts';
-import type { LoadedModelet } from '../../src/worker/modelet.ts';
-import { runBatch } from '../../src/worker/run-batch.ts';
+import { runBatch } from '../../src/worker/batch/run-batch.ts';
+import type { LoadedModelet } from '../../src/worker/modelet/modelet.ts';
 import { loadInline } from '../../src/worker/sources/inline.ts';
 import { context, definition, errorOf, input, inputs, type Logged, run, settings } from './rig.ts';
 

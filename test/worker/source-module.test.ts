@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { parseModuleName } from '../../src/config/module-name.ts';
-import type { LoadedModelet } from '../../src/worker/modelet.ts';
+import type { LoadedModelet } from '../../src/worker/modelet/modelet.ts';
 import { loadModule } from '../../src/worker/sources/module.ts';
 import { context, definition, inputs, run } from './rig.ts';
 

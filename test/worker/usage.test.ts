@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { WorkerUsage } from '../../src/core/model.ts';
-import { UsageReporter } from '../../src/worker/usage.ts';
+import { UsageReporter } from '../../src/observe/meters/usage.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 test('the first time at once, then once a second while something runs, and once more after that', () => {

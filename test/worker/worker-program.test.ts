@@ -1,7 +1,7 @@
 /** What a worker remembers of requests that nobody waits for any more. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Frame } from '../../src/wire/frames.ts';
+import type { Frame } from '../../src/wire/frames/frames.ts';
 import { WorkerProgram } from '../../src/worker/worker-program.ts';
 import { definition, input, MAX_BYTES, read } from './rig.ts';
 

@@ -1,8 +1,8 @@
 /** Loads a modelet from a file: an ES or CommonJS module whose default export is a function or a class. */
 import { pathToFileURL } from 'node:url';
 import type { StageSource } from '../../core/model.ts';
-import type { LoadedModelet, ModeletContext, Statics } from '../modelet.ts';
-import { staticsOf } from '../statics.ts';
+import type { LoadedModelet, ModeletContext, Statics } from '../modelet/modelet.ts';
+import { staticsOf } from '../modelet/statics.ts';
 import type { Loadable, LoadSource } from './source.ts';
 
 type Method = (...args: unknown[]) => unknown;

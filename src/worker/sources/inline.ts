@@ -8,8 +8,8 @@ import { compileFunction, constants } from 'node:vm';
 import { INLINE_NAMES } from '../../config/libs.ts';
 import { asError, isModeletError } from '../../core/errors.ts';
 import type { ModuleBinding, StageSource } from '../../core/model.ts';
-import type { ModeletContext, RequestMeta } from '../modelet.ts';
-import { NO_STATICS } from '../statics.ts';
+import type { ModeletContext, RequestMeta } from '../modelet/modelet.ts';
+import { NO_STATICS } from '../modelet/statics.ts';
 import { importFrom } from './import-module.ts';
 import type { LoadSource } from './source.ts';
 

@@ -1,5 +1,5 @@
 /** The loaders of the sources that run in this process: a new source is a line here. */
-import type { LoadedModelet, ModeletContext } from '../modelet.ts';
+import type { LoadedModelet, ModeletContext } from '../modelet/modelet.ts';
 import { loadFile } from './file.ts';
 import { loadInline } from './inline.ts';
 import { loadModule } from './module.ts';

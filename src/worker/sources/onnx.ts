@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { StageSource } from '../../core/model.ts';
-import type { LoadedModelet, ModeletContext } from '../modelet.ts';
+import type { LoadedModelet, ModeletContext } from '../modelet/modelet.ts';
+import { NO_STATICS } from '../modelet/statics.ts';
 import { documentedPorts } from '../onnx/documented.ts';
 import { describePort, type Ports, type Stacking } from '../onnx/ports.ts';
 import { itemForm, type Part, readItem } from '../onnx/read-item.ts';
@@ -11,7 +12,6 @@ import { checkLabels, type ResultOptions, toResult } from '../onnx/results.ts';
 import { runItems } from '../onnx/run-items.ts';
 import { openSession } from '../onnx/session.ts';
 import { findStacking } from '../onnx/trial.ts';
-import { NO_STATICS } from '../statics.ts';
 import type { LoadSource } from './source.ts';
 
 type OnnxSource = Extract<StageSource, { kind: 'onnx' }>;

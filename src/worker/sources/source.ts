@@ -1,6 +1,6 @@
 /** What every source's loader does: turn its description into a modelet that can be called. */
 import type { ModeletDefinition } from '../../core/model.ts';
-import type { LoadedModelet, ModeletContext } from '../modelet.ts';
+import type { LoadedModelet, ModeletContext } from '../modelet/modelet.ts';
 
 export type Loadable = Omit<ModeletDefinition, 'workers'>;
 

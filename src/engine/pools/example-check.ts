@@ -1,0 +1,150 @@
+/**
+ * Runs a stage's examples, one after the other, each in the worker that is idle first, with requests between them.
+ * Nothing of it counts as an item, a batch or an answer. A worker that dies of an example is shown as one that died,
+ * and does not count towards the circuit: whoever checks must not stop what serves.
+ *
+ *   none     nobody asks                                              -> waiting
+ *   waiting  the next example waits for an idle worker                -> trying | none
+ *   trying   a worker has an example                                  -> waiting | overdue | none
+ *   overdue  it still has it after the deadline; who asks meanwhile waits for that worker, so that examples that
+ *            do not come back hold one worker at most                 -> waiting | none
+ */
+import type { Clock, Deadline, Timer } from '../../core/clock.ts';
+import { ModeletError } from '../../core/errors.ts';
+import { type CheckResult, RunTimeout } from './pool.ts';
+
+/** A ready worker as a check sees it. */
+export interface Triable {
+  /** Neither runs nor holds anything. */
+  readonly isIdle: boolean;
+  /** How many its modelet has. */
+  readonly examples: number;
+  /** It must be idle. */
+  tryExample(example: number, deadline: Deadline): void;
+}
+
+export interface CheckHost {
+  readonly clock: Clock;
+  /** The workers that may be asked. */
+  ready(): readonly Triable[];
+  /** Why there is none. */
+  whyNone(): string;
+  /** A worker is taken, or free again. */
+  onChange(): void;
+}
+
+interface Run {
+  readonly deadline: Deadline;
+  readonly timer: Timer;
+  readonly result: Promise<CheckResult>;
+  readonly resolve: (result: CheckResult) => void;
+  /** Examples that have run. */
+  ran: number;
+}
+
+type CheckState =
+  | { readonly tag: 'none' }
+  | { readonly tag: 'waiting' | 'trying'; readonly run: Run }
+  | { readonly tag: 'overdue'; readonly run: Run | null };
+
+export class ExampleCheck {
+  readonly #host: CheckHost;
+  #state: CheckState = { tag: 'none' };
+
+  constructor(host: CheckHost) {
+    this.#host = host;
+  }
+
+  /** No second batch may be sent ahead to a worker: none would become idle. */
+  get isWaiting(): boolean {
+    return this.#state.tag === 'waiting';
+  }
+
+  /** Who asks while a check runs shares it, its deadline included. Never rejects. */
+  begin(deadline: Deadline): Promise<CheckResult> {
+    const present = this.#state.tag === 'none' ? null : this.#state.run;
+    if (present) return present.result;
+    const run = this.#run(deadline);
+    if (this.#state.tag === 'overdue') {
+      this.#state = { tag: 'overdue', run };
+    } else {
+      this.#state = { tag: 'waiting', run };
+      this.advance();
+    }
+    return run.result;
+  }
+
+  /** To be called when a worker may have become idle, ready or not ready. */
+  advance(): void {
+    if (this.#state.tag !== 'waiting') return;
+    const { run } = this.#state;
+    const ready = this.#host.ready();
+    if (ready.length === 0) {
+      this.#settle(run, new ModeletError('stage_unavailable', this.#host.whyNone()));
+    } else if (ready.every(({ examples }) => examples <= run.ran)) {
+      this.#settle(run, null);
+    } else {
+      const worker = ready.find(({ isIdle, examples }) => isIdle && examples > run.ran);
+      if (!worker) return;
+      this.#state = { tag: 'trying', run };
+      worker.tryExample(run.ran, run.deadline);
+      this.#host.onChange();
+    }
+  }
+
+  /** The worker that had an example is through with it. */
+  tried(error: ModeletError | null): void {
+    const { tag } = this.#state;
+    const run = tag === 'trying' || tag === 'overdue' ? this.#state.run : null;
+    if (tag === 'trying' && run) run.ran += 1;
+    if (run && tag === 'trying' && error) this.#settle(run, error);
+    else this.#goOn(run);
+  }
+
+  /** The worker that had an example has died. */
+  lost(error: Error): void {
+    if (this.#state.tag === 'trying') {
+      const code = error instanceof RunTimeout ? 'deadline_exceeded' : 'worker_lost';
+      const { run } = this.#state;
+      const message = `the worker died at example ${run.ran}: ${error.message}`;
+      this.#settle(run, new ModeletError(code, message, { cause: error }));
+    } else if (this.#state.tag === 'overdue') {
+      this.#goOn(this.#state.run);
+    }
+  }
+
+  #goOn(run: Run | null): void {
+    this.#state = run ? { tag: 'waiting', run } : { tag: 'none' };
+    this.#host.onChange();
+    // Requests that waited for the worker go first.
+    setImmediate(() => this.advance());
+  }
+
+  #run(deadline: Deadline): Run {
+    let resolve: Run['resolve'] = () => {};
+    const result = new Promise<CheckResult>((resolver) => {
+      resolve = resolver;
+    });
+    const run: Run = { deadline, timer: this.#host.clock.at(deadline, () => this.#late(run)), result, resolve, ran: 0 };
+    return run;
+  }
+
+  #late(run: Run): void {
+    const { tag } = this.#state;
+    if (tag === 'none' || this.#state.run !== run) return;
+    const why = {
+      waiting: 'no worker was free for the examples in time',
+      trying: `example ${run.ran} was not through in time`,
+      overdue: 'a worker is still not through with an example of an earlier check',
+    }[tag];
+    this.#settle(run, new ModeletError('deadline_exceeded', why));
+    if (tag !== 'waiting') this.#state = { tag: 'overdue', run: null };
+  }
+
+  #settle(run: Run, error: ModeletError | null): void {
+    run.timer.cancel();
+    this.#state = { tag: 'none' };
+    this.#host.onChange();
+    run.resolve({ examples: run.ran, error });
+  }
+}

@@ -1,0 +1,302 @@
+/**
+ * A stage's workers, each supervised on its own: which of them takes a batch, and what their deaths mean for the stage.
+ *
+ * When the circuit opens, workers that live finish what they hold, and what they answer counts; then they wait idle and
+ * warm, and dead ones are not started. The probe is one that lives, if there is one, else one place after another is
+ * tried. Deaths in service count towards the circuit, runs over the limit included; failed starts count where no worker
+ * serves or may soon: one worker that cannot start beside others that serve is a matter of its own.
+ */
+import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
+import type {
+  CircuitStatus,
+  CircuitTag,
+  LogLevel,
+  ModeletDescription,
+  RequestNumber,
+  StageDefinition,
+  WorkerStatus,
+} from '../../core/model.ts';
+import type { RestartCause } from '../../core/readings.ts';
+import { shortened } from '../../process/parent/lines.ts';
+import { LastingFailure } from '../../process/parent/start-failure.ts';
+import type { LifePhase } from '../../process/parent/supervisor.ts';
+import type { EngineBoot } from '../../wire/frames/bodies.ts';
+import type { WireItem } from '../../wire/frames/frames.ts';
+import { Circuit } from './circuit.ts';
+import { ExampleCheck } from './example-check.ts';
+import { type Batch, type CheckResult, type PoolEvents, type PoolHealth, RunTimeout, type WorkerPool } from './pool.ts';
+import { Replacements, tooLargeAtFirst, wear } from './replacements.ts';
+import { type Role, Slot } from './slot.ts';
+import type { Loss } from './supervised-worker.ts';
+import { WorkerFactory } from './worker-factory.ts';
+
+/** One batch that runs and one that waits in the worker: enough to hide the wake-up between two batches. */
+const MOST_BATCHES_PER_WORKER = 2;
+
+export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
+  /** The newest; its modelet is always the one that the workers run. */
+  #stage: StageDefinition;
+  readonly #factory: WorkerFactory;
+  readonly #events: PoolEvents<T>;
+  readonly #clock: Clock;
+  readonly #slots: Slot<T>[];
+  readonly #replacements: Replacements<T> = new Replacements();
+  readonly #circuit: Circuit;
+  readonly #check: ExampleCheck;
+  /** While the circuit is half-open, the slot of the only worker that serves. */
+  #probe: Slot<T> | null = null;
+  #probes = 0;
+  #description: ModeletDescription | null = null;
+  #restartedAt: number = Number.NEGATIVE_INFINITY;
+  /** Why workers are stuck, as it was told last; null since one became ready, or since somebody asked for new ones. */
+  #toldFailure: string | null = null;
+  /** Workers that end now have no successors. */
+  #isClosed = false;
+
+  constructor(stage: StageDefinition, boot: EngineBoot, events: PoolEvents<T>, clock: Clock = systemClock) {
+    this.#stage = stage;
+    this.#factory = new WorkerFactory(stage.modelet, boot, clock);
+    this.#events = events;
+    this.#clock = clock;
+    this.#circuit = new Circuit(clock, (tag) => this.#circuitEntered(tag));
+    this.#check = new ExampleCheck({
+      clock,
+      // The probe is tried with requests only.
+      ready: () => (this.#circuit.tag === 'closed' ? this.#slots.filter((slot) => slot.isReady) : []),
+      whyNone: () => (this.health.tag === 'failed' ? this.health.error.message : 'no worker is ready'),
+      onChange: () => events.onChange(),
+    });
+    this.#slots = stage.modelet.workers.map((_, index) => this.#slot(index));
+  }
+
+  get pinWarnings(): readonly string[] {
+    return this.#factory.pinWarnings;
+  }
+
+  get health(): PoolHealth {
+    const { refusal } = this.#factory;
+    if (refusal) return { tag: 'failed', error: refusal, doesNotStart: false };
+    if (this.#serving.some((slot) => slot.isReady)) return { tag: 'ready' };
+    const open = this.#circuit.refusal;
+    if (open) return { tag: 'failed', error: open, doesNotStart: this.#circuit.isOfStarts };
+    const errors = this.#slots.map((slot) => slot.startError);
+    const first = errors[0];
+    const none = errors.every((error) => error !== null);
+    return first && none ? { tag: 'failed', error: first, doesNotStart: true } : { tag: 'starting' };
+  }
+
+  get isStuck(): boolean {
+    return this.#slots.some((slot) => slot.isStuck);
+  }
+
+  get circuit(): CircuitStatus {
+    return this.#circuit.status;
+  }
+
+  get description(): ModeletDescription | null {
+    return this.#description;
+  }
+
+  start(): void {
+    const { refusal } = this.#factory;
+    if (refusal) {
+      this.#events.onLog({ level: 'error', message: refusal.message, stage: this.#stage.name });
+      this.#events.onChange();
+      return;
+    }
+    for (const slot of this.#slots) slot.start();
+  }
+
+  redefine(stage: StageDefinition): void {
+    this.#stage = { ...stage, modelet: this.#stage.modelet };
+    for (const slot of this.#slots) slot.limitRun();
+  }
+
+  restart(): void {
+    if (this.#factory.refusal) return;
+    this.#restartedAt = this.#clock.now();
+    this.#toldFailure = null;
+    const running = this.#slots.filter(({ pid }) => pid !== null);
+    this.#circuit.reset();
+    for (const slot of this.#slots) slot.start();
+    this.retry();
+    for (const slot of running) this.#replacements.request(slot, 'asked');
+  }
+
+  retry(): void {
+    this.#toldFailure = null;
+    for (const slot of this.#slots) slot.retry();
+  }
+
+  freeWorker(prefetch: boolean): number | null {
+    let second: number | null = null;
+    for (const slot of this.#serving) {
+      if (!slot.isReady || slot.isTrying) continue;
+      if (slot.isIdle) return slot.index;
+      if (prefetch && second === null && slot.load < MOST_BATCHES_PER_WORKER) second = slot.index;
+    }
+    // What the probe is tried with is not more than it takes.
+    return this.#probe || this.#check.isWaiting ? null : second;
+  }
+
+  isCurrent(worker: number): boolean {
+    return (this.#slots[worker]?.loadedAt ?? 0) >= this.#restartedAt;
+  }
+
+  dispatch(worker: number, batch: Batch<T>): void {
+    this.#slots[worker]?.dispatch(batch);
+  }
+
+  check(deadline: Deadline): Promise<CheckResult> {
+    return this.#check.begin(deadline);
+  }
+
+  cancel(ids: readonly RequestNumber[]): void {
+    for (const slot of this.#slots) slot.cancel(ids);
+  }
+
+  async close(deadline: Deadline): Promise<void> {
+    this.#isClosed = true;
+    this.#circuit.stop();
+    this.#replacements.clear();
+    const ended = Promise.all(this.#slots.map((slot) => slot.close(deadline)));
+    this.#check.advance();
+    await ended;
+  }
+
+  status(): WorkerStatus[] {
+    const { refusal } = this.#factory;
+    return this.#slots.map((slot) => ({
+      index: slot.index,
+      pid: slot.pid,
+      state: refusal ? 'error' : slot.processState,
+      cpus: this.#factory.appliedPin(slot.index),
+      busy: slot.load > 0 || slot.isTrying,
+      restarts: slot.restarts,
+      error: refusal?.message ?? slot.trouble,
+      rssBytes: slot.usage?.rssBytes ?? null,
+      cpuMs: slot.usage?.cpuMs ?? null,
+    }));
+  }
+
+  /** The slots that may get batches. */
+  get #serving(): readonly Slot<T>[] {
+    if (this.#circuit.tag === 'closed') return this.#slots;
+    return this.#probe ? [this.#probe] : [];
+  }
+
+  #slot(index: number): Slot<T> {
+    const slot: Slot<T> = new Slot<T>(index, {
+      clock: this.#clock,
+      startTimeoutMs: this.#factory.startTimeoutMs,
+      launch: (events) => this.#factory.launch(index, events),
+      loadFrame: () => this.#factory.loadFrame(this.#stage, index),
+      runTimeoutMs: () => this.#stage.runTimeoutMs,
+      onReady: () => {
+        this.#description = slot.description;
+        this.#toldFailure = null;
+        if (slot === this.#probe) this.#circuit.proved('ready');
+        this.#check.advance();
+      },
+      onPart: (item, part, taken) => this.#events.onPart(item, part, taken),
+      onReply: (batch, replies, runMs) => {
+        if (slot === this.#probe) this.#circuit.proved('answer');
+        this.#events.onReply(batch, replies, runMs, index);
+        this.#replaceWorn(slot);
+        this.#check.advance();
+      },
+      onTried: (error) => this.#check.tried(error),
+      onUsage: () => {
+        const tooLarge = tooLargeAtFirst(slot, this.#stage);
+        if (tooLarge) this.#log(index, 'warn', tooLarge);
+        this.#replaceWorn(slot);
+      },
+      onLost: (loss, role) => this.#lost(slot, loss, role),
+      onReplaced: () => this.#events.onEnded(this.#replacements.done(slot)),
+      onChange: () => this.#events.onChange(),
+      onLog: (level, message) => this.#log(index, level, message),
+    });
+    return slot;
+  }
+
+  /** Not while the circuit is not closed: a worker that lives is worth more then. */
+  #replaceWorn(slot: Slot<T>): void {
+    const worn = !this.#isClosed && this.#circuit.tag === 'closed' ? wear(slot, this.#stage) : null;
+    if (worn && this.#replacements.request(slot, 'recycled')) this.#log(slot.index, 'info', `is replaced: ${worn}`);
+  }
+
+  #lost(slot: Slot<T>, { running, notStarted, trying, error, phase }: Loss<T>, role: Role): void {
+    this.#events.onLost(running, notStarted, error, slot.index);
+    if (phase !== 'closing') this.#events.onEnded(causeOf(error, phase));
+    if (phase === 'starting' && error instanceof LastingFailure) this.#tellFailure(error);
+    if (role === 'present' && phase !== 'closing') this.#died(slot, error, phase === 'starting', trying);
+    if (trying) this.#check.lost(error);
+    else this.#check.advance();
+    this.#events.onChange();
+  }
+
+  #died(slot: Slot<T>, error: Error, starting: boolean, trying: boolean): void {
+    this.#replacements.died(slot);
+    const isProbe = slot === this.#probe;
+    if (error instanceof LastingFailure && starting) {
+      // It is not to be tried again and again; that the others are not either is up to them.
+      if (isProbe) this.#circuit.reset();
+      return;
+    }
+    const serving = starting ? this.#slots.every(({ startError }) => startError !== null) : !trying;
+    const counts = isProbe || serving;
+    if (this.#circuit.tag === 'closed' ? counts : isProbe) this.#circuit.died(error, starting ? 'ready' : 'answer');
+    else if (this.#circuit.tag !== 'closed') slot.hold();
+  }
+
+  /** Once, however many workers fail of it. */
+  #tellFailure({ failure: { message, stack } }: LastingFailure): void {
+    if (this.#toldFailure === message) return;
+    this.#toldFailure = message;
+    const text = shortened(
+      `does not start: ${message}; it is tried again when it changes, at a deploy, or by its button`,
+    );
+    const fields = stack === undefined ? {} : { stack };
+    this.#events.onLog({ level: 'error', message: text, stage: this.#stage.name, fields });
+  }
+
+  #circuitEntered(tag: CircuitTag): void {
+    this.#probe = null;
+    const log = (level: LogLevel, message: string): void =>
+      this.#events.onLog({ level, message, stage: this.#stage.name });
+    if (tag === 'open') {
+      this.#replacements.clear();
+      for (const slot of this.#slots) slot.hold();
+      // Whether that means refusals, it cannot say: older code may serve meanwhile.
+      const why = this.#circuit.refusal?.message ?? '';
+      log('error', this.#circuit.isOfStarts ? `does not start: ${why}` : why);
+    } else if (tag === 'half-open') {
+      log('info', 'is tried with one worker');
+      this.#tryProbe();
+    } else {
+      if (this.#slots.some((slot) => slot.isReady)) log('info', 'serves again');
+      for (const slot of this.#slots) slot.start();
+    }
+    this.#events.onChange();
+  }
+
+  /** Starts the probe, or takes one that lives. */
+  #tryProbe(): void {
+    this.#probes += 1;
+    const inTurn = this.#slots[this.#probes % this.#slots.length] as Slot<T>;
+    const ready = this.#slots.filter((slot) => slot.isReady);
+    const probe = ready.find(({ load }) => load === 0) ?? ready[0] ?? inTurn;
+    this.#probe = probe;
+    if (probe.isReady) this.#circuit.proved('ready');
+    else probe.start();
+  }
+
+  #log(worker: number, level: LogLevel, message: string): void {
+    this.#events.onLog({ level, message, stage: this.#stage.name, worker });
+  }
+}
+
+function causeOf(error: Error, phase: Exclude<LifePhase, 'closing'>): RestartCause {
+  if (error instanceof RunTimeout) return 'run_timeout';
+  return phase === 'serving' ? 'died' : 'not_started';
+}

@@ -1,0 +1,292 @@
+/** One worker, kept running by its supervisor, and the batches it holds. */
+import type { Clock, Deadline, Timer } from '../../core/clock.ts';
+import { ModeletError } from '../../core/errors.ts';
+import type { LogLevel, ModeletDescription, RequestNumber, WorkerUsage } from '../../core/model.ts';
+import { LineLimit } from '../../observe/log/line-limit.ts';
+import type { Child, ChildEvents } from '../../process/parent/child.ts';
+import { shortened } from '../../process/parent/lines.ts';
+import { asThrown } from '../../process/parent/start-failure.ts';
+import { type LifePhase, Supervisor } from '../../process/parent/supervisor.ts';
+import type { ProcessStateTag } from '../../process/process-state.ts';
+import { decodeModeletError } from '../../wire/codec/error-codec.ts';
+import type { LoadedReport } from '../../wire/frames/bodies.ts';
+import type { ControlFrame, Frame, WireItem } from '../../wire/frames/frames.ts';
+import { type Batch, RunTimeout } from './pool.ts';
+
+/** What a worker held when it died. */
+export interface Loss<T extends WireItem> {
+  /** Items it may have begun. */
+  readonly running: readonly T[];
+  /** Items of batches that waited in it behind another. */
+  readonly notStarted: readonly T[];
+  /** It ran an example. */
+  readonly trying: boolean;
+  readonly error: Error;
+  readonly phase: LifePhase;
+}
+
+/** What a worker that holds nothing any more may take for its teardown. */
+const TEARDOWN_MS = 5000;
+
+export interface WorkerHost<T extends WireItem> {
+  readonly clock: Clock;
+  readonly startTimeoutMs: number;
+  launch(events: ChildEvents): Child;
+  /** What each new process is sent first. */
+  loadFrame(): ControlFrame;
+  /** Longest run of a batch; 0: no limit. */
+  runTimeoutMs(): number;
+  onReady(): void;
+  /** See `PoolEvents`. */
+  onPart(item: T, part: WireItem, taken: (parts: number) => void): void;
+  onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number): void;
+  /** It is through with an example: the error it failed with. */
+  onTried(error: ModeletError | null): void;
+  onLost(loss: Loss<T>): void;
+  /** It has said anew what it uses. */
+  onUsage(): void;
+  onChange(): void;
+  onLog(level: LogLevel, message: string): void;
+}
+
+export class SupervisedWorker<T extends WireItem> {
+  readonly #host: WorkerHost<T>;
+  readonly #supervisor: Supervisor;
+  /** What the modelet says. */
+  readonly #words: LineLimit;
+  /** In the order sent; the worker takes them one after the other. */
+  readonly #batches: Batch<T>[] = [];
+  /** The example it runs; never beside a batch. */
+  #trying: { readonly example: number; readonly startedAt: number } | null = null;
+  #loaded: LoadedReport | null = null;
+  #startError: Error | null = null;
+  #loadedAt = 0;
+  #usage: WorkerUsage | null = null;
+  #usageAtFirst: WorkerUsage | null = null;
+  #batchesRun = 0;
+  /** Rings when the batch that ran when it was set has run too long. */
+  #runTimer: Timer | null = null;
+
+  constructor(host: WorkerHost<T>) {
+    this.#host = host;
+    this.#words = new LineLimit((level, line) => host.onLog(level, line), host.clock);
+    this.#supervisor = new Supervisor(
+      {
+        startTimeoutMs: host.startTimeoutMs,
+        launch: (events) => host.launch(events),
+        bootFrame: () => {
+          this.#loadedAt = host.clock.now();
+          return host.loadFrame();
+        },
+        onReady: () => {
+          this.#startError = null;
+          host.onLog('info', `ready, pid ${this.pid}`);
+          host.onReady();
+        },
+        onFrame: (frame) => this.#receive(frame),
+        onLost: (error, phase) => this.#lost(error, phase),
+        onChange: () => host.onChange(),
+        onOutput: (stream, line) => this.#words.write(stream === 'stdout' ? 'info' : 'warn', line),
+      },
+      host.clock,
+    );
+  }
+
+  get isReady(): boolean {
+    return this.#supervisor.isReady;
+  }
+
+  get processState(): ProcessStateTag {
+    return this.#supervisor.processState;
+  }
+
+  get pid(): number | null {
+    return this.#supervisor.pid;
+  }
+
+  /** When the present process was told what to load. */
+  get loadedAt(): number {
+    return this.#loadedAt;
+  }
+
+  /** Why the last process died, until a new one is ready. */
+  get lastError(): Error | null {
+    return this.#supervisor.lastError;
+  }
+
+  /** Why the last start failed; null once one succeeded. */
+  get startError(): Error | null {
+    return this.#startError;
+  }
+
+  /** It does not start until `start` is called: a further try would fail as the last one did. */
+  get isStuck(): boolean {
+    return this.#supervisor.isStuck;
+  }
+
+  /** What the process said last of itself; null before it was ready. */
+  get usage(): WorkerUsage | null {
+    return this.#usage;
+  }
+
+  /** What the process used when it became ready. */
+  get usageAtFirst(): WorkerUsage | null {
+    return this.#usageAtFirst;
+  }
+
+  /** Batches that the present process has answered. */
+  get batchesRun(): number {
+    return this.#batchesRun;
+  }
+
+  /** How many batches it holds. */
+  get load(): number {
+    return this.#batches.length;
+  }
+
+  /** How many examples the modelet of the present process has. */
+  get examples(): number {
+    return this.#loaded?.examples ?? 0;
+  }
+
+  /** What the modelet of the present process says of itself; null until it is loaded. */
+  get description(): ModeletDescription | null {
+    return this.#loaded?.description ?? null;
+  }
+
+  /** Runs an example, and takes no batch until it is through. */
+  get isTrying(): boolean {
+    return this.#trying !== null;
+  }
+
+  /** Starts a process now if none runs, without further pause. */
+  start(): void {
+    this.#supervisor.start();
+  }
+
+  /** Does not start it again when it has died, until `start` is called. */
+  hold(): void {
+    this.#supervisor.hold();
+  }
+
+  /** The worker must be ready, and not be trying an example. */
+  dispatch(batch: Batch<T>): void {
+    this.#batches.push(batch);
+    this.#supervisor.send({ type: 'batch', batch: batch.number, items: batch.items });
+    if (!this.#runTimer) this.limitRun();
+  }
+
+  /** Runs an example. The worker must be ready and hold nothing; the limit of a run is that of a batch. */
+  tryExample(example: number, deadline: Deadline): void {
+    this.#trying = { example, startedAt: this.#host.clock.now() };
+    this.#supervisor.send({ type: 'try', body: { example, deadline } });
+    if (!this.#runTimer) this.limitRun();
+  }
+
+  /** Holds what runs to the limit as it is now. */
+  limitRun(): void {
+    this.#runTimer?.cancel();
+    this.#runTimer = null;
+    const runTimeoutMs = this.#host.runTimeoutMs();
+    const running = this.#batches[0] ?? this.#trying;
+    if (!running || runTimeoutMs === 0) return;
+    // What it answered while this process was busy itself is read before the immediate.
+    this.#runTimer = this.#host.clock.at(running.startedAt + runTimeoutMs, () => {
+      setImmediate(() => this.#endOverrun());
+    });
+  }
+
+  cancel(ids: readonly RequestNumber[]): void {
+    if (this.load > 0) this.#supervisor.send({ type: 'cancel', body: ids });
+  }
+
+  /** Lets it finish what it holds, kills it at the deadline. Resolves when it is gone. */
+  close(deadline: Deadline): Promise<void> {
+    const teardownBy = this.#host.clock.now() + TEARDOWN_MS;
+    return this.#supervisor.close(this.load === 0 ? Math.min(deadline, teardownBy) : deadline);
+  }
+
+  #receive(frame: Frame): void {
+    if (frame.type === 'log') this.#words.write(frame.body.level, shortened(frame.body.message));
+    else if (frame.type === 'usage') this.#used(frame.body);
+    else if (frame.type === 'parts') for (const part of frame.items) this.#sentPart(part);
+    else if (frame.type === 'reply') this.#replied(frame.batch, frame.items, frame.runMs);
+    else if (frame.type === 'loaded') this.#loaded = frame.body;
+    else if (frame.type === 'tried') this.#tried(frame.body.example, frame.body.error);
+  }
+
+  #used(usage: WorkerUsage): void {
+    this.#usage = usage;
+    this.#usageAtFirst ??= usage;
+    this.#host.onUsage();
+    this.#host.onChange();
+  }
+
+  #sentPart(part: WireItem): void {
+    const { id } = part;
+    const item = this.#batches[0]?.items.find((running) => running.id === id);
+    if (item) {
+      this.#host.onPart(item, part, (parts) => this.#supervisor.send({ type: 'taken', body: [[id, parts]] }));
+      return;
+    }
+    this.#supervisor.kill(new ModeletError('protocol_error', `worker sent a part of request ${id}, which it had not`));
+  }
+
+  #replied(number: number, replies: readonly WireItem[], runMs: number): void {
+    const batch = this.#batches[0];
+    if (batch?.number !== number || batch.items.length !== replies.length) {
+      this.#supervisor.kill(new ModeletError('protocol_error', `worker answered batch ${number}, which it had not`));
+      return;
+    }
+    this.#batches.shift();
+    this.#batchesRun += 1;
+    const following = this.#batches[0];
+    if (following) following.startedAt = this.#host.clock.now();
+    this.#host.onReply(batch, replies, runMs);
+    if (this.load === 0 && this.#supervisor.isClosed) void this.close(Number.POSITIVE_INFINITY);
+  }
+
+  #tried(example: number, error: string | null): void {
+    if (this.#trying?.example !== example) {
+      this.#supervisor.kill(new ModeletError('protocol_error', `worker answered example ${example}, which it had not`));
+      return;
+    }
+    this.#trying = null;
+    this.#host.onTried(error === null ? null : decodeModeletError(Buffer.from(error, 'base64'), 'protocol_error'));
+  }
+
+  /** One timer serves many batches: where the one it was set for has ended, it is set for the present one. */
+  #endOverrun(): void {
+    const running = this.#batches[0] ?? this.#trying;
+    const runTimeoutMs = this.#host.runTimeoutMs();
+    if (!running || runTimeoutMs === 0 || this.#host.clock.now() < running.startedAt + runTimeoutMs) {
+      this.limitRun();
+      return;
+    }
+    this.#supervisor.kill(new RunTimeout(runTimeoutMs));
+  }
+
+  #lost(error: Error, phase: LifePhase): void {
+    if (phase === 'starting') this.#startError = asThrown(error);
+    this.#words.tell();
+    if (phase === 'closing') this.#host.onLog('debug', 'ended');
+    // What keeps all workers of a stage from starting is told once, by the stage.
+    else if (!this.isStuck)
+      this.#host.onLog('error', `${phase === 'serving' ? 'died' : 'did not start'}: ${error.message}`);
+    this.#usage = null;
+    this.#usageAtFirst = null;
+    this.#batchesRun = 0;
+    const [running, ...behind] = this.#batches.splice(0);
+    const trying = this.isTrying;
+    this.#trying = null;
+    this.#loaded = null;
+    this.limitRun();
+    this.#host.onLost({
+      running: running?.items ?? [],
+      notStarted: behind.flatMap((batch) => batch.items),
+      trying,
+      error,
+      phase,
+    });
+  }
+}

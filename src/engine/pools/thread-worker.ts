@@ -1,0 +1,211 @@
+/**
+ * A worker as a thread of this process, for modelets that are all JavaScript: a piscina pool of one thread, whose
+ * tasks are whole batches. The only file that imports piscina.
+ *
+ * Native code that crashes takes this whole process with it, and native code that hangs keeps the thread from ending.
+ */
+import { fileURLToPath } from 'node:url';
+import { MessageChannel, type MessagePort, type Worker } from 'node:worker_threads';
+import { Piscina } from 'piscina';
+import type { Clock, Deadline, Timer } from '../../core/clock.ts';
+import { asError } from '../../core/errors.ts';
+import type { Child, ChildEvents } from '../../process/parent/child.ts';
+import { ChildLife, type Kept } from '../../process/parent/child-life.ts';
+import { helper } from '../../process/parent/launch.ts';
+import type { ProcessState } from '../../process/process-state.ts';
+import { packFrames, unpackFrames } from '../../wire/channel/port-channel.ts';
+import type { Frame } from '../../wire/frames/frames.ts';
+import { Unwanted } from '../../wire/frames/unwanted.ts';
+import { type WorkerLaunch, workerEnvironment } from './worker-launch.ts';
+
+const THREAD_ENTRY = fileURLToPath(new URL('../../worker/thread.js', import.meta.url));
+
+/** How long to wait for a thread that was told to end. One that is in native code ends when that returns, if ever. */
+const LINGERING_THREAD_MS = 1000;
+
+/** What a thread is told when it is made. */
+export interface ThreadData {
+  /** Cores to run on; null where the platform has no pinning. */
+  readonly cpus: readonly number[] | null;
+  /** Where the program is that pins it. */
+  readonly taskset: string;
+}
+
+/**
+ *   idle    has no task           -> busy | ending | gone
+ *   busy    has one               -> idle | ending | gone
+ *   ending  was told to end, or a sign of its end was seen; is sent nothing more -> gone
+ *   gone    buried
+ */
+type ThreadState =
+  | { readonly tag: 'idle' | 'busy' }
+  | { readonly tag: 'ending'; readonly how: string | null; readonly timer: Timer }
+  | { readonly tag: 'gone' };
+
+export function startThreadWorker(spec: WorkerLaunch, events: ChildEvents, clock: Clock): Child {
+  return new ThreadWorker(spec, events, clock);
+}
+
+class ThreadWorker implements Kept {
+  readonly entry: string = THREAD_ENTRY;
+  readonly pid: number = process.pid;
+  readonly #pool: Piscina<ArrayBuffer | MessagePort, void>;
+  /** To whatever task runs. */
+  readonly #port: MessagePort;
+  readonly #life: ChildLife;
+  readonly #clock: Clock;
+  readonly #heapMb: number;
+  #state: ThreadState = { tag: 'idle' };
+  /** Null where none could be made. */
+  #thread: Worker | null = null;
+  /** Kept here and not in piscina's queue, for what is cancelled meanwhile. */
+  readonly #waiting: Frame[] = [];
+  /** Of batches that wait: the thread has not seen those yet. */
+  readonly #unwanted: Unwanted = new Unwanted();
+
+  constructor(spec: WorkerLaunch, events: ChildEvents, clock: Clock) {
+    this.#life = new ChildLife(this, events, clock);
+    this.#clock = clock;
+    this.#heapMb = spec.heapMb;
+    this.#pool = new Piscina({
+      filename: THREAD_ENTRY,
+      name: 'runTask',
+      // One thread, made with the first task. With a minimum of one, piscina would replace a dead one by itself.
+      minThreads: 0,
+      maxThreads: 1,
+      idleTimeout: Number.POSITIVE_INFINITY,
+      concurrentTasksPerWorker: 1,
+      // With atomics a thread blocks its event loop between tasks, and with it the modelet's timers and sockets.
+      atomics: 'disabled',
+      stricterFIFO: true,
+      recordTiming: false,
+      env: workerEnvironment(spec) as Record<string, string>,
+      workerData: { cpus: spec.cpus, taskset: helper('taskset') } satisfies ThreadData,
+      ...(spec.heapMb > 0 ? { resourceLimits: { maxOldGenerationSizeMb: spec.heapMb } } : {}),
+    });
+    this.#pool.on('message', (message: unknown) => this.#receive(message));
+    // Without a listener this process would end. The thread's own events tell the same.
+    this.#pool.on('error', () => {});
+    const { port1, port2 } = new MessageChannel();
+    this.#port = port1;
+    // It keeps no process alive.
+    port1.unref();
+    // It also makes the thread.
+    this.#perform(port2);
+  }
+
+  get state(): ProcessState {
+    return this.#life.state;
+  }
+
+  get isReachable(): boolean {
+    return this.#state.tag === 'idle' || this.#state.tag === 'busy';
+  }
+
+  send(frame: Frame): void {
+    this.#life.send(frame);
+  }
+
+  deliver(frame: Frame): void {
+    if (frame.type === 'cancel' || frame.type === 'taken') {
+      const message = packFrames([frame]);
+      this.#port.postMessage(message, [message]);
+    }
+    if (frame.type === 'taken') return;
+    if (frame.type === 'cancel') {
+      if (this.#waiting.length > 0) this.#unwanted.add(frame.body);
+      return;
+    }
+    this.#waiting.push(frame);
+    this.#next();
+  }
+
+  close(deadline: Deadline): void {
+    this.#life.close(deadline);
+  }
+
+  kill(reason: Error | null): void {
+    if (this.#state.tag === 'gone') return;
+    this.#life.killedBecause(reason);
+    if (this.#state.tag === 'ending') return;
+    this.#ending(null);
+    if (this.#thread) void this.#pool.destroy();
+    else queueMicrotask(() => this.#bury('was not started'));
+  }
+
+  #next(): void {
+    if (this.#state.tag !== 'idle') return;
+    const frame = this.#waiting.shift();
+    if (frame) this.#perform(packFrames([...this.#cancellationsOf(frame), frame]));
+  }
+
+  #perform(message: ArrayBuffer | MessagePort): void {
+    this.#state = { tag: 'busy' };
+    this.#run(message).then(
+      () => {
+        if (this.#state.tag !== 'busy') return;
+        this.#state = { tag: 'idle' };
+        this.#next();
+      },
+      // A task of a thread that has ended fails as well; how that ended is told already.
+      (thrown: unknown) => this.kill(asError(thrown)),
+    );
+  }
+
+  async #run(message: ArrayBuffer | MessagePort): Promise<void> {
+    const done = this.#pool.run(message, { transferList: [message] });
+    if (!this.#thread) this.#watch(this.#pool.threads[0] as Worker);
+    await done;
+  }
+
+  /** Goes with the batch: what is unwanted in it is not computed. */
+  #cancellationsOf(frame: Frame): Frame[] {
+    const body = this.#unwanted.of(frame);
+    this.#unwanted.keepOnly(this.#waiting);
+    return body.length > 0 ? [{ type: 'cancel', body }] : [];
+  }
+
+  #watch(thread: Worker): void {
+    this.#thread = thread;
+    thread.on('error', (error) => {
+      if (this.isReachable) this.#ending(this.#inWords(error));
+    });
+    thread.on('exit', (code) => {
+      const how = this.#state.tag === 'ending' ? this.#state.how : null;
+      this.#bury(how ?? `exited with code ${code}`);
+    });
+    // Node.js sends what a thread writes to this process's own output, which has no stage and no worker.
+    for (const stream of ['stdout', 'stderr'] as const) {
+      thread[stream].unpipe();
+      this.#life.read(stream, thread[stream]);
+    }
+  }
+
+  #inWords(error: Error): string {
+    if ((error as { code?: unknown }).code !== 'ERR_WORKER_OUT_OF_MEMORY') return error.message;
+    return `JavaScript heap out of memory${this.#heapMb > 0 ? ` (limit ${this.#heapMb} MB)` : ''}`;
+  }
+
+  #receive(message: unknown): void {
+    if (this.#state.tag === 'gone') return;
+    try {
+      for (const frame of unpackFrames(message)) this.#life.receive(frame);
+    } catch (thrown) {
+      this.kill(asError(thrown));
+    }
+  }
+
+  #ending(how: string | null): void {
+    this.#life.ending();
+    const timer = this.#clock.at(this.#clock.now() + LINGERING_THREAD_MS, () => this.#bury(how ?? 'did not end'));
+    this.#state = { tag: 'ending', how, timer };
+  }
+
+  #bury(how: string): void {
+    if (this.#state.tag === 'gone') return;
+    if (this.#state.tag === 'ending') this.#state.timer.cancel();
+    this.#state = { tag: 'gone' };
+    this.#port.close();
+    this.#life.dead(how);
+  }
+}

@@ -1,0 +1,82 @@
+/** How the workers of one stage are made: on which cores each runs, what starts it, what it is told first. */
+import type { Clock } from '../../core/clock.ts';
+import { ModeletError } from '../../core/errors.ts';
+import type { ModeletDefinition, Pin, StageDefinition, WorkerPlacement } from '../../core/model.ts';
+import { pinProblem, pinWarning, resolvePin } from '../../process/affinity.ts';
+import type { Child, ChildEvents } from '../../process/parent/child.ts';
+import type { EngineBoot } from '../../wire/frames/bodies.ts';
+import type { ControlFrame } from '../../wire/frames/frames.ts';
+import { startProcessWorker } from './process-worker.ts';
+import { startPythonWorker } from './python-worker.ts';
+import { startThreadWorker } from './thread-worker.ts';
+
+export class WorkerFactory {
+  readonly #modelet: ModeletDefinition;
+  readonly #boot: EngineBoot;
+  readonly #clock: Clock;
+  /** Pins that could not be honoured, in words. */
+  readonly pinWarnings: readonly string[];
+  /** With `strictPins`, why no worker of the stage may start. */
+  readonly refusal: ModeletError | null;
+
+  constructor(modelet: ModeletDefinition, boot: EngineBoot, clock: Clock) {
+    this.#modelet = modelet;
+    this.#boot = boot;
+    this.#clock = clock;
+    const unpinned = modelet.workers.flatMap((_, index) => {
+      const { missing } = this.#pin(index);
+      return missing.length > 0 ? [{ who: `worker ${index}`, missing }] : [];
+    });
+    const inWords = (say: typeof pinProblem): string[] =>
+      unpinned.map(({ who, missing }) => say(who, missing, boot.allowedCpus));
+    const refused = boot.strictPins && unpinned.length > 0;
+    this.refusal = refused ? new ModeletError('config_invalid', inWords(pinProblem).join('; ')) : null;
+    this.pinWarnings = refused ? [] : inWords(pinWarning);
+  }
+
+  get startTimeoutMs(): number {
+    return this.#modelet.startTimeoutMs;
+  }
+
+  launch(index: number, events: ChildEvents): Child {
+    const { source, isolation, requireFrom, heapMb } = this.#modelet;
+    const spec = {
+      launcher: this.#boot.launcher,
+      cpus: this.#pin(index).cpus,
+      pin: this.appliedPin(index),
+      env: this.#placement(index).env,
+      heapMb,
+    };
+    if (source.kind === 'python') return startPythonWorker({ ...spec, source, requireFrom }, events, this.#clock);
+    return (isolation === 'thread' ? startThreadWorker : startProcessWorker)(spec, events, this.#clock);
+  }
+
+  /** What a new worker is sent first. */
+  loadFrame({ name, batching }: StageDefinition, index: number): ControlFrame {
+    const { workers: _, ...modelet } = this.#modelet;
+    return {
+      type: 'load',
+      body: {
+        stage: name,
+        worker: index,
+        cpus: this.appliedPin(index),
+        maxPayloadBytes: this.#boot.maxPayloadBytes,
+        batchSize: batching.maxBatchSize,
+        modelet,
+      },
+    };
+  }
+
+  /** The cores a worker is really pinned to. */
+  appliedPin(index: number): Pin {
+    return this.#pin(index).missing.length > 0 ? null : this.#placement(index).cpus;
+  }
+
+  #placement(index: number): WorkerPlacement {
+    return this.#modelet.workers[index] as WorkerPlacement;
+  }
+
+  #pin(index: number): ReturnType<typeof resolvePin> {
+    return resolvePin(this.#placement(index).cpus, this.#boot.allowedCpus, this.#boot.launcher.taskset);
+  }
+}

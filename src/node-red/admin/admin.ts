@@ -1,0 +1,107 @@
+/** The admin routes, each behind a permission: what the editor's dialogs and people with curl can ask, and do. */
+import type { NodeAPI } from 'node-red';
+import { visibleCpus, whyRouteEnds } from '../../index.ts';
+import { resolveModeletFile } from '../files.ts';
+import type { Pipeline } from '../pipeline.ts';
+import { serveGates } from './gate-routes.ts';
+import { serveLiveView } from './live-view-routes.ts';
+import { Observation } from './observation.ts';
+import { serveOnnx } from './onnx-route.ts';
+
+/** What people can do to a stage, and how the log tells of it. */
+const STAGE_ACTIONS = {
+  restart: 'new workers were asked for',
+  flush: 'what waits was told to leave at once',
+} as const;
+
+const registered: WeakSet<object> = new WeakSet();
+
+export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
+  if (registered.has(RED.httpAdmin)) return;
+  registered.add(RED.httpAdmin);
+  const mayRead = RED.auth.needsPermission('modelets.read');
+  const mayWrite = RED.auth.needsPermission('modelets.write');
+
+  RED.httpAdmin.get('/modelets/snapshot', mayRead, (_request, response) => {
+    response.json({
+      runtimes: pipeline.services.map((service) => service.snapshot()),
+      gates: pipeline.gates.snapshots,
+      loop: pipeline.loop.snapshot,
+      routes: [...pipeline.deployment.routes.values()].map(({ route }) => ({
+        ...route,
+        why: whyRouteEnds(route),
+        taps: Object.fromEntries(route.taps),
+      })),
+      handlers: Object.fromEntries(pipeline.deployment.handlers),
+      invalid: Object.fromEntries(pipeline.deployment.invalid),
+    });
+  });
+
+  new Observation(RED, pipeline).serve(mayRead);
+  serveLiveView(RED, pipeline, mayRead);
+  serveGates(RED, pipeline, mayRead, mayWrite);
+
+  RED.httpAdmin.get('/modelets/cpus', mayRead, (_request, response) => {
+    const engine = pipeline.services.find((service) => service.config.engineCpus)?.config.engineCpus ?? null;
+    const allowed = visibleCpus(pipeline.allowedCpus);
+    response.json({ allowed, engine, workers: pinnedWorkers(pipeline, allowed) });
+  });
+
+  RED.httpAdmin.get('/modelets/resolve', mayRead, (request, response) => {
+    const path = String(request.query['path'] ?? '');
+    try {
+      response.json({ path: resolveModeletFile(RED, path), exists: true });
+    } catch (thrown) {
+      response.json({ path, exists: false, error: (thrown as Error).message });
+    }
+  });
+
+  serveOnnx(RED, pipeline, mayWrite);
+
+  for (const [action, message] of Object.entries(STAGE_ACTIONS) as [keyof typeof STAGE_ACTIONS, string][]) {
+    RED.httpAdmin.post(`/modelets/stages/:id/${action}`, mayWrite, (request, response) => {
+      const id = String(request.params['id']);
+      const { routes, stageNames } = pipeline.deployment;
+      const stage = stageNames.get(id);
+      const service = routes.get(id)?.service;
+      if (stage === undefined || !service) {
+        response.status(404).end();
+        return;
+      }
+      service.log({ level: 'info', message, stage });
+      service.actOnStage(id, action);
+      response.status(204).end();
+    });
+  }
+
+  RED.httpAdmin.get('/modelets/nodes/:id', mayRead, (request, response) => {
+    const told = tellOf(pipeline, String(request.params['id']));
+    if (told) response.json(told);
+    else response.status(404).end();
+  });
+}
+
+/** What a node's dialog shows of it; undefined if there is no such node. */
+function tellOf({ deployment, live }: Pipeline, id: string): object | undefined {
+  const { routes, handlers, stageNames, gates } = deployment;
+  const route = routes.get(id)?.route;
+  const warnings = gates.get(id)?.warnings;
+  // A node that cannot be used says so on its badge; asking about it is no mistake.
+  if (!route && !warnings) return live.get(id) ? {} : undefined;
+  const handler = handlers.get(id) ?? { kind: 'catch' };
+  const name = handler.kind === 'collector' ? live.get(handler.id)?.node.name : undefined;
+  const told = { handler: { ...handler, name } };
+  if (!route) return { ...told, warnings };
+  const chain = route.stages.map((stage) => stageNames.get(stage) ?? stage).join(' \u2192 ');
+  return { ...told, route: { text: `${chain}; ends there because ${route.end}` } };
+}
+
+/** Workers that are kept to some of the cores that there are. */
+function pinnedWorkers(pipeline: Pipeline, allowed: readonly number[]): object[] {
+  const stages = pipeline.services.flatMap((service) => service.snapshot().stages);
+  return stages.flatMap(({ id, name, workers }) =>
+    workers.flatMap(({ index, cpus }) =>
+      cpus === null || allowed.every((core) => cpus.includes(core)) ? [] : { stage: id, name, worker: index, cpus },
+    ),
+  );
+}

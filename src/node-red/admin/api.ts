@@ -1,0 +1,143 @@
+/** What the running flows say of their HTTP endpoints, for their OpenAPI document. */
+import { createRequire } from 'node:module';
+import type { Node, NodeAPI } from 'node-red';
+import { type Api, type ApiAnswer, type ApiEndpoint, mediaTypeOf, type Service } from '../../index.ts';
+import { type HttpIn, httpIns } from '../deploy/http-ins.ts';
+import { type Flows, isDurable, type Reached, type Ways, waysFrom } from '../deploy/http-ways.ts';
+import { LinkCalls } from '../deploy/link-calls.ts';
+import type { Pipeline } from '../pipeline.ts';
+import { inputOf, outputOf, type Stages } from './api-stages.ts';
+
+const { version } = createRequire(import.meta.url)('@modelet/node-red-pipeline/package.json') as { version: string };
+
+/** A stage, and what is behind it. */
+interface Passed {
+  readonly stage: string;
+  readonly ways: Ways;
+}
+
+/** All that is behind one HTTP-in node. */
+interface Behind {
+  readonly first: Ways;
+  readonly stages: readonly Passed[];
+  /** The same without the stages that nobody waits for any more. */
+  readonly answering: readonly Passed[];
+  readonly gates: ReadonlySet<string>;
+}
+
+/**
+ * The endpoints that lead to a pipeline of these services, in the order of the flows.
+ * @param services null: those of all, and what no runtime belongs to.
+ */
+export function apiOf(pipeline: Pipeline, services: readonly Service[] | null): Api {
+  const { RED, deployment } = pipeline;
+  const stages: Stages = { live: pipeline.live, names: deployment.stageNames, services: pipeline.services };
+  const flows: Flows = { RED, live: pipeline.live, linkCalls: new LinkCalls(RED) };
+  const shown = new Set(services?.map(({ id }) => id));
+  const endpoints = httpIns(RED).flatMap((httpIn) => {
+    const behind = lookBehind(flows, httpIn.id);
+    if (behind.stages.length + behind.gates.size === 0) return [];
+    const runtimes = [
+      ...behind.stages.map(({ stage }) => deployment.routes.get(stage)?.service.id),
+      ...[...behind.gates].map((id) => deployment.gates.get(id)?.runtime),
+    ];
+    const isShown = services === null || runtimes.some((runtime) => shown.has(runtime ?? ''));
+    return isShown ? [endpointOf(pipeline, stages, httpIn, behind)] : [];
+  });
+  return { title: titleOf(services ?? pipeline.services, endpoints), version, root: rootOf(RED), endpoints };
+}
+
+function lookBehind(flows: Flows, httpIn: string): Behind {
+  const first = waysFrom(flows, { id: httpIn, calls: [] });
+  const stages = follow(flows, first, () => true);
+  const gates = [first, ...stages.map(({ ways }) => ways)].flatMap((ways) => ways.gates.map(({ id }) => id));
+  return { first, stages, answering: follow(flows, first, ({ stored }) => !stored), gates: new Set(gates) };
+}
+
+/** The stages that are reached from each other, as far as `wanted`. */
+function follow(flows: Flows, first: Ways, wanted: (reached: Reached) => boolean): Passed[] {
+  const passed = new Map<string, Passed>();
+  const pending = first.stages.filter(wanted);
+  for (let at = pending.pop(); at; at = pending.pop()) {
+    const key = JSON.stringify([at.id, at.calls]);
+    if (passed.has(key)) continue;
+    const ways = waysFrom(flows, at);
+    passed.set(key, { stage: at.id, ways });
+    pending.push(...ways.stages.filter(wanted));
+  }
+  return [...passed.values()];
+}
+
+function endpointOf(pipeline: Pipeline, stages: Stages, httpIn: HttpIn, behind: Behind): ApiEndpoint {
+  const { method, url, name, info, tab, upload } = httpIn;
+  const isGated = behind.gates.size > 0;
+  const isStored = [...behind.gates].some((id) => isDurable(pipeline.live.get(id)));
+  return {
+    method,
+    url,
+    name,
+    info,
+    tab,
+    inputs: behind.first.stages.map((reached) => inputOf(stages, reached)),
+    answers: answersOf(pipeline, stages, method, behind),
+    gates: isStored ? 'durable' : isGated ? 'memory' : 'none',
+    // A property of the node that it uses for no other method.
+    takesFiles: upload && method === 'post',
+  };
+}
+
+function answersOf({ RED, live }: Pipeline, stages: Stages, method: string, behind: Behind): ApiAnswer[] {
+  const { first, answering } = behind;
+  const durable = [first, ...answering.map(({ ways }) => ways)].flatMap(({ gates }) =>
+    gates.filter(({ id, stored }) => !stored && isDurable(live.get(id))),
+  );
+  // What lies before the gate may ask it for an item instead.
+  const states = durable.some(({ direct }) => !direct) ? [{ kind: 'state' } as const] : [];
+  const stored = durable.some(({ direct }) => direct || method === 'post') ? [{ kind: 'stored' } as const] : [];
+  const inParts = answering.some(({ ways }) => ways.inParts) ? [{ kind: 'parts' } as const] : [];
+  const results = answering.flatMap(({ stage, ways }) =>
+    ways.responses.flatMap((response) =>
+      response.stored || ways.inParts
+        ? []
+        : [{ ...sentBy(RED, response), stage: outputOf(stages, stage, response.direct) }],
+    ),
+  );
+  const known = [...states, ...stored, ...inParts, ...results];
+  // Where the flow answers by itself beside all that: in which cases, and with what, is not known here.
+  const plain = first.responses.flatMap((response): ApiAnswer[] => {
+    const sent = sentBy(RED, response);
+    const isKnown = known.length > 0 && (!sent.setsStatus || results.some(({ status }) => status === sent.status));
+    return isKnown || response.stored ? [] : [{ ...sent, stage: null }];
+  });
+  return [...known, ...plain];
+}
+
+/** What an HTTP response node makes of a message. */
+function sentBy(RED: NodeAPI, { id }: Reached): Omit<Result, 'stage'> & { readonly setsStatus: boolean } {
+  const node = RED.nodes.getNode(id) as (Node & { statusCode?: number; headers?: Record<string, unknown> }) | null;
+  const { statusCode, headers = {} } = node ?? {};
+  const type = Object.entries(headers).find(([name]) => name.toLowerCase() === 'content-type')?.[1];
+  const contentType = typeof type === 'string' ? mediaTypeOf(type) : null;
+  return {
+    kind: 'result',
+    status: statusCode || OK,
+    contentType,
+    setsStatus: Boolean(statusCode),
+  };
+}
+
+type Result = Extract<ApiAnswer, { kind: 'result' }>;
+
+const OK = 200;
+
+function titleOf(services: readonly Service[], endpoints: readonly ApiEndpoint[]): string {
+  const [service, ...others] = services;
+  if (service && others.length === 0 && service.config.name !== '') return service.config.name;
+  const [label, ...more] = new Set(endpoints.map(({ tab }) => tab.label));
+  return label && more.length === 0 ? label : 'Inference endpoints';
+}
+
+function rootOf(RED: NodeAPI): string {
+  const root = (RED.settings as { httpNodeRoot?: string | false }).httpNodeRoot || '/';
+  return `/${root.split('/').filter(Boolean).join('/')}`;
+}

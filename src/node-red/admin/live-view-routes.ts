@@ -1,0 +1,63 @@
+/** How editors come to the live view: a ticket over an admin route, and events of their connections. */
+import type { RequestHandler } from 'express';
+import type { NodeAPI } from 'node-red';
+import { type Around, allowedCpus, systemClock, visibleCpus, whyRouteEnds } from '../../index.ts';
+import type { Pipeline } from '../pipeline.ts';
+import { gateViews } from './gate-view.ts';
+import { LiveView } from './live-view.ts';
+
+/** What Node-RED tells of the connection of an editor. */
+interface CommsEvent {
+  readonly session?: string;
+  /** What the editor sent. */
+  readonly data?: unknown;
+}
+
+interface Events {
+  on(event: string, listener: (event: CommsEvent) => void): void;
+  emit(event: 'comms', message: object): void;
+}
+
+/** To be called once per process of Node-RED. */
+export function serveLiveView(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHandler): void {
+  const events = RED.events as unknown as Events;
+  const live = new LiveView({
+    clock: systemClock,
+    look: () => pipeline.services.map((service) => service.look()),
+    around: () => aroundOf(pipeline),
+    // As RED.comms.publish does it, but to one connection only.
+    publish: (session, view) => events.emit('comms', { topic: 'modelets/view', data: view, retain: false, session }),
+  });
+  RED.httpAdmin.post('/modelets/watch', mayRead, (_request, response) => {
+    response.json({ ticket: live.ticket() });
+  });
+  events.on('comms:message:modelets/watch', ({ session, data }) => {
+    if (typeof session === 'string' && typeof data === 'string') live.watch(session, data);
+  });
+  const leave = ({ session }: CommsEvent): void => {
+    if (typeof session === 'string') live.leave(session);
+  };
+  events.on('comms:message:modelets/leave', leave);
+  events.on('comms:connection-removed', leave);
+}
+
+function aroundOf(pipeline: Pipeline): Around {
+  return {
+    chains: [...pipeline.deployment.routes.values()].map(({ route }) => ({
+      runtime: route.runtime,
+      stages: route.stages,
+      why: whyRouteEnds(route),
+      unfused: route.unfused,
+    })),
+    gates: gateViews(pipeline),
+    loop: pipeline.loop.snapshot,
+    allowedCpus: visibleCpus(pipeline.allowedCpus),
+    serverCpus: maskOf('self'),
+    engineCpus: maskOf,
+  };
+}
+
+function maskOf(pid: number | 'self'): readonly number[] | null {
+  const cpus = allowedCpus(pid);
+  return cpus.length > 0 ? cpus : null;
+}

@@ -1,0 +1,51 @@
+/**
+ * What the dialog of a stage asks of an ONNX model: its inputs and outputs. A path that somebody types makes this
+ * machine open a file, so that it must be one of those of flows: below the folders that relative paths are looked up in,
+ * with all links resolved, or the model of a stage that is deployed, which its workers have open anyway.
+ */
+import type { RequestHandler } from 'express';
+import type { NodeAPI } from 'node-red';
+import { asError, inspectOnnx, ModeletError } from '../../index.ts';
+import { isFileOfFlows, modulesFolder, resolveModeletFile } from '../files.ts';
+import type { Pipeline } from '../pipeline.ts';
+
+interface Answer {
+  readonly status: number;
+  readonly body: object;
+}
+
+export function serveOnnx(RED: NodeAPI, pipeline: Pipeline, mayWrite: RequestHandler): void {
+  RED.httpAdmin.get('/modelets/onnx', mayWrite, (request, response) => {
+    const gone = new AbortController();
+    response.on('close', () => gone.abort());
+    const answer = ({ status, body }: Answer): void => void response.status(status).json(body);
+    inspect(RED, pipeline, String(request.query['path'] ?? ''), gone.signal).then(answer, (thrown: unknown) =>
+      answer(failed(asError(thrown))),
+    );
+  });
+}
+
+async function inspect(RED: NodeAPI, pipeline: Pipeline, path: string, gone: AbortSignal): Promise<Answer> {
+  const file = resolveModeletFile(RED, path);
+  if (!isFileOfFlows(RED, file) && !isDeployed(pipeline, file)) return { status: 403, body: outside(file) };
+  return { status: 200, body: await inspectOnnx(file, modulesFolder(RED), gone) };
+}
+
+function isDeployed({ live }: Pipeline, file: string): boolean {
+  return live.of('stage').some(({ config }) => {
+    if (config instanceof ModeletError) return false;
+    const { source } = config;
+    return source.kind === 'onnx' && source.path === file;
+  });
+}
+
+/** Stages may run it all the same. */
+function outside(file: string): object {
+  const where = 'it lies outside fileWorkingDirectory, the project and the user directory';
+  return { error: `${file} is not looked into before it is deployed: ${where}` };
+}
+
+/** That a model cannot be read is an answer like another; that it is not its turn is none. */
+function failed(error: Error): Answer {
+  return { status: error instanceof ModeletError ? error.statusCode : 200, body: { error: error.message } };
+}

@@ -1,0 +1,287 @@
+/**
+ * What one deploy amounts to: from the running nodes to plans for the services, and to what an arriving message
+ * needs to know. Made whole at each `flows:started`.
+ */
+import { basename, extname } from 'node:path';
+import type { Node, NodeAPI } from 'node-red';
+import {
+  type CollectorConfig,
+  type CompiledGraph,
+  type CompiledRoute,
+  compileRoutes,
+  type ErrorHandler,
+  findHandler,
+  type Graph,
+  ModeletError,
+  nearest,
+  type PlannedStage,
+  type Registry,
+  type RuntimeConfig,
+  type Service,
+  type StageConfig,
+  targetsOf,
+} from '../../index.ts';
+import { modulesFolder, userFolder } from '../files.ts';
+import type { Gates } from '../gate/gates.ts';
+import type { LiveNodes, LiveStage } from '../live-nodes.ts';
+import { type DirectAnswer, directAnswer, type Endpoint, type EntryTerms, endpointsTo } from './endpoints.ts';
+import { DEFAULT_LIMITS, type DeployedGate, deployGates } from './gate-deployment.ts';
+import { readGraph, tabNames } from './graph-reader.ts';
+import { uniqueNames } from './names.ts';
+
+export interface DeployedRoute {
+  readonly route: CompiledRoute;
+  readonly service: Service;
+  /** The first stage, whose input property and code decide what is sent. */
+  readonly first: StageConfig;
+  /** Whether a stage of the route looks at more of the message than its payload. */
+  readonly wantsMeta: boolean;
+}
+
+export interface Deployment {
+  readonly routes: ReadonlyMap<string, DeployedRoute>;
+  readonly invalid: ReadonlyMap<string, string>;
+  readonly gates: ReadonlyMap<string, DeployedGate>;
+  /** Stages behind which a collector hears of results. */
+  readonly collected: ReadonlySet<string>;
+  /** By stage and gate. */
+  readonly handlers: ReadonlyMap<string, ErrorHandler>;
+  readonly stageIdByName: ReadonlyMap<string, string>;
+  readonly stageNames: ReadonlyMap<string, string>;
+  /** By stage: the collectors right behind it that keep the order of arrival. */
+  readonly ordering: ReadonlyMap<string, readonly string[]>;
+  /** By stage: the collectors right behind it that pass on parts of results. */
+  readonly parting: ReadonlyMap<string, readonly string[]>;
+  /** By stage: how its result could be answered without the flow. */
+  readonly answers: ReadonlyMap<string, DirectAnswer>;
+  /** HTTP-in nodes that lead to a pipeline. */
+  readonly endpoints: readonly Endpoint[];
+  /** By runtime: the path below which it is shown beside the user's endpoints. */
+  readonly publicPaths: ReadonlyMap<string, string>;
+}
+
+export const NOTHING_DEPLOYED: Deployment = {
+  routes: new Map(),
+  invalid: new Map(),
+  gates: new Map(),
+  collected: new Set(),
+  handlers: new Map(),
+  stageIdByName: new Map(),
+  stageNames: new Map(),
+  ordering: new Map(),
+  parting: new Map(),
+  answers: new Map(),
+  endpoints: [],
+  publicPaths: new Map(),
+};
+
+/** The runtimes that are to run: those with stages. */
+export function usedRuntimes(live: LiveNodes): Map<string, RuntimeConfig> {
+  const used = new Set(live.of('stage').map(({ config }) => (config instanceof ModeletError ? '' : config.runtime)));
+  const runtimes = new Map<string, RuntimeConfig>();
+  for (const { node, config } of live.of('runtime')) {
+    // Where it is looked at from is no part of what runs: changing that restarts nothing.
+    if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, publicPath: '' });
+  }
+  return runtimes;
+}
+
+const MB = 1024 * 1024;
+
+type UsableStage = LiveStage & { readonly config: StageConfig };
+
+/** What is running, and what outlives it. */
+interface Running {
+  readonly RED: NodeAPI;
+  readonly live: LiveNodes;
+  readonly gates: Gates;
+}
+
+/** Compiles the running flows, and hands each service and gate its part. */
+export function deploy({ RED, live, gates: keptGates }: Running, registry: Registry): Deployment {
+  const folders = { modules: modulesFolder(RED), user: userFolder(RED) };
+  const graph = readGraph(RED, live);
+  const compiled = compileRoutes(graph);
+  const invalid = new Map(compiled.invalid);
+  const stages = live.of('stage').filter((stage): stage is UsableStage => {
+    if (stage.config instanceof ModeletError) return false;
+    const missing = reasonForNoRuntime(stage.config, live);
+    if (missing) invalid.set(stage.node.id, missing);
+    return missing === null;
+  });
+  const stageNames = nameStages(stages);
+  for (const service of registry.services) {
+    const own = stages.filter((stage) => stage.config.runtime === service.id);
+    service.apply(
+      own.map((stage) => planStage(stage, stageNames, compiled, folders)),
+      [...compiled.routes.values()].filter((route) => route.runtime === service.id),
+    );
+  }
+  const routes = deployRoutes(compiled, live, registry, invalid);
+  const gates = deployGates({ graph, live, batching: compiled.batching, tabName: tabNames(RED) }, invalid);
+  keptGates.apply(gates, invalid);
+  const failing = [...stages, ...live.of('gate')].map(({ node }) => node);
+  return {
+    routes,
+    invalid,
+    gates,
+    collected: new Set(
+      stages.flatMap(({ node }) => (nearest(graph, node.id, 'collector').length > 0 ? [node.id] : [])),
+    ),
+    handlers: new Map(failing.map((node) => [node.id, handlerOf(graph, node)])),
+    stageIdByName: new Map([...stageNames].map(([id, name]) => [name, id])),
+    stageNames,
+    ordering: collectorsBehind(graph, stages, live, ({ order }) => order === 'arrival'),
+    parting: collectorsBehind(graph, stages, live, ({ results }) => results === 'parts'),
+    answers: new Map(
+      stages.flatMap(({ node }) => {
+        const answer = directAnswer(RED, node.id);
+        return answer ? [[node.id, answer] as const] : [];
+      }),
+    ),
+    endpoints: endpointsTo(RED, entryTerms(live, registry, routes, gates)),
+    publicPaths: new Map(
+      live.of('runtime').flatMap(({ node, config }) => {
+        const shown = !(config instanceof ModeletError) && config.publicPath !== '';
+        return shown ? [[node.id, config.publicPath] as const] : [];
+      }),
+    ),
+  };
+}
+
+/** Of all nodes that a message can come to, also of those that cannot be used: their errors are answers as well. */
+function entryTerms(
+  live: LiveNodes,
+  registry: Registry,
+  routes: ReadonlyMap<string, DeployedRoute>,
+  gates: ReadonlyMap<string, DeployedGate>,
+): Map<string, EntryTerms> {
+  const entries = [...live].filter(({ kind }) => ['stage', 'batcher', 'gate'].includes(kind));
+  return new Map(
+    entries.map(({ node: { id } }) => {
+      const gate = gates.get(id);
+      const service = routes.get(id)?.service ?? registry.get(gate?.runtime ?? '');
+      const maxBytes =
+        gate?.limits.maxPayloadBytes ?? service?.config.maxPayloadBytes ?? DEFAULT_LIMITS.maxPayloadBytes;
+      const held = service?.config.holdOnDeploy ?? gate !== undefined;
+      return [id, { held, maxBytes, countRefused: (error) => service?.countRefused(error) }];
+    }),
+  );
+}
+
+function handlerOf(graph: Graph, node: Node): ErrorHandler {
+  const handler = findHandler(graph, node.id);
+  if (handler.kind === 'catch' && handler.tie.length > 0) {
+    node.warn(`${handler.tie.length} collectors are equally near: its errors go to Catch nodes`);
+  }
+  return handler;
+}
+
+/** By stage: those right behind it that are set so. */
+function collectorsBehind(
+  graph: Graph,
+  stages: readonly UsableStage[],
+  live: LiveNodes,
+  isSet: (config: CollectorConfig) => boolean,
+): Map<string, string[]> {
+  const chosen = new Set(
+    live.of('collector').flatMap(({ node, config }) => {
+      return !(config instanceof ModeletError) && isSet(config) ? [node.id] : [];
+    }),
+  );
+  return new Map(
+    stages.map(({ node: { id } }) => {
+      const node = graph.get(id);
+      const targets = node ? targetsOf(graph, node) : [];
+      return [id, targets.flatMap((target) => (chosen.has(target.id) ? [target.id] : []))];
+    }),
+  );
+}
+
+function reasonForNoRuntime(config: StageConfig, live: LiveNodes): string | null {
+  const runtime = live.get(config.runtime);
+  if (runtime?.kind !== 'runtime') return 'no runtime is selected, or it is disabled';
+  return runtime.config instanceof ModeletError ? `its runtime cannot be used: ${runtime.config.message}` : null;
+}
+
+/** A stage is known by its name, else by its file's, else by its id. */
+function nameStages(stages: readonly UsableStage[]): Map<string, string> {
+  return uniqueNames(
+    'stage',
+    stages.map(({ node, config }) => [node, config.name || sourceName(config) || node.id]),
+  );
+}
+
+function sourceName({ source }: StageConfig): string {
+  if (source.kind === 'inline') return '';
+  return source.kind === 'module' ? basename(source.module) : basename(source.path, extname(source.path));
+}
+
+function planStage(
+  { node, config }: UsableStage,
+  names: ReadonlyMap<string, string>,
+  compiled: CompiledGraph,
+  folders: Readonly<Record<'modules' | 'user', string>>,
+): PlannedStage {
+  const { source, init, predict, inputSchema, outputSchema, workers, startTimeoutMs, isolation, heapMb } = config;
+  const { capacity, overflow, maxAgeMs, runTimeoutMs, retryLost, maxRssMb, recycleAfter, watch } = config;
+  const { cache, cacheMb, cacheTtlMs } = config;
+  const batching = compiled.batching.get(node.id);
+  if (!batching) throw new Error(`stage ${node.id} was not compiled`);
+  return {
+    id: node.id,
+    name: names.get(node.id) ?? node.id,
+    modelet: {
+      source,
+      init,
+      predict,
+      inputSchema,
+      outputSchema,
+      requireFrom: source.kind === 'python' ? folders.user : folders.modules,
+      startTimeoutMs,
+      isolation,
+      heapMb,
+      workers,
+    },
+    batching,
+    capacity,
+    overflow: overflow === 'drop-oldest' ? 'drop-oldest' : 'refuse',
+    maxAgeMs,
+    runTimeoutMs,
+    retryLost,
+    maxRssMb,
+    recycleAfter,
+    watch,
+    cache: { entries: cache, maxBytes: cacheMb * MB, ttlMs: cacheTtlMs },
+  };
+}
+
+function deployRoutes(
+  compiled: CompiledGraph,
+  live: LiveNodes,
+  registry: Registry,
+  invalid: Map<string, string>,
+): Map<string, DeployedRoute> {
+  const routes = new Map<string, DeployedRoute>();
+  for (const [entry, route] of compiled.routes) {
+    const unusable = route.stages.find((stage) => invalid.has(stage));
+    const service = registry.get(route.runtime);
+    const configs = route.stages.flatMap((id) => stageConfig(live, id) ?? []);
+    const [first] = configs;
+    if (unusable !== undefined || !service || !first) {
+      invalid.set(entry, (unusable && invalid.get(unusable)) ?? 'its stage has no runtime');
+      continue;
+    }
+    routes.set(entry, { route, service, first, wantsMeta: configs.some(readsMeta) });
+  }
+  return routes;
+}
+
+function stageConfig(live: LiveNodes, id: string): StageConfig | undefined {
+  const stage = live.get(id);
+  return stage?.kind === 'stage' && !(stage.config instanceof ModeletError) ? stage.config : undefined;
+}
+
+function readsMeta({ source }: StageConfig): boolean {
+  return source.kind === 'inline' && /\btopic\b|\b_msgid\b/.test(source.code);
+}

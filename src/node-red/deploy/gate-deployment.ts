@@ -1,0 +1,145 @@
+/** What a deploy makes of its gates: which can be used, whose workers count, and what is odd about their settings. */
+import {
+  type GateConfig,
+  type Graph,
+  ModeletError,
+  nearest,
+  type RuntimeConfig,
+  type StageConfig,
+  whyNoSqlite,
+} from '../../index.ts';
+import type { LiveGate, LiveNodes } from '../live-nodes.ts';
+import type { TimeLimits } from '../request/request-terms.ts';
+import { type Drawn, elsewhereOf, warningsOf } from './gate-warnings.ts';
+import { uniqueNames } from './names.ts';
+
+export type GateLimits = TimeLimits & Pick<RuntimeConfig, 'maxPayloadBytes'>;
+
+export interface DeployedGate {
+  readonly id: string;
+  readonly name: string;
+  readonly config: GateConfig;
+  /** Of a gate that no runtime belongs to: the defaults. */
+  readonly limits: GateLimits;
+  /** Id of the runtime node that it belongs to; null: none. */
+  readonly runtime: string | null;
+  /** The stage whose workers count; null: none does. */
+  readonly stage: string | null;
+  /** What it was told to count and is on other tabs, in words; null: nothing. */
+  readonly elsewhere: string | null;
+  /** In words, for the editor and the log. */
+  readonly warnings: readonly string[];
+}
+
+type UsableGate = LiveGate & { readonly config: GateConfig };
+
+/** Where no runtime says how long a request may take, and how large it may be. */
+export const DEFAULT_LIMITS: GateLimits = { timeoutMs: 30_000, flowTimeoutMs: 0, maxPayloadBytes: 64 * 1024 * 1024 };
+
+/** @param invalid gets those that cannot be used, with the reason. */
+export function deployGates(drawn: Drawn, invalid: Map<string, string>): Map<string, DeployedGate> {
+  const { graph, live } = drawn;
+  const gates: UsableGate[] = [];
+  for (const gate of live.of('gate')) {
+    if (gate.config instanceof ModeletError) invalid.set(gate.node.id, gate.config.message);
+    else gates.push(gate as UsableGate);
+  }
+  const names = uniqueNames(
+    'gate',
+    gates.map(({ node, config }) => [node, config.name || node.id]),
+  );
+  const deployed = new Map<string, DeployedGate>();
+  for (const { node, config } of gates) {
+    try {
+      const placed = placeGate(node.id, config, graph, live);
+      const elsewhere = elsewhereOf(node.id, config, drawn);
+      const gate = { id: node.id, name: names.get(node.id) ?? node.id, config, elsewhere, ...placed };
+      deployed.set(node.id, { ...gate, warnings: warningsOf(gate, drawn) });
+    } catch (thrown) {
+      invalid.set(node.id, (thrown as Error).message);
+    }
+  }
+  rejectMembers(deployed, invalid);
+  return deployed;
+}
+
+function placeGate(
+  id: string,
+  config: GateConfig,
+  graph: Graph,
+  live: LiveNodes,
+): Pick<DeployedGate, 'limits' | 'runtime' | 'stage'> {
+  const why = config.store === 'durable' ? whyNoSqlite() : null;
+  if (why !== null) throw new Error(`store: ${why}`);
+  if (config.store === 'durable' && nearest(graph, id, 'collector').length === 0) {
+    throw new Error('store: durable needs a result collector behind the gate, which tells when an item is done');
+  }
+  const stage = stageOf(id, config, graph, live);
+  const runtime = runtimeOf(config, stage, live);
+  const found = runtime === null ? undefined : live.get(runtime)?.config;
+  if (found instanceof ModeletError) throw new Error(`its runtime cannot be used: ${found.message}`);
+  return { stage, runtime, limits: (found as RuntimeConfig | undefined) ?? DEFAULT_LIMITS };
+}
+
+function stageOf(id: string, config: GateConfig, graph: Graph, live: LiveNodes): string | null {
+  if (config.stage !== '') {
+    if (live.get(config.stage)?.kind === 'stage') return config.stage;
+    throw new Error('the stage whose workers are to count is not there');
+  }
+  const [stage] = nearest(graph, id, 'stage');
+  if (stage === undefined && config.source.kind === 'saturation') {
+    throw new Error('its source is the saturation of a stage, and no stage is selected or wired behind it');
+  }
+  return stage ?? null;
+}
+
+/** That of the settings; else the stage's; else the only one there is. */
+function runtimeOf(config: GateConfig, stage: string | null, live: LiveNodes): string | null {
+  if (config.runtime !== '') {
+    if (live.get(config.runtime)?.kind === 'runtime') return config.runtime;
+    throw new Error('its runtime is not there, or it is disabled');
+  }
+  const found = stage === null ? undefined : live.get(stage)?.config;
+  const ofStage = found instanceof ModeletError ? '' : ((found as StageConfig | undefined)?.runtime ?? '');
+  if (live.get(ofStage)?.kind === 'runtime') return ofStage;
+  const [only, ...others] = live.of('runtime');
+  return only && others.length === 0 ? only.node.id : null;
+}
+
+/** Members that are not there, or that lead back to the composite, make it unusable, and with it those made of it. */
+function rejectMembers(deployed: Map<string, DeployedGate>, invalid: Map<string, string>): void {
+  for (const { id } of [...deployed.values()].filter((gate) => isOnCircle(gate, deployed))) {
+    invalid.set(id, 'its members lead back to itself: a gate cannot be part of itself');
+    deployed.delete(id);
+  }
+  for (let found = true; found; ) {
+    found = false;
+    for (const { id, config } of deployed.values()) {
+      const missing = membersOf(config).find((member) => !deployed.has(member));
+      if (missing === undefined) continue;
+      found = true;
+      const reason = invalid.get(missing);
+      invalid.set(
+        id,
+        `member ${missing} ${reason === undefined ? 'is no gate of these flows' : `cannot be used: ${reason}`}`,
+      );
+      deployed.delete(id);
+    }
+  }
+}
+
+export function membersOf({ source }: GateConfig): readonly string[] {
+  return source.kind === 'composite' ? source.members : [];
+}
+
+function isOnCircle({ id, config }: DeployedGate, deployed: ReadonlyMap<string, DeployedGate>): boolean {
+  const seen = new Set<string>();
+  const pending = [...membersOf(config)];
+  for (let member = pending.pop(); member !== undefined; member = pending.pop()) {
+    if (member === id) return true;
+    const gate = seen.has(member) ? undefined : deployed.get(member);
+    seen.add(member);
+    if (gate) pending.push(...membersOf(gate.config));
+  }
+  return false;
+}

@@ -1,0 +1,80 @@
+/** Reads the running nodes and their wires into the plain graph that the compiler takes. */
+import type { Node, NodeAPI } from 'node-red';
+import { type Graph, type GraphNode, ModeletError } from '../../index.ts';
+import type { LiveNode, LiveNodes } from '../live-nodes.ts';
+
+/** A running node's wires: in the instance, not in the types. */
+type WiredNode = Node & { readonly wires?: readonly (readonly string[])[] };
+
+/** Everything downstream of the pipeline nodes, themselves included. */
+export function readGraph(RED: NodeAPI, live: LiveNodes): Graph {
+  const graph = new Map<string, GraphNode>();
+  const pending: string[] = [];
+  const add = (node: GraphNode): void => {
+    graph.set(node.id, node);
+    pending.push(...node.wires.flat());
+  };
+  const watched = watchedNodes(RED);
+  for (const entry of live) {
+    const node = toGraphNode(entry, watched);
+    if (node) add(node);
+  }
+  for (let id = pending.pop(); id !== undefined; id = pending.pop()) {
+    if (graph.has(id)) continue;
+    const node = RED.nodes.getNode(id) as WiredNode | null;
+    if (node) add(toForeignNode(id, node));
+  }
+  return graph;
+}
+
+/** Running nodes' wires already lead into and out of subflow instances, and from link out to link in. */
+function toForeignNode(id: string, { type, wires = [] }: WiredNode): GraphNode {
+  const transparent = type === 'junction' || type === 'link in' || type === 'link out' || type.startsWith('subflow:');
+  return transparent ? { kind: 'transparent', id, wires } : { kind: 'other', id, type, wires };
+}
+
+/** What people call a tab, or the instance of a subflow whose nodes have its id as theirs. */
+export function tabNames(RED: NodeAPI): (id: string) => string {
+  const names = new Map<string, string>();
+  RED.nodes.eachNode((node) => {
+    const { id, type, label, name } = node as { id: string; type: string; label?: string; name?: string };
+    if (type === 'tab' || type.startsWith('subflow:')) names.set(id, label || name || id);
+  });
+  return (id) => names.get(id) ?? id;
+}
+
+/** Ids of the nodes that some Complete node watches; inside subflows those of the template. */
+function watchedNodes(RED: NodeAPI): Set<string> {
+  const watched = new Set<string>();
+  RED.nodes.eachNode((node) => {
+    const { type, scope, d: disabled } = node as { type: string; scope?: readonly string[]; d?: boolean };
+    if (type === 'complete' && !disabled) for (const id of scope ?? []) watched.add(id);
+  });
+  return watched;
+}
+
+function toGraphNode({ kind, node, config }: LiveNode, watched: ReadonlySet<string>): GraphNode | null {
+  const wires = (node as WiredNode).wires ?? [];
+  const invalid = config instanceof ModeletError ? config.message : null;
+  const { id } = node;
+  switch (kind) {
+    case 'runtime':
+      return null;
+    case 'stage': {
+      const usable = config instanceof ModeletError ? { runtime: '', input: '', output: '' } : config;
+      const { runtime, input, output } = usable;
+      const isWatched = watched.has(id) || watched.has(node._alias ?? '');
+      return { kind, id, wires, runtime, input, output, name: node.name || id, watched: isWatched, invalid };
+    }
+    case 'batcher': {
+      const batching =
+        config instanceof ModeletError ? { policy: 'greedy' as const, maxBatchSize: 1, maxWaitMs: 0 } : config;
+      const { policy, maxBatchSize, maxWaitMs } = batching;
+      return { kind, id, wires, batching: { policy, maxBatchSize, maxWaitMs }, invalid };
+    }
+    case 'gate':
+      return { kind, id, wires };
+    case 'collector':
+      return { kind, id, wires, catches: !(config instanceof ModeletError) && config.catch === 'upstream' };
+  }
+}

@@ -1,0 +1,116 @@
+/** One input on its way through a paced split: sends its items as the window lets them go, ends when all are settled. */
+import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
+import { type FeedConfig, ModeletError } from '../../index.ts';
+import { DEFAULT_LIMITS } from '../deploy/gate-deployment.ts';
+import { readBody } from '../http/request-body.ts';
+import { deliverToCatchNodes } from '../request/error-exit.ts';
+import type { PipelineMessage } from '../request/messages.ts';
+import { feedItems } from './feed-source.ts';
+import type { FeedSequence, Feeds, FeedWindow } from './feeds.ts';
+
+/**
+ * An item that leaves a pipeline may be on its way through other nodes to the next one. Each hop takes Node-RED a turn
+ * of the event loop; one that has come nowhere after so many is settled.
+ */
+const TURNS_BETWEEN_PIPELINES = 8;
+
+interface UnsettledItem {
+  /** Pipelines that have it. */
+  passes: number;
+}
+
+export class FeedRun implements FeedSequence {
+  readonly #RED: NodeAPI;
+  readonly #node: Node;
+  readonly #window: FeedWindow;
+  readonly #sequence: string;
+  /** By index. */
+  readonly #unsettled: Map<number, UnsettledItem> = new Map();
+  #stopped = false;
+  #wake: () => void = () => {};
+
+  constructor(RED: NodeAPI, node: Node, window: FeedWindow) {
+    this.#RED = RED;
+    this.#node = node;
+    this.#window = window;
+    this.#sequence = RED.util.generateId();
+  }
+
+  enter(index: number): (() => void) | undefined {
+    const item = this.#unsettled.get(index);
+    if (!item) return undefined;
+    item.passes += 1;
+    return () => {
+      item.passes -= 1;
+      this.#settleUnlessTaken(index, item, TURNS_BETWEEN_PIPELINES);
+    };
+  }
+
+  /** Sends no more. Its window is to be reset by who stops it. */
+  stop(): void {
+    this.#stopped = true;
+    this.#wake();
+  }
+
+  /** Resolves when the last item has settled, or the run was stopped. Rejects for an input that cannot be taken apart. */
+  async run(msg: NodeMessageInFlow, from: FeedConfig['from'], feeds: Feeds): Promise<void> {
+    // Of any type: it is for those who send it to know what can be taken apart.
+    readBody(msg as PipelineMessage, { mediaTypes: null, maxBytes: DEFAULT_LIMITS.maxPayloadBytes });
+    feeds.open(this.#sequence, this);
+    try {
+      await this.#sendAll(msg, from);
+    } finally {
+      while (this.#unsettled.size > 0 && !this.#stopped) {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      }
+      feeds.close(this.#sequence);
+    }
+  }
+
+  async #sendAll(msg: NodeMessageInFlow, from: FeedConfig['from']): Promise<void> {
+    const { payload: _, ...rest } = msg;
+    let index = 0;
+    for await (const { value, last } of feedItems(this.#RED, msg, from)) {
+      await this.#window.enter();
+      if (this.#stopped) {
+        this.#window.leave();
+        return;
+      }
+      this.#send(rest, value, { index, ...(last ? { count: index + 1 } : {}) });
+      index += 1;
+    }
+  }
+
+  #send(
+    rest: Omit<NodeMessageInFlow, 'payload'>,
+    value: unknown,
+    place: { readonly index: number; readonly count?: number },
+  ): void {
+    // As core split does it: a split inside a split keeps the outer sequence in parts.parts.
+    const outer = rest.parts === undefined ? {} : { parts: rest.parts };
+    const parts = { id: this.#sequence, type: 'array', len: 1, ...place, ...outer };
+    const item = this.#RED.util.cloneMessage({ ...rest, _msgid: this.#RED.util.generateId(), parts });
+    Object.assign(item, { payload: value });
+    this.#unsettled.set(place.index, { passes: 0 });
+    if (value instanceof ModeletError) {
+      deliverToCatchNodes(this.#RED, this.#node, { ...item, payload: undefined }, value);
+      this.#settle(place.index);
+    } else {
+      this.#node.send(item);
+    }
+  }
+
+  #settleUnlessTaken(index: number, item: UnsettledItem, turns: number): void {
+    if (item.passes > 0) return;
+    if (turns === 0) this.#settle(index);
+    else setImmediate(() => this.#settleUnlessTaken(index, item, turns - 1));
+  }
+
+  #settle(index: number): void {
+    // A window that was reset has forgotten the items of the runs it stopped.
+    if (this.#unsettled.delete(index) && !this.#stopped) this.#window.leave();
+    this.#wake();
+  }
+}

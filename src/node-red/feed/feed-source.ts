@@ -1,0 +1,64 @@
+/** What a paced split takes apart, one item at a time and never more in memory than that: an array, a text, a file. */
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { Readable } from 'node:stream';
+import type { NodeAPI } from 'node-red';
+import { type FeedConfig, ModeletError } from '../../index.ts';
+import { resolveModeletFile } from '../files.ts';
+
+export interface FeedItem {
+  /** The item, or why it cannot be read. */
+  readonly value: unknown;
+  /** It is the last one: known only when the next was looked for. */
+  readonly last: boolean;
+}
+
+/**
+ * The items of a message. Lines come from a text or Buffer in the payload, or from the file that `msg.filename` names.
+ * @throws ModeletError `invalid_input` for a payload that cannot be taken apart.
+ */
+export async function* feedItems(
+  RED: NodeAPI,
+  msg: { readonly payload?: unknown; readonly filename?: unknown },
+  from: FeedConfig['from'],
+): AsyncGenerator<FeedItem> {
+  let previous: { readonly value: unknown } | null = null;
+  for await (const value of from === 'array' ? elements(msg.payload) : records(RED, msg, from)) {
+    if (previous) yield { ...previous, last: false };
+    previous = { value };
+  }
+  if (previous) yield { ...previous, last: true };
+}
+
+function elements(payload: unknown): readonly unknown[] {
+  if (Array.isArray(payload)) return payload;
+  throw new ModeletError('invalid_input', `msg.payload must be an array, it is a value of type ${typeof payload}`);
+}
+
+async function* records(
+  RED: NodeAPI,
+  msg: { readonly payload?: unknown; readonly filename?: unknown },
+  from: 'lines' | 'jsonl',
+): AsyncGenerator<unknown> {
+  for await (const line of createInterface({ input: text(RED, msg), crlfDelay: Number.POSITIVE_INFINITY })) {
+    if (from === 'lines') yield line;
+    else if (line.trim() !== '') yield parse(line);
+  }
+}
+
+function text(
+  RED: NodeAPI,
+  { payload, filename }: { readonly payload?: unknown; readonly filename?: unknown },
+): Readable {
+  if (typeof filename === 'string' && filename !== '') return createReadStream(resolveModeletFile(RED, filename));
+  if (typeof payload === 'string' || Buffer.isBuffer(payload)) return Readable.from([payload]);
+  throw new ModeletError('invalid_input', 'lines need text or a Buffer in msg.payload, or a file in msg.filename');
+}
+
+function parse(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (cause) {
+    return new ModeletError('bad_request', `a line is not JSON: ${(cause as Error).message}`, { cause });
+  }
+}

@@ -1,0 +1,60 @@
+/** Folders of this Node-RED against which a stage's files and modules are looked up. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { NodeAPI } from 'node-red';
+import { asError, findPython, liesIn, ModeletError, resolveFile, type StageConfig } from '../index.ts';
+
+/** Makes a stage's path absolute: `fileWorkingDirectory`, else the active project's folder, else the user directory. */
+export function resolveModeletFile(RED: NodeAPI, path: string): string {
+  return resolveFile(path, baseFolder(RED));
+}
+
+/** Whether a file lies where the files of flows belong: in one of the folders that relative paths are looked up in. */
+export function isFileOfFlows(RED: NodeAPI, file: string): boolean {
+  return liesIn(file, [baseFolder(RED), modulesFolder(RED), userFolder(RED)]);
+}
+
+/** Where Node-RED installs what flows need. */
+export function userFolder(RED: NodeAPI): string {
+  return RED.settings.userDir ?? process.cwd();
+}
+
+/**
+ * From where modules are looked up, upwards: the active project's folder, which is below the user directory, else the
+ * user directory itself.
+ */
+export function modulesFolder(RED: NodeAPI): string {
+  const userDir = userFolder(RED);
+  return activeProject(userDir) ?? userDir;
+}
+
+function baseFolder(RED: NodeAPI): string {
+  const { fileWorkingDirectory } = RED.settings as { fileWorkingDirectory?: string };
+  return fileWorkingDirectory ?? modulesFolder(RED);
+}
+
+function activeProject(userDir: string): string | undefined {
+  const file = join(userDir, '.config.projects.json');
+  if (!existsSync(file)) return undefined;
+  try {
+    const { activeProject: name } = JSON.parse(readFileSync(file, 'utf8')) as { activeProject?: string };
+    const folder = name ? join(userDir, 'projects', name) : undefined;
+    return folder && existsSync(folder) ? folder : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Looks for the interpreter of a stage in Python as its workers will, each in its own PATH.
+ * @throws ModeletError `config_invalid` where there is none, or one that may not be run.
+ */
+export function checkInterpreter(RED: NodeAPI, { source, workers }: Pick<StageConfig, 'source' | 'workers'>): void {
+  if (source.kind !== 'python') return;
+  const searchPaths = new Set(workers.map(({ env }) => env['PATH'] ?? process.env['PATH'] ?? ''));
+  try {
+    for (const searchPath of searchPaths) findPython(source, userFolder(RED), searchPath);
+  } catch (thrown) {
+    throw new ModeletError('config_invalid', `python: ${asError(thrown).message}`);
+  }
+}

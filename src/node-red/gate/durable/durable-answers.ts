@@ -1,0 +1,135 @@
+/**
+ * What a durable gate says of its items: to the HTTP client of a message that it stores, and to messages that ask.
+ * By its second output where that is wired, else straight to the HTTP client.
+ */
+import type { Node } from 'node-red';
+import {
+  decodePayload,
+  HTTP_STATUS,
+  type ItemResult,
+  isErrorCode,
+  isItemId,
+  ModeletError,
+  withoutTrailing,
+} from '../../../index.ts';
+import { textForClient } from '../../http/client-text.ts';
+import { type PipelineMessage, sendFrom } from '../../request/messages.ts';
+import { asModeletError, type Done, refuse, type Surroundings } from '../../request/passage.ts';
+import type { DurableRoom } from './durable-room.ts';
+import type { KeptError } from './durable-verdict.ts';
+
+export interface Answer {
+  readonly statusCode: number;
+  readonly payload: object;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** What a message may ask of the store. */
+export type StoreOrder = 'status' | 'cancel' | 'redrive';
+
+const ORDERS: Readonly<Record<StoreOrder, (room: DurableRoom, jobId: unknown) => Promise<Answer>>> = {
+  status,
+  cancel,
+  redrive,
+};
+
+export function isStoreOrder(order: unknown): order is StoreOrder {
+  return typeof order === 'string' && Object.hasOwn(ORDERS, order);
+}
+
+/** Does what a message asks, and answers it. Never throws. */
+export function obey(
+  around: Surroundings,
+  entry: Node,
+  room: DurableRoom,
+  order: StoreOrder,
+  msg: PipelineMessage,
+  done: Done,
+): void {
+  ORDERS[order](room, msg['jobId']).then(
+    (answer) =>
+      around.whenRunning(() => {
+        answerFrom(around, entry.id, msg, answer);
+        done();
+      }),
+    (thrown: unknown) => {
+      const error = asModeletError(thrown, 'invalid_input');
+      around.whenRunning(() => refuse(around, around.live.get(entry.id)?.node ?? entry, msg, done, error));
+    },
+  );
+}
+
+/** Its client may ask for it under the address that it has sent it to. */
+export function receipt(msg: PipelineMessage, id: string): Answer {
+  const [path = ''] = (msg.req?.originalUrl ?? '').split('?', 1);
+  return {
+    statusCode: 202,
+    payload: { id, state: 'pending' },
+    headers: { Location: `${withoutTrailing(path, '/')}/${encodeURIComponent(id)}` },
+  };
+}
+
+export function answerFrom(around: Surroundings, gate: string, msg: PipelineMessage, answer: Answer): void {
+  const { statusCode, payload, headers = {} } = answer;
+  const node = around.live.get(gate)?.node;
+  if (node && around.deployment().handlers.get(gate)?.kind === 'output') {
+    Object.assign(msg, { statusCode, payload, headers: { ...msg.headers, ...headers } });
+    sendFrom(node, [null, msg]);
+    return;
+  }
+  const response = msg.res?._res;
+  if (!response || response.headersSent || response.destroyed) return;
+  for (const [name, value] of Object.entries(headers)) response.set(name, value);
+  response.status(statusCode).json(payload);
+}
+
+async function status(room: DurableRoom, jobId: unknown): Promise<Answer> {
+  const id = idIn(jobId);
+  const result = await room.result(id);
+  return result ? describe(id, result) : unknown(id);
+}
+
+async function cancel(room: DurableRoom, jobId: unknown): Promise<Answer> {
+  const id = idIn(jobId);
+  const cancelled = await room.cancel(id);
+  if (cancelled === 'cancelled') return { statusCode: 200, payload: { id, state: 'cancelled' } };
+  const result = await room.result(id);
+  // It runs, or has ended.
+  return result ? { ...describe(id, result), statusCode: 409 } : unknown(id);
+}
+
+/** Without an id, all dead letters. */
+async function redrive(room: DurableRoom, jobId: unknown): Promise<Answer> {
+  const redriven = await room.redrive(jobId === undefined ? null : [idIn(jobId)]);
+  return { statusCode: 200, payload: { redriven } };
+}
+
+function describe(id: string, { state, result, attempts, reason }: ItemResult): Answer {
+  switch (state) {
+    case 'pending':
+    case 'running':
+      return { statusCode: 202, payload: { id, state, attempts } };
+    case 'done':
+      return { statusCode: 200, payload: { id, state, result: result && decodePayload(result) } };
+    case 'dead':
+      return failure(id, state, { code: 'modelet_failed', message: reason ?? '' });
+    case 'failed':
+      if (!result) return { statusCode: 410, payload: { id, state: 'cancelled' } };
+      return failure(id, state, decodePayload(result) as KeptError);
+  }
+}
+
+function failure(id: string, state: ItemResult['state'], { code, message }: KeptError): Answer {
+  const statusCode = isErrorCode(code) ? HTTP_STATUS[code] : 500;
+  return { statusCode, payload: { id, state, error: { code, message: textForClient(code, message) } } };
+}
+
+function unknown(id: string): Answer {
+  return { statusCode: 404, payload: { id, state: 'unknown' } };
+}
+
+/** @throws ModeletError `invalid_input` */
+function idIn(jobId: unknown): string {
+  if (typeof jobId === 'string' && isItemId(jobId)) return jobId;
+  throw new ModeletError('invalid_input', 'msg.jobId must be the id of an item');
+}

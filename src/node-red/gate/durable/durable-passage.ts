@@ -1,0 +1,146 @@
+/** A message's way into a durable gate, which ends when it is on disk, and out of it again, as a new message. */
+import { randomUUID } from 'node:crypto';
+import type { Node } from 'node-red';
+import {
+  type Claim,
+  isItemId,
+  type Lease,
+  ModeletError,
+  type QueueItem,
+  refusedFull,
+  systemClock,
+  wallTime,
+} from '../../../index.ts';
+import type { DeployedGate } from '../../deploy/gate-deployment.ts';
+import { readBody } from '../../http/request-body.ts';
+import { deliverError } from '../../request/error-exit.ts';
+import { endOfMessage } from '../../request/lease-ends.ts';
+import { keepingClient, type PipelineMessage, sendFrom } from '../../request/messages.ts';
+import { asModeletError, type Done, refuse, type Surroundings } from '../../request/passage.ts';
+import { priorityOf, timeoutOf } from '../../request/request-terms.ts';
+import { continueTrace } from '../../request/trace.ts';
+import { costOf } from '../gate-cost.ts';
+import type { OpenGate } from '../gate-passage.ts';
+import { answerFrom, receipt } from './durable-answers.ts';
+import { decodeMessage, encodeMessage, storedDeadline } from './durable-message.ts';
+import type { DurableRoom, Outlet } from './durable-room.ts';
+
+export interface StorePlace {
+  readonly around: Surroundings;
+  readonly room: DurableRoom;
+  /** Largest message that is stored. */
+  readonly maxBytes: number;
+  /** Tells of message fields that cannot be stored. */
+  readonly onDropped: (names: readonly string[]) => void;
+}
+
+/** Stores a message; its client, if it has one, is told of it. Never throws. */
+export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg: PipelineMessage, done: Done): void {
+  const { around, room } = place;
+  const fail = (thrown: unknown): void => {
+    const error = asModeletError(thrown, 'invalid_input');
+    open.count(error);
+    around.whenRunning(() => refuse(around, around.live.get(entry.id)?.node ?? entry, msg, done, error));
+  };
+  // One that comes again asks anew: what it held of this gate is over, and what it brings tells how.
+  around.leases.end(msg, endOfMessage(msg), { gate: entry.id });
+  const stay = around.leases.enter(msg);
+  let item: QueueItem;
+  try {
+    // It is stored without its request, of which the type of its body would be read.
+    readBody(msg, { mediaTypes: null, maxBytes: place.maxBytes });
+    item = itemOf(place, open, msg);
+  } catch (thrown) {
+    stay.leave();
+    fail(thrown);
+    return;
+  }
+  room.store(item).then((enqueued) => {
+    stay.leave();
+    if (enqueued === 'full') {
+      fail(refusedFull(open.gate.admission, open.deployed.config));
+      return;
+    }
+    // Its way ends here; what other gates have let through has arrived.
+    around.leases.end(msg, { kind: 'done' });
+    msg['jobId'] = item.id;
+    around.whenRunning(() => {
+      if (msg.res) answerFrom(around, entry.id, msg, receipt(msg, item.id));
+      done();
+    });
+  }, fail);
+}
+
+function itemOf({ maxBytes, onDropped }: StorePlace, { deployed }: OpenGate, msg: PipelineMessage): QueueItem {
+  const id: unknown = msg['jobId'] ?? randomUUID();
+  if (typeof id !== 'string' || !isItemId(id)) {
+    throw new ModeletError('invalid_input', 'msg.jobId must be text of 1 to 128 of A-Z, a-z, 0-9, ".", "_", ":", "-"');
+  }
+  const { payload, dropped } = encodeMessage(msg, maxBytes);
+  if (dropped.length > 0) onDropped(dropped);
+  // Nobody waits for the answer of what is stored.
+  const { res: _, ...stored } = msg;
+  return { id, payload, priority: priorityOf(msg), deadline: storedDeadline(timeoutOf(stored, deployed.limits)) };
+}
+
+/** How what is stored leaves the gate that bears the id. */
+export function outletOf(
+  place: () => StorePlace,
+  deployed: () => DeployedGate,
+  events: Pick<Outlet, 'onChange' | 'onTrouble'>,
+): Outlet {
+  return {
+    ...events,
+    costOf: (claim) => costOf(place().around.RED, decodeMessage(claim.payload).msg, deployed().config),
+    admit: (claim, lease) => sendOn(place(), deployed(), claim, lease),
+    refuse: (claim, error) => {
+      const { around } = place();
+      const msg = restored(claim);
+      around.whenRunning(() => {
+        const trace = continueTrace(msg, Number.POSITIVE_INFINITY);
+        deliverError(around, { msg, trace, done: () => {} }, error, deployed().id, msg.payload);
+      });
+    },
+  };
+}
+
+/** @throws ModeletError `protocol_error` */
+function restored({ id, payload, attempt, enqueuedAt, deadline }: Claim): PipelineMessage {
+  const { msg, requestId } = decodeMessage(payload);
+  const end = deadline === null ? Number.POSITIVE_INFINITY : systemClock.now() + deadline - wallTime();
+  const trace = continueTrace(msg, end);
+  if (requestId !== null) trace.requestId = requestId;
+  trace.job = { id, attempt };
+  trace.gateMs += Math.max(0, wallTime() - enqueuedAt);
+  msg['jobId'] = id;
+  return msg;
+}
+
+function sendOn({ around, room }: StorePlace, { id, config }: DeployedGate, claim: Claim, lease: Lease): void {
+  const { leases, live, isStopped } = around;
+  let msg: PipelineMessage;
+  try {
+    msg = restored(claim);
+  } catch (thrown) {
+    room.bury(lease.id, (thrown as Error).message);
+    return;
+  }
+  leases.hold(lease.id, id, config.leaseMs, (end, ended) => room.settle(lease.id, { end, ...ended }));
+  if (msg.modelet) msg.modelet.leases = [lease.id];
+  // Until it is sent on no deploy can lose it.
+  const stay = leases.enter(msg);
+  around.whenRunning(() => {
+    const node = live.get(id)?.node;
+    if (!node || isStopped()) {
+      stay.end({ kind: 'cancelled' });
+      return;
+    }
+    try {
+      keepingClient(msg, () => sendFrom(node, [msg, null]));
+      stay.leave();
+    } catch (thrown) {
+      // Nothing was sent: Node-RED clones for a second wire before it sends along the first.
+      stay.end({ kind: 'failed' }, asModeletError(thrown, 'invalid_input'));
+    }
+  });
+}

@@ -1,0 +1,286 @@
+/**
+ * The waiting room of a durable gate: items wait in a store on disk, are claimed as the gate's budget allows, sent on,
+ * and end there when their way through the flow has. What is claimed and not ended comes again.
+ */
+import { randomUUID } from 'node:crypto';
+import {
+  type Ack,
+  asError,
+  type Cancelled,
+  type Claim,
+  type Clock,
+  type Enqueued,
+  type Gate,
+  type GateConfig,
+  type GateDecision,
+  type ItemResult,
+  type Lease,
+  ModeletError,
+  type QueueItem,
+  type QueueStats,
+  type Timer,
+  type WorkQueue,
+} from '../../../index.ts';
+import { DurableView } from '../../admin/durable-view.ts';
+import { Batches } from './durable-batches.ts';
+import { HeldClaims } from './durable-claims.ts';
+import { AT_ONCE, DurablePump } from './durable-pump.ts';
+import { type AttemptEnd, failed, type Verdict, verdictOn, verdictOnSilence } from './durable-verdict.ts';
+
+/** Sends on what the room lets through. Only `costOf` throws. */
+export interface Outlet {
+  /** In the gate's unit. @throws ModeletError for what does not say, or cannot be read. */
+  costOf(claim: Claim): number;
+  /** The lease is the message's until `settle` or `bury` is called for it. */
+  admit(claim: Claim, lease: Lease): void;
+  /** Its time is over, or a message has dropped it. */
+  refuse(claim: Claim, error: ModeletError): void;
+  onChange(): void;
+  onTrouble(error: Error): void;
+}
+
+export interface RoomOptions {
+  readonly gate: Gate;
+  readonly queue: WorkQueue;
+  readonly config: GateConfig;
+  /** Largest result that is kept. */
+  readonly maxBytes: number;
+  readonly clock: Clock;
+  readonly outlet: Outlet;
+}
+
+/** An item on its way through the flow. */
+interface Run {
+  readonly claim: Claim;
+  /** Fires when nothing was seen of it for too long. */
+  readonly timer: Timer;
+}
+
+const STORED_AT_ONCE = 256;
+/** After the store has failed to take the end of an item. */
+const RETRY_MS = 1000;
+
+export class DurableRoom {
+  readonly #gate: Gate;
+  readonly #queue: WorkQueue;
+  readonly #clock: Clock;
+  readonly #outlet: Outlet;
+  readonly #maxBytes: number;
+  readonly #incoming: Batches<QueueItem, Enqueued>;
+  readonly #acks: Batches<Ack, boolean>;
+  readonly #claims: HeldClaims;
+  readonly #pump: DurablePump;
+  readonly #view: DurableView;
+  /** By lease. */
+  readonly #runs: Map<string, Run> = new Map();
+  readonly #decisions: Partial<Record<GateDecision, number>> = {};
+  #config: GateConfig;
+  #closed = false;
+
+  constructor({ gate, queue, config, maxBytes, clock, outlet }: RoomOptions) {
+    this.#gate = gate;
+    this.#queue = queue;
+    this.#config = config;
+    this.#maxBytes = maxBytes;
+    this.#clock = clock;
+    this.#outlet = outlet;
+    this.#incoming = new Batches((items) => queue.enqueue(items), STORED_AT_ONCE);
+    this.#acks = new Batches((acks) => queue.ack(acks), STORED_AT_ONCE);
+    this.#claims = new HeldClaims(queue, clock, (lost) => this.#lost(lost));
+    this.#view = new DurableView(queue, clock, {
+      onStats: ({ ready }) => {
+        // What was to be alone, or waited for one that was, may go by now.
+        if (ready > 0) this.#pump.wake();
+        outlet.onChange();
+      },
+      onTime: () => this.#pump.wakeForExpiry(),
+      onTrouble: (error) => outlet.onTrouble(error),
+    });
+    this.#pump = new DurablePump(gate, {
+      claim: (max, expired) => this.#claim(max, expired),
+      costOf: (claim) => outlet.costOf(claim),
+      countsRequests: () => this.#config.unit === 'requests',
+      admit: (claim, lease) => this.#admit(claim, lease),
+      expire: (claim) =>
+        this.#refuse(claim, 'expired', this.#error('deadline_exceeded', 'has not let it through in time')),
+      reject: (claim, error) => this.#conclude(claim, { kind: 'bury', reason: error.message }),
+      onTrouble: (error) => {
+        outlet.onTrouble(error);
+        this.#view.retry();
+      },
+    });
+    this.#pump.wake();
+    void this.#view.look();
+  }
+
+  get stats(): QueueStats | null {
+    return this.#view.stats;
+  }
+
+  get decisions(): Readonly<Partial<Record<GateDecision, number>>> {
+    return this.#decisions;
+  }
+
+  /** Resolves when it is on disk. @throws ModeletError `store_unavailable`, `capacity_exceeded`. */
+  async store(item: QueueItem): Promise<Enqueued> {
+    const enqueued = await this.#incoming.add(item);
+    if (enqueued === 'full') this.#decide('refused_full');
+    if (enqueued === 'new') this.#wake();
+    return enqueued;
+  }
+
+  /** One attempt has ended. */
+  settle(leaseId: string, how: AttemptEnd): void {
+    this.#gate.end(leaseId, how.end);
+    const run = this.#takeRun(leaseId);
+    if (run) void this.#conclude(run.claim, verdictOn(how, run.claim, this.#maxBytes));
+  }
+
+  /** It cannot be sent on, now or ever: a dead letter. */
+  bury(leaseId: string, reason: string): void {
+    this.#gate.end(leaseId, { kind: 'cancelled' });
+    const run = this.#takeRun(leaseId);
+    if (run) void this.#conclude(run.claim, { kind: 'bury', reason });
+  }
+
+  /** All that waits now goes through, whatever the budget. */
+  async flush(): Promise<void> {
+    const { ready, delayed } = await this.#queue.stats();
+    this.#pump.release(ready + delayed);
+  }
+
+  /** All that waits and can be claimed is refused with `dropped`. */
+  async drop(): Promise<void> {
+    const error = this.#error('dropped', 'was told by a message to drop it');
+    for (let claims = await this.#claim(AT_ONCE, false); claims.length > 0; ) {
+      await Promise.all(claims.map((claim) => this.#refuse(claim, 'dropped', error)));
+      claims = await this.#claim(AT_ONCE, false);
+    }
+  }
+
+  /** Dead letters get all their attempts again; null: all there are. Resolves to their number. */
+  async redrive(ids: readonly string[] | null): Promise<number> {
+    const driven = await this.#queue.redrive(ids);
+    this.#wake();
+    return driven;
+  }
+
+  async cancel(id: string): Promise<Cancelled> {
+    const cancelled = await this.#queue.cancel(id);
+    if (cancelled === 'cancelled') this.#decide('cancelled');
+    this.#view.lookSoon();
+    return cancelled;
+  }
+
+  result(id: string): Promise<ItemResult | null> {
+    return this.#queue.result(id);
+  }
+
+  reconfigure(config: GateConfig): void {
+    this.#config = config;
+    this.#queue.configure(config).catch((thrown: Error) => this.#outlet.onTrouble(thrown));
+    this.#wake();
+  }
+
+  /** Gives back what runs: it comes again with the next start. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#pump.close();
+    this.#view.close();
+    for (const leaseId of [...this.#runs.keys()]) this.#takeRun(leaseId);
+    await this.#incoming.settled();
+    await this.#acks.settled();
+    await this.#claims.giveBack('the gate was stopped');
+    await this.#queue.close();
+  }
+
+  #wake(): void {
+    this.#pump.wake();
+    this.#view.lookSoon();
+  }
+
+  /** With a token of its own for each claim: asked again after a lost answer, the store gives the same. */
+  async #claim(max: number, expired: boolean): Promise<Claim[]> {
+    if (this.#closed) return [];
+    const { leaseMs } = this.#claims;
+    const claims = await this.#queue.claim({ max, leaseMs, token: randomUUID(), expired });
+    for (const claim of claims) this.#claims.add(claim);
+    if (claims.length > 0) this.#view.lookSoon();
+    return claims;
+  }
+
+  #admit(claim: Claim, lease: Lease): void {
+    const { leaseMs } = this.#config;
+    const timer = this.#clock.at(this.#clock.now() + leaseMs, () => {
+      this.#gate.end(lease.id, { kind: 'lost' });
+      if (this.#takeRun(lease.id)) void this.#conclude(claim, verdictOnSilence(leaseMs));
+    });
+    this.#runs.set(lease.id, { claim, timer });
+    this.#decide('admitted_late');
+    this.#outlet.admit(claim, lease);
+  }
+
+  async #refuse(claim: Claim, decision: GateDecision, error: ModeletError): Promise<void> {
+    this.#decide(decision);
+    await this.#conclude(claim, failed(error));
+    this.#outlet.refuse(claim, error);
+  }
+
+  #takeRun(leaseId: string): Run | null {
+    const run = this.#runs.get(leaseId);
+    if (!run) return null;
+    this.#runs.delete(leaseId);
+    run.timer.cancel();
+    return run;
+  }
+
+  /** Tells the store, again and again until it has taken it or the claim is lost. */
+  async #conclude(claim: Claim, verdict: Verdict): Promise<void> {
+    while (this.#claims.has(claim)) {
+      try {
+        await this.#write(claim, verdict);
+        this.#claims.remove(claim);
+      } catch (thrown) {
+        if (this.#closed) return;
+        this.#outlet.onTrouble(asError(thrown));
+        await new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + RETRY_MS, resolve));
+      }
+    }
+    // Others may have waited for one that was to be alone, or for all that ran beside it.
+    if (claim.alone || verdict.kind === 'nack' || (this.stats?.ready ?? 0) > 0) this.#wake();
+    else this.#view.lookSoon();
+  }
+
+  async #write(claim: Claim, verdict: Verdict): Promise<void> {
+    const { id, token } = claim;
+    switch (verdict.kind) {
+      case 'ack':
+        await this.#acks.add({ id, token, ok: verdict.ok, result: verdict.result });
+        return;
+      case 'nack':
+        await this.#queue.nack([{ id, token }], verdict.options);
+        return;
+      case 'bury':
+        await this.#queue.deadLetter([{ id, token }], verdict.reason);
+    }
+  }
+
+  /** Its lease in the store ended: someone else will have it, and what this attempt comes to is of no account. */
+  #lost(claim: Claim): void {
+    for (const [leaseId, run] of this.#runs) {
+      if (run.claim !== claim) continue;
+      this.#takeRun(leaseId);
+      this.#gate.end(leaseId, { kind: 'lost' });
+    }
+    this.#wake();
+  }
+
+  #decide(decision: GateDecision): void {
+    this.#decisions[decision] = (this.#decisions[decision] ?? 0) + 1;
+  }
+
+  #error(code: 'deadline_exceeded' | 'dropped', what: string): ModeletError {
+    return new ModeletError(code, `the gate "${this.#gate.admission.name}" ${what}`);
+  }
+}

@@ -1,0 +1,31 @@
+/** Where a message that comes to a gate goes: into its waiting room, in memory or on disk, or it is an order. */
+import type { Node } from 'node-red';
+import type { PipelineMessage } from '../request/messages.ts';
+import { type Done, refuse, type Surroundings } from '../request/passage.ts';
+import { isStoreOrder, obey } from './durable/durable-answers.ts';
+import { storeMessage } from './durable/durable-passage.ts';
+import { GatePassage } from './gate-passage.ts';
+import type { Gates } from './gates.ts';
+
+/** False if the node is no gate that can be used. */
+export function enterGate(around: Surroundings, gates: Gates, entry: Node, msg: PipelineMessage, done: Done): boolean {
+  const gate = gates.get(entry.id);
+  if (!gate) return false;
+  const place = gates.rooms.place(entry.id);
+  if (place) storeMessage(place, entry, gate, msg, done);
+  else new GatePassage(around, entry, gate, msg, done).begin();
+  return true;
+}
+
+/** Does what a message asks of a gate, or refuses it. */
+export function orderGate(around: Surroundings, gates: Gates, entry: Node, msg: PipelineMessage, done: Done): void {
+  const order = msg['gate'];
+  const place = gates.rooms.place(entry.id);
+  if (place && isStoreOrder(order)) {
+    obey(around, entry, place.room, order, msg, done);
+    return;
+  }
+  const error = gates.order(entry.id, order);
+  if (error) refuse(around, entry, msg, done, error);
+  else done();
+}

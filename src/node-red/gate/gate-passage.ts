@@ -1,0 +1,141 @@
+/**
+ * One message's way through one gate: it is admitted and sent on, or goes to the handler of its error. Whatever
+ * happens, it ends once.
+ *
+ *   waiting  in the gate                          -> over
+ *   over     admitted, refused, or nobody waits for it any more
+ */
+import type { Node } from 'node-red';
+import { deadlineAfter, type Gate, type Lease, type ModeletError, systemClock } from '../../index.ts';
+import type { DeployedGate } from '../deploy/gate-deployment.ts';
+import { readBody } from '../http/request-body.ts';
+import { deliverError, endWithoutFlow, type Leaving } from '../request/error-exit.ts';
+import { endOfError, endOfMessage } from '../request/lease-ends.ts';
+import type { Stay } from '../request/leases.ts';
+import { forgetError, keepingClient, type ModeletTrace, type PipelineMessage, sendFrom } from '../request/messages.ts';
+import { asModeletError, type Done, type Surroundings } from '../request/passage.ts';
+import { checkTimeout, priorityOf, timeoutOf } from '../request/request-terms.ts';
+import { continueTrace } from '../request/trace.ts';
+import { costOf } from './gate-cost.ts';
+
+/** A gate as it is when a message comes. */
+export interface OpenGate {
+  readonly gate: Gate;
+  readonly deployed: DeployedGate;
+  /** Counts a request that ends here, where a runtime belongs to the gate. */
+  count(error: ModeletError): void;
+}
+
+type GatePassageState = { readonly tag: 'waiting'; readonly stopWatching: () => void } | { readonly tag: 'over' };
+
+export class GatePassage {
+  readonly #around: Surroundings;
+  readonly #id: string;
+  readonly #open: OpenGate;
+  readonly #msg: PipelineMessage;
+  readonly #trace: ModeletTrace;
+  readonly #leaving: Leaving;
+  readonly #stay: Stay;
+  readonly #cameAt: number = systemClock.now();
+  #state: GatePassageState = { tag: 'waiting', stopWatching: () => {} };
+
+  constructor(around: Surroundings, entry: Node, open: OpenGate, msg: PipelineMessage, done: Done) {
+    this.#around = around;
+    this.#id = entry.id;
+    this.#open = open;
+    this.#msg = msg;
+    // The time that a request may take begins here, not at the first stage.
+    this.#trace = continueTrace(msg, deadlineAfter(systemClock, timeoutOf(msg, open.deployed.limits)));
+    // One that comes again asks anew: what it held of this gate is over, and what it brings tells how.
+    around.leases.end(msg, endOfMessage(msg), { gate: entry.id });
+    this.#stay = around.leases.enter(msg);
+    this.#leaving = { msg, trace: this.#trace, done };
+  }
+
+  /** Asks the gate. Never throws. */
+  begin(): void {
+    const { gate, deployed } = this.#open;
+    let cost: number;
+    try {
+      checkTimeout(this.#msg);
+      // Of which types it may be is for the stage to say.
+      readBody(this.#msg, { mediaTypes: null, maxBytes: deployed.limits.maxPayloadBytes });
+      cost = costOf(this.#around.RED, this.#msg, deployed.config);
+    } catch (thrown) {
+      this.#refused(asModeletError(thrown, 'invalid_input'));
+      return;
+    }
+    let cancel = (): void => {};
+    const stopWatching = this.#around.clients.watch(this.#msg, () => cancel());
+    this.#state = { tag: 'waiting', stopWatching };
+    const asked = gate.ask({
+      cost,
+      priority: priorityOf(this.#msg),
+      deadline: this.#trace.deadline ?? Number.POSITIVE_INFINITY,
+      admitted: (lease) => this.#admitted(lease),
+      refused: (error) => this.#refused(error),
+    });
+    cancel = () => void asked.cancel();
+  }
+
+  /** False if it is over already. */
+  #end(): boolean {
+    if (this.#state.tag === 'over') return false;
+    this.#state.stopWatching();
+    this.#state = { tag: 'over' };
+    return true;
+  }
+
+  #admitted(lease: Lease): void {
+    const { gate, deployed } = this.#open;
+    const { leases, clients, whenRunning } = this.#around;
+    if (!this.#end()) {
+      gate.end(lease.id, { kind: 'cancelled' });
+      return;
+    }
+    this.#trace.gateMs += systemClock.now() - this.#cameAt;
+    // What failed the last time says nothing of this time.
+    forgetError(this.#msg);
+    this.#stay.leave();
+    leases.hold(lease.id, this.#id, deployed.config.leaseMs, (end) => gate.end(lease.id, end));
+    this.#trace.leases = [...(this.#trace.leases ?? []), lease.id];
+    // Where another node fails, a Catch node may lead past every collector, straight to the HTTP response.
+    clients.whenFailed(this.#msg, () => leases.endIfElsewhere(lease.id, { kind: 'failed' }));
+    // Until it is sent on no deploy can lose it.
+    const stay = leases.enter(this.#msg);
+    whenRunning(() => this.#send(stay));
+  }
+
+  #send(stay: Stay): void {
+    const { live, isStopped } = this.#around;
+    const node = live.get(this.#id)?.node;
+    if (!node || isStopped()) {
+      stay.end({ kind: 'cancelled' });
+      endWithoutFlow(this.#leaving);
+      return;
+    }
+    try {
+      keepingClient(this.#msg, () => sendFrom(node, [this.#msg, null]));
+    } catch (thrown) {
+      // Nothing was sent: Node-RED clones for a second wire before it sends along the first.
+      const error = asModeletError(thrown, 'invalid_input');
+      stay.end({ kind: 'cancelled' });
+      deliverError(this.#around, this.#leaving, error, this.#id, this.#msg.payload);
+      return;
+    }
+    stay.leave();
+    this.#leaving.done();
+  }
+
+  #refused(error: ModeletError): void {
+    if (!this.#end()) return;
+    this.#trace.gateMs += systemClock.now() - this.#cameAt;
+    this.#stay.end(endOfError(error), error);
+    this.#open.count(error);
+    this.#around.whenRunning(() => {
+      // Nobody is left to hear that the client went away.
+      if (error.code === 'cancelled') this.#leaving.done();
+      else deliverError(this.#around, this.#leaving, error, this.#id, this.#msg.payload);
+    });
+  }
+}

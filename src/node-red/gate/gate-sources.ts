@@ -1,0 +1,74 @@
+/** What a gate's source needs of Node-RED: credentials, a TLS configuration, context, and the load of a stage. */
+import type { Node, NodeAPI } from 'node-red';
+import {
+  type BudgetSource,
+  createSource,
+  type GateConfig,
+  loadRedis,
+  type SourceCredentials,
+  type SourceServices,
+  systemClock,
+  type TlsOptions,
+} from '../../index.ts';
+
+export interface SourceSurroundings {
+  readonly RED: NodeAPI;
+  /** The gate's node as it is now: a deploy replaces it. */
+  readonly node: () => Node | undefined;
+  readonly readLoad: SourceServices['readLoad'];
+  readonly watchLoad: NonNullable<SourceServices['watchLoad']>;
+}
+
+/** @throws ModeletError `config_invalid`. */
+export function makeSource(
+  around: SourceSurroundings,
+  config: GateConfig,
+  credentials: SourceCredentials,
+): BudgetSource {
+  const { RED, node, readLoad, watchLoad } = around;
+  return createSource(config, {
+    clock: systemClock,
+    credentials,
+    tls: tlsOptions(RED, config),
+    readContext: (context, key) => readContext(RED, node(), context, key),
+    readLoad,
+    watchLoad,
+    loadRedis,
+  });
+}
+
+/** Tells sources apart: one that would be made of the same can stay. */
+export function sourceKey(RED: NodeAPI, config: GateConfig, credentials: SourceCredentials): string {
+  const { source, maxSys, maxConcurrency } = config;
+  return JSON.stringify([source, maxSys, maxConcurrency, credentials, tlsOptions(RED, config) ?? null]);
+}
+
+interface TlsNode {
+  addTLSOptions?(options: object): object;
+}
+
+/** Those of the tls-config node that the settings name; undefined if they name none, or it is not there. */
+function tlsOptions(RED: NodeAPI, { source }: GateConfig): TlsOptions | undefined {
+  if (!('tls' in source) || source.tls === '') return undefined;
+  const node = RED.nodes.getNode(source.tls) as TlsNode | null;
+  return node?.addTLSOptions?.({});
+}
+
+interface ContextStore {
+  get(key: string, store: string | undefined, answer: (error: Error | null, value: unknown) => void): void;
+}
+
+/** Stores may answer later; `#:(file)::key` names one. */
+function readContext(
+  RED: NodeAPI,
+  node: Node | undefined,
+  context: 'flow' | 'global',
+  property: string,
+): Promise<unknown> {
+  if (!node) return Promise.resolve(undefined);
+  const { key, store } = RED.util.parseContextStore(property);
+  const found = (node.context() as unknown as Record<'flow' | 'global', ContextStore>)[context];
+  return new Promise((resolve, reject) => {
+    found.get(key, store, (error, value) => (error ? reject(error) : resolve(value)));
+  });
+}

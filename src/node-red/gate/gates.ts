@@ -1,0 +1,236 @@
+/**
+ * The gates of one Node-RED, by the ids of their nodes. They outlive deploys: what waits in one and what it has
+ * admitted stays, as long as a node with that id comes back.
+ */
+import type { NodeAPI } from 'node-red';
+import {
+  type BudgetSource,
+  Gate,
+  type GateOrder,
+  type GateSnapshot,
+  type MeasuredGate,
+  ModeletError,
+  type Service,
+  type SourceCredentials,
+  type StageLoad,
+  systemClock,
+} from '../../index.ts';
+import { type DeployedGate, membersOf } from '../deploy/gate-deployment.ts';
+import type { LiveNodes } from '../live-nodes.ts';
+import { logFault } from '../log.ts';
+import { DurableRooms, type RoomsSurroundings } from './durable/durable-rooms.ts';
+import type { OpenGate } from './gate-passage.ts';
+import { makeSource, type SourceSurroundings, sourceKey } from './gate-sources.ts';
+
+interface Surroundings extends RoomsSurroundings {
+  readonly RED: NodeAPI;
+  readonly live: LiveNodes;
+  /** The service of a runtime node; undefined while none runs. */
+  service(runtime: string): Service | undefined;
+}
+
+type Supply = BudgetSource | { readonly members: readonly Gate['admission'][] };
+
+interface Host {
+  readonly gate: Gate;
+  deployed: DeployedGate;
+  readonly supply: Supply;
+  /** What the supply was made of. */
+  readonly key: string;
+}
+
+/** What can be asked of a gate. */
+export const GATE_ORDERS: readonly GateOrder[] = ['open', 'close', 'auto', 'flush', 'drop'];
+
+function isOrder(order: unknown): order is GateOrder {
+  return GATE_ORDERS.includes(order as GateOrder);
+}
+
+export class Gates {
+  readonly #around: Surroundings;
+  /** Of the durable ones. */
+  readonly rooms: DurableRooms;
+  readonly #hosts: Map<string, Host> = new Map();
+  /** Sources that want to hear of another load. */
+  readonly #watchers: Set<() => void> = new Set();
+  /** Instances of nodes whose warnings have been told. */
+  readonly #warned: WeakSet<object> = new WeakSet();
+
+  constructor(around: Surroundings) {
+    this.#around = around;
+    this.rooms = new DurableRooms(around);
+  }
+
+  get(id: string): OpenGate | undefined {
+    const host = this.#hosts.get(id);
+    if (!host) return undefined;
+    const { gate, deployed } = host;
+    return { gate, deployed, count: (error) => this.#serviceOf(deployed)?.countRefused(error) };
+  }
+
+  /** Does what a message asks of a gate; returns the error where it cannot. */
+  order(id: string, order: unknown): ModeletError | null {
+    const gate = this.#hosts.get(id)?.gate;
+    if (!gate) return new ModeletError('config_invalid', 'the gate cannot be used as it is configured');
+    if (!isOrder(order)) {
+      return new ModeletError('invalid_input', `msg.gate must be one of ${GATE_ORDERS.join(', ')}`);
+    }
+    this.#obey(gate, order);
+    return null;
+  }
+
+  /** A gate as people see it. */
+  snapshot(id: string): GateSnapshot | undefined {
+    const gate = this.#hosts.get(id)?.gate;
+    return gate && this.rooms.complete(gate.snapshot());
+  }
+
+  get snapshots(): GateSnapshot[] {
+    return this.measured.map(({ snapshot }) => snapshot);
+  }
+
+  /** The same with the runtimes that they belong to. */
+  get measured(): MeasuredGate[] {
+    return [...this.#hosts.values()].map(({ gate, deployed: { runtime } }) => ({
+      snapshot: this.rooms.complete(gate.snapshot()),
+      runtime,
+    }));
+  }
+
+  /** Takes over what a deploy has made. @param invalid gets those that cannot be made. */
+  apply(deployed: ReadonlyMap<string, DeployedGate>, invalid: Map<string, string>): void {
+    for (const gate of membersFirst(deployed)) {
+      try {
+        this.#hosts.set(gate.id, this.#host(gate));
+        this.#warn(gate);
+      } catch (thrown) {
+        invalid.set(gate.id, (thrown as Error).message);
+      }
+    }
+    const gone = [...this.#hosts.keys()].filter((id) => !deployed.has(id) || invalid.has(id));
+    this.#close(gone, new ModeletError('shutting_down', 'the gate was removed'));
+  }
+
+  closeAll(error: ModeletError): void {
+    this.#close([...this.#hosts.keys()], error);
+  }
+
+  /** A runtime has told of itself. */
+  loadChanged(): void {
+    for (const changed of [...this.#watchers]) changed();
+  }
+
+  /** A stage, as its runtime has last told; null while nothing is known of it. */
+  loadOf({ runtime, stage }: Pick<DeployedGate, 'runtime' | 'stage'>): StageLoad | null {
+    const service = runtime === null ? undefined : this.#around.service(runtime);
+    return stage === null ? null : (service?.load(stage) ?? null);
+  }
+
+  /** How a source for settings that are not deployed would see things. */
+  surroundingsOf(id: string, place: () => Pick<DeployedGate, 'runtime' | 'stage'>): SourceSurroundings {
+    return {
+      RED: this.#around.RED,
+      node: () => this.#around.live.get(id)?.node,
+      readLoad: () => this.loadOf(place()),
+      watchLoad: (changed) => {
+        this.#watchers.add(changed);
+        return () => this.#watchers.delete(changed);
+      },
+    };
+  }
+
+  /** The gate as it was, reconfigured, or a new one. @throws ModeletError `config_invalid`. */
+  #host(deployed: DeployedGate): Host {
+    const { id, name, config } = deployed;
+    const known = this.#hosts.get(id);
+    const { supply, key } = this.#supply(deployed, known);
+    const { gate } = known ?? { gate: this.#make(deployed, supply) };
+    if (known) this.#quietly(gate.reconfigure(config, supply, name));
+    this.rooms.apply(gate, deployed);
+    return { gate, deployed, supply, key };
+  }
+
+  #make({ id, name, config }: DeployedGate, source: Supply): Gate {
+    const place = (): DeployedGate | undefined => this.#hosts.get(id)?.deployed;
+    return new Gate({
+      id,
+      name,
+      config,
+      source,
+      clock: systemClock,
+      ready: () => readyOf(place(), (deployed) => this.loadOf(deployed)),
+      onChange: () => this.#around.onChange(),
+      onThrown: (error) => logFault(this.#around.RED, 'an answer of a gate could not be given', error),
+    });
+  }
+
+  #supply(deployed: DeployedGate, known: Host | undefined): Pick<Host, 'supply' | 'key'> {
+    const { RED, live } = this.#around;
+    const { id, config } = deployed;
+    const members = membersOf(config).map((member) => this.#hosts.get(member)?.gate.admission);
+    if (members.length > 0) {
+      const present = members.filter((member) => member !== undefined);
+      if (present.length < members.length) throw new ModeletError('config_invalid', 'a member cannot be used');
+      const before = known && 'members' in known.supply ? known.supply.members : [];
+      const same = before.length === present.length && present.every((member, index) => member === before[index]);
+      return { supply: known && same ? known.supply : { members: present }, key: '' };
+    }
+    const credentials = (live.get(id)?.node.credentials ?? {}) as SourceCredentials;
+    const key = sourceKey(RED, config, credentials);
+    if (known?.key === key) return known;
+    const place = (): DeployedGate => this.#hosts.get(id)?.deployed ?? deployed;
+    return { supply: makeSource(this.surroundingsOf(id, place), config, credentials), key };
+  }
+
+  #serviceOf({ runtime }: DeployedGate): Service | undefined {
+    return runtime === null ? undefined : this.#around.service(runtime);
+  }
+
+  #warn({ id, warnings }: DeployedGate): void {
+    const node = this.#around.live.get(id)?.node;
+    if (!node || this.#warned.has(node)) return;
+    this.#warned.add(node);
+    for (const warning of warnings) node.warn(warning);
+  }
+
+  #close(ids: readonly string[], error: ModeletError): void {
+    for (const id of ids) {
+      const host = this.#hosts.get(id);
+      this.#hosts.delete(id);
+      if (!host) continue;
+      // First, so that what it holds is given back rather than ended.
+      this.#quietly(this.rooms.close(id));
+      this.#quietly(host.gate.close(error));
+    }
+  }
+
+  #obey(gate: Gate, order: GateOrder): void {
+    const room = this.rooms.place(gate.id)?.room;
+    if (room && (order === 'flush' || order === 'drop')) this.#quietly(room[order]());
+    else gate.control(order);
+  }
+
+  #quietly(work: Promise<void>): void {
+    work.catch((thrown: unknown) => logFault(this.#around.RED, 'a gate could not do all it was asked for', thrown));
+  }
+}
+
+/** A system of which nothing says how many servers it has counts as one. */
+function readyOf(deployed: DeployedGate | undefined, loadOf: (deployed: DeployedGate) => StageLoad | null): number {
+  if (!deployed) return 0;
+  return deployed.stage === null ? 1 : (loadOf(deployed)?.ready ?? 0);
+}
+
+/** There are no circles among them. */
+function membersFirst(deployed: ReadonlyMap<string, DeployedGate>): DeployedGate[] {
+  const ordered = new Set<DeployedGate>();
+  const add = (gate: DeployedGate): void => {
+    for (const member of membersOf(gate.config)) {
+      const found = deployed.get(member);
+      if (found && !ordered.has(found)) add(found);
+    }
+    ordered.add(gate);
+  };
+  for (const gate of deployed.values()) add(gate);
+  return [...ordered];
+}

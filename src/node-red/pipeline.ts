@@ -1,0 +1,319 @@
+/**
+ * The pipeline side of one Node-RED: which nodes live, what is deployed, what runs. Follows Node-RED's deploys
+ * and outlives them. One per process of Node-RED; node files reach it through `pipelineOf(RED)`.
+ *
+ *   stopped   no flows run                                   -> starting
+ *   starting  flows start; messages and outcomes wait        -> running | stopped
+ *   running   routes are compiled                            -> starting (a deploy) | stopped
+ */
+import type { Node, NodeAPI } from 'node-red';
+import {
+  allowedCpus,
+  LoopMonitor,
+  type Machine,
+  ModeletError,
+  probeLauncher,
+  Registry,
+  type Service,
+  Tracing,
+} from '../index.ts';
+import { type Deployment, deploy, NOTHING_DEPLOYED, usedRuntimes } from './deploy/deployment.ts';
+import { httpInsAmong } from './deploy/http-ins.ts';
+import { Feeds } from './feed/feeds.ts';
+import { enterGate, orderGate } from './gate/gate-entry.ts';
+import { Gates } from './gate/gates.ts';
+import { type FlowsEvent, listenToFlows } from './handover/flow-events.ts';
+import { flowsWith, runningNodes } from './handover/running-nodes.ts';
+import { Succession } from './handover/succession.ts';
+import { UntilRunning } from './handover/until-running.ts';
+import { isPipelineNode, waysOut } from './handover/ways-out.ts';
+import { HttpHold } from './http/http-hold.ts';
+import { type LiveNode, LiveNodes } from './live-nodes.ts';
+import { logFault, writeLog } from './log.ts';
+import { HttpClients } from './request/http-clients.ts';
+import { endOfMessage } from './request/lease-ends.ts';
+import { Leases } from './request/leases.ts';
+import { type PipelineMessage, sendFrom } from './request/messages.ts';
+import { type Done, Passage, refuse, type Surroundings } from './request/passage.ts';
+import { type Sequencer, Sequencers } from './request/sequencer.ts';
+import { StatusBadges } from './status.ts';
+
+type PipelineState = 'stopped' | 'starting' | 'running';
+
+/** From the stop of the old flows to the start of the new; Node-RED gives nodes 15 s to close. */
+const LONGEST_DEPLOY_MS = 30_000;
+const LOST = new ModeletError('shutting_down', 'lost in a deploy');
+const CHANGED = new ModeletError('shutting_down', 'the flow was changed or stopped');
+
+const pipelines: WeakMap<object, Pipeline> = new WeakMap();
+
+/** All node files of one Node-RED share its event emitter, and with it this. */
+export function pipelineOf(RED: NodeAPI): Pipeline {
+  let pipeline = pipelines.get(RED.events);
+  if (!pipeline) {
+    pipeline = new Pipeline(RED);
+    pipelines.set(RED.events, pipeline);
+  }
+  return pipeline;
+}
+
+export class Pipeline {
+  readonly RED: NodeAPI;
+  readonly live: LiveNodes = new LiveNodes();
+  /** Read before anything pins this process. */
+  readonly allowedCpus: readonly number[] = allowedCpus();
+  /** The paced splits that run. */
+  readonly feeds: Feeds = new Feeds(() => this.#endTimers());
+  /** Measures Node-RED's event loop while there is a runtime. */
+  readonly loop: LoopMonitor = new LoopMonitor();
+  readonly gates: Gates;
+  readonly #clients: HttpClients = new HttpClients(() => this.#endTimers());
+  readonly #leases: Leases = new Leases(() => this.#endTimers());
+  readonly #succession: Succession;
+  readonly #tracing: Tracing;
+  readonly #hold: HttpHold;
+  readonly #sequencers: Sequencers = new Sequencers();
+  readonly #machine: Promise<Machine>;
+  /** The same, known before the first flows run. */
+  #known: Machine = { allowedCpus: this.allowedCpus, launcher: { setpriv: false, taskset: false } };
+  readonly #registry: Registry;
+  readonly #badges: StatusBadges;
+  readonly #surroundings: Surroundings;
+  #state: PipelineState = 'stopped';
+  #deployment: Deployment = NOTHING_DEPLOYED;
+  #startedConfig: object | undefined;
+  /** Distinguishes this start from one that another deploy has overtaken. */
+  #start = 0;
+  readonly #untilRunning: UntilRunning;
+  readonly #passages: Set<Passage> = new Set();
+
+  constructor(RED: NodeAPI) {
+    this.RED = RED;
+    this.#untilRunning = new UntilRunning(RED);
+    this.#machine = probeLauncher(this.allowedCpus).then((launcher) => ({ allowedCpus: this.allowedCpus, launcher }));
+    this.#succession = new Succession(RED, {
+      wait: (act) => {
+        if (this.#untilRunning.isFull) return false;
+        this.#untilRunning.add(act);
+        return true;
+      },
+      stranded: (msg) => this.#clients.answerIfEarlier(msg, CHANGED),
+      lost: (msg) => this.#lost(msg),
+    });
+    this.#tracing = new Tracing((thrown) => logFault(RED, 'no more spans, OpenTelemetry has thrown', thrown));
+    this.#hold = new HttpHold(RED, this.#clients);
+    this.#badges = new StatusBadges(this);
+    this.#registry = new Registry({
+      onChange: () => {
+        this.gates.loadChanged();
+        this.#badges.update();
+      },
+      onLog: (service, record) => writeLog(RED, service, record),
+    });
+    this.gates = new Gates({
+      RED,
+      live: this.live,
+      service: (runtime) => this.#registry.get(runtime),
+      onChange: () => this.#badges.update(),
+      pipeline: () => this.#surroundings,
+      machine: () => this.#known,
+    });
+    this.#surroundings = {
+      RED,
+      live: this.live,
+      clients: this.#clients,
+      leases: this.#leases,
+      tracing: this.#tracing,
+      passages: this.#passages,
+      sequencers: (stage) => (this.#deployment.ordering.get(stage) ?? []).map((id) => this.sequencer(id)),
+      isStopped: () => this.isStopped,
+      isCutOff: (id) => this.#succession.isCutOff(id),
+      deployment: () => this.#deployment,
+      whenRunning: (deliver) => this.#whenRunning(deliver),
+    };
+    listenToFlows(RED, {
+      stopping: (event) => this.#flowsStopping(event),
+      started: (event) => void this.#flowsStarted(event),
+      failed: () => {
+        if (this.#state === 'starting') this.#stopped();
+      },
+    });
+  }
+
+  get deployment(): Deployment {
+    return this.#deployment;
+  }
+
+  /** No flow runs, nor is one about to. */
+  get isStopped(): boolean {
+    return this.#state === 'stopped';
+  }
+
+  get services(): readonly Service[] {
+    return this.#registry.services;
+  }
+
+  add(live: LiveNode): void {
+    this.live.add(live);
+  }
+
+  /** A node closes. Its runtime's processes end only if the flows stop for good; that is waited for. */
+  async remove(node: Node): Promise<void> {
+    this.live.remove(node);
+    if (this.#state === 'stopped') await Promise.all([this.#registry.closeAll(), this.gates.rooms.closed()]);
+  }
+
+  /** Takes a message that a stage, batcher or gate has received; it is answered once, whatever happens. */
+  accept(entry: Node, msg: PipelineMessage, done: Done): void {
+    this.#onceRunning(() => this.#begin(entry, msg, done), done);
+  }
+
+  /** Takes what a message asks of a gate. */
+  order(entry: Node, msg: PipelineMessage, done: Done): void {
+    this.#onceRunning(() => orderGate(this.#surroundings, this.gates, entry, msg, done), done);
+  }
+
+  /** Lets what waits at the stage behind a node leave at once, or drops it. */
+  actOnQueue(entry: Node, action: 'flush' | 'reset'): void {
+    this.#deployment.routes.get(entry.id)?.service.actOnStage(entry.id, action);
+  }
+
+  /** Sends by the node that bears the id once flows run: a deploy may replace a node while a message comes to it. */
+  sendBy(id: string, messages: (object | null)[], done: Done): void {
+    this.#whenRunning(() => {
+      const node = this.live.get(id)?.node;
+      if (node) sendFrom(node, messages);
+      done();
+    });
+  }
+
+  /** A message has come to a collector: what it holds of gates is over. */
+  collected(msg: PipelineMessage): void {
+    this.#leases.end(msg, endOfMessage(msg));
+  }
+
+  /** Keeps the order of one collector's results. */
+  sequencer(collector: string): Sequencer {
+    return this.#sequencers.of(collector);
+  }
+
+  #onceRunning(act: () => void, done: Done): void {
+    if (this.#state === 'running') act();
+    else if (!this.#untilRunning.isFull) this.#untilRunning.add(act, done);
+    else done(new ModeletError('capacity_exceeded', 'too many messages came before the flows had started'));
+  }
+
+  #begin(entry: Node, msg: PipelineMessage, accepted: Done): void {
+    const feed = this.feeds.waiterFor(msg);
+    const done: Done = (error) => {
+      accepted(error);
+      feed?.();
+    };
+    if (enterGate(this.#surroundings, this.gates, entry, msg, done)) return;
+    const deployed = this.#deployment.routes.get(entry.id);
+    if (deployed) {
+      new Passage(this.#surroundings, entry, deployed, msg, done).begin();
+      return;
+    }
+    const reason = this.#deployment.invalid.get(entry.id) ?? 'the node is not deployed';
+    refuse(this.#surroundings, entry, msg, done, new ModeletError('config_invalid', reason));
+  }
+
+  #whenRunning(deliver: () => void): void {
+    if (this.#state === 'starting') this.#untilRunning.add(deliver);
+    else this.#untilRunning.safely(deliver);
+  }
+
+  #flowsStopping(event: FlowsEvent): void {
+    this.#start += 1;
+    // A deploy puts new flows in place before it stops the old ones; a stop leaves them as they are.
+    if (event?.config === this.#startedConfig) {
+      this.#stopped();
+      return;
+    }
+    this.#state = 'starting';
+    this.#hold.hold();
+    this.#clients.noteEarlier();
+    this.#untilRunning.safely(() => this.#succession.pause(this.#isAwaited));
+    const start = this.#start;
+    setTimeout(() => {
+      // Whatever keeps the new flows from starting, nobody may wait for them for ever.
+      if (start === this.#start) this.#stopped();
+    }, LONGEST_DEPLOY_MS).unref();
+  }
+
+  /** No flow runs: what is in the engine is finished and answered past the flow, and the processes end. */
+  #stopped(): void {
+    const error = new ModeletError('shutting_down', 'the flows were stopped');
+    this.#state = 'stopped';
+    this.#hold.close(error);
+    this.loop.stop();
+    this.gates.closeAll(error);
+    void this.#registry.closeAll();
+    this.#succession.end();
+    this.#untilRunning.wake();
+    this.#clients.answerElsewhere(error);
+  }
+
+  async #flowsStarted(event: FlowsEvent): Promise<void> {
+    this.#startedConfig = event?.config;
+    this.#start += 1;
+    const start = this.#start;
+    const machine = await this.#machine;
+    this.#known = machine;
+    if (start !== this.#start) return;
+    this.#tracing.look(this.RED.settings.userDir ?? process.cwd());
+    try {
+      this.#registry.reconcile(usedRuntimes(this.live), machine);
+      this.loop[this.services.length > 0 ? 'start' : 'stop']();
+      this.#deployment = deploy(this, this.#registry);
+      for (const [id, reason] of this.#deployment.invalid) this.live.get(id)?.node.error(`config_invalid: ${reason}`);
+    } catch (thrown) {
+      // A fault of ours must not end Node-RED, which an unhandled rejection would.
+      this.#deployment = NOTHING_DEPLOYED;
+      logFault(this.RED, 'the pipelines could not be deployed', thrown);
+    }
+    this.#state = 'running';
+    this.#sequencers.tidy(new Set([...this.#deployment.ordering.values()].flat()));
+    this.#untilRunning.safely(() => this.#handOver());
+    this.#untilRunning.wake();
+    for (const passage of this.#passages) passage.endIfStranded();
+    this.#hold.open();
+    this.#badges.update();
+  }
+
+  /** What is under way goes to the nodes that run now; whoever is left without a way to an answer gets one at once. */
+  #handOver(): void {
+    const { endpoints } = this.#deployment;
+    const running = flowsWith(runningNodes(this.RED), isPipelineNode);
+    const isGuarded = (id: string): boolean => endpoints.some((endpoint) => endpoint.id === id);
+    this.#hold.guard(
+      endpoints,
+      httpInsAmong(running).filter(({ id }) => !isGuarded(id)),
+    );
+    const isChanged = this.#succession.resume(running, waysOut(running));
+    this.#clients.answerFrom((httpIn) => this.#succession.isDeadEnd(httpIn), CHANGED);
+    if (isChanged) this.#clients.answerInTime(this.#longestTimeout(), LOST, (msg) => this.#lost(msg));
+  }
+
+  /** Somebody waits for what was under way when the last deploy began. */
+  get #isAwaited(): boolean {
+    return !(this.#clients.isNoneEarlier && this.feeds.isNoneOpen && this.#leases.isNoneHeld);
+  }
+
+  #endTimers(): void {
+    if (!this.#isAwaited) this.#succession.endTimers();
+  }
+
+  /** In ms; 0: none. */
+  #longestTimeout(): number {
+    return Math.max(0, ...this.services.map(({ config }) => config.timeoutMs));
+  }
+
+  /** A deploy has left nobody to whom a message could go. */
+  #lost(msg: PipelineMessage): void {
+    this.#leases.end(msg, { kind: 'lost' });
+    this.feeds.waiterFor(msg)?.();
+    if (msg.modelet) this.#sequencers.free(msg.modelet.pass);
+  }
+}

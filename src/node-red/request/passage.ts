@@ -1,0 +1,314 @@
+/**
+ * One message's way through one route: from the node it enters by to the node that sends it on, or to the
+ * handler of its error. Whatever happens, it ends once.
+ */
+import type { Node, NodeAPI } from 'node-red';
+import {
+  asError,
+  decodePayload,
+  type ErrorCode,
+  encodeMeta,
+  encodePayload,
+  ModeletError,
+  type Payload,
+  type RequestNumber,
+  type Settlement,
+  type TracedRequest,
+  type Tracing,
+} from '../../index.ts';
+import type { DeployedRoute, Deployment } from '../deploy/deployment.ts';
+import { noteResult } from '../http/answer-form.ts';
+import { isOfRequest, readRequest } from '../http/request-body.ts';
+import type { LiveNodes } from '../live-nodes.ts';
+import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
+import type { HttpClients } from './http-clients.ts';
+import { endOfError } from './lease-ends.ts';
+import type { Leases, Stay } from './leases.ts';
+import { readMessageProperty } from './message-property.ts';
+import {
+  answerWithResult,
+  appendTimings,
+  keepingClient,
+  type ModeletTrace,
+  type PipelineMessage,
+  sendFrom,
+  writeResult,
+  writeValue,
+} from './messages.ts';
+import { PartMessages } from './part-messages.ts';
+import { priorityOf, timeoutOf } from './request-terms.ts';
+import type { Sequencer } from './sequencer.ts';
+import { continueTrace } from './trace.ts';
+
+export type Done = (error?: Error) => void;
+
+/** What a passage needs of the pipeline around it, as it is when asked: a deploy may come in between. */
+export interface Surroundings {
+  readonly RED: NodeAPI;
+  readonly live: LiveNodes;
+  readonly clients: HttpClients;
+  readonly leases: Leases;
+  readonly tracing: Tracing;
+  /** Those under way. */
+  readonly passages: Set<Passage>;
+  /** Of the collectors right behind a stage that keep the order of arrival. */
+  sequencers(stage: string): readonly Sequencer[];
+  /** The flows have stopped for good: what a node sends now reaches nobody. */
+  isStopped(): boolean;
+  /** A deploy has taken the way to an HTTP response from a node. */
+  isCutOff(id: string): boolean;
+  deployment(): Deployment;
+  /** Calls now, or once a deploy that is under way is through. */
+  whenRunning(deliver: () => void): void;
+}
+
+export class Passage {
+  readonly #around: Surroundings;
+  readonly #entry: Node;
+  readonly #msg: PipelineMessage;
+  readonly #deployed: DeployedRoute;
+  readonly #trace: ModeletTrace;
+  readonly #traced: TracedRequest | null;
+  readonly #leaving: Leaving;
+  readonly #sequencers: readonly Sequencer[];
+  /** Where a collector passes on parts of results. */
+  readonly #parts: PartMessages | null;
+  /** What its message holds of gates. */
+  readonly #stay: Stay;
+  #abandon: (error: ModeletError) => void = () => {};
+  /** Its client has had its answer past the flow. */
+  #isAnswered = false;
+
+  constructor(around: Surroundings, entry: Node, deployed: DeployedRoute, msg: PipelineMessage, done: Done) {
+    this.#around = around;
+    this.#entry = entry;
+    this.#deployed = deployed;
+    this.#msg = msg;
+    this.#trace = continueTrace(msg, deployed.service.deadlineFor(timeoutOf(msg, deployed.service.config)));
+    this.#stay = around.leases.enter(msg);
+    this.#traced = around.tracing.begin(msg.req);
+    const exit = deployed.route.stages.at(-1) as string;
+    this.#sequencers = around.sequencers(exit);
+    const inParts = (around.deployment().parting.get(exit) ?? []).length > 0;
+    this.#parts = inParts ? new PartMessages(around, msg, this.#trace, exit) : null;
+    this.#leaving = { msg, trace: this.#trace, done: () => this.#ended(done) };
+    for (const sequencer of this.#sequencers) sequencer.enter(this.#trace.pass);
+  }
+
+  /** Sends the request on its way. Never throws. */
+  begin(): void {
+    const { service, first, route, wantsMeta } = this.#deployed;
+    const { RED } = this.#around;
+    const maxBytes = service.config.maxPayloadBytes;
+    try {
+      readRequest(this.#msg, this.#trace, first, maxBytes);
+      const input = readMessageProperty(RED, this.#msg, first.input);
+      const payload = encodePayload(input, { blame: 'invalid_input', maxBytes });
+      const meta = wantsMeta
+        ? encodeMeta({ topic: this.#msg.topic, _msgid: this.#msg._msgid }, maxBytes - payload.bytes.byteLength)
+        : null;
+      const id = service.submit({
+        entry: this.#entry.id,
+        requestId: this.#trace.requestId,
+        gateMs: this.#trace.gateMs,
+        payload,
+        deadline: this.#trace.deadline ?? Number.POSITIVE_INFINITY,
+        priority: priorityOf(this.#msg),
+        patient: first.overflow === 'wait' || (first.overflow === 'auto' && !this.#msg.res),
+        group: first.dropKey === '' ? 0 : groupOf(RED.util.getMessageProperty(this.#msg, first.dropKey)),
+        meta,
+        onSettled: (settlement) => {
+          stopWatching();
+          this.#endSpans(settlement);
+          // A gate hears at once, also while a deploy is under way; of a result when whoever gets it has it.
+          if (!settlement.outcome.ok) this.#stay.end(endOfError(settlement.outcome.error), settlement.outcome.error);
+          this.#around.whenRunning(() => this.#settled(settlement));
+        },
+        ...(this.#parts ? { onPart: (part, index, taken) => this.#part(id, part, index, taken) } : {}),
+        onTap: (stage, value) => this.#around.whenRunning(() => this.#tap(stage, value)),
+      });
+      this.#abandon = (error) => service.abandon(id, error);
+      const stopWatching = this.#around.clients.watch(this.#msg, () => {
+        this.#abandon(new ModeletError('cancelled', 'the HTTP client went away'));
+      });
+      this.#around.passages.add(this);
+    } catch (thrown) {
+      const error = asModeletError(thrown, 'invalid_input');
+      // Refusals by the service are counted there.
+      if (isOfRequest(error.code)) service.countRefused(error);
+      this.#endSpans({ outcome: { ok: false, error }, timings: [] });
+      this.#stay.end(endOfError(error), error);
+      this.#fail(error, route.stages[0]);
+    }
+  }
+
+  /** After a deploy: where the way out is gone, nobody could pass the result on, and the request ends at once. */
+  endIfStranded(): void {
+    const id = this.#deployed.route.stages.at(-1) as string;
+    const exit = this.#around.live.get(id);
+    const isCutOff = this.#msg.res !== undefined && this.#around.isCutOff(id);
+    if (exit?.kind === 'stage' && !(exit.config instanceof ModeletError) && !isCutOff) return;
+    const error = new ModeletError('shutting_down', 'the flow was changed or stopped');
+    // Its error may have no way out either.
+    if (isCutOff) this.#around.clients.answerIfEarlier(this.#msg, error);
+    this.#isAnswered = isCutOff;
+    this.#abandon(error);
+  }
+
+  #endSpans({ outcome, timings }: Settlement): void {
+    if (!this.#traced) return;
+    const { service } = this.#deployed;
+    this.#traced.end({
+      runtime: service.name,
+      requestId: this.#trace.requestId,
+      error: outcome.ok ? null : outcome.error,
+      stages: timings.map(({ stage, ...timing }) => ({ name: this.#nameOf(stage), ...timing })),
+    });
+  }
+
+  #nameOf(ref: number): string {
+    return this.#deployed.service.stage(ref)?.name ?? String(ref);
+  }
+
+  #settled({ outcome, timings }: Settlement): void {
+    const { stages } = this.#deployed.route;
+    appendTimings(this.#trace, timings, (ref) => this.#nameOf(ref));
+    if (outcome.ok && this.#around.isStopped()) {
+      this.#endPastTheFlow(outcome.value);
+    } else if (outcome.ok) {
+      this.#succeed(outcome.value, stages.at(-1) as string);
+    } else if (outcome.error.code === 'cancelled' || this.#isAnswered) {
+      // Nobody is left to hear of it; it was counted.
+      this.#leaving.done();
+    } else {
+      const { stage } = outcome.error;
+      const id = stage === undefined ? stages[timings.length] : this.#around.deployment().stageIdByName.get(stage);
+      this.#fail(outcome.error, id ?? stages[0], outcome.input);
+    }
+  }
+
+  #part(id: RequestNumber, part: Payload, index: number, taken: () => void): void {
+    this.#around.whenRunning(() => {
+      try {
+        this.#parts?.send(decodePayload(part), index);
+      } catch (thrown) {
+        this.#deployed.service.abandon(id, asModeletError(thrown, 'modelet_failed'));
+      }
+      // Node-RED's own delivery was queued before this. What the flow writes to a client that does not read stays in
+      // memory, so no more parts are made until it does.
+      setImmediate(() => this.#around.clients.whenRead(this.#msg, taken));
+    });
+  }
+
+  /** Gives the nodes that look on a copy of the message with the value it has between two stages. */
+  #tap(ref: number, value: Payload): void {
+    const { RED, live } = this.#around;
+    const stage = live.get(this.#deployed.service.stage(ref)?.id ?? '');
+    if (stage?.kind !== 'stage' || stage.config instanceof ModeletError) return;
+    const { output } = stage.config;
+    for (const target of this.#deployed.route.taps.get(stage.node.id) ?? []) {
+      keepingClient(this.#msg, () => {
+        const copy = RED.util.cloneMessage(this.#msg);
+        RED.util.setMessageProperty(copy, output, decodePayload(value), true);
+        RED.nodes.getNode(target)?.receive(copy);
+      });
+    }
+  }
+
+  #succeed(value: Payload, exitId: string): void {
+    const exit = this.#around.live.get(exitId);
+    if (exit?.kind !== 'stage' || exit.config instanceof ModeletError) {
+      this.#stay.end({ kind: 'cancelled' });
+      endWithoutFlow(this.#leaving);
+      return;
+    }
+    try {
+      const result = decodePayload(value);
+      writeResult(this.#around.RED, this.#msg, exit.config.output, this.#parts && result === null ? undefined : result);
+      this.#parts?.end(result);
+      noteResult(this.#msg);
+      keepingClient(this.#msg, () => sendFrom(exit.node, [this.#msg]));
+    } catch (thrown) {
+      // Nothing was sent: Node-RED clones for a second wire before it sends along the first.
+      this.#fail(asModeletError(thrown, 'modelet_failed'), exitId);
+      return;
+    }
+    if (this.#around.deployment().collected.has(exitId)) this.#stay.leave();
+    for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.pass);
+    this.#leaving.done();
+  }
+
+  /** The flows have stopped: a result can still be given to an HTTP client, as its HTTP response node would have. */
+  #endPastTheFlow(value: Payload): void {
+    this.#stay.end({ kind: 'cancelled' });
+    const answer = this.#around.deployment().answers.get(this.#deployed.route.stages.at(-1) as string);
+    try {
+      // What comes after the parts is not what its client waits for.
+      if (answer && !this.#parts) answerWithResult(this.#msg, decodePayload(value), answer);
+    } catch (thrown) {
+      // What JSON cannot hold, a BigInt say.
+      endWithoutFlow(this.#leaving, asModeletError(thrown, 'modelet_failed'));
+      return;
+    }
+    endWithoutFlow(this.#leaving);
+  }
+
+  #ended(done: Done): void {
+    this.#around.passages.delete(this);
+    done();
+    this.#stay.end({ kind: 'done' });
+    // One that was sent on keeps its place until the collector has it.
+    for (const sequencer of this.#sequencers) sequencer.freeUnsent(this.#trace.pass);
+  }
+
+  /**
+   * Returns the value that the failing stage was given; undefined where it cannot even be looked at. One that was made
+   * on the way is written to the message, as the stage before would have done outside the engine.
+   */
+  #input(failing: string, made: Payload | undefined): unknown {
+    const { RED, live } = this.#around;
+    try {
+      if (!made) return RED.util.getMessageProperty(this.#msg, this.#deployed.first.input);
+      const value = decodePayload(made);
+      const stage = live.get(failing);
+      const usable = stage?.kind === 'stage' && !(stage.config instanceof ModeletError);
+      writeValue(RED, this.#msg, usable ? stage.config.input : 'payload', value);
+      noteResult(this.#msg);
+      return value;
+    } catch {
+      return undefined;
+    }
+  }
+
+  #fail(error: ModeletError, stageId: string | undefined, made?: Payload): void {
+    const failing = stageId !== undefined && this.#around.live.get(stageId) ? stageId : this.#entry.id;
+    this.#log(error, failing);
+    deliverError(this.#around, this.#leaving, error, failing, this.#input(failing, made));
+  }
+
+  /** One request's error is of interest to who looks for it only: under overload there are many. */
+  #log(error: ModeletError, failing: string): void {
+    const { code, message } = error;
+    const stage = error.stage ?? this.#around.deployment().stageNames.get(failing);
+    const fields = { requestId: this.#trace.requestId, code };
+    this.#deployed.service.log({ level: 'debug', message: `${code}: ${message}`, fields, ...(stage ? { stage } : {}) });
+  }
+}
+
+/** Answers a message that has no usable route, the way any other error is answered. */
+export function refuse(around: Surroundings, entry: Node, msg: PipelineMessage, done: Done, error: ModeletError): void {
+  const trace = continueTrace(msg, Number.POSITIVE_INFINITY);
+  deliverError(around, { msg, trace, done }, error, entry.id, msg.payload);
+}
+
+export function asModeletError(thrown: unknown, otherwise: ErrorCode): ModeletError {
+  const error = asError(thrown);
+  return error instanceof ModeletError ? error : new ModeletError(otherwise, error.message);
+}
+
+/** A number for a drop key's value, never 0. FNV-1a: keys are few and short, a collision merely merges two groups. */
+function groupOf(key: unknown): number {
+  let hash = 0x811c9dc5;
+  for (const byte of Buffer.from(String(key))) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
+  return hash || 1;
+}

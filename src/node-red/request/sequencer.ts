@@ -1,0 +1,107 @@
+/**
+ * Lets the results of one collector leave in the order in which their requests entered the pipeline. A request that
+ * fails, is dropped or is lost in a deploy frees its place.
+ */
+import { Fifo, type FifoNode, Table } from '../../index.ts';
+
+/**
+ *   open     in the pipeline
+ *   sent     on the wire to the collector
+ *   arrived  at the collector, behind others; `emit` sends it on
+ */
+type Place =
+  | { readonly tag: 'open' }
+  | { readonly tag: 'sent' }
+  | { readonly tag: 'arrived'; readonly emit: () => void };
+
+/** One pass of a request through a pipeline: a request that is split makes several. */
+interface Ticket {
+  readonly pass: number;
+  place: Place;
+}
+
+export class Sequencer {
+  readonly #tickets: Fifo<Ticket> = new Fifo();
+  readonly #byPass: Table<FifoNode<Ticket>> = new Table();
+
+  /** A request enters: its result takes its place behind those before it. */
+  enter(pass: number): void {
+    this.free(pass);
+    this.#byPass.set(pass, this.#tickets.push({ pass, place: { tag: 'open' } }));
+  }
+
+  /** The result is on its way to the collector. */
+  sent(pass: number): void {
+    const ticket = this.#byPass.get(pass);
+    if (ticket?.value.place.tag === 'open') ticket.value.place = { tag: 'sent' };
+  }
+
+  /** The result is at the collector: `emit` is called when all before it have gone, at once for one without a place. */
+  arrived(pass: number | undefined, emit: () => void): void {
+    const ticket = pass === undefined ? undefined : this.#byPass.get(pass);
+    if (!ticket || ticket.value.place.tag === 'arrived') {
+      emit();
+      return;
+    }
+    ticket.value.place = { tag: 'arrived', emit };
+    this.#release();
+  }
+
+  /** The request ended without a result: those behind it need not wait. */
+  freeUnsent(pass: number): void {
+    if (this.#byPass.get(pass)?.value.place.tag === 'open') this.free(pass);
+  }
+
+  free(pass: number): void {
+    const ticket = this.#byPass.get(pass);
+    if (!ticket || ticket.value.place.tag === 'arrived') return;
+    this.#forget(ticket);
+    this.#release();
+  }
+
+  /** The collector is gone or keeps no order any more. */
+  dissolve(): void {
+    for (const { pass, place } of [...this.#tickets]) if (place.tag !== 'arrived') this.free(pass);
+  }
+
+  #release(): void {
+    for (let first = this.#tickets.first; first?.value.place.tag === 'arrived'; first = this.#tickets.first) {
+      const { emit } = first.value.place;
+      this.#forget(first);
+      emit();
+    }
+  }
+
+  #forget(ticket: FifoNode<Ticket>): void {
+    this.#tickets.remove(ticket);
+    this.#byPass.delete(ticket.value.pass);
+  }
+}
+
+/** By collector that keeps the order of arrival. */
+export class Sequencers {
+  readonly #byCollector: Map<string, Sequencer> = new Map();
+
+  of(collector: string): Sequencer {
+    let sequencer = this.#byCollector.get(collector);
+    if (!sequencer) {
+      sequencer = new Sequencer();
+      this.#byCollector.set(collector, sequencer);
+    }
+    return sequencer;
+  }
+
+  /** A message is lost: no result waits for it. */
+  free(pass: number): void {
+    for (const sequencer of this.#byCollector.values()) sequencer.free(pass);
+  }
+
+  /** After a deploy. @param ordering collectors that keep an order now. */
+  tidy(ordering: ReadonlySet<string>): void {
+    for (const [collector, sequencer] of this.#byCollector) {
+      if (ordering.has(collector)) continue;
+      sequencer.dissolve();
+      this.#byCollector.delete(collector);
+    }
+  }
+}

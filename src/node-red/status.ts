@@ -1,0 +1,134 @@
+/** Live badges: what stages, batchers and gates are doing, at most once a second. */
+import type { Node, NodeStatus } from 'node-red';
+import { type GateSnapshot, ModeletError, type RuntimeSnapshot, type StageSnapshot } from '../index.ts';
+import { headline, LONGEST_BADGE } from './headline.ts';
+import type { LiveNode } from './live-nodes.ts';
+import type { Pipeline } from './pipeline.ts';
+
+const INTERVAL_MS = 1000;
+
+export class StatusBadges {
+  readonly #pipeline: Pipeline;
+  /** By instance: a deploy's new node starts without a badge. */
+  readonly #shown: WeakMap<Node, string> = new WeakMap();
+  #timer: NodeJS.Timeout | null = null;
+  #lastAt = 0;
+
+  constructor(pipeline: Pipeline) {
+    this.#pipeline = pipeline;
+  }
+
+  /** Something may have changed: shows it now, or when a second has passed since the last time. */
+  update(): void {
+    if (this.#timer) return;
+    const wait = Math.max(0, this.#lastAt + INTERVAL_MS - performance.now());
+    this.#timer = setTimeout(() => {
+      this.#timer = null;
+      this.#lastAt = performance.now();
+      this.#show();
+    }, wait).unref();
+  }
+
+  #show(): void {
+    const snapshots = this.#pipeline.services.map((service) => service.snapshot());
+    for (const live of this.#pipeline.live) {
+      const status = this.#statusOf(live, snapshots);
+      if (!status) continue;
+      const text = JSON.stringify(status);
+      if (this.#shown.get(live.node) === text) continue;
+      this.#shown.set(live.node, text);
+      live.node.status(status);
+    }
+  }
+
+  #statusOf({ kind, node, config }: LiveNode, snapshots: readonly RuntimeSnapshot[]): NodeStatus | null {
+    const invalid = config instanceof ModeletError ? config.message : this.#pipeline.deployment.invalid.get(node.id);
+    if (invalid !== undefined) return invalidBadge(invalid);
+    if (kind === 'gate') {
+      const { gates, deployment } = this.#pipeline;
+      return withElsewhere(gateBadge(gates.snapshot(node.id)), deployment.gates.get(node.id)?.elsewhere ?? null);
+    }
+    if (kind !== 'stage' && kind !== 'batcher') return null;
+    const stageId = kind === 'stage' ? node.id : this.#pipeline.deployment.routes.get(node.id)?.route.stages[0];
+    for (const runtime of snapshots) {
+      const stage = runtime.stages.find((candidate) => candidate.id === stageId);
+      if (stage) return kind === 'stage' ? stageBadge(stage, runtime) : batcherBadge(stage);
+    }
+    return null;
+  }
+}
+
+/** Marks a node that nothing but its own settings keeps from working, and logs why. */
+export function showInvalid(node: Node, { message }: ModeletError): void {
+  node.status(invalidBadge(message));
+  node.error(`config_invalid: ${message}`);
+}
+
+/** The red ring says that the node cannot be used, the text why. */
+function invalidBadge(reason: string): NodeStatus {
+  return { fill: 'red', shape: 'ring', text: headline(reason) };
+}
+
+/** `ready 1/2 q:5 b:31.2`: process state, busy of all workers, queue length, mean batch size. */
+export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot): NodeStatus {
+  const failed = stage.workers.find((worker) => worker.error !== null);
+  if (stage.ready === 0 || stage.circuit === 'open') {
+    const cause = failed?.error ?? runtime.engine.error;
+    if (cause) return { fill: 'red', shape: 'ring', text: headline(cause) };
+    return { fill: 'yellow', shape: 'ring', text: 'startup' };
+  }
+  // Code that was deployed and does not start leaves older code to serve: that must not look like success.
+  if (stage.successorError !== null)
+    return { fill: 'yellow', shape: 'dot', text: `new code: ${headline(stage.successorError, LONGEST_BADGE - 10)}` };
+  const text = `ready ${stage.busy}/${stage.workers.length} q:${stage.queue} b:${round(stage.meanBatchSize)}`;
+  if (stage.pinWarnings.length > 0) return { fill: 'yellow', shape: 'dot', text: `${text} unpinned` };
+  const whole = stage.ready === stage.workers.length;
+  return { fill: whole ? (stage.busy > 0 ? 'blue' : 'green') : 'yellow', shape: 'dot', text };
+}
+
+function batcherBadge(stage: StageSnapshot): NodeStatus {
+  const { maxBatchSize } = stage.batching;
+  return { fill: 'grey', shape: 'dot', text: `q:${stage.queue} b:${round(stage.meanBatchSize)}/${maxBatchSize}` };
+}
+
+/** `open D 0.42 N 12 waiting 5`, or `closed: sample 7 s old`. */
+export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
+  if (!gate) return null;
+  const { open, control, budget, quota, waiting, source, store } = gate;
+  if (store?.error) return { fill: 'red', shape: 'ring', text: headline(store.error) };
+  const dead = store?.dead ? ` dead ${store.dead}` : '';
+  if (!open) {
+    const broken = control === 'auto' && !source.available;
+    // What would open it is in the dialog.
+    const [cause = ''] = gate.why.split(';', 1);
+    return { fill: broken ? 'red' : 'yellow', shape: 'ring', text: withWaiting(headline(cause), waiting) + dead };
+  }
+  if (source.rare !== null && control === 'auto') {
+    return { fill: 'yellow', shape: 'dot', text: withWaiting('stale before the next scrape', waiting) };
+  }
+  const text = control === 'open' ? 'open by a message' : `open D ${hundredths(budget)} N ${hundredths(quota)}`;
+  const fill = dead !== '' ? 'yellow' : waiting > 0 ? 'blue' : 'green';
+  return { fill, shape: 'dot', text: withWaiting(text, waiting) + dead };
+}
+
+/** A gate that counts a stage of another tab says that first: the other figures mislead a reader who does not know it. */
+function withElsewhere(badge: NodeStatus | null, elsewhere: string | null): NodeStatus | null {
+  if (!badge || elsewhere === null) return badge;
+  return {
+    ...badge,
+    fill: badge.fill === 'red' ? 'red' : 'yellow',
+    text: headline(`counts ${elsewhere}: ${badge.text}`),
+  };
+}
+
+function withWaiting(text: string, waiting: number): string {
+  return waiting > 0 ? `${text} waiting ${waiting}` : text;
+}
+
+function hundredths(value: number): string {
+  return String(Math.round(value * 100) / 100);
+}
+
+function round(value: number): string {
+  return String(Math.round(value * 10) / 10);
+}

@@ -1,0 +1,54 @@
+/**
+ * Requests that fail where nobody catches them: the first are told whole, the others in one line per interval with how
+ * many there were of each code. A client that sends nothing but rubbish must not fill the disk.
+ */
+import type { Clock } from '../../core/clock.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import { byNumber } from './refusals.ts';
+
+const INTERVAL_MS = 10_000;
+/** Told whole after a time without failures, and in each further interval of a series. */
+const FIRST = 5;
+const FURTHER = 1;
+
+/** A series begins with the first failure and lasts until an interval has none. */
+type Series =
+  | { readonly tag: 'quiet' }
+  | { readonly tag: 'failing'; whole: number; readonly counts: Map<ErrorCode, number> };
+
+export class Failures {
+  readonly #clock: Clock;
+  readonly #write: (line: string) => void;
+  #series: Series = { tag: 'quiet' };
+
+  constructor(clock: Clock, write: (line: string) => void) {
+    this.#clock = clock;
+    this.#write = write;
+  }
+
+  /** Writes the line, or only counts it. */
+  note(code: ErrorCode, line: string): void {
+    const series = this.#series.tag === 'failing' ? this.#series : this.#interval(FIRST);
+    this.#series = series;
+    if (series.whole < 1) {
+      series.counts.set(code, (series.counts.get(code) ?? 0) + 1);
+      return;
+    }
+    series.whole -= 1;
+    this.#write(line);
+  }
+
+  #interval(whole: number): Extract<Series, { tag: 'failing' }> {
+    this.#clock.at(this.#clock.now() + INTERVAL_MS, () => this.#end());
+    return { tag: 'failing', whole, counts: new Map() };
+  }
+
+  #end(): void {
+    if (this.#series.tag === 'quiet') return;
+    const { counts } = this.#series;
+    this.#series = counts.size === 0 ? { tag: 'quiet' } : this.#interval(FURTHER);
+    if (counts.size === 0) return;
+    const { total, text } = byNumber(counts);
+    this.#write(`${total} more ${total === 1 ? 'request' : 'requests'} failed in ${INTERVAL_MS / 1000} s: ${text}`);
+  }
+}

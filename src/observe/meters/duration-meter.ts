@@ -1,0 +1,47 @@
+/** Measures how long requests took, apart for each way they ended. */
+import type { ErrorCode } from '../../core/errors.ts';
+import type { FineReading, HistogramReading } from '../../core/readings.ts';
+import { DURATION_BOUNDS, Histogram } from './histogram.ts';
+import { Quantiles } from './quantiles.ts';
+
+/** How a request ended. */
+export type OutcomeCode = 'ok' | ErrorCode;
+
+/** By outcome, in buckets of `DURATION_BOUNDS`; outcomes that never occurred are absent. */
+export type DurationReadings = Readonly<Partial<Record<OutcomeCode, HistogramReading>>> & {
+  readonly ok: HistogramReading;
+};
+
+export class DurationMeter {
+  readonly #ok: Histogram = new Histogram(DURATION_BOUNDS);
+  readonly #results: Quantiles = new Quantiles();
+  readonly #failed: Map<ErrorCode, Histogram> = new Map();
+
+  observe(code: OutcomeCode, ms: number): void {
+    if (code === 'ok') {
+      this.#ok.observe(ms);
+      this.#results.observe(ms);
+    } else {
+      this.#histogramOf(code).observe(ms);
+    }
+  }
+
+  /** How long the requests took that ended with a result. */
+  readResults(): FineReading {
+    return this.#results.read();
+  }
+
+  read(): DurationReadings {
+    const failed = [...this.#failed].map(([code, histogram]) => [code, histogram.read()] as const);
+    return { ok: this.#ok.read(), ...Object.fromEntries(failed) };
+  }
+
+  #histogramOf(code: ErrorCode): Histogram {
+    let histogram = this.#failed.get(code);
+    if (!histogram) {
+      histogram = new Histogram(DURATION_BOUNDS);
+      this.#failed.set(code, histogram);
+    }
+    return histogram;
+  }
+}

@@ -1,0 +1,60 @@
+/**
+ * Durations of which quantiles are shown. A bucket spans a sixteenth of a power of two and holds the number and the sum
+ * of its values. A quantile is the mean of the bucket that its rank falls into: it is at most 4.5 % off, and lies
+ * between the smallest and the largest value, of all values as of those between two readings.
+ */
+import type { FineReading } from '../../core/readings.ts';
+
+const BUCKETS_PER_DOUBLING = 16;
+/** Values below one microsecond share a bucket: no clock here tells them apart. */
+const PER_MS = 1000;
+
+interface Bucket {
+  count: number;
+  sum: number;
+}
+
+export class Quantiles {
+  /** Those that have a value, by number: about 400 from a microsecond to a minute. */
+  readonly #buckets: Map<number, Bucket> = new Map();
+
+  /** Counts a duration as often as given. */
+  observe(ms: number, times = 1): void {
+    const number = bucketOf(ms);
+    const bucket = this.#buckets.get(number);
+    if (bucket) {
+      bucket.count += times;
+      bucket.sum += ms * times;
+    } else {
+      this.#buckets.set(number, { count: times, sum: ms * times });
+    }
+  }
+
+  read(): FineReading {
+    const counts: Record<string, number> = {};
+    const sums: Record<string, number> = {};
+    for (const [number, { count, sum }] of this.#buckets) {
+      counts[number] = count;
+      sums[number] = sum;
+    }
+    return { counts, sums };
+  }
+}
+
+/** The duration that the part `q` (0..1) of all durations does not exceed. Null where there are no durations. */
+export function quantile({ counts, sums }: FineReading, q: number): number | null {
+  const numbers = Object.keys(counts).filter((number) => (counts[number] ?? 0) > 0);
+  const total = numbers.reduce((sum, number) => sum + (counts[number] ?? 0), 0);
+  let below = 0;
+  for (const number of numbers.sort((a, b) => Number(a) - Number(b))) {
+    const count = counts[number] ?? 0;
+    below += count;
+    if (below >= q * total) return (sums[number] ?? 0) / count;
+  }
+  return null;
+}
+
+function bucketOf(ms: number): number {
+  const micros = ms * PER_MS;
+  return micros < 1 ? 0 : 1 + Math.floor(Math.log2(micros) * BUCKETS_PER_DOUBLING);
+}

@@ -1,0 +1,107 @@
+/** Measures one stage in the engine. */
+import type { ErrorCode } from '../../core/errors.ts';
+import {
+  BATCH_REASONS,
+  type BatchReason,
+  CACHE_RESULTS,
+  type CacheResult,
+  RESTART_CAUSES,
+  type RestartCause,
+  type StageReading,
+} from '../../core/readings.ts';
+import { DURATION_BOUNDS, Histogram, SIZE_BOUNDS } from './histogram.ts';
+import { Quantiles } from './quantiles.ts';
+
+export class StageMeter {
+  readonly #reasons: Record<BatchReason, number> = noneOf(BATCH_REASONS);
+  readonly #restarts: Record<RestartCause, number> = noneOf(RESTART_CAUSES);
+  readonly #cache: Record<CacheResult, number> = noneOf(CACHE_RESULTS);
+  readonly #unserved: Partial<Record<ErrorCode, number>> = {};
+  readonly #queueWait: Histogram = new Histogram(DURATION_BOUNDS);
+  readonly #batchWait: Histogram = new Histogram(DURATION_BOUNDS);
+  readonly #run: Histogram = new Histogram(DURATION_BOUNDS);
+  readonly #runTimes: Quantiles = new Quantiles();
+  readonly #batchSize: Histogram = new Histogram(SIZE_BOUNDS);
+  #batches = 0;
+  #items = 0;
+  #busyMs = 0;
+  #taps = 0;
+  #parts = 0;
+
+  /** Batches that have left. */
+  get batches(): number {
+    return this.#batches;
+  }
+
+  /** Items of those batches. */
+  get items(): number {
+    return this.#items;
+  }
+
+  batchLeft(reason: BatchReason, size: number): void {
+    this.#batches += 1;
+    this.#items += size;
+    this.#reasons[reason] += 1;
+    this.#batchSize.observe(size);
+  }
+
+  batchRan(runMs: number, size: number): void {
+    this.#busyMs += runMs;
+    this.#run.observe(runMs, size);
+    this.#runTimes.observe(runMs, size);
+  }
+
+  /** One item of a batch that ran. */
+  itemWaited(waitMs: number, batchMs: number): void {
+    this.#queueWait.observe(waitMs);
+    this.#batchWait.observe(batchMs);
+  }
+
+  tapped(): void {
+    this.#taps += 1;
+  }
+
+  partSent(): void {
+    this.#parts += 1;
+  }
+
+  /** A request has come to a stage that keeps results. */
+  cacheAsked(result: CacheResult): void {
+    this.#cache[result] += 1;
+  }
+
+  /** An item ended here with this error before or instead of being answered by a worker. */
+  notServed(code: ErrorCode): void {
+    this.#unserved[code] = (this.#unserved[code] ?? 0) + 1;
+  }
+
+  workerEnded(cause: RestartCause): void {
+    this.#restarts[cause] += 1;
+  }
+
+  read(): StageReading {
+    return {
+      batches: this.#batches,
+      items: this.#items,
+      reasons: { ...this.#reasons },
+      queueWait: this.#queueWait.read(),
+      batchWait: this.#batchWait.read(),
+      run: this.#run.read(),
+      runTimes: this.#runTimes.read(),
+      batchSize: this.#batchSize.read(),
+      busyMs: this.#busyMs,
+      taps: this.#taps,
+      parts: this.#parts,
+      restarts: { ...this.#restarts },
+      cache: { ...this.#cache },
+      unserved: { ...this.#unserved },
+    };
+  }
+}
+
+/** What a stage reads that has done nothing yet. */
+export const NOTHING_READ: StageReading = new StageMeter().read();
+
+function noneOf<Key extends string>(keys: readonly Key[]): Record<Key, number> {
+  return Object.fromEntries(keys.map((key) => [key, 0])) as Record<Key, number>;
+}

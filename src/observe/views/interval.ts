@@ -1,0 +1,121 @@
+/** What happened between two looks at a runtime, small enough to be sent as a message. Pure. */
+import type { FineReading, StageReading } from '../../core/readings.ts';
+import type { Measured } from '../export/metrics.ts';
+import { countOf } from '../meters/histogram.ts';
+import { quantile } from '../meters/quantiles.ts';
+import { NOTHING_READ } from '../meters/stage-meter.ts';
+import { subtractReadings } from '../meters/totals.ts';
+import type { StageSnapshot } from './snapshot.ts';
+
+/** A runtime at a time of the monotonic clock, in ms. */
+export interface Look extends Measured {
+  readonly at: number;
+  /** How long the requests took that ended with a result. */
+  readonly results: FineReading;
+}
+
+export interface StageInterval {
+  /** Items that wait now. */
+  readonly queue: number;
+  /** Workers that run a batch now. */
+  readonly busy: number;
+  /** Workers that serve now. */
+  readonly workers: number;
+  /** Mean size of the batches that left; null if none did. */
+  readonly meanBatch: number | null;
+  /** Mean run of the items that were answered, in ms; null if none was. */
+  readonly runMs: number | null;
+  /** Part of the requests that needed no run of their own, from 0 to 1; null if it keeps no results, or none came. */
+  readonly cached: number | null;
+}
+
+/** What the requests of a runtime did. */
+export interface RequestInterval {
+  /** Requests that have ended, in whatever way, since the runtime was started. */
+  readonly requests: number;
+  /** Those of them that ended with an error. */
+  readonly errors: number;
+  /** Requests that ended in the interval. */
+  readonly requestsPerSecond: number;
+  /** Those of them that ended with an error. */
+  readonly errorsPerSecond: number;
+  /** Half of the results took at most so many ms; null if there were none. */
+  readonly p50: number | null;
+  readonly p95: number | null;
+  readonly p99: number | null;
+}
+
+export interface RuntimeInterval extends RequestInterval {
+  /** End of the interval, in ms since 1970. */
+  readonly time: number;
+  /** Requests that are open now. */
+  readonly backlog: number;
+  /** By name. */
+  readonly stages: Readonly<Record<string, StageInterval>>;
+}
+
+/** `time` is that of the later look, in ms since 1970. */
+export function intervalBetween(earlier: Look, later: Look, time: number): RuntimeInterval {
+  const readings = new Map(earlier.snapshot.stages.map(({ id, reading }) => [id, reading]));
+  return {
+    time,
+    ...requestsBetween(earlier, later),
+    backlog: later.snapshot.backlog,
+    stages: Object.fromEntries(
+      later.snapshot.stages.map((stage) => [stage.name, stageBetween(readings.get(stage.id) ?? NOTHING_READ, stage)]),
+    ),
+  };
+}
+
+export function requestsBetween(earlier: Look, later: Look): RequestInterval {
+  const seconds = (later.at - earlier.at) / 1000;
+  const { requests, errors } = ended(later);
+  const before = ended(earlier);
+  const took = subtractReadings(later.results, earlier.results);
+  const [p50 = null, p95 = null, p99 = null] = [0.5, 0.95, 0.99].map((q) => rounded(quantile(took, q)));
+  return {
+    requests,
+    errors,
+    requestsPerSecond: perSecond(requests - before.requests, seconds),
+    errorsPerSecond: perSecond(errors - before.errors, seconds),
+    p50,
+    p95,
+    p99,
+  };
+}
+
+function ended({ snapshot }: Look): { readonly requests: number; readonly errors: number } {
+  const requests = Object.values(snapshot.requests).reduce((sum, count) => sum + count, 0);
+  return { requests, errors: requests - (snapshot.requests['ok'] ?? 0) };
+}
+
+function stageBetween(earlier: StageReading, { queue, busy, ready, reading }: StageSnapshot): StageInterval {
+  const since = readingSince(earlier, reading);
+  const { batchSize, run } = since;
+  return { queue, busy, workers: ready, meanBatch: meanOf(batchSize), runMs: meanOf(run), cached: cachedPart(since) };
+}
+
+/** Part of the requests that needed no run of their own; null if none came while the stage kept results. */
+export function cachedPart({ cache: { hit, miss, joined } }: StageReading): number | null {
+  const asked = hit + miss + joined;
+  return asked > 0 ? rounded((hit + joined) / asked) : null;
+}
+
+/** What a stage has read since an earlier reading. One that was removed and has come back counts from 0 again. */
+export function readingSince(earlier: StageReading, later: StageReading): StageReading {
+  return later.batches < earlier.batches ? later : subtractReadings(later, earlier);
+}
+
+function meanOf(reading: StageReading['run']): number | null {
+  const count = countOf(reading);
+  return count > 0 ? rounded(reading.sum / count) : null;
+}
+
+export function perSecond(count: number, seconds: number): number {
+  return seconds > 0 ? (rounded(count / seconds) ?? 0) : 0;
+}
+
+/** To three decimals: microseconds are as fine as anybody looks. */
+export function rounded(value: number | null): number | null {
+  return value === null ? null : Math.round(value * 1000) / 1000;
+}

@@ -1,0 +1,226 @@
+/** The view for people: everything a runtime knows of itself, as JSON. */
+import type {
+  CacheStatus,
+  CircuitTag,
+  EnginePlan,
+  EngineStatus,
+  StageDefinition,
+  StageStatus,
+  WorkerStatus,
+} from '../../core/model.ts';
+import type { StageReading } from '../../core/readings.ts';
+import type { StageTotals } from '../meters/totals.ts';
+import type { SlowRequest } from './breakdown.ts';
+import { whyWaiting } from './why.ts';
+
+/** By type of frame. */
+export type FrameCounts = Record<string, { readonly frames: number; readonly items: number }>;
+
+/** Over the channel between this process and the engine. */
+export interface ByteCounts {
+  readonly sent: number;
+  readonly received: number;
+}
+
+export interface EngineDeaths {
+  readonly serving: number;
+  readonly starting: number;
+}
+
+export interface StageSnapshot {
+  readonly id: string;
+  readonly name: string;
+  readonly queue: number;
+  readonly capacity: number;
+  /** How long the oldest of the queue has waited, in ms; null if none waits. */
+  readonly oldestMs: number | null;
+  /** How long until the batch that is filling leaves, in ms; null if none fills. */
+  readonly leavesInMs: number | null;
+  /** Why requests wait here now, in a sentence; null if nothing keeps them. */
+  readonly why: string | null;
+  readonly busy: number;
+  readonly ready: number;
+  readonly workers: readonly WorkerStatus[];
+  /** Batches and items that have gone to workers. */
+  readonly batches: number;
+  readonly items: number;
+  readonly meanBatchSize: number;
+  readonly batching: { readonly policy: string; readonly maxBatchSize: number; readonly maxWaitMs: number };
+  readonly pinWarnings: readonly string[];
+  /** None of its workers serves, as none starts. */
+  readonly doesNotStart: boolean;
+  readonly successorError: string | null;
+  readonly cache: CacheStatus;
+  /** Open: its workers died again and again, requests are refused. Half-open: one worker is being tried. */
+  readonly circuit: CircuitTag;
+  /** While the circuit is open: milliseconds until a worker is tried again. Null else. */
+  readonly retryInMs: number | null;
+  /** What its meters have counted, under all engines that this runtime has had. */
+  readonly reading: StageReading;
+}
+
+export interface RouteSnapshot {
+  /** Names, in order. */
+  readonly stages: readonly string[];
+  /** Each of its stages has a worker that serves. Requests to one that is not ready wait. */
+  readonly ready: boolean;
+  /** Names of the stages that keep it from being ready. */
+  readonly missing: readonly string[];
+}
+
+export interface RuntimeSnapshot {
+  readonly id: string;
+  readonly name: string;
+  readonly state: string;
+  readonly engine: {
+    readonly pid: number | null;
+    readonly state: string;
+    readonly restarts: number;
+    readonly error: string | null;
+    readonly rssBytes: number;
+    /** Engines that ended: in service, or before they were ready. */
+    readonly deaths: EngineDeaths;
+  };
+  readonly backlog: number;
+  readonly capacity: number;
+  /** By outcome: `ok` or the error code. Every code is there from the start. */
+  readonly requests: Readonly<Record<string, number>>;
+  readonly lateOutcomes: number;
+  /** What went between this process and the engine. */
+  readonly frames: { readonly sent: Readonly<FrameCounts>; readonly received: Readonly<FrameCounts> };
+  readonly bytes: ByteCounts;
+  /** Deploys, and the requests that were open while one replaced the nodes. */
+  readonly deploys: { readonly count: number; readonly handedOver: number };
+  readonly stages: readonly StageSnapshot[];
+  readonly routes: readonly RouteSnapshot[];
+  /** The slowest requests of the last five minutes, at most twenty, the slowest first. */
+  readonly slowest: readonly SlowRequest[];
+  readonly allowedCpus: readonly number[];
+  readonly pinWarnings: readonly string[];
+}
+
+interface Parts {
+  readonly id: string;
+  readonly name: string;
+  readonly state: string;
+  readonly engine: {
+    readonly pid: number | null;
+    readonly state: string;
+    readonly restarts: number;
+    readonly lastError: Error | null;
+    readonly deaths: EngineDeaths;
+    readonly frames: { readonly sent: FrameCounts; readonly received: FrameCounts };
+    readonly bytes: ByteCounts;
+  };
+  readonly ledger: {
+    readonly backlog: number;
+    readonly capacity: number;
+    readonly counts: { readonly ok: number; readonly errors: Readonly<Record<string, number>>; readonly late: number };
+  };
+  readonly plan: EnginePlan;
+  readonly status: EngineStatus;
+  /** Of the monotonic clock. */
+  readonly now: number;
+  readonly totals: StageTotals;
+  readonly deploys: { readonly count: number; readonly handedOver: number };
+  readonly slowest: readonly SlowRequest[];
+  readonly allowedCpus: readonly number[];
+  readonly pinWarnings: readonly string[];
+}
+
+/** A stage of which the engine has not told yet. */
+export const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
+  queue: 0,
+  oldestAt: null,
+  leavesAt: null,
+  busy: 0,
+  ready: 0,
+  workers: [],
+  meanBatchSize: 0,
+  pinWarnings: [],
+  doesNotStart: false,
+  successorError: null,
+  cache: { entries: 0, bytes: 0 },
+  circuit: 'closed',
+  retryAt: null,
+};
+
+export function buildSnapshot(parts: Parts): RuntimeSnapshot {
+  const { engine, ledger, plan, deploys } = parts;
+  return {
+    id: parts.id,
+    name: parts.name,
+    state: parts.state,
+    engine: {
+      pid: engine.pid,
+      state: engine.state,
+      restarts: engine.restarts,
+      error: engine.lastError?.message ?? null,
+      rssBytes: parts.status.rssBytes,
+      deaths: engine.deaths,
+    },
+    backlog: ledger.backlog,
+    capacity: ledger.capacity,
+    requests: { ok: ledger.counts.ok, ...ledger.counts.errors },
+    lateOutcomes: ledger.counts.late,
+    frames: engine.frames,
+    bytes: engine.bytes,
+    deploys,
+    stages: explained(
+      plan.stages.map((stage) => stageSnapshot(stage, parts)),
+      parts,
+    ),
+    routes: routeSnapshots(parts),
+    slowest: parts.slowest,
+    allowedCpus: parts.allowedCpus,
+    pinWarnings: parts.pinWarnings,
+  };
+}
+
+type Unexplained = Omit<StageSnapshot, 'why'>;
+
+function stageSnapshot(
+  { ref, id, name, capacity, batching }: StageDefinition,
+  { status, totals, now }: Parts,
+): Unexplained {
+  const { oldestAt, leavesAt, retryAt, ...shown } = status.stages.find((stage) => stage.ref === ref) ?? NOT_RUNNING;
+  const reading = totals.of(ref);
+  return {
+    ...shown,
+    id,
+    name,
+    capacity,
+    oldestMs: oldestAt === null ? null : Math.max(0, now - oldestAt),
+    leavesInMs: leavesAt === null ? null : Math.max(0, leavesAt - now),
+    retryInMs: retryAt === null ? null : Math.max(0, retryAt - now),
+    batching,
+    batches: reading.batches,
+    items: reading.items,
+    reading,
+  };
+}
+
+function routeSnapshots({ engine, plan, status }: Parts): RouteSnapshot[] {
+  const names = new Map(plan.stages.map((stage) => [stage.ref, stage.name]));
+  const serving = new Set(
+    status.stages.flatMap(({ ref, ready, circuit }) => (ready > 0 && circuit === 'closed' ? [ref] : [])),
+  );
+  const nameOf = (ref: number): string => names.get(ref) ?? String(ref);
+  return plan.routes.map(({ stages }) => {
+    const missing = stages.filter((ref) => engine.state !== 'ready' || !serving.has(ref));
+    return { stages: stages.map(nameOf), ready: missing.length === 0, missing: missing.map(nameOf) };
+  });
+}
+
+/** Adds why requests wait, which other stages may have to do with. */
+function explained(stages: readonly Unexplained[], { engine, plan }: Parts): StageSnapshot[] {
+  const byRef = new Map(plan.stages.map(({ ref }, index) => [ref, stages[index] as Unexplained]));
+  const engineView = { state: engine.state, error: engine.lastError?.message ?? null };
+  return plan.stages.map(({ ref }, index) => {
+    const next = plan.routes.flatMap((route) =>
+      route.stages.flatMap((other, place) => byRef.get(route.stages[place - 1] === ref ? other : 0) ?? []),
+    );
+    const stage = stages[index] as Unexplained;
+    return { ...stage, why: whyWaiting(stage, engineView, next) };
+  });
+}

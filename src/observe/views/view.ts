@@ -1,0 +1,204 @@
+/**
+ * What the editor's sidebar shows: of each runtime what is now and what happened since an earlier look, small enough
+ * to be sent once a second. Pure.
+ */
+import type { WorkerStatus } from '../../core/model.ts';
+import type { StageReading } from '../../core/readings.ts';
+import { countOf } from '../meters/histogram.ts';
+import type { LoopSnapshot } from '../meters/loop.ts';
+import { quantile } from '../meters/quantiles.ts';
+import { KEPT } from '../meters/slowest.ts';
+import { NOTHING_READ } from '../meters/stage-meter.ts';
+import type { SlowRequest } from './breakdown.ts';
+import { type CpuMap, cpuMap, type PlacedHolder } from './cpu-map.ts';
+import type { GateView } from './gate-snapshot.ts';
+import { cachedPart, type Look, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
+import type { StageSnapshot } from './snapshot.ts';
+
+/** A chain of stages as it is drawn. */
+export interface Chain {
+  /** Id of its runtime. */
+  readonly runtime: string;
+  /** Ids, in order. */
+  readonly stages: readonly string[];
+  /** Why it goes no further, in a sentence. */
+  readonly why: string;
+  /** Whether a stage follows that it could have gone on to. */
+  readonly unfused: boolean;
+}
+
+/** What goes with the later look. */
+export interface Around {
+  readonly chains: readonly Chain[];
+  readonly gates: readonly GateView[];
+  readonly loop: LoopSnapshot | null;
+  readonly allowedCpus: readonly number[];
+  /** Cores that Node-RED is kept to; null: all. */
+  readonly serverCpus: readonly number[] | null;
+  /** The same of an engine. */
+  engineCpus(pid: number): readonly number[] | null;
+}
+
+/** All of its workers serve; some; none yet; none, and something is wrong. */
+export type StageHealth = 'ready' | 'partly' | 'startup' | 'error';
+
+export interface StageView {
+  readonly id: string;
+  readonly name: string;
+  readonly health: StageHealth;
+  readonly why: string | null;
+  /** What is wrong with it although it serves. */
+  readonly warnings: readonly string[];
+  readonly queue: number;
+  readonly capacity: number;
+  readonly policy: string;
+  readonly maxBatchSize: number;
+  /** Mean size of the batches that left since the earlier look; null if none did. */
+  readonly meanBatch: number | null;
+  /** Items that were answered, by a worker or without; null before there is an earlier look. */
+  readonly itemsPerSecond: number | null;
+  /** Items that no worker answered. */
+  readonly unservedPerSecond: number | null;
+  /** Of the run of items since the earlier look, in ms; null if none ran. */
+  readonly runP50: number | null;
+  readonly runP99: number | null;
+  /** Part of the requests since the earlier look that needed no run of their own; null if it keeps no results, or none came. */
+  readonly cached: number | null;
+  readonly workers: readonly WorkerStatus[];
+}
+
+export interface RuntimeView {
+  readonly id: string;
+  readonly name: string;
+  readonly state: string;
+  readonly error: string | null;
+  readonly pid: number | null;
+  readonly restarts: number;
+  readonly rssBytes: number;
+  readonly backlog: number;
+  readonly capacity: number;
+  /** Requests that ended, in whatever way; null before there is an earlier look. */
+  readonly requestsPerSecond: number | null;
+  readonly errorsPerSecond: number | null;
+  /** Of results since the earlier look, in ms; null if there were none. */
+  readonly p50: number | null;
+  readonly p99: number | null;
+  readonly warnings: readonly string[];
+  readonly stages: readonly StageView[];
+  readonly chains: readonly Omit<Chain, 'runtime'>[];
+}
+
+export interface View {
+  readonly runtimes: readonly RuntimeView[];
+  readonly gates: readonly GateView[];
+  readonly cpus: CpuMap;
+  readonly loop: LoopSnapshot | null;
+  /** Of all runtimes together, the slowest first. */
+  readonly slowest: readonly Omit<SlowRequest, 'stages'>[];
+}
+
+/** `earlier`: none of a runtime that is looked at for the first time. */
+export function viewBetween(earlier: readonly Look[], later: readonly Look[], around: Around): View {
+  const before = new Map(earlier.map((look) => [look.snapshot.id, look]));
+  const runtimes = later.map((look) => runtimeView(before.get(look.snapshot.id), look, around));
+  return {
+    runtimes,
+    gates: around.gates,
+    cpus: cpuMap(placesOf(runtimes, around), around.allowedCpus),
+    loop: around.loop,
+    slowest: later
+      .flatMap(({ snapshot }) => snapshot.slowest)
+      .sort((a, b) => b.totalMs - a.totalMs)
+      .slice(0, KEPT)
+      .map(({ stages: _stages, ...request }) => request),
+  };
+}
+
+function runtimeView(before: Look | undefined, later: Look, { chains }: Around): RuntimeView {
+  const { snapshot } = later;
+  const { engine } = snapshot;
+  // A runtime that was removed and has come back counts from 0 again.
+  const anew = before !== undefined && totalOf(snapshot.requests) < totalOf(before.snapshot.requests);
+  const earlier = anew ? undefined : before;
+  const requests = earlier ? requestsBetween(earlier, later) : null;
+  const readings = new Map(earlier?.snapshot.stages.map(({ id, reading }) => [id, reading]));
+  return {
+    id: snapshot.id,
+    name: snapshot.name,
+    state: snapshot.state,
+    error: engine.error,
+    pid: engine.pid,
+    restarts: engine.restarts,
+    rssBytes: engine.rssBytes,
+    backlog: snapshot.backlog,
+    capacity: snapshot.capacity,
+    requestsPerSecond: requests?.requestsPerSecond ?? null,
+    errorsPerSecond: requests?.errorsPerSecond ?? null,
+    p50: requests?.p50 ?? null,
+    p99: requests?.p99 ?? null,
+    warnings: snapshot.pinWarnings,
+    stages: snapshot.stages.map((stage) => {
+      const since = earlier && readingSince(readings.get(stage.id) ?? NOTHING_READ, stage.reading);
+      return stageView(stage, engine.state, since ?? null, earlier ? (later.at - earlier.at) / 1000 : 0);
+    }),
+    chains: longestChains(chains.filter(({ runtime }) => runtime === snapshot.id)),
+  };
+}
+
+/** `since`: what it has read since the earlier look; null if there is none. */
+function stageView(stage: StageSnapshot, engine: string, since: StageReading | null, seconds: number): StageView {
+  return {
+    id: stage.id,
+    name: stage.name,
+    health: healthOf(stage, engine),
+    why: stage.why,
+    warnings: [...(stage.successorError === null ? [] : [stage.successorError]), ...stage.pinWarnings],
+    queue: stage.queue,
+    capacity: stage.capacity,
+    policy: stage.batching.policy,
+    maxBatchSize: stage.batching.maxBatchSize,
+    meanBatch: since && since.batches > 0 ? rounded(since.items / since.batches) : null,
+    itemsPerSecond: since && perSecond(countOf(since.run) + since.cache.hit + since.cache.joined, seconds),
+    unservedPerSecond: since && perSecond(totalOf(since.unserved), seconds),
+    runP50: since && rounded(quantile(since.runTimes, 0.5)),
+    runP99: since && rounded(quantile(since.runTimes, 0.99)),
+    cached: since && cachedPart(since),
+    workers: stage.workers,
+  };
+}
+
+function healthOf({ ready, workers, circuit }: StageSnapshot, engine: string): StageHealth {
+  if (circuit === 'open') return 'error';
+  if (ready > 0 && ready === workers.length) return 'ready';
+  if (ready > 0) return 'partly';
+  return engine === 'error' || workers.some(({ error }) => error !== null) ? 'error' : 'startup';
+}
+
+/** Messages may enter at every stage of a chain and at its batchers: a chain that is the end of another is not drawn. */
+function longestChains(chains: readonly Chain[]): Omit<Chain, 'runtime'>[] {
+  const keyOf = ({ stages }: Chain): string => stages.join('\n');
+  const byKey = new Map(chains.map((chain) => [keyOf(chain), chain]));
+  const drawn = [...byKey.values()].filter(
+    (chain) => ![...byKey.keys()].some((other) => other.endsWith(`\n${keyOf(chain)}`)),
+  );
+  return drawn.map(({ stages, why, unfused }) => ({ stages, why, unfused }));
+}
+
+function placesOf(runtimes: readonly RuntimeView[], around: Around): PlacedHolder[] {
+  const placed: PlacedHolder[] = [
+    { kind: 'server', runtime: null, stage: null, worker: null, cpus: around.serverCpus },
+  ];
+  for (const { id: runtime, pid, stages } of runtimes) {
+    const cpus = pid === null ? null : around.engineCpus(pid);
+    placed.push({ kind: 'engine', runtime, stage: null, worker: null, cpus });
+    for (const { name: stage, workers } of stages) {
+      for (const { index, cpus: own } of workers)
+        placed.push({ kind: 'worker', runtime, stage, worker: index, cpus: own });
+    }
+  }
+  return placed;
+}
+
+function totalOf(counts: Readonly<Record<string, number | undefined>>): number {
+  return Object.values(counts).reduce<number>((sum, count) => sum + (count ?? 0), 0);
+}

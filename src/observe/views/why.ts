@@ -1,0 +1,92 @@
+/** Why requests wait at a stage now, and why a route ends where it does: a plain sentence each. Pure. */
+import type { CircuitTag } from '../../core/model.ts';
+
+/** What the sentence is made of: part of a stage's snapshot. */
+export interface StageView {
+  readonly name: string;
+  readonly queue: number;
+  readonly capacity: number;
+  readonly busy: number;
+  readonly ready: number;
+  readonly workers: readonly { readonly index: number; readonly state: string; readonly error: string | null }[];
+  /** How long the oldest of the queue has waited; null if none waits. */
+  readonly oldestMs: number | null;
+  /** How long until the batch that is filling leaves; null if none fills. */
+  readonly leavesInMs: number | null;
+  readonly batching: { readonly maxBatchSize: number };
+  readonly circuit: CircuitTag;
+  /** None of its workers serves, as none starts. */
+  readonly doesNotStart: boolean;
+  /** How long until a worker is tried again; null unless the circuit is open. */
+  readonly retryInMs: number | null;
+}
+
+export interface EngineView {
+  readonly state: string;
+  readonly error: string | null;
+}
+
+/** `next`: the stages behind it on its routes. Null where nothing keeps requests from going on. */
+export function whyWaiting(stage: StageView, engine: EngineView, next: readonly StageView[]): string | null {
+  if (stage.circuit !== 'closed') return whyRefused(stage);
+  if (stage.ready === 0) return whyNotReady(stage, engine);
+  if (stage.queue === 0) return null;
+  if (stage.busy >= stage.ready) return `${busyWorkers(stage)}: ${waiting(stage)}`;
+  if (stage.leavesInMs !== null) {
+    return `waiting for a batch: ${stage.queue} of ${stage.batching.maxBatchSize}, ${duration(stage.leavesInMs)} left`;
+  }
+  const full = next.find(({ queue, capacity }) => queue >= capacity);
+  return full ? `held back: the queue of stage ${full.name} is full (${full.capacity})` : null;
+}
+
+/** `unfused`: a stage follows that the route could have gone on to. */
+export function whyRouteEnds({ end, unfused }: { readonly end: string; readonly unfused: boolean }): string {
+  return unfused ? `not fused: ${end}` : `ends there: ${end}`;
+}
+
+function whyRefused({ circuit, retryInMs, workers, doesNotStart }: StageView): string {
+  const last = workers.find(({ error }) => error !== null);
+  const what = doesNotStart ? 'it does not start' : 'its workers died again and again';
+  const cause = `${what}${because(last?.error ?? null)}`;
+  if (circuit === 'half-open') return `circuit half-open, one worker is being tried: ${cause}`;
+  return `circuit open, next try in ${duration(retryInMs ?? 0)}: ${cause}`;
+}
+
+function whyNotReady({ workers }: StageView, engine: EngineView): string {
+  if (engine.state === 'startup') return 'starting: the engine loads';
+  if (engine.state !== 'ready') return `the engine does not run${because(engine.error)}`;
+  const loading = workers.filter(({ state }) => state === 'startup').map(({ index }) => index);
+  if (loading.length === 1) return `starting: worker ${loading[0]} loads`;
+  if (loading.length > 1) return `starting: workers ${listed(loading)} load`;
+  const failed = workers.find(({ error }) => error !== null);
+  return failed ? `does not start${because(failed.error)}` : 'no worker is ready';
+}
+
+function busyWorkers({ ready, workers }: StageView): string {
+  if (ready < workers.length) {
+    return ready === 1
+      ? `the only ready worker of ${workers.length} is busy`
+      : `all ${ready} ready workers of ${workers.length} busy`;
+  }
+  return ready === 1 ? 'the worker is busy' : `all ${ready} workers busy`;
+}
+
+function waiting({ queue, oldestMs }: StageView): string {
+  if (oldestMs === null) return `${queue} wait`;
+  return queue === 1 ? `1 waits, for ${duration(oldestMs)}` : `${queue} wait, the first for ${duration(oldestMs)}`;
+}
+
+function because(error: string | null): string {
+  return error === null ? '' : `: ${error.split('\n', 1)[0]}`;
+}
+
+/** `0, 1 and 2`; of many the first. */
+function listed(numbers: readonly number[]): string {
+  if (numbers.length > 4) return `${numbers.slice(0, 3).join(', ')} and ${numbers.length - 3} more`;
+  return `${numbers.slice(0, -1).join(', ')} and ${numbers.at(-1)}`;
+}
+
+function duration(ms: number): string {
+  if (ms < 999.5) return `${Math.round(ms)} ms`;
+  return `${Math.round(ms / 100) / 10} s`;
+}

@@ -1,0 +1,221 @@
+/**
+ * Keeps one child process running: starts it, waits until it is ready, starts a new one when it dies.
+ *
+ *   stopped  nothing runs until `start`  -> running | closed
+ *   running  a child exists              -> waiting (it died) | stuck (it cannot start) | closed
+ *   waiting  pausing before a restart    -> running | stopped | closed
+ *   stuck    would fail again just so    -> running (`start`) | closed
+ *   closed   ends here; a child that still runs is finishing or being killed
+ */
+import { type Clock, type Deadline, systemClock, type Timer } from '../../core/clock.ts';
+import { asError } from '../../core/errors.ts';
+import type { ControlFrame, Frame } from '../../wire/frames/frames.ts';
+import type { ProcessStateTag } from '../process-state.ts';
+import { Backoff } from './backoff.ts';
+import type { Child, ChildEvents } from './child.ts';
+import { NeverStarted } from './never-started.ts';
+import { asThrown, LastingFailure, loadFailure } from './start-failure.ts';
+
+/** What a process was about when it ended: a failed start, a death in service, an end that was asked for. */
+export type LifePhase = 'starting' | 'serving' | 'closing';
+
+export interface SupervisedProcess {
+  /** Makes a new process; asked at each start. What it throws counts as the death of that process. */
+  launch(events: ChildEvents): Child;
+  /** Sent first to each new process. */
+  bootFrame(): ControlFrame;
+  /** Milliseconds from launch to `ready`; a process that takes longer is killed. 0: no limit. */
+  readonly startTimeoutMs: number;
+  onReady(): void;
+  onFrame(frame: Frame): void;
+  /** The process is gone and all that it had sent was read. A `LastingFailure` is not tried again. */
+  onLost(error: Error, phase: LifePhase): void;
+  /** Any change worth showing. */
+  onChange(): void;
+  onOutput(stream: 'stdout' | 'stderr', line: string): void;
+}
+
+type SupervisorState =
+  | { readonly tag: 'stopped' | 'stuck' }
+  | { readonly tag: 'running'; readonly child: Child; readonly startTimer: Timer | null; readySince: number | null }
+  | { readonly tag: 'waiting'; readonly timer: Timer; readonly until: Deadline }
+  | { readonly tag: 'closed'; readonly ended: Promise<void>; readonly child: Child | null };
+
+export class Supervisor {
+  readonly #process: SupervisedProcess;
+  readonly #clock: Clock;
+  readonly #backoff: Backoff = new Backoff();
+  #state: SupervisorState = { tag: 'stopped' };
+  #starts = 0;
+  #lastError: Error | null = null;
+  #childEnded: () => void = () => {};
+
+  constructor(process: SupervisedProcess, clock: Clock = systemClock) {
+    this.#process = process;
+    this.#clock = clock;
+  }
+
+  /** State to show: that of the child, or `error` while none runs after a failure. */
+  get processState(): ProcessStateTag {
+    const child = this.#child;
+    if (child) return child.state.tag;
+    return this.#lastError ? 'error' : this.#state.tag === 'closed' ? 'dead' : 'startup';
+  }
+
+  get isReady(): boolean {
+    if (this.#state.tag !== 'running') return false;
+    const { child } = this.#state;
+    return child.state.tag === 'ready' && child.isReachable;
+  }
+
+  /** Why the last process died, until a new one is ready. */
+  get lastError(): Error | null {
+    return this.#lastError;
+  }
+
+  get pid(): number | null {
+    return this.#child?.pid ?? null;
+  }
+
+  get restarts(): number {
+    return Math.max(0, this.#starts - 1);
+  }
+
+  /** When the pause before the next start ends; null where there is none. */
+  get nextStartAt(): Deadline | null {
+    return this.#state.tag === 'waiting' ? this.#state.until : null;
+  }
+
+  /** The last start failed of what a further one would fail of as well: none is made until `start` is called. */
+  get isStuck(): boolean {
+    return this.#state.tag === 'stuck';
+  }
+
+  get isClosed(): boolean {
+    return this.#state.tag === 'closed';
+  }
+
+  /** Starts a process now if none runs: a pause before a restart ends, and the failures before it are forgotten. */
+  start(): void {
+    if (this.#state.tag === 'running' || this.#state.tag === 'closed') return;
+    if (this.#state.tag === 'waiting') this.#state.timer.cancel();
+    this.#backoff.reset();
+    this.#launch();
+  }
+
+  /** Does not restart a process that has died until `start` is called; one that runs goes on. */
+  hold(): void {
+    if (this.#state.tag !== 'waiting') return;
+    this.#state.timer.cancel();
+    this.#state = { tag: 'stopped' };
+  }
+
+  /** Dropped if no process is ready, and none that was finishes what it holds. */
+  send(frame: Frame): void {
+    const child = this.#child;
+    const serves = child?.state.tag === 'ready' || child?.state.tag === 'shutdown';
+    if (serves && child.isReachable) child.send(frame);
+  }
+
+  kill(reason: Error): void {
+    this.#child?.kill(reason);
+  }
+
+  /** Ends the process by `deadline` and starts no other. Resolves when it is gone; an earlier deadline may follow. */
+  close(deadline: Deadline): Promise<void> {
+    if (this.#state.tag === 'closed') {
+      this.#state.child?.close(deadline);
+      return this.#state.ended;
+    }
+    const child = this.#child;
+    if (this.#state.tag === 'waiting') this.#state.timer.cancel();
+    if (this.#state.tag === 'running') this.#state.startTimer?.cancel();
+    const ended = child
+      ? new Promise<void>((resolve) => {
+          this.#childEnded = resolve;
+        })
+      : Promise.resolve();
+    this.#state = { tag: 'closed', ended, child };
+    child?.close(deadline);
+    return ended;
+  }
+
+  get #child(): Child | null {
+    return this.#state.tag === 'running' || this.#state.tag === 'closed' ? this.#state.child : null;
+  }
+
+  #launch(): void {
+    this.#starts += 1;
+    const { startTimeoutMs } = this.#process;
+    const child = this.#made({
+      onState: (_state, which) => this.#childChanged(which),
+      onFrame: (frame, which) => {
+        if (which === this.#child) this.#process.onFrame(frame);
+      },
+      onOutput: (stream, line) => this.#process.onOutput(stream, line),
+    });
+    const startTimer =
+      startTimeoutMs > 0
+        ? this.#clock.at(this.#clock.now() + startTimeoutMs, () =>
+            child.kill(new Error(`was not ready within ${startTimeoutMs} ms`)),
+          )
+        : null;
+    this.#state = { tag: 'running', child, startTimer, readySince: null };
+    child.send(this.#process.bootFrame());
+    this.#process.onChange();
+  }
+
+  /** Whatever keeps a child from being made must cost no more than that child. */
+  #made(events: ChildEvents): Child {
+    try {
+      return this.#process.launch(events);
+    } catch (thrown) {
+      return new NeverStarted(loadFailure(asError(thrown)), events);
+    }
+  }
+
+  #childChanged(child: Child): void {
+    if (child !== this.#child) return;
+    const { state } = child;
+    if (state.tag === 'dead') {
+      this.#buried(state.error);
+    } else if (this.#state.tag === 'running') {
+      if (state.tag === 'ready') this.#becameReady(this.#state);
+      if (state.tag === 'error') {
+        this.#lastError = asThrown(state.error);
+        child.kill(state.error);
+      }
+    }
+    this.#process.onChange();
+  }
+
+  #becameReady(state: Extract<SupervisorState, { tag: 'running' }>): void {
+    state.startTimer?.cancel();
+    state.readySince = this.#clock.now();
+    this.#lastError = null;
+    this.#process.onReady();
+  }
+
+  #buried(error: Error): void {
+    if (this.#state.tag === 'closed') {
+      this.#state = { ...this.#state, child: null };
+      this.#childEnded();
+      this.#process.onLost(error, 'closing');
+      return;
+    }
+    if (this.#state.tag !== 'running') return;
+    this.#state.startTimer?.cancel();
+    const { readySince } = this.#state;
+    this.#lastError = asThrown(error);
+    if (readySince === null && error instanceof LastingFailure) {
+      this.#state = { tag: 'stuck' };
+      this.#process.onLost(error, 'starting');
+      return;
+    }
+    const pause = this.#backoff.afterDeath(readySince === null ? 0 : this.#clock.now() - readySince);
+    const until = this.#clock.now() + pause;
+    const timer = this.#clock.at(until, () => this.#launch());
+    this.#state = { tag: 'waiting', timer, until };
+    this.#process.onLost(error, readySince === null ? 'starting' : 'serving');
+  }
+}

@@ -1,0 +1,69 @@
+/** Calls of a queue and their answers as bytes: what its process and its client send each other. */
+import { ModeletError } from '../core/errors.ts';
+import type { Payload } from '../core/model.ts';
+import { CODEC, decodePayload, encodePayload } from '../wire/codec/codec.ts';
+import { decodeModeletError, encodeError } from '../wire/codec/error-codec.ts';
+import type { WireItem } from '../wire/frames/frames.ts';
+import { QUEUE_CALLS, type QueueCall } from './work-queue.ts';
+
+/** A bound for what would not fit a frame; payloads have a smaller one of their own. */
+const MOST_BYTES = 512 * 1024 * 1024;
+const OPTIONS = { blame: 'invalid_input', maxBytes: MOST_BYTES } as const;
+
+export interface Call {
+  readonly name: QueueCall;
+  readonly args: readonly unknown[];
+}
+
+/** @throws ModeletError `payload_too_large`, or `invalid_input` for what cannot be sent. */
+export function encodeCall(number: number, call: Call): WireItem {
+  return wireItem(number, true, encodePayload(call, OPTIONS));
+}
+
+/** @throws ModeletError `protocol_error` */
+export function decodeCall({ payload }: WireItem): Call {
+  const { name, args } = decodePayload(payload) as Partial<Call>;
+  if (!name || !QUEUE_CALLS.includes(name) || !Array.isArray(args)) {
+    throw new ModeletError('protocol_error', `a queue cannot be asked for ${String(name)}`);
+  }
+  return { name, args };
+}
+
+/** Never throws: what cannot be sent becomes an error. */
+export function encodeAnswer(
+  number: number,
+  answer: { readonly value: unknown } | { readonly error: unknown },
+): WireItem {
+  try {
+    if ('value' in answer) return wireItem(number, true, encodePayload([answer.value ?? null], OPTIONS));
+    return errorItem(number, answer.error);
+  } catch (thrown) {
+    return errorItem(number, thrown);
+  }
+}
+
+/** @throws the error that was answered, as a ModeletError. */
+export function decodeAnswer({ ok, payload }: WireItem): unknown {
+  if (!ok) throw decodeModeletError(payload.bytes, 'store_unavailable');
+  return (decodePayload(payload) as unknown[])[0];
+}
+
+function errorItem(number: number, error: unknown): WireItem {
+  return wireItem(number, false, { codec: CODEC.none, bytes: encodeError(error) });
+}
+
+function wireItem(id: number, ok: boolean, payload: Payload): WireItem {
+  return {
+    id,
+    ok,
+    payload,
+    deadline: 0,
+    priority: 0,
+    ref: 0,
+    patient: false,
+    streams: false,
+    group: 0,
+    meta: null,
+    timings: [],
+  };
+}

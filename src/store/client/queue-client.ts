@@ -1,0 +1,307 @@
+/**
+ * A durable queue as Node-RED's process has it: started in a process of its own, supervised, and asked over a channel.
+ *
+ * When that process dies, what was asked and not yet answered is asked again of the next one: every call may be made
+ * twice. When the next one cannot open the file, all fail with its error, and go on failing until one can.
+ */
+import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
+import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
+import { asError, isModeletError, ModeletError } from '../../core/errors.ts';
+import type { LogRecord } from '../../core/model.ts';
+import { LineLimit } from '../../observe/log/line-limit.ts';
+import { inheritedEnvironment } from '../../process/node-options.ts';
+import { ChildProcess } from '../../process/parent/child-process.ts';
+import { Heartbeat } from '../../process/parent/heartbeat.ts';
+import type { Launcher } from '../../process/parent/launch.ts';
+import { type LifePhase, Supervisor } from '../../process/parent/supervisor.ts';
+import type { ProcessStateTag } from '../../process/process-state.ts';
+import { Outbox } from '../../wire/channel/outbox.ts';
+import type { Frame, WireItem } from '../../wire/frames/frames.ts';
+import { decodeAnswer, encodeCall } from '../calls.ts';
+import type { StoreFault } from '../process/sqlite.ts';
+import type {
+  Ack,
+  Cancelled,
+  Claim,
+  ClaimOptions,
+  Enqueued,
+  Held,
+  ItemResult,
+  Nacked,
+  NackOptions,
+  QueueCall,
+  QueueItem,
+  QueueLimits,
+  QueueStats,
+  WorkQueue,
+} from '../work-queue.ts';
+
+const QUEUE_ENTRY = fileURLToPath(new URL('../process/main.js', import.meta.url));
+/** Checking a large file takes its time. */
+const START_TIMEOUT_MS = 60_000;
+/** Longest that a call may take, restarts of the process included. */
+const CALL_TIMEOUT_MS = 30_000;
+const CLOSE_MS = 5000;
+const LOST: StoreFault = 'lost';
+/** Bytes of unanswered calls from which on no more items are taken. */
+const MOST_PENDING_BYTES = 256 * 1024 * 1024;
+
+/** Whoever claims here is this process: the next one must not wait for the leases of this one. */
+const SESSION: string = randomUUID();
+
+export interface QueueClientSpec {
+  readonly file: string;
+  readonly limits: QueueLimits;
+  readonly launcher: Launcher;
+  readonly allowedCpus: readonly number[];
+  /** Until then the file is somebody else's. */
+  readonly startAfter: Promise<void>;
+  /** Its state has changed. */
+  onChange(): void;
+  onLog(record: LogRecord): void;
+}
+
+interface Pending {
+  readonly item: WireItem;
+  readonly timer: Timer;
+  resolve(value: unknown): void;
+  reject(error: ModeletError): void;
+}
+
+export class QueueClient implements WorkQueue {
+  readonly #spec: QueueClientSpec;
+  readonly #clock: Clock;
+  readonly #supervisor: Supervisor;
+  readonly #heartbeat: Heartbeat;
+  /** The one that runs, or ran last. */
+  #process: ChildProcess | null = null;
+  readonly #outbox: Outbox;
+  readonly #pending: Map<number, Pending> = new Map();
+  #pendingBytes = 0;
+  #calls = 0;
+  #limits: QueueLimits;
+  /** Of the last start, if that failed. */
+  #error: ModeletError | null = null;
+  /** Told by the process that serves, which goes on when the files are back. */
+  #lostFile: ModeletError | null = null;
+
+  constructor(spec: QueueClientSpec, clock: Clock = systemClock) {
+    this.#spec = spec;
+    this.#clock = clock;
+    this.#limits = spec.limits;
+    const words = new LineLimit((level, message) => spec.onLog({ level, message }), clock);
+    this.#supervisor = new Supervisor(
+      {
+        startTimeoutMs: START_TIMEOUT_MS,
+        launch: (events) => {
+          this.#process = new ChildProcess(launchSpec(spec), events, clock);
+          return this.#process;
+        },
+        bootFrame: () => ({ type: 'open', body: { file: spec.file, session: SESSION, limits: this.#limits } }),
+        onReady: () => this.#ready(),
+        onFrame: (frame) => {
+          if (frame.type === 'answers') for (const item of frame.items) this.#answered(item);
+        },
+        onLost: (error, phase) => {
+          this.#heartbeat.stop();
+          words.tell();
+          this.#lost(error, phase);
+        },
+        onChange: () => spec.onChange(),
+        onOutput: (stream, line) => words.write(stream === 'stdout' ? 'info' : 'warn', line),
+      },
+      clock,
+    );
+    this.#heartbeat = new Heartbeat(
+      {
+        ping: () => {
+          this.#supervisor.send({ type: 'ping', body: null });
+          // An idle store, too, is to notice what happens to its file.
+          this.extend([], 1).catch(() => {});
+        },
+        hasMoved: () => this.#process?.traffic.hasMoved() ?? false,
+        onSilent: (seconds) => this.#supervisor.kill(new Error(`did not answer for ${seconds} s`)),
+      },
+      clock,
+    );
+    this.#outbox = new Outbox('calls', () => ({ send: (frame: Frame) => this.#supervisor.send(frame) }));
+    void spec.startAfter.then(() => this.#supervisor.start());
+  }
+
+  get state(): ProcessStateTag {
+    return this.#supervisor.processState;
+  }
+
+  get file(): string {
+    return this.#spec.file;
+  }
+
+  get pid(): number | null {
+    return this.#supervisor.pid;
+  }
+
+  get restarts(): number {
+    return this.#supervisor.restarts;
+  }
+
+  /** Why it cannot be used at present; null where it can, or is about to. */
+  get error(): ModeletError | null {
+    return this.#error ?? this.#lostFile;
+  }
+
+  enqueue(items: readonly QueueItem[]): Promise<Enqueued[]> {
+    if (this.#pendingBytes > MOST_PENDING_BYTES) {
+      return Promise.reject(new ModeletError('capacity_exceeded', `the store ${this.#spec.file} is behind`));
+    }
+    return this.#call('enqueue', items);
+  }
+
+  claim(options: ClaimOptions): Promise<Claim[]> {
+    return this.#call('claim', options);
+  }
+
+  extend(held: readonly Held[], leaseMs: number): Promise<boolean[]> {
+    return this.#call('extend', held.map(onlyHeld), leaseMs);
+  }
+
+  ack(acks: readonly Ack[]): Promise<boolean[]> {
+    return this.#call(
+      'ack',
+      acks.map(({ ok, result, ...held }) => ({ ...onlyHeld(held), ok, result })),
+    );
+  }
+
+  nack(held: readonly Held[], options: NackOptions): Promise<Nacked[]> {
+    return this.#call('nack', held.map(onlyHeld), options);
+  }
+
+  deadLetter(held: readonly Held[], reason: string): Promise<boolean[]> {
+    return this.#call('deadLetter', held.map(onlyHeld), reason);
+  }
+
+  redrive(ids: readonly string[] | null): Promise<number> {
+    return this.#call('redrive', ids);
+  }
+
+  cancel(id: string): Promise<Cancelled> {
+    return this.#call('cancel', id);
+  }
+
+  result(id: string): Promise<ItemResult | null> {
+    return this.#call('result', id);
+  }
+
+  stats(): Promise<QueueStats> {
+    return this.#call('stats');
+  }
+
+  configure(limits: QueueLimits): Promise<void> {
+    this.#limits = limits;
+    return this.#call('configure', limits);
+  }
+
+  /** Has what was asked answered, as long as that takes no more than a few seconds. */
+  async close(): Promise<void> {
+    this.#outbox.flush();
+    this.#heartbeat.stop();
+    await this.#supervisor.close(this.#clock.now() + CLOSE_MS);
+    this.#rejectAll(new ModeletError('shutting_down', `the store ${this.#spec.file} was closed`));
+  }
+
+  #call<T>(name: QueueCall, ...args: readonly unknown[]): Promise<T> {
+    return new Promise<unknown>((resolve, reject) => {
+      if (this.#error) throw this.#error;
+      if (this.#supervisor.isClosed) throw new ModeletError('shutting_down', 'the store is closed');
+      this.#calls += 1;
+      const number = this.#calls;
+      const item = encodeCall(number, { name, args });
+      const timer = this.#clock.at(this.#clock.now() + CALL_TIMEOUT_MS, () =>
+        this.#take(number)?.reject(this.#unavailable(new Error(`no answer within ${CALL_TIMEOUT_MS} ms`))),
+      );
+      this.#pending.set(number, { item, timer, resolve, reject });
+      this.#pendingBytes += item.payload.bytes.byteLength;
+      if (this.#supervisor.isReady) this.#outbox.add(item);
+    }) as Promise<T>;
+  }
+
+  #answered(item: WireItem): void {
+    const pending = this.#take(item.id);
+    if (!pending) return;
+    try {
+      const value = decodeAnswer(item);
+      this.#saidOfFile(null);
+      pending.resolve(value);
+    } catch (thrown) {
+      const error = isModeletError(thrown) ? thrown : this.#unavailable(asError(thrown));
+      if ((error as { fault?: unknown }).fault === LOST) this.#saidOfFile(error);
+      pending.reject(error);
+    }
+  }
+
+  #saidOfFile(error: ModeletError | null): void {
+    if (error?.message === this.#lostFile?.message) return;
+    this.#lostFile = error;
+    const record = { level: 'info', message: `store ${this.#spec.file}: its file is back` } as const;
+    this.#spec.onLog(error ? { level: 'error', message: error.message } : record);
+    this.#spec.onChange();
+  }
+
+  #take(number: number): Pending | null {
+    const pending = this.#pending.get(number);
+    if (!pending) return null;
+    this.#pending.delete(number);
+    this.#pendingBytes -= pending.item.payload.bytes.byteLength;
+    pending.timer.cancel();
+    return pending;
+  }
+
+  #ready(): void {
+    this.#error = null;
+    this.#lostFile = null;
+    for (const { item } of this.#pending.values()) this.#outbox.add(item);
+    this.#heartbeat.start();
+    const { pid, restarts } = this.#supervisor;
+    this.#spec.onLog({
+      level: 'debug',
+      message: `store ${this.#spec.file} ready, pid ${pid}`,
+      fields: { pid, restarts },
+    });
+  }
+
+  #lost(error: Error, phase: LifePhase): void {
+    if (phase === 'closing') return;
+    const { message: cause } = error;
+    const what = phase === 'serving' ? 'its process died' : 'it cannot be opened';
+    this.#spec.onLog({ level: 'error', message: `store ${this.#spec.file}: ${what}: ${cause}`, fields: { cause } });
+    // One that served is started again at once, and asked again.
+    if (phase === 'serving') return;
+    this.#error = this.#unavailable(error);
+    this.#rejectAll(this.#error);
+  }
+
+  #rejectAll(error: ModeletError): void {
+    for (const number of [...this.#pending.keys()]) this.#take(number)?.reject(error);
+  }
+
+  #unavailable(error: Error): ModeletError {
+    if (isModeletError(error)) return error;
+    return new ModeletError('store_unavailable', `the store ${this.#spec.file}: ${error.message}`, { cause: error });
+  }
+}
+
+function launchSpec({ launcher, allowedCpus }: QueueClientSpec): ConstructorParameters<typeof ChildProcess>[0] {
+  return {
+    // Node 22 calls its SQLite experimental at each start.
+    command: [process.execPath, '--disable-warning=ExperimentalWarning', QUEUE_ENTRY],
+    entry: QUEUE_ENTRY,
+    cpus: launcher.taskset ? allowedCpus : null,
+    launcher,
+    env: inheritedEnvironment(),
+  };
+}
+
+/** A claim has its payload with it, which need not go back. */
+function onlyHeld({ id, token }: Held): Held {
+  return { id, token };
+}

@@ -1,0 +1,89 @@
+/**
+ * Node's own SQLite: which of it will do, and its errors in our words. Nothing here knows of queues.
+ *
+ * It is asked for by name at run time: Node 20 lacks it, and `@types/node` of Node 20 does not know it.
+ */
+import { ModeletError } from '../../core/errors.ts';
+
+export type SqlValue = number | string | Uint8Array | null;
+
+export type Row = Readonly<Record<string, SqlValue>>;
+
+export interface Statement {
+  all(...values: SqlValue[]): Row[];
+  get(...values: SqlValue[]): Row | undefined;
+  run(...values: SqlValue[]): { readonly changes: number | bigint };
+}
+
+export interface Database {
+  exec(sql: string): void;
+  prepare(sql: string): Statement;
+  close(): void;
+}
+
+interface SqliteModule {
+  readonly DatabaseSync: new (path: string) => Database;
+}
+
+/** The first with `node:sqlite` without a flag. */
+const FIRST_NODE = [22, 13];
+/** Before it, two connections could damage a file while its log is begun anew. */
+const FIRST_SOUND_LOG = [3, 51, 3];
+
+/** Why this Node has no usable SQLite; null where it has. */
+export function whyNoSqlite(version: string = process.versions.node): string | null {
+  if (isAtLeast(version, FIRST_NODE)) return null;
+  return `a durable store needs Node.js ${FIRST_NODE.join('.')} or later, and this is ${version}`;
+}
+
+/** @throws ModeletError `config_invalid` on a Node without it. */
+export function openDatabase(path: string): Database {
+  const reason = whyNoSqlite();
+  const sqlite = reason === null ? (process.getBuiltinModule('node:sqlite') as SqliteModule | undefined) : undefined;
+  if (!sqlite) throw new ModeletError('config_invalid', reason ?? 'this Node.js was built without SQLite');
+  return new sqlite.DatabaseSync(path);
+}
+
+/** The write-ahead log costs one fsync per commit; the rollback journal, for where the log is not sound, more. */
+export function soundJournal(database: Database): 'wal' | 'truncate' {
+  const version = String(database.prepare('SELECT sqlite_version() AS version').get()?.['version']);
+  return isAtLeast(version, FIRST_SOUND_LOG) ? 'wal' : 'truncate';
+}
+
+export function isAtLeast(version: string, least: readonly number[]): boolean {
+  const parts = version.split('.').map((part) => Number.parseInt(part, 10));
+  for (const [index, wanted] of least.entries()) {
+    const found = parts[index] ?? 0;
+    if (found !== wanted) return found > wanted;
+  }
+  return true;
+}
+
+/** Tells what is wrong with the file of a store. */
+export type StoreFault = 'corrupt' | 'foreign' | 'locked' | 'lost' | 'read-only' | 'full' | 'unreadable';
+
+const FAULTS: ReadonlyMap<number, { readonly fault: StoreFault; readonly what: string }> = new Map([
+  [5, { fault: 'locked', what: 'is in use by another process' }],
+  [6, { fault: 'locked', what: 'is in use by another process' }],
+  [8, { fault: 'read-only', what: 'cannot be written' }],
+  [10, { fault: 'full', what: 'cannot be written or read' }],
+  [11, { fault: 'corrupt', what: 'is damaged' }],
+  [13, { fault: 'full', what: 'cannot grow: the disk is full' }],
+  [14, { fault: 'unreadable', what: 'cannot be opened' }],
+  [26, { fault: 'corrupt', what: 'is damaged, or no database' }],
+]);
+
+/** A `store_unavailable` that says what is wrong with which file. Nothing is ever mended or made anew by itself. */
+export function storeError(file: string, fault: StoreFault, what: string, cause?: unknown): ModeletError {
+  const error = new ModeletError('store_unavailable', `the store ${file} ${what}`, { cause });
+  return Object.assign(error, { fault });
+}
+
+/** An error of SQLite as a `store_unavailable`; any other as it is. */
+export function asStoreError(thrown: unknown, file: string): unknown {
+  const { errcode, code, message } = thrown as { errcode?: number; code?: string; message?: string };
+  if (code !== 'ERR_SQLITE_ERROR' || errcode === undefined) return thrown;
+  // The low byte is the kind, the rest says more of it.
+  const known = FAULTS.get(errcode & 0xff);
+  return known ? storeError(file, known.fault, `${known.what} (${message})`, thrown) : thrown;
+}

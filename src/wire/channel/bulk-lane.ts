@@ -1,0 +1,217 @@
+/**
+ * The lane of a channel for what is large: frames here leave one after the other and in pieces, and the next piece is
+ * written when the one before has left this process. All other frames pass them, and wait for one piece at most.
+ *
+ * Frames about the same request keep their order, and so do those that are about everything before them, such as
+ * `close`: they follow what waits here.
+ */
+import type { Payload, RequestNumber } from '../../core/model.ts';
+import { encodeFrame, type Frame, HEAD, type ItemFrame, pieceHead } from '../frames/frames.ts';
+import type { WireItem } from '../frames/items.ts';
+
+/** Payloads from this size on take this lane. */
+const LARGE = 256 * 1024;
+/** Bytes of a piece without its head; a multiple of 8. */
+const PIECE = 256 * 1024;
+
+/** Frames with single items of these types may take the lane. */
+const MAY_BE_LARGE: ReadonlySet<Frame['type']> = new Set([
+  'submit',
+  'outcomes',
+  'parts',
+  'taps',
+  'calls',
+  'answers',
+] as const);
+/** Frames about everything that was sent before them. */
+const FOLLOWS_ALL: ReadonlySet<Frame['type']> = new Set([
+  'act',
+  'batch',
+  'close',
+  'reply',
+  'report',
+  'tried',
+  'try',
+] as const);
+/** Frames with items of which there may be several to one request. */
+const FOLLOWS_ITS_REQUEST: ReadonlySet<Frame['type']> = new Set(['outcomes', 'parts', 'taps'] as const);
+
+export function isLarge({ bytes }: Payload): boolean {
+  return bytes.byteLength >= LARGE;
+}
+
+/** Writes the buffers one after the other. `onLeft` is called when they have left this process. */
+export type Write = (parts: readonly Uint8Array[], onLeft: () => void) => void;
+
+interface Waiting {
+  readonly frame: Frame;
+  /** What of it has not been written yet; null before its first piece. */
+  cut: Cut | null;
+  /** Called when the last of it has been written. */
+  readonly onWritten: (() => void)[];
+}
+
+export class BulkLane {
+  readonly #write: Write;
+  #waiting: Waiting[] = [];
+  /** How many of the frames that wait are about a request. */
+  readonly #requests: Map<RequestNumber, number> = new Map();
+  #bytes = 0;
+  /** A piece has been written and has not left this process. */
+  #isWriting = false;
+
+  constructor(write: Write) {
+    this.#write = write;
+  }
+
+  get isEmpty(): boolean {
+    return this.#waiting.length === 0;
+  }
+
+  /** Bytes of payloads that have not been written. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** Items of which something has not been written. */
+  get items(): WireItem[] {
+    return this.#waiting.flatMap(({ frame }) => ('items' in frame ? frame.items : []));
+  }
+
+  /** Whether the frame may take the lane, or has to follow something that has. */
+  concerns(frame: Frame): boolean {
+    return !this.isEmpty || ('items' in frame && isLargeFrame(frame));
+  }
+
+  /** Takes what of the frame belongs here, and returns the rest, which goes at once. */
+  take(frame: Frame): Frame | null {
+    if (FOLLOWS_ALL.has(frame.type) || ('items' in frame && isLargeFrame(frame))) {
+      this.#push(frame);
+      return null;
+    }
+    if (frame.type === 'cancel') return this.#cancel(frame.body);
+    return 'items' in frame && FOLLOWS_ITS_REQUEST.has(frame.type) ? this.#split(frame) : frame;
+  }
+
+  /** Calls when all that waits now has been written; at once where nothing does. */
+  afterAll(call: () => void): void {
+    const last = this.#waiting.at(-1);
+    if (last) last.onWritten.push(call);
+    else call();
+  }
+
+  clear(): void {
+    this.#waiting = [];
+    this.#requests.clear();
+    this.#bytes = 0;
+  }
+
+  #push(frame: Frame, index: number = this.#waiting.length): void {
+    this.#waiting.splice(index, 0, { frame, cut: null, onWritten: [] });
+    this.#count(frame, 1);
+    this.#next();
+  }
+
+  /** What is cancelled before it has begun to leave does not leave; what has begun hears of it behind. */
+  #cancel(ids: readonly RequestNumber[]): Frame | null {
+    const elsewhere = ids.filter((id) => !this.#requests.has(id));
+    for (const id of ids) {
+      if (!this.#requests.has(id)) continue;
+      const index = this.#waiting.findIndex(({ frame }) => isSubmitOf(frame, id));
+      if (this.#waiting[index]?.cut === null) this.#remove(index);
+      else this.#push({ type: 'cancel', body: [id] }, index + 1 || this.#waiting.length);
+    }
+    return elsewhere.length > 0 ? { type: 'cancel', body: elsewhere } : null;
+  }
+
+  #split(frame: ItemFrame): Frame | null {
+    const behind = frame.items.filter(({ id }) => this.#requests.has(id));
+    if (behind.length === 0) return frame;
+    const rest = frame.items.filter(({ id }) => !this.#requests.has(id));
+    this.#push({ ...frame, items: behind });
+    return rest.length > 0 ? { ...frame, items: rest } : null;
+  }
+
+  #next(): void {
+    const first = this.#waiting[0];
+    if (this.#isWriting || !first) return;
+    this.#isWriting = true;
+    first.cut ??= new Cut(encodeFrame(first.frame));
+    const parts = first.cut.next();
+    if (first.cut.isDone) this.#remove(0);
+    this.#write(parts, () => {
+      this.#isWriting = false;
+      this.#next();
+    });
+    if (first.cut.isDone) for (const call of first.onWritten) call();
+  }
+
+  #remove(index: number): void {
+    const [removed] = this.#waiting.splice(index, 1) as [Waiting];
+    this.#count(removed.frame, -1);
+    // Whoever waits for what is taken out waits for what was before it.
+    if (removed.cut === null) {
+      const before = this.#waiting[index - 1];
+      if (before) before.onWritten.push(...removed.onWritten);
+      else for (const call of removed.onWritten) call();
+    }
+  }
+
+  #count(frame: Frame, by: 1 | -1): void {
+    if (!('items' in frame)) return;
+    for (const { id, payload } of frame.items) {
+      this.#bytes += by * payload.bytes.byteLength;
+      const count = (this.#requests.get(id) ?? 0) + by;
+      if (count > 0) this.#requests.set(id, count);
+      else this.#requests.delete(id);
+    }
+  }
+}
+
+function isLargeFrame({ type, items }: ItemFrame): boolean {
+  const [first] = items;
+  return first !== undefined && items.length === 1 && isLarge(first.payload) && MAY_BE_LARGE.has(type);
+}
+
+function isSubmitOf(frame: Frame, id: RequestNumber): boolean {
+  return frame.type === 'submit' && frame.items[0]?.id === id;
+}
+
+/** An encoded frame that is written in pieces, or at once where one piece is enough. */
+class Cut {
+  readonly #parts: Uint8Array[];
+  readonly #total: number;
+  #left: number;
+
+  constructor(parts: Uint8Array[]) {
+    this.#parts = parts;
+    this.#total = parts.reduce((sum, { byteLength }) => sum + byteLength, 0);
+    this.#left = this.#total;
+  }
+
+  get isDone(): boolean {
+    return this.#left === 0;
+  }
+
+  next(): Uint8Array[] {
+    if (this.#total <= PIECE) {
+      this.#left = 0;
+      return this.#parts;
+    }
+    const length = Math.min(PIECE, this.#left);
+    this.#left -= length;
+    return [pieceHead(HEAD + length, this.#total), ...this.#takeBytes(length)];
+  }
+
+  #takeBytes(length: number): Uint8Array[] {
+    const taken: Uint8Array[] = [];
+    for (let left = length; left > 0; ) {
+      const part = this.#parts[0] as Uint8Array;
+      taken.push(part.subarray(0, left));
+      if (part.byteLength <= left) this.#parts.shift();
+      else this.#parts[0] = part.subarray(left);
+      left -= Math.min(left, part.byteLength);
+    }
+    return taken;
+  }
+}

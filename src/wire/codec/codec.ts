@@ -1,0 +1,248 @@
+/**
+ * The payload codec. A payload is encoded once at the edge that makes it (Node-RED or a worker), travels
+ * as opaque bytes with a tag, and is decoded once at the edge that uses it.
+ *
+ * | tag        | holds                                                       |
+ * |------------|-------------------------------------------------------------|
+ * | json       | what JSON carries without loss                              |
+ * | bytes      | one Buffer                                                  |
+ * | binary     | one typed array, ArrayBuffer or DataView                    |
+ * | sections   | JSON with binaries nested in it: a JSON head and raw bytes  |
+ * | structured | what JSON would silently change: NaN, -0, Date, Map, cycles |
+ *
+ * Undefined properties are dropped, as JSON does. Functions and symbols are refused, and so are, in results, objects of
+ * classes that have no data of their own: they would arrive as `{}`.
+ */
+import { types } from 'node:util';
+import { asError, ModeletError } from '../../core/errors.ts';
+import type { Payload } from '../../core/model.ts';
+import { hasNoData, RETURN_DATA } from '../../core/objects.ts';
+import {
+  BUFFER,
+  binaryKind,
+  decodeBinary,
+  decodeSections,
+  encodeBinary,
+  encodeSections,
+  type FoundBinary,
+} from './binaries.ts';
+import { ByteBudget, type EncodeOptions, tooLarge } from './payload-limits.ts';
+import { decodeStructured, encodeStructured, withoutData } from './structured.ts';
+
+export type { EncodeOptions } from './payload-limits.ts';
+
+export const CODEC = { none: 0, json: 1, bytes: 2, binary: 3, sections: 4, structured: 5 } as const;
+
+/** From here on a walk looks out for cycles; nearly all payloads are shallower and do not pay for it. */
+const LOOK_FOR_CYCLES_FROM = 64;
+
+/**
+ * Encodes any value. The bytes may share memory with `value`: hand them to a channel before the value
+ * can change.
+ * @throws ModeletError with code `blame` for a value that cannot be carried, or `payload_too_large`.
+ */
+export function encodePayload(value: unknown, options: EncodeOptions): Payload {
+  const payload = encode(value, options);
+  const { byteLength } = payload.bytes;
+  if (byteLength > options.maxBytes) throw tooLarge(options, `${byteLength} bytes`);
+  return payload;
+}
+
+function encode(value: unknown, options: EncodeOptions): Payload {
+  if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) {
+    const kind = binaryKind(value);
+    if (kind === BUFFER) return { codec: CODEC.bytes, bytes: value as Buffer };
+    if (kind !== undefined) return { codec: CODEC.binary, bytes: encodeBinary(value, kind) };
+  }
+  const scan = new Scan(options);
+  try {
+    scan.visit(value, 0);
+    if (scan.structured) return { codec: CODEC.structured, bytes: encodeStructured(value, options) };
+    const budget = new ByteBudget(options);
+    if (scan.binaries.length > 0) return { codec: CODEC.sections, bytes: encodeSections(value, scan.binaries, budget) };
+    const text = scan.converts
+      ? JSON.stringify(value, (_key, converted) => budget.count(converted))
+      : JSON.stringify(value);
+    return { codec: CODEC.json, bytes: Buffer.from(text) };
+  } catch (thrown) {
+    const error = asError(thrown);
+    if (error instanceof ModeletError) throw error;
+    if (error instanceof RangeError) throw tooLarge(options, 'more than can be encoded');
+    throw new ModeletError(options.blame, `the value cannot be sent to another process: ${error.message}`);
+  }
+}
+
+/**
+ * Decodes a payload into a value that shares no memory with the bytes.
+ * @throws ModeletError `protocol_error` for bytes that are not what their tag says.
+ */
+export function decodePayload(payload: Payload): unknown {
+  const bytes = asBuffer(payload.bytes);
+  try {
+    switch (payload.codec) {
+      case CODEC.none:
+        return undefined;
+      case CODEC.json:
+        return JSON.parse(bytes.toString());
+      case CODEC.bytes:
+        return Buffer.from(bytes);
+      case CODEC.binary:
+        return decodeBinary(bytes);
+      case CODEC.sections:
+        return decodeSections(bytes);
+      case CODEC.structured:
+        return decodeStructured(bytes);
+    }
+  } catch (cause) {
+    throw new ModeletError('protocol_error', `payload cannot be decoded: ${(cause as Error).message}`, { cause });
+  }
+  throw new ModeletError('protocol_error', `payload has an unknown codec ${payload.codec}`);
+}
+
+// ---- what kind of value is it?
+
+/** One walk over a value: may it go as JSON, has it binaries in it, or does it need structured clone? */
+class Scan {
+  /** Once true the walk is over: structured clone checks the rest itself. */
+  structured = false;
+  /** Something in it says itself how it becomes JSON. */
+  converts = false;
+  readonly binaries: FoundBinary[] = [];
+  readonly #path: (string | number)[] = [];
+  readonly #ancestors: object[] = [];
+  readonly #blame: EncodeOptions['blame'];
+  readonly #budget: ByteBudget;
+
+  constructor(options: EncodeOptions) {
+    this.#blame = options.blame;
+    this.#budget = new ByteBudget(options);
+  }
+
+  visit(value: unknown, depth: number): void {
+    switch (typeof value) {
+      case 'string':
+        this.#budget.spend(value.length + 2);
+        return;
+      case 'boolean':
+        this.#budget.spend(4);
+        return;
+      case 'number':
+        this.#budget.spend(1);
+        if (!Number.isFinite(value) || Object.is(value, -0)) this.structured = true;
+        return;
+      case 'bigint':
+        this.structured = true;
+        return;
+      case 'undefined':
+        // Properties are dropped, which JSON users expect, and do not come here; elsewhere it would turn into null.
+        this.structured = true;
+        return;
+      case 'object':
+        this.#budget.spend(1);
+        if (value !== null) this.#visitObject(value, depth);
+        return;
+      default:
+        throw this.#unusable(typeof value);
+    }
+  }
+
+  #visitObject(value: object, depth: number): void {
+    this.#budget.checkDepth(depth);
+    if (depth >= LOOK_FOR_CYCLES_FROM) {
+      if (this.#ancestors.includes(value)) {
+        this.structured = true;
+        return;
+      }
+      this.#ancestors.push(value);
+    }
+    if (Array.isArray(value)) this.#visitArray(value, depth);
+    else if (isPlain(value)) this.#visitProperties(value as Record<string, unknown>, depth);
+    else this.#visitInstance(value, depth);
+    if (depth >= LOOK_FOR_CYCLES_FROM) this.#ancestors.pop();
+  }
+
+  #visitArray(array: readonly unknown[], depth: number): void {
+    // Holes count as well: whoever gets the array pays for its length.
+    this.#budget.spend(array.length);
+    const position = this.#path.push(0) - 1;
+    for (let index = 0; index < array.length && !this.structured; index += 1) {
+      this.#path[position] = index;
+      this.visit(array[index], depth + 1);
+    }
+    this.#path.pop();
+  }
+
+  #visitProperties(object: Record<string, unknown>, depth: number): void {
+    const position = this.#path.push('') - 1;
+    for (const key of Object.keys(object)) {
+      if (this.structured) break;
+      this.#path[position] = key;
+      const value = object[key];
+      if (value === undefined) continue;
+      this.#budget.spend(key.length + 4);
+      this.visit(value, depth + 1);
+    }
+    this.#path.pop();
+  }
+
+  #visitInstance(value: object, depth: number): void {
+    if (ArrayBuffer.isView(value) || types.isArrayBuffer(value)) {
+      const kind = binaryKind(value);
+      if (kind === undefined) {
+        this.structured = true;
+        return;
+      }
+      // With what encodeSections says of it.
+      this.#budget.spend(value.byteLength + 8 + 2 * this.#path.length);
+      this.binaries.push({ path: [...this.#path], value, kind });
+    } else if (isBound(value)) {
+      throw this.#unusable(Object.prototype.toString.call(value).slice(8, -1));
+    } else if (changesInJson(value)) {
+      this.structured = true;
+    } else if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
+      // Taken at its word.
+      this.converts = true;
+    } else if (this.#blame === 'modelet_failed' && hasNoData(value)) {
+      throw new ModeletError(this.#blame, withoutData(value, this.#where));
+    } else {
+      this.#visitProperties(value as Record<string, unknown>, depth);
+    }
+  }
+
+  get #where(): string {
+    return this.#path.length === 0 ? 'the value' : `the value at ${this.#path.join('.')}`;
+  }
+
+  #unusable(what: string): ModeletError {
+    const advice = what === 'Promise' ? 'await it' : RETURN_DATA;
+    const end = this.#blame === 'modelet_failed' ? `: ${advice}` : '';
+    return new ModeletError(this.#blame, `${this.#where} is a ${what}, which no other process can use${end}`);
+  }
+}
+
+function isPlain(value: object): boolean {
+  const prototype = Object.getPrototypeOf(value);
+  return (prototype === Object.prototype || prototype === null) && !Object.hasOwn(value, 'toJSON');
+}
+
+// By internal slot, not instanceof: values made in a function node come from another realm.
+function changesInJson(value: object): boolean {
+  return (
+    types.isDate(value) ||
+    types.isMap(value) ||
+    types.isSet(value) ||
+    types.isRegExp(value) ||
+    types.isNativeError(value) ||
+    types.isBoxedPrimitive(value) ||
+    types.isSharedArrayBuffer(value)
+  );
+}
+
+/** Means something in its own process only. */
+function isBound(value: object): boolean {
+  return types.isPromise(value) || types.isWeakMap(value) || types.isWeakSet(value);
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}

@@ -1,0 +1,43 @@
+/**
+ * A failed item as a payload, on its way from the engine to the server: the error and, where the server does not have
+ * it, the value that the failing stage was given.
+ *
+ *   codec   of that value; `none` where there is no value and the bytes are the error alone
+ *   bytes   u32 bytes of the error | u32 0 | the error as of error-codec.ts, padded to 8 | the value
+ */
+import type { ModeletError } from '../../core/errors.ts';
+import type { Payload } from '../../core/model.ts';
+import { malformed } from '../channel/malformed.ts';
+import { padded } from '../codec/binaries.ts';
+import { CODEC } from '../codec/codec.ts';
+import { decodeModeletError } from '../codec/error-codec.ts';
+
+const HEAD = 8;
+
+export interface Failure {
+  readonly error: ModeletError;
+  readonly input: Payload | null;
+}
+
+/** @param error as `encodeError` wrote it */
+export function encodeFailure(error: Uint8Array, input: Payload | null): Payload {
+  if (input === null) return { codec: CODEC.none, bytes: error };
+  const inputAt = HEAD + padded(error.byteLength);
+  const bytes = Buffer.allocUnsafe(inputAt + input.bytes.byteLength);
+  bytes.fill(0, 0, inputAt);
+  bytes.writeUInt32LE(error.byteLength, 0);
+  bytes.set(error, HEAD);
+  bytes.set(input.bytes, inputAt);
+  return { codec: input.codec, bytes };
+}
+
+/** Never throws: bytes that cannot be read are a `protocol_error`. The value is a view of the bytes. */
+export function decodeFailure({ codec, bytes }: Payload): Failure {
+  if (codec === CODEC.none) return { error: decodeModeletError(bytes, 'protocol_error'), input: null };
+  if (bytes.byteLength < HEAD) return { error: malformed('a failure is too short'), input: null };
+  const length = Buffer.from(bytes.buffer, bytes.byteOffset, HEAD).readUInt32LE(0);
+  const inputAt = HEAD + padded(length);
+  if (inputAt > bytes.byteLength) return { error: malformed('an error reaches beyond its failure'), input: null };
+  const error = decodeModeletError(bytes.subarray(HEAD, HEAD + length), 'protocol_error');
+  return { error, input: { codec, bytes: bytes.subarray(inputAt) } };
+}

@@ -1,0 +1,206 @@
+/**
+ * Every message between the processes, in both directions, and its bytes. Server and engine never import
+ * each other: they meet here.
+ *
+ * A frame is a 32-byte head and a body, little-endian, its length a multiple of 8:
+ *
+ *   head   u32 length | u8 version | u8 type | u16 0 | u32 items | u32 JSON bytes | f64 batch | f64 runMs
+ *   body   JSON of a control frame, or items, see items.ts
+ *
+ * Between server and engine a large frame may come in pieces, with other frames between them. A piece is a head whose
+ * type is 255 and whose `batch` is the length of the whole frame, and the next bytes of that.
+ *
+ * Seed 003's protocol is the ancestor: a length and a table from id to bytes.
+ */
+import type { Deadline } from '../../core/clock.ts';
+import { ModeletError } from '../../core/errors.ts';
+import type { EnginePlan, EngineStatus, LogRecord, RequestNumber, StageAction, WorkerUsage } from '../../core/model.ts';
+import { malformed } from '../channel/malformed.ts';
+import { padded } from '../codec/binaries.ts';
+import type {
+  CheckedStage,
+  DescribedStage,
+  EngineBoot,
+  LoadedReport,
+  QueueBoot,
+  StateReport,
+  WorkerBoot,
+} from './bodies.ts';
+import { readItems, type WireItem, writeItems } from './items.ts';
+
+export type { WireItem } from './items.ts';
+
+/** Raised with every change of the layout: a worker of another version must be refused, not misread. */
+export const WIRE_VERSION: number = 2;
+
+/** Longest frame: what a 32-bit length and one allocation carry comfortably. */
+export const LONGEST_FRAME: number = 1 << 30;
+
+export type ControlFrame =
+  | { readonly type: 'boot'; readonly body: EngineBoot }
+  | { readonly type: 'plan'; readonly body: EnginePlan }
+  | { readonly type: 'open'; readonly body: QueueBoot }
+  | { readonly type: 'load'; readonly body: WorkerBoot }
+  | { readonly type: 'cancel'; readonly body: readonly RequestNumber[] }
+  /** Of how many of its parts the flow has taken, by request: whoever makes them may go on. */
+  | { readonly type: 'taken'; readonly body: readonly (readonly [id: RequestNumber, parts: number])[] }
+  | { readonly type: 'act'; readonly body: { readonly stage: number; readonly action: StageAction } }
+  | { readonly type: 'close'; readonly body: { readonly deadline: Deadline } }
+  | { readonly type: 'report'; readonly body: StateReport }
+  /** Whoever gets a ping answers with a pong at once. */
+  | { readonly type: 'ping' | 'pong'; readonly body: null }
+  | { readonly type: 'status'; readonly body: EngineStatus }
+  | { readonly type: 'log'; readonly body: LogRecord }
+  | { readonly type: 'usage'; readonly body: WorkerUsage }
+  /** To the engine: run the examples of all stages, and answer by the deadline. */
+  | { readonly type: 'check'; readonly body: { readonly check: number; readonly deadline: Deadline } }
+  | { readonly type: 'checked'; readonly body: { readonly check: number; readonly stages: readonly CheckedStage[] } }
+  | { readonly type: 'loaded'; readonly body: LoadedReport }
+  | { readonly type: 'described'; readonly body: DescribedStage }
+  /** To a worker: run one example, by its index. */
+  | { readonly type: 'try'; readonly body: { readonly example: number; readonly deadline: Deadline } }
+  /** The error as in `CheckedStage`. */
+  | { readonly type: 'tried'; readonly body: { readonly example: number; readonly error: string | null } };
+
+export type ItemFrame =
+  | { readonly type: 'submit'; readonly items: readonly WireItem[] }
+  | { readonly type: 'outcomes'; readonly items: readonly WireItem[] }
+  /** Of results that are not done; each request's in order, and before its outcome. */
+  | { readonly type: 'parts'; readonly items: readonly WireItem[] }
+  | { readonly type: 'taps'; readonly items: readonly WireItem[] }
+  /** To a queue: a number, and what is asked for; and its answers under the same numbers. */
+  | { readonly type: 'calls' | 'answers'; readonly items: readonly WireItem[] }
+  | { readonly type: 'batch'; readonly items: readonly WireItem[]; readonly batch: number }
+  | { readonly type: 'reply'; readonly items: readonly WireItem[]; readonly batch: number; readonly runMs: number };
+
+export type Frame = ControlFrame | ItemFrame;
+
+/** Position = the type's number in frames: append only. */
+const TYPES = [
+  'boot',
+  'plan',
+  'load',
+  'cancel',
+  'close',
+  'report',
+  'status',
+  'log',
+  'submit',
+  'outcomes',
+  'batch',
+  'reply',
+  'taps',
+  'act',
+  'usage',
+  'ping',
+  'pong',
+  'check',
+  'checked',
+  'loaded',
+  'try',
+  'tried',
+  'open',
+  'calls',
+  'answers',
+  'described',
+  'parts',
+  'taken',
+] as const satisfies readonly Frame['type'][];
+const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
+  'submit',
+  'outcomes',
+  'batch',
+  'reply',
+  'taps',
+  'calls',
+  'answers',
+  'parts',
+] as const);
+
+/** Bytes of a frame's head. */
+export const HEAD: number = 32;
+
+/** The type of a piece. */
+const PIECE = 255;
+
+/** The head of a piece of `length` bytes, itself included, of a frame that is `total` bytes long. */
+export function pieceHead(length: number, total: number): Uint8Array {
+  const head = Buffer.alloc(HEAD);
+  head.writeUInt32LE(length, 0);
+  head.writeUInt8(WIRE_VERSION, 4);
+  head.writeUInt8(PIECE, 5);
+  head.writeDoubleLE(total, 16);
+  return head;
+}
+
+export function isPiece(head: Buffer): boolean {
+  return head.readUInt8(5) === PIECE && head.readUInt8(4) === WIRE_VERSION;
+}
+
+/** The length of the frame that a piece belongs to. */
+export function wholeOf(head: Buffer): number {
+  return head.readDoubleLE(16);
+}
+
+/** The frame as buffers to be written one after the other. Large payloads are passed through, not copied. */
+export function encodeFrame(frame: Frame): Uint8Array[] {
+  return 'items' in frame ? encodeItems(frame) : encodeControl(frame);
+}
+
+function encodeControl(frame: ControlFrame): Uint8Array[] {
+  const json = Buffer.from(JSON.stringify(frame.body));
+  const buffer = Buffer.alloc(HEAD + padded(json.byteLength));
+  writeHead(buffer, buffer.byteLength, frame.type, 0, json.byteLength);
+  json.copy(buffer, HEAD);
+  return [buffer];
+}
+
+function writeHead(buffer: Buffer, length: number, type: Frame['type'], items: number, json: number): void {
+  if (length > LONGEST_FRAME) throw new ModeletError('protocol_error', `a frame of ${length} bytes is too long`);
+  buffer.writeUInt32LE(length, 0);
+  buffer.writeUInt8(WIRE_VERSION, 4);
+  buffer.writeUInt8(TYPES.indexOf(type), 5);
+  buffer.writeUInt32LE(items, 8);
+  buffer.writeUInt32LE(json, 12);
+}
+
+function encodeItems(frame: ItemFrame): Uint8Array[] {
+  return writeItems(frame.items, HEAD, (head, length) => {
+    writeHead(head, length, frame.type, frame.items.length, 0);
+    if ('batch' in frame) head.writeDoubleLE(frame.batch, 16);
+    if ('runMs' in frame) head.writeDoubleLE(frame.runMs, 24);
+  });
+}
+
+/**
+ * Reads one whole frame. Payloads are views into `frame`: whoever keeps one keeps the frame.
+ * @throws ModeletError `protocol_error` for anything that this version did not write.
+ */
+export function decodeFrame(frame: Buffer): Frame {
+  const type = TYPES[frame.readUInt8(5)];
+  if (frame.readUInt8(4) !== WIRE_VERSION) {
+    throw malformed(`version ${frame.readUInt8(4)} instead of ${WIRE_VERSION}`);
+  }
+  if (type === undefined) throw malformed(`unknown type ${frame.readUInt8(5)}`);
+  const jsonLength = frame.readUInt32LE(12);
+  if (!ITEM_TYPES.has(type)) {
+    if (HEAD + padded(jsonLength) !== frame.byteLength) throw malformed('its length is not that of its JSON');
+    const body = parseBody(frame.toString('utf8', HEAD, HEAD + jsonLength));
+    return { type, body: type === 'close' ? withDeadline(body) : body } as ControlFrame;
+  }
+  const items = readItems(frame, HEAD, frame.readUInt32LE(8));
+  return { type, items, batch: frame.readDoubleLE(16), runMs: frame.readDoubleLE(24) } as ItemFrame;
+}
+
+function parseBody(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw malformed(`its JSON cannot be read: ${(cause as Error).message}`);
+  }
+}
+
+/** JSON has no Infinity: a close without a deadline arrives with null. */
+function withDeadline(body: unknown): { readonly deadline: Deadline } {
+  return { deadline: (body as { deadline: Deadline | null } | null)?.deadline ?? Number.POSITIVE_INFINITY };
+}

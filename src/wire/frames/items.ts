@@ -1,0 +1,156 @@
+/**
+ * Items as bytes of a frame, behind its head:
+ *
+ *   items x 40-byte record, their stage timings, their metas, their payloads (each padded to 8)
+ *   record f64 id | f64 deadline | i32 priority | u32 ref | u8 flags (1 ok, 2 patient, 4 streams) | u8 codec | u16 timings
+ *          | u32 payload bytes | u32 meta bytes | u32 group
+ */
+import type { Deadline } from '../../core/clock.ts';
+import type { Payload, RequestNumber, StageTiming } from '../../core/model.ts';
+import { malformed } from '../channel/malformed.ts';
+import { padded } from '../codec/binaries.ts';
+import { readTimings, TIMING, writeTiming } from './timings.ts';
+
+const RECORD = 40;
+const OK = 1;
+const PATIENT = 2;
+const STREAMS = 4;
+/** Payloads from this size on are not copied into the frame but written beside it. */
+const COPY_BELOW = 65_536;
+
+/** A request as it crosses a process boundary. Which fields mean something depends on the frame. */
+export interface WireItem {
+  readonly id: RequestNumber;
+  readonly deadline: Deadline;
+  readonly priority: number;
+  /** Route ref in a `submit` frame, stage ref in a `taps` frame, index in a `parts` frame; unused elsewhere. */
+  readonly ref: number;
+  /** In outcomes and replies: whether the payload is a value or an encoded error; in outcomes, as of failure.ts. */
+  ok: boolean;
+  /** A full queue must not refuse it: its sender waits with more. */
+  readonly patient: boolean;
+  /** In `submit` and `batch` frames: parts of its result are wanted one by one, as they come. */
+  streams: boolean;
+  /** Items of one group evict each other where a full queue drops the oldest; 0: no group. */
+  readonly group: number;
+  payload: Payload;
+  /** JSON of `{topic, _msgid}` where a stage wants it; opaque to the engine. */
+  readonly meta: Uint8Array | null;
+  /** What each stage passed so far has cost. */
+  readonly timings: StageTiming[];
+}
+
+/** Bytes an item takes in a frame; to keep frames below the limit. */
+export function itemLength(item: WireItem): number {
+  return (
+    RECORD + item.timings.length * TIMING + padded(item.meta?.byteLength ?? 0) + padded(item.payload.bytes.byteLength)
+  );
+}
+
+/**
+ * Items as buffers to be written one after the other. Large payloads are passed through, not copied.
+ * @param writeHead gets zeros to fill, `head` bytes before the first item, and the length of all together
+ */
+export function writeItems(
+  items: readonly WireItem[],
+  head: number,
+  writeHead: (buffer: Buffer, length: number) => void,
+): Uint8Array[] {
+  let length = head;
+  let copied = head;
+  for (const item of items) {
+    length += itemLength(item);
+    copied += itemLength(item) - (passesBeside(item) ? padded(item.payload.bytes.byteLength) : 0);
+  }
+  const buffer = Buffer.allocUnsafe(copied);
+  buffer.fill(0, 0, head);
+  writeHead(buffer, length);
+
+  let offset = head;
+  for (const item of items) offset = writeRecord(buffer, offset, item);
+  for (const item of items) for (const timing of item.timings) offset = writeTiming(buffer, offset, timing);
+  for (const item of items) if (item.meta) offset = writePadded(buffer, offset, item.meta);
+
+  const parts: Uint8Array[] = [];
+  let written = 0;
+  for (const item of items) {
+    const { bytes } = item.payload;
+    if (!passesBeside(item)) {
+      offset = writePadded(buffer, offset, bytes);
+      continue;
+    }
+    parts.push(buffer.subarray(written, offset), bytes, PAD.subarray(0, padded(bytes.byteLength) - bytes.byteLength));
+    written = offset;
+  }
+  parts.push(buffer.subarray(written, offset));
+  return parts.filter((part) => part.byteLength > 0);
+}
+
+const PAD = Buffer.alloc(8);
+
+function passesBeside(item: WireItem): boolean {
+  return item.payload.bytes.byteLength >= COPY_BELOW;
+}
+
+function writeRecord(buffer: Buffer, offset: number, item: WireItem): number {
+  buffer.writeDoubleLE(item.id, offset);
+  buffer.writeDoubleLE(item.deadline, offset + 8);
+  buffer.writeInt32LE(item.priority, offset + 16);
+  buffer.writeUInt32LE(item.ref, offset + 20);
+  buffer[offset + 24] = (item.ok ? OK : 0) | (item.patient ? PATIENT : 0) | (item.streams ? STREAMS : 0);
+  buffer[offset + 25] = item.payload.codec;
+  buffer.writeUInt16LE(item.timings.length, offset + 26);
+  buffer.writeUInt32LE(item.payload.bytes.byteLength, offset + 28);
+  buffer.writeUInt32LE(item.meta?.byteLength ?? 0, offset + 32);
+  buffer.writeUInt32LE(item.group, offset + 36);
+  return offset + RECORD;
+}
+
+function writePadded(buffer: Buffer, offset: number, bytes: Uint8Array): number {
+  buffer.set(bytes, offset);
+  const end = offset + padded(bytes.byteLength);
+  buffer.fill(0, offset + bytes.byteLength, end);
+  return end;
+}
+
+/**
+ * The items of a frame, which begin at `head`. Payloads are views into the frame.
+ * @throws ModeletError `protocol_error` where the frame is not as long as its items.
+ */
+export function readItems(frame: Buffer, head: number, count: number): WireItem[] {
+  const records = head + count * RECORD;
+  if (records > frame.byteLength) throw malformed(`${count} items do not fit`);
+  let timingsAt = records;
+  let metasAt = records;
+  for (let index = 0; index < count; index += 1) metasAt += frame.readUInt16LE(head + index * RECORD + 26) * TIMING;
+  let payloadsAt = metasAt;
+  for (let index = 0; index < count; index += 1) payloadsAt += padded(frame.readUInt32LE(head + index * RECORD + 32));
+
+  const items: WireItem[] = [];
+  for (let index = 0; index < count; index += 1) {
+    const at = head + index * RECORD;
+    const timings = frame.readUInt16LE(at + 26);
+    const payloadLength = frame.readUInt32LE(at + 28);
+    const metaLength = frame.readUInt32LE(at + 32);
+    const flags = frame[at + 24] as number;
+    if (payloadsAt + payloadLength > frame.byteLength) throw malformed(`item ${index} reaches beyond the frame`);
+    items.push({
+      id: frame.readDoubleLE(at),
+      deadline: frame.readDoubleLE(at + 8),
+      priority: frame.readInt32LE(at + 16),
+      ref: frame.readUInt32LE(at + 20),
+      ok: (flags & OK) !== 0,
+      patient: (flags & PATIENT) !== 0,
+      streams: (flags & STREAMS) !== 0,
+      group: frame.readUInt32LE(at + 36),
+      payload: { codec: frame[at + 25] as number, bytes: frame.subarray(payloadsAt, payloadsAt + payloadLength) },
+      meta: metaLength === 0 ? null : frame.subarray(metasAt, metasAt + metaLength),
+      timings: readTimings(frame, timingsAt, timings),
+    });
+    timingsAt += timings * TIMING;
+    metasAt += padded(metaLength);
+    payloadsAt += padded(payloadLength);
+  }
+  if (payloadsAt !== frame.byteLength) throw malformed('its length is not that of its items');
+  return items;
+}

@@ -1,0 +1,85 @@
+/** The inputs that a modelet brings along, to be tried with whether it works: before it serves, and when somebody asks. */
+import type { Deadline } from '../../core/clock.ts';
+import type { Payload } from '../../core/model.ts';
+import { encodePayload } from '../../wire/codec/codec.ts';
+import { decodeModeletError, encodeError } from '../../wire/codec/error-codec.ts';
+import type { LoadedModelet } from '../modelet/modelet.ts';
+import { type BatchRun, runBatch } from './run-batch.ts';
+
+type Trial = Omit<BatchRun, 'isCancelled' | 'parts'>;
+
+/**
+ * Runs one example as a batch of its own, as a request with that payload would run. The result is dropped.
+ * @returns the encoded error where it fails, an example that cannot be a payload included; null where it works.
+ */
+export async function tryExample(
+  modelet: LoadedModelet,
+  example: number,
+  deadline: Deadline,
+  run: Trial,
+): Promise<Uint8Array | null> {
+  let payload: Payload;
+  try {
+    payload = payloadOf(modelet, example, run);
+  } catch (thrown) {
+    return encodeError(thrown);
+  }
+  const [failure] = await runAll(modelet, [payload], deadline, run);
+  return failure ?? null;
+}
+
+/**
+ * Runs each example on its own; then, where `predict` takes batches, all in turn as one batch of `batchSize`, or of as
+ * many as one payload may be large.
+ * @throws Error for the first that fails.
+ */
+export async function warmUp(modelet: LoadedModelet, batchSize: number, run: Trial): Promise<void> {
+  const count = modelet.examples.length;
+  for (let example = 0; example < count; example += 1) {
+    const failure = await tryExample(modelet, example, Number.POSITIVE_INFINITY, run);
+    if (failure) throw warmUpError(`example ${example}`, failure);
+  }
+  if (!modelet.batch || count === 0 || batchSize === 1) return;
+  const batch: Payload[] = [];
+  for (let bytes = 0; batch.length < batchSize && bytes < run.maxPayloadBytes; ) {
+    const payload = batch[batch.length - count] ?? payloadOf(modelet, batch.length, run);
+    bytes += payload.bytes.byteLength;
+    batch.push(payload);
+  }
+  const failures = await runAll(modelet, batch, Number.POSITIVE_INFINITY, run);
+  const first = failures.find((failure) => failure !== null);
+  if (first) throw warmUpError(`a batch of ${batch.length} examples`, first);
+}
+
+function payloadOf(modelet: LoadedModelet, example: number, { maxPayloadBytes }: Trial): Payload {
+  return encodePayload(modelet.examples[example], { blame: 'invalid_input', maxBytes: maxPayloadBytes });
+}
+
+/** The encoded error of each that fails, null for each that works. */
+async function runAll(
+  modelet: LoadedModelet,
+  payloads: readonly Payload[],
+  deadline: Deadline,
+  run: Trial,
+): Promise<(Uint8Array | null)[]> {
+  const items = payloads.map((payload, id) => ({
+    id,
+    deadline,
+    priority: 0,
+    ref: 0,
+    ok: true,
+    patient: false,
+    streams: false,
+    group: 0,
+    payload,
+    meta: null,
+    timings: [],
+  }));
+  const replies = await runBatch(modelet, items, { ...run, isCancelled: () => false, parts: null });
+  return replies.map(({ ok, payload }) => (ok ? null : payload.bytes));
+}
+
+function warmUpError(what: string, failure: Uint8Array): Error {
+  const cause = decodeModeletError(failure, 'modelet_failed');
+  return new Error(`the warm-up failed at ${what}: ${cause.message}`, { cause });
+}

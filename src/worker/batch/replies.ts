@@ -1,0 +1,94 @@
+/** What becomes of the items of a batch: results and errors as bytes, together no more than fits one frame. */
+import { asError, ModeletError } from '../../core/errors.ts';
+import type { Payload } from '../../core/model.ts';
+import { CODEC, encodePayload } from '../../wire/codec/codec.ts';
+import { encodeError } from '../../wire/codec/error-codec.ts';
+import { itemLength, type WireItem } from '../../wire/frames/items.ts';
+
+export interface ReplyLimits {
+  readonly stage: string;
+  readonly maxPayloadBytes: number;
+  /** Of all results of a batch together: the reply has to fit one frame. */
+  readonly maxReplyBytes: number;
+}
+
+/** An item on its way through a modelet: still going with its value so far, done before others are, or failed. */
+export type Progress =
+  | { readonly tag: 'going'; readonly value: unknown }
+  | { readonly tag: 'done'; readonly value: unknown }
+  | { readonly tag: 'failed'; readonly error: unknown };
+
+export function reply(item: WireItem, progress: Progress, limits: ReplyLimits): WireItem {
+  try {
+    if (progress.tag === 'failed') return answer(item, false, errorPayload(progress.error, limits));
+    if (progress.value === undefined) throw new ModeletError('modelet_failed', 'the modelet returned undefined');
+    const payload = encodePayload(progress.value, { blame: 'modelet_failed', maxBytes: limits.maxPayloadBytes });
+    return answer(item, true, payload);
+  } catch (thrown) {
+    return answer(item, false, errorPayload(thrown, limits));
+  }
+}
+
+/** A payload that shares no memory with the value: of all codecs, only a Buffer's bytes are those of the value. */
+export function ownPayload(payload: Payload): Payload {
+  return payload.codec === CODEC.bytes ? { codec: CODEC.bytes, bytes: Buffer.from(payload.bytes) } : payload;
+}
+
+const NO_TIMINGS: never[] = [];
+
+export function answer(item: WireItem, ok: boolean, payload: Payload): WireItem {
+  return {
+    id: item.id,
+    deadline: 0,
+    priority: 0,
+    ref: 0,
+    ok,
+    patient: false,
+    streams: false,
+    group: 0,
+    payload,
+    meta: null,
+    timings: NO_TIMINGS,
+  };
+}
+
+function errorPayload(thrown: unknown, limits: ReplyLimits): Payload {
+  let error: ModeletError;
+  try {
+    error = toModeletError(asError(thrown));
+  } catch {
+    // Getters of its own that throw.
+    error = new ModeletError('modelet_failed', 'the modelet threw what cannot be read');
+  }
+  error.stage = limits.stage;
+  return { codec: CODEC.none, bytes: encodeError(error) };
+}
+
+/** What user code threw becomes `modelet_failed`, or `invalid_input` where it says so; the original is the cause. */
+function toModeletError(cause: Error): ModeletError {
+  if (cause instanceof ModeletError) return cause;
+  const code = (cause as { code?: unknown }).code === 'invalid_input' ? 'invalid_input' : 'modelet_failed';
+  const error = new ModeletError(code, cause.message, { cause, details: (cause as { details?: unknown }).details });
+  if (cause.stack) error.stack = cause.stack;
+  return error;
+}
+
+/** Results that do not fit the reply fail, the largest first; all others go. */
+export function withinOneFrame(replies: WireItem[], limits: ReplyLimits): WireItem[] {
+  let length = replies.reduce((sum, item) => sum + itemLength(item), 0);
+  if (length <= limits.maxReplyBytes) return replies;
+  const error = new ModeletError(
+    'modelet_failed',
+    `the results of the batch are ${length} bytes together, the limit is ${limits.maxReplyBytes} bytes: make its batches smaller`,
+  );
+  const failure = errorPayload(error, limits);
+  const bySize = [...replies].sort((a, b) => itemLength(b) - itemLength(a));
+  for (const item of bySize) {
+    if (length <= limits.maxReplyBytes) break;
+    length -= itemLength(item);
+    item.ok = false;
+    item.payload = failure;
+    length += itemLength(item);
+  }
+  return replies;
+}

@@ -1,0 +1,240 @@
+/**
+ * Runs one batch through a modelet: decode, check, preprocess, predict, postprocess, check, encode. Each item fails on
+ * its own. A result is encoded before any code of the modelet runs again, because a modelet may reuse its buffers.
+ */
+import { types } from 'node:util';
+import type { Clock } from '../../core/clock.ts';
+import { ModeletError } from '../../core/errors.ts';
+import type { RequestNumber } from '../../core/model.ts';
+import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
+import type { WireItem } from '../../wire/frames/frames.ts';
+import type { LoadedModelet, RequestMeta } from '../modelet/modelet.ts';
+import { type Attempt, attempt, checked, failed } from './attempt.ts';
+import type { PartsOut } from './parts-out.ts';
+import type { PayloadChecks } from './payload-checks.ts';
+import { ownPayload, type Progress, type ReplyLimits, reply, withinOneFrame } from './replies.ts';
+import { type PartSource, partsOf, runStream } from './stream.ts';
+
+export interface BatchRun extends ReplyLimits {
+  readonly clock: Clock;
+  readonly checks: PayloadChecks;
+  isCancelled(id: RequestNumber): boolean;
+  /** null for examples, whose parts nobody waits for. */
+  readonly parts: PartsOut | null;
+}
+
+/** An item that is still on its way, and its index in the batch. */
+interface Going {
+  readonly item: WireItem;
+  readonly index: number;
+}
+
+/** Runs a batch and returns one reply per item, in order. Never rejects. */
+export async function runBatch(modelet: LoadedModelet, items: readonly WireItem[], run: BatchRun): Promise<WireItem[]> {
+  const now = run.clock.now();
+  const metas = items.map((item) => readMeta(item));
+  const prepared = await inTurn(items, (item, index) => {
+    const meta = metas[index];
+    return meta instanceof ModeletError ? failed(meta) : prepare(modelet, item, run, now);
+  });
+  const going = items.flatMap((item, index) => (prepared[index]?.tag === 'going' ? [{ item, index }] : []));
+  const replies = items.map((item, index) =>
+    prepared[index]?.tag === 'failed' ? reply(item, prepared[index], run) : item,
+  );
+  if (going.length > 0) {
+    const inputs = going.map(({ index }) => (prepared[index] as { value: unknown }).value);
+    const known = going.map(({ index }) => metas[index] as RequestMeta);
+    const answered = modelet.batch
+      ? await runTogether(modelet, going, inputs, known, run)
+      : await runOneByOne(modelet, going, inputs, known, run);
+    for (const [position, { index }] of going.entries()) replies[index] = answered[position] as WireItem;
+  }
+  return withinOneFrame(replies, run);
+}
+
+/** Makes one call after the other. It waits only for promises: a batch of synchronous code runs synchronously. */
+async function inTurn<T, R>(values: readonly T[], call: (value: T, index: number) => R | Promise<R>): Promise<R[]> {
+  const results: R[] = [];
+  for (const [index, value] of values.entries()) {
+    const result = call(value, index);
+    results.push(result instanceof Promise ? await result : result);
+  }
+  return results;
+}
+
+/** Goes on at once, or after the promise. */
+function andThen<T, R>(value: T | Promise<T>, next: (value: T) => R | Promise<R>): R | Promise<R> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}
+
+function prepare(modelet: LoadedModelet, item: WireItem, run: BatchRun, now: number): Attempt {
+  return (
+    unwanted(item, run, now) ??
+    attempt(() => {
+      const input = decodePayload(item.payload);
+      run.checks.input?.(input, item.payload.bytes.byteLength);
+      return modelet.preprocess ? modelet.preprocess(input) : input;
+    })
+  );
+}
+
+/** Why the item is not to be computed any more. */
+function unwanted(item: WireItem, run: BatchRun, now: number): Progress | null {
+  if (run.isCancelled(item.id)) return failed(new ModeletError('cancelled', 'the caller went away'));
+  if (item.deadline <= now) return failed(new ModeletError('deadline_exceeded', 'deadline passed before predict'));
+  return null;
+}
+
+function runOneByOne(
+  modelet: LoadedModelet,
+  going: readonly Going[],
+  inputs: readonly unknown[],
+  metas: readonly RequestMeta[],
+  run: BatchRun,
+): Promise<WireItem[]> {
+  return inTurn(going, ({ item }, index) => {
+    const input = inputs[index];
+    // Checked again before each item, because those before it have taken their time.
+    const result =
+      unwanted(item, run, run.clock.now()) ??
+      andParts(
+        attempt(() => modelet.predict(input, metas[index] ?? {})),
+        (source) => runParts(modelet, source, item, input, run),
+      );
+    return andThen(result, (progress) => finishAndReply(modelet, item, input, progress, run, going.length));
+  });
+}
+
+/** `predict` gets arrays of its own: it may sort them or empty them. */
+async function runTogether(
+  modelet: LoadedModelet,
+  going: readonly Going[],
+  inputs: readonly unknown[],
+  metas: readonly RequestMeta[],
+  run: BatchRun,
+): Promise<WireItem[]> {
+  const results = await predictBatch(modelet, [...inputs], [...metas], going.length);
+  return inTurn(going, ({ item }, index) =>
+    finishAndReply(modelet, item, inputs[index], results[index] as Progress, run, going.length),
+  );
+}
+
+function finishAndReply(
+  modelet: LoadedModelet,
+  item: WireItem,
+  input: unknown,
+  result: Progress,
+  run: BatchRun,
+  count: number,
+): WireItem | Promise<WireItem> {
+  return andThen(finish(modelet, input, result, run), (progress) => {
+    const replied = reply(item, progress, run);
+    return count > 1 ? { ...replied, payload: ownPayload(replied.payload) } : replied;
+  });
+}
+
+/** Goes on with a result that comes in parts until that has come to its end. */
+function andParts(result: Attempt, runAll: (source: PartSource) => Attempt): Attempt {
+  if (result instanceof Promise) return result.then((value) => andParts(value, runAll));
+  if (result.tag !== 'going') return result;
+  try {
+    const source = partsOf(result.value);
+    return source ? runAll(source) : result;
+  } catch (thrown) {
+    // Getters of its own that throw.
+    return failed(thrown);
+  }
+}
+
+function runParts(
+  modelet: LoadedModelet,
+  source: PartSource,
+  item: WireItem,
+  input: unknown,
+  run: BatchRun,
+): Promise<Progress> {
+  const { maxPayloadBytes: maxBytes } = run;
+  return runStream(source, item, {
+    finish: (part) => finish(modelet, input, checked(part), run),
+    encode: (part) => ownPayload(encodePayload(part, { blame: 'modelet_failed', maxBytes })),
+    unwanted: () => unwanted(item, run, run.clock.now()),
+    parts: run.parts,
+    maxBytes,
+  });
+}
+
+async function predictBatch(
+  modelet: LoadedModelet,
+  inputs: unknown[],
+  metas: RequestMeta[],
+  count: number,
+): Promise<Progress[]> {
+  const all = (progress: Progress): Progress[] => Array.from({ length: count }, () => progress);
+  const outputs = await attempt(() => modelet.predict(inputs, metas));
+  if (outputs.tag === 'failed') return all(outputs);
+  const list = outputs.value;
+  if (isInParts(list)) return all(IN_PARTS);
+  if (!Array.isArray(list) && !types.isTypedArray(list)) {
+    const what = list === null ? 'null' : `a value of type ${typeof list}`;
+    return all(wrongLength(`predict returned ${what} instead of an array of ${count} results`));
+  }
+  if (list.length !== count) {
+    return all(wrongLength(`predict returned ${list.length} results for ${count} inputs`));
+  }
+  return Array.from(list as ArrayLike<unknown>, (value) => {
+    try {
+      return isInParts(value) ? IN_PARTS : checked(value);
+    } catch (thrown) {
+      // A revoked proxy.
+      return failed(thrown);
+    }
+  });
+}
+
+const IN_PARTS = failed(
+  new ModeletError(
+    'modelet_failed',
+    'predict gave an iterator for a batch: only the result of a single item has parts',
+  ),
+);
+
+function isInParts(value: unknown): boolean {
+  try {
+    return partsOf(value) !== null;
+  } catch {
+    return false;
+  }
+}
+
+function wrongLength(message: string): Progress {
+  return failed(new ModeletError('bad_batch_length', message));
+}
+
+function finish(modelet: LoadedModelet, input: unknown, result: Progress, { checks }: BatchRun): Attempt {
+  if (result.tag !== 'going') return result;
+  const output = modelet.postprocess ? attempt(() => modelet.postprocess?.(result.value, input)) : result;
+  if (!checks.output) return output;
+  return output instanceof Promise ? output.then((value) => inspect(value, checks)) : inspect(output, checks);
+}
+
+function inspect(output: Progress, { output: check }: PayloadChecks): Progress {
+  if (output.tag === 'failed' || output.value === undefined) return output;
+  try {
+    check?.(output.value);
+    return output;
+  } catch (thrown) {
+    return failed(thrown);
+  }
+}
+
+/** An error is this item's, not its batch's. */
+function readMeta({ meta }: WireItem): RequestMeta | ModeletError {
+  if (!meta) return {};
+  try {
+    const read: unknown = JSON.parse(Buffer.from(meta).toString());
+    if (typeof read === 'object' && read !== null) return read;
+    return new ModeletError('protocol_error', 'what came with the request is no object');
+  } catch (cause) {
+    return new ModeletError('protocol_error', 'what came with the request cannot be read', { cause });
+  }
+}

@@ -1,0 +1,57 @@
+/** What a modelet says of itself, made fit to be told: as text, and no more of it than people want to read. */
+import type { ModeletDefinition, ModeletDescription } from '../../core/model.ts';
+import type { LoadedModelet, ModeletContext } from './modelet.ts';
+
+/** Longest schema that is told, in characters of its JSON. */
+const LONGEST_SCHEMA = 262_144;
+const LONGEST_EXAMPLE = 4096;
+const MOST_EXAMPLES = 3;
+
+/** `definition`: its schemas win, as they do in the checks. */
+export function describeModelet(
+  modelet: LoadedModelet,
+  definition: Pick<ModeletDefinition, 'inputSchema' | 'outputSchema'>,
+  { log }: Pick<ModeletContext, 'log'>,
+): ModeletDescription {
+  const schema = (name: 'inputSchema' | 'outputSchema'): string | null => {
+    const text = asText(definition[name] ?? modelet[name] ?? modelet.documented?.[name] ?? undefined);
+    if (text === null || text.length <= LONGEST_SCHEMA) return text;
+    log.warn(`${name} is checked, and not shown in the OpenAPI document: it has ${text.length} characters`);
+    return null;
+  };
+  return {
+    inputSchema: schema('inputSchema'),
+    outputSchema: schema('outputSchema'),
+    examples: modelet.examples
+      .slice(0, MOST_EXAMPLES)
+      .flatMap((example) => (isPlain(example) ? asExample(example) : [])),
+  };
+}
+
+function asExample(example: unknown): string[] {
+  const text = asText(example);
+  return text !== null && text.length <= LONGEST_EXAMPLE ? [text] : [];
+}
+
+/** Null for what is no JSON. */
+function asText(value: unknown): string | null {
+  try {
+    return JSON.stringify(value) ?? null;
+  } catch {
+    return null;
+  }
+}
+
+/** Whether JSON has all of it: bytes, dates and the like would be something else to whoever sends what it reads. */
+function isPlain(value: unknown, depth = 0): boolean {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return true;
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || depth > DEEPEST) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (!Array.isArray(value) && prototype !== Object.prototype && prototype !== null) return false;
+  const parts = Object.values(value);
+  // The text of so many would be too long.
+  return parts.length <= LONGEST_EXAMPLE && parts.every((part) => isPlain(part, depth + 1));
+}
+
+const DEEPEST = 100;

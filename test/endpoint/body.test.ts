@@ -1,0 +1,97 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { isModeletError } from '../../src/core/errors.ts';
+import { decodeBody, type RequestBody } from '../../src/endpoint/body.ts';
+
+const DEFAULT = ['application/json', 'application/msgpack'];
+const PACKED = Buffer.from([0x92, 0xcd, 0xff, 0xfe, 0xa1, 0x61]);
+
+function decode(body: Partial<RequestBody>, mediaTypes: readonly string[] | null = DEFAULT, maxBytes = 1000): unknown {
+  return decodeBody(
+    { contentType: undefined, contentEncoding: undefined, given: '', bytes: undefined, ...body },
+    { mediaTypes, maxBytes },
+  );
+}
+
+function refusal(act: () => unknown): readonly [code: string, message: string] {
+  try {
+    act();
+  } catch (thrown) {
+    assert.ok(isModeletError(thrown), String(thrown));
+    return [thrown.code, thrown.message];
+  }
+  throw new assert.AssertionError({ message: 'it was taken' });
+}
+
+describe('a body', () => {
+  test('of JSON that the server has parsed stays what it is', () => {
+    const given = { a: 1 };
+    assert.equal(decode({ contentType: 'application/json', given }), given);
+  });
+
+  test('of JSON that the server has left as text or bytes is parsed', () => {
+    assert.deepEqual(decode({ contentType: 'application/vnd.api+json', given: '{"a":1}' }), { a: 1 });
+    assert.deepEqual(decode({ contentType: 'application/json', given: Buffer.from('[1]') }), [1]);
+    assert.equal(refusal(() => decode({ contentType: 'application/vnd.api+json', given: '{"a"' }))[0], 'bad_request');
+  });
+
+  test('of msgpack is decoded from its bytes, also where the server has taken them for text', () => {
+    const lossy = PACKED.toString();
+    assert.deepEqual(decode({ contentType: 'application/msgpack', given: lossy, bytes: PACKED }), [0xfffe, 'a']);
+    assert.deepEqual(decode({ contentType: 'application/x-msgpack', given: PACKED }), [0xfffe, 'a']);
+    assert.deepEqual(decode({ contentType: 'application/msgpack', given: '\u0001' }), 1);
+  });
+
+  test('that another parser has decoded stays what it is', () => {
+    const given = { a: 1 };
+    assert.equal(decode({ contentType: 'application/msgpack', given, bytes: PACKED }), given);
+  });
+
+  test('of a type that is not listed: unsupported_media, and what to send instead', () => {
+    assert.deepEqual(
+      refusal(() => decode({ contentType: 'text/plain', given: 'a' })),
+      ['unsupported_media', 'Content-Type text/plain is not taken here: send application/json or application/msgpack'],
+    );
+    assert.deepEqual(
+      refusal(() => decode({ given: 'a' })),
+      ['unsupported_media', 'the body has no Content-Type: send application/json or application/msgpack'],
+    );
+    const form = { contentType: 'application/x-www-form-urlencoded', given: { '{}': '' } };
+    assert.match(refusal(() => decode(form))[1], /; curl -d needs -H 'Content-Type: application\/json'$/);
+    assert.equal(
+      refusal(() => decode({ contentType: 'application/msgpack', given: PACKED }, ['application/json']))[0],
+      'unsupported_media',
+    );
+    assert.equal(refusal(() => decode({ contentType: 'no type', given: 'a' }, ['image/*']))[0], 'unsupported_media');
+  });
+
+  test('of a type that is listed comes as it is', () => {
+    const given = Buffer.from('GIF89a');
+    assert.equal(decode({ contentType: 'image/gif', given }, ['image/*']), given);
+    assert.equal(decode({ contentType: 'image/gif', given }, ['*/*']), given);
+    assert.equal(decode({ given }, ['*/*']), given);
+    assert.equal(decode({ contentType: 'image/gif', given }, null), given);
+  });
+
+  test('that is empty is nothing to refuse', () => {
+    assert.equal(decode({ given: '' }), '');
+    assert.deepEqual(decode({ contentType: 'text/plain', given: Buffer.alloc(0) }), Buffer.alloc(0));
+    assert.equal(decode({ contentType: 'application/msgpack', given: '' }), '');
+    assert.equal(decode({ given: undefined }), undefined);
+  });
+
+  test('of msgpack beyond the limit: payload_too_large', () => {
+    const large = { contentType: 'application/msgpack', given: PACKED };
+    assert.match(
+      refusal(() => decode(large, DEFAULT, 5)).join(),
+      /^payload_too_large,the limit is 5 bytes; the body is 6 bytes$/,
+    );
+    assert.equal(refusal(() => decode({ ...large, bytes: null }))[0], 'payload_too_large');
+  });
+
+  test('of msgpack that is compressed: unsupported_media', () => {
+    const body = { contentType: 'application/msgpack', given: PACKED };
+    assert.equal(refusal(() => decode({ ...body, contentEncoding: 'gzip' }))[0], 'unsupported_media');
+    assert.deepEqual(decode({ ...body, contentEncoding: 'identity' }), [0xfffe, 'a']);
+  });
+});

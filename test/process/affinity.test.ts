@@ -1,0 +1,44 @@
+/** Which cores a process is started under, and what is said where a pin cannot be honoured. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { allowedCpus, pinProblem, pinWarning, resolvePin, visibleCpus } from '../../src/process/affinity.ts';
+
+test('a pin to granted cores is taken; without a pin the whole set is, since affinity is inherited', () => {
+  assert.deepEqual(resolvePin([2], [0, 1, 2], true), { cpus: [2], missing: [] });
+  assert.deepEqual(resolvePin(null, [0, 1, 2], true), { cpus: [0, 1, 2], missing: [] });
+});
+
+test('a pin that names a core that was not granted is not applied at all', () => {
+  assert.deepEqual(resolvePin([1, 8, 9], [0, 1], true), { cpus: [0, 1], missing: [8, 9] });
+});
+
+test('without the means to pin nothing is pinned, and every core of the pin is missing', () => {
+  assert.deepEqual(resolvePin([1], [0, 1], false), { cpus: null, missing: [1] });
+  assert.deepEqual(resolvePin(null, [], false), { cpus: null, missing: [] });
+});
+
+test('warnings name who, which cores, and what is allowed', () => {
+  assert.equal(pinProblem('worker 3', [8], [0, 1]), 'worker 3: core 8 is not available here (allowed: 0,1)');
+  assert.equal(pinProblem('engine', [8, 9], [0, 1]), 'engine: cores 8,9 are not available here (allowed: 0,1)');
+  assert.match(pinWarning('worker 3', [8], [0, 1]), /core 8 .*, running unpinned$/);
+  assert.match(pinProblem('engine', [1], [0, 1]), /cannot be pinned/);
+  assert.match(pinProblem('engine', [1], []), /cannot be pinned/);
+});
+
+test('this process has cores where the kernel says so, and none it could pin elsewhere', () => {
+  const allowed = allowedCpus();
+  if (process.platform === 'linux') assert.ok(allowed.length > 0);
+  else assert.deepEqual(allowed, []);
+  assert.deepEqual(
+    allowed,
+    [...new Set(allowed)].sort((a, b) => a - b),
+  );
+  assert.deepEqual(allowedCpus(2 ** 30), []);
+});
+
+test('an editor is shown the allowed cores, or a count where there is no list', () => {
+  assert.deepEqual(visibleCpus([3, 5]), [3, 5]);
+  const counted = visibleCpus([]);
+  assert.ok(counted.length > 0);
+  assert.equal(counted[0], 0);
+});

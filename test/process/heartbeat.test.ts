@@ -1,0 +1,108 @@
+/** When a silent process is given up, with a clock that stands still. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { HEARTBEAT, Heartbeat } from '../../src/process/parent/heartbeat.ts';
+import { FakeClock } from '../fixtures/fake-clock.ts';
+
+const { intervalMs, mostSilent } = HEARTBEAT;
+
+class Watch {
+  readonly clock = new FakeClock();
+  readonly silences: number[] = [];
+  pings = 0;
+  #moved = false;
+  readonly heartbeat = new Heartbeat(
+    {
+      ping: () => (this.pings += 1),
+      hasMoved: () => {
+        const moved = this.#moved;
+        this.#moved = false;
+        return moved;
+      },
+      onSilent: (seconds) => this.silences.push(seconds),
+    },
+    this.clock,
+  );
+
+  /** The process gives a sign of life. */
+  move(): void {
+    this.#moved = true;
+  }
+
+  /** Lets `count` ticks pass, the loop turning between them. */
+  async ticks(count: number, each: () => void = () => {}): Promise<void> {
+    for (let tick = 0; tick < count; tick += 1) {
+      each();
+      this.clock.advance(intervalMs);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+}
+
+test('a process that says nothing is given up after so many ticks, once, and no timer stays', async () => {
+  const watch = new Watch();
+  watch.heartbeat.start();
+  await watch.ticks(mostSilent - 1);
+  assert.deepEqual(watch.silences, []);
+  await watch.ticks(1);
+  assert.deepEqual(watch.silences, [(mostSilent * intervalMs) / 1000]);
+  assert.equal(watch.pings, mostSilent, 'it was asked before each');
+  await watch.ticks(2 * mostSilent);
+  assert.equal(watch.silences.length, 1);
+  assert.equal(watch.clock.pending, 0);
+});
+
+test('any sign of life starts the count again', async () => {
+  const watch = new Watch();
+  watch.heartbeat.start();
+  for (let round = 0; round < 5; round += 1) {
+    await watch.ticks(mostSilent - 1);
+    watch.move();
+  }
+  await watch.ticks(3 * mostSilent, () => watch.move());
+  assert.deepEqual(watch.silences, []);
+});
+
+test('a loop that stood still for long makes one tick of it, and what waited to be read counts first', async () => {
+  const watch = new Watch();
+  watch.heartbeat.start();
+  await watch.ticks(mostSilent - 1);
+  watch.clock.advance(100 * intervalMs);
+  // Read by the loop in the same turn as the timer, before the tick.
+  watch.move();
+  await new Promise((resolve) => setImmediate(resolve));
+  await watch.ticks(mostSilent - 2);
+  assert.deepEqual(watch.silences, []);
+});
+
+test('time that passes without a turn of the loop counts as one tick, however long', async () => {
+  const watch = new Watch();
+  watch.heartbeat.start();
+  for (let times = 0; times < mostSilent - 1; times += 1) {
+    watch.clock.advance(10 * mostSilent * intervalMs);
+    watch.clock.advance(10 * mostSilent * intervalMs);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  assert.deepEqual(watch.silences, []);
+});
+
+test('stopped between two ticks or in the middle of one, it is silent and leaves no timer', async () => {
+  for (const middle of [false, true]) {
+    const watch = new Watch();
+    watch.heartbeat.start();
+    await watch.ticks(mostSilent - 1);
+    if (middle) watch.clock.advance(intervalMs);
+    watch.heartbeat.stop();
+    await watch.ticks(2 * mostSilent);
+    assert.deepEqual([watch.silences, watch.clock.pending], [[], 0]);
+  }
+});
+
+test('started again, it counts from the start, with one timer', async () => {
+  const watch = new Watch();
+  watch.heartbeat.start();
+  await watch.ticks(mostSilent - 1);
+  watch.heartbeat.start();
+  await watch.ticks(mostSilent - 1);
+  assert.deepEqual([watch.silences, watch.clock.pending], [[], 1]);
+});

@@ -1,0 +1,53 @@
+/** When a process that has become quiet collects its garbage, with a clock that stands still. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { QuietCollection } from '../../src/process/child/quiet-collection.ts';
+import { FakeClock } from '../fixtures/fake-clock.ts';
+
+const MEGABYTE = 1024 * 1024;
+
+function watch(): { clock: FakeClock; memory: QuietCollection; seen: { collections: number; sends: boolean } } {
+  const clock = new FakeClock();
+  const seen = { collections: 0, sends: false };
+  const collect = (): void => {
+    seen.collections += 1;
+  };
+  return { clock, seen, memory: new QuietCollection(() => seen.sends, collect, clock) };
+}
+
+test('a little traffic leaves the process alone, and no timer with it', () => {
+  const { clock, memory, seen } = watch();
+  memory.noteBytes(30 * MEGABYTE);
+  assert.equal(clock.pending, 0);
+  clock.advance(60_000);
+  assert.equal(seen.collections, 0);
+});
+
+test('much traffic is followed by one collection, when it has ended and all has left', () => {
+  const { clock, memory, seen } = watch();
+  memory.noteBytes(40 * MEGABYTE);
+  for (let second = 0; second < 5; second += 1) {
+    memory.noteBytes(20 * MEGABYTE);
+    clock.advance(1000);
+  }
+  assert.equal(seen.collections, 0, 'more came each second');
+  seen.sends = true;
+  clock.advance(1000);
+  assert.equal(seen.collections, 0, 'something is still to leave');
+  seen.sends = false;
+  clock.advance(1000);
+  assert.deepEqual([seen.collections, clock.pending], [1, 0]);
+  clock.advance(60_000);
+  assert.equal(seen.collections, 1);
+  memory.noteBytes(40 * MEGABYTE);
+  clock.advance(2000);
+  assert.equal(seen.collections, 2, 'the next much is followed by the next');
+});
+
+test('a few small requests do not put the collection off', () => {
+  const { clock, memory, seen } = watch();
+  memory.noteBytes(40 * MEGABYTE);
+  memory.noteBytes(1000);
+  clock.advance(1000);
+  assert.equal(seen.collections, 1);
+});

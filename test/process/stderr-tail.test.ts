@@ -1,0 +1,23 @@
+/** The reason in what a child said last. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { StderrTail } from '../../src/process/parent/stderr-tail.ts';
+
+function tailOf(lines: readonly string[]): string {
+  const tail = new StderrTail();
+  for (const line of lines) tail.add(line);
+  return tail.text;
+}
+
+test('the last twenty lines are kept, blank ones around them are not', () => {
+  const lines = Array.from({ length: 30 }, (_, index) => `line ${index}`);
+  assert.equal(tailOf(['early', ...lines, '']), lines.slice(-19).join('\n'));
+  assert.equal(tailOf(['', 'one', '']), 'one');
+  assert.equal(tailOf([]), '');
+});
+
+test('the reason of an abort stays, the addresses below it are left out', () => {
+  const reason = 'FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory';
+  const addresses = Array.from({ length: 40 }, (_, index) => `${index}: 0x931db0 [node]`);
+  assert.equal(tailOf([reason, '----- Native stack trace -----', '', ...addresses]), reason);
+});

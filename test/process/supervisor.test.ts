@@ -1,0 +1,151 @@
+/** When a supervisor starts a process and when it does not, with processes that the test makes live and die. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Deadline } from '../../src/core/clock.ts';
+import type { Child, ChildEvents } from '../../src/process/parent/child.ts';
+import { type LifePhase, Supervisor } from '../../src/process/parent/supervisor.ts';
+import { type ProcessState, StateMachine } from '../../src/process/process-state.ts';
+import { FakeClock } from '../fixtures/fake-clock.ts';
+
+class FakeChild implements Child {
+  readonly pid = 1234;
+  readonly isReachable = true;
+  readonly #machine: StateMachine;
+
+  constructor(events: ChildEvents) {
+    this.#machine = new StateMachine((state) => events.onState(state, this));
+  }
+
+  get state(): ProcessState {
+    return this.#machine.state;
+  }
+
+  send(): void {}
+
+  close(deadline: Deadline): void {
+    if (!this.#machine.enter({ tag: 'shutdown', deadline })) this.kill(new Error('closed'));
+  }
+
+  kill(reason: Error | null): void {
+    this.die(reason?.message ?? 'killed');
+  }
+
+  becomeReady(): void {
+    this.#machine.enter({ tag: 'ready', since: 0 });
+  }
+
+  die(message = 'died'): void {
+    this.#machine.enter({ tag: 'dead', error: new Error(message) });
+  }
+}
+
+class Rig {
+  readonly clock: FakeClock = new FakeClock();
+  readonly children: FakeChild[] = [];
+  readonly losses: LifePhase[] = [];
+  readonly supervisor: Supervisor = new Supervisor(
+    {
+      startTimeoutMs: 5000,
+      launch: (events) => {
+        const child = new FakeChild(events);
+        this.children.push(child);
+        return child;
+      },
+      bootFrame: () => ({ type: 'cancel', body: [] }),
+      onReady: () => {},
+      onFrame: () => {},
+      onLost: (_error, phase) => this.losses.push(phase),
+      onChange: () => {},
+      onOutput: () => {},
+    },
+    this.clock,
+  );
+
+  get starts(): number {
+    return this.children.length;
+  }
+
+  get child(): FakeChild {
+    return this.children.at(-1) as FakeChild;
+  }
+
+  /** Lets the pause pass that is before the next start. */
+  nextTry(): void {
+    this.clock.advance(this.clock.nextAt - this.clock.now());
+  }
+
+  /** Lets it fail to start so often that the next try is far away. */
+  failing(times: number): void {
+    for (let time = 0; time < times; time += 1) {
+      if (time > 0) this.nextTry();
+      this.child.die('does not start');
+    }
+  }
+}
+
+test('start ends the pause before a restart, and the pauses begin anew', () => {
+  const rig = new Rig();
+  rig.supervisor.start();
+  rig.failing(8);
+  assert.equal(rig.starts, 8);
+  rig.clock.advance(1000);
+  assert.equal(rig.starts, 8, 'the pause is longer than a second by now');
+  rig.supervisor.start();
+  assert.equal(rig.starts, 9);
+  rig.supervisor.start();
+  assert.equal(rig.starts, 9, 'one at a time');
+  rig.child.die();
+  rig.clock.advance(0);
+  assert.equal(rig.starts, 10, 'the first restart is immediate again');
+});
+
+test('hold lets a dead process be until start; one that runs goes on', () => {
+  const rig = new Rig();
+  rig.supervisor.start();
+  rig.child.becomeReady();
+  rig.supervisor.hold();
+  assert.equal(rig.supervisor.isReady, true);
+  rig.child.die();
+  rig.supervisor.hold();
+  rig.clock.advance(600_000);
+  assert.equal(rig.starts, 1);
+  assert.equal(rig.supervisor.processState, 'error');
+  rig.supervisor.start();
+  assert.equal(rig.starts, 2);
+});
+
+test('a process that is held can still be closed', async () => {
+  const rig = new Rig();
+  rig.supervisor.start();
+  rig.child.die();
+  rig.supervisor.hold();
+  await rig.supervisor.close(rig.clock.now() + 1000);
+  rig.supervisor.start();
+  rig.supervisor.hold();
+  rig.clock.advance(600_000);
+  assert.equal(rig.starts, 1);
+});
+
+test('over many lives there is never more than one timer', () => {
+  const rig = new Rig();
+  rig.supervisor.start();
+  for (let life = 0; life < 200; life += 1) {
+    assert.equal(rig.clock.pending, 1, 'it has to be ready in time');
+    rig.child.becomeReady();
+    assert.equal(rig.clock.pending, 0);
+    rig.child.die();
+    assert.equal(rig.clock.pending, 1, 'it is started again');
+    rig.nextTry();
+  }
+  assert.equal(rig.starts, 201);
+  void rig.supervisor.close(0);
+  assert.equal(rig.clock.pending, 0);
+});
+
+test('a process that is not ready in time is killed and counts as a failed start', () => {
+  const rig = new Rig();
+  rig.supervisor.start();
+  rig.clock.advance(5000);
+  assert.deepEqual(rig.losses, ['starting']);
+  assert.equal(rig.supervisor.lastError?.message, 'was not ready within 5000 ms');
+});

@@ -1,0 +1,81 @@
+/** Queues to try, on clocks that stand still, and what goes through them. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { whyNoSqlite } from '../../src/store/process/sqlite.ts';
+import type { Held, QueueItem, QueueLimits, QueueTime, WorkQueue, WorkStore } from '../../src/store/work-queue.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
+
+/** Why there is no embedded queue here, for tests that need one; false where there is. */
+export const NO_SQLITE: string | false = whyNoSqlite() ?? false;
+
+export const LIMITS: QueueLimits = { capacity: 10_000, maxAttempts: 3, resultTtlMs: 60_000 };
+
+/** Both clocks go on by hand; the time of day jumps where a test says so. */
+export class TestTime implements QueueTime {
+  #now = 1000;
+  #wall = 1_700_000_000_000;
+
+  now(): number {
+    return this.#now;
+  }
+
+  wall(): number {
+    return this.#wall;
+  }
+
+  advance(ms: number): void {
+    this.#now += ms;
+    this.#wall += ms;
+  }
+
+  /** Somebody sets the clock. */
+  jump(ms: number): void {
+    this.#wall += ms;
+  }
+}
+
+/** What a queue's process does, without the process. */
+export function local(store: WorkStore): WorkQueue {
+  return new Proxy(store, {
+    get(target, name: keyof WorkStore) {
+      const call = target[name] as (...args: unknown[]) => unknown;
+      return async (...args: unknown[]): Promise<unknown> => call.apply(target, args);
+    },
+  }) as unknown as WorkQueue;
+}
+
+export function folderFor(t: Pick<TestContext, 'after'>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'modelet-queue-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+export function item(id: string, more: Partial<QueueItem> = {}): QueueItem {
+  return { id, payload: { codec: CODEC.bytes, bytes: Buffer.from(`of ${id}`) }, priority: 0, deadline: null, ...more };
+}
+
+export function items(count: number, prefix = 'item'): QueueItem[] {
+  return Array.from({ length: count }, (_, index) => item(`${prefix}-${index}`));
+}
+
+let tokens = 0;
+
+/** A claim with a token that nobody else has. */
+export async function claim(
+  queue: WorkQueue,
+  max: number,
+  leaseMs = 1000,
+): Promise<Awaited<ReturnType<WorkQueue['claim']>>> {
+  tokens += 1;
+  return queue.claim({ max, leaseMs, token: `token-${tokens}` });
+}
+
+export function idsOf(held: readonly Held[]): string[] {
+  return held.map(({ id }) => id);
+}
+
+export function endAll(queue: WorkQueue, held: readonly Held[]): Promise<boolean[]> {
+  return queue.ack(held.map(({ id, token }) => ({ id, token, ok: true, result: null })));
+}

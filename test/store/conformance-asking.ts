@@ -1,0 +1,90 @@
+/** What every queue must tell of its items, and what may be done to those that wait. */
+import assert from 'node:assert/strict';
+import type { QueueLimits, WorkQueue } from '../../src/store/work-queue.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
+import { claim, endAll, item, items, LIMITS, type TestTime } from './bed.ts';
+
+export interface Tried {
+  readonly queue: WorkQueue;
+  readonly time: TestTime;
+}
+
+export type Check = (name: string, body: (tried: Tried) => Promise<void>, limits?: Partial<QueueLimits>) => void;
+
+export const AGAIN = { delayMs: 0, reason: 'try again', countAttempt: true, alone: false };
+
+export function testAsking(check: Check): void {
+  check('its result can be asked for at any time, and for so long', async ({ queue, time }) => {
+    await queue.enqueue(items(4));
+    const stateOf = async (id: string): Promise<string | undefined> => (await queue.result(id))?.state;
+    assert.equal(await stateOf('item-0'), 'pending');
+    const [a, b, c] = await claim(queue, 3);
+    assert.ok(a && b && c);
+    assert.equal(await stateOf('item-0'), 'running');
+    const payload = { codec: CODEC.json, bytes: Buffer.from('{"y":1}') };
+    await queue.ack([
+      { ...a, ok: true, result: payload },
+      { ...b, ok: false, result: payload },
+    ]);
+    await queue.deadLetter([c], 'malformed: no JSON');
+    const done = await queue.result('item-0');
+    assert.deepEqual([done?.state, done?.attempts, done?.reason], ['done', 1, null]);
+    assert.equal(Buffer.from(done?.result?.bytes ?? []).toString(), '{"y":1}');
+    assert.equal(done?.result?.codec, CODEC.json);
+    assert.equal(await stateOf('item-1'), 'failed');
+    const dead = await queue.result('item-2');
+    assert.deepEqual([dead?.state, dead?.reason], ['dead', 'malformed: no JSON']);
+    time.advance(LIMITS.resultTtlMs - 1);
+    assert.equal(await stateOf('item-0'), 'done');
+    time.advance(1);
+    assert.deepEqual([await stateOf('item-0'), await stateOf('item-1')], [undefined, undefined]);
+    assert.deepEqual([await stateOf('item-2'), await stateOf('item-3')], ['dead', 'pending']);
+  });
+
+  check('what waits or is dead can be cancelled, what runs cannot', async ({ queue }) => {
+    await queue.enqueue(items(3));
+    assert.equal(await queue.cancel('item-0'), 'cancelled');
+    const held = await claim(queue, 2);
+    assert.equal(await queue.cancel('item-1'), 'running');
+    await queue.deadLetter(held.slice(0, 1), 'no');
+    assert.equal(await queue.cancel('item-1'), 'cancelled');
+    assert.equal(await queue.cancel('item-0'), 'unknown', 'it has ended');
+    assert.equal(await queue.cancel('item-9'), 'unknown');
+    const { state, reason } = (await queue.result('item-0')) ?? {};
+    assert.deepEqual([state, reason], ['failed', 'cancelled']);
+    assert.deepEqual(await queue.enqueue([item('item-0')]), ['duplicate']);
+  });
+
+  check('it tells when something will change by itself', async ({ queue, time }) => {
+    const wakeInMs = async (): Promise<number | null> => (await queue.stats()).wakeInMs;
+    await queue.enqueue(items(2));
+    assert.equal(await wakeInMs(), null);
+    await queue.enqueue([item('due', { deadline: time.wall() + 5000 })]);
+    assert.equal(await wakeInMs(), 5000);
+    const [due, first, second] = await claim(queue, 3, 3000);
+    assert.ok(due && first && second);
+    assert.equal(await wakeInMs(), 3000);
+    await queue.nack([first], { ...AGAIN, delayMs: 700 });
+    time.advance(100);
+    assert.equal(await wakeInMs(), 600);
+    await endAll(queue, [second]);
+    await queue.nack([due], AGAIN);
+    time.advance(600);
+    assert.equal(await wakeInMs(), 4300);
+    time.advance(9000);
+    assert.equal(await wakeInMs(), 0, 'it waits to be claimed as expired');
+  });
+
+  check('the oldest that waits has its age', async ({ queue, time }) => {
+    assert.equal((await queue.stats()).oldestMs, 0);
+    await queue.enqueue(items(2));
+    time.advance(300);
+    const held = await claim(queue, 1);
+    await queue.enqueue([item('new')]);
+    assert.equal((await queue.stats()).oldestMs, 300);
+    await queue.nack(held, { ...AGAIN, delayMs: 10 });
+    await claim(queue, 1);
+    time.advance(1);
+    assert.equal((await queue.stats()).oldestMs, 301);
+  });
+}

@@ -1,0 +1,230 @@
+/** What every queue must do, whatever it is made of. */
+import assert from 'node:assert/strict';
+import { describe, type TestContext, test } from 'node:test';
+import type { QueueLimits } from '../../src/store/work-queue.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
+import { claim, endAll, idsOf, item, items, LIMITS } from './bed.ts';
+import { AGAIN, type Check, type Tried, testAsking } from './conformance-asking.ts';
+
+export interface Kind {
+  readonly name: string;
+  /** Why it cannot be tried here. */
+  readonly skip: string | false;
+  make(t: TestContext, limits: QueueLimits): Tried | Promise<Tried>;
+}
+
+export function testConformance(kind: Kind): void {
+  const check: Check = (name, body, limits = {}) => {
+    test(`${kind.name}: ${name}`, { skip: kind.skip }, async (t) => body(await kind.make(t, { ...LIMITS, ...limits })));
+  };
+
+  describe(`${kind.name}: storing`, () => {
+    check('an id is stored once, also after its end, until its outcome is forgotten', async ({ queue, time }) => {
+      assert.deepEqual(await queue.enqueue([item('a'), item('b'), item('a')]), ['new', 'new', 'duplicate']);
+      assert.deepEqual(await queue.enqueue([item('b')]), ['duplicate']);
+      const held = await claim(queue, 10);
+      assert.deepEqual(await queue.enqueue([item('b')]), ['duplicate'], 'while it runs');
+      await endAll(queue, held);
+      assert.deepEqual(await queue.enqueue([item('b')]), ['duplicate'], 'after it has ended');
+      time.advance(LIMITS.resultTtlMs);
+      assert.deepEqual(await queue.enqueue([item('b')]), ['new'], 'past the window');
+    });
+
+    check(
+      'it takes as many as may wait, and more when some have left',
+      async ({ queue }) => {
+        assert.deepEqual(await queue.enqueue(items(3)), ['new', 'new', 'full']);
+        assert.deepEqual(await queue.enqueue(items(2)), ['duplicate', 'duplicate'], 'a full queue knows its own');
+        await claim(queue, 1);
+        assert.deepEqual(await queue.enqueue(items(4)), ['duplicate', 'duplicate', 'new', 'full']);
+        assert.equal(await queue.cancel('item-1'), 'cancelled');
+        assert.deepEqual(await queue.enqueue(items(5)).then((all) => all.slice(3)), ['new', 'full']);
+        await queue.configure({ ...LIMITS, capacity: 3 });
+        assert.deepEqual(await queue.enqueue(items(6)).then((all) => all.slice(4)), ['new', 'full']);
+      },
+      { capacity: 2 },
+    );
+
+    check('an id that is none is refused, and nothing beside it is stored', async ({ queue }) => {
+      const hostile = [
+        '',
+        'a b',
+        'a\0b',
+        '../a',
+        'ä',
+        "a'b",
+        'x'.repeat(129),
+        '\ud800',
+        undefined as never,
+        7 as never,
+      ];
+      for (const id of hostile) {
+        await assert.rejects(queue.enqueue([item('good'), item(id)]), { code: 'invalid_input' });
+        assert.equal(await queue.result(id), null);
+        assert.equal(await queue.cancel(id), 'unknown');
+      }
+      assert.equal((await queue.stats()).ready, 0);
+      assert.deepEqual(await queue.enqueue([item('x'.repeat(128)), item('A.z_0:9-')]), ['new', 'new']);
+    });
+
+    check('bytes come out as they went in, none and many', async ({ queue }) => {
+      const all = [Buffer.alloc(0), Buffer.from([0, 255, 0]), Buffer.alloc(300_000, 7), Buffer.from('\0\ud800ü')];
+      await queue.enqueue(all.map((bytes, index) => item(`i${index}`, { payload: { codec: CODEC.json, bytes } })));
+      for (const { id, payload } of await claim(queue, 10)) {
+        assert.deepEqual(Buffer.from(payload.bytes), all[Number(id.slice(1))]);
+        assert.equal(payload.codec, CODEC.json);
+      }
+    });
+  });
+
+  describe(`${kind.name}: claiming`, () => {
+    check('by priority, then deadline, then first in first out', async ({ queue, time }) => {
+      const late = time.wall() + 5000;
+      await queue.enqueue([item('last'), item('late', { deadline: late }), item('soon', { deadline: late - 1 })]);
+      await queue.enqueue([item('urgent', { priority: 5 }), item('after'), item('patient', { priority: -1 })]);
+      assert.deepEqual(idsOf(await claim(queue, 2)), ['urgent', 'soon']);
+      assert.deepEqual(idsOf(await claim(queue, 10)), ['late', 'last', 'after', 'patient']);
+      assert.deepEqual(await claim(queue, 10), []);
+    });
+
+    check('what is given back keeps its place', async ({ queue }) => {
+      await queue.enqueue(items(4));
+      const first = await claim(queue, 2);
+      await queue.nack(first, { ...AGAIN, countAttempt: false });
+      assert.deepEqual(idsOf(await claim(queue, 4)), ['item-0', 'item-1', 'item-2', 'item-3']);
+    });
+
+    check('the same token again gives what it has claimed, and nothing else', async ({ queue }) => {
+      await queue.enqueue(items(4));
+      const first = await queue.claim({ max: 2, leaseMs: 1000, token: 'mine' });
+      assert.deepEqual(await queue.claim({ max: 3, leaseMs: 1000, token: 'mine' }), first);
+      assert.deepEqual(idsOf(await claim(queue, 4)), ['item-2', 'item-3']);
+    });
+
+    check('an item past its deadline is claimed as such, however long it was to wait', async ({ queue, time }) => {
+      await queue.enqueue([item('a', { deadline: time.wall() + 100 }), item('b', { deadline: time.wall() + 200 })]);
+      await queue.enqueue([item('c'), item('d', { deadline: time.wall() + 100 })]);
+      const held = await queue.claim({ max: 1, leaseMs: 1000, token: 'a' });
+      await queue.nack(held, { ...AGAIN, delayMs: 10_000 });
+      time.advance(150);
+      const expired = await queue.claim({ max: 10, leaseMs: 1000, token: 'b', expired: true });
+      assert.deepEqual(idsOf(expired), ['a', 'd']);
+      assert.deepEqual(idsOf(await claim(queue, 10)), ['b', 'c']);
+    });
+  });
+
+  describe(`${kind.name}: leases`, () => {
+    check('a lease that ends counts an attempt, and what it held is claimed alone', async ({ queue, time }) => {
+      await queue.enqueue(items(3));
+      assert.equal((await claim(queue, 2)).length, 2);
+      time.advance(1000);
+      const [first, ...more] = await claim(queue, 10);
+      assert.deepEqual([first?.id, first?.attempt, first?.alone, more.length], ['item-0', 2, true, 0]);
+      assert.deepEqual(await claim(queue, 10), [], 'nothing beside it');
+      await endAll(queue, [first as NonNullable<typeof first>]);
+      const [second] = await claim(queue, 10);
+      assert.equal(second?.id, 'item-1');
+      await endAll(queue, [second as NonNullable<typeof second>]);
+      assert.deepEqual(idsOf(await claim(queue, 10)), ['item-2']);
+    });
+
+    check('what is to be alone waits for those that run', async ({ queue }) => {
+      await queue.enqueue(items(3));
+      const [first, second] = await claim(queue, 2);
+      await queue.nack([first as NonNullable<typeof first>], { ...AGAIN, alone: true });
+      assert.deepEqual(await claim(queue, 10), []);
+      await endAll(queue, [second as NonNullable<typeof second>]);
+      assert.deepEqual(idsOf(await claim(queue, 10)), ['item-0']);
+    });
+
+    check('extended in time it goes on; afterwards it is lost', async ({ queue, time }) => {
+      await queue.enqueue(items(1));
+      const held = await claim(queue, 1);
+      time.advance(999);
+      assert.deepEqual(await queue.extend(held, 1000), [true]);
+      time.advance(999);
+      assert.equal((await queue.stats()).leased, 1);
+      time.advance(1);
+      assert.deepEqual(await queue.extend(held, 1000), [false]);
+    });
+
+    check('the time of day may jump: no lease and no delay ends for that', async ({ queue, time }) => {
+      await queue.enqueue(items(2));
+      const [first, second] = await claim(queue, 2);
+      await queue.nack([first as NonNullable<typeof first>], { ...AGAIN, delayMs: 500 });
+      for (const jump of [3_600_000, -7_200_000]) {
+        time.jump(jump);
+        const { leased, delayed } = await queue.stats();
+        assert.deepEqual([leased, delayed], [1, 1]);
+      }
+      assert.deepEqual(await queue.extend([second as NonNullable<typeof second>], 1000), [true]);
+    });
+
+    check('who has lost a lease has no say in what becomes of the item', async ({ queue, time }) => {
+      await queue.enqueue(items(1));
+      const late = await claim(queue, 1);
+      time.advance(1000);
+      const held = await claim(queue, 1);
+      assert.deepEqual(await endAll(queue, late), [false]);
+      assert.deepEqual(await queue.nack(late, AGAIN), ['lost']);
+      assert.deepEqual(await queue.deadLetter(late, 'no'), [false]);
+      assert.deepEqual(await queue.extend(late, 1000), [false]);
+      assert.equal((await queue.result('item-0'))?.state, 'running');
+      assert.deepEqual(await endAll(queue, held), [true]);
+      assert.deepEqual(await endAll(queue, late), [false], 'also after its end');
+    });
+  });
+
+  describe(`${kind.name}: ends`, () => {
+    check('whoever ends it twice with the same token is told the same', async ({ queue }) => {
+      await queue.enqueue(items(3));
+      const [a, b, c] = (await claim(queue, 3)).map((held) => [held] as const);
+      assert.ok(a && b && c);
+      for (const _ of [1, 2]) {
+        assert.deepEqual(await endAll(queue, a), [true]);
+        assert.deepEqual(await queue.nack(b, AGAIN), ['again']);
+        assert.deepEqual(await queue.deadLetter(c, 'malformed'), [true]);
+      }
+      const { ready, dead, leased } = await queue.stats();
+      assert.deepEqual([ready, dead, leased], [1, 1, 0]);
+      assert.equal((await queue.result('item-1'))?.attempts, 1, 'counted once');
+    });
+
+    check('attempts that count make a dead letter, others never do', async ({ queue }) => {
+      await queue.enqueue(items(1));
+      for (let times = 0; times < 10; times += 1) {
+        const held = await claim(queue, 1);
+        assert.equal(held[0]?.attempt, 1);
+        assert.deepEqual(await queue.nack(held, { ...AGAIN, countAttempt: false }), ['again']);
+      }
+      assert.deepEqual(await queue.nack(await claim(queue, 1), AGAIN), ['again']);
+      assert.deepEqual(await queue.nack(await claim(queue, 1), AGAIN), ['again']);
+      assert.deepEqual(await queue.nack(await claim(queue, 1), { ...AGAIN, reason: 'third' }), ['dead']);
+      assert.deepEqual(await claim(queue, 1), []);
+      assert.deepEqual((await queue.stats()).deadLetters, [{ id: 'item-0', attempts: 3, reason: 'third' }]);
+    });
+
+    check('a dead letter driven again has all its attempts', async ({ queue }) => {
+      await queue.enqueue(items(3));
+      await queue.deadLetter(await claim(queue, 3), 'malformed');
+      assert.equal(await queue.redrive(['item-1', 'item-7', "'"]), 1);
+      const [again] = await claim(queue, 3);
+      assert.deepEqual([again?.id, again?.attempt], ['item-1', 1]);
+      assert.equal(await queue.redrive(null), 2);
+      assert.equal(await queue.redrive(null), 0);
+      assert.deepEqual(idsOf(await claim(queue, 3)), ['item-0', 'item-2']);
+    });
+
+    check('an item that is to wait waits so long', async ({ queue, time }) => {
+      await queue.enqueue(items(1));
+      await queue.nack(await claim(queue, 1), { ...AGAIN, delayMs: 100 });
+      time.advance(99);
+      assert.deepEqual(await claim(queue, 1), []);
+      assert.equal((await queue.stats()).delayed, 1);
+      time.advance(1);
+      assert.equal((await claim(queue, 1)).length, 1);
+    });
+  });
+
+  describe(`${kind.name}: asking`, () => testAsking(check));
+}

@@ -1,0 +1,51 @@
+/** What of a message is stored, and what comes back. */
+import assert from 'node:assert/strict';
+import { Socket } from 'node:net';
+import { describe, test } from 'node:test';
+import { decodeMessage, encodeMessage } from '../../src/node-red/gate/durable/durable-message.ts';
+import type { PipelineMessage } from '../../src/node-red/request/messages.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
+
+const MOST = 10_000;
+
+function roundTrip(fields: object): { readonly back: Record<string, unknown>; readonly dropped: readonly string[] } {
+  const { payload, dropped } = encodeMessage({ _msgid: 'm', ...fields } as PipelineMessage, MOST);
+  return { back: decodeMessage(payload).msg as unknown as Record<string, unknown>, dropped };
+}
+
+describe('a stored message', () => {
+  test('has its fields, whatever data they are, and not its client nor its way so far', () => {
+    const fields = { payload: { a: [1, Buffer.from('b')] }, topic: 't', when: new Date(5), map: new Map([[1, 2]]) };
+    const { back, dropped } = roundTrip({ ...fields, req: {}, res: { end() {} }, gate: 'x', error: { code: 'y' } });
+    assert.deepEqual(back, { _msgid: 'm', ...fields });
+    assert.deepEqual(dropped, []);
+  });
+
+  test('has lost what no other process can use, and says so', () => {
+    const { back, dropped } = roundTrip({ payload: 1, callback: () => {}, socket: new Socket(), kept: 'yes' });
+    assert.deepEqual(back, { _msgid: 'm', payload: 1, kept: 'yes' });
+    assert.deepEqual([...dropped].sort(), ['callback', 'socket']);
+  });
+
+  test('is none where its payload cannot be stored', () => {
+    assert.throws(() => roundTrip({ payload: () => {} }), { code: 'invalid_input' });
+    assert.throws(() => roundTrip({ payload: 'x'.repeat(MOST) }), { code: 'payload_too_large' });
+  });
+
+  test('keeps hostile names as plain data', () => {
+    const { back } = roundTrip({
+      payload: JSON.parse('{"__proto__": {"polluted": 1}}'),
+      ...JSON.parse('{"constructor": 1}'),
+    });
+    assert.equal(({} as { polluted?: number }).polluted, undefined);
+    assert.ok(Object.hasOwn(back['payload'] as object, '__proto__'));
+    assert.equal(back['constructor'], 1);
+  });
+
+  test('that cannot be read is an error', () => {
+    for (const text of ['', '{', '7', 'null', '{"requestId": null}', '{"fields": null}']) {
+      const payload = { codec: CODEC.json, bytes: Buffer.from(text) };
+      assert.throws(() => decodeMessage(payload), { code: 'protocol_error' }, text);
+    }
+  });
+});

@@ -1,0 +1,168 @@
+/** The waiting room of a durable gate: claims what the budget admits, and no item is lost whatever the store does. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { ModeletError } from '../../src/core/errors.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
+import { idsOf, item, items } from './bed.ts';
+import { RoomBed } from './room-bed.ts';
+
+const LOST_WORKER = { end: { kind: 'failed' }, error: new ModeletError('worker_lost', 'it died') } as const;
+
+async function counts(bed: RoomBed): Promise<number[]> {
+  const { ready, leased, delayed, dead } = await bed.queue.stats();
+  return [ready + delayed, leased, dead];
+}
+
+describe('a durable waiting room', () => {
+  test('claims what the budget admits, and the next when one has ended', async () => {
+    const bed = new RoomBed();
+    await bed.store('a', 'b', 'c', 'd');
+    assert.deepEqual(bed.ids, ['a', 'b']);
+    assert.deepEqual(await counts(bed), [2, 2, 0], 'what may not go is not claimed');
+    await bed.end('a');
+    assert.deepEqual(bed.ids, ['a', 'b', 'c']);
+    assert.equal(bed.gate.admission.inFlight, 2);
+    for (const id of ['b', 'c', 'd']) await bed.end(id);
+    assert.deepEqual(await counts(bed), [0, 0, 0]);
+    assert.equal(bed.gate.admission.inFlight, 0);
+  });
+
+  test('claims nothing while the gate is closed, and goes on when it opens', async () => {
+    const bed = new RoomBed();
+    bed.gate.control('close');
+    await bed.store('a', 'b');
+    await bed.advance(1000);
+    assert.deepEqual(await counts(bed), [2, 0, 0]);
+    bed.gate.control('auto');
+    await bed.settled();
+    assert.deepEqual(bed.ids, ['a', 'b']);
+  });
+
+  test('an end that is told twice counts once', async () => {
+    const bed = new RoomBed();
+    await bed.store('a', 'b', 'c', 'd');
+    await bed.end('a');
+    await bed.end('a');
+    assert.deepEqual(bed.ids, ['a', 'b', 'c']);
+    assert.equal(bed.gate.admission.inFlight, 2);
+  });
+
+  test('what was refused comes again after its time, and the refusal closes the gate', async () => {
+    const bed = new RoomBed();
+    await bed.store('a');
+    await bed.end('a', { end: { kind: 'refused', retryAfterMs: 2000 } });
+    await bed.advance(1900);
+    assert.deepEqual(bed.ids, ['a']);
+    await bed.advance(2000);
+    assert.deepEqual(bed.ids, ['a', 'a']);
+    assert.equal(bed.admitted[1]?.claim.attempt, 1);
+  });
+
+  test('after a death it comes alone, and the others when it has ended', async () => {
+    const bed = new RoomBed({ maxAttempts: 3 });
+    await bed.store('a', 'b');
+    await bed.end('b', LOST_WORKER);
+    await bed.store('c');
+    assert.deepEqual(bed.ids, ['a', 'b'], 'nothing beside it');
+    await bed.end('a');
+    await bed.advance(300);
+    assert.deepEqual(bed.ids, ['a', 'b', 'b'], 'it goes alone');
+    await bed.end('b');
+    assert.deepEqual(bed.ids, ['a', 'b', 'b', 'c']);
+  });
+
+  test('what nothing is seen of comes again, alone, until it is a dead letter', async () => {
+    const bed = new RoomBed({ leaseMs: 2000 });
+    await bed.store('a', 'b');
+    await bed.end('b');
+    await bed.advance(2500);
+    assert.deepEqual(bed.ids, ['a', 'b', 'a']);
+    await bed.advance(2500);
+    assert.deepEqual(await counts(bed), [0, 0, 1]);
+    await bed.end('a');
+    assert.equal(await bed.stateOf('a'), 'dead', 'too late');
+    assert.equal(await bed.room.redrive(null), 1);
+    await bed.settled();
+    assert.deepEqual(bed.ids, ['a', 'b', 'a', 'a']);
+  });
+
+  test('what runs for long is kept from others by signs of life', async () => {
+    const bed = new RoomBed();
+    await bed.store('a');
+    await bed.advance(200_000);
+    assert.deepEqual(bed.ids, ['a']);
+    await bed.end('a');
+    assert.equal(await bed.stateOf('a'), 'done');
+  });
+
+  test('past its deadline it is refused, also while the gate is closed', async () => {
+    const bed = new RoomBed();
+    bed.gate.control('close');
+    await bed.store(item('a', { deadline: bed.wall + 1000 }), 'b');
+    await bed.advance(900);
+    assert.deepEqual(bed.refused, []);
+    await bed.advance(600);
+    assert.deepEqual(bed.refused, [{ id: 'a', code: 'deadline_exceeded' }]);
+    assert.equal(await bed.stateOf('a'), 'failed');
+    assert.equal(await bed.stateOf('b'), 'pending');
+  });
+
+  test('flush lets through what waits, whatever the budget; drop refuses it', async () => {
+    const bed = new RoomBed();
+    bed.gate.control('close');
+    await bed.store(...items(3, 'early'));
+    await bed.room.flush();
+    await bed.settled();
+    assert.deepEqual(bed.ids, idsOf(items(3, 'early') as never));
+    await bed.store(...items(3, 'late'));
+    assert.equal(bed.admitted.length, 3, 'what came later waits');
+    await bed.room.drop();
+    assert.deepEqual(
+      bed.refused.map(({ code }) => code),
+      ['dropped', 'dropped', 'dropped'],
+    );
+    assert.deepEqual(await counts(bed), [0, 3, 0]);
+  });
+
+  test('counted in bytes, what does not fit waits at the head, and holds up those behind it', async () => {
+    const bed = new RoomBed({ unit: 'bytes', maxSys: '100' });
+    const large = (id: string, size: number): ReturnType<typeof item> =>
+      item(id, { payload: { codec: CODEC.bytes, bytes: Buffer.alloc(size) } });
+    await bed.store(large('a', 60), large('b', 50), large('c', 10), large('d', 500));
+    assert.deepEqual(bed.ids, ['a']);
+    await bed.end('a');
+    assert.deepEqual(bed.ids, ['a', 'b', 'c']);
+    await bed.end('b');
+    await bed.end('c');
+    assert.deepEqual(bed.ids, ['a', 'b', 'c', 'd'], 'what fits nowhere goes alone');
+    await bed.end('d');
+    assert.deepEqual(await counts(bed), [0, 0, 0]);
+  });
+
+  test('an end that the store does not take is told again until it does', async () => {
+    const bed = new RoomBed();
+    await bed.store('a', 'b');
+    bed.failing = new ModeletError('store_unavailable', 'the disk is full');
+    await bed.end('a');
+    await bed.end('b', { end: { kind: 'failed' }, error: new ModeletError('modelet_failed', 'no') });
+    assert.equal(bed.gate.admission.inFlight, 0, 'what is behind the gate has ended');
+    await assert.rejects(bed.room.store(item('c')), { code: 'store_unavailable' });
+    await bed.advance(5000);
+    bed.failing = null;
+    await bed.advance(2000);
+    assert.equal(await bed.stateOf('a'), 'done');
+    assert.deepEqual(bed.ids, ['a', 'b', 'b'], 'and nothing was done twice');
+    assert.ok(bed.troubles.includes('the disk is full'));
+  });
+
+  test('closed, it gives back what runs, no attempt counted', async () => {
+    const bed = new RoomBed();
+    await bed.store('a', 'b', 'c');
+    await bed.room.close();
+    const stats = await bed.queue.stats();
+    assert.deepEqual([stats.ready, stats.leased], [3, 0]);
+    assert.equal((await bed.queue.result('a'))?.attempts, 0);
+    await bed.end('a');
+    assert.equal(await bed.stateOf('a'), 'pending', 'a late end has no say');
+  });
+});
