@@ -1,6 +1,6 @@
 /** Sets how the queue of the stage behind it forms batches. The batching itself happens in the engine. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
-import { compileBatcher } from '../src/index.ts';
+import { compileBatcher } from '../src/config/compile.ts';
 import { acceptControl, configure, leaveOnClose } from '../src/node-red/adapter.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 

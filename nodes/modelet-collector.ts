@@ -1,6 +1,7 @@
 /** Where outcomes meet their requests again: passes results on, and errors of the stages before it to its second output. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
-import { compileCollector, ModeletError } from '../src/index.ts';
+import { compileCollector } from '../src/config/compile.ts';
+import { ModeletError } from '../src/core/errors.ts';
 import { configure, leaveOnClose } from '../src/node-red/adapter.ts';
 import { stripConnectionHeaders } from '../src/node-red/http/response-headers.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';

@@ -1,6 +1,7 @@
 /** Paced split: takes a large input apart and sends no more messages than its window has unsettled. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
-import { compileFeed, ModeletError } from '../src/index.ts';
+import { compileFeed } from '../src/config/compile.ts';
+import { ModeletError } from '../src/core/errors.ts';
 import { configure } from '../src/node-red/adapter.ts';
 import { FeedRun } from '../src/node-red/feed/feed-run.ts';
 import { FeedWindow } from '../src/node-red/feed/feeds.ts';

@@ -1,6 +1,6 @@
 /** A dispatch gate: admits as many messages as the budget it measures allows; the others wait or are refused. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
-import { compileGate } from '../src/index.ts';
+import { compileGate } from '../src/config/compile-gate.ts';
 import { acceptOrders, configure, leaveOnClose } from '../src/node-red/adapter.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 

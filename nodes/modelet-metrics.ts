@@ -1,10 +1,14 @@
 /** Sends what a runtime has done in each interval, as messages for dashboards. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
-import { compileMetrics, intervalBetween, type Look, ModeletError, type Service, wallTime } from '../src/index.ts';
+import { compileMetrics } from '../src/config/compile.ts';
+import { wallTime } from '../src/core/clock.ts';
+import { ModeletError } from '../src/core/errors.ts';
 import { configure } from '../src/node-red/adapter.ts';
 import { gatesOf, seriesOf, stageRows, workerRows } from '../src/node-red/admin/dashboard.ts';
 import { type Pipeline, pipelineOf } from '../src/node-red/pipeline.ts';
 import { showInvalid } from '../src/node-red/status.ts';
+import { intervalBetween, type Look } from '../src/observe/views/interval.ts';
+import type { Service } from '../src/server/service.ts';
 
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);

@@ -1,6 +1,6 @@
 /** Config node: the settings of one runtime, that is of one engine process. The pipeline does the rest. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
-import { compileRuntime } from '../src/index.ts';
+import { compileRuntime } from '../src/config/compile.ts';
 import { configure, leaveOnClose } from '../src/node-red/adapter.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 

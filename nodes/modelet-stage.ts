@@ -1,6 +1,6 @@
 /** One stage of a pipeline: declares the modelet and its workers, takes messages in, sends results on. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
-import { compileStage, type StageConfig } from '../src/index.ts';
+import { compileStage, type StageConfig } from '../src/config/compile-stage.ts';
 import { acceptInput, configure, leaveOnClose } from '../src/node-red/adapter.ts';
 import { registerAdminRoutes } from '../src/node-red/admin/admin.ts';
 import { checkInterpreter, resolveModeletFile } from '../src/node-red/files.ts';

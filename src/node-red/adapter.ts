@@ -1,6 +1,6 @@
 /** The wiring every pipeline node shares with Node-RED: settings, input, close. */
 import type { Node } from 'node-red';
-import { ModeletError } from '../index.ts';
+import { ModeletError } from '../core/errors.ts';
 import type { Pipeline } from './pipeline.ts';
 import type { PipelineMessage } from './request/messages.ts';
 

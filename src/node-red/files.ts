@@ -2,7 +2,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { NodeAPI } from 'node-red';
-import { asError, findPython, liesIn, ModeletError, resolveFile, type StageConfig } from '../index.ts';
+import type { StageConfig } from '../config/compile-stage.ts';
+import { liesIn, resolveFile } from '../config/paths.ts';
+import { asError, ModeletError } from '../core/errors.ts';
+import { findPython } from '../process/python.ts';
 
 /** Makes a stage's path absolute: `fileWorkingDirectory`, else the active project's folder, else the user directory. */
 export function resolveModeletFile(RED: NodeAPI, path: string): string {

@@ -1,6 +1,9 @@
 /** The pipeline nodes of the running flows: what is deployed now, by id. A deploy replaces nodes, not this table. */
 import type { Node } from 'node-red';
-import type { BatcherConfig, CollectorConfig, GateConfig, ModeletError, RuntimeConfig, StageConfig } from '../index.ts';
+import type { BatcherConfig, CollectorConfig, RuntimeConfig } from '../config/compile.ts';
+import type { GateConfig } from '../config/compile-gate.ts';
+import type { StageConfig } from '../config/compile-stage.ts';
+import type { ModeletError } from '../core/errors.ts';
 
 interface Live<Kind extends string, Config> {
   readonly kind: Kind;

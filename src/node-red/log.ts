@@ -1,6 +1,7 @@
 /** From the log of a runtime to Node-RED's: a line to read on the console, and its parts for other log handlers. */
 import type { NodeAPI } from 'node-red';
-import type { LogLevel, LogRecord, Service } from '../index.ts';
+import type { LogLevel, LogRecord } from '../core/model.ts';
+import type { Service } from '../server/service.ts';
 
 const LEVELS = { trace: 'TRACE', debug: 'DEBUG', info: 'INFO', warn: 'WARN', error: 'ERROR' } as const satisfies Record<
   LogLevel,

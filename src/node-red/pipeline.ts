@@ -7,16 +7,14 @@
  *   running   routes are compiled                            -> starting (a deploy) | stopped
  */
 import type { Node, NodeAPI } from 'node-red';
-import {
-  allowedCpus,
-  LoopMonitor,
-  type Machine,
-  ModeletError,
-  probeLauncher,
-  Registry,
-  type Service,
-  Tracing,
-} from '../index.ts';
+import { ModeletError } from '../core/errors.ts';
+import { Tracing } from '../observe/export/tracing.ts';
+import { LoopMonitor } from '../observe/meters/loop.ts';
+import { allowedCpus } from '../process/affinity.ts';
+import { probeLauncher } from '../process/parent/launch.ts';
+import type { Machine } from '../server/machine.ts';
+import { Registry } from '../server/registry.ts';
+import type { Service } from '../server/service.ts';
 import { type Deployment, deploy, NOTHING_DEPLOYED, usedRuntimes } from './deploy/deployment.ts';
 import { httpInsAmong } from './deploy/http-ins.ts';
 import { Feeds } from './feed/feeds.ts';

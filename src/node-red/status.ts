@@ -1,6 +1,8 @@
 /** Live badges: what stages, batchers and gates are doing, at most once a second. */
 import type { Node, NodeStatus } from 'node-red';
-import { type GateSnapshot, ModeletError, type RuntimeSnapshot, type StageSnapshot } from '../index.ts';
+import { ModeletError } from '../core/errors.ts';
+import type { GateSnapshot } from '../observe/views/gate-snapshot.ts';
+import type { RuntimeSnapshot, StageSnapshot } from '../observe/views/snapshot.ts';
 import { headline, LONGEST_BADGE } from './headline.ts';
 import type { LiveNode } from './live-nodes.ts';
 import type { Pipeline } from './pipeline.ts';

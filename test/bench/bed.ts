@@ -1,16 +1,13 @@
 /** A runtime as Node-RED's side runs it, without Node-RED: a service with a real engine and real workers. */
 import { fileURLToPath } from 'node:url';
-import {
-  allowedCpus,
-  compileRuntime,
-  compileStage,
-  decodePayload,
-  encodePayload,
-  probeLauncher,
-  type RuntimeSnapshot,
-} from '../../src/index.ts';
+import { compileRuntime } from '../../src/config/compile.ts';
+import { compileStage } from '../../src/config/compile-stage.ts';
+import type { RuntimeSnapshot } from '../../src/observe/views/snapshot.ts';
+import { allowedCpus } from '../../src/process/affinity.ts';
+import { probeLauncher } from '../../src/process/parent/launch.ts';
 import type { PlannedStage } from '../../src/server/planner.ts';
 import { Service } from '../../src/server/service.ts';
+import { decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { sleep } from './measure.ts';
 

@@ -3,7 +3,11 @@
  * work is away, comes as it likes, or comes through a dispatch gate; and how much of what they leave does it use?
  */
 import { Agent, request } from 'node:http';
-import { compileGate, createSource, Gate, ModeletError, systemClock } from '../../src/index.ts';
+import { compileGate } from '../../src/config/compile-gate.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { ModeletError } from '../../src/core/errors.ts';
+import { Gate } from '../../src/gate/gate.ts';
+import { createSource } from '../../src/gate/sources/create.ts';
 import { MockGateway } from '../fixtures/mock-gateway.ts';
 import { SERVICES } from '../fixtures/sources.ts';
 import { interleave, medianOf, percentile, sleep } from './measure.ts';

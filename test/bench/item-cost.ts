@@ -1,6 +1,6 @@
 /** Part b: what the runtime itself costs per item, with models that cost nothing. */
 import { Piscina } from 'piscina';
-import { decodePayload, encodePayload } from '../../src/index.ts';
+import { decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
 import { Bed, batchesOf } from './bed.ts';
 import { closedLoop, type LoopResult, oneByOne, type Send } from './load.ts';
 import { interleave, medianOf, percentile, threadCpu } from './measure.ts';

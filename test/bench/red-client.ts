@@ -2,7 +2,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import type { RuntimeSnapshot } from '../../src/index.ts';
+import type { RuntimeSnapshot } from '../../src/observe/views/snapshot.ts';
 import type { FlowNode } from '../fixtures/node-red.ts';
 import { sleep } from './measure.ts';
 import type { Call, Drive, Driven } from './red-process.ts';

@@ -1,7 +1,7 @@
 /** The button in the dialog of a deployed stage that gives it new workers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { RuntimeSnapshot } from '../../src/index.ts';
+import type { RuntimeSnapshot } from '../../src/observe/views/snapshot.ts';
 import { until } from '../fixtures/node-red.ts';
 import type { EditorPage } from './editor-page.ts';
 import { startSession } from './session.ts';

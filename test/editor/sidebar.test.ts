@@ -1,7 +1,7 @@
 /** The sidebar "modelets": what it shows of what runs, what can be done in it, and that it costs nothing unseen. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { RuntimeSnapshot, StageSnapshot } from '../../src/index.ts';
+import type { RuntimeSnapshot, StageSnapshot } from '../../src/observe/views/snapshot.ts';
 import { batcher, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { until } from '../fixtures/node-red.ts';
 import { EditorPage } from './editor-page.ts';

@@ -1,7 +1,7 @@
 /** A stage that keeps results, in Node-RED: what messages, the snapshot, the metrics and the metrics node say of it. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { RuntimeInterval } from '../../src/index.ts';
+import type { RuntimeInterval } from '../../src/observe/views/interval.ts';
 import { Scrape } from '../fixtures/exposition.ts';
 import { node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type Message, NodeRed, type Snapshot, until } from '../fixtures/node-red.ts';

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { NODE_SCHEMAS, resolveFile } from '../../src/index.ts';
+import { resolveFile } from '../../src/config/paths.ts';
+import { NODE_SCHEMAS } from '../../src/config/schema.ts';
 import type { FlowNode } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 

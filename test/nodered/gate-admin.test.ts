@@ -4,7 +4,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import type { GateSnapshot, Reading } from '../../src/index.ts';
+import type { Reading } from '../../src/gate/source.ts';
+import type { GateSnapshot } from '../../src/observe/views/gate-snapshot.ts';
 import { collector, dispatchGate, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
 

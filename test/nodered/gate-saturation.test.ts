@@ -1,7 +1,7 @@
 /** A gate by the saturation of a stage: others that use the stage close it, and it opens by itself, at once. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { GateSnapshot } from '../../src/index.ts';
+import type { GateSnapshot } from '../../src/observe/views/gate-snapshot.ts';
 import { collector, dispatchGate, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import type { Gate } from '../fixtures/gate.ts';
 import { GatedRed } from '../fixtures/gated-red.ts';

@@ -1,7 +1,8 @@
 /** What a message that comes back tells of the request that a gate has admitted. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { HTTP_STATUS, type LeaseEnd } from '../../src/index.ts';
+import { HTTP_STATUS } from '../../src/core/errors.ts';
+import type { LeaseEnd } from '../../src/gate/source.ts';
 import { endOfError, endOfMessage } from '../../src/node-red/request/lease-ends.ts';
 import type { PipelineMessage } from '../../src/node-red/request/messages.ts';
 

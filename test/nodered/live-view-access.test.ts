@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
-import type { View } from '../../src/index.ts';
+import type { View } from '../../src/observe/views/view.ts';
 import { runtime, stage, TAB } from '../fixtures/flow.ts';
 import { NODE_RED_MODULE, NodeRed, until } from '../fixtures/node-red.ts';
 

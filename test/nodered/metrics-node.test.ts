@@ -1,7 +1,7 @@
 /** The node that tells flows about a runtime: in the forms it promises, over deploys, and only while there is something to tell. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import type { RuntimeInterval } from '../../src/index.ts';
+import type { RuntimeInterval } from '../../src/observe/views/interval.ts';
 import { batcher, dispatchGate, endpoint, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { OpenApiDocument } from '../../src/index.ts';
+import type { OpenApiDocument } from '../../src/openapi/document.ts';
 import { instance, linkCall, linkIn, linkOut, linkReturn, on, subflow, tab } from '../fixtures/drawn.ts';
 import {
   batcher,

@@ -1,6 +1,7 @@
 /** The admin routes, each behind a permission: what the editor's dialogs and people with curl can ask, and do. */
 import type { NodeAPI } from 'node-red';
-import { visibleCpus, whyRouteEnds } from '../../index.ts';
+import { whyRouteEnds } from '../../observe/views/why.ts';
+import { visibleCpus } from '../../process/affinity.ts';
 import { resolveModeletFile } from '../files.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { serveGates } from './gate-routes.ts';

@@ -1,5 +1,7 @@
 /** OpenAPI documents as they are asked for. */
-import { buildDocument, type Deadline, type OpenApiDocument, type Service, systemClock } from '../../index.ts';
+import { type Deadline, systemClock } from '../../core/clock.ts';
+import { buildDocument, type OpenApiDocument } from '../../openapi/document.ts';
+import type { Service } from '../../server/service.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { apiOf } from './api.ts';

@@ -1,5 +1,8 @@
 /** What stages take and give, as far as their settings and their modelets say it. */
-import { type ApiInput, type ApiStage, ModeletError, type Service, type StageConfig } from '../../index.ts';
+import type { StageConfig } from '../../config/compile-stage.ts';
+import { ModeletError } from '../../core/errors.ts';
+import type { ApiInput, ApiStage } from '../../openapi/endpoint.ts';
+import type { Service } from '../../server/service.ts';
 import type { Reached } from '../deploy/http-ways.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 

@@ -1,7 +1,9 @@
 /** What the running flows say of their HTTP endpoints, for their OpenAPI document. */
 import { createRequire } from 'node:module';
 import type { Node, NodeAPI } from 'node-red';
-import { type Api, type ApiAnswer, type ApiEndpoint, mediaTypeOf, type Service } from '../../index.ts';
+import { mediaTypeOf } from '../../endpoint/media-type.ts';
+import type { Api, ApiAnswer, ApiEndpoint } from '../../openapi/endpoint.ts';
+import type { Service } from '../../server/service.ts';
 import { type HttpIn, httpIns } from '../deploy/http-ins.ts';
 import { type Flows, isDurable, type Reached, type Ways, waysFrom } from '../deploy/http-ways.ts';
 import { LinkCalls } from '../deploy/link-calls.ts';

@@ -1,5 +1,7 @@
 /** What happened in an interval, in the forms that dashboards take. */
-import type { MeasuredGate, RuntimeInterval, StageSnapshot } from '../../index.ts';
+import type { MeasuredGate } from '../../observe/export/collect.ts';
+import type { RuntimeInterval } from '../../observe/views/interval.ts';
+import type { StageSnapshot } from '../../observe/views/snapshot.ts';
 
 /** One number, for a chart, which draws a line per topic, or for a gauge. */
 export type SeriesMessage = {

@@ -1,5 +1,6 @@
 /** How many items wait in a durable gate's store, and when time alone will change that: looked at when something may have. */
-import type { Clock, QueueStats, Timer, WorkQueue } from '../../index.ts';
+import type { Clock, Timer } from '../../core/clock.ts';
+import type { QueueStats, WorkQueue } from '../../store/work-queue.ts';
 
 export interface ViewEvents {
   /** It was looked at. */

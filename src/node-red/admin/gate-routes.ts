@@ -1,7 +1,9 @@
 /** What the dialog of a gate asks: why it is open or closed, and whether its source can be read. */
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
-import { asError, compileGate, type GateConfig, ModeletError, type SourceCredentials } from '../../index.ts';
+import { compileGate, type GateConfig } from '../../config/compile-gate.ts';
+import { asError, ModeletError } from '../../core/errors.ts';
+import type { Credentials as SourceCredentials } from '../../gate/sources/http-endpoint.ts';
 import { makeSource } from '../gate/gate-sources.ts';
 import { GATE_ORDERS } from '../gate/gates.ts';
 import type { Pipeline } from '../pipeline.ts';

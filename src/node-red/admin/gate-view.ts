@@ -1,5 +1,5 @@
 /** What the editor shows of the gates that are deployed. */
-import type { GateView } from '../../index.ts';
+import type { GateView } from '../../observe/views/gate-snapshot.ts';
 import type { Pipeline } from '../pipeline.ts';
 
 /** Undefined of a gate that is not deployed, or cannot be used. */

@@ -1,7 +1,10 @@
 /** How editors come to the live view: a ticket over an admin route, and events of their connections. */
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
-import { type Around, allowedCpus, systemClock, visibleCpus, whyRouteEnds } from '../../index.ts';
+import { systemClock } from '../../core/clock.ts';
+import type { Around } from '../../observe/views/view.ts';
+import { whyRouteEnds } from '../../observe/views/why.ts';
+import { allowedCpus, visibleCpus } from '../../process/affinity.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { gateViews } from './gate-view.ts';
 import { LiveView } from './live-view.ts';

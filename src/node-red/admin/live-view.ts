@@ -10,7 +10,9 @@
  *   watched  looks once a second at what runs, and publishes  -> idle
  */
 import { randomUUID } from 'node:crypto';
-import { type Around, type Clock, type Look, type Timer, type View, viewBetween } from '../../index.ts';
+import type { Clock, Timer } from '../../core/clock.ts';
+import type { Look } from '../../observe/views/interval.ts';
+import { type Around, type View, viewBetween } from '../../observe/views/view.ts';
 
 export const INTERVAL_MS = 1000;
 /** How long an editor is told without asking anew. */

@@ -3,17 +3,13 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
-import {
-  asError,
-  type ErrorCode,
-  Exposition,
-  type Missing,
-  missingIn,
-  type OpenApiDocument,
-  pageOf,
-  type Service,
-  type StageCheck,
-} from '../../index.ts';
+import { asError, type ErrorCode } from '../../core/errors.ts';
+import { Exposition } from '../../observe/export/collect.ts';
+import { type Missing, missingIn } from '../../observe/views/health.ts';
+import type { OpenApiDocument } from '../../openapi/document.ts';
+import { pageOf } from '../../openapi/page.ts';
+import type { StageCheck } from '../../server/checks.ts';
+import type { Service } from '../../server/service.ts';
 import { logFault } from '../log.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { ApiDocuments } from './api-documents.ts';

@@ -5,7 +5,8 @@
  */
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
-import { asError, inspectOnnx, ModeletError } from '../../index.ts';
+import { asError, ModeletError } from '../../core/errors.ts';
+import { inspectOnnx } from '../../server/inspect-onnx.ts';
 import { isFileOfFlows, modulesFolder, resolveModeletFile } from '../files.ts';
 import type { Pipeline } from '../pipeline.ts';
 

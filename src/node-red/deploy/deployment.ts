@@ -4,23 +4,16 @@
  */
 import { basename, extname } from 'node:path';
 import type { Node, NodeAPI } from 'node-red';
-import {
-  type CollectorConfig,
-  type CompiledGraph,
-  type CompiledRoute,
-  compileRoutes,
-  type ErrorHandler,
-  findHandler,
-  type Graph,
-  ModeletError,
-  nearest,
-  type PlannedStage,
-  type Registry,
-  type RuntimeConfig,
-  type Service,
-  type StageConfig,
-  targetsOf,
-} from '../../index.ts';
+import type { CollectorConfig, RuntimeConfig } from '../../config/compile.ts';
+import type { StageConfig } from '../../config/compile-stage.ts';
+import { ModeletError } from '../../core/errors.ts';
+import { type Graph, targetsOf } from '../../flow/graph.ts';
+import { type ErrorHandler, findHandler } from '../../flow/handlers.ts';
+import { nearest } from '../../flow/reach.ts';
+import { type CompiledGraph, type CompiledRoute, compileRoutes } from '../../flow/routes.ts';
+import type { PlannedStage } from '../../server/planner.ts';
+import type { Registry } from '../../server/registry.ts';
+import type { Service } from '../../server/service.ts';
 import { modulesFolder, userFolder } from '../files.ts';
 import type { Gates } from '../gate/gates.ts';
 import type { LiveNodes, LiveStage } from '../live-nodes.ts';

@@ -1,6 +1,6 @@
 /** Which HTTP-in nodes lead to a pipeline, and which routes lead straight to an HTTP response. */
 import type { Node, NodeAPI } from 'node-red';
-import type { ModeletError } from '../../index.ts';
+import type { ModeletError } from '../../core/errors.ts';
 import { httpIns } from './http-ins.ts';
 import { LinkCalls } from './link-calls.ts';
 

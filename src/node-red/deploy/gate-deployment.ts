@@ -1,13 +1,12 @@
 /** What a deploy makes of its gates: which can be used, whose workers count, and what is odd about their settings. */
-import {
-  type GateConfig,
-  type Graph,
-  ModeletError,
-  nearest,
-  type RuntimeConfig,
-  type StageConfig,
-  whyNoSqlite,
-} from '../../index.ts';
+
+import type { RuntimeConfig } from '../../config/compile.ts';
+import type { GateConfig } from '../../config/compile-gate.ts';
+import type { StageConfig } from '../../config/compile-stage.ts';
+import { ModeletError } from '../../core/errors.ts';
+import type { Graph } from '../../flow/graph.ts';
+import { nearest } from '../../flow/reach.ts';
+import { whyNoSqlite } from '../../store/process/sqlite.ts';
 import type { LiveGate, LiveNodes } from '../live-nodes.ts';
 import type { TimeLimits } from '../request/request-terms.ts';
 import { type Drawn, elsewhereOf, warningsOf } from './gate-warnings.ts';

@@ -1,5 +1,10 @@
 /** What is odd about a gate's settings: it works, but hardly as meant. In words, for the editor and the log. */
-import { type Batching, type GateConfig, type Graph, ModeletError, nearest, type StageConfig } from '../../index.ts';
+import type { GateConfig } from '../../config/compile-gate.ts';
+import type { StageConfig } from '../../config/compile-stage.ts';
+import { ModeletError } from '../../core/errors.ts';
+import type { Batching } from '../../core/model.ts';
+import type { Graph } from '../../flow/graph.ts';
+import { nearest } from '../../flow/reach.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 import type { DeployedGate } from './gate-deployment.ts';
 

@@ -1,6 +1,7 @@
 /** Reads the running nodes and their wires into the plain graph that the compiler takes. */
 import type { Node, NodeAPI } from 'node-red';
-import { type Graph, type GraphNode, ModeletError } from '../../index.ts';
+import { ModeletError } from '../../core/errors.ts';
+import type { Graph, GraphNode } from '../../flow/graph.ts';
 import type { LiveNode, LiveNodes } from '../live-nodes.ts';
 
 /** A running node's wires: in the instance, not in the types. */

@@ -1,6 +1,6 @@
 /** Where HTTP requests go in the running flows: from an HTTP-in node to stages, and from a stage to what answers. */
 import type { Node, NodeAPI } from 'node-red';
-import { ModeletError } from '../../index.ts';
+import { ModeletError } from '../../core/errors.ts';
 import type { LiveNode, LiveNodes } from '../live-nodes.ts';
 import type { LinkCalls } from './link-calls.ts';
 

@@ -1,6 +1,7 @@
 /** One input on its way through a paced split: sends its items as the window lets them go, ends when all are settled. */
 import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
-import { type FeedConfig, ModeletError } from '../../index.ts';
+import type { FeedConfig } from '../../config/compile.ts';
+import { ModeletError } from '../../core/errors.ts';
 import { DEFAULT_LIMITS } from '../deploy/gate-deployment.ts';
 import { readBody } from '../http/request-body.ts';
 import { deliverToCatchNodes } from '../request/error-exit.ts';

@@ -3,7 +3,8 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import type { NodeAPI } from 'node-red';
-import { type FeedConfig, ModeletError } from '../../index.ts';
+import type { FeedConfig } from '../../config/compile.ts';
+import { ModeletError } from '../../core/errors.ts';
 import { resolveModeletFile } from '../files.ts';
 
 export interface FeedItem {

@@ -1,6 +1,8 @@
 /** What a message costs a gate, in the gate's unit. */
 import type { NodeAPI } from 'node-red';
-import { encodePayload, type GateConfig, ModeletError } from '../../index.ts';
+import type { GateConfig } from '../../config/compile-gate.ts';
+import { ModeletError } from '../../core/errors.ts';
+import { encodePayload } from '../../wire/codec/codec.ts';
 import type { PipelineMessage } from '../request/messages.ts';
 import { numberIn } from '../request/request-terms.ts';
 

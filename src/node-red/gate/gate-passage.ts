@@ -6,7 +6,10 @@
  *   over     admitted, refused, or nobody waits for it any more
  */
 import type { Node } from 'node-red';
-import { deadlineAfter, type Gate, type Lease, type ModeletError, systemClock } from '../../index.ts';
+import { deadlineAfter, systemClock } from '../../core/clock.ts';
+import type { ModeletError } from '../../core/errors.ts';
+import type { Gate } from '../../gate/gate.ts';
+import type { Lease } from '../../gate/leases.ts';
 import type { DeployedGate } from '../deploy/gate-deployment.ts';
 import { readBody } from '../http/request-body.ts';
 import { deliverError, endWithoutFlow, type Leaving } from '../request/error-exit.ts';

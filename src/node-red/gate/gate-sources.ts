@@ -1,15 +1,11 @@
 /** What a gate's source needs of Node-RED: credentials, a TLS configuration, context, and the load of a stage. */
 import type { Node, NodeAPI } from 'node-red';
-import {
-  type BudgetSource,
-  createSource,
-  type GateConfig,
-  loadRedis,
-  type SourceCredentials,
-  type SourceServices,
-  systemClock,
-  type TlsOptions,
-} from '../../index.ts';
+import type { GateConfig } from '../../config/compile-gate.ts';
+import { systemClock } from '../../core/clock.ts';
+import type { BudgetSource } from '../../gate/source.ts';
+import { createSource, type SourceServices } from '../../gate/sources/create.ts';
+import type { Credentials as SourceCredentials, TlsOptions } from '../../gate/sources/http-endpoint.ts';
+import { loadRedis } from '../../gate/sources/redis-client.ts';
 
 export interface SourceSurroundings {
   readonly RED: NodeAPI;

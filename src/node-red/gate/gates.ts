@@ -3,18 +3,15 @@
  * admitted stays, as long as a node with that id comes back.
  */
 import type { NodeAPI } from 'node-red';
-import {
-  type BudgetSource,
-  Gate,
-  type GateOrder,
-  type GateSnapshot,
-  type MeasuredGate,
-  ModeletError,
-  type Service,
-  type SourceCredentials,
-  type StageLoad,
-  systemClock,
-} from '../../index.ts';
+import { systemClock } from '../../core/clock.ts';
+import { ModeletError } from '../../core/errors.ts';
+import { Gate, type GateOrder } from '../../gate/gate.ts';
+import type { BudgetSource } from '../../gate/source.ts';
+import type { Credentials as SourceCredentials } from '../../gate/sources/http-endpoint.ts';
+import type { StageLoad } from '../../gate/sources/saturation.ts';
+import type { MeasuredGate } from '../../observe/export/collect.ts';
+import type { GateSnapshot } from '../../observe/views/gate-snapshot.ts';
+import type { Service } from '../../server/service.ts';
 import { type DeployedGate, membersOf } from '../deploy/gate-deployment.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 import { logFault } from '../log.ts';

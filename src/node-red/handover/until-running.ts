@@ -1,6 +1,6 @@
 /** What comes while flows start waits here, in the order in which it came, until they run. */
 import type { NodeAPI } from 'node-red';
-import { asError } from '../../index.ts';
+import { asError } from '../../core/errors.ts';
 import { logFault } from '../log.ts';
 import type { Done } from '../request/passage.ts';
 

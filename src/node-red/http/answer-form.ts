@@ -3,16 +3,11 @@
  * pipeline past the flow. All go through a few methods of the response, which are its own for this one request. In the
  * flow results and errors stay the values that they are.
  */
-import {
-  type AnswerBody,
-  type AnswerForm,
-  answerBody,
-  answerForm,
-  asError,
-  jsonable,
-  kindOfHeader,
-  ModeletError,
-} from '../../index.ts';
+import { asError, ModeletError } from '../../core/errors.ts';
+import { type AnswerForm, answerForm } from '../../endpoint/accept.ts';
+import { type AnswerBody, answerBody } from '../../endpoint/answer.ts';
+import { jsonable } from '../../endpoint/jsonable.ts';
+import { kindOfHeader } from '../../endpoint/media-type.ts';
 import { errorBody, type PipelineMessage } from '../request/messages.ts';
 import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
 

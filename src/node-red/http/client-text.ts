@@ -1,5 +1,6 @@
 /** Makes of an error's text what may leave this machine. The whole text is in `msg.error`, the log and the badges. */
-import { type ErrorCode, isSpaceAt } from '../../index.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import { isSpaceAt } from '../../core/text.ts';
 
 /** These speak the modelet's own words. Others may quote what a process printed: only their first line is for clients. */
 const WORDS_OF_MODELETS: ReadonlySet<string> = new Set(['invalid_input', 'modelet_failed'] satisfies ErrorCode[]);

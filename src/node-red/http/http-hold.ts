@@ -4,7 +4,7 @@
  * the new flows have started. When the flows stop for good, requests are answered 503.
  */
 import type { NodeAPI } from 'node-red';
-import type { ModeletError } from '../../index.ts';
+import type { ModeletError } from '../../core/errors.ts';
 import type { Endpoint } from '../deploy/endpoints.ts';
 import type { HttpIn } from '../deploy/http-ins.ts';
 import type { HttpClients } from '../request/http-clients.ts';

@@ -4,14 +4,10 @@
  */
 import { EventEmitter } from 'node:events';
 import { IncomingMessage } from 'node:http';
-import {
-  type BodyTerms,
-  checkMediaType,
-  decodeBody,
-  type ErrorCode,
-  kindOfHeader,
-  type StageConfig,
-} from '../../index.ts';
+import type { StageConfig } from '../../config/compile-stage.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import { type BodyTerms, checkMediaType, decodeBody } from '../../endpoint/body.ts';
+import { kindOfHeader } from '../../endpoint/media-type.ts';
 import type { ModeletTrace, PipelineMessage } from '../request/messages.ts';
 import { checkTimeout } from '../request/request-terms.ts';
 import type { HttpRequest } from './http-types.ts';

@@ -3,7 +3,10 @@
  * Node-RED's Catch nodes. Where none takes it, an HTTP client still gets its answer.
  */
 import type { Node, NodeAPI } from 'node-red';
-import { asError, Failures, isRefusal, ModeletError, systemClock } from '../../index.ts';
+import { systemClock } from '../../core/clock.ts';
+import { asError, ModeletError } from '../../core/errors.ts';
+import { Failures } from '../../observe/log/failures.ts';
+import { isRefusal } from '../../observe/log/refusals.ts';
 import type { LiveCollector } from '../live-nodes.ts';
 import { oneLine } from '../log.ts';
 import {

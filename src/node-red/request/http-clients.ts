@@ -2,7 +2,9 @@
  * The HTTP clients that wait for an answer: of requests to HTTP-in nodes in flows that hold a pipeline, and of messages
  * that have come to one. Hears when one goes away, and answers those whose way through the flow is gone: none may hang.
  */
-import { deadlineAfter, Fifo, type FifoNode, type ModeletError, systemClock, type Timer } from '../../index.ts';
+import { deadlineAfter, systemClock, type Timer } from '../../core/clock.ts';
+import type { ModeletError } from '../../core/errors.ts';
+import { Fifo, type FifoNode } from '../../core/fifo.ts';
 import type { HttpRequest, HttpResponse } from '../http/http-types.ts';
 import { answerDirectly, answerError, type PipelineMessage } from './messages.ts';
 import type { Headers } from './request-id.ts';

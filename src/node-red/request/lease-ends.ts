@@ -1,5 +1,7 @@
 /** What the end of a request tells the gate that admitted it. */
-import { type ErrorCode, httpDate, isErrorCode, type LeaseEnd, type ModeletError, wallTime } from '../../index.ts';
+import { httpDate, wallTime } from '../../core/clock.ts';
+import { type ErrorCode, isErrorCode, type ModeletError } from '../../core/errors.ts';
+import type { LeaseEnd } from '../../gate/source.ts';
 import type { PipelineMessage } from './messages.ts';
 
 /** This runtime refuses with these because it has too much to do, or nobody to do it. */

@@ -2,7 +2,9 @@
  * What admitted messages hold of gates. A message carries tokens in `msg.modelet.leases`; clones of it carry the same,
  * and the first of them to come to an end ends the lease.
  */
-import { type LeaseEnd, type ModeletError, systemClock } from '../../index.ts';
+import { systemClock } from '../../core/clock.ts';
+import type { ModeletError } from '../../core/errors.ts';
+import type { LeaseEnd } from '../../gate/source.ts';
 import type { PipelineMessage } from './messages.ts';
 
 /** What there is to know of a request that has come to its end. */

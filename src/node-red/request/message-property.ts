@@ -1,6 +1,6 @@
 /** Where in a message something is, as people write it: `payload`, `payload.image`, `list[0]`. */
 import type { NodeAPI, NodeMessage } from 'node-red';
-import { asError, ModeletError } from '../../index.ts';
+import { asError, ModeletError } from '../../core/errors.ts';
 
 /** @throws ModeletError `config_invalid` for what Node-RED cannot find its way by, whatever the message is. */
 export function checkMessageProperty(RED: NodeAPI, property: string, expression: string): void {

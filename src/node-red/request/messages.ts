@@ -1,6 +1,8 @@
 /** What a pipeline writes into messages: results, timings, errors. And the answer where no flow is left to give it. */
 import type { Node, NodeAPI, NodeMessage, NodeMessageInFlow } from 'node-red';
-import { type ModeletError, type StageTiming, systemClock } from '../../index.ts';
+import { systemClock } from '../../core/clock.ts';
+import type { ModeletError } from '../../core/errors.ts';
+import type { StageTiming } from '../../core/model.ts';
 import type { DirectAnswer } from '../deploy/endpoints.ts';
 import { textForClient } from '../http/client-text.ts';
 import type { HttpResponse } from '../http/http-types.ts';

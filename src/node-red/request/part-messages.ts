@@ -2,7 +2,8 @@
  * The parts of a result as messages of their own, and the message that ends them. `msg.parts` is as a core split node
  * writes it, so that a core join node can put them together.
  */
-import { ModeletError, systemClock } from '../../index.ts';
+import { systemClock } from '../../core/clock.ts';
+import { ModeletError } from '../../core/errors.ts';
 import { stripConnectionHeaders } from '../http/response-headers.ts';
 import { type ModeletTrace, type PipelineMessage, sendFrom, willAnswer } from './messages.ts';
 import type { Surroundings } from './passage.ts';

@@ -3,19 +3,12 @@
  * handler of its error. Whatever happens, it ends once.
  */
 import type { Node, NodeAPI } from 'node-red';
-import {
-  asError,
-  decodePayload,
-  type ErrorCode,
-  encodeMeta,
-  encodePayload,
-  ModeletError,
-  type Payload,
-  type RequestNumber,
-  type Settlement,
-  type TracedRequest,
-  type Tracing,
-} from '../../index.ts';
+import { asError, type ErrorCode, ModeletError } from '../../core/errors.ts';
+import type { Payload, RequestNumber } from '../../core/model.ts';
+import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
+import type { Settlement } from '../../server/ledger.ts';
+import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
+import { encodeMeta } from '../../wire/frames/meta.ts';
 import type { DeployedRoute, Deployment } from '../deploy/deployment.ts';
 import { noteResult } from '../http/answer-form.ts';
 import { isOfRequest, readRequest } from '../http/request-body.ts';

@@ -3,7 +3,7 @@
  * may choose it, so it need not be unique.
  */
 import { randomBytes } from 'node:crypto';
-import { parseTraceparent } from '../../index.ts';
+import { parseTraceparent } from '../../observe/export/traceparent.ts';
 
 /** By lower-case name, as Node.js has them. */
 export type Headers = Readonly<Record<string, string | string[] | undefined>>;

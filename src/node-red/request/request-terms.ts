@@ -1,5 +1,6 @@
 /** What a message says of its request: how long it may take, and how urgent it is. */
-import { ModeletError, type RuntimeConfig } from '../../index.ts';
+import type { RuntimeConfig } from '../../config/compile.ts';
+import { ModeletError } from '../../core/errors.ts';
 import type { PipelineMessage } from './messages.ts';
 
 export type TimeLimits = Pick<RuntimeConfig, 'timeoutMs' | 'flowTimeoutMs'>;

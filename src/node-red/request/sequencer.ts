@@ -2,7 +2,8 @@
  * Lets the results of one collector leave in the order in which their requests entered the pipeline. A request that
  * fails, is dropped or is lost in a deploy frees its place.
  */
-import { Fifo, type FifoNode, Table } from '../../index.ts';
+import { Fifo, type FifoNode } from '../../core/fifo.ts';
+import { Table } from '../../core/table.ts';
 
 /**
  *   open     in the pipeline

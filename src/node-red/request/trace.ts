@@ -1,5 +1,5 @@
 /** Begins `msg.modelet`, or goes on with it where a message comes back to a pipeline. */
-import { systemClock } from '../../index.ts';
+import { systemClock } from '../../core/clock.ts';
 import type { ModeletTrace, PipelineMessage } from './messages.ts';
 import { enterRequest, PROCESS_TAG } from './request-id.ts';
 

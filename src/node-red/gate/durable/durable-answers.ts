@@ -3,15 +3,10 @@
  * By its second output where that is wired, else straight to the HTTP client.
  */
 import type { Node } from 'node-red';
-import {
-  decodePayload,
-  HTTP_STATUS,
-  type ItemResult,
-  isErrorCode,
-  isItemId,
-  ModeletError,
-  withoutTrailing,
-} from '../../../index.ts';
+import { HTTP_STATUS, isErrorCode, ModeletError } from '../../../core/errors.ts';
+import { withoutTrailing } from '../../../core/text.ts';
+import { type ItemResult, isItemId } from '../../../store/work-queue.ts';
+import { decodePayload } from '../../../wire/codec/codec.ts';
 import { textForClient } from '../../http/client-text.ts';
 import { type PipelineMessage, sendFrom } from '../../request/messages.ts';
 import { asModeletError, type Done, refuse, type Surroundings } from '../../request/passage.ts';

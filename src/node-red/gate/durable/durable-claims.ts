@@ -1,5 +1,6 @@
 /** What is claimed of a store and not ended: kept from being given to others by a sign of life before each lease ends. */
-import type { Claim, Clock, Timer, WorkQueue } from '../../../index.ts';
+import type { Clock, Timer } from '../../../core/clock.ts';
+import type { Claim, WorkQueue } from '../../../store/work-queue.ts';
 
 /** Long enough for a machine that swaps; after a kill of this process nobody waits for it. */
 const LEASE_MS = 30_000;

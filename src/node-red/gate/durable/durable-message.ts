@@ -1,5 +1,8 @@
 /** A message as a durable gate stores it: what of it can be bytes, without its HTTP client. */
-import { decodePayload, encodePayload, ModeletError, type Payload, wallTime } from '../../../index.ts';
+import { wallTime } from '../../../core/clock.ts';
+import { ModeletError } from '../../../core/errors.ts';
+import type { Payload } from '../../../core/model.ts';
+import { decodePayload, encodePayload } from '../../../wire/codec/codec.ts';
 import type { PipelineMessage } from '../../request/messages.ts';
 
 /** Of this process, this client, or this way through the flow: nothing of them means anything later. */

@@ -1,16 +1,11 @@
 /** A message's way into a durable gate, which ends when it is on disk, and out of it again, as a new message. */
 import { randomUUID } from 'node:crypto';
 import type { Node } from 'node-red';
-import {
-  type Claim,
-  isItemId,
-  type Lease,
-  ModeletError,
-  type QueueItem,
-  refusedFull,
-  systemClock,
-  wallTime,
-} from '../../../index.ts';
+import { systemClock, wallTime } from '../../../core/clock.ts';
+import { ModeletError } from '../../../core/errors.ts';
+import { refusedFull } from '../../../gate/gate-errors.ts';
+import type { Lease } from '../../../gate/leases.ts';
+import { type Claim, isItemId, type QueueItem } from '../../../store/work-queue.ts';
 import type { DeployedGate } from '../../deploy/gate-deployment.ts';
 import { readBody } from '../../http/request-body.ts';
 import { deliverError } from '../../request/error-exit.ts';

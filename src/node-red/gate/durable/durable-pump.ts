@@ -5,7 +5,9 @@
  *   claiming  asks the store as long as there is room     -> idle | closed
  *   closed
  */
-import type { Claim, Gate, Lease } from '../../../index.ts';
+import type { Gate } from '../../../gate/gate.ts';
+import type { Lease } from '../../../gate/leases.ts';
+import type { Claim } from '../../../store/work-queue.ts';
 
 /** What the pump is for. None of it throws but where it says so. */
 export interface PumpWork {

@@ -3,24 +3,22 @@
  * and end there when their way through the flow has. What is claimed and not ended comes again.
  */
 import { randomUUID } from 'node:crypto';
-import {
-  type Ack,
-  asError,
-  type Cancelled,
-  type Claim,
-  type Clock,
-  type Enqueued,
-  type Gate,
-  type GateConfig,
-  type GateDecision,
-  type ItemResult,
-  type Lease,
-  ModeletError,
-  type QueueItem,
-  type QueueStats,
-  type Timer,
-  type WorkQueue,
-} from '../../../index.ts';
+import type { GateConfig } from '../../../config/compile-gate.ts';
+import type { Clock, Timer } from '../../../core/clock.ts';
+import { asError, ModeletError } from '../../../core/errors.ts';
+import type { Gate } from '../../../gate/gate.ts';
+import type { Lease } from '../../../gate/leases.ts';
+import type { GateDecision } from '../../../observe/views/gate-snapshot.ts';
+import type {
+  Ack,
+  Cancelled,
+  Claim,
+  Enqueued,
+  ItemResult,
+  QueueItem,
+  QueueStats,
+  WorkQueue,
+} from '../../../store/work-queue.ts';
 import { DurableView } from '../../admin/durable-view.ts';
 import { Batches } from './durable-batches.ts';
 import { HeldClaims } from './durable-claims.ts';

@@ -1,13 +1,10 @@
 /** The stores of the durable gates of one Node-RED, by the ids of their nodes. Each has a file and a process. */
 import { join } from 'node:path';
-import {
-  type Gate,
-  type GateSnapshot,
-  type Machine,
-  QueueClient,
-  type StoreSnapshot,
-  systemClock,
-} from '../../../index.ts';
+import { systemClock } from '../../../core/clock.ts';
+import type { Gate } from '../../../gate/gate.ts';
+import type { GateSnapshot, StoreSnapshot } from '../../../observe/views/gate-snapshot.ts';
+import type { Machine } from '../../../server/machine.ts';
+import { QueueClient } from '../../../store/client/queue-client.ts';
 import type { DeployedGate } from '../../deploy/gate-deployment.ts';
 import { writeLog } from '../../log.ts';
 import type { Surroundings } from '../../request/passage.ts';

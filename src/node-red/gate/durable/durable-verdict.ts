@@ -1,14 +1,9 @@
 /** What the end of one attempt makes of a stored item. */
-import {
-  asError,
-  type ErrorCode,
-  encodePayload,
-  isErrorCode,
-  type LeaseEnd,
-  type ModeletError,
-  type NackOptions,
-  type Payload,
-} from '../../../index.ts';
+import { asError, type ErrorCode, isErrorCode, type ModeletError } from '../../../core/errors.ts';
+import type { Payload } from '../../../core/model.ts';
+import type { LeaseEnd } from '../../../gate/source.ts';
+import type { NackOptions } from '../../../store/work-queue.ts';
+import { encodePayload } from '../../../wire/codec/codec.ts';
 import type { PipelineMessage } from '../../request/messages.ts';
 
 /** How an attempt ended: what its lease was told, and with what. */
