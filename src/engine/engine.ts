@@ -22,7 +22,7 @@ import { encodeFailure } from '../wire/frames/failure.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 import { HoldBack } from './hold-back.ts';
 import type { CheckResult } from './pools/pool.ts';
-import { type Item, type LiveRoute, MOVING, nextStage } from './stage/item.ts';
+import { type Item, type LiveRoute, MOVING, nextStage, type RouteStage } from './stage/item.ts';
 import { Stage } from './stage/stage.ts';
 import type { StageHost } from './stage/stage-host.ts';
 
@@ -71,7 +71,7 @@ export class Engine {
       mayLeave: (item) => this.#mayLeave(item),
       onRoom: () => this.#pumpAll(),
       onChange: () => output.onChange(),
-      onDescribed: ({ ref: stage }, description) => output.onDescribed({ stage, description }),
+      onDescribed: (stage, description) => output.onDescribed({ stage, description }),
       onLog: (record) => output.onLog(record),
     };
   }
@@ -109,8 +109,8 @@ export class Engine {
         route,
         position: 0,
         arrivedAt: 0,
-        at: MOVING,
-        flight: null,
+        state: MOVING,
+        run: null,
         wantsParts: wire.streams,
         parts: 0,
         onTaken: null,
@@ -143,8 +143,9 @@ export class Engine {
 
   /** Runs the examples of the stages on routes, of all at the same time; settles by the deadline. */
   check(deadline: Deadline): Promise<(CheckResult & { readonly stage: number })[]> {
-    const stages = new Set([...this.#routes.values()].flatMap((route) => route.stages));
-    return Promise.all([...stages].map(async (stage) => ({ stage: stage.ref, ...(await stage.check(deadline)) })));
+    const refs = new Set([...this.#routes.values()].flatMap((route) => route.stages.map(({ ref }) => ref)));
+    const stages = [...this.#stages.values()].filter(({ ref }) => refs.has(ref));
+    return Promise.all(stages.map(async (stage) => ({ stage: stage.ref, ...(await stage.check(deadline)) })));
   }
 
   status(): EngineStatus {
@@ -198,7 +199,7 @@ export class Engine {
 
   #tap(item: Item): void {
     const { id, deadline, priority, payload } = item;
-    const stage = item.route.stages[item.position] as Stage;
+    const stage = item.route.stages[item.position] as RouteStage;
     stage.meter.tapped();
     this.#output.onTap({
       id,
@@ -250,7 +251,7 @@ export class Engine {
   #mayLeave(item: Item): boolean {
     const next = nextStage(item);
     if (!next || next.hasRoom) return true;
-    const present = item.route.stages[item.position] as Stage;
+    const present = item.route.stages[item.position] as RouteStage;
     return !this.#holdBack.holds(present.ref, next.ref);
   }
 }

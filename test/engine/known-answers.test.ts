@@ -1,26 +1,24 @@
 /** Answers that only the next stage keeps from going on: how many wait makes no difference to what is asked. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Flight } from '../../src/engine/stage/flight.ts';
-import type { Item, LiveRoute } from '../../src/engine/stage/item.ts';
+import { CoalescedRun, type Item, type LiveRoute, type RouteStage } from '../../src/engine/stage/item.ts';
 import { KnownAnswers } from '../../src/engine/stage/known-answers.ts';
-import type { Stage } from '../../src/engine/stage/stage.ts';
 import { StageQueue } from '../../src/engine/stage/stage-queue.ts';
 import { ids, queued } from './queued.ts';
 
 /** Two routes from one stage to two others. */
 const [toOne, toOther] = [1, 2].map((ref): LiveRoute => {
-  const stages = [{ ref: 0 }, { ref }] as unknown as Stage[];
+  const stages = [{ ref: 0 }, { ref }] as unknown as RouteStage[];
   return { ref, stages, tapped: [false, false], open: 0 };
 }) as [LiveRoute, LiveRoute];
 
-function flight(id: number, route: LiveRoute, priority = 0): Flight {
-  return new Flight(`${id}`, { ...queued(id, 0, { priority }), route });
+function run(id: number, route: LiveRoute, priority = 0): CoalescedRun {
+  return new CoalescedRun(`${id}`, { ...queued(id, 0, { priority }), route });
 }
 
-function knownOf(...flights: readonly Flight[]): KnownAnswers {
+function knownOf(...runs: readonly CoalescedRun[]): KnownAnswers {
   const known = new KnownAnswers();
-  for (const one of flights) known.add(one, one.item.payload, 'joined');
+  for (const one of runs) known.add(one, one.item.payload, 'joined');
   return known;
 }
 
@@ -35,7 +33,7 @@ function leaving(known: KnownAnswers, mayLeave: (item: Item) => boolean): number
 }
 
 test('those for a stage with room leave by priority and in order, past those for one that is full', () => {
-  const known = knownOf(flight(1, toOther), flight(2, toOne), flight(3, toOne), flight(4, toOne, 1));
+  const known = knownOf(run(1, toOther), run(2, toOne), run(3, toOne), run(4, toOne, 1));
   let room = 2;
   const mayLeave = ({ route }: Item): boolean => {
     room -= route === toOne ? 1 : 0;
@@ -53,7 +51,7 @@ test('those for a stage with room leave by priority and in order, past those for
 });
 
 test('one that goes for another reason does not leave', () => {
-  const [gone, stays] = [flight(1, toOne), flight(2, toOne)];
+  const [gone, stays] = [run(1, toOne), run(2, toOne)];
   const known = knownOf(gone, stays);
   known.remove(gone);
   assert.deepEqual(known.drain(), [stays]);
@@ -62,14 +60,14 @@ test('one that goes for another reason does not leave', () => {
 
 test('however many wait, each full stage is asked for once, and a batch that leaves asks for none', () => {
   const queue = new StageQueue();
-  const flights = Array.from({ length: 100 }, (_, id) => flight(id, id % 2 === 0 ? toOne : toOther));
-  const known = knownOf(...flights);
-  for (const { item } of flights) queue.push(item);
+  const runs = Array.from({ length: 100 }, (_, id) => run(id, id % 2 === 0 ? toOne : toOther));
+  const known = knownOf(...runs);
+  for (const { item } of runs) queue.push(item);
   queue.push(queued(100, 0));
   let asked = 0;
   const mayLeave = (item: Item): boolean => {
     asked += 1;
-    return item.flight === null;
+    return item.run === null;
   };
   assert.deepEqual(leaving(known, mayLeave), []);
   assert.equal(asked, 2);
@@ -80,7 +78,7 @@ test('however many wait, each full stage is asked for once, and a batch that lea
 
 test('one whose answer is known no more is to run', () => {
   const queue = new StageQueue();
-  const [first, second] = [flight(1, toOne), flight(2, toOne)];
+  const [first, second] = [run(1, toOne), run(2, toOne)];
   const known = knownOf(first, second);
   for (const { item } of [first, second]) queue.push(item);
   known.remove(first);

@@ -141,7 +141,9 @@ class World {
   shared(): string[] {
     return this.#pools()
       .flatMap((pool) =>
-        [0, 1].flatMap((worker) => pool.heldItems(worker).flatMap((item) => (item.at.tag === 'running' ? [item] : []))),
+        [0, 1].flatMap((worker) =>
+          pool.heldItems(worker).flatMap((item) => (item.state.tag === 'running' ? [item] : [])),
+        ),
       )
       .map(({ payload, group }) => `${group} ${Buffer.from(payload.bytes)}`);
   }

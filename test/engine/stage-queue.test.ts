@@ -101,7 +101,7 @@ class Model {
     const wanted = this.expected.filter(mayLeave).slice(0, count);
     const taken = this.queue.take(count, mayLeave);
     assert.deepEqual(ids(taken), ids(wanted));
-    for (const one of taken) one.at = RUNNING;
+    for (const one of taken) one.state = RUNNING;
     this.expected = this.expected.filter((one) => !wanted.includes(one));
     if (taken.length > 0) this.taken.push(taken);
   }
@@ -153,7 +153,7 @@ class Model {
 
   #leave(found: readonly Item[], which: (one: Item) => boolean): void {
     assert.deepEqual(ids(found), ids(this.expected.filter(which)));
-    for (const one of found) assert.equal(one.at, MOVING);
+    for (const one of found) assert.equal(one.state, MOVING);
     this.expected = this.expected.filter((one) => !which(one));
   }
 
@@ -161,7 +161,7 @@ class Model {
     const { queue, expected } = this;
     assert.equal(queue.length, expected.length);
     assert.equal(queue.newestAt, this.newestAt);
-    for (const one of this.all) assert.equal(one.at.tag === 'queued', expected.includes(one));
+    for (const one of this.all) assert.equal(one.state.tag === 'queued', expected.includes(one));
     assert.equal(queue.oldestAt, expected.length === 0 ? 0 : Math.min(...expected.map((one) => one.arrivedAt)));
     for (const group of [0, 1, 2]) assert.equal(queue.victim(group), this.#victim(group));
   }
@@ -259,7 +259,7 @@ test('an item that evicts one of its group takes its place; any other goes to th
   queue.push(a1);
   queue.push(b1);
   queue.replace(a1, a2);
-  assert.deepEqual([queue.length, a1.at], [2, MOVING]);
+  assert.deepEqual([queue.length, a1.state], [2, MOVING]);
   queue.replace(a2, c1);
   assert.deepEqual(ids(queue.take(2, () => true)), [2, 4]);
 

@@ -30,7 +30,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'the items of a dead worker do not fail',
     file: 'src/engine/stage/stage.ts',
-    find: 'this.#flights.fail(item, workerLost(this.name, worker, error, again));',
+    find: 'this.#singleFlight.fail(item, workerLost(this.name, worker, error, again));',
     replace: 'void [worker, again, workerLost];',
     suite: 'faults/worker',
     test: 'kill -9 in the middle of a batch',
@@ -38,7 +38,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'what was sent ahead to a dead worker is forgotten',
     file: 'src/engine/stage/stage.ts',
-    find: "this.#queue.putBack(notStarted.filter((item) => item.at.tag === 'running'));",
+    find: "this.#queue.putBack(notStarted.filter((item) => item.state.tag === 'running'));",
     replace: 'void notStarted;',
     suite: 'processes/worker-death',
     test: 'gives back what was sent ahead to the worker, in its old order',
@@ -128,7 +128,7 @@ export const MUTATIONS: readonly Mutation[] = [
     bug: 'who shares a run goes with the one that began it',
     file: 'src/engine/stage/single-flight.ts',
     find: 'if (first) {',
-    replace: 'if (first && flight.size === 0) {',
+    replace: 'if (first && run.size === 0) {',
     suite: 'engine/single-flight',
     test: 'who began it may go: the run, and its place in the queue, are those of all who share it',
   },

@@ -2,7 +2,7 @@
  * What stands before the queue of a stage that keeps results. A request whose answer is kept has it at once; one that
  * is the same as another that waits or runs shares its run; only the others are queued.
  *
- * What the queue and the workers hold is a flight's item, and never a request itself. So a flight outlives the request
+ * What the queue and the workers hold is a run's item, and never a request itself. So a run outlives the request
  * that began it: it ends when it has an answer, when the stage gives it up, or when nobody waits for it any more.
  * A request's deadline is its caller's to watch, who cancels it; the item has the latest of all.
  */
@@ -11,8 +11,7 @@ import type { CacheStatus, Payload, SavedRun, StageDefinition, StageTiming } fro
 import type { StageMeter } from '../../observe/meters/stage-meter.ts';
 import { decodeModeletError } from '../../wire/codec/error-codec.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
-import { Flight } from './flight.ts';
-import type { Item } from './item.ts';
+import { CoalescedRun, type Item } from './item.ts';
 import { KnownAnswers } from './known-answers.ts';
 import { cacheKey, ResponseCache } from './response-cache.ts';
 import type { StageHost } from './stage-host.ts';
@@ -30,7 +29,7 @@ export class SingleFlight {
   #definition: StageDefinition;
   #cache: ResponseCache | null = null;
   /** By place: those that may be joined, and whose result is kept. */
-  readonly #open: Map<string, Flight> = new Map();
+  readonly #open: Map<string, CoalescedRun> = new Map();
   /** Those in the queue whose answer is known. */
   readonly #known: KnownAnswers = new KnownAnswers();
 
@@ -62,12 +61,12 @@ export class SingleFlight {
   /** What is kept, and what runs now, is of an older modelet: nothing of it goes to a request that comes from now on. */
   renew(): void {
     this.#cache?.clear();
-    for (const flight of this.#open.values()) {
-      if (flight.item.at.tag === 'running') this.#close(flight);
+    for (const run of this.#open.values()) {
+      if (run.item.state.tag === 'running') this.#close(run);
     }
-    for (const flight of this.#known.drain()) {
-      flight.known = null;
-      this.#queue.unknown(flight.item);
+    for (const run of this.#known.drain()) {
+      run.known = null;
+      this.#queue.unknown(run.item);
     }
   }
 
@@ -88,97 +87,97 @@ export class SingleFlight {
       this.#join(open, request);
       return null;
     }
-    const flight = new Flight(key, request);
-    this.#open.set(place, flight);
-    return flight.item;
+    const run = new CoalescedRun(key, request);
+    this.#open.set(place, run);
+    return run.item;
   }
 
   /** A request is not wanted any more. The item that nobody waits for now; null while others do. */
   leave(request: Item): Item | null {
-    if (request.at.tag !== 'sharing') return request;
-    const { flight } = request.at;
-    flight.remove(request);
-    const [first] = flight.requests;
+    if (request.state.tag !== 'sharing') return request;
+    const { run } = request.state;
+    run.remove(request);
+    const [first] = run.requests;
     if (first) {
-      const { at, arrivedAt } = flight.item;
-      if (at.tag === 'queued' && arrivedAt < first.arrivedAt) this.#queue.rejuvenate(flight.item, first.arrivedAt);
+      const { state, arrivedAt } = run.item;
+      if (state.tag === 'queued' && arrivedAt < first.arrivedAt) this.#queue.rejuvenate(run.item, first.arrivedAt);
       return null;
     }
-    this.#end(flight);
-    return flight.item;
+    this.#end(run);
+    return run.item;
   }
 
   mayLeave(item: Item): boolean {
-    if (!item.flight) return this.#host.mayLeave(item);
-    for (const request of item.flight.requests) if (this.#host.mayLeave(request)) return true;
+    if (!item.run) return this.#host.mayLeave(item);
+    for (const request of item.run.requests) if (this.#host.mayLeave(request)) return true;
     return false;
   }
 
   /** A batch goes to a worker. `current`: one that runs what the stage is to run now; what others make is not for later requests. */
-  depart(items: readonly Item[], current: boolean): void {
+  dispatch(items: readonly Item[], current: boolean): void {
     if (current) return;
-    for (const { flight } of items) if (flight) this.#close(flight);
+    for (const { run } of items) if (run) this.#close(run);
   }
 
-  /** A worker has answered an item, which has left the stage so. Requests of a flight may have to wait again. */
-  land(item: Item, reply: Reply, timing: StageTiming): void {
-    const { flight } = item;
-    if (!flight) {
+  /** A worker has answered an item, which has left the stage so. Requests of a run may have to wait again. */
+  complete(item: Item, reply: Reply, timing: StageTiming): void {
+    const { run } = item;
+    if (!run) {
       this.#answer(item, reply, timing);
       return;
     }
-    if (this.#fliesAgain(flight, reply, timing)) return;
-    const keeps = this.#open.get(placeOf(flight.key, item)) === flight;
-    this.#end(flight);
-    if (reply.ok && keeps) this.#cache?.keep(flight.key, reply.payload);
-    for (const request of flight.take()) {
+    if (this.#runsAgain(run, reply, timing)) return;
+    const keeps = this.#open.get(placeOf(run.key, item)) === run;
+    this.#end(run);
+    if (reply.ok && keeps) this.#cache?.keep(run.key, reply.payload);
+    for (const request of run.take()) {
       if (request.id === item.id) this.#answer(request, reply, timing);
-      else this.#answerJoined(flight.key, request, reply);
+      else this.#answerJoined(run.key, request, reply);
     }
   }
 
   /** An item comes back to be run again: those that joined while a worker had it count from now on. */
   comeBack(item: Item): void {
-    if (!item.flight) return;
-    for (const request of item.flight.requests) {
-      item.flight.prolong(request);
+    if (!item.run) return;
+    for (const request of item.run.requests) {
+      item.run.prolong(request);
       item.priority = Math.max(item.priority, request.priority);
     }
   }
 
   /** The stage cannot serve an item, which has left it so. */
   fail(item: Item, error: ModeletError): void {
-    const { flight } = item;
-    if (!flight) {
+    const { run } = item;
+    if (!run) {
       this.#host.onFailed(item, error);
       return;
     }
-    this.#end(flight);
-    for (const request of flight.take()) this.#host.onFailed(request, error);
+    this.#end(run);
+    for (const request of run.take()) this.#host.onFailed(request, error);
   }
 
   /** Those of the queue that came before `time` are too old. Where others share their place, those keep it. */
   dropOlder(time: number, makeError: () => ModeletError): void {
     if (!this.#queue.mayHaveOlder(time)) return;
-    for (const { flight, arrivedAt } of this.#queue) {
-      if (!flight || arrivedAt >= time) continue;
-      const rest = [...flight.requests].find((request) => request.arrivedAt >= time);
+    for (const { run, arrivedAt } of this.#queue) {
+      if (!run || arrivedAt >= time) continue;
+      const rest = [...run.requests].find((request) => request.arrivedAt >= time);
       // Else it is dropped whole, as any item.
       if (!rest) continue;
-      this.#queue.rejuvenate(flight.item, rest.arrivedAt);
-      for (const request of flight.take((one) => one.arrivedAt < time)) this.#host.onFailed(request, makeError());
+      this.#queue.rejuvenate(run.item, rest.arrivedAt);
+      for (const request of run.take((one) => one.arrivedAt < time)) this.#host.onFailed(request, makeError());
     }
     for (const item of this.#queue.sweepOlder(time)) this.fail(item, makeError());
   }
 
   /** Answers those of the queue whose answer is known and whom the next stage keeps no more. */
   answerKnown(): void {
-    for (const flight of this.#known.leaving((item) => this.mayLeave(item))) {
-      this.#queue.remove(flight.item);
-      this.#end(flight);
-      if (!flight.known) continue;
-      const { payload, how } = flight.known;
-      for (const request of flight.take()) this.#pass(request, payload, how);
+    for (const run of this.#known.leaving((item) => this.mayLeave(item))) {
+      this.#queue.remove(run.item);
+      this.#end(run);
+      if (!run.known) continue;
+      const { payload, how } = run.known;
+      for (const request of run.take()) this.#pass(request, payload, how);
     }
   }
 
@@ -189,21 +188,21 @@ export class SingleFlight {
     if (!this.#cache) this.#open.clear();
   }
 
-  #join(flight: Flight, request: Item): void {
-    flight.add(request);
-    const { item } = flight;
-    if (item.at.tag !== 'queued') return;
-    flight.prolong(request);
+  #join(run: CoalescedRun, request: Item): void {
+    run.add(request);
+    const { item } = run;
+    if (item.state.tag !== 'queued') return;
+    run.prolong(request);
     this.#queue.retimed(item);
     if (request.priority > item.priority) this.#queue.raise(item, request.priority);
   }
 
   /** The item with which a request that has its answer waits for room at the next stage. */
   #holdBack(key: string, request: Item, payload: Payload, how: SavedRun): Item {
-    const flight = new Flight(key, request);
-    flight.item.arrivedAt = this.#host.clock.now();
-    this.#known.add(flight, payload, how);
-    return flight.item;
+    const run = new CoalescedRun(key, request);
+    run.item.arrivedAt = this.#host.clock.now();
+    this.#known.add(run, payload, how);
+    return run.item;
   }
 
   #answer(request: Item, { ok, payload }: Reply, timing: StageTiming): void {
@@ -226,13 +225,13 @@ export class SingleFlight {
   }
 
   /** A worker goes by the deadline that it was sent. Those that joined later with more time have their run. */
-  #fliesAgain(flight: Flight, reply: Reply, timing: StageTiming): boolean {
-    const { item } = flight;
+  #runsAgain(run: CoalescedRun, reply: Reply, timing: StageTiming): boolean {
+    const { item } = run;
     if (reply.ok || this.#host.clock.now() < item.deadline) return false;
-    const first = [...flight.requests].find(({ deadline }) => deadline > item.deadline);
+    const first = [...run.requests].find(({ deadline }) => deadline > item.deadline);
     if (!first || decodeModeletError(reply.payload.bytes, 'protocol_error').code !== 'deadline_exceeded') return false;
     const sent = item.deadline;
-    for (const request of flight.take(({ deadline }) => deadline <= sent)) this.#answer(request, reply, timing);
+    for (const request of run.take(({ deadline }) => deadline <= sent)) this.#answer(request, reply, timing);
     this.comeBack(item);
     item.arrivedAt = first.arrivedAt;
     this.#queue.putBack([item]);
@@ -240,14 +239,14 @@ export class SingleFlight {
   }
 
   /** Nobody may join it any more, and what it brings is not kept. */
-  #close(flight: Flight): void {
-    const place = placeOf(flight.key, flight.item);
-    if (this.#open.get(place) === flight) this.#open.delete(place);
+  #close(run: CoalescedRun): void {
+    const place = placeOf(run.key, run.item);
+    if (this.#open.get(place) === run) this.#open.delete(place);
   }
 
-  #end(flight: Flight): void {
-    this.#close(flight);
-    this.#known.remove(flight);
+  #end(run: CoalescedRun): void {
+    this.#close(run);
+    this.#known.remove(run);
   }
 }
 

@@ -2,13 +2,21 @@
  * A stage's queue: by priority, then first in first out; constant-time removal. Items past their deadline are
  * swept out before anything is counted, the oldest included.
  */
+import type { ModeletError } from '../../core/errors.ts';
+import type { StageDefinition } from '../../core/model.ts';
 import { PriorityFifo } from '../../core/priority-fifo.ts';
 import { type Item, isAlone, isKnown, MOVING } from './item.ts';
-import { LateBounds } from './late-bounds.ts';
-import { latestStart } from './latest-start.ts';
+import { LateBounds, latestStart } from './lateness.ts';
+import { dropped, queueFull } from './stage-errors.ts';
 
 /** Payload bytes from which a batch is full whatever its count: it has to fit a frame and two processes' memory. */
 const FULL_BATCH_BYTES = 256 * 1024 * 1024;
+
+/** An item that a full queue sent away, and why. */
+interface SentAway {
+  readonly item: Item;
+  readonly error: ModeletError;
+}
 
 export class StageQueue implements Iterable<Item> {
   readonly #items: PriorityFifo<Item> = new PriorityFifo();
@@ -50,10 +58,22 @@ export class StageQueue implements Iterable<Item> {
 
   push(item: Item): void {
     if (this.length === 0) this.#inOrder = true;
-    item.at = { tag: 'queued', node: this.#items.push(item.priority, item), alone: false };
+    item.state = { tag: 'queued', node: this.#items.push(item.priority, item), alone: false };
     if (isKnown(item)) this.#known += 1;
     this.#newestAt = item.arrivedAt;
     this.#bounds.note(item);
+  }
+
+  /** Puts an item into a full queue in the place of another, or sends it away. `meanRunMs`: see `queueFull`. */
+  pushFull(item: Item, definition: StageDefinition, meanRunMs: number): SentAway {
+    const { name, overflow } = definition;
+    if (overflow !== 'drop-oldest') return { item, error: queueFull(definition, meanRunMs) };
+    const victim = this.victim(item.group);
+    if (!victim || victim.priority > item.priority) {
+      return { item, error: dropped(name, 'the queue is full of more important ones') };
+    }
+    this.replace(victim, item);
+    return { item: victim, error: dropped(name, 'a newer one came and the queue was full') };
   }
 
   /** Puts items that were taken but did not start back where they were; `items` in the order they were taken. */
@@ -74,7 +94,7 @@ export class StageQueue implements Iterable<Item> {
     if (alone) this.#alone += 1;
     if (isKnown(item)) this.#known += 1;
     this.#inOrder = false;
-    item.at = { tag: 'queued', node: this.#items.push(priority, item), alone };
+    item.state = { tag: 'queued', node: this.#items.push(priority, item), alone };
   }
 
   /** Has a queued item count as one that came later; it keeps its place. */
@@ -90,10 +110,10 @@ export class StageQueue implements Iterable<Item> {
 
   /** False if it is not queued here. */
   remove(item: Item): boolean {
-    if (item.at.tag !== 'queued' || !this.#items.remove(item.at.node)) return false;
-    if (item.at.alone) this.#alone -= 1;
+    if (item.state.tag !== 'queued' || !this.#items.remove(item.state.node)) return false;
+    if (item.state.alone) this.#alone -= 1;
     if (isKnown(item)) this.#known -= 1;
-    item.at = MOVING;
+    item.state = MOVING;
     return true;
   }
 
@@ -103,7 +123,7 @@ export class StageQueue implements Iterable<Item> {
     this.retimed(item);
   }
 
-  /** To be called when a queued item, or the flight that it stands for, has another time than before. */
+  /** To be called when a queued item, or the run that it stands for, has another time than before. */
   retimed(item: Item): void {
     this.#bounds.note(item);
   }
@@ -160,13 +180,13 @@ export class StageQueue implements Iterable<Item> {
    */
   replace(victim: Item, item: Item): void {
     const inPlace = item.group !== 0 && victim.priority === item.priority && this.#isOnlyOf(item.group, victim);
-    const node = inPlace && victim.at.tag === 'queued' ? this.#items.replace(victim.at.node, item) : null;
+    const node = inPlace && victim.state.tag === 'queued' ? this.#items.replace(victim.state.node, item) : null;
     if (node) {
       if (isAlone(victim)) this.#alone -= 1;
       if (isKnown(victim)) this.#known -= 1;
       if (isKnown(item)) this.#known += 1;
-      victim.at = MOVING;
-      item.at = { tag: 'queued', node, alone: false };
+      victim.state = MOVING;
+      item.state = { tag: 'queued', node, alone: false };
       this.#inOrder = false;
       this.#newestAt = item.arrivedAt;
       this.#bounds.note(item);
@@ -211,7 +231,7 @@ export class StageQueue implements Iterable<Item> {
     // Two workers may have died in either order.
     this.#inOrder = false;
     if (alone) this.#alone += 1;
-    item.at = { tag: 'queued', node: this.#items.unshift(item.priority, item), alone };
+    item.state = { tag: 'queued', node: this.#items.unshift(item.priority, item), alone };
     this.#bounds.note(item);
   }
 

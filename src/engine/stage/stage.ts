@@ -11,20 +11,19 @@ import type { WireItem } from '../../wire/frames/frames.ts';
 import { type Batch, type CheckResult, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
 import { BatchFormer, type Leaving } from './batch-former.ts';
-import { type Item, isAlone, MOVING, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
-import { enterFull } from './overflow.ts';
+import { type Item, isAlone, MOVING, type RouteStage, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
 import { RecentBatches } from './recent-batches.ts';
 import { SingleFlight } from './single-flight.ts';
 import { dropped, expired, unavailable, workerLost } from './stage-errors.ts';
 import type { StageHost } from './stage-host.ts';
 import { StageQueue } from './stage-queue.ts';
 
-export class Stage {
+export class Stage implements RouteStage {
   readonly #host: StageHost;
   readonly #queue: StageQueue = new StageQueue();
   readonly #former: BatchFormer;
   readonly meter: StageMeter = new StageMeter();
-  readonly #flights: SingleFlight;
+  readonly #singleFlight: SingleFlight;
   #definition: StageDefinition;
   readonly #pools: StagePools;
   readonly #recent: RecentBatches = new RecentBatches();
@@ -39,12 +38,12 @@ export class Stage {
     this.#definition = definition;
     this.#host = host;
     this.#former = new BatchFormer(this.#queue, host.clock, () => this.#pump());
-    this.#flights = new SingleFlight(definition, host, this.#queue, this.meter);
+    this.#singleFlight = new SingleFlight(definition, host, this.#queue, this.meter);
     this.#pools = new StagePools(
       definition,
       (newest) => this.#createPool(newest),
       host,
-      () => this.#flights.renew(),
+      () => this.#singleFlight.renew(),
     );
     this.#pools.start();
   }
@@ -65,16 +64,16 @@ export class Stage {
   enqueue(request: Item, entry: boolean): void {
     request.arrivedAt = this.#host.clock.now();
     // Of a result that goes out in parts nothing is kept.
-    const item = this.#flights.isOn && !sendsParts(request) ? this.#flights.admit(request) : request;
+    const item = this.#singleFlight.isOn && !sendsParts(request) ? this.#singleFlight.admit(request) : request;
     if (item) this.#queueUp(item, entry);
     else this.#host.onChange();
   }
 
   /** Takes an item that is not wanted any more out of the queue, or tells the worker that has it. */
   cancel(request: Item): void {
-    const item = this.#flights.leave(request);
+    const item = this.#singleFlight.leave(request);
     if (!item || this.#removeQueued(item)) return;
-    item.at = MOVING;
+    item.state = MOVING;
     this.#pools.cancel([item.id]);
   }
 
@@ -86,8 +85,8 @@ export class Stage {
 
   /** Drops what waits now. */
   reset(): void {
-    for (const item of this.#queue.drain()) this.#flights.fail(item, dropped(this.name, 'reset'));
-    this.#host.onRoom(this);
+    for (const item of this.#queue.drain()) this.#singleFlight.fail(item, dropped(this.name, 'reset'));
+    this.#host.onRoom();
   }
 
   restart(): void {
@@ -101,7 +100,7 @@ export class Stage {
   /** Takes over a new definition of the same stage; workers change only if what they run has changed. */
   redefine(definition: StageDefinition): void {
     this.#definition = definition;
-    this.#flights.redefine(definition);
+    this.#singleFlight.redefine(definition);
     this.#pools.redefine(definition);
     this.#poolChanged();
   }
@@ -120,7 +119,7 @@ export class Stage {
       leavesAt: this.#former.leavesAt,
       meanBatchSize: this.#recent.meanSize(this.meter.batches, this.meter.items),
       ...this.#pools.status(),
-      cache: this.#flights.status,
+      cache: this.#singleFlight.status,
       reading: this.meter.read(),
     };
   }
@@ -135,8 +134,8 @@ export class Stage {
 
   #pump(): void {
     const hadRoom = this.hasRoom;
-    for (const item of this.#sweepLate()) this.#flights.fail(item, expired(this.name));
-    this.#flights.answerKnown();
+    for (const item of this.#sweepLate()) this.#singleFlight.fail(item, expired(this.name));
+    this.#singleFlight.answerKnown();
     this.#former.renew();
     while (this.#queue.length > 0) {
       const worker = this.#pools.present.freeWorker(this.#mayPrefetch());
@@ -146,7 +145,7 @@ export class Stage {
       if (this.#queue.length === 0 || !this.#dispatchTo(worker)) break;
     }
     if (this.#queue.length === 0) this.#noteFree(this.#pools.present.freeWorker(false) !== null);
-    if (!hadRoom && this.hasRoom) this.#host.onRoom(this);
+    if (!hadRoom && this.hasRoom) this.#host.onRoom();
     this.#host.onChange();
   }
 
@@ -154,17 +153,17 @@ export class Stage {
   #dispatchTo(worker: number): boolean {
     const now = this.#host.clock.now();
     const freeSince = this.#freeSince ?? now;
-    const mayLeave = (item: Item): boolean => this.#flights.mayLeave(item);
+    const mayLeave = (item: Item): boolean => this.#singleFlight.mayLeave(item);
     const alone = this.#queue.takeAlone(mayLeave);
     const { items, reason }: Leaving = alone
       ? { items: [alone], reason: 'retry' }
       : this.#former.take(this.#definition.batching, freeSince, mayLeave);
     if (items.length === 0) return false;
     for (const item of items) {
-      item.at = alone ? RUNNING_ALONE : RUNNING;
+      item.state = alone ? RUNNING_ALONE : RUNNING;
       item.streams = sendsParts(item);
     }
-    if (this.#flights.isOn) this.#flights.depart(items, this.#pools.isCurrent(worker));
+    if (this.#singleFlight.isOn) this.#singleFlight.dispatch(items, this.#pools.isCurrent(worker));
     this.#batchNumber += 1;
     const batch = { number: this.#batchNumber, items, dispatchedAt: now, freeSince, startedAt: now };
     this.#pools.present.dispatch(worker, batch);
@@ -194,7 +193,7 @@ export class Stage {
     const { maxAgeMs } = this.#definition;
     if (maxAgeMs === 0) return;
     const tooOld = (): ModeletError => dropped(this.name, `older than ${maxAgeMs} ms`);
-    this.#flights.dropOlder(this.#host.clock.now() - maxAgeMs, tooOld);
+    this.#singleFlight.dropOlder(this.#host.clock.now() - maxAgeMs, tooOld);
   }
 
   #noteFree(free: boolean): void {
@@ -211,8 +210,8 @@ export class Stage {
       const waitMs = batch.startedAt - item.arrivedAt - batchMs;
       this.meter.itemWaited(waitMs, batchMs);
       const timing = { stage: this.ref, waitMs, batchMs, runMs, batchSize: batch.items.length, worker };
-      item.at = MOVING;
-      this.#flights.land(item, reply, timing);
+      item.state = MOVING;
+      this.#singleFlight.complete(item, reply, timing);
     });
     this.#host.onChange();
     this.pumpSoon();
@@ -226,17 +225,17 @@ export class Stage {
 
   #onLost(running: readonly Item[], notStarted: readonly Item[], error: Error, worker: number): void {
     // Those cancelled meanwhile are not running for anybody any more.
-    const wanted = running.filter((item) => item.at.tag === 'running');
-    for (const item of [...running, ...notStarted]) this.#flights.comeBack(item);
-    this.#queue.putBack(notStarted.filter((item) => item.at.tag === 'running'));
+    const wanted = running.filter((item) => item.state.tag === 'running');
+    for (const item of [...running, ...notStarted]) this.#singleFlight.comeBack(item);
+    this.#queue.putBack(notStarted.filter((item) => item.state.tag === 'running'));
     const retries = this.#definition.retryLost && !(error instanceof RunTimeout);
     // What has been sent of a result cannot be taken back.
     this.#queue.putBackAlone(wanted.filter((item) => retries && !isAlone(item) && item.parts === 0));
     for (const item of wanted) {
-      if (item.at.tag !== 'running') continue;
+      if (item.state.tag !== 'running') continue;
       const again = isAlone(item);
-      item.at = MOVING;
-      this.#flights.fail(item, workerLost(this.name, worker, error, again));
+      item.state = MOVING;
+      this.#singleFlight.fail(item, workerLost(this.name, worker, error, again));
     }
     this.pumpSoon();
   }
@@ -257,8 +256,8 @@ export class Stage {
     this.#describe();
     const { health } = this.#pools.present;
     if (health.tag === 'failed' && this.#queue.length > 0) {
-      for (const item of this.#queue.drain()) this.#flights.fail(item, unavailable(this.name, health));
-      this.#host.onRoom(this);
+      for (const item of this.#queue.drain()) this.#singleFlight.fail(item, unavailable(this.name, health));
+      this.#host.onRoom();
     }
     this.#host.onChange();
     this.pumpSoon();
@@ -268,7 +267,7 @@ export class Stage {
     const { description } = this.#pools.present;
     if (!description || isDeepStrictEqual(description, this.#description)) return;
     this.#description = description;
-    this.#host.onDescribed(this, description);
+    this.#host.onDescribed(this.ref, description);
   }
 
   /**
@@ -278,13 +277,13 @@ export class Stage {
   #queueUp(item: Item, entry: boolean): void {
     const { health } = this.#pools.present;
     if (health.tag === 'failed') {
-      this.#flights.fail(item, unavailable(this.name, health));
+      this.#singleFlight.fail(item, unavailable(this.name, health));
       return;
     }
     if (!entry || item.patient || this.hasRoom) this.#queue.push(item);
     else {
-      const refused = enterFull(this.#queue, item, this.#definition, this.#recent.meanRunMs ?? 0);
-      this.#flights.fail(refused.item, refused.error);
+      const refused = this.#queue.pushFull(item, this.#definition, this.#recent.meanRunMs ?? 0);
+      this.#singleFlight.fail(refused.item, refused.error);
     }
     this.pumpSoon();
   }
@@ -292,7 +291,7 @@ export class Stage {
   #removeQueued(item: Item): boolean {
     const hadRoom = this.hasRoom;
     const removed = this.#queue.remove(item);
-    if (removed && !hadRoom) this.#host.onRoom(this);
+    if (removed && !hadRoom) this.#host.onRoom();
     if (removed) this.#host.onChange();
     return removed;
   }
