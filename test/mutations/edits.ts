@@ -224,10 +224,10 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'saving a file as it was gives its stage new workers',
     file: 'src/engine/pools/file-watch.ts',
-    find: 'found.hash !== before.hash',
-    replace: 'found.stamp !== before.stamp',
+    find: ' && hash !== before)',
+    replace: ')',
     suite: 'engine/file-watch',
-    test: 'saving what is there already is no news',
+    test: 'a save of the same content, a file that is cut off and a file that comes back as it was are no news',
   },
   {
     bug: 'a deploy goes back behind what has been saved since',

@@ -1,158 +1,107 @@
 /**
- * Tells when the content of a file is another than before. Editors save in many ways, in several steps each: what
- * counts is what the file has in it once it has been left alone for a moment.
- *
- *   idle      nothing happens                                         -> settling | closed
- *   settling  something happened a moment ago                         -> looking | closed
- *   looking   the file is being read                                  -> idle | settling | absent | closed
- *   absent    no file, or an empty one: it is being written, or gone  -> settling | looking | closed
+ * Tells when a file has been saved with another content. Polls the status of the file instead of asking the system for
+ * events: so it also notices files behind links, in folders that are replaced, on network file systems and in mounted
+ * volumes, and it runs into no limit of the system. (chokidar 5 misses replaced folders and links.)
  */
-import type { Clock, Deadline, Timer } from '../../core/clock.ts';
-import { type FileReading, type Files, type FolderWatch, files } from './watched-files.ts';
+import { createHash } from 'node:crypto';
+import { createReadStream, statSync, unwatchFile, watchFile } from 'node:fs';
+import { type Clock, type Deadline, deadlineAfter, type Timer } from '../../core/clock.ts';
 
 export const FILE_WATCH = {
-  /** The file is read when nothing has happened to it for so long. */
+  /** Pause between two looks at the file's status. */
+  pollMs: 250,
+  /** Editors save in several steps: the file is read once nothing has happened to it for this long. */
   quietMs: 200,
-  /** Nor is it left unread for longer, where something is written to it, or beside it, all the time. */
+  /** The file is read after this long even if it is written to all the time. */
   longestMs: 2000,
-  /** Pause between two looks for a file that is not there: its folder may be another when it comes back. */
-  absentMs: 1000,
 } as const;
 
-export interface FileWatchEvents {
-  /** It has been saved with another content. */
-  onChanged(): void;
-  /** What happens to it cannot be told; said once. */
-  onUnwatchable(error: Error): void;
-}
-
+/** `settling`: the file was touched a moment ago, and will be read by `latest`. */
 type State =
-  | { readonly tag: 'idle' }
+  | { readonly tag: 'watching' }
   | { readonly tag: 'settling'; readonly timer: Timer; readonly latest: Deadline }
-  /** `again`: something has happened meanwhile. */
-  | { readonly tag: 'looking'; again: boolean }
-  | { readonly tag: 'absent'; readonly timer: Timer }
   | { readonly tag: 'closed' };
-
-type Tag = State['tag'];
-
-export const FILE_WATCH_TRANSITIONS: Readonly<Record<Tag, readonly Tag[]>> = {
-  idle: ['settling', 'closed'],
-  settling: ['settling', 'looking', 'closed'],
-  looking: ['idle', 'settling', 'absent', 'closed'],
-  absent: ['settling', 'looking', 'closed'],
-  closed: [],
-};
-
-const NO_CONTENT: FileReading = { stamp: '', hash: '' };
 
 export class FileWatch {
   readonly #path: string;
-  readonly #events: FileWatchEvents;
   readonly #clock: Clock;
-  readonly #files: Files;
-  #state: State;
-  #folders: FolderWatch | null = null;
-  #unwatchable = false;
-  /** Of the last content there was; null before the first look. */
-  #known: FileReading | null = null;
+  readonly #onChanged: () => void;
+  /** Resolves when the present content is known. */
+  readonly started: Promise<void>;
+  readonly #touched = (): void => this.#settle();
+  #state: State = { tag: 'watching' };
+  /** Hash of the last content; undefined before the first reading, null while no content was ever found. */
+  #known: string | null | undefined;
+  /** Only the newest reading counts. */
+  #readings = 0;
 
-  /** What is in the file now is what it changes from, or with `since` what was in it then. */
-  constructor(
-    path: string,
-    events: FileWatchEvents,
-    clock: Clock,
-    access: Files = files,
-    since: FileReading | null = null,
-  ) {
-    this.#known = since;
+  /**
+   * `onChanged` is called when the content differs from the present one, and whenever it differs again.
+   * @param since a stamp; if the file has another one by now, that is the first change
+   */
+  constructor(path: string, onChanged: () => void, clock: Clock, since: string | null = null) {
     this.#path = path;
-    this.#events = events;
+    this.#onChanged = onChanged;
     this.#clock = clock;
-    this.#files = access;
-    this.#state = { tag: 'looking', again: false };
-    void this.#look();
+    watchFile(path, { bigint: true, persistent: false, interval: FILE_WATCH.pollMs }, this.#touched);
+    this.started = this.#begin(since);
   }
 
   close(): void {
-    if (this.#state.tag === 'closed') return;
-    if (this.#state.tag === 'settling' || this.#state.tag === 'absent') this.#state.timer.cancel();
-    this.#enter({ tag: 'closed' });
-    this.#folders?.close();
-    this.#folders = null;
+    if (this.#state.tag === 'settling') this.#state.timer.cancel();
+    this.#state = { tag: 'closed' };
+    unwatchFile(this.#path, this.#touched);
   }
 
-  /** `own`: it is about the file; else about another of its folder, of which it may be made. */
-  #happened(own: boolean): void {
+  #settle(): void {
     const state = this.#state;
     if (state.tag === 'closed') return;
-    if (state.tag === 'looking') {
-      state.again = true;
-      return;
-    }
-    if (state.tag === 'settling' && !own) return;
-    if (state.tag !== 'idle') state.timer.cancel();
-    this.#settle(state.tag === 'settling' ? state.latest : this.#clock.now() + FILE_WATCH.longestMs);
+    if (state.tag === 'settling') state.timer.cancel();
+    const latest = state.tag === 'settling' ? state.latest : deadlineAfter(this.#clock, FILE_WATCH.longestMs);
+    const at = Math.min(latest, deadlineAfter(this.#clock, FILE_WATCH.quietMs));
+    this.#state = { tag: 'settling', latest, timer: this.#clock.at(at, () => void this.#read()) };
   }
 
-  #settle(latest: Deadline): void {
-    const at = Math.min(latest, this.#clock.now() + FILE_WATCH.quietMs);
-    this.#enter({ tag: 'settling', latest, timer: this.#clock.at(at, () => this.#startLook()) });
+  async #begin(since: string | null): Promise<void> {
+    const isTouched = since !== null && stampOf(this.#path) !== since;
+    await this.#read();
+    if (isTouched && typeof this.#known === 'string' && this.#state.tag !== 'closed') this.#onChanged();
   }
 
-  #startLook(): void {
-    this.#enter({ tag: 'looking', again: false });
-    void this.#look();
-  }
-
-  async #look(): Promise<void> {
-    // Each time, as the folder may be another by now. What happens from here on is told.
-    this.#watchFolders();
-    const look = await this.#files.look(this.#path, this.#known);
-    const state = this.#state;
-    if (state.tag !== 'looking') return;
-    if (look.tag === 'absent') {
-      const timer = this.#clock.at(this.#clock.now() + FILE_WATCH.absentMs, () => this.#startLook());
-      this.#enter({ tag: 'absent', timer });
-    } else if (look.tag === 'moving' || state.again) {
-      this.#settle(this.#clock.now() + FILE_WATCH.longestMs);
-    } else {
-      this.#enter({ tag: 'idle' });
-    }
-    if (look.tag !== 'moving') this.#compare(look.tag === 'read' ? look.reading : null);
-  }
-
-  /** A file that is gone still has what it had: it may be the same when it comes back. */
-  #compare(found: FileReading | null): void {
+  async #read(): Promise<void> {
+    if (this.#state.tag === 'settling') this.#state = { tag: 'watching' };
+    this.#readings += 1;
+    const reading = this.#readings;
+    const hash = await hashOf(this.#path);
+    if (reading !== this.#readings || this.#state.tag === 'closed') return;
     const before = this.#known;
-    this.#known = found ?? before ?? NO_CONTENT;
-    if (found && before && found.hash !== before.hash) this.#events.onChanged();
+    // A file that is gone, or cut off to be written anew, keeps its last content: it may come back as it was.
+    this.#known = hash ?? before ?? null;
+    if (hash !== null && before !== undefined && hash !== before) this.#onChanged();
   }
+}
 
-  #watchFolders(): void {
-    this.#folders?.close();
-    this.#folders = null;
-    try {
-      this.#folders = this.#files.watch(
-        this.#path,
-        (own) => this.#happened(own),
-        (error) => this.#failed(error),
-      );
-    } catch (thrown) {
-      this.#failed(thrown as NodeJS.ErrnoException);
+/** Differs whenever the file has been touched; blank for a file that is missing or empty. */
+export function stampOf(path: string): string {
+  try {
+    const { ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true });
+    return size > 0n ? [ino, size, mtimeNs, ctimeNs].join() : '';
+  } catch {
+    return '';
+  }
+}
+
+/** Null for a file that is empty or cannot be read. */
+async function hashOf(path: string): Promise<string | null> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  try {
+    for await (const chunk of createReadStream(path)) {
+      bytes += (chunk as Buffer).length;
+      hash.update(chunk as Buffer);
     }
+  } catch {
+    return null;
   }
-
-  #failed(error: NodeJS.ErrnoException): void {
-    // A folder that is gone is looked for like the file.
-    if (error.code === 'ENOENT' || this.#unwatchable || this.#state.tag === 'closed') return;
-    this.#unwatchable = true;
-    this.#events.onUnwatchable(error);
-  }
-
-  #enter(next: State): void {
-    const { tag } = this.#state;
-    if (!FILE_WATCH_TRANSITIONS[tag].includes(next.tag)) throw new Error(`no way from ${tag} to ${next.tag}`);
-    this.#state = next;
-  }
+  return bytes === 0 ? null : hash.digest('base64');
 }

@@ -5,8 +5,7 @@
 import { basename } from 'node:path';
 import type { Clock } from '../../core/clock.ts';
 import type { LogRecord, StageDefinition } from '../../core/model.ts';
-import { FileWatch } from './file-watch.ts';
-import { type FileReading, files, readingNow } from './watched-files.ts';
+import { FileWatch, stampOf } from './file-watch.ts';
 
 export interface HotEditHost {
   readonly clock: Clock;
@@ -30,17 +29,11 @@ export class HotEdit {
     if (path === (this.#present?.path ?? null)) return;
     this.stop();
     if (path === null) return;
-    const log = (level: LogRecord['level'], message: string): void => this.#host.onLog({ level, message, stage: name });
-    const events = {
-      onChanged: () => {
-        log('info', `${basename(path)} has been saved: new workers start`);
-        this.#onSaved();
-      },
-      onUnwatchable: (error: Error) => {
-        log('warn', `saving ${basename(path)} will not be noticed, its folder cannot be watched: ${error.message}`);
-      },
+    const onSaved = (): void => {
+      this.#host.onLog({ level: 'info', message: `${basename(path)} has been saved: new workers start`, stage: name });
+      this.#onSaved();
     };
-    this.#present = { path, watch: new FileWatch(path, events, this.#host.clock) };
+    this.#present = { path, watch: new FileWatch(path, onSaved, this.#host.clock) };
   }
 
   stop(): void {
@@ -54,7 +47,7 @@ export class Repair {
   readonly #host: HotEditHost;
   readonly #onTouched: () => void;
   /** Before the last try. */
-  #tried: { readonly path: string; readonly reading: FileReading } | null = null;
+  #tried: { readonly path: string; readonly stamp: string } | null = null;
   #watch: FileWatch | null = null;
 
   constructor(host: HotEditHost, onTouched: () => void) {
@@ -65,7 +58,7 @@ export class Repair {
   /** To be called before workers are started. */
   trying({ modelet: { source } }: StageDefinition): void {
     this.stop();
-    this.#tried = 'path' in source ? { path: source.path, reading: readingNow(source.path) } : null;
+    this.#tried = 'path' in source ? { path: source.path, stamp: stampOf(source.path) } : null;
   }
 
   /** Watches while workers are stuck, unless the definition has its file watched anyway. */
@@ -73,14 +66,13 @@ export class Repair {
     if (!isStuck || watch || !this.#tried) {
       this.stop();
     } else if (!this.#watch) {
-      const { path, reading } = this.#tried;
+      const { path, stamp } = this.#tried;
       const onChanged = (): void => {
         const message = `${basename(path)} has changed: it is tried again`;
         this.#host.onLog({ level: 'info', message, stage: name });
         this.#onTouched();
       };
-      const events = { onChanged, onUnwatchable: () => {} };
-      this.#watch = new FileWatch(path, events, this.#host.clock, files, reading);
+      this.#watch = new FileWatch(path, onChanged, this.#host.clock, stamp);
     }
   }
 
