@@ -1,130 +1,60 @@
 /** The settings of a gate: the rule by which it admits, and where its budget comes from. */
 import { gate as schema } from './schemas/gate.ts';
+import type { SettingsOf } from './schemas/node-schema.ts';
 import { attempt, invalid, parseJson, type Raw, validate } from './validate.ts';
 
+type GateSettings = SettingsOf<typeof schema>;
+
 /** How a budget D becomes admissions. */
-export interface GateRule {
-  /** B: share of the capacity kept free, 0..1. Closed at D <= B. */
-  readonly baseline: number;
+export type GateRule = Pick<
+  GateSettings,
+  | 'baseline'
+  | 'maxConcurrency'
+  | 'unit'
+  | 'rounding'
+  | 'atLeastOne'
+  | 'lagMs'
+  | 'staleMs'
+  | 'leaseMs'
+  | 'whenClosed'
+  | 'capacity'
+> & {
   /** max_SYS, in `unit`; null: ready workers or servers x `maxConcurrency`. */
   readonly maxSys: number | null;
-  readonly maxConcurrency: number;
-  readonly unit: 'requests' | 'bytes' | 'tokens';
-  readonly rounding: 'floor' | 'ceil';
-  /** An open gate admits at least one. */
-  readonly atLeastOne: boolean;
-  /** How far the measured system is behind what a sample says it is, in ms. */
-  readonly lagMs: number;
-  /** Age from which a sample closes the gate, in ms. */
-  readonly staleMs: number;
-  /** Time after which a lease ends by itself, in ms. */
-  readonly leaseMs: number;
-  readonly whenClosed: 'wait' | 'refuse';
-  /** Most requests that wait. */
-  readonly capacity: number;
-}
+};
 
 /** Whether the number that a source reads is a saturation S, so that D = 1 - S, or D itself. */
-export type ReadValue = 'saturation' | 'budget';
+export type ReadValue = GateSettings['value'];
 
 /** Prometheus scrapes every 15 s unless it is told otherwise: two of those, as one may fail, and time to read the last. */
 const SCRAPED_STALE_MS = 35_000;
 
 /** Where a gate's budget comes from. Secrets are not here: they are Node-RED credentials. */
 export type GateSource =
-  | { readonly kind: 'constant'; readonly budget: number }
-  | { readonly kind: 'saturation' }
-  | {
-      readonly kind: 'prometheus';
-      readonly url: string;
-      readonly query: string;
-      /** Gives max_SYS; blank: it is not asked for. */
-      readonly maxSysQuery: string;
-      readonly value: ReadValue;
-      readonly timeoutMs: number;
-      readonly tls: string;
-    }
-  | {
-      readonly kind: 'scrape';
-      readonly url: string;
-      readonly metric: string;
+  | Source<'constant', 'budget'>
+  | Source<'saturation', never>
+  | Source<'prometheus', 'url' | 'query' | 'maxSysQuery' | 'value' | 'timeoutMs' | 'tls'>
+  | (Source<'scrape', 'url' | 'metric' | 'perServer' | 'serversMetric' | 'value' | 'timeoutMs' | 'tls'> & {
       readonly labels: Readonly<Record<string, string>>;
-      /** 0: the number is taken as it is; else it is divided by servers x this. */
-      readonly perServer: number;
-      /** Metric with the number of servers; blank: one. */
-      readonly serversMetric: string;
-      readonly value: ReadValue;
-      readonly timeoutMs: number;
-      readonly tls: string;
-    }
-  | {
-      readonly kind: 'redis';
-      readonly url: string;
-      readonly key: string;
-      readonly value: ReadValue;
-      readonly timeoutMs: number;
-      readonly tls: string;
-    }
-  | {
-      readonly kind: 'context';
-      readonly context: 'flow' | 'global';
-      readonly key: string;
-      readonly value: ReadValue;
-    }
-  | {
-      readonly kind: 'aimd';
-      readonly minWindow: number;
-      readonly maxWindow: number;
-      readonly increase: number;
-      readonly decreaseFactor: number;
-      readonly holdMs: number;
-    }
+    })
+  | Source<'redis', 'url' | 'key' | 'value' | 'timeoutMs' | 'tls'>
+  | Source<'context', 'context' | 'key' | 'value'>
+  | Source<'aimd', 'minWindow' | 'maxWindow' | 'increase' | 'decreaseFactor' | 'holdMs'>
   | { readonly kind: 'composite'; readonly members: readonly string[] };
 
-export interface GateConfig extends GateRule {
-  readonly name: string;
-  /** Id of a runtime node; blank: the only one there is. */
-  readonly runtime: string;
-  /** Id of the stage whose workers count; blank: the nearest behind the gate. */
-  readonly stage: string;
-  readonly source: GateSource;
-  /** bytes, tokens: message property with the cost; blank: for bytes the size of the payload. */
-  readonly costProperty: string;
-  /** Time from one reading of the source to the next, in ms. */
-  readonly intervalMs: number;
-  readonly store: 'memory' | 'durable';
-  /** durable: failures after which an item is a dead letter. */
-  readonly maxAttempts: number;
-  /** durable: how long the result of an item is kept, and its id known, in ms. */
-  readonly resultTtlMs: number;
-}
+type Source<Kind extends GateSettings['source'], Names extends keyof GateSettings> = {
+  readonly kind: Kind;
+} & Pick<GateSettings, Names>;
 
-type Numeric<Kind extends GateSource['kind'], Names extends string> = Pick<
-  Extract<GateSource, { kind: Kind }>,
-  Names & keyof Extract<GateSource, { kind: Kind }>
->;
-
-/** What the schema lets through: text but for those taken from the settings. */
-type Properties = Readonly<
-  Record<
-    'name' | 'runtime' | 'stage' | 'maxSys' | 'costProperty' | 'url' | 'query' | 'tls' | 'metric' | 'labels',
-    string
-  >
-> &
-  Readonly<Record<'maxSysQuery' | 'serversMetric' | 'key', string>> &
-  Omit<GateRule, 'maxSys'> &
-  Pick<GateConfig, 'intervalMs' | 'store' | 'maxAttempts' | 'resultTtlMs'> &
-  Numeric<'constant', 'budget'> &
-  Numeric<'scrape', 'perServer' | 'value' | 'timeoutMs'> &
-  Numeric<'context', 'context'> &
-  Numeric<'aimd', 'minWindow' | 'maxWindow' | 'increase' | 'decreaseFactor' | 'holdMs'> & {
-    readonly source: GateSource['kind'];
-    readonly members: readonly string[];
-  };
+export type GateConfig = GateRule &
+  Pick<
+    GateSettings,
+    'name' | 'runtime' | 'stage' | 'costProperty' | 'intervalMs' | 'store' | 'maxAttempts' | 'resultTtlMs'
+  > & { readonly source: GateSource };
 
 /** @throws ModeletError `config_invalid`. */
 export function compileGate(raw: Raw): GateConfig {
-  const properties = validate<Properties>(schema, {
+  const properties = validate(schema, {
     ...raw,
     ...(raw['source'] === 'prometheus' && isBlank(raw['staleMs']) ? { staleMs: SCRAPED_STALE_MS } : {}),
     members: raw['source'] === 'composite' ? listed(raw['members']) : [],
@@ -165,7 +95,7 @@ function compileMaxSys(text: string): number | null {
   return maxSys;
 }
 
-function compileSource(properties: Properties): GateSource {
+function compileSource(properties: GateSettings): GateSource {
   const { source: kind, value, timeoutMs, tls, budget, context, perServer } = properties;
   const text = (name: 'query' | 'metric' | 'key'): string => {
     const given = properties[name].trim();
@@ -202,7 +132,7 @@ function compileSource(properties: Properties): GateSource {
   }
 }
 
-function address({ url: text, source }: Properties, protocols: readonly string[]): string {
+function address({ url: text, source }: GateSettings, protocols: readonly string[]): string {
   const url = attempt('url', () => new URL(text.trim()));
   if (!protocols.includes(url.protocol)) {
     throw invalid(`url: the source "${source}" needs ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`);

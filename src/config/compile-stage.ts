@@ -1,97 +1,40 @@
 /** The settings of a stage: where its modelet's code is, its workers with their cores and environment, and its limits. */
-import type { ModuleBinding, PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
+import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
 import { parseLibs } from './libs.ts';
 import { parseMediaRanges } from './media-types.ts';
 import { parseModuleName } from './module-name.ts';
 import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
 import { parsePins } from './pins.ts';
+import type { SettingsOf } from './schemas/node-schema.ts';
 import { stage as schema } from './schemas/stage.ts';
 import { attempt, invalid, parseJson, type Raw, validate } from './validate.ts';
 import { type LookUp, OF_PROCESS, withVariables } from './variables.ts';
 
-export interface StageConfig {
-  readonly name: string;
-  readonly runtime: string;
+type StageSettings = SettingsOf<typeof schema>;
+
+/** The settings that describe the modelet's source; they become `source`. */
+type SourceSetting = 'source' | 'setup' | 'code' | 'teardown' | 'libs' | 'path' | 'module' | 'python';
+/** The settings that describe the workers; they become `workers`. */
+type WorkerSetting = 'workers' | 'cpus' | 'env';
+
+export type StageConfig = Omit<
+  StageSettings,
+  SourceSetting | WorkerSetting | 'init' | 'inputSchema' | 'outputSchema' | 'mediaTypes'
+> & {
   readonly source: StageSource;
-  /** Saving the file of the source gives the stage new workers. */
-  readonly watch: boolean;
   readonly init: unknown;
-  readonly predict: 'item' | 'batch';
-  /** null: what the modelet itself says. */
+  /** null: the modelet's own schema, if it has one. */
   readonly inputSchema: PayloadSchema | null;
   readonly outputSchema: PayloadSchema | null;
   readonly workers: readonly WorkerPlacement[];
-  readonly input: string;
-  readonly output: string;
-  // What the body of an HTTP request may be, in lower case; `image/*` and `*/*` stand for many.
+  /** Media ranges in lower case; an asterisk stands for any name. */
   readonly mediaTypes: readonly string[];
-  readonly capacity: number;
-  readonly startTimeoutMs: number;
-  /** `auto`: messages that an HTTP client waits for are refused, others wait. */
-  readonly overflow: 'auto' | 'refuse' | 'wait' | 'drop-oldest';
-  readonly maxAgeMs: number;
-  /** Message property whose value groups items for `drop-oldest`; blank: none. */
-  readonly dropKey: string;
-  readonly isolation: 'process' | 'thread';
-  readonly runTimeoutMs: number;
-  readonly retryLost: boolean;
-  readonly heapMb: number;
-  readonly maxRssMb: number;
-  readonly recycleAfter: number;
-  readonly cache: number;
-  readonly cacheMb: number;
-  readonly cacheTtlMs: number;
-}
+};
 
 const NATIVE =
   'an ONNX model runs in native code, which would take the engine with it where it crashes: choose processes';
 const MOST_WORKERS = 256;
-
-/** What the schema lets through of a stage node: text but for those listed last. */
-type StageProperties = Readonly<
-  Record<
-    | 'name'
-    | 'runtime'
-    | 'setup'
-    | 'code'
-    | 'teardown'
-    | 'path'
-    | 'module'
-    | 'python'
-    | 'init'
-    | 'inputSchema'
-    | 'outputSchema'
-    | 'workers'
-    | 'cpus'
-    | 'env'
-    | 'input'
-    | 'output'
-    | 'mediaTypes',
-    string
-  >
-> &
-  Readonly<Record<'source', StageSource['kind']>> &
-  Readonly<Record<'libs', readonly ModuleBinding[]>> &
-  Pick<
-    StageConfig,
-    | 'watch'
-    | 'predict'
-    | 'capacity'
-    | 'startTimeoutMs'
-    | 'overflow'
-    | 'maxAgeMs'
-    | 'dropKey'
-    | 'isolation'
-    | 'runTimeoutMs'
-    | 'retryLost'
-    | 'heapMb'
-    | 'maxRssMb'
-    | 'recycleAfter'
-    | 'cache'
-    | 'cacheMb'
-    | 'cacheTtlMs'
-  >;
 
 /**
  * `resolvePath` makes a file's path absolute and throws where there is no such file; `lookUp` gives what `${NAME}` stands
@@ -103,36 +46,21 @@ export function compileStage(
   resolvePath: (path: string) => string,
   lookUp: LookUp = OF_PROCESS,
 ): StageConfig {
-  const stage = validate<StageProperties>(schema, raw);
-  const init = withVariables('init', parseJson('init', stage.init), lookUp);
-  const workers = compileWorkers(stage.workers, stage.cpus, stage.env, lookUp);
+  const settings = validate(schema, raw);
+  const { source, setup, code, teardown, libs, path, module, python, cpus, env, ...kept } = settings;
+  const init = withVariables('init', parseJson('init', settings.init), lookUp);
+  const workers = compileWorkers(settings.workers, cpus, env, lookUp);
   return Object.freeze({
-    name: stage.name.trim(),
-    runtime: stage.runtime,
-    source: compileSource(stage, init, workers.length, resolvePath),
-    watch: stage.watch,
+    ...kept,
+    name: kept.name.trim(),
+    dropKey: kept.dropKey.trim(),
+    source: compileSource(settings, init, workers.length, resolvePath),
     init,
-    predict: stage.predict,
-    inputSchema: compileSchema('inputSchema', stage.inputSchema),
-    outputSchema: compileSchema('outputSchema', stage.outputSchema),
+    inputSchema: compileSchema('inputSchema', kept.inputSchema),
+    outputSchema: compileSchema('outputSchema', kept.outputSchema),
     workers,
-    input: stage.input,
-    output: attempt('output', () => parseOutput(stage.output)),
-    mediaTypes: attempt('mediaTypes', () => parseMediaRanges(stage.mediaTypes)),
-    capacity: stage.capacity,
-    startTimeoutMs: stage.startTimeoutMs,
-    overflow: stage.overflow,
-    maxAgeMs: stage.maxAgeMs,
-    dropKey: stage.dropKey.trim(),
-    isolation: stage.isolation,
-    runTimeoutMs: stage.runTimeoutMs,
-    retryLost: stage.retryLost,
-    heapMb: stage.heapMb,
-    maxRssMb: stage.maxRssMb,
-    recycleAfter: stage.recycleAfter,
-    cache: stage.cache,
-    cacheMb: stage.cacheMb,
-    cacheTtlMs: stage.cacheTtlMs,
+    output: attempt('output', () => parseOutput(kept.output)),
+    mediaTypes: attempt('mediaTypes', () => parseMediaRanges(kept.mediaTypes)),
   });
 }
 
@@ -146,7 +74,7 @@ function parseOutput(output: string): string {
 }
 
 function compileSource(
-  stage: StageProperties,
+  stage: StageSettings,
   init: unknown,
   workers: number,
   resolvePath: (path: string) => string,

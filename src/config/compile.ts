@@ -1,71 +1,36 @@
 /** From raw node configuration to validated and frozen settings; those of stages and gates have files of their own. */
 import { ModeletError } from '../core/errors.ts';
-import type { Batching, LogLevel } from '../core/model.ts';
 import { parsePublicPath } from './paths.ts';
 import { parseCpus } from './pins.ts';
 import { batcher } from './schemas/batcher.ts';
 import { collector } from './schemas/collector.ts';
 import { feed } from './schemas/feed.ts';
 import { metrics } from './schemas/metrics.ts';
+import type { SettingsOf } from './schemas/node-schema.ts';
 import { runtime } from './schemas/runtime.ts';
 import { attempt, type Raw, validate } from './validate.ts';
 
-export interface RuntimeConfig {
-  readonly name: string;
-  readonly timeoutMs: number;
-  readonly flowTimeoutMs: number;
-  readonly capacity: number;
+type RuntimeSettings = SettingsOf<typeof runtime>;
+
+export type RuntimeConfig = Omit<RuntimeSettings, 'maxPayloadMb' | 'engineCpus' | 'serverCpus'> & {
   readonly maxPayloadBytes: number;
   /** null: all cores. */
   readonly engineCpus: readonly number[] | null;
-  /** null: left as it is. */
+  /** null: the mask that Node-RED was started with. */
   readonly serverCpus: readonly number[] | null;
-  readonly strictPins: boolean;
-  /** HTTP requests that arrive while flows restart wait for them. */
-  readonly holdOnDeploy: boolean;
-  readonly logLevel: LogLevel;
-  /** Where metrics, health and OpenAPI are served beside the user's endpoints: `/` or a path without a slash at its end; blank: nowhere. */
-  readonly publicPath: string;
   /** Most messages that wait for room, Node-RED's `nodeMessageBufferMaxLength`; 0: no limit. */
   readonly mostWaiting: number;
-}
-
-export type BatcherConfig = Batching & { readonly name: string };
-
-export interface CollectorConfig {
-  readonly name: string;
-  readonly order: 'completion' | 'arrival';
-  /** `parts`: of a result that comes in parts, each leaves as it is made. Not in the order of arrival. */
-  readonly results: 'whole' | 'parts';
-  readonly catch: 'upstream' | 'off';
-  readonly errorPayload: 'body' | 'keep';
-}
-
-export interface FeedConfig {
-  readonly name: string;
-  readonly from: 'array' | 'lines' | 'jsonl';
-  readonly window: number;
-}
-
-export interface MetricsConfig {
-  readonly name: string;
-  /** Id of a runtime node; blank: the only one there is. */
-  readonly runtime: string;
-  readonly intervalMs: number;
-}
+};
+export type BatcherConfig = SettingsOf<typeof batcher>;
+export type CollectorConfig = SettingsOf<typeof collector>;
+export type FeedConfig = SettingsOf<typeof feed>;
+export type MetricsConfig = SettingsOf<typeof metrics>;
 
 const BYTES_PER_MB = 1024 * 1024;
 
-/** What the schema lets through of a runtime node. */
-type RuntimeProperties = Omit<RuntimeConfig, 'mostWaiting' | 'maxPayloadBytes' | 'engineCpus' | 'serverCpus'> & {
-  readonly maxPayloadMb: number;
-  readonly engineCpus: string;
-  readonly serverCpus: string;
-};
-
 /** @throws ModeletError `config_invalid` that lists every property at fault. */
 export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
-  const { maxPayloadMb, engineCpus, serverCpus, publicPath, ...rest } = validate<RuntimeProperties>(runtime, raw);
+  const { maxPayloadMb, engineCpus, serverCpus, publicPath, ...rest } = validate(runtime, raw);
   return Object.freeze({
     ...rest,
     publicPath: attempt('publicPath', () => parsePublicPath(publicPath)),
@@ -78,12 +43,12 @@ export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
 
 /** @throws ModeletError `config_invalid`. */
 export function compileBatcher(raw: Raw): BatcherConfig {
-  return Object.freeze(validate<BatcherConfig>(batcher, raw));
+  return Object.freeze(validate(batcher, raw));
 }
 
 /** @throws ModeletError `config_invalid`. */
 export function compileCollector(raw: Raw): CollectorConfig {
-  const config = validate<CollectorConfig>(collector, raw);
+  const config = validate(collector, raw);
   if (config.results === 'parts' && config.order === 'arrival') {
     throw new ModeletError('config_invalid', 'results: parts leave as they are made, not in the order of arrival');
   }
@@ -92,12 +57,12 @@ export function compileCollector(raw: Raw): CollectorConfig {
 
 /** @throws ModeletError `config_invalid`. */
 export function compileFeed(raw: Raw): FeedConfig {
-  return Object.freeze(validate<FeedConfig>(feed, raw));
+  return Object.freeze(validate(feed, raw));
 }
 
 /** @throws ModeletError `config_invalid`. */
 export function compileMetrics(raw: Raw): MetricsConfig {
-  return Object.freeze(validate<MetricsConfig>(metrics, raw));
+  return Object.freeze(validate(metrics, raw));
 }
 
 function cpuSet(property: string, text: string): readonly number[] | null {

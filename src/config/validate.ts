@@ -4,7 +4,7 @@
  */
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import { ModeletError } from '../core/errors.ts';
-import type { NodeSchema } from './schemas/node-schema.ts';
+import type { NodeSchema, SettingsOf } from './schemas/node-schema.ts';
 
 /** A node's properties as Node-RED hands them over. */
 export type Raw = Readonly<Record<string, unknown>>;
@@ -12,8 +12,8 @@ export type Raw = Readonly<Record<string, unknown>>;
 const ajv: Ajv = new Ajv({ coerceTypes: true, useDefaults: true, allErrors: true, verbose: true });
 const validators: Map<NodeSchema, ValidateFunction> = new Map();
 
-/** Checks and completes the properties of a node; `Checked` says what its schema guarantees. */
-export function validate<Checked>(schema: NodeSchema, raw: Raw): Checked {
+/** Checks the properties of a node against its schema and completes them with the defaults. */
+export function validate<Schema extends NodeSchema>(schema: Schema, raw: Raw): SettingsOf<Schema> {
   const picked = pick(schema, raw);
   let validator = validators.get(schema);
   if (!validator) {
@@ -21,7 +21,7 @@ export function validate<Checked>(schema: NodeSchema, raw: Raw): Checked {
     validators.set(schema, validator);
   }
   if (!validator(picked)) throw invalid((validator.errors ?? []).map(explain).join('; '));
-  return picked as Checked;
+  return picked as SettingsOf<Schema>;
 }
 
 /** The node's own properties, without what Node-RED adds and without blank ones, which take their defaults. */

@@ -1,7 +1,7 @@
 /** How the stage behind it forms batches. */
 import type { NodeSchema } from './node-schema.ts';
 
-export const batcher: NodeSchema = {
+export const batcher = {
   type: 'object',
   properties: {
     name: { type: 'string', default: '', description: 'Name of the node' },
@@ -20,4 +20,4 @@ export const batcher: NodeSchema = {
       description: 'How long to wait for more items, in ms; not used by greedy',
     },
   },
-};
+} as const satisfies NodeSchema;

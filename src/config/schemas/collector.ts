@@ -1,7 +1,7 @@
 /** Where outcomes meet their requests again. */
 import type { NodeSchema } from './node-schema.ts';
 
-export const collector: NodeSchema = {
+export const collector = {
   type: 'object',
   properties: {
     name: { type: 'string', default: '', description: 'Name of the node' },
@@ -30,4 +30,4 @@ export const collector: NodeSchema = {
       description: 'Whether an error replaces msg.payload with a body that may be sent to a client',
     },
   },
-};
+} as const satisfies NodeSchema;

@@ -1,7 +1,7 @@
 /** The paced split. */
 import type { NodeSchema } from './node-schema.ts';
 
-export const feed: NodeSchema = {
+export const feed = {
   type: 'object',
   properties: {
     name: { type: 'string', default: '', description: 'Name of the node' },
@@ -13,4 +13,4 @@ export const feed: NodeSchema = {
     },
     window: { type: 'integer', default: 256, minimum: 1, maximum: 1_000_000, description: 'Most unsettled messages' },
   },
-};
+} as const satisfies NodeSchema;

@@ -1,7 +1,7 @@
 /** Admission by measured capacity. The properties of the sources stand after those that all gates share. */
 import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
 
-export const gate: NodeSchema = {
+export const gate = {
   type: 'object',
   properties: {
     name: { type: 'string', default: '', description: 'Name of the gate, by which metrics know it' },
@@ -169,4 +169,4 @@ export const gate: NodeSchema = {
     },
     members: { type: 'array', default: [], description: 'composite: ids of other gates', items: { type: 'string' } },
   },
-};
+} as const satisfies NodeSchema;

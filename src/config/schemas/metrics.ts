@@ -1,7 +1,7 @@
 /** A message of measurements per interval. */
 import type { NodeSchema } from './node-schema.ts';
 
-export const metrics: NodeSchema = {
+export const metrics = {
   type: 'object',
   properties: {
     name: { type: 'string', default: '', description: 'Name of the node' },
@@ -14,4 +14,4 @@ export const metrics: NodeSchema = {
       description: 'Time from one message to the next, in ms',
     },
   },
-};
+} as const satisfies NodeSchema;

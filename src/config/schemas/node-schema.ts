@@ -1,4 +1,10 @@
-/** What the schema of a node is made of. */
+/** The form of a node's schema, and the types that follow from a schema: the one place where a property is declared. */
+
+/** Text in an array, or in the objects of an array. */
+interface Field {
+  readonly type: 'string';
+  readonly default?: string;
+}
 
 interface Property {
   readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'array';
@@ -7,8 +13,14 @@ interface Property {
   readonly enum?: readonly string[];
   readonly minimum?: number;
   readonly maximum?: number;
-  /** JSON Schema of what an array has. */
-  readonly items?: object;
+  /** Form of the elements of an array. */
+  readonly items?:
+    | Field
+    | {
+        readonly type: 'object';
+        readonly required?: readonly string[];
+        readonly properties: Readonly<Record<string, Field>>;
+      };
 }
 
 export interface NodeSchema {
@@ -18,3 +30,20 @@ export interface NodeSchema {
 
 /** A day. */
 export const MAX_TIMEOUT_MS: number = 24 * 60 * 60 * 1000;
+
+/** The settings that a schema lets through: every property has its default, its type and its bounds. */
+export type SettingsOf<Schema extends NodeSchema> = {
+  readonly [Name in keyof Schema['properties']]: SettingOf<Schema['properties'][Name]>;
+};
+
+type SettingOf<Declared> = Declared extends { readonly enum: readonly (infer Choice)[] }
+  ? Choice
+  : Declared extends { readonly items: { readonly properties: infer Fields } }
+    ? readonly { readonly [Name in keyof Fields]: string }[]
+    : Declared extends { readonly type: 'array' }
+      ? readonly string[]
+      : Declared extends { readonly type: 'boolean' }
+        ? boolean
+        : Declared extends { readonly type: 'integer' | 'number' }
+          ? number
+          : string;

@@ -1,7 +1,7 @@
 /** The engine process and what its requests may take. */
 import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
 
-export const runtime: NodeSchema = {
+export const runtime = {
   type: 'object',
   properties: {
     name: { type: 'string', default: '', description: 'Name of the runtime' },
@@ -42,4 +42,4 @@ export const runtime: NodeSchema = {
         'Path beside the HTTP-in endpoints below which metrics, health and OpenAPI are served; blank: nowhere',
     },
   },
-};
+} as const satisfies NodeSchema;

@@ -1,7 +1,7 @@
 /** One modelet and its workers. */
 import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
 
-export const stage: NodeSchema = {
+export const stage = {
   type: 'object',
   properties: {
     name: { type: 'string', default: '', description: 'Name of the stage' },
@@ -160,4 +160,4 @@ export const stage: NodeSchema = {
       description: 'Batches after which a worker is replaced; 0: none',
     },
   },
-};
+} as const satisfies NodeSchema;
