@@ -16,7 +16,7 @@ import { isLarge } from '../wire/channel/bulk-lane.ts';
 import { Outbox } from '../wire/channel/outbox.ts';
 import type { CheckedStage, DescribedStage, EngineBoot } from '../wire/frames/bodies.ts';
 import type { Frame, WireItem } from '../wire/frames/frames.ts';
-import { withEarlierRoutes } from './earlier-routes.ts';
+import { withEarlierRoutes } from './planner.ts';
 
 const ENGINE_ENTRY = fileURLToPath(new URL('../engine/main.js', import.meta.url));
 const START_TIMEOUT_MS = 30_000;

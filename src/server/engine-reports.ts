@@ -1,9 +1,9 @@
-/** What the engine has told of itself and its stages, and what those before it had. Knows nothing of requests. */
+/** Keeps what the engine reports about itself and its stages, over all engines of a runtime. Knows nothing of requests. */
 import type { EngineStatus, ModeletDescription } from '../core/model.ts';
+import { STATUS_INTERVAL_MS } from '../core/status-interval.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { StageTotals } from '../observe/meters/totals.ts';
 import type { DescribedStage } from '../wire/frames/bodies.ts';
-import { loadOf } from './stage-load.ts';
 
 const NOTHING_TOLD: EngineStatus = { stages: [], rssBytes: 0 };
 
@@ -12,15 +12,15 @@ export class EngineReports {
   readonly totals: StageTotals = new StageTotals();
   #status: EngineStatus = NOTHING_TOLD;
   #at: number = Number.NEGATIVE_INFINITY;
-  /** By stage. An engine's death changes no code: they hold until the next one says otherwise. */
+  /** By stage. An engine's death changes no code: a description holds until the next engine reports another. */
   readonly #descriptions: Map<number, ModeletDescription> = new Map();
 
-  /** Last heard of the engine that lives. */
+  /** The last status of the engine that lives. */
   get status(): EngineStatus {
     return this.#status;
   }
 
-  /** `at`: when it came, on the monotonic clock. */
+  /** `at`: when the status came, on the monotonic clock. */
   update(status: EngineStatus, at: number): void {
     this.#status = status;
     this.#at = at;
@@ -31,7 +31,7 @@ export class EngineReports {
     this.#descriptions.set(stage, description);
   }
 
-  /** What a stage's modelet, by the stage's number, says of itself; null before its first worker is ready. */
+  /** How the modelet of a stage, by its number, describes itself; null before its first worker is ready. */
   description(stage: number): ModeletDescription | null {
     return this.#descriptions.get(stage) ?? null;
   }
@@ -47,8 +47,21 @@ export class EngineReports {
     for (const stage of this.#descriptions.keys()) if (!stages.has(stage)) this.#descriptions.delete(stage);
   }
 
-  /** What a stage, by its number, has to do; null while the engine tells nothing of it. */
+  /** The load of a stage, by its number; null while the engine reports nothing about it. */
   load(stage: number, now: number): StageLoad | null {
     return loadOf(this.#status, stage, this.#at, now);
   }
+}
+
+/** The load of a stage by the engine's last status. `stage`: its number; `toldAt`: when the status came. */
+export function loadOf(status: EngineStatus, stage: number, toldAt: number, now: number): StageLoad | null {
+  const found = status.stages.find(({ ref }) => ref === stage);
+  if (!found) return null;
+  const { queue, busy, ready, meanBatchSize } = found;
+  return {
+    queue,
+    busy: Math.round(busy * Math.max(1, meanBatchSize)),
+    ready,
+    at: Math.max(toldAt, now - STATUS_INTERVAL_MS),
+  };
 }

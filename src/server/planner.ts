@@ -101,3 +101,19 @@ export class Planner {
     return number;
   }
 }
+
+/**
+ * Adds to a plan the earlier routes on which requests still wait on the server's side: those requests finish as they
+ * began. Other earlier routes are dropped, so that nothing piles up over deploys.
+ * @param before the plan that the engine was given last
+ * @param waitedFor the numbers of the routes that requests wait for
+ */
+export function withEarlierRoutes(
+  { stages, routes }: EnginePlan,
+  before: EnginePlan,
+  waitedFor: ReadonlySet<number>,
+): EnginePlan {
+  const planned = new Set(routes.map(({ ref }) => ref));
+  const given = [...before.routes, ...(before.earlier ?? [])];
+  return { stages, routes, earlier: given.filter(({ ref }) => waitedFor.has(ref) && !planned.has(ref)) };
+}

@@ -4,7 +4,7 @@
  */
 import type { RuntimeConfig } from '../config/compile.ts';
 import type { LogRecord } from '../core/model.ts';
-import type { Machine } from './machine.ts';
+import type { Machine } from './runtime-pins.ts';
 import { Service } from './service.ts';
 
 interface Entry {

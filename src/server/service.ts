@@ -5,25 +5,43 @@
 import type { RuntimeConfig } from '../config/compile.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { LogRecord, ModeletDescription, Payload, RequestNumber, StageAction } from '../core/model.ts';
+import type { LogRecord, ModeletDescription, Outcome, Payload, RequestNumber, StageAction } from '../core/model.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { Log } from '../observe/log/log.ts';
 import { Refusals } from '../observe/log/refusals.ts';
 import type { Look } from '../observe/views/interval.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/views/snapshot.ts';
 import { killGroup } from '../process/parent/launch.ts';
+import { decodeFailure } from '../wire/frames/failure.ts';
+import type { WireItem } from '../wire/frames/frames.ts';
 import { Checks, type StageCheck } from './checks.ts';
 import { EngineClient } from './engine-client.ts';
 import { EngineReports } from './engine-reports.ts';
 import { Entrance } from './entrance.ts';
-import { Ledger } from './ledger.ts';
-import type { Machine } from './machine.ts';
-import { outcomeOf } from './outcome.ts';
+import { type Caller, Ledger } from './ledger.ts';
 import { type KnownStage, type PlannedRoute, type PlannedStage, Planner } from './planner.ts';
-import { RuntimePins } from './runtime-pins.ts';
-import { engineLost, shuttingDown } from './service-errors.ts';
+import { type Machine, RuntimePins } from './runtime-pins.ts';
 import { SlowRequests } from './slow-requests.ts';
-import type { SubmitRequest } from './submit-request.ts';
+
+/** A request as Node-RED's side submits it. */
+export interface SubmitRequest extends Caller {
+  /** The id by which people know the request; need not be unique. */
+  readonly requestId: string;
+  /** How long the request waited at gates before, in ms. */
+  readonly gateMs: number;
+  /** The node at which the message entered. */
+  readonly entry: string;
+  readonly payload: Payload;
+  readonly deadline: Deadline;
+  /** Higher goes first. */
+  readonly priority: number;
+  /** The request waits for room instead of being refused. */
+  readonly patient: boolean;
+  /** Requests of one group evict each other where a full queue drops the oldest; 0: no group. */
+  readonly group: number;
+  /** JSON of what stages may read of the message besides its payload. */
+  readonly meta: Uint8Array | null;
+}
 
 export interface ServiceEvents {
   /** Something to show has changed; may be called often. */
@@ -297,4 +315,19 @@ export class Service {
     await this.#client.close(deadline);
     await this.#pins.release();
   }
+}
+
+function outcomeOf({ ok, payload }: WireItem): Outcome<Payload> {
+  if (ok) return { ok, value: payload };
+  const { error, input } = decodeFailure(payload);
+  return { ok, error, ...(input ? { input } : {}) };
+}
+
+/** `pauseMs`: until the next engine starts. */
+function engineLost(message: string, cause: Error, pauseMs: number): ModeletError {
+  return new ModeletError('engine_lost', message, { cause, retryAfterSeconds: Math.max(1, Math.ceil(pauseMs / 1000)) });
+}
+
+function shuttingDown(): ModeletError {
+  return new ModeletError('shutting_down', 'the runtime is shutting down');
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EnginePlan, Route } from '../../src/core/model.ts';
-import { withEarlierRoutes } from '../../src/server/earlier-routes.ts';
+import { withEarlierRoutes } from '../../src/server/planner.ts';
 import { route, stage } from '../engine/rig.ts';
 
 const NOBODY: ReadonlySet<number> = new Set();

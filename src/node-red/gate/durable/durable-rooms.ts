@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { systemClock } from '../../../core/clock.ts';
 import type { Gate } from '../../../gate/gate.ts';
 import type { GateSnapshot, StoreSnapshot } from '../../../observe/views/gate-snapshot.ts';
-import type { Machine } from '../../../server/machine.ts';
+import type { Machine } from '../../../server/runtime-pins.ts';
 import { QueueClient } from '../../../store/client/queue-client.ts';
 import type { DeployedGate } from '../../deploy/gate-deployment.ts';
 import { writeLog } from '../../log.ts';
