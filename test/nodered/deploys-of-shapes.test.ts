@@ -162,4 +162,18 @@ describe('deploys of flows of many shapes', { timeout: 1_500_000 }, () => {
       });
     }
   }
+
+  test('between deploys no message passes through a hook', async () => {
+    const { hooks } = red.red as unknown as { hooks: { has(name: string): boolean } };
+    const isHooked = (): boolean => ['onSend', 'onReceive', 'onComplete'].some((name) => hooks.has(name));
+    let wasHooked = false;
+    red.red.events.once('flows:stopped', () => {
+      wasHooked = isHooked();
+    });
+    assert.equal(isHooked(), false);
+    await red.deploy(flows);
+    assert.equal(wasHooked, true);
+    await red.whenReady();
+    assert.equal(isHooked(), false);
+  });
 });
