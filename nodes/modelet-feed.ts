@@ -1,7 +1,7 @@
 /** Paced split: takes a large input apart and sends no more messages than its window has unsettled. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileFeed } from '../src/config/compile.ts';
-import { ModeletError } from '../src/core/errors.ts';
+import { asModeletError, ModeletError } from '../src/core/errors.ts';
 import { configure } from '../src/node-red/adapter.ts';
 import { FeedRun } from '../src/node-red/feed/feed-run.ts';
 import { FeedWindow } from '../src/node-red/feed/feeds.ts';
@@ -9,7 +9,6 @@ import { logFault } from '../src/node-red/log.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 import { deliverToCatchNodes } from '../src/node-red/request/error-exit.ts';
 import type { PipelineMessage } from '../src/node-red/request/messages.ts';
-import { asModeletError } from '../src/node-red/request/passage.ts';
 import { showInvalid } from '../src/node-red/status.ts';
 
 const BADGE_INTERVAL_MS = 1000;

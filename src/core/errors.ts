@@ -106,3 +106,9 @@ function describe(thrown: unknown): string {
     return `thrown: a value of type ${typeof thrown}`;
   }
 }
+
+/** What was thrown as a ModeletError: itself, or an error with the code `otherwise`. */
+export function asModeletError(thrown: unknown, otherwise: ErrorCode): ModeletError {
+  const error = asError(thrown);
+  return error instanceof ModeletError ? error : new ModeletError(otherwise, error.message);
+}

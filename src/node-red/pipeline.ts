@@ -15,7 +15,7 @@ import { probeLauncher } from '../process/parent/launch.ts';
 import { Registry } from '../server/registry.ts';
 import type { Machine } from '../server/runtime-pins.ts';
 import type { Service } from '../server/service.ts';
-import { type Deployment, deploy, NOTHING_DEPLOYED, usedRuntimes } from './deploy/deployment.ts';
+import { type Deployed, type Deployment, deploy, NOTHING_DEPLOYED, usedRuntimes } from './deploy/deployment.ts';
 import { httpInsAmong } from './deploy/http-ins.ts';
 import { Feeds } from './feed/feeds.ts';
 import { enterGate, orderGate } from './gate/gate-entry.ts';
@@ -28,11 +28,13 @@ import { isPipelineNode, waysOut } from './handover/ways-out.ts';
 import { HttpHold } from './http/http-hold.ts';
 import { type LiveNode, LiveNodes } from './live-nodes.ts';
 import { logFault, writeLog } from './log.ts';
+import type { OpenRequest, RequestContext } from './request/context.ts';
+import { refuse } from './request/error-exit.ts';
 import { HttpClients } from './request/http-clients.ts';
 import { endOfMessage } from './request/lease-ends.ts';
 import { Leases } from './request/leases.ts';
-import { type PipelineMessage, sendFrom } from './request/messages.ts';
-import { type Done, Passage, refuse, type Surroundings } from './request/passage.ts';
+import { type Done, type PipelineMessage, sendFrom } from './request/messages.ts';
+import { Passage } from './request/passage.ts';
 import { type Sequencer, Sequencers } from './request/sequencer.ts';
 import { StatusBadges } from './status.ts';
 
@@ -76,14 +78,14 @@ export class Pipeline {
   #known: Machine = { allowedCpus: this.allowedCpus, launcher: { setpriv: false, taskset: false } };
   readonly #registry: Registry;
   readonly #badges: StatusBadges;
-  readonly #surroundings: Surroundings;
+  readonly #surroundings: RequestContext;
   #state: PipelineState = 'stopped';
   #deployment: Deployment = NOTHING_DEPLOYED;
   #startedConfig: object | undefined;
   /** Distinguishes this start from one that another deploy has overtaken. */
   #start = 0;
   readonly #untilRunning: UntilRunning;
-  readonly #passages: Set<Passage> = new Set();
+  readonly #open: Set<OpenRequest> = new Set();
 
   constructor(RED: NodeAPI) {
     this.RED = RED;
@@ -122,7 +124,7 @@ export class Pipeline {
       clients: this.#clients,
       leases: this.#leases,
       tracing: this.#tracing,
-      passages: this.#passages,
+      open: this.#open,
       sequencers: (stage) => (this.#deployment.ordering.get(stage) ?? []).map((id) => this.sequencer(id)),
       isStopped: () => this.isStopped,
       isCutOff: (id) => this.#succession.isCutOff(id),
@@ -264,8 +266,7 @@ export class Pipeline {
     try {
       this.#registry.reconcile(usedRuntimes(this.live), machine);
       this.loop[this.services.length > 0 ? 'start' : 'stop']();
-      this.#deployment = deploy(this, this.#registry);
-      for (const [id, reason] of this.#deployment.invalid) this.live.get(id)?.node.error(`config_invalid: ${reason}`);
+      this.#apply(deploy(this.RED, this.live, (runtime) => this.#registry.get(runtime)));
     } catch (thrown) {
       // A fault of ours must not end Node-RED, which an unhandled rejection would.
       this.#deployment = NOTHING_DEPLOYED;
@@ -275,9 +276,21 @@ export class Pipeline {
     this.#sequencers.tidy(new Set([...this.#deployment.ordering.values()].flat()));
     this.#untilRunning.safely(() => this.#handOver());
     this.#untilRunning.wake();
-    for (const passage of this.#passages) passage.endIfStranded();
+    for (const request of this.#open) request.endIfStranded();
     this.#hold.open();
     this.#badges.update();
+  }
+
+  /** Hands each service and gate its part of a deploy, and says what is wrong with the others. */
+  #apply({ deployment, plans, warnings }: Deployed): void {
+    for (const service of this.services) {
+      const plan = plans.get(service.id);
+      if (plan) service.apply(plan.stages, plan.routes);
+    }
+    const invalid = new Map([...deployment.invalid, ...this.gates.apply(deployment.gates)]);
+    this.#deployment = { ...deployment, invalid };
+    for (const { node, text } of warnings) node.warn(text);
+    for (const [id, reason] of invalid) this.live.get(id)?.node.error(`config_invalid: ${reason}`);
   }
 
   /** What is under way goes to the nodes that run now; whoever is left without a way to an answer gets one at once. */

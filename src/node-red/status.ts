@@ -3,21 +3,29 @@ import type { Node, NodeStatus } from 'node-red';
 import { ModeletError } from '../core/errors.ts';
 import type { GateSnapshot } from '../observe/views/gate-snapshot.ts';
 import type { RuntimeSnapshot, StageSnapshot } from '../observe/views/snapshot.ts';
+import type { Deployment } from './deploy/deployment.ts';
 import { headline, LONGEST_BADGE } from './headline.ts';
 import type { LiveNode } from './live-nodes.ts';
-import type { Pipeline } from './pipeline.ts';
 
 const INTERVAL_MS = 1000;
 
+/** What the badges show, read at each update. */
+interface BadgeReader {
+  readonly live: Iterable<LiveNode>;
+  readonly deployment: Deployment;
+  readonly services: readonly { snapshot(): RuntimeSnapshot }[];
+  readonly gates: { snapshot(id: string): GateSnapshot | undefined };
+}
+
 export class StatusBadges {
-  readonly #pipeline: Pipeline;
+  readonly #shows: BadgeReader;
   /** By instance: a deploy's new node starts without a badge. */
   readonly #shown: WeakMap<Node, string> = new WeakMap();
   #timer: NodeJS.Timeout | null = null;
   #lastAt = 0;
 
-  constructor(pipeline: Pipeline) {
-    this.#pipeline = pipeline;
+  constructor(shows: BadgeReader) {
+    this.#shows = shows;
   }
 
   /** Something may have changed: shows it now, or when a second has passed since the last time. */
@@ -32,8 +40,8 @@ export class StatusBadges {
   }
 
   #show(): void {
-    const snapshots = this.#pipeline.services.map((service) => service.snapshot());
-    for (const live of this.#pipeline.live) {
+    const snapshots = this.#shows.services.map((service) => service.snapshot());
+    for (const live of this.#shows.live) {
       const status = this.#statusOf(live, snapshots);
       if (!status) continue;
       const text = JSON.stringify(status);
@@ -44,14 +52,14 @@ export class StatusBadges {
   }
 
   #statusOf({ kind, node, config }: LiveNode, snapshots: readonly RuntimeSnapshot[]): NodeStatus | null {
-    const invalid = config instanceof ModeletError ? config.message : this.#pipeline.deployment.invalid.get(node.id);
+    const invalid = config instanceof ModeletError ? config.message : this.#shows.deployment.invalid.get(node.id);
     if (invalid !== undefined) return invalidBadge(invalid);
     if (kind === 'gate') {
-      const { gates, deployment } = this.#pipeline;
+      const { gates, deployment } = this.#shows;
       return withElsewhere(gateBadge(gates.snapshot(node.id)), deployment.gates.get(node.id)?.elsewhere ?? null);
     }
     if (kind !== 'stage' && kind !== 'batcher') return null;
-    const stageId = kind === 'stage' ? node.id : this.#pipeline.deployment.routes.get(node.id)?.route.stages[0];
+    const stageId = kind === 'stage' ? node.id : this.#shows.deployment.routes.get(node.id)?.route.stages[0];
     for (const runtime of snapshots) {
       const stage = runtime.stages.find((candidate) => candidate.id === stageId);
       if (stage) return kind === 'stage' ? stageBadge(stage, runtime) : batcherBadge(stage);

@@ -1,6 +1,6 @@
 /**
- * What one deploy amounts to: from the running nodes to plans for the services, and to what an arriving message
- * needs to know. Made whole at each `flows:started`.
+ * Compiles the running nodes of one deploy: a plan for each runtime, and all that an arriving message needs to know.
+ * Made whole at each `flows:started`, and changes nothing itself: pipeline.ts applies it.
  */
 import { basename, extname } from 'node:path';
 import type { Node, NodeAPI } from 'node-red';
@@ -12,10 +12,8 @@ import { type ErrorHandler, findHandler } from '../../flow/handlers.ts';
 import { nearest } from '../../flow/reach.ts';
 import { type CompiledGraph, type CompiledRoute, compileRoutes } from '../../flow/routes.ts';
 import type { PlannedStage } from '../../server/planner.ts';
-import type { Registry } from '../../server/registry.ts';
 import type { Service } from '../../server/service.ts';
 import { modulesFolder, userFolder } from '../files.ts';
-import type { Gates } from '../gate/gates.ts';
 import type { LiveNodes, LiveStage } from '../live-nodes.ts';
 import { type DirectAnswer, directAnswer, type Endpoint, type EntryTerms, endpointsTo } from './endpoints.ts';
 import { DEFAULT_LIMITS, type DeployedGate, deployGates } from './gate-deployment.ts';
@@ -83,15 +81,23 @@ const MB = 1024 * 1024;
 
 type UsableStage = LiveStage & { readonly config: StageConfig };
 
-/** What is running, and what outlives it. */
-interface Running {
-  readonly RED: NodeAPI;
-  readonly live: LiveNodes;
-  readonly gates: Gates;
+/** The stages and routes of one runtime. */
+interface RuntimePlan {
+  readonly stages: readonly PlannedStage[];
+  readonly routes: readonly CompiledRoute[];
 }
 
-/** Compiles the running flows, and hands each service and gate its part. */
-export function deploy({ RED, live, gates: keptGates }: Running, registry: Registry): Deployment {
+/** A deploy as it is applied: plans by runtime, and warnings by node. */
+export interface Deployed {
+  readonly deployment: Deployment;
+  readonly plans: ReadonlyMap<string, RuntimePlan>;
+  readonly warnings: readonly { readonly node: Node; readonly text: string }[];
+}
+
+type Services = (runtime: string) => Service | undefined;
+
+/** @param services those of the runtimes in use, which run already */
+export function deploy(RED: NodeAPI, live: LiveNodes, services: Services): Deployed {
   const folders = { modules: modulesFolder(RED), user: userFolder(RED) };
   const graph = readGraph(RED, live);
   const compiled = compileRoutes(graph);
@@ -103,25 +109,24 @@ export function deploy({ RED, live, gates: keptGates }: Running, registry: Regis
     return missing === null;
   });
   const stageNames = nameStages(stages);
-  for (const service of registry.services) {
-    const own = stages.filter((stage) => stage.config.runtime === service.id);
-    service.apply(
-      own.map((stage) => planStage(stage, stageNames, compiled, folders)),
-      [...compiled.routes.values()].filter((route) => route.runtime === service.id),
-    );
-  }
-  const routes = deployRoutes(compiled, live, registry, invalid);
+  const planFor = (runtime: string): RuntimePlan => ({
+    stages: stages
+      .filter(({ config }) => config.runtime === runtime)
+      .map((stage) => planStage(stage, stageNames, compiled, folders)),
+    routes: [...compiled.routes.values()].filter((route) => route.runtime === runtime),
+  });
+  const routes = deployRoutes(compiled, live, services, invalid);
   const gates = deployGates({ graph, live, batching: compiled.batching, tabName: tabNames(RED) }, invalid);
-  keptGates.apply(gates, invalid);
   const failing = [...stages, ...live.of('gate')].map(({ node }) => node);
-  return {
+  const handlers = new Map(failing.map((node) => [node.id, findHandler(graph, node.id)]));
+  const deployment: Deployment = {
     routes,
     invalid,
     gates,
     collected: new Set(
       stages.flatMap(({ node }) => (nearest(graph, node.id, 'collector').length > 0 ? [node.id] : [])),
     ),
-    handlers: new Map(failing.map((node) => [node.id, handlerOf(graph, node)])),
+    handlers,
     stageIdByName: new Map([...stageNames].map(([id, name]) => [name, id])),
     stageNames,
     ordering: collectorsBehind(graph, stages, live, ({ order }) => order === 'arrival'),
@@ -132,7 +137,7 @@ export function deploy({ RED, live, gates: keptGates }: Running, registry: Regis
         return answer ? [[node.id, answer] as const] : [];
       }),
     ),
-    endpoints: endpointsTo(RED, entryTerms(live, registry, routes, gates)),
+    endpoints: endpointsTo(RED, entryTerms(live, services, routes, gates)),
     publicPaths: new Map(
       live.of('runtime').flatMap(({ node, config }) => {
         const shown = !(config instanceof ModeletError) && config.publicPath !== '';
@@ -140,12 +145,21 @@ export function deploy({ RED, live, gates: keptGates }: Running, registry: Regis
       }),
     ),
   };
+  return {
+    deployment,
+    plans: new Map([...usedRuntimes(live).keys()].map((runtime) => [runtime, planFor(runtime)])),
+    warnings: failing.flatMap((node) => {
+      const handler = handlers.get(node.id);
+      if (handler?.kind !== 'catch' || handler.tie.length === 0) return [];
+      return [{ node, text: `${handler.tie.length} collectors are equally near: its errors go to Catch nodes` }];
+    }),
+  };
 }
 
 /** Of all nodes that a message can come to, also of those that cannot be used: their errors are answers as well. */
 function entryTerms(
   live: LiveNodes,
-  registry: Registry,
+  services: Services,
   routes: ReadonlyMap<string, DeployedRoute>,
   gates: ReadonlyMap<string, DeployedGate>,
 ): Map<string, EntryTerms> {
@@ -153,21 +167,13 @@ function entryTerms(
   return new Map(
     entries.map(({ node: { id } }) => {
       const gate = gates.get(id);
-      const service = routes.get(id)?.service ?? registry.get(gate?.runtime ?? '');
+      const service = routes.get(id)?.service ?? services(gate?.runtime ?? '');
       const maxBytes =
         gate?.limits.maxPayloadBytes ?? service?.config.maxPayloadBytes ?? DEFAULT_LIMITS.maxPayloadBytes;
       const held = service?.config.holdOnDeploy ?? gate !== undefined;
       return [id, { held, maxBytes, countRefused: (error) => service?.countRefused(error) }];
     }),
   );
-}
-
-function handlerOf(graph: Graph, node: Node): ErrorHandler {
-  const handler = findHandler(graph, node.id);
-  if (handler.kind === 'catch' && handler.tie.length > 0) {
-    node.warn(`${handler.tie.length} collectors are equally near: its errors go to Catch nodes`);
-  }
-  return handler;
 }
 
 /** By stage: those right behind it that are set so. */
@@ -252,13 +258,13 @@ function planStage(
 function deployRoutes(
   compiled: CompiledGraph,
   live: LiveNodes,
-  registry: Registry,
+  services: Services,
   invalid: Map<string, string>,
 ): Map<string, DeployedRoute> {
   const routes = new Map<string, DeployedRoute>();
   for (const [entry, route] of compiled.routes) {
     const unusable = route.stages.find((stage) => invalid.has(stage));
-    const service = registry.get(route.runtime);
+    const service = services(route.runtime);
     const configs = route.stages.flatMap((id) => stageConfig(live, id) ?? []);
     const [first] = configs;
     if (unusable !== undefined || !service || !first) {

@@ -1,14 +1,21 @@
 /** Where a message that comes to a gate goes: into its waiting room, in memory or on disk, or it is an order. */
 import type { Node } from 'node-red';
-import type { PipelineMessage } from '../request/messages.ts';
-import { type Done, refuse, type Surroundings } from '../request/passage.ts';
+import type { RequestContext } from '../request/context.ts';
+import { refuse } from '../request/error-exit.ts';
+import type { Done, PipelineMessage } from '../request/messages.ts';
 import { isStoreOrder, obey } from './durable/durable-answers.ts';
 import { storeMessage } from './durable/durable-passage.ts';
 import { GatePassage } from './gate-passage.ts';
 import type { Gates } from './gates.ts';
 
 /** False if the node is no gate that can be used. */
-export function enterGate(around: Surroundings, gates: Gates, entry: Node, msg: PipelineMessage, done: Done): boolean {
+export function enterGate(
+  around: RequestContext,
+  gates: Gates,
+  entry: Node,
+  msg: PipelineMessage,
+  done: Done,
+): boolean {
   const gate = gates.get(entry.id);
   if (!gate) return false;
   const place = gates.rooms.place(entry.id);
@@ -18,7 +25,7 @@ export function enterGate(around: Surroundings, gates: Gates, entry: Node, msg: 
 }
 
 /** Does what a message asks of a gate, or refuses it. */
-export function orderGate(around: Surroundings, gates: Gates, entry: Node, msg: PipelineMessage, done: Done): void {
+export function orderGate(around: RequestContext, gates: Gates, entry: Node, msg: PipelineMessage, done: Done): void {
   const order = msg['gate'];
   const place = gates.rooms.place(entry.id);
   if (place && isStoreOrder(order)) {

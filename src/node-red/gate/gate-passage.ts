@@ -8,15 +8,23 @@
 import type { Node } from 'node-red';
 import { deadlineAfter, systemClock } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
+import { asModeletError } from '../../core/errors.ts';
 import type { Gate } from '../../gate/gate.ts';
 import type { Lease } from '../../gate/leases.ts';
 import type { DeployedGate } from '../deploy/gate-deployment.ts';
 import { readBody } from '../http/request-body.ts';
+import type { RequestContext } from '../request/context.ts';
 import { deliverError, endWithoutFlow, type Leaving } from '../request/error-exit.ts';
 import { endOfError, endOfMessage } from '../request/lease-ends.ts';
 import type { Stay } from '../request/leases.ts';
-import { forgetError, keepingClient, type ModeletTrace, type PipelineMessage, sendFrom } from '../request/messages.ts';
-import { asModeletError, type Done, type Surroundings } from '../request/passage.ts';
+import {
+  type Done,
+  forgetError,
+  keepingClient,
+  type ModeletTrace,
+  type PipelineMessage,
+  sendFrom,
+} from '../request/messages.ts';
 import { checkTimeout, priorityOf, timeoutOf } from '../request/request-terms.ts';
 import { continueTrace } from '../request/trace.ts';
 import { costOf } from './gate-cost.ts';
@@ -32,7 +40,7 @@ export interface OpenGate {
 type GatePassageState = { readonly tag: 'waiting'; readonly stopWatching: () => void } | { readonly tag: 'over' };
 
 export class GatePassage {
-  readonly #around: Surroundings;
+  readonly #around: RequestContext;
   readonly #id: string;
   readonly #open: OpenGate;
   readonly #msg: PipelineMessage;
@@ -42,7 +50,7 @@ export class GatePassage {
   readonly #cameAt: number = systemClock.now();
   #state: GatePassageState = { tag: 'waiting', stopWatching: () => {} };
 
-  constructor(around: Surroundings, entry: Node, open: OpenGate, msg: PipelineMessage, done: Done) {
+  constructor(around: RequestContext, entry: Node, open: OpenGate, msg: PipelineMessage, done: Done) {
     this.#around = around;
     this.#id = entry.id;
     this.#open = open;

@@ -94,8 +94,9 @@ export class Gates {
     }));
   }
 
-  /** Takes over what a deploy has made. @param invalid gets those that cannot be made. */
-  apply(deployed: ReadonlyMap<string, DeployedGate>, invalid: Map<string, string>): void {
+  /** Takes over the gates of a deploy. Returns the reasons of gates that cannot be made, by id. */
+  apply(deployed: ReadonlyMap<string, DeployedGate>): Map<string, string> {
+    const invalid = new Map<string, string>();
     for (const gate of membersFirst(deployed)) {
       try {
         this.#hosts.set(gate.id, this.#host(gate));
@@ -106,6 +107,7 @@ export class Gates {
     }
     const gone = [...this.#hosts.keys()].filter((id) => !deployed.has(id) || invalid.has(id));
     this.#close(gone, new ModeletError('shutting_down', 'the gate was removed'));
+    return invalid;
   }
 
   closeAll(error: ModeletError): void {

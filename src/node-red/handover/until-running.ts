@@ -2,7 +2,7 @@
 import type { NodeAPI } from 'node-red';
 import { asError } from '../../core/errors.ts';
 import { logFault } from '../log.ts';
-import type { Done } from '../request/passage.ts';
+import type { Done } from '../request/messages.ts';
 
 /** Most messages that wait for flows to start; each is answered, more are refused. */
 const MOST_WAITING = 10_000;

@@ -9,8 +9,10 @@ import { Failures } from '../../observe/log/failures.ts';
 import { isRefusal } from '../../observe/log/refusals.ts';
 import type { LiveCollector } from '../live-nodes.ts';
 import { oneLine } from '../log.ts';
+import type { RequestContext } from './context.ts';
 import {
   answerDirectly,
+  type Done,
   errorBody,
   keepingClient,
   type ModeletTrace,
@@ -18,7 +20,6 @@ import {
   sendFrom,
   writeError,
 } from './messages.ts';
-import type { Done, Surroundings } from './passage.ts';
 import { continueTrace } from './trace.ts';
 
 /** A message on its way out, with what is needed to end it. */
@@ -31,7 +32,7 @@ export interface Leaving {
 
 /** `failingId`: the stage, batcher or gate that failed. `input`: the value that it was given. Never throws. */
 export function deliverError(
-  around: Surroundings,
+  around: RequestContext,
   leaving: Leaving,
   error: ModeletError,
   failingId: string,
@@ -66,7 +67,7 @@ function logUndelivered(RED: NodeAPI, { code, message }: ModeletError, thrown: u
 }
 
 function handOver(
-  around: Surroundings,
+  around: RequestContext,
   leaving: Leaving,
   error: ModeletError,
   failingId: string,
@@ -139,4 +140,16 @@ function failuresOf(failing: Node): Failures {
   const failures = new Failures(systemClock, (line) => failing.error(oneLine(line)));
   told.set(failing, failures);
   return failures;
+}
+
+/** Answers a message that has no usable route, the way any other error is answered. */
+export function refuse(
+  around: RequestContext,
+  entry: Node,
+  msg: PipelineMessage,
+  done: Done,
+  error: ModeletError,
+): void {
+  const trace = continueTrace(msg, Number.POSITIVE_INFINITY);
+  deliverError(around, { msg, trace, done }, error, entry.id, msg.payload);
 }

@@ -8,6 +8,9 @@ import { textForClient } from '../http/client-text.ts';
 import type { HttpResponse } from '../http/http-types.ts';
 import { enterRequest, type Headers } from './request-id.ts';
 
+/** Node-RED's `done` of a received message. */
+export type Done = (error?: Error) => void;
+
 /** `msg.modelet`. Later passes of the same message append to it. */
 export interface ModeletTrace {
   requestId: string;

@@ -5,8 +5,8 @@
 import { systemClock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { stripConnectionHeaders } from '../http/response-headers.ts';
+import type { RequestContext } from './context.ts';
 import { type ModeletTrace, type PipelineMessage, sendFrom, willAnswer } from './messages.ts';
-import type { Surroundings } from './passage.ts';
 
 /** What core split and join know of a message that is one of several. */
 interface Parts {
@@ -21,14 +21,14 @@ interface Parts {
 }
 
 export class PartMessages {
-  readonly #around: Surroundings;
+  readonly #around: RequestContext;
   readonly #msg: PipelineMessage;
   readonly #trace: ModeletTrace;
   /** The stage that makes them. */
   readonly #exit: string;
   #count = 0;
 
-  constructor(around: Surroundings, msg: PipelineMessage, trace: ModeletTrace, exit: string) {
+  constructor(around: RequestContext, msg: PipelineMessage, trace: ModeletTrace, exit: string) {
     this.#around = around;
     this.#msg = msg;
     this.#trace = trace;

@@ -2,25 +2,25 @@
  * One message's way through one route: from the node it enters by to the node that sends it on, or to the
  * handler of its error. Whatever happens, it ends once.
  */
-import type { Node, NodeAPI } from 'node-red';
-import { asError, type ErrorCode, ModeletError } from '../../core/errors.ts';
+import type { Node } from 'node-red';
+import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
-import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
+import type { TracedRequest } from '../../observe/export/tracing.ts';
 import type { Settlement } from '../../server/ledger.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { encodeMeta } from '../../wire/frames/meta.ts';
-import type { DeployedRoute, Deployment } from '../deploy/deployment.ts';
+import type { DeployedRoute } from '../deploy/deployment.ts';
 import { noteResult } from '../http/answer-form.ts';
 import { isOfRequest, readRequest } from '../http/request-body.ts';
-import type { LiveNodes } from '../live-nodes.ts';
+import type { RequestContext } from './context.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
-import type { HttpClients } from './http-clients.ts';
 import { endOfError } from './lease-ends.ts';
-import type { Leases, Stay } from './leases.ts';
+import type { Stay } from './leases.ts';
 import { readMessageProperty } from './message-property.ts';
 import {
   answerWithResult,
   appendTimings,
+  type Done,
   keepingClient,
   type ModeletTrace,
   type PipelineMessage,
@@ -33,30 +33,8 @@ import { priorityOf, timeoutOf } from './request-terms.ts';
 import type { Sequencer } from './sequencer.ts';
 import { continueTrace } from './trace.ts';
 
-export type Done = (error?: Error) => void;
-
-/** What a passage needs of the pipeline around it, as it is when asked: a deploy may come in between. */
-export interface Surroundings {
-  readonly RED: NodeAPI;
-  readonly live: LiveNodes;
-  readonly clients: HttpClients;
-  readonly leases: Leases;
-  readonly tracing: Tracing;
-  /** Those under way. */
-  readonly passages: Set<Passage>;
-  /** Of the collectors right behind a stage that keep the order of arrival. */
-  sequencers(stage: string): readonly Sequencer[];
-  /** The flows have stopped for good: what a node sends now reaches nobody. */
-  isStopped(): boolean;
-  /** A deploy has taken the way to an HTTP response from a node. */
-  isCutOff(id: string): boolean;
-  deployment(): Deployment;
-  /** Calls now, or once a deploy that is under way is through. */
-  whenRunning(deliver: () => void): void;
-}
-
 export class Passage {
-  readonly #around: Surroundings;
+  readonly #around: RequestContext;
   readonly #entry: Node;
   readonly #msg: PipelineMessage;
   readonly #deployed: DeployedRoute;
@@ -72,7 +50,7 @@ export class Passage {
   /** Its client has had its answer past the flow. */
   #isAnswered = false;
 
-  constructor(around: Surroundings, entry: Node, deployed: DeployedRoute, msg: PipelineMessage, done: Done) {
+  constructor(around: RequestContext, entry: Node, deployed: DeployedRoute, msg: PipelineMessage, done: Done) {
     this.#around = around;
     this.#entry = entry;
     this.#deployed = deployed;
@@ -124,7 +102,7 @@ export class Passage {
       const stopWatching = this.#around.clients.watch(this.#msg, () => {
         this.#abandon(new ModeletError('cancelled', 'the HTTP client went away'));
       });
-      this.#around.passages.add(this);
+      this.#around.open.add(this);
     } catch (thrown) {
       const error = asModeletError(thrown, 'invalid_input');
       // Refusals by the service are counted there.
@@ -247,7 +225,7 @@ export class Passage {
   }
 
   #ended(done: Done): void {
-    this.#around.passages.delete(this);
+    this.#around.open.delete(this);
     done();
     this.#stay.end({ kind: 'done' });
     // One that was sent on keeps its place until the collector has it.
@@ -286,17 +264,6 @@ export class Passage {
     const fields = { requestId: this.#trace.requestId, code };
     this.#deployed.service.log({ level: 'debug', message: `${code}: ${message}`, fields, ...(stage ? { stage } : {}) });
   }
-}
-
-/** Answers a message that has no usable route, the way any other error is answered. */
-export function refuse(around: Surroundings, entry: Node, msg: PipelineMessage, done: Done, error: ModeletError): void {
-  const trace = continueTrace(msg, Number.POSITIVE_INFINITY);
-  deliverError(around, { msg, trace, done }, error, entry.id, msg.payload);
-}
-
-export function asModeletError(thrown: unknown, otherwise: ErrorCode): ModeletError {
-  const error = asError(thrown);
-  return error instanceof ModeletError ? error : new ModeletError(otherwise, error.message);
 }
 
 /** A number for a drop key's value, never 0. FNV-1a: keys are few and short, a collision merely merges two groups. */

@@ -3,13 +3,14 @@
  * By its second output where that is wired, else straight to the HTTP client.
  */
 import type { Node } from 'node-red';
-import { HTTP_STATUS, isErrorCode, ModeletError } from '../../../core/errors.ts';
+import { asModeletError, HTTP_STATUS, isErrorCode, ModeletError } from '../../../core/errors.ts';
 import { withoutTrailing } from '../../../core/text.ts';
 import { type ItemResult, isItemId } from '../../../store/work-queue.ts';
 import { decodePayload } from '../../../wire/codec/codec.ts';
 import { textForClient } from '../../http/client-text.ts';
-import { type PipelineMessage, sendFrom } from '../../request/messages.ts';
-import { asModeletError, type Done, refuse, type Surroundings } from '../../request/passage.ts';
+import type { RequestContext } from '../../request/context.ts';
+import { refuse } from '../../request/error-exit.ts';
+import { type Done, type PipelineMessage, sendFrom } from '../../request/messages.ts';
 import type { DurableRoom } from './durable-room.ts';
 import type { KeptError } from './durable-verdict.ts';
 
@@ -34,7 +35,7 @@ export function isStoreOrder(order: unknown): order is StoreOrder {
 
 /** Does what a message asks, and answers it. Never throws. */
 export function obey(
-  around: Surroundings,
+  around: RequestContext,
   entry: Node,
   room: DurableRoom,
   order: StoreOrder,
@@ -64,7 +65,7 @@ export function receipt(msg: PipelineMessage, id: string): Answer {
   };
 }
 
-export function answerFrom(around: Surroundings, gate: string, msg: PipelineMessage, answer: Answer): void {
+export function answerFrom(around: RequestContext, gate: string, msg: PipelineMessage, answer: Answer): void {
   const { statusCode, payload, headers = {} } = answer;
   const node = around.live.get(gate)?.node;
   if (node && around.deployment().handlers.get(gate)?.kind === 'output') {

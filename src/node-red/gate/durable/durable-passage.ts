@@ -2,16 +2,16 @@
 import { randomUUID } from 'node:crypto';
 import type { Node } from 'node-red';
 import { systemClock, wallTime } from '../../../core/clock.ts';
-import { ModeletError } from '../../../core/errors.ts';
+import { asModeletError, ModeletError } from '../../../core/errors.ts';
 import { refusedFull } from '../../../gate/gate-errors.ts';
 import type { Lease } from '../../../gate/leases.ts';
 import { type Claim, isItemId, type QueueItem } from '../../../store/work-queue.ts';
 import type { DeployedGate } from '../../deploy/gate-deployment.ts';
 import { readBody } from '../../http/request-body.ts';
-import { deliverError } from '../../request/error-exit.ts';
+import type { RequestContext } from '../../request/context.ts';
+import { deliverError, refuse } from '../../request/error-exit.ts';
 import { endOfMessage } from '../../request/lease-ends.ts';
-import { keepingClient, type PipelineMessage, sendFrom } from '../../request/messages.ts';
-import { asModeletError, type Done, refuse, type Surroundings } from '../../request/passage.ts';
+import { type Done, keepingClient, type PipelineMessage, sendFrom } from '../../request/messages.ts';
 import { priorityOf, timeoutOf } from '../../request/request-terms.ts';
 import { continueTrace } from '../../request/trace.ts';
 import { costOf } from '../gate-cost.ts';
@@ -21,7 +21,7 @@ import { decodeMessage, encodeMessage, storedDeadline } from './durable-message.
 import type { DurableRoom, Outlet } from './durable-room.ts';
 
 export interface StorePlace {
-  readonly around: Surroundings;
+  readonly around: RequestContext;
   readonly room: DurableRoom;
   /** Largest message that is stored. */
   readonly maxBytes: number;

@@ -7,12 +7,12 @@ import type { Machine } from '../../../server/runtime-pins.ts';
 import { QueueClient } from '../../../store/client/queue-client.ts';
 import type { DeployedGate } from '../../deploy/gate-deployment.ts';
 import { writeLog } from '../../log.ts';
-import type { Surroundings } from '../../request/passage.ts';
+import type { RequestContext } from '../../request/context.ts';
 import { outletOf, type StorePlace } from './durable-passage.ts';
 import { DurableRoom } from './durable-room.ts';
 
 export interface RoomsSurroundings {
-  pipeline(): Surroundings;
+  pipeline(): RequestContext;
   machine(): Machine;
   onChange(): void;
 }
