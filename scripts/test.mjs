@@ -139,8 +139,10 @@ function findChromium() {
 const failures = [];
 install();
 if (!options['no-build'] && !run('build', process.execPath, ['scripts/build.mjs'])) process.exit(1);
-if (!options.only && !run('lint', process.execPath, ['node_modules/@biomejs/biome/bin/biome', 'ci', '.']))
-  failures.push('lint');
+if (!options.only) {
+  if (!run('lint', process.execPath, ['node_modules/@biomejs/biome/bin/biome', 'ci', '.'])) failures.push('lint');
+  if (!run('structure', process.execPath, ['scripts/check-structure.mjs'])) failures.push('structure');
+}
 
 const newer = current();
 if (!newer) skip('Node-RED 5: it needs Node 22.9, and node-24 could not be installed');

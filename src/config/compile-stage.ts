@@ -1,7 +1,6 @@
 /** The settings of a stage: where its modelet's code is, its workers with their cores and environment, and its limits. */
 import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
 import { parseLibs } from './libs.ts';
-import { parseMediaRanges } from './media-types.ts';
 import { parseModuleName } from './module-name.ts';
 import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
@@ -31,6 +30,9 @@ export type StageConfig = Omit<
   /** Media ranges in lower case; an asterisk stands for any name. */
   readonly mediaTypes: readonly string[];
 };
+
+/** A media type, or a range of them; of the characters that RFC 9110 allows. */
+const RANGE = /^(?:\*\/\*|[\w!#$%&'+.^`|~-]+\/(?:\*|[\w!#$%&'+.^`|~-]+))$/;
 
 const NATIVE =
   'an ONNX model runs in native code, which would take the engine with it where it crashes: choose processes';
@@ -149,4 +151,16 @@ function environment(value: unknown): Record<string, string> {
       return [name, text];
     }),
   );
+}
+
+/**
+ * Reads a list such as `application/json, image/*`: in lower case, each range once, in the order given.
+ * @throws Error for an empty list, or a range that is no media type.
+ */
+export function parseMediaRanges(text: string): readonly string[] {
+  const ranges = text.split(',').map((range) => range.trim().toLowerCase());
+  for (const range of ranges) {
+    if (!RANGE.test(range)) throw new Error(`"${range}" is not a media type such as image/png or image/*`);
+  }
+  return [...new Set(ranges)];
 }

@@ -1,7 +1,7 @@
 /** What a gate answers where it does not admit. */
 import type { GateConfig } from '../config/compile-gate.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { Admission } from './admission.ts';
+import type { Admission } from './admission/admission.ts';
 
 /** `code` and `Retry-After` of both: by the next reading there may be room. */
 export function refusedFull(admission: Admission, { capacity, intervalMs }: GateConfig): ModeletError {

@@ -7,7 +7,7 @@ import type { GateConfig } from '../config/compile-gate.ts';
 import type { Clock, Deadline } from '../core/clock.ts';
 import { asError, type ModeletError } from '../core/errors.ts';
 import { GATE_DECISIONS, type GateDecision, type GateSnapshot } from '../observe/views/gate-snapshot.ts';
-import { Admission } from './admission.ts';
+import { Admission } from './admission/admission.ts';
 import { badCost, cancelled, dropped, expired, refusedClosed, refusedFull } from './gate-errors.ts';
 import type { Lease } from './leases.ts';
 import { Sampler } from './sampler.ts';

@@ -1,6 +1,6 @@
 /** What an admission shows of itself: of a composite the numbers of the member that stands in the way. */
 import type { GateSnapshot } from '../observe/views/gate-snapshot.ts';
-import type { Admission } from './admission.ts';
+import type { Admission } from './admission/admission.ts';
 import { tooRare } from './why.ts';
 
 /** All but what a store knows of those who wait. */

@@ -1,6 +1,6 @@
 /** Why a gate is closed and what would open it, or how much it admits: in a sentence, with the numbers. Pure. */
 import type { GateRule } from '../config/compile-gate.ts';
-import type { Cause, Standing } from './standing.ts';
+import type { Cause, Standing } from './admission/standing.ts';
 
 export interface Explained {
   readonly standing: Standing;

@@ -197,3 +197,6 @@ export function checkItems(items: readonly QueueItem[]): void {
     throw new ModeletError('invalid_input', `an id is 1 to 128 of A-Z, a-z, 0-9, ".", "_", ":" and "-", not ${found}`);
   }
 }
+
+/** Tells what is wrong with the file of a store. */
+export type StoreFault = 'corrupt' | 'foreign' | 'locked' | 'lost' | 'read-only' | 'full' | 'unreadable';

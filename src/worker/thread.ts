@@ -4,11 +4,10 @@
  * A task cannot be told anything while it runs: what concerns one that does comes by a port of its own.
  */
 import { MessagePort, parentPort, workerData } from 'node:worker_threads';
-import type { ThreadData } from '../engine/pools/thread-worker.ts';
 import { endWithError, introduce } from '../process/child/entry.ts';
 import { QuietCollection } from '../process/child/quiet-collection.ts';
 import { pinThread } from '../process/parent/launch.ts';
-import { PortChannel, unpackFrames } from '../wire/channel/port-channel.ts';
+import { PortChannel, type ThreadData, unpackFrames } from '../wire/channel/port-channel.ts';
 import { WorkerProgram } from './worker-program.ts';
 
 const memory = new QuietCollection(() => false);

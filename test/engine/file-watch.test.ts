@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, unlinkSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { FILE_WATCH, FileWatch } from '../../src/engine/pools/file-watch.ts';
+import { FILE_WATCH, FileWatch } from '../../src/engine/pools/hot-edit.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { until } from '../fixtures/node-red.ts';
 

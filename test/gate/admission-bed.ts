@@ -1,5 +1,5 @@
 /** An admission without a gate around it, on a clock that a test moves. */
-import { Admission } from '../../src/gate/admission.ts';
+import { Admission } from '../../src/gate/admission/admission.ts';
 import type { EndedLease, LeaseEnd, Sample } from '../../src/gate/source.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { settings } from './stand-in.ts';

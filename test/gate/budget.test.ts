@@ -9,7 +9,7 @@ import {
   isOpen,
   type QuotaRule,
   quotaOf,
-} from '../../src/gate/budget.ts';
+} from '../../src/gate/admission/budget.ts';
 
 const rule = (baseline: number, change: Partial<QuotaRule> = {}): QuotaRule => ({
   baseline,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { InFlightHistory } from '../../src/gate/in-flight.ts';
+import { InFlightHistory } from '../../src/gate/admission/in-flight.ts';
 
 test('the lowest level of a time is that of all levels in it, the one it began with included', () => {
   const history = new InFlightHistory(1000);

@@ -1,7 +1,7 @@
 /** Every event in every state of the latch. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type LatchState, RefusalLatch } from '../../src/gate/refusal-latch.ts';
+import { type LatchState, RefusalLatch } from '../../src/gate/admission/refusal-latch.ts';
 
 const NOW = 1000;
 const STATES: Readonly<Record<LatchState['tag'], () => RefusalLatch>> = {

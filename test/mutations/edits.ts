@@ -150,7 +150,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a gate is open at equality of budget and baseline',
-    file: 'src/gate/budget.ts',
+    file: 'src/gate/admission/budget.ts',
     find: 'return clampBudget(budget) - baseline > EPSILON;',
     replace: 'return clampBudget(budget) - baseline >= -EPSILON;',
     suite: 'gate/budget',
@@ -158,7 +158,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a gate computes N in plain floating point',
-    file: 'src/gate/budget.ts',
+    file: 'src/gate/admission/budget.ts',
     find: 'Math.floor(exact + slack)',
     replace: 'Math.floor(exact)',
     suite: 'gate/budget',
@@ -182,7 +182,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a gate gives a member no lease back',
-    file: 'src/gate/admission.ts',
+    file: 'src/gate/admission/admission.ts',
     find: 'for (const { of, id } of held.shares) of.end(id, end);',
     replace: '',
     suite: 'gate/composite',
@@ -190,7 +190,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'any sample opens a gate after a refusal',
-    file: 'src/gate/refusal-latch.ts',
+    file: 'src/gate/admission/refusal-latch.ts',
     find: 'at <= this.#state.refusedAt',
     replace: 'at <= 0 * this.#state.refusedAt',
     suite: 'gate/properties',
@@ -198,7 +198,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a gate sends N again on every reading of the same news',
-    file: 'src/gate/admission.ts',
+    file: 'src/gate/admission/admission.ts',
     find: 'return this.#history.lowest(',
     replace: 'return this.#leases.cost + 0 * this.#history.lowest(',
     suite: 'gate/overshoot',
@@ -206,7 +206,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a gate does not mind how old its sample is',
-    file: 'src/gate/standing.ts',
+    file: 'src/gate/admission/standing.ts',
     find: 'now - sample.at > rule.staleMs',
     replace: 'now - sample.at > rule.staleMs * 1000',
     suite: 'gate/properties',
@@ -223,7 +223,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'saving a file as it was gives its stage new workers',
-    file: 'src/engine/pools/file-watch.ts',
+    file: 'src/engine/pools/hot-edit.ts',
     find: ' && hash !== before)',
     replace: ')',
     suite: 'engine/file-watch',

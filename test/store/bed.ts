@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { whyNoSqlite } from '../../src/store/process/sqlite.ts';
+import { whyNoSqlite } from '../../src/store/requirement.ts';
 import type { Held, QueueItem, QueueLimits, QueueTime, WorkQueue, WorkStore } from '../../src/store/work-queue.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 

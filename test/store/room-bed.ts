@@ -4,7 +4,7 @@ import type { GateConfig } from '../../src/config/compile-gate.ts';
 import type { ModeletError } from '../../src/core/errors.ts';
 import { Gate } from '../../src/gate/gate.ts';
 import type { Lease } from '../../src/gate/leases.ts';
-import { constantSource } from '../../src/gate/sources/constant.ts';
+import { constantSource } from '../../src/gate/sources/create.ts';
 import { DurableRoom } from '../../src/node-red/gate/durable/durable-room.ts';
 import type { AttemptEnd } from '../../src/node-red/gate/durable/durable-verdict.ts';
 import { MemoryQueue } from '../../src/store/memory-queue.ts';

@@ -13,7 +13,7 @@ import type { Child, ChildEvents } from '../../process/parent/child.ts';
 import { ChildLife, type Kept } from '../../process/parent/child-life.ts';
 import { helper } from '../../process/parent/launch.ts';
 import type { ProcessState } from '../../process/process-state.ts';
-import { packFrames, unpackFrames } from '../../wire/channel/port-channel.ts';
+import { packFrames, type ThreadData, unpackFrames } from '../../wire/channel/port-channel.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
 import { Unwanted } from '../../wire/frames/unwanted.ts';
 import { type WorkerLaunch, workerEnvironment } from './worker-launch.ts';
@@ -22,14 +22,6 @@ const THREAD_ENTRY = fileURLToPath(new URL('../../worker/thread.js', import.meta
 
 /** How long to wait for a thread that was told to end. One that is in native code ends when that returns, if ever. */
 const LINGERING_THREAD_MS = 1000;
-
-/** What a thread is told when it is made. */
-export interface ThreadData {
-  /** Cores to run on; null where the platform has no pinning. */
-  readonly cpus: readonly number[] | null;
-  /** Where the program is that pins it. */
-  readonly taskset: string;
-}
 
 /**
  *   idle    has no task           -> busy | ending | gone

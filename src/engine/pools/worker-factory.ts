@@ -6,9 +6,8 @@ import { pinProblem, pinWarning, resolvePin } from '../../process/affinity.ts';
 import type { Child, ChildEvents } from '../../process/parent/child.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';
 import type { ControlFrame } from '../../wire/frames/frames.ts';
-import { startProcessWorker } from './process-worker.ts';
-import { startPythonWorker } from './python-worker.ts';
 import { startThreadWorker } from './thread-worker.ts';
+import { startProcessWorker, startPythonWorker } from './worker-launch.ts';
 
 export class WorkerFactory {
   readonly #modelet: ModeletDefinition;

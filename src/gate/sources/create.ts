@@ -4,10 +4,10 @@ import type { Clock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { BudgetSource } from '../source.ts';
 import { AimdSource } from './aimd.ts';
-import { constantSource } from './constant.ts';
 import { contextSource } from './context.ts';
 import type { Credentials, TlsOptions } from './http-endpoint.ts';
 import { PrometheusSource } from './prometheus.ts';
+import { shown } from './reading.ts';
 import { RedisSource } from './redis.ts';
 import type { LoadRedis } from './redis-client.ts';
 import { type StageLoad, saturationSource } from './saturation.ts';
@@ -63,4 +63,13 @@ export function createSource(config: SourceConfig, services: SourceServices): Bu
 function tlsFor({ tls: id }: { readonly tls: string }, { tls }: SourceServices): TlsOptions | undefined {
   if (id !== '' && !tls) throw new ModeletError('config_invalid', 'tls: the TLS configuration node is missing');
   return tls;
+}
+
+/** A budget that never changes: the gate only counts what is in flight. */
+export function constantSource(budget: number, clock: Clock): BudgetSource {
+  return {
+    description: 'constant',
+    read: async () => ({ ok: true, sample: { budget, at: clock.now(), fixed: true, raw: `budget ${shown(budget)}` } }),
+    close: async () => {},
+  };
 }

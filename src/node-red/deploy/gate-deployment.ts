@@ -7,7 +7,7 @@ import { ModeletError } from '../../core/errors.ts';
 import type { Batching } from '../../core/model.ts';
 import type { Graph } from '../../flow/graph.ts';
 import { nearest } from '../../flow/reach.ts';
-import { whyNoSqlite } from '../../store/process/sqlite.ts';
+import { whyNoSqlite } from '../../store/requirement.ts';
 import type { LiveGate, LiveNodes } from '../live-nodes.ts';
 import type { TimeLimits } from '../request/request-terms.ts';
 import { uniqueNames } from './names.ts';

@@ -15,8 +15,8 @@ import type { DeployedGate } from '../deploy/gate-deployment.ts';
 import { readBody } from '../http/request-body.ts';
 import type { RequestContext } from '../request/context.ts';
 import { deliverError, endWithoutFlow, type Leaving } from '../request/error-exit.ts';
-import { endOfError, endOfMessage } from '../request/lease-ends.ts';
 import type { Stay } from '../request/leases.ts';
+import { endOfError, endOfMessage } from '../request/leases.ts';
 import {
   type Done,
   forgetError,

@@ -14,8 +14,8 @@ import { noteResult } from '../http/answer-form.ts';
 import { isOfRequest, readRequest } from '../http/request-body.ts';
 import type { RequestContext } from './context.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
-import { endOfError } from './lease-ends.ts';
 import type { Stay } from './leases.ts';
+import { endOfError } from './leases.ts';
 import { readMessageProperty } from './message-property.ts';
 import {
   answerWithResult,

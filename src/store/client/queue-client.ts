@@ -19,7 +19,6 @@ import type { ProcessStateTag } from '../../process/process-state.ts';
 import { Outbox } from '../../wire/channel/outbox.ts';
 import type { Frame, WireItem } from '../../wire/frames/frames.ts';
 import { decodeAnswer, encodeCall } from '../calls.ts';
-import type { StoreFault } from '../process/sqlite.ts';
 import type {
   Ack,
   Cancelled,
@@ -34,6 +33,7 @@ import type {
   QueueItem,
   QueueLimits,
   QueueStats,
+  StoreFault,
   WorkQueue,
 } from '../work-queue.ts';
 

@@ -4,6 +4,8 @@
  * It is asked for by name at run time: Node 20 lacks it, and `@types/node` of Node 20 does not know it.
  */
 import { ModeletError } from '../../core/errors.ts';
+import { isAtLeast, whyNoSqlite } from '../requirement.ts';
+import type { StoreFault } from '../work-queue.ts';
 
 export type SqlValue = number | string | Uint8Array | null;
 
@@ -25,16 +27,8 @@ interface SqliteModule {
   readonly DatabaseSync: new (path: string) => Database;
 }
 
-/** The first with `node:sqlite` without a flag. */
-const FIRST_NODE = [22, 13];
 /** Before it, two connections could damage a file while its log is begun anew. */
 const FIRST_SOUND_LOG = [3, 51, 3];
-
-/** Why this Node has no usable SQLite; null where it has. */
-export function whyNoSqlite(version: string = process.versions.node): string | null {
-  if (isAtLeast(version, FIRST_NODE)) return null;
-  return `a durable store needs Node.js ${FIRST_NODE.join('.')} or later, and this is ${version}`;
-}
 
 /** @throws ModeletError `config_invalid` on a Node without it. */
 export function openDatabase(path: string): Database {
@@ -49,18 +43,6 @@ export function soundJournal(database: Database): 'wal' | 'truncate' {
   const version = String(database.prepare('SELECT sqlite_version() AS version').get()?.['version']);
   return isAtLeast(version, FIRST_SOUND_LOG) ? 'wal' : 'truncate';
 }
-
-export function isAtLeast(version: string, least: readonly number[]): boolean {
-  const parts = version.split('.').map((part) => Number.parseInt(part, 10));
-  for (const [index, wanted] of least.entries()) {
-    const found = parts[index] ?? 0;
-    if (found !== wanted) return found > wanted;
-  }
-  return true;
-}
-
-/** Tells what is wrong with the file of a store. */
-export type StoreFault = 'corrupt' | 'foreign' | 'locked' | 'lost' | 'read-only' | 'full' | 'unreadable';
 
 const FAULTS: ReadonlyMap<number, { readonly fault: StoreFault; readonly what: string }> = new Map([
   [5, { fault: 'locked', what: 'is in use by another process' }],

@@ -7,6 +7,14 @@ import { encodeFrame, type Frame } from '../frames/frames.ts';
 import { FrameReader } from './frame-reader.ts';
 import { malformed } from './malformed.ts';
 
+/** The data that a worker thread is started with. */
+export interface ThreadData {
+  /** Cores to run on; null where the platform has no pinning. */
+  readonly cpus: readonly number[] | null;
+  /** Path of the program that pins the thread. */
+  readonly taskset: string;
+}
+
 export function packFrames(frames: readonly Frame[]): ArrayBuffer {
   const parts = frames.flatMap((frame) => encodeFrame(frame));
   const message = new Uint8Array(parts.reduce((length, part) => length + part.byteLength, 0));

@@ -10,7 +10,7 @@ import type { DeployedGate } from '../../deploy/gate-deployment.ts';
 import { readBody } from '../../http/request-body.ts';
 import type { RequestContext } from '../../request/context.ts';
 import { deliverError, refuse } from '../../request/error-exit.ts';
-import { endOfMessage } from '../../request/lease-ends.ts';
+import { endOfMessage } from '../../request/leases.ts';
 import { type Done, keepingClient, type PipelineMessage, sendFrom } from '../../request/messages.ts';
 import { priorityOf, timeoutOf } from '../../request/request-terms.ts';
 import { continueTrace } from '../../request/trace.ts';

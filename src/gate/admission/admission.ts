@@ -6,17 +6,17 @@
  * max_SYS x (1 - B), and never more than N beyond what the sample includes for sure. One request that is larger than
  * all of that goes alone.
  */
-import type { GateRule } from '../config/compile-gate.ts';
-import type { Clock } from '../core/clock.ts';
-import { ModeletError } from '../core/errors.ts';
+import type { GateRule } from '../../config/compile-gate.ts';
+import type { Clock } from '../../core/clock.ts';
+import { ModeletError } from '../../core/errors.ts';
+import { type Lease, Leases } from '../leases.ts';
+import { Listeners } from '../listeners.ts';
+import type { EndedLease, LeaseEnd, Reading } from '../source.ts';
+import { why } from '../why.ts';
 import { fits } from './budget.ts';
 import { InFlightHistory } from './in-flight.ts';
 import { Knowledge } from './knowledge.ts';
-import { type Lease, Leases } from './leases.ts';
-import { Listeners } from './listeners.ts';
-import type { EndedLease, LeaseEnd, Reading } from './source.ts';
 import { type GateControl, type Standing, standingOf } from './standing.ts';
-import { why } from './why.ts';
 
 export interface AdmissionOptions {
   readonly id: string;

@@ -1,8 +1,8 @@
 /** How a gate stands: open or closed, in numbers, and from what. Pure. */
-import type { GateRule } from '../config/compile-gate.ts';
+import type { GateRule } from '../../config/compile-gate.ts';
+import type { Sample } from '../source.ts';
 import { ceilingOf, clampBudget, clampCapacity, isOpen, quotaOf } from './budget.ts';
 import type { LatchState } from './refusal-latch.ts';
-import type { Sample } from './source.ts';
 
 /** What was asked for by a message: `auto` is as the budget says. */
 export type GateControl = 'auto' | 'open' | 'close';

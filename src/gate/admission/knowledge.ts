@@ -1,7 +1,7 @@
 /** What a gate knows of the system behind it: the last reading, and that it refused. Knows nothing of leases. */
-import type { Clock, Timer } from '../core/clock.ts';
+import type { Clock, Timer } from '../../core/clock.ts';
+import type { Reading, Sample } from '../source.ts';
 import { type LatchState, RefusalLatch } from './refusal-latch.ts';
-import type { Reading, Sample } from './source.ts';
 import type { Known } from './standing.ts';
 
 export interface Refusal {

@@ -1,0 +1,164 @@
+// Checks how the code is laid out, as part of `npm run lint`: floors, import circles, sizes of folders and files,
+// the files that may import a package, and the two sides of each process. docs/architecture.md describes the layout.
+import { readdirSync, readFileSync } from 'node:fs';
+import { builtinModules } from 'node:module';
+import { join, posix } from 'node:path';
+import { root } from './runtimes.mjs';
+
+/** From the ground up. A room imports itself and rooms of lower floors, types included. */
+const FLOORS = [
+  ['core'],
+  ['config', 'observe', 'openapi'],
+  ['wire'],
+  ['process'],
+  ['endpoint', 'flow', 'gate', 'store', 'worker'],
+  ['engine', 'server'],
+  ['node-red'],
+  ['index.ts'],
+  ['nodes'],
+];
+
+/** The files that may import a package. */
+const PACKAGES = {
+  '@msgpack/msgpack': ['src/endpoint/msgpack.ts'],
+  '@opentelemetry/api': ['src/observe/export/tracing.ts'],
+  ajv: ['src/config/validate.ts', 'src/config/payload-schema.ts'],
+  'ajv/dist/2020.js': ['src/config/payload-schema.ts'],
+  'ajv-formats': ['src/config/payload-schema.ts'],
+  'lru-cache': ['src/engine/stage/response-cache.ts'],
+  'node:child_process': ['src/process/parent/launch.ts'],
+  pino: ['src/observe/log/log.ts'],
+  piscina: ['src/engine/pools/thread-worker.ts'],
+  'prom-client': ['src/observe/export/metrics.ts', 'src/observe/export/collect.ts'],
+  redis: ['src/gate/sources/redis-client.ts'],
+};
+/** Packages that every file of some rooms may import; `express` gives types only. */
+const PACKAGES_OF_ROOMS = { 'node-red': ['node-red', 'nodes'], express: ['node-red'] };
+
+/** Code that runs in different processes. The two meet in `wire` and in the files of `src/process` itself. */
+const SIDES = [
+  ['src/process/parent/', 'src/process/child/'],
+  ['src/engine/', 'src/server/'],
+  ['src/engine/', 'src/worker/'],
+  ['src/store/client/', 'src/store/process/'],
+];
+/** Files that processes and threads start with. Their parents find them by URL. */
+const ENTRIES = [
+  'src/engine/main.ts',
+  'src/store/process/main.ts',
+  'src/worker/main.ts',
+  'src/worker/onnx/inspect.ts',
+  'src/worker/thread.ts',
+];
+/** Source files in one folder. */
+const MOST_FILES = 12;
+
+const files = ['src', 'nodes'].flatMap((folder) =>
+  readdirSync(join(root, folder), { recursive: true })
+    .map((name) => posix.join(folder, name.replaceAll('\\', '/')))
+    .filter((name) => name.endsWith('.ts')),
+);
+const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), 'utf8')]));
+const imports = new Map(files.map((file) => [file, importsOf(file)]));
+const faults = [...floorFaults(), ...packageFaults(), ...sideFaults(), ...circles(), ...folderFaults()];
+
+for (const fault of faults) console.error(fault);
+if (faults.length > 0) process.exit(1);
+console.log(`Checked the structure of ${files.length} files.`);
+
+function importsOf(file) {
+  const statement = /(?:^(?:import|\} from|(?:import|export) [^;'"(]*? from) |\bimport\()'([^']+)'/gm;
+  return [...texts.get(file).matchAll(statement)].map(([, specifier]) =>
+    specifier.startsWith('.') ? posix.join(posix.dirname(file), specifier) : specifier,
+  );
+}
+
+function roomOf(file) {
+  const [first, second] = file.split('/');
+  return first === 'src' ? second : first;
+}
+
+function floorOf(room) {
+  return FLOORS.findIndex((rooms) => rooms.includes(room));
+}
+
+function floorFaults() {
+  return files.flatMap((file) => {
+    const room = roomOf(file);
+    if (floorOf(room) < 0) return [`${file}: the room ${room} is on no floor`];
+    return local(file)
+      .filter((target) => roomOf(target) !== room && floorOf(roomOf(target)) >= floorOf(room))
+      .map((target) => `${file} imports ${target}: imports go down the floors`);
+  });
+}
+
+function packageFaults() {
+  return files.flatMap((file) =>
+    imports
+      .get(file)
+      .filter((name) => !texts.has(name) && !allows(name, file))
+      .map((name) => `${file} imports ${name}, which the table of packages does not allow`),
+  );
+}
+
+function allows(name, file) {
+  if (PACKAGES[name]) return PACKAGES[name].includes(file);
+  return PACKAGES_OF_ROOMS[name]?.includes(roomOf(file)) ?? builtinModules.includes(name.replace(/^node:/, ''));
+}
+
+function sideFaults() {
+  return files.flatMap((file) =>
+    local(file).flatMap((target) => {
+      if (ENTRIES.includes(target)) return [`${file} imports ${target}: a process entry is found by its URL`];
+      const crosses = SIDES.some(
+        (sides) => sideOf(file, sides) !== sideOf(target, sides) && bothIn(file, target, sides),
+      );
+      return crosses && !CONTRACTS.includes(target)
+        ? [`${file} imports ${target}: they run in different processes`]
+        : [];
+    }),
+  );
+}
+
+/** The longer of two prefixes wins: a room may have its process in a folder of its own. */
+function sideOf(file, sides) {
+  return sides.filter((side) => file.startsWith(side)).sort((a, b) => b.length - a.length)[0];
+}
+
+function bothIn(one, other, sides) {
+  return sideOf(one, sides) !== undefined && sideOf(other, sides) !== undefined;
+}
+
+/** Every group of files that import each other, types included (Tarjan's algorithm). */
+function circles() {
+  const found = [];
+  const order = new Map();
+  const low = new Map();
+  const path = [];
+  const visit = (file) => {
+    order.set(file, order.size);
+    low.set(file, order.get(file));
+    path.push(file);
+    for (const target of local(file)) {
+      if (!order.has(target)) visit(target);
+      if (path.includes(target)) low.set(file, Math.min(low.get(file), low.get(target)));
+    }
+    if (low.get(file) !== order.get(file)) return;
+    const group = path.splice(path.indexOf(file));
+    if (group.length > 1) found.push(`these files import each other: ${group.sort().join(', ')}`);
+  };
+  for (const file of files) if (!order.has(file)) visit(file);
+  return found;
+}
+
+function folderFaults() {
+  const sizes = new Map();
+  for (const file of files) sizes.set(posix.dirname(file), (sizes.get(posix.dirname(file)) ?? 0) + 1);
+  return [...sizes]
+    .filter(([, size]) => size > MOST_FILES)
+    .map(([folder, size]) => `${folder} has ${size} files, ${MOST_FILES} at most`);
+}
+
+function local(file) {
+  return imports.get(file).filter((name) => texts.has(name));
+}
