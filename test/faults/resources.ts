@@ -1,7 +1,7 @@
 /** What a runtime holds of the machine: the same before a fault and after it, or something was leaked. */
 import assert from 'node:assert/strict';
 import { createHook } from 'node:async_hooks';
-import { mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -83,7 +83,19 @@ export async function assertSame(read: () => Promise<Resources>, before: Resourc
 
 function described({ pid, command }: FoundProcess): string {
   const role = /\/(engine|worker)\/main\.js/.exec(command)?.[1] ?? command;
-  return `${role}: ${entries(`/proc/${pid}/task`).length} threads; ${inspect(descriptors(pid), { breakLength: Infinity })}`;
+  return `${role}: ${threads(pid)} threads; ${inspect(descriptors(pid), { breakLength: Infinity })}`;
+}
+
+/** Threads of a process, without those for file access: libuv starts them all with the first access, and keeps them. */
+function threads(pid: number): number {
+  const tasks = `/proc/${pid}/task`;
+  return entries(tasks).filter((task) => {
+    try {
+      return readFileSync(join(tasks, task, 'comm'), 'utf8').trim() !== 'libuv-worker';
+    } catch {
+      return false;
+    }
+  }).length;
 }
 
 /** Open files by kind. */
