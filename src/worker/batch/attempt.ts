@@ -1,8 +1,8 @@
-/** Calls of user code: whatever it does ends in a progress, also a thrown string or a returned Error. */
+/** Calls user code and turns every outcome into a `Progress`, including a thrown string or a returned Error. */
 import { types } from 'node:util';
 import type { Progress } from './replies.ts';
 
-/** Only promises are waited for. */
+/** Synchronous code gives a plain `Progress`; only a promise makes the caller wait. */
 export type Attempt = Progress | Promise<Progress>;
 
 export function attempt(call: () => unknown): Attempt {
@@ -14,7 +14,7 @@ export function attempt(call: () => unknown): Attempt {
   }
 }
 
-/** A returned Error is a thrown one. */
+/** Treats a returned Error like a thrown one. */
 export function checked(value: unknown): Progress {
   return value instanceof Error || types.isNativeError(value) ? failed(value) : { tag: 'going', value };
 }

@@ -1,4 +1,4 @@
-/** The inputs that a modelet brings along, to be tried with whether it works: before it serves, and when somebody asks. */
+/** Runs a modelet's example inputs: as a warm-up before the worker is ready, and when a health check asks for it. */
 import type { Deadline } from '../../core/clock.ts';
 import type { Payload } from '../../core/model.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
@@ -9,8 +9,8 @@ import { type BatchRun, runBatch } from './run-batch.ts';
 type Trial = Omit<BatchRun, 'isCancelled' | 'parts'>;
 
 /**
- * Runs one example as a batch of its own, as a request with that payload would run. The result is dropped.
- * @returns the encoded error where it fails, an example that cannot be a payload included; null where it works.
+ * Runs one example as a batch of one, exactly as a request with that payload would run, and drops the result.
+ * @returns the encoded error if the example fails or cannot be encoded as a payload, or null if it works.
  */
 export async function tryExample(
   modelet: LoadedModelet,
@@ -29,9 +29,9 @@ export async function tryExample(
 }
 
 /**
- * Runs each example on its own; then, where `predict` takes batches, all in turn as one batch of `batchSize`, or of as
- * many as one payload may be large.
- * @throws Error for the first that fails.
+ * Runs each example alone. If `predict` takes batches, then runs one batch of `batchSize` items that repeats the
+ * examples in turn. The batch is smaller if its payloads together reach `maxPayloadBytes`.
+ * @throws Error for the first example that fails.
  */
 export async function warmUp(modelet: LoadedModelet, batchSize: number, run: Trial): Promise<void> {
   const count = modelet.examples.length;
@@ -55,7 +55,7 @@ function payloadOf(modelet: LoadedModelet, example: number, { maxPayloadBytes }:
   return encodePayload(modelet.examples[example], { blame: 'invalid_input', maxBytes: maxPayloadBytes });
 }
 
-/** The encoded error of each that fails, null for each that works. */
+/** Returns the encoded error of each payload that fails, and null for each that works. */
 async function runAll(
   modelet: LoadedModelet,
   payloads: readonly Payload[],

@@ -1,22 +1,22 @@
 /**
- * The way out for the parts of a result, one of them at a time: a worker runs one item after the other. The flow says
- * how many it has taken, and no more than a few are under way: a result without end waits for whoever reads it.
+ * Sends the parts of one result at a time; a worker runs streaming items one after another. The flow acknowledges the
+ * parts it has taken. The number of unacknowledged parts is limited, so that an endless result waits for its reader.
  */
 import type { RequestNumber } from '../../core/model.ts';
 import type { WireItem } from '../../wire/frames/items.ts';
 
-/** Parts that have been sent and not taken, from which on the next one waits. */
+/** The next part waits while this many parts are sent but not taken. */
 export const MOST_UNDER_WAY = 16;
-/** The same in bytes. One part may be larger. */
+/** The next part waits while the parts not taken have this many bytes together. A single part may be larger. */
 export const MOST_BYTES_UNDER_WAY: number = 1024 * 1024;
 
 interface Running {
   readonly id: RequestNumber;
   readonly stop: () => void;
-  /** Sizes of the parts under way. */
+  /** Sizes in bytes of the parts sent but not taken. */
   readonly sizes: number[];
   taken: number;
-  /** Whoever waits until there is room. */
+  /** Resumes the sender that waits for room. */
   wake: () => void;
 }
 
@@ -28,7 +28,7 @@ export class PartsOut {
     this.#send = send;
   }
 
-  /** A result in parts begins. `stop` is called when nobody wants it any more. Returns what to call at its end. */
+  /** Begins a result in parts. Calls `stop` when the request is cancelled. Returns a function to call at the end. */
   begin(id: RequestNumber, stop: () => void): () => void {
     this.#running = { id, stop, sizes: [], taken: 0, wake: () => {} };
     return () => {
@@ -36,7 +36,10 @@ export class PartsOut {
     };
   }
 
-  /** Sends a part of the one that runs. Resolves when the next may be sent, at once for one that is not wanted. */
+  /**
+   * Sends a part of the running result and resolves when the next part may be sent. Resolves at once without sending if
+   * the part belongs to another request.
+   */
   async send(part: WireItem): Promise<void> {
     const running = this.#running;
     if (running?.id !== part.id) return;
@@ -49,7 +52,7 @@ export class PartsOut {
     }
   }
 
-  /** So many parts of this request have been taken. */
+  /** Notes how many parts of the request the flow has taken in total, and resumes the sender. */
   taken(id: RequestNumber, parts: number): void {
     const running = this.#running;
     if (running?.id !== id || parts <= running.taken) return;

@@ -1,22 +1,22 @@
-/** The checks of a stage's inputs and results, made of its schemas: those of its settings win over the modelet's own. */
+/** Compiles the checks of a stage's inputs and results. Schemas in the stage's settings override the modelet's own. */
 import { ModeletError } from '../../core/errors.ts';
 import type { ModeletDefinition, PayloadSchema } from '../../core/model.ts';
 import type { Statics } from '../modelet/modelet.ts';
 
-/** Each throws a ModeletError for a value that is not as it must be; null where anything goes. */
+/** Each check throws a ModeletError for an invalid value. A check is null if any value is allowed. */
 export interface PayloadChecks {
-  /** `invalid_input`. `bytes`: how large the value was when it came. */
+  /** Throws `invalid_input`. `bytes`: encoded size of the value. */
   readonly input: ((value: unknown, bytes: number) => void) | null;
-  /** `modelet_failed`. */
+  /** Throws `modelet_failed`. */
   readonly output: ((value: unknown) => void) | null;
 }
 
 export const ANYTHING: PayloadChecks = { input: null, output: null };
 
-/** Of a larger input only the first problem is told: it may have millions. */
+/** Limit in bytes for reporting all problems. A larger input may have millions, so only its first one is reported. */
 const THOROUGH_UP_TO = 65_536;
 
-/** @throws Error that names the schema which cannot be used. */
+/** @throws Error that names the schema if it cannot be used. */
 export async function payloadChecks(
   definition: Pick<ModeletDefinition, 'inputSchema' | 'outputSchema'>,
   statics: Statics,
@@ -24,7 +24,7 @@ export async function payloadChecks(
   const inputSchema = definition.inputSchema ?? statics.inputSchema;
   const outputSchema = definition.outputSchema ?? statics.outputSchema;
   if (inputSchema === null && outputSchema === null) return ANYTHING;
-  // Only here: what it brings along is worth more than a worker's start.
+  // Imported lazily: its dependencies take longer to load than the rest of a worker's start.
   const { compilePayloadSchema, describeProblems } = await import('../../config/payload-schema.ts');
   const compile = (name: string, schema: PayloadSchema): ReturnType<typeof compilePayloadSchema> => {
     try {

@@ -1,4 +1,4 @@
-/** What becomes of the items of a batch: results and errors as bytes, together no more than fits one frame. */
+/** Encodes the results and errors of a batch as replies that fit one frame together. */
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
 import { CODEC, encodePayload } from '../../wire/codec/codec.ts';
@@ -8,11 +8,11 @@ import { itemLength, type WireItem } from '../../wire/frames/items.ts';
 export interface ReplyLimits {
   readonly stage: string;
   readonly maxPayloadBytes: number;
-  /** Of all results of a batch together: the reply has to fit one frame. */
+  /** Limit for all results of a batch together: the reply must fit one frame. */
   readonly maxReplyBytes: number;
 }
 
-/** An item on its way through a modelet: still going with its value so far, done before others are, or failed. */
+/** State of an item in a modelet: `going` with its value so far, `done` (skips `postprocess`), or `failed`. */
 export type Progress =
   | { readonly tag: 'going'; readonly value: unknown }
   | { readonly tag: 'done'; readonly value: unknown }
@@ -29,7 +29,7 @@ export function reply(item: WireItem, progress: Progress, limits: ReplyLimits): 
   }
 }
 
-/** A payload that shares no memory with the value: of all codecs, only a Buffer's bytes are those of the value. */
+/** Returns a payload that shares no memory with the value. Only the `bytes` codec shares memory and needs a copy. */
 export function ownPayload(payload: Payload): Payload {
   return payload.codec === CODEC.bytes ? { codec: CODEC.bytes, bytes: Buffer.from(payload.bytes) } : payload;
 }
@@ -57,14 +57,17 @@ function errorPayload(thrown: unknown, limits: ReplyLimits): Payload {
   try {
     error = toModeletError(asError(thrown));
   } catch {
-    // Getters of its own that throw.
+    // The thrown object has getters that throw.
     error = new ModeletError('modelet_failed', 'the modelet threw what cannot be read');
   }
   error.stage = limits.stage;
   return { codec: CODEC.none, bytes: encodeError(error) };
 }
 
-/** What user code threw becomes `modelet_failed`, or `invalid_input` where it says so; the original is the cause. */
+/**
+ * Converts an error from user code to `modelet_failed`, or to `invalid_input` if the error has that code. The original
+ * error becomes the cause.
+ */
 function toModeletError(cause: Error): ModeletError {
   if (cause instanceof ModeletError) return cause;
   const code = (cause as { code?: unknown }).code === 'invalid_input' ? 'invalid_input' : 'modelet_failed';
@@ -73,7 +76,7 @@ function toModeletError(cause: Error): ModeletError {
   return error;
 }
 
-/** Results that do not fit the reply fail, the largest first; all others go. */
+/** Fails results, the largest first, until the replies fit one frame. */
 export function withinOneFrame(replies: WireItem[], limits: ReplyLimits): WireItem[] {
   let length = replies.reduce((sum, item) => sum + itemLength(item), 0);
   if (length <= limits.maxReplyBytes) return replies;

@@ -1,6 +1,6 @@
 /**
- * Runs one batch through a modelet: decode, check, preprocess, predict, postprocess, check, encode. Each item fails on
- * its own. A result is encoded before any code of the modelet runs again, because a modelet may reuse its buffers.
+ * Runs one batch through a modelet: decode, check, preprocess, predict, postprocess, check, encode. Each item fails
+ * alone. A result is encoded before any code of the modelet runs again, because a modelet may reuse its buffers.
  */
 import { types } from 'node:util';
 import type { Clock } from '../../core/clock.ts';
@@ -19,11 +19,11 @@ export interface BatchRun extends ReplyLimits {
   readonly clock: Clock;
   readonly checks: PayloadChecks;
   isCancelled(id: RequestNumber): boolean;
-  /** null for examples, whose parts nobody waits for. */
+  /** null for examples: nobody waits for their parts. */
   readonly parts: PartsOut | null;
 }
 
-/** An item that is still on its way, and its index in the batch. */
+/** An item that has not failed, and its index in the batch. */
 interface Going {
   readonly item: WireItem;
   readonly index: number;
@@ -52,7 +52,7 @@ export async function runBatch(modelet: LoadedModelet, items: readonly WireItem[
   return withinOneFrame(replies, run);
 }
 
-/** Makes one call after the other. It waits only for promises: a batch of synchronous code runs synchronously. */
+/** Calls `call` for one value after another. Awaits only promises: a batch of synchronous code runs synchronously. */
 async function inTurn<T, R>(values: readonly T[], call: (value: T, index: number) => R | Promise<R>): Promise<R[]> {
   const results: R[] = [];
   for (const [index, value] of values.entries()) {
@@ -62,7 +62,7 @@ async function inTurn<T, R>(values: readonly T[], call: (value: T, index: number
   return results;
 }
 
-/** Goes on at once, or after the promise. */
+/** Calls `next` at once, or when the promise resolves. */
 function andThen<T, R>(value: T | Promise<T>, next: (value: T) => R | Promise<R>): R | Promise<R> {
   return value instanceof Promise ? value.then(next) : next(value);
 }
@@ -78,7 +78,7 @@ function prepare(modelet: LoadedModelet, item: WireItem, run: BatchRun, now: num
   );
 }
 
-/** Why the item is not to be computed any more. */
+/** Returns the failure if the item was cancelled or its deadline has passed, or null if the item should run. */
 function unwanted(item: WireItem, run: BatchRun, now: number): Progress | null {
   if (run.isCancelled(item.id)) return failed(new ModeletError('cancelled', 'the caller went away'));
   if (item.deadline <= now) return failed(new ModeletError('deadline_exceeded', 'deadline passed before predict'));
@@ -94,7 +94,7 @@ function runOneByOne(
 ): Promise<WireItem[]> {
   return inTurn(going, ({ item }, index) => {
     const input = inputs[index];
-    // Checked again before each item, because those before it have taken their time.
+    // Checked again before each item, because the items before it took time.
     const result =
       unwanted(item, run, run.clock.now()) ??
       andParts(
@@ -105,7 +105,7 @@ function runOneByOne(
   });
 }
 
-/** `predict` gets arrays of its own: it may sort them or empty them. */
+/** Passes copies of the arrays to `predict`, because it may sort or empty them. */
 async function runTogether(
   modelet: LoadedModelet,
   going: readonly Going[],
@@ -133,7 +133,7 @@ function finishAndReply(
   });
 }
 
-/** Goes on with a result that comes in parts until that has come to its end. */
+/** Runs a result in parts to its end with `runAll`. Returns any other result unchanged. */
 function andParts(result: Attempt, runAll: (source: PartSource) => Attempt): Attempt {
   if (result instanceof Promise) return result.then((value) => andParts(value, runAll));
   if (result.tag !== 'going') return result;
@@ -141,7 +141,7 @@ function andParts(result: Attempt, runAll: (source: PartSource) => Attempt): Att
     const source = partsOf(result.value);
     return source ? runAll(source) : result;
   } catch (thrown) {
-    // Getters of its own that throw.
+    // The result has getters that throw.
     return failed(thrown);
   }
 }
@@ -185,7 +185,7 @@ async function predictBatch(
     try {
       return isInParts(value) ? IN_PARTS : checked(value);
     } catch (thrown) {
-      // A revoked proxy.
+      // The value is, for example, a revoked proxy.
       return failed(thrown);
     }
   });
@@ -227,7 +227,7 @@ function inspect(output: Progress, { output: check }: PayloadChecks): Progress {
   }
 }
 
-/** An error is this item's, not its batch's. */
+/** Returns an error instead of throwing it, so that only this item fails and not its batch. */
 function readMeta({ meta }: WireItem): RequestMeta | ModeletError {
   if (!meta) return {};
   try {

@@ -1,8 +1,8 @@
 /**
- * A result that comes in parts: what `predict` gives is an iterator. Its parts are sent as they come, or gathered where
- * nobody wants them one by one.
+ * Runs a result in parts: an iterator that `predict` returned. Sends the parts as they come, or gathers them if the
+ * request does not stream.
  *
- * Between two parts the worker's event loop turns: it would not hear otherwise that a result is not wanted any more.
+ * Between two parts the worker's event loop turns; otherwise the worker would not receive a cancellation.
  */
 import { ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
@@ -12,7 +12,7 @@ import { type Attempt, attempt, checked, failed } from './attempt.ts';
 import type { PartsOut } from './parts-out.ts';
 import { answer, type Progress } from './replies.ts';
 
-/** What generators of both kinds are. */
+/** The interface that generators and async generators share. */
 export interface PartSource {
   next(): unknown;
   /** Runs the `finally` blocks. */
@@ -20,32 +20,32 @@ export interface PartSource {
 }
 
 export interface StreamSteps {
-  /** What becomes of a part: `postprocess`, and the check of what comes out. */
+  /** Runs `postprocess` on a part and checks its output. */
   finish(part: unknown): Attempt;
-  /** @throws ModeletError `modelet_failed` for what cannot be sent. */
+  /** @throws ModeletError `modelet_failed` if the part cannot be sent. */
   encode(part: unknown): Payload;
-  /** Why the request is not to be gone on with. */
+  /** Returns the failure if the request was cancelled or its deadline has passed, else null. */
   unwanted(): Progress | null;
-  /** null: nobody hears of parts, and nothing is heard of who waits. */
+  /** null for examples: their parts are gathered, and no cancellation arrives. */
   readonly parts: PartsOut | null;
-  /** Of all parts together, where they are gathered. */
+  /** Limit for all gathered parts together. */
   readonly maxBytes: number;
 }
 
-/** An iterator, or an async iterable such as a stream, is a result in parts; null for a plain result. */
+/** Returns the parts of an iterator or of an async iterable such as a stream, or null for a plain result. */
 export function partsOf(value: unknown): PartSource | null {
   if (value === null || typeof value !== 'object') return null;
   const iterable = value as { next?: unknown } & Partial<AsyncIterable<unknown> & Iterable<unknown>>;
   const parts = iterable[Symbol.asyncIterator];
   if (typeof parts === 'function') return parts.call(value) as PartSource;
-  // Arrays, maps and texts can be iterated too, and are results as they are.
+  // Arrays, maps and strings can be iterated too, but they are plain results.
   const isIterator = typeof iterable.next === 'function' && typeof iterable[Symbol.iterator] === 'function';
   return isIterator ? (value as PartSource) : null;
 }
 
 /**
- * Takes the parts to the end. The result is what the generator returns; where that is undefined, null if its parts
- * have been sent, else all of them as an array. Never rejects.
+ * Runs the source to its end. The result is the generator's return value. If that is undefined, the result is null if
+ * the parts were sent, else an array of all parts. Never rejects.
  */
 export function runStream(source: PartSource, item: WireItem, steps: StreamSteps): Promise<Progress> {
   return new Stream(source, item, steps).run();
@@ -58,7 +58,7 @@ class Stream {
   readonly #gathered: unknown[] = [];
   #gatheredBytes = 0;
   #index = 0;
-  /** Its end has been asked for. */
+  /** The pending call of `return()` on the source; null before `#stop`. */
   #stopped: Promise<unknown> | null = null;
 
   constructor(source: PartSource, item: WireItem, steps: StreamSteps) {
@@ -90,7 +90,7 @@ class Stream {
     if (unwanted?.tag === 'failed') throw unwanted.error;
     if (step === null || typeof step !== 'object') throw new TypeError(`next() gave ${String(step)} instead of a part`);
     const { done, value } = step as IteratorResult<unknown, unknown>;
-    // A generator that is not async may give promises.
+    // A synchronous generator may yield promises.
     return { done: done === true, value: await value };
   }
 
@@ -114,7 +114,7 @@ class Stream {
     return this.#item.streams && this.#steps.parts !== null;
   }
 
-  /** Keeps the part as it is now: a generator may yield the same object again, changed. */
+  /** Keeps a copy of the part, because a generator may change the object and yield it again. */
   #gather(payload: Payload): void {
     this.#gathered.push(decodePayload(payload));
     this.#gatheredBytes += payload.bytes.byteLength;
@@ -127,7 +127,7 @@ class Stream {
     return this.#sends ? null : this.#gathered;
   }
 
-  /** What goes wrong then does not matter any more. */
+  /** Ends the source once. Ignores its errors, because the result has failed or was cancelled already. */
   #stop(): Promise<unknown> {
     this.#stopped ??= Promise.resolve(attempt(() => this.#source.return?.()));
     return this.#stopped;
