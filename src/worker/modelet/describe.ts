@@ -1,13 +1,13 @@
-/** What a modelet says of itself, made fit to be told: as text, and no more of it than people want to read. */
+/** Describes a modelet for people: its schemas and first examples as JSON text, within length limits. */
 import type { ModeletDefinition, ModeletDescription } from '../../core/model.ts';
 import type { LoadedModelet, ModeletContext } from './modelet.ts';
 
-/** Longest schema that is told, in characters of its JSON. */
+/** Longest schema in the description, in characters of its JSON. */
 const LONGEST_SCHEMA = 262_144;
 const LONGEST_EXAMPLE = 4096;
 const MOST_EXAMPLES = 3;
 
-/** `definition`: its schemas win, as they do in the checks. */
+/** `definition`: its schemas override the modelet's, as in the checks. */
 export function describeModelet(
   modelet: LoadedModelet,
   definition: Pick<ModeletDefinition, 'inputSchema' | 'outputSchema'>,
@@ -33,7 +33,7 @@ function asExample(example: unknown): string[] {
   return text !== null && text.length <= LONGEST_EXAMPLE ? [text] : [];
 }
 
-/** Null for what is no JSON. */
+/** Returns the JSON text, or null if the value has none. */
 function asText(value: unknown): string | null {
   try {
     return JSON.stringify(value) ?? null;
@@ -42,7 +42,7 @@ function asText(value: unknown): string | null {
   }
 }
 
-/** Whether JSON has all of it: bytes, dates and the like would be something else to whoever sends what it reads. */
+/** Whether JSON represents the whole value. Bytes and dates, for example, would change on the way through JSON. */
 function isPlain(value: unknown, depth = 0): boolean {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return true;
   if (typeof value === 'number') return Number.isFinite(value);
@@ -50,7 +50,7 @@ function isPlain(value: unknown, depth = 0): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   if (!Array.isArray(value) && prototype !== Object.prototype && prototype !== null) return false;
   const parts = Object.values(value);
-  // The text of so many would be too long.
+  // More members would exceed the longest example anyway.
   return parts.length <= LONGEST_EXAMPLE && parts.every((part) => isPlain(part, depth + 1));
 }
 

@@ -1,10 +1,10 @@
-/** What a modelet says of itself beside its methods: the properties of a function, or the static ones of a class. */
+/** Reads what a modelet declares besides its methods: properties of a function, or static properties of a class. */
 import type { PayloadSchema } from '../../core/model.ts';
 import type { Statics } from './modelet.ts';
 
 export const NO_STATICS: Statics = { examples: [], inputSchema: null, outputSchema: null };
 
-/** @throws TypeError where one is there and is not what it must be: nothing may pass for want of a check. */
+/** @throws TypeError if a property has the wrong type. Ignoring it would let values pass unchecked. */
 export function staticsOf(exported: object, path: string): Statics {
   const { examples = [], inputSchema, outputSchema } = exported as Partial<Record<keyof Statics, unknown>>;
   if (!Array.isArray(examples)) throw new TypeError(`examples in ${path} must be an array, found ${typeof examples}`);
