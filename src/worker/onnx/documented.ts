@@ -1,11 +1,11 @@
-/** What a model takes and gives, as JSON Schemas for people to read: more than they say is taken, see read-item.ts. */
+/** Makes JSON Schemas of a model's inputs and outputs, for people to read. read-item.ts accepts more than they say. */
 import type { PayloadSchema } from '../../core/model.ts';
 import { describePort, type Port, type Ports } from './ports.ts';
 import { type ResultOptions, scoresAt } from './results.ts';
 
 type Shape = Port['shape'];
 
-/** `stacked`: items come without the first dimension, which is the batch. */
+/** Returns the schemas. `stacked`: items come without the first dimension, which is the batch. */
 export function documentedPorts(
   { inputs, outputs }: Ports,
   stacked: boolean,
@@ -13,7 +13,7 @@ export function documentedPorts(
 ): { readonly inputSchema: PayloadSchema; readonly outputSchema: PayloadSchema } {
   const shapeOf = ({ shape }: Port): Shape | null => (shape.length === 0 ? null : shape.slice(stacked ? 1 : 0));
   const taken = inputs.map((port) => [port.name, inputOf(port, shapeOf(port))] as const);
-  // Of an item that runs alone it depends on the result whether the first dimension is left out.
+  // If items run alone, the shape of an output is unknown: the first dimension is removed only if it turns out to be 1.
   const given = outputs.map(
     (port, index) =>
       [
@@ -24,14 +24,14 @@ export function documentedPorts(
   return { inputSchema: oneOrAll(taken), outputSchema: oneOrAll(given) };
 }
 
-/** Of one port its value, of several an object by name. */
+/** Returns the schema of a single port's value, or of an object by name for several ports. */
 function oneOrAll(ports: readonly (readonly [string, PayloadSchema])[]): PayloadSchema {
   const [first] = ports;
   if (ports.length === 1 && first) return first[1];
   return { type: 'object', properties: Object.fromEntries(ports), required: ports.map(([name]) => name) };
 }
 
-/** `shape`: null where it is not known. */
+/** `shape`: null if it is unknown. */
 function inputOf(port: Port, shape: Shape | null): PayloadSchema {
   const description = `${describePort(port)}; also as a flat array, or as {data, dims, type}`;
   if (!shape) return { description };
@@ -60,7 +60,7 @@ function outputOf(
   };
 }
 
-/** Arrays as deep as there are dimensions. */
+/** Returns the schema of nested arrays, one level per dimension. */
 function nested(port: Port, shape: Shape): Readonly<Record<string, unknown>> {
   return shape.reduceRight<Readonly<Record<string, unknown>>>((items, length) => {
     const exactly = typeof length === 'number' ? { minItems: length, maxItems: length } : {};

@@ -1,4 +1,4 @@
-/** The types of a tensor's elements: how they are kept, and which values of JavaScript they take. */
+/** Defines the types of a tensor's elements: their storage, and the JavaScript values that each type accepts. */
 import { Float16Storage } from '../../core/float16.ts';
 
 export type ElementType =
@@ -33,13 +33,13 @@ type MakesElements = new (length: number) => Elements;
 
 interface Kind {
   readonly storage: MakesElements;
-  /** What is kept for a value; undefined for one that is none of this type. */
+  /** Returns the stored form of a value, or undefined if the value is not of this type. */
   take(value: unknown): number | bigint | string | undefined;
 }
 
 const isNumber = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined);
 
-/** Not rounded and not wrapped: an index that is not one must not become another. */
+/** Accepts only integers in range. Rounding or wrapping would turn an invalid index into another valid one. */
 function integer(storage: MakesElements, min: number, max: number): Kind {
   const take = (value: unknown): number | undefined =>
     Number.isInteger(value) && (value as number) >= min && (value as number) <= max ? (value as number) : undefined;
@@ -85,10 +85,13 @@ export function makeElements(type: ElementType, length: number): Elements {
   return new (kindOf(type).storage)(length);
 }
 
-/** The values as elements of the type; the index of the first that is none of it. What is kept so already is not copied. */
+/**
+ * Returns the values as elements of the type, or the index of the first value that is not of the type. Does not copy
+ * values that are in the right storage already.
+ */
 export function toElements(type: ElementType, values: ArrayLike<unknown>): Elements | number {
   const { storage, take } = kindOf(type);
-  // Of the bytes of a bool others than 0 and 1 are none. A Buffer is a Uint8Array.
+  // The bytes of a bool must be checked: only 0 and 1 are valid. A Buffer is a Uint8Array.
   if (type !== 'bool' && type !== 'string' && values instanceof storage) return values as Elements;
   const elements = new storage(values.length) as unknown as unknown[];
   for (let index = 0; index < values.length; index += 1) {
@@ -106,7 +109,7 @@ export function putElements(into: Elements, from: Elements, offset: number): voi
   else (into as Float32Array).set(from as Float32Array, offset);
 }
 
-/** An element as plain data: 64-bit integers as numbers where these can hold them. */
+/** Returns an element as plain data. A 64-bit integer becomes a number if a number can hold it exactly. */
 export function fromElement(type: ElementType, value: unknown): unknown {
   if (type === 'bool') return value === 1;
   if (typeof value !== 'bigint') return value;

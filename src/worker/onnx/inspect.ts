@@ -1,4 +1,4 @@
-/** Entry of a process that reads the inputs and outputs of one model, says them as JSON, and ends. Started by URL. */
+/** Entry of a process that prints the inputs and outputs of one model as JSON and ends. Started by URL. */
 import { asError } from '../../core/errors.ts';
 import { openSession } from './session.ts';
 import { findStacking } from './trial.ts';

@@ -1,8 +1,8 @@
-/** What goes into a model and what comes out, as the model says it, and whether its first dimension is the batch. */
+/** Reads a model's inputs and outputs from its metadata, and decides whether the first dimension is the batch. */
 import type { ModelPort } from '../../core/model.ts';
 import { type ElementType, isKnownType } from './elements.ts';
 
-/** One input or output of a type that is supported. */
+/** One input or output of a supported type. */
 export interface Port extends ModelPort {
   readonly type: ElementType;
 }
@@ -15,15 +15,16 @@ export interface Ports {
 /**
  * How items become tensors:
  *
- *   stacked  along the first dimension, which is the batch: of any number, or of `size` exactly. With `ownRows` an item
- *            may bring several rows of its own, and then runs alone: the model does not say that it must be one.
- *   single   one item a run
+ *   stacked  along the first dimension, which is the batch: any number of items, or exactly `size`.
+ *            With `ownRows` an item may bring the first dimension with several rows, and then runs alone: the model
+ *            does not say that an item is one row.
+ *   single   one item per run
  */
 export type Stacking =
   | { readonly tag: 'stacked'; readonly size: number | null; readonly ownRows: boolean }
   | { readonly tag: 'single'; readonly why: string };
 
-/** What a session tells; shapes are there since version 1.22. */
+/** Metadata of a session. onnxruntime-node has shapes since version 1.22. */
 export interface SessionMetadata {
   readonly inputMetadata?: readonly RawPort[];
   readonly outputMetadata?: readonly RawPort[];
@@ -36,7 +37,7 @@ interface RawPort {
   readonly shape?: readonly (number | string)[];
 }
 
-/** @throws Error for a model that cannot be served, which says what would help. */
+/** @throws Error with advice if the model cannot be served. */
 export function portsOf({ inputMetadata, outputMetadata }: SessionMetadata): Ports {
   if (!inputMetadata || !outputMetadata) throw new Error('onnxruntime-node is older than 1.22: install a newer one');
   return {
@@ -59,8 +60,8 @@ const WITHOUT_MAPS = {
 };
 
 /**
- * By what the model says of its first dimensions, and `forced`, what the user says of them; null where nothing. A
- * dimension that is not the batch must not be taken for it: the split would hand items each other's answers.
+ * Decides by the first dimensions in the model and by `forced`, the user's setting (null if not set). Another dimension
+ * must never be mistaken for the batch: the split would give items each other's answers.
  */
 export function stackingOf({ inputs, outputs }: Ports, forced: boolean | null): Stacking {
   if (forced === false) return { tag: 'single', why: 'the stage is set so' };
@@ -80,17 +81,17 @@ export function stackingOf({ inputs, outputs }: Ports, forced: boolean | null): 
   };
 }
 
-/** Whether the model leaves open what its first dimensions are. */
+/** Whether the model leaves the size of all first dimensions open. */
 export function mayStack({ inputs }: Ports): boolean {
   return inputs.every(({ shape }) => typeof shape[0] === 'string');
 }
 
-/** Whether the first dimension of an output is that of the inputs. */
+/** Whether the first dimension of an output is the same as that of the inputs. */
 export function isBatch(dimension: number | string | undefined, first: number | string | undefined): boolean {
   return dimension !== undefined && dimension !== '' && dimension === first;
 }
 
-/** For people: `image float32 [batch, 1, 28, 28]`. */
+/** Describes a port for people: `image float32 [batch, 1, 28, 28]`. */
 export function describePort({ name, type, shape }: Port): string {
   return `${name} ${type} ${describeShape(shape)}`;
 }

@@ -1,4 +1,4 @@
-/** From the value of one item to tensors: plain and nested arrays, typed arrays, `{data, dims, type}`, single values. */
+/** Reads tensors from an item's value: plain, nested and typed arrays, `{data, dims, type}`, and single values. */
 import { types } from 'node:util';
 import { ModeletError } from '../../core/errors.ts';
 import { fromHalfBits } from '../../core/float16.ts';
@@ -6,22 +6,22 @@ import { sizeOf } from '../../core/tensor.ts';
 import { type Elements, toElements } from './elements.ts';
 import { describeShape, type Port, type Stacking } from './ports.ts';
 
-/** What one item gives to one input. */
+/** One item's tensor for one input. */
 export interface Part {
-  /** With the first dimension where the item runs alone; without it where it is stacked. */
+  /** With the first dimension if the item runs alone; without it if the item is stacked. */
   readonly dims: readonly number[];
   readonly data: Elements;
 }
 
 interface Found {
   readonly values: ArrayLike<unknown>;
-  /** null: a flat list, whose shape is what the model makes of it. */
+  /** null: a flat list, which takes its shape from the model. */
   readonly dims: readonly number[] | null;
 }
 
 /**
- * Whether an item runs alone, with the first dimension, or stacked, without it; `either`: stacked unless it brings that
- * dimension.
+ * `alone`: the item runs alone, with the first dimension. `stacked`: it is stacked, without that dimension. `either`:
+ * it is stacked unless it brings that dimension.
  */
 export type ItemForm = 'alone' | 'stacked' | 'either';
 
@@ -31,8 +31,8 @@ export function itemForm(stacking: Stacking): ItemForm {
 }
 
 /**
- * One part per input, in the order of the inputs. An item of a model with one input is its value, or an object that
- * has it by name; of several inputs, the object.
+ * Returns one part per input, in the order of the inputs. For a model with one input, an item is the value or an object
+ * that has the value by the input's name. For several inputs, an item must be such an object.
  * @throws ModeletError `invalid_input`.
  */
 export function readItem(item: unknown, inputs: readonly Port[], form: ItemForm): Part[] {
@@ -41,7 +41,7 @@ export function readItem(item: unknown, inputs: readonly Port[], form: ItemForm)
   return parts.map((part, at) => (hasRows(part, inputs[at]) ? part : { ...part, dims: [1, ...part.dims] }));
 }
 
-/** Whether an item brings the first dimension, in one of its inputs at least. */
+/** Whether an item brings the first dimension in at least one input. */
 export function runsAlone(parts: readonly Part[], inputs: readonly Port[]): boolean {
   return parts.some((part, at) => hasRows(part, inputs[at]));
 }
@@ -96,7 +96,7 @@ function describe(value: unknown): string {
 function tensor({ data, dims, type }: { data: ArrayLike<unknown>; dims?: unknown; type?: unknown }, port: Port): Found {
   if (type !== undefined && type !== port.type)
     throw refuse(port, `must be of type ${port.type}, found ${String(type)}`);
-  // As onnxruntime-node has them where Node.js has no Float16Array.
+  // onnxruntime-node gives half floats as bits if Node.js has no Float16Array.
   const values = type === 'float16' && data instanceof Uint16Array ? fromHalfBits(data) : data;
   if (dims === undefined) return { values, dims: null };
   const isShape = Array.isArray(dims) && dims.every((dim) => Number.isSafeInteger(dim) && dim >= 0);
@@ -107,7 +107,7 @@ function tensor({ data, dims, type }: { data: ArrayLike<unknown>; dims?: unknown
   return { values, dims: dims as number[] };
 }
 
-/** The dimensions of nested arrays are those of the first of each; the others must be like it. */
+/** Flattens nested arrays. Takes the dimensions from the first array at each depth; the others must match. */
 function flatten(nested: readonly unknown[], port: Port): Found {
   const dims: number[] = [];
   for (let level: unknown = nested; isList(level); level = level[0]) dims.push(level.length);
@@ -131,10 +131,10 @@ function isList(value: unknown): value is ArrayLike<unknown> {
   return Array.isArray(value) || types.isTypedArray(value);
 }
 
-/** The dimensions as the tensor has them, the first left out where items are stacked. */
+/** Returns the dimensions of the part's tensor, without the first dimension if items are stacked. */
 function fit(dims: readonly number[] | null, length: number, port: Port, form: ItemForm): readonly number[] {
   const { shape } = port;
-  // A scalar, or of a shape that the model does not tell.
+  // The input is a scalar, or the model does not state its shape.
   if (shape.length === 0) return dims ?? [length];
   const whole = dims ?? [length];
   if (form !== 'stacked' && matches(whole, shape)) return whole;
@@ -144,7 +144,7 @@ function fit(dims: readonly number[] | null, length: number, port: Port, form: I
   throw refuse(port, `must be of shape ${describeShape(shape.slice(1))}, found ${found}`);
 }
 
-/** The dimensions of one item, which may be given as a batch of one; null where they do not fit. */
+/** Returns the dimensions of one item, which may come as a batch of one, or null if they do not fit. */
 function withoutFirst(dims: readonly number[], shape: readonly (number | string)[]): readonly number[] | null {
   if (matches(dims, shape)) return dims;
   // A single value.
@@ -158,7 +158,7 @@ function matches(dims: readonly number[], shape: readonly (number | string)[]): 
   return shape.every((dimension, index) => typeof dimension === 'string' || dimension === dims[index]);
 }
 
-/** A flat list in a shape in which at most one dimension is open; null where it does not fit. */
+/** Returns the dimensions of a flat list in a shape with at most one open dimension, or null if it does not fit. */
 function infer(shape: readonly (number | string)[], length: number): readonly number[] | null {
   const open = shape.filter((dimension) => typeof dimension === 'string').length;
   const known = sizeOf(shape.filter((dimension) => typeof dimension === 'number') as number[]);

@@ -1,4 +1,4 @@
-/** What comes of one item's outputs: plain data, tensors, or a label with its score. */
+/** Turns one item's outputs into its result: plain data, tensors, or a label with its score. */
 
 import type { OnnxOptions } from '../../core/model.ts';
 import { nested, sizeOf } from '../../core/tensor.ts';
@@ -6,12 +6,12 @@ import { fromElement } from './elements.ts';
 import type { Port } from './ports.ts';
 import type { ItemOutputs, Tensor } from './run-items.ts';
 
-/** What results are to be like. */
+/** Form of the results. */
 export interface ResultOptions extends Pick<OnnxOptions, 'softmax' | 'tensors'> {
   readonly labels: readonly string[] | null;
 }
 
-/** The label with the highest score. */
+/** Result with the label of the highest score. */
 export interface Labelled {
   readonly label: string;
   readonly index: number;
@@ -20,8 +20,9 @@ export interface Labelled {
 }
 
 /**
- * Which output has the scores that labels and softmax are for: one as long as there are labels, else one of fractions,
- * else the first. Models of scikit-learn have the label first.
+ * Returns the index of the output with the scores, to which labels and softmax apply. Prefers a float output whose last
+ * dimension equals the number of labels, then any output with that dimension, then a float output, then the first
+ * output. Models of scikit-learn have the label as their first output.
  */
 export function scoresAt(outputs: readonly Port[], { labels }: Pick<ResultOptions, 'labels'>): number {
   const fractions = ({ type }: Port): boolean => type.startsWith('float');
@@ -30,7 +31,7 @@ export function scoresAt(outputs: readonly Port[], { labels }: Pick<ResultOption
   return Math.max(0, by.map((fits) => outputs.findIndex(fits)).find((index) => index >= 0) ?? 0);
 }
 
-/** @throws Error where the model says that it has another number of scores than there are labels. */
+/** @throws Error if the model states a number of scores that differs from the number of labels. */
 export function checkLabels(outputs: readonly Port[], stacked: boolean, options: ResultOptions): void {
   const { name = '', shape = [] } = outputs[scoresAt(outputs, options)] ?? {};
   const dims = stacked ? shape.slice(1) : shape;
@@ -41,8 +42,8 @@ export function checkLabels(outputs: readonly Port[], stacked: boolean, options:
 }
 
 /**
- * Of a model with one output its value, of several an object by name.
- * @throws Error where the labels are not as many as the scores.
+ * Returns the value of a single output, or an object by name for several outputs.
+ * @throws Error if the number of labels differs from the number of scores.
  */
 export function toResult(tensors: ItemOutputs, outputs: readonly Port[], options: ResultOptions): unknown {
   const scores = options.softmax || options.labels ? scoresAt(outputs, options) : -1;
@@ -68,7 +69,7 @@ function classify(tensor: Tensor, { softmax, labels }: ResultOptions): unknown {
   return { label: labels[index], index, score: scores[index], scores } as Labelled;
 }
 
-/** Subtracting the largest changes no quotient and keeps exp() from overflowing. */
+/** Applies softmax to a range of scores. Subtracting the largest score changes no quotient and keeps exp() finite. */
 function toProbabilities(scores: number[], from: number, to: number): void {
   let largest = Number.NEGATIVE_INFINITY;
   for (let at = from; at < to; at += 1) largest = Math.max(largest, scores[at] as number);

@@ -1,4 +1,4 @@
-/** Runs the items of a batch through a session: stacked into one tensor per input where the model allows, and split again. */
+/** Runs a batch through a session: stacks items into one tensor per input if the model allows, and splits outputs. */
 import { ModeletError } from '../../core/errors.ts';
 import { sizeOf } from '../../core/tensor.ts';
 import { type Elements, type ElementType, makeElements, putElements } from './elements.ts';
@@ -11,13 +11,13 @@ export interface Tensor {
   readonly data: Elements;
 }
 
-/** From tensors by the names of the inputs to those of the outputs, in the order of the model's. */
+/** Runs the model. Takes tensors by input name and returns one tensor per output, in the model's order. */
 export type RunSession = (feeds: Readonly<Record<string, Tensor>>) => Promise<readonly Tensor[]>;
 
-/** The outputs of one item, in the order of the model's. */
+/** The outputs of one item, in the model's order. */
 export type ItemOutputs = readonly Tensor[];
 
-/** One entry per item: an error fails those that ran together with it, and no others. */
+/** Returns one entry per item. An error fails only the items that ran together. */
 export async function runItems(
   items: readonly (readonly Part[])[],
   ports: Ports,
@@ -44,7 +44,7 @@ export async function runItems(
   return results;
 }
 
-/** Which items run together, by index: those of one shape, as many as the model takes. */
+/** Groups the indexes of items that run together: items of the same shape, at most as many as the model takes. */
 function groupsOf(items: readonly (readonly Part[])[], inputs: readonly Port[], stacking: Stacking): number[][] {
   if (stacking.tag === 'single') return items.map((_, index) => [index]);
   const byShape = new Map<string, number[]>();
@@ -90,7 +90,7 @@ async function runOne(parts: readonly Part[], { inputs, outputs }: Ports, run: R
   return tensors.map((tensor, at) => alone(outputs[at] as Port, tensor, inputs));
 }
 
-/** What a batch of fixed size lacks is filled up with its first item. */
+/** Stacks the parts of one input. Pads a batch of fixed size with copies of its first item. */
 function stack({ type }: Port, parts: readonly Part[], count: number): Tensor {
   const first = parts[0] as Part;
   const size = sizeOf(first.dims);
@@ -112,7 +112,7 @@ function split({ type, dims, data }: Tensor, index: number, count: number): Tens
   return { type, dims: dims.slice(1), data: data.slice(index * size, (index + 1) * size) as Elements };
 }
 
-/** A first dimension that is the batch goes, as it does where items are stacked. */
+/** Removes a first dimension of 1 if it is the batch, as splitting does for stacked items. */
 function alone({ shape }: Port, tensor: Tensor, inputs: readonly Port[]): Tensor {
   const ofBatch = shape[0] === 1 || inputs.some((input) => isBatch(shape[0], input.shape[0]));
   if (!ofBatch || tensor.dims[0] !== 1) return tensor;

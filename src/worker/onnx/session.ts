@@ -1,4 +1,4 @@
-/** The runtime of ONNX models, which is not part of this package: found where the user has installed it. */
+/** Opens ONNX models with onnxruntime-node. This package does not include it: the user installs it. */
 import { createRequire } from 'node:module';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import type { RunSession, Tensor } from './run-items.ts';
 
 const PACKAGE = 'onnxruntime-node';
 
-/** What is used of onnxruntime-node. */
+/** The part of onnxruntime-node that this file uses. */
 interface OnnxRuntime {
   readonly InferenceSession: { create(path: string, options: object): Promise<Session> };
   readonly Tensor: new (type: string, data: unknown, dims: readonly number[]) => Tensor;
@@ -27,23 +27,23 @@ export interface OnnxSession {
 }
 
 export interface SessionOptions extends Pick<OnnxOptions, 'executionProviders'> {
-  /** Threads of one run; null: as many as there are cores. */
+  /** Threads of one run; null: one per core. */
   readonly threads: number | null;
 }
 
 /**
- * `requireFrom`: the folder with the user's modules.
- * @throws Error, for people: the package is missing, or the file is no model.
+ * Opens the model at `path`. `requireFrom`: the folder with the user's modules.
+ * @throws Error with a message for users: the package is missing, or the file is no model.
  */
 export async function openSession(path: string, requireFrom: string, options: SessionOptions): Promise<OnnxSession> {
   const { InferenceSession, Tensor } = loadRuntime(requireFrom);
   const session = await InferenceSession.create(path, {
     executionProviders: options.executionProviders,
-    // Always a number: of itself it would bind its threads to cores that this process may not use.
+    // Always set: by default the runtime would bind its threads to cores that this process may not use.
     intraOpNumThreads: options.threads ?? availableParallelism(),
     interOpNumThreads: 1,
     executionMode: 'sequential',
-    // Not what it throws as well.
+    // Only fatal messages: the runtime also throws its errors.
     logSeverityLevel: 4,
   });
   const ports = portsOf(session);
@@ -60,8 +60,8 @@ export async function openSession(path: string, requireFrom: string, options: Se
 }
 
 /**
- * Its native part takes half floats as their bits only, while its Tensor makes a Float16Array of them where Node.js has
- * that: so they go without a Tensor.
+ * Returns the tensor in the form that the session takes. Half floats go without the runtime's Tensor: its native part
+ * takes only their bits, but its Tensor converts them to a Float16Array if Node.js has that class.
  */
 function asFeed({ type, data, dims }: Tensor, RuntimeTensor: OnnxRuntime['Tensor']): Tensor {
   if (type !== 'float16') return new RuntimeTensor(type, data, dims);
@@ -74,7 +74,7 @@ function fromResult({ type, dims, data }: Tensor): Tensor {
 }
 
 function loadRuntime(requireFrom: string): OnnxRuntime {
-  // Beside this package it is where that was installed with it, by a link elsewhere.
+  // If this package is linked from another folder, the runtime may be installed beside it there.
   for (const from of [join(requireFrom, 'package.json'), import.meta.url]) {
     const require = createRequire(from);
     try {
@@ -88,7 +88,7 @@ function loadRuntime(requireFrom: string): OnnxRuntime {
       throw new Error(`${PACKAGE} is installed and does not load: ${(cause as Error).message}`, { cause });
     }
   }
-  // Without its script: what that would fetch, from elsewhere, is for graphics cards.
+  // The advice skips the install script, which would only download files for graphics cards from another server.
   throw new Error(
     `${PACKAGE} is not installed: run "npm install ${PACKAGE} --ignore-scripts" in ${requireFrom}, then restart the stage's workers`,
   );

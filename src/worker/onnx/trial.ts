@@ -1,6 +1,6 @@
 /**
- * Whether the items of a model may run together where the model does not say so: several rows are tried, each alone and
- * all together, and must come to the same. Models of scikit-learn, for one, have no name for their first dimension.
+ * Finds out by trial whether items may run together if the model does not say so: runs several rows alone and together
+ * and compares the results. Models of scikit-learn, for example, have no name for their first dimension.
  */
 import { isModeletError } from '../../core/errors.ts';
 import { sizeOf } from '../../core/tensor.ts';
@@ -16,14 +16,14 @@ interface Tried {
   readonly outputs: ItemOutputs;
 }
 
-/** What open dimensions are tried with: some models take no small ones. */
+/** Sizes to try for open dimensions. Some models reject small ones. */
 const OPEN_SIZES = [4, 32, 224];
 const MOST_ELEMENTS = 10_000_000;
 const MADE_ROWS = 3;
 const MOST_EXAMPLES = 2;
 const TOGETHER: Stacking = { tag: 'stacked', size: null, ownRows: true };
 
-/** By what the user says, else by what the model says, else by trial with the user's examples and with made rows. */
+/** Decides by the user's setting, else by the model, else by a trial with the user's examples and generated rows. */
 export async function findStacking(
   ports: Ports,
   run: RunSession,
@@ -36,7 +36,7 @@ export async function findStacking(
   return why === null ? TOGETHER : { tag: 'single', why: `${said.why}, and ${why}` };
 }
 
-/** Why rows may not run together; null if they may. */
+/** Returns the reason why rows may not run together, or null if they may. */
 async function tryRows(ports: Ports, run: RunSession, examples: readonly unknown[]): Promise<string | null> {
   const given = givenRows(ports, examples);
   let failure = '';
@@ -78,14 +78,14 @@ async function compare(tried: readonly Tried[], ports: Ports, run: RunSession): 
   return null;
 }
 
-/** Of the examples those that have the shape of the first. */
+/** Returns rows from the examples that have the shape of the first one. */
 function givenRows({ inputs }: Ports, examples: readonly unknown[]): Row[] {
   const rows: Row[] = [];
   for (const example of examples) {
     try {
       rows.push(readItem(example, inputs, 'stacked'));
     } catch {
-      // The warm-up tells of it.
+      // The warm-up reports an example that cannot be read.
     }
   }
   const shapeOf = (row: Row): string => row.map(({ dims }) => dims.join()).join(';');
@@ -93,14 +93,14 @@ function givenRows({ inputs }: Ports, examples: readonly unknown[]): Row[] {
   return first ? rows.filter((row) => shapeOf(row) === shapeOf(first)).slice(0, MOST_EXAMPLES) : [];
 }
 
-/** Rows of the shape of another, or with open dimensions of the size. */
+/** Generates rows with the shape of `like`, or with `size` for each open dimension if `like` is null. */
 function madeRows({ inputs }: Ports, like: Row | null, size: number): Row[] {
   const shapes = inputs.map(
     ({ shape }, at) => like?.[at]?.dims ?? shape.slice(1).map((dim) => (typeof dim === 'string' ? size : dim)),
   );
   if (shapes.some((dims) => sizeOf(dims) > MOST_ELEMENTS)) return [];
   let seed = 1;
-  // The same numbers each time; a generator of Park and Miller.
+  // Park-Miller generator: gives the same numbers each time.
   const random = (): number => {
     seed = (seed * 48_271) % 2_147_483_647;
     return seed / 2_147_483_647;
@@ -116,7 +116,7 @@ function madePart({ type }: Port, dims: readonly number[], make: () => number | 
   return { dims, data };
 }
 
-/** Integers are small, as they may be indexes. */
+/** Generates an element. Integers are 0 or 1, because they may be indexes. */
 function made({ type }: Port, random: number, row: number): number | bigint | string {
   if (type === 'string') return String.fromCharCode(97 + row);
   if (type.startsWith('float')) return (2 * random - 1) * 4 ** row;
@@ -128,7 +128,7 @@ function areAlike(some: ItemOutputs, others: ItemOutputs): boolean {
   return some.every((tensor, at) => isLike(tensor, others[at] as Tensor));
 }
 
-/** Numbers may differ in their last digits: more rows are added up in another order. */
+/** Whether two tensors match. Floats may differ in their last digits: with more rows, sums run in another order. */
 function isLike(one: Tensor, other: Tensor): boolean {
   if (one.dims.join() !== other.dims.join() || one.data.length !== other.data.length) return false;
   const numbers = one.data as ArrayLike<unknown>;
