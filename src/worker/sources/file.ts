@@ -12,8 +12,8 @@ export const loadFile: LoadSource<Extract<StageSource, { kind: 'file' }>> = asyn
   modeletOf(await import(pathToFileURL(source.path).href), source.path, definition, context);
 
 /**
- * The modelet that a module exports. `name`: of the module, for errors.
- * @throws TypeError for an export that is no modelet, and whatever its constructor throws.
+ * Returns the modelet that a module exports. `name`: the module's name, for errors.
+ * @throws TypeError if the export is no modelet, and any error that its constructor throws.
  */
 export function modeletOf(module: object, name: string, definition: Loadable, context: ModeletContext): LoadedModelet {
   const exported = defaultExport(module);
@@ -29,7 +29,7 @@ export function modeletOf(module: object, name: string, definition: Loadable, co
   return { ...fromInstance(instance, batch, context), ...statics };
 }
 
-/** CommonJS comes as `default`; compiled ES modules in CommonJS have a second one inside. */
+/** Unwraps the default export. CommonJS arrives as `default`; a compiled ES module has a second `default` inside. */
 function defaultExport(module: { default?: unknown }): unknown {
   const outer = module.default;
   const compiled = outer !== null && typeof outer === 'object' && '__esModule' in outer && 'default' in outer;
@@ -38,13 +38,13 @@ function defaultExport(module: { default?: unknown }): unknown {
 
 function isClass(value: { prototype?: unknown }): boolean {
   return (
-    // Not by its text: that of the arrow function `classes => ...` starts with `class` as well.
+    // Do not test the source text: the arrow function `classes => ...` also starts with `class`.
     Object.getOwnPropertyDescriptor(value, 'prototype')?.writable === false ||
     typeof (value.prototype as { predict?: unknown } | undefined)?.predict === 'function'
   );
 }
 
-/** What the loaders below leave to the one who calls them. */
+/** A modelet without its statics, which `modeletOf` adds. */
 type Callable = Omit<LoadedModelet, keyof Statics>;
 
 function fromFunction(predict: Method, batch: boolean, context: ModeletContext): Callable {

@@ -1,4 +1,4 @@
-/** Imports a module by its name, from a folder that is not that of this package. */
+/** Imports a module by name from a folder outside this package. */
 import { createRequire, isBuiltin } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -7,8 +7,8 @@ import { packageOf } from '../../config/module-name.ts';
 import { ModeletError } from '../../core/errors.ts';
 
 /**
- * Looks the module up in `folder` and those above it. CommonJS comes as `default`.
- * @throws ModeletError `config_invalid` where it is not installed, else what keeps it from loading.
+ * Looks the module up in `folder` and its parent folders. CommonJS arrives as `default`.
+ * @throws ModeletError `config_invalid` if the module is not installed, else the error that keeps it from loading.
  */
 export async function importFrom(folder: string, module: string): Promise<object> {
   if (isBuiltin(module)) return import(module);
@@ -17,7 +17,7 @@ export async function importFrom(folder: string, module: string): Promise<object
     return await import(pathToFileURL(file).href);
   } catch (thrown) {
     const { code, message } = thrown as { code?: unknown; message: string };
-    // It is there, for `import` alone, which looks things up from where the code is.
+    // The module is installed but exports only for `import`, which resolves names from the importing file's folder.
     if (code === 'ERR_PACKAGE_PATH_NOT_EXPORTED') return importAsIn(folder, module);
     if (code !== 'MODULE_NOT_FOUND' || !message.includes(`'${module}'`)) throw thrown;
     throw notInstalled(folder, module, thrown);

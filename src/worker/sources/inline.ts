@@ -1,6 +1,6 @@
 /**
- * Makes a modelet of the code in a stage's tabs On Start / Predict / On Stop: bodies of async functions with the
- * habits of Node-RED's function node, as far as they make sense outside Node-RED's process.
+ * Makes a modelet from the code in a stage's tabs On Start, Predict and On Stop. Each tab is the body of an async
+ * function and has the conveniences of Node-RED's function node that make sense outside Node-RED's process.
  */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ import type { LoadSource } from './source.ts';
 type Body = (...args: unknown[]) => Promise<unknown>;
 
 export const loadInline: LoadSource<Extract<StageSource, { kind: 'inline' }>> = async (source, definition, context) => {
-  // What it has anyway, `msg` and `input` undefined in On Start and On Stop, and then its modules.
+  // The built-in names, then the variables of its modules. `msg` and `input` are undefined in On Start and On Stop.
   const names = [...INLINE_NAMES, ...source.libs.map((lib) => lib.var)];
   const setup = compile(source.setup, names, `${context.stage}: On Start`);
   const predict = compile(source.code, names, `${context.stage}: Predict`);
@@ -41,7 +41,7 @@ export const loadInline: LoadSource<Extract<StageSource, { kind: 'inline' }>> = 
   };
 };
 
-/** What a variable stands for, as in a function node: the default export where there is one. */
+/** Returns the default export if the module has one, else the namespace, as a function node does. */
 async function load({ module }: ModuleBinding, folder: string): Promise<unknown> {
   try {
     const namespace = await importFrom(folder, module);
@@ -56,7 +56,7 @@ async function load({ module }: ModuleBinding, folder: string): Promise<unknown>
 
 function compile(code: string, names: readonly string[], filename: string): Body {
   try {
-    // Compiled as a script and not through Function, so that a stack names the tab and the line the user sees.
+    // Compiled as a script and not with Function, so that a stack names the tab and line that the user sees.
     const make = compileFunction(`return async (${names.join(', ')}) => {\n${code}\n};`, [], {
       filename,
       lineOffset: -1,
@@ -68,14 +68,14 @@ function compile(code: string, names: readonly string[], filename: string): Body
   }
 }
 
-/** A syntax error says where only in its stack, and it is the message that people see. */
+/** Adds the place to a syntax error's message. Only its stack has the place, but people see only the message. */
 function withPlace(error: Error, filename: string): Error {
   const [place = ''] = error.stack?.split('\n') ?? [];
   error.message = `${place.startsWith(filename) ? place : filename}: ${error.message}`;
   return error;
 }
 
-/** Returning a message means its payload, as returning from a function node would. */
+/** Returns the payload if the code returned a message, as code for a function node does. */
 function payloadOf(result: unknown): unknown {
   const isMessage = result !== null && typeof result === 'object' && Object.hasOwn(result, 'payload');
   return isMessage ? (result as { payload: unknown }).payload : result;
@@ -98,7 +98,7 @@ const GLOBAL = notHere('global', {}, NOT_SHARED);
 const CONTEXT = notHere('context', {}, NOT_SHARED);
 const NO_RED = notHere('RED', {}, NOT_SHARED);
 
-/** An object that has `known` and explains why it has nothing else. */
+/** Returns an object with the members of `known`. Reading any other name throws an error that gives the reason. */
 function notHere(name: string, known: object, reason: string): object {
   return new Proxy(known, {
     get(target, key) {

@@ -1,11 +1,11 @@
-/** The loaders of the sources that run in this process: a new source is a line here. */
+/** Picks the loader for a modelet's source. A new source that runs in this process adds a case here. */
 import type { LoadedModelet, ModeletContext } from '../modelet/modelet.ts';
 import { loadFile } from './file.ts';
 import { loadInline } from './inline.ts';
 import { loadModule } from './module.ts';
 import type { Loadable } from './source.ts';
 
-/** @throws whatever keeps the code from loading, see `LoadSource`. */
+/** @throws any error that keeps the code from loading, see `LoadSource`. */
 export async function loadSource(definition: Loadable, context: ModeletContext): Promise<LoadedModelet> {
   const { source } = definition;
   switch (source.kind) {
@@ -16,7 +16,7 @@ export async function loadSource(definition: Loadable, context: ModeletContext):
     case 'module':
       return loadModule(source, definition, context);
     case 'onnx':
-      // Only here, as with all that few workers need: it is worth more than a worker's start.
+      // Imported lazily, like every module that few workers need: loading it takes longer than a worker's start.
       return (await import('./onnx.ts')).loadOnnx(source, definition, context);
     case 'python':
       throw new Error('Python runs in workers of its own');

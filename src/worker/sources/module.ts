@@ -1,4 +1,4 @@
-/** Loads a modelet from an npm module among those that the user has installed, where Node-RED puts them. */
+/** Loads a modelet from an npm module that the user has installed in the folder where Node-RED puts modules. */
 import type { StageSource } from '../../core/model.ts';
 import { modeletOf } from './file.ts';
 import { importFrom } from './import-module.ts';

@@ -1,4 +1,4 @@
-/** Makes a modelet of an ONNX model: items become tensors, stacked to a batch, and what comes out is split again. */
+/** Makes a modelet from an ONNX model: turns items into tensors, stacks them into a batch, and splits the outputs. */
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { asError, ModeletError } from '../../core/errors.ts';
@@ -16,12 +16,12 @@ import type { LoadSource } from './source.ts';
 
 type OnnxSource = Extract<StageSource, { kind: 'onnx' }>;
 
-/** No code of the user's runs here, so that what fails is the model, its labels, or the runtime that is not installed. */
+/** No user code runs here, so any failure comes from the model, its labels, or the missing runtime. */
 export const loadOnnx: LoadSource<OnnxSource> = async (source, definition, context): Promise<LoadedModelet> => {
   try {
     return await open(source, definition, context);
   } catch (thrown) {
-    // A graphics card may have room for it later.
+    // With another provider than the CPU a retry may succeed: a graphics card may have room for the model later.
     if (source.options.executionProviders.some((provider) => provider !== 'cpu')) throw thrown;
     throw new ModeletError('config_invalid', asError(thrown).message, { cause: thrown });
   }

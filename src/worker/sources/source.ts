@@ -1,4 +1,4 @@
-/** What every source's loader does: turn its description into a modelet that can be called. */
+/** Defines the interface of a source's loader, which turns the source's description into a callable modelet. */
 import type { ModeletDefinition } from '../../core/model.ts';
 import type { LoadedModelet, ModeletContext } from '../modelet/modelet.ts';
 
@@ -6,7 +6,7 @@ export type Loadable = Omit<ModeletDefinition, 'workers'>;
 
 /**
  * Loads the code, without running `setup`.
- * @throws whatever keeps it from loading: a missing file, a syntax error, an export that is no modelet. The stage
- * shows that error on its node.
+ * @throws any error that keeps it from loading: a missing file, a syntax error, an export that is no modelet. The
+ * stage's node shows that error.
  */
 export type LoadSource<S> = (source: S, definition: Loadable, context: ModeletContext) => Promise<LoadedModelet>;
