@@ -1,4 +1,4 @@
-/** Entry of a worker process: connects the program of a worker to its channel. Started by URL. */
+/** Entry of a worker process: connects a `WorkerProgram` to the process's channel. The engine starts it by URL. */
 import { endWithError, runChild } from '../process/child/entry.ts';
 import { WorkerProgram } from './worker-program.ts';
 

@@ -1,7 +1,7 @@
 /**
- * Entry of a worker thread: piscina calls `runTask`, one task at a time. Found by URL, imported by nobody.
+ * Entry of a worker thread: piscina calls `runTask`, one task at a time. Piscina loads it by URL; no file imports it.
  *
- * A task cannot be told anything while it runs: what concerns one that does comes by a port of its own.
+ * Piscina cannot reach a running task, so messages for a running batch arrive on a separate port.
  */
 import { MessagePort, parentPort, workerData } from 'node:worker_threads';
 import { endWithError, introduce } from '../process/child/entry.ts';
@@ -18,8 +18,8 @@ const { cpus, taskset } = workerData as ThreadData;
 introduce(channel);
 
 /**
- * Does what the frames of one message ask for, one after the other; the first message is the port. All that comes of it goes to the parent as
- * frames: this never throws, as an error that piscina carried would lose its name, its code and its cause.
+ * Handles the frames of one message, one after another. The first message is the port. All results go to the parent as
+ * frames. Never throws, because an error that piscina carries loses its name, code and cause.
  */
 export async function runTask(message: ArrayBuffer | MessagePort): Promise<void> {
   if (message instanceof MessagePort) {
@@ -29,7 +29,7 @@ export async function runTask(message: ArrayBuffer | MessagePort): Promise<void>
   memory.noteBytes(message.byteLength);
   try {
     for (const frame of unpackFrames(message)) {
-      // Before any code of the modelet: what that starts inherits the cores of the thread.
+      // Pin before any code of the modelet runs: threads and processes that it starts inherit the thread's cores.
       if (frame.type === 'load' && cpus) await pinThread(cpus, taskset);
       await program.receive(frame);
     }
@@ -42,6 +42,6 @@ function listen(port: MessagePort): void {
   port.on('message', (message: unknown) => {
     for (const frame of unpackFrames(message)) void program.receive(frame);
   });
-  // It keeps no thread alive that has nothing to do.
+  // The port must not keep an idle thread alive.
   port.unref();
 }

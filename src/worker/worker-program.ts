@@ -1,4 +1,4 @@
-/** What a worker does, be it a process or a thread: loads one modelet, serves batches one after the other, ends. */
+/** Runs a worker, in a process or a thread: loads one modelet, serves batches one after another, and ends. */
 import { inspect } from 'node:util';
 import { type Deadline, systemClock } from '../core/clock.ts';
 import type { LogLevel } from '../core/model.ts';
@@ -39,14 +39,14 @@ export class WorkerProgram {
     this.#parts = new PartsOut((part) => channel.send({ type: 'parts', items: [part] }));
   }
 
-  /** The modelet's code is being loaded, or could not be; `setup` has not begun. */
+  /** Whether the modelet's code is loading or failed to load. False once `setup` begins. */
   get isLoading(): boolean {
     return this.#isLoading;
   }
 
   /**
-   * Resolves when what the frame asks for is done; after a `close` it does not come back.
-   * @throws whatever keeps the modelet from loading, and for frames that are not for a worker.
+   * Handles a frame and resolves when its work is done. Never resolves after a `close`, because the process exits.
+   * @throws any error that keeps the modelet from loading, and an Error for a frame that a worker does not take.
    */
   async receive(frame: Frame): Promise<void> {
     switch (frame.type) {
@@ -99,9 +99,9 @@ export class WorkerProgram {
     return serving.running;
   }
 
-  /** Serves until nothing waits. The reply is on its way before the next batch begins: what waits here has not started. */
+  /** Serves until no frame waits. Flushes each reply before the next batch begins: a waiting batch has not started. */
   async #serve(serving: Serving): Promise<void> {
-    // What arrived together with a batch may be its cancellation.
+    // Yield once: the frames that arrived with the batch may cancel it.
     await null;
     for (let frame = serving.waiting.shift(); frame; frame = serving.waiting.shift()) {
       if (frame.type === 'try') await this.#try(serving, frame.body);
@@ -131,7 +131,7 @@ export class WorkerProgram {
 
   async #close(deadline: Deadline): Promise<void> {
     report(this.#channel, { state: 'shutdown' });
-    // The parent kills at the deadline; what is left of the time belongs to the batches in hand and to teardown.
+    // The parent kills at the deadline. The time until then is for the accepted batches and for teardown.
     systemClock.at(deadline, () => process.exit(1));
     await this.#serving?.running;
     try {
