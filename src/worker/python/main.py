@@ -1,6 +1,6 @@
-"""Entry of a worker process whose modelet is Python: what main.ts is for JavaScript. Started by its path.
+"""Entry of a worker process for Python modelets, as main.ts is for JavaScript. The engine starts it by path.
 
-Only this file must be readable to any Python there is, so that one that is too old can say so.
+Every Python version must be able to parse this file, so that an old one can report that it is too old.
 """
 import os
 import sys
@@ -16,7 +16,7 @@ if sys.version_info[:2] < OLDEST:
 
 
 def import_program():
-    """The path is the modelet's own afterwards: nothing of ours is found under a short name."""
+    """Imports the program and restores sys.path, so that the modelet cannot import our modules by a short name."""
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [here] + [folder for folder in sys.path if folder != here]
     try:
@@ -26,6 +26,6 @@ def import_program():
     return program
 
 
-# Processes that the modelet starts may import this file again.
+# Processes that the modelet starts may import this file again. They must not run the program.
 if __name__ == "__main__":
     import_program().main()

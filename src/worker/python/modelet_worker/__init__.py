@@ -1,1 +1,1 @@
-"""The worker side of the runtime in Python, with the standard library alone. Its parent is the engine."""
+"""The Python worker of the runtime. Uses only the standard library. Its parent process is the engine."""

@@ -1,21 +1,21 @@
-"""What comes of calling user code. src/worker/attempt.ts does the same for JavaScript."""
+"""Calls user code and turns its exceptions into values. src/worker/batch/attempt.ts does the same for JavaScript."""
 from typing import Any, Callable, NamedTuple
 
 
 class Failed(NamedTuple):
-    """An item that goes no further."""
+    """The failure of an item, which skips all later steps."""
 
     error: BaseException
 
 
 class Done(NamedTuple):
-    """The end of a result in parts: it has been through all that there is, and is sent as it is."""
+    """The end of a result in parts. It skips postprocess and the checks, and is sent unchanged."""
 
     value: Any
 
 
 def attempt(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls user code. An exception that is returned is one all the same."""
+    """Calls user code. Treats a returned exception like a raised one."""
     try:
         value = call(*arguments)
     except Exception as raised:

@@ -1,7 +1,7 @@
 """
-Runs one batch through a modelet: decode, preprocess, predict, postprocess, encode. Each item fails on its own. A result is
-encoded before any code of the modelet runs again, because a modelet may reuse its arrays. src/worker/run-batch.ts does the
-same for JavaScript.
+Runs one batch through a modelet: decode, check, preprocess, predict, postprocess, check, encode. Each item fails alone.
+A result is encoded before any code of the modelet runs again, because a modelet may reuse its arrays.
+src/worker/batch/run-batch.ts does the same for JavaScript.
 """
 import time
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
@@ -20,17 +20,17 @@ class Run(NamedTuple):
     max_payload_bytes: int
     is_cancelled: Callable[[float], bool]
     checks: Checks = ANYTHING
-    # None for examples, whose parts nobody waits for.
+    # None for examples: nobody waits for their parts.
     parts: Optional[PartsOut] = None
 
 
 def now() -> float:
-    """Milliseconds of the clock that all processes share, by which deadlines are told."""
+    """Returns milliseconds of the monotonic clock that all processes share. Deadlines use this clock."""
     return time.clock_gettime(time.CLOCK_MONOTONIC) * 1000
 
 
 def run_batch(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> List[Reply]:
-    """One reply per item, in order. Raises only what ends the process, such as SystemExit."""
+    """Returns one reply per item, in order. Raises only exceptions that end the process, such as SystemExit."""
     started_at = now()
     values = [_prepare(modelet, item, run, started_at) for item in items]
     going = [index for index, value in enumerate(values) if not isinstance(value, Failed)]
@@ -45,7 +45,7 @@ def run_batch(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> List[R
 
 
 def _owned(reply: Reply) -> Reply:
-    """The reply with copies of the bytes that are still the modelet's."""
+    """Returns the reply with copies of all bytes that share memory with the modelet's values."""
     return reply._replace(parts=[part if isinstance(part, bytes) else bytes(part) for part in reply.parts])
 
 
@@ -73,7 +73,7 @@ def _prepare(modelet: LoadedModelet, item: Item, run: Run, at: float) -> Any:
 
 
 def _unwanted(item: Item, run: Run, at: float) -> Optional[Failed]:
-    """Why the item is not to be computed any more."""
+    """Returns the failure if the item was cancelled or its deadline has passed, or None if the item should run."""
     if run.is_cancelled(item.id):
         return Failed(ModeletError("cancelled", "the caller went away"))
     if item.deadline <= at:
@@ -82,7 +82,7 @@ def _unwanted(item: Item, run: Run, at: float) -> Optional[Failed]:
 
 
 def _predict_item(modelet: LoadedModelet, item: Item, value: Any, run: Run) -> Any:
-    # Checked again before each item, because those before it have taken their time.
+    # Checked again before each item, because the items before it took time.
     reason = _unwanted(item, run, now())
     if reason is not None:
         return reason
@@ -126,7 +126,7 @@ def _wrong(message: str) -> Failed:
 
 
 def _is_sequence(value: Any) -> bool:
-    """Lists, tuples, arrays, and anything else that can be counted and looked up; no text, no dict."""
+    """Whether the value is a list, tuple, array or other object with a length and items, but no text, set or dict."""
     if isinstance(value, (str, bytes, bytearray, dict, set, frozenset)):
         return False
     if getattr(value, "shape", None) == ():
@@ -152,7 +152,7 @@ def _refusal(item: Item, raised: BaseException, run: Run) -> Reply:
 
 
 def _within_one_frame(replies: List[Reply], run: Run) -> List[Reply]:
-    """Results that do not fit the reply fail, the largest first; all others go."""
+    """Fails results, the largest first, until the replies fit one frame."""
     most = LONGEST_FRAME - HEAD.size
     length = sum(reply_length(reply) for reply in replies)
     if length <= most:

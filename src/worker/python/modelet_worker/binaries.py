@@ -1,14 +1,14 @@
 """
-Binaries between the two worlds, as raw bytes: src/wire/binaries.ts has the kinds.
+Converts binaries between JavaScript and Python as raw bytes. src/wire/codec/binaries.ts defines the kinds.
 
 | JavaScript                    | arrives as                                            | goes back as           |
 |-------------------------------|-------------------------------------------------------|------------------------|
 | Buffer, ArrayBuffer, DataView | bytes                                                 | Buffer                 |
-| typed array                   | numpy array where the modelet has imported numpy,     | the same typed array   |
+| typed array                   | numpy array if the modelet has imported numpy,        | the same typed array   |
 |                               | else array.array                                      |                        |
 
-numpy is never imported here: a modelet that does not use it must not wait for it. Its arrays share the memory of the
-frame they came in, which is this batch's own.
+Never imports numpy: a modelet that does not use it must not wait for it. numpy arrays share memory with their frame,
+and only this batch uses that frame.
 """
 import array
 import struct
@@ -19,7 +19,7 @@ from .frames import Bytes
 
 BUFFER = 0
 
-# Position = the kind's number: JavaScript's name, the type code of struct and array. Blank: bytes.
+# JavaScript name and type code of struct and array. The position is the kind's number. A blank code means bytes.
 KINDS = (
     ("Buffer", ""),
     ("ArrayBuffer", ""),
@@ -45,31 +45,31 @@ _FLOATING = {4: 10, 8: 11}
 
 
 class Unusable(Exception):
-    """A value that no other process can use. Says why, and to the author of a modelet what to return in its place."""
+    """A value that no other process can use. Gives the reason, and tells a modelet's author what to return instead."""
 
     def __init__(self, reason: str, instead: str = "return a dict, a list, a number, text, bytes or a numpy array") -> None:
         super().__init__(reason)
         self.instead = instead
 
 
-# Methods by which objects of well-known libraries give their data.
+# Methods of well-known libraries' objects that return their data.
 _GIVE_DATA = ("numpy", "to_dict", "tolist", "model_dump", "_asdict", "isoformat")
 
 
 def unusable(value: Any) -> Unusable:
-    """Why an object of an unknown class cannot be sent."""
+    """Returns the exception for an object of an unknown class, which cannot be sent."""
     reason = f"a value of type {type(value).__name__}"
     method = next((name for name in _GIVE_DATA if callable(getattr(type(value), name, None))), None)
     return Unusable(reason) if method is None else Unusable(reason, f"return what its {method}() gives")
 
 
 def numpy() -> Any:
-    """numpy where somebody has imported it, else None."""
+    """Returns numpy if the modelet or one of its modules has imported it, else None."""
     return sys.modules.get("numpy")
 
 
 def decode_binary(kind: int, content: memoryview) -> Any:
-    """Raises ValueError for what no encoder wrote."""
+    """Decodes one binary. Raises ValueError for bytes that no encoder wrote."""
     code = KINDS[kind][1] if kind < len(KINDS) else None
     if code is None:
         raise ValueError(f"binary kind {kind} is not known here")
@@ -81,7 +81,7 @@ def decode_binary(kind: int, content: memoryview) -> Any:
     if np is not None:
         return np.frombuffer(content, dtype=code) if len(content) > 0 else np.empty(0, dtype=code)
     if kind == FLOAT_16:
-        # array has no such type.
+        # The array module has no half floats.
         return array.array("f", struct.unpack(f"{len(content) // 2}e", content))
     made = array.array(code)
     made.frombytes(content)
@@ -89,7 +89,7 @@ def decode_binary(kind: int, content: memoryview) -> Any:
 
 
 def is_binary(value: Any) -> bool:
-    """Not so an array of several dimensions; see `plain_of`."""
+    """Whether the value travels as one binary. False for an array of several dimensions; see `plain_of`."""
     if isinstance(value, (bytes, bytearray, memoryview, array.array)):
         return True
     np = numpy()
@@ -97,7 +97,7 @@ def is_binary(value: Any) -> bool:
 
 
 def encode_binary(value: Any) -> Tuple[int, Bytes]:
-    """Kind and bytes of what `is_binary`."""
+    """Returns the kind and the bytes of a value for which `is_binary` holds."""
     if isinstance(value, (bytes, bytearray)):
         return BUFFER, value
     if isinstance(value, memoryview):
@@ -114,14 +114,14 @@ def _encode_numpy(np: Any, value: Any) -> Tuple[int, Bytes]:
     if dtype.kind == "b":
         dtype = np.dtype("u1")
     elif dtype.kind == "f" and dtype.itemsize not in _FLOATING:
-        # Not every Node.js has half floats, and none has longer ones than 64 bits.
+        # Some versions of Node.js lack half floats, and none has floats longer than 64 bits.
         dtype = np.dtype("f4" if dtype.itemsize < 4 else "f8")
     own = np.ascontiguousarray(value, dtype=dtype.newbyteorder("="))
     return _kind_of(own.dtype.char, own.itemsize), memoryview(own.view("u1"))
 
 
 def _kind_of(code: str, size: int) -> int:
-    """By the type code of struct, array or numpy, which may have the order of its bytes in front."""
+    """Returns the kind for a type code of struct, array or numpy. The code may begin with a byte order."""
     if code[-1] in "bhilq":
         return _SIGNED[size]
     if code[-1] in "BHILQ?":
@@ -133,7 +133,7 @@ def _kind_of(code: str, size: int) -> int:
 
 def plain_of(value: Any) -> Any:
     """
-    What numpy's other values are in plain Python: scalars, arrays of text, and arrays of several dimensions as
+    Converts numpy's other values to plain Python: scalars, arrays of text, and arrays of several dimensions as
     `{data, dims, type}` with their elements in one typed array. Raises Unusable for anything else.
     """
     np = numpy()
@@ -143,7 +143,7 @@ def plain_of(value: Any) -> Any:
     if value.ndim == 0 and kind in _SCALARS:
         return _SCALARS[kind](value[()])
     if value.ndim > 1 and kind in "biuf":
-        # Longer floats than 64 bits are shortened to that; half floats keep their name, see _encode_numpy.
+        # Floats longer than 64 bits become float64; half floats keep their name, see _encode_numpy.
         name = "float64" if kind == "f" and value.dtype.itemsize > 8 else value.dtype.name
         return {"data": value.reshape(-1), "dims": list(value.shape), "type": name}
     if value.ndim > 0 and kind in "USO":
@@ -155,7 +155,7 @@ _SCALARS = {"b": bool, "i": int, "u": int, "f": float}
 
 
 def shaped(value: Any) -> Any:
-    """The array that `{data, dims, type}` stands for, where there is numpy; anything else as it is."""
+    """Returns the array for `{data, dims, type}` if numpy is imported. Returns any other value unchanged."""
     np = numpy()
     if np is None or type(value) is not dict or value.keys() != {"data", "dims", "type"}:
         return value

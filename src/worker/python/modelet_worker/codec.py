@@ -1,9 +1,9 @@
 """
-The payload codec, as src/wire/codec.ts has it: what a value is in Python, and how it goes back.
+Decodes and encodes payloads in Python. src/wire/codec/codec.ts defines the format.
 
-JSON values are what the json module makes of them. NaN, infinities, dates, sets, integers that JavaScript's numbers
-cannot hold and cycles travel as V8 writes them, see structured.py: the codec is one for all, so that stages in Python and
-in JavaScript may follow each other in a route, whose payloads nobody between them opens. Binaries: see binaries.py.
+The json module converts JSON values. NaN, infinities, dates, sets, cycles and integers that a JavaScript number cannot
+hold travel in V8's format, see structured.py. For binaries see binaries.py. Python and JavaScript share one codec, so
+that stages of both can follow each other in a route without anything in between that opens the payloads.
 """
 import json
 import math
@@ -21,17 +21,17 @@ from .structured_writer import Writer, key_of
 
 NONE, JSON, BYTES, BINARY, SECTIONS, STRUCTURED = range(6)
 
-# Deeper values are refused: whoever parses them recursively would run out of stack.
+# Deeper values are refused: a recursive parser would run out of stack.
 DEEPEST = 1000
-# The shortest integers that may be beyond what JavaScript's numbers hold: how to find 16 digits quickly, and those that
-# are no fraction.
+# Integers of 16 digits are the shortest that a JavaScript number may not hold. The translation to zeros finds 16 digits
+# in a row quickly; the expression then excludes the digits of fractions.
 TO_ZEROS = bytes(ord("0") if chr(code).isdigit() and code < 128 else code for code in range(256))
 SIXTEEN_DIGITS = b"0" * 16
 LONG_INTEGER = re.compile(rb"(?:^|[,:\[-])\d{16}")
 
 
 class Payload(NamedTuple):
-    """Its bytes are the parts one after the other; they may share memory with the value."""
+    """An encoded value. Its bytes are the parts in order. The parts may share memory with the value."""
 
     codec: int
     parts: Sequence[Bytes]
@@ -39,11 +39,14 @@ class Payload(NamedTuple):
 
 
 class _NotJson(Exception):
-    """JSON has no way to say it, but there is another way."""
+    """JSON cannot represent the value, but another codec can."""
 
 
 def decode_payload(codec: int, content: memoryview) -> Any:
-    """Raises ModeletError: `protocol_error` for bytes that are not what their tag says, else `invalid_input`."""
+    """
+    Decodes a payload. Raises ModeletError: `protocol_error` if the bytes do not match their codec, `invalid_input` if
+    Python cannot represent the value.
+    """
     try:
         if codec == NONE:
             return None
@@ -65,7 +68,10 @@ def decode_payload(codec: int, content: memoryview) -> Any:
 
 
 def encode_payload(value: Any, max_bytes: int, blame: str = "modelet_failed") -> Payload:
-    """Raises ModeletError with code `blame` for what cannot be sent, and for what is too large."""
+    """
+    Encodes a value. Raises ModeletError with code `blame` if the value cannot be sent or is too large. A value that is
+    too large has the code `payload_too_large` instead if `blame` is `invalid_input`.
+    """
     try:
         payload = _encode(value)
     except Unusable as reason:
@@ -90,7 +96,7 @@ def _encode(value: Any) -> Payload:
         if not _may_be_unsafe(text) and text.count(b"[") + text.count(b"{") <= DEEPEST:
             return _payload(JSON, [text])
     except (ValueError, TypeError, _NotJson):
-        pass  # NaN, a cycle; a key that is no text; a binary, a date, a set
+        pass  # ValueError: NaN or a cycle. TypeError: a key that is no text. _NotJson: a binary, a date or a set.
     return _encode_slowly(value)
 
 
@@ -112,7 +118,7 @@ def _encode_slowly(value: Any) -> Payload:
 
 
 def _parse(text: bytes) -> Any:
-    """A number of JavaScript that is beyond its safe integers is no exact integer: a float, as which it goes back."""
+    """Parses JSON. An integer beyond JavaScript's safe integers becomes a float, because JavaScript sent a float."""
     decoded = text.decode("utf-8")
     return json.loads(decoded, parse_int=_integer) if _may_be_unsafe(text) else json.loads(decoded)
 
@@ -138,12 +144,12 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:
-        # Half of a surrogate pair, which only an escape can say.
+        # UTF-8 cannot encode half of a surrogate pair; a JSON escape can.
         return "".join(f"\\u{ord(char):04x}" if "\ud800" <= char <= "\udfff" else char for char in text).encode("utf-8")
 
 
 def _unlike_json(value: Any) -> Any:
-    """Called for what the json module does not know: gives something it knows, or says that JSON will not do."""
+    """Converts a value that the json module does not know. Raises _NotJson if JSON cannot represent the value."""
     if is_binary(value) or isinstance(value, (datetime, set, frozenset)):
         raise _NotJson
     return plain_of(value)
@@ -153,7 +159,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 
 
 def _lift(value: Any, path: List[Any], binaries: List[Tuple[List[Any], int, Bytes]]) -> Any:
-    """The value for JSON, null in place of each binary, which goes to `binaries` with its path."""
+    """Returns the value for JSON with null in place of each binary. Adds each binary and its path to `binaries`."""
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, (int, float)):
@@ -161,7 +167,7 @@ def _lift(value: Any, path: List[Any], binaries: List[Tuple[List[Any], int, Byte
             raise _NotJson
         return value
     if len(path) >= DEEPEST:
-        # Cycles end here as well.
+        # Cycles also end here.
         raise _NotJson
     if isinstance(value, dict):
         return {key: _lift_member(member, key, path, binaries) for key, member in _with_text_keys(value)}
@@ -204,7 +210,7 @@ def _decode_sections(content: memoryview) -> Any:
 
 def _place(holder: Any, path: Sequence[Any], value: Any) -> None:
     target = _find(holder, path[:-1])
-    # It is there as a null.
+    # Raises if the head has no placeholder at this place.
     target[path[-1]]
     target[path[-1]] = value
 

@@ -1,6 +1,6 @@
 """
-What a modelet says of itself, made fit to be told: as texts of JSON, and no more of it than people want to read.
-src/worker/describe.ts does the same for JavaScript.
+Describes a modelet for people: its schemas and first examples as JSON text, within length limits.
+src/worker/modelet/describe.ts does the same for JavaScript.
 """
 import json
 from typing import Any, Dict, List, Optional
@@ -14,7 +14,7 @@ MOST_EXAMPLES = 3
 
 
 def describe(modelet: LoadedModelet, definition: Dict[str, Any], log: Log) -> Dict[str, Any]:
-    """`definition`: its schemas win, as they do in the checks."""
+    """Returns the description. `definition`: its schemas override the modelet's, as in the checks."""
     examples = [_text(example) for example in modelet.examples[:MOST_EXAMPLES]]
     return {
         "inputSchema": _schema("input_schema", either(definition.get("inputSchema"), modelet.input_schema), log),
@@ -36,7 +36,7 @@ def _schema(name: str, schema: Any, log: Log) -> Optional[str]:
 
 
 def _text(value: Any) -> Optional[str]:
-    """None for what is no JSON: bytes, arrays of numpy, NaN."""
+    """Returns the JSON text, or None for values without one: bytes, numpy arrays, NaN."""
     try:
         return json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Errors on their way to Node-RED: the JSON that src/wire/error-codec.ts reads."""
+"""Encodes errors for Node-RED as the JSON that src/wire/codec/error-codec.ts reads."""
 import json
 import os
 import traceback
@@ -11,7 +11,7 @@ CARRIED_APART = {"name", "message", "stack", "code", "stage", "cause"}
 
 
 class ModeletError(Exception):
-    """What callers see. `code` is one of those of src/core/errors.ts; `stage` the stage's name."""
+    """The error that callers see. `code`: one of the codes in src/core/errors.ts. `stage`: the stage's name."""
 
     def __init__(
         self, code: str, message: str, cause: Optional[BaseException] = None, details: Any = None
@@ -24,7 +24,10 @@ class ModeletError(Exception):
 
 
 def to_modelet_error(cause: BaseException) -> ModeletError:
-    """What user code raised becomes `modelet_failed`, or `invalid_input` where it says so; the original is the cause."""
+    """
+    Converts an exception from user code to `modelet_failed`, or to `invalid_input` if it has that code. The original
+    becomes the cause.
+    """
     if isinstance(cause, ModeletError):
         return cause
     refused = _attribute(cause, "code") == "invalid_input"
@@ -33,17 +36,17 @@ def to_modelet_error(cause: BaseException) -> ModeletError:
 
 
 def message_of(error: BaseException) -> str:
-    """Some of Python's own errors say nothing without their name: a KeyError is just the key."""
+    """Returns the message. Adds the name of an error that is unclear without it: a KeyError's text is just the key."""
     name = type(error).__name__
     try:
         text = str(error)
-    except Exception:  # its own __str__
+    except Exception:  # The class has a __str__ that raises.
         return name
     return f"{name}: {text}" if isinstance(error, KeyError) else text or name
 
 
 def encode_error(error: BaseException) -> bytes:
-    """Never raises."""
+    """Encodes an exception. Never raises."""
     try:
         return _dump(_to_wire(error, 0))
     except Exception:
@@ -63,7 +66,7 @@ def _to_wire(error: BaseException, depth: int) -> Dict[str, Any]:
             wire["stage"] = error.stage
         if error.details is not None and _fits(error.details):
             wire["fields"] = {"details": error.details}
-        # People look at the stack of the outermost error: it is that of the code at fault.
+        # People look at the outermost error's stack, so it must be the stack of the code at fault.
         wire["stack"] = stack_of(error if cause is None else cause)
     else:
         wire["stack"] = stack_of(error)
@@ -81,7 +84,7 @@ def _to_wire(error: BaseException, depth: int) -> Dict[str, Any]:
 
 
 def stack_of(error: BaseException) -> str:
-    """The traceback from the user's code on: how this worker came to call it is of no use to anybody."""
+    """Returns the traceback from the user's code on. The worker's own frames before it help nobody."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename.startswith(HERE):
         frames = frames.tb_next
@@ -100,7 +103,7 @@ def _plain_fields(error: BaseException) -> Dict[str, Any]:
 
 
 def _fits(value: Any) -> bool:
-    """What JSON cannot hold is left behind; the error itself must get through."""
+    """Whether JSON can hold the value within the limit. Other values are dropped, so that the error always arrives."""
     try:
         return len(json.dumps(value, allow_nan=False)) <= LONGEST_TEXT
     except (TypeError, ValueError, RecursionError):
@@ -110,7 +113,7 @@ def _fits(value: Any) -> bool:
 def _attribute(error: BaseException, name: str) -> Any:
     try:
         return getattr(error, name, None)
-    except Exception:  # a property of its own
+    except Exception:  # The class has a property that raises.
         return None
 
 

@@ -1,6 +1,6 @@
 """
-The inputs that a modelet brings along, to be tried with whether it works: before it serves, and when somebody asks.
-src/worker/examples.ts does the same for JavaScript.
+Runs a modelet's example inputs: as a warm-up before the worker is ready, and when a health check asks for it.
+src/worker/batch/examples.ts does the same for JavaScript.
 """
 import math
 from typing import List, Optional, Sequence
@@ -17,7 +17,7 @@ class WarmUpFailed(Exception):
 
 
 def try_example(modelet: LoadedModelet, example: int, deadline: float, run: Run) -> Optional[bytes]:
-    """Runs one as a request with that payload would run. The encoded error where it fails."""
+    """Runs one example as a request with that payload would run. Returns the encoded error, or None if it works."""
     try:
         payload = _payload_of(modelet, example, run)
     except Exception as raised:
@@ -27,7 +27,10 @@ def try_example(modelet: LoadedModelet, example: int, deadline: float, run: Run)
 
 
 def warm_up(modelet: LoadedModelet, batch_size: int, run: Run) -> None:
-    """Runs each on its own; then, where predict takes batches, all in turn as one batch. Raises for the first that fails."""
+    """
+    Runs each example alone. If predict takes batches, then runs one batch that repeats the examples in turn. Raises
+    WarmUpFailed for the first example that fails.
+    """
     count = len(modelet.examples)
     payloads: List[Payload] = []
     for example in range(count):
@@ -40,7 +43,7 @@ def warm_up(modelet: LoadedModelet, batch_size: int, run: Run) -> None:
         return
     batch: List[Payload] = []
     size = 0
-    # A batch of many large ones may be more than there is memory for.
+    # A batch of many large examples could exceed the memory.
     while len(batch) < batch_size and size < run.max_payload_bytes:
         batch.append(payloads[len(batch) % count])
         size += batch[-1].length

@@ -1,4 +1,7 @@
-"""Frames and the channel they travel on; src/wire/frames.ts and items.ts have the layout, and both must change together."""
+"""
+Reads and writes frames on the channel to the parent. src/wire/frames/frames.ts and items.ts define the layout; this
+file and those must change together.
+"""
 import json
 import select
 import socket
@@ -10,7 +13,7 @@ WIRE_VERSION = 2
 LONGEST_FRAME = 1 << 30
 CHANNEL_FD = 3
 
-# Position = the type's number in frames.
+# The position is the type's number in frames.
 TYPES = (
     "boot", "plan", "load", "cancel", "close", "report", "status", "log", "submit", "outcomes", "batch", "reply",
     "taps", "act", "usage", "ping", "pong", "check", "checked", "loaded", "try", "tried",
@@ -23,14 +26,14 @@ TIMING = 24
 OK = 1
 STREAMS = 4
 READ_AT_ONCE = 65_536
-# Payloads from this size on are sent as they are, not copied together with the rest.
+# Parts of at least this size in bytes are sent without a copy. Smaller parts are joined first.
 COPY_BELOW = 65_536
 
 Bytes = Union[bytes, bytearray, memoryview]
 
 
 class Item(NamedTuple):
-    """A request as it comes. The payload is a view into its frame. `streams`: parts of its result are wanted one by one."""
+    """An incoming request. The payload is a view into its frame. `streams`: the caller wants the parts of a result."""
 
     id: float
     deadline: float
@@ -41,8 +44,8 @@ class Item(NamedTuple):
 
 class Reply(NamedTuple):
     """
-    What became of a request: a value, or an encoded error; or a part of it, with its index as `ref`. The payload is
-    `parts` one after the other.
+    The reply to a request: a value, an encoded error, or one part of a result with its index as `ref`. The payload is
+    the concatenation of `parts`.
     """
 
     id: float
@@ -55,7 +58,7 @@ class Reply(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """`body` of a control frame; `batch` and `items` of a batch."""
+    """A decoded frame. A control frame has a `body`; a batch has `batch` and `items`."""
 
     type: str
     body: Any = None
@@ -72,7 +75,7 @@ def padded(length: int) -> int:
 
 
 class Channel:
-    """The socket pair that this process inherited. Reading is for one thread; sending for any."""
+    """The inherited socket to the parent. Only one thread may read; any thread may send."""
 
     def __init__(self, fd: int = CHANNEL_FD) -> None:
         self._socket = socket.socket(fileno=fd)
@@ -81,11 +84,11 @@ class Channel:
         self._sending = threading.Lock()
 
     def wait(self, seconds: Optional[float]) -> bool:
-        """Whether there is something to read within that time; None: however long it takes."""
+        """Waits for something to read and returns whether it came within `seconds`. None: waits without a limit."""
         return len(self._begun) >= HEAD.size or bool(select.select([self._socket], [], [], seconds)[0])
 
     def read(self) -> Frame:
-        """The next frame, waiting for it. Raises EOFError when the parent is gone."""
+        """Waits for the next frame and returns it. Raises EOFError if the parent is gone."""
         while len(self._begun) < HEAD.size:
             chunk = self._socket.recv(READ_AT_ONCE)
             if not chunk:
@@ -97,7 +100,7 @@ class Channel:
         return decode(self._take(length))
 
     def _take(self, length: int) -> bytearray:
-        """Each frame is memory of its own: what is made of its payloads without a copy shares it with no other frame."""
+        """Returns a frame in its own memory, so that values that share a payload's memory never touch another frame."""
         have = min(length, len(self._begun))
         frame = bytearray(length)
         frame[:have] = self._begun[:have]
@@ -147,7 +150,7 @@ class Channel:
 
 
 def reply_length(reply: Reply) -> int:
-    """Bytes it takes in a frame."""
+    """Returns the number of bytes that the reply takes in a frame."""
     return RECORD.size + padded(reply.length)
 
 

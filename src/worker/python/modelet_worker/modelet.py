@@ -1,6 +1,6 @@
 """
-Loads a modelet from the user's file: a function `predict(input, ctx)`, or a class with the methods that a modelet of
-JavaScript has. What a method does not ask for it is not given: `predict(self, input)` will do.
+Loads a modelet from the user's file: a function `predict(input, ctx)`, or a class with the same methods as a JavaScript
+modelet. A method may omit its last parameters: `predict(self, input)` is enough.
 """
 import inspect
 import os
@@ -35,7 +35,10 @@ class Log:
 
 
 class Context(NamedTuple):
-    """What a modelet is told about where it runs: the stage's name, the index of the worker, its cores if it is pinned."""
+    """
+    Tells a modelet where it runs: the stage's name, the worker's index, and the worker's cores, which are None if it is
+    not pinned.
+    """
 
     stage: str
     worker: int
@@ -44,7 +47,7 @@ class Context(NamedTuple):
 
 
 class LoadedModelet(NamedTuple):
-    """`batch`: predict is called once with all inputs."""
+    """A callable modelet. `batch`: predict takes all inputs in one call."""
 
     batch: bool
     examples: Sequence[Any]
@@ -58,7 +61,7 @@ class LoadedModelet(NamedTuple):
 
 
 def load(path: str, init: Any, wants_batches: bool, context: Context) -> LoadedModelet:
-    """Runs the file and makes its object, without `setup`. Raises whatever keeps it from loading."""
+    """Runs the file and creates the modelet without calling `setup`. Raises any error that keeps it from loading."""
     exported = find_modelet(import_file(path), path)
     batch = wants_batches or getattr(exported, "batch", False) is True
     examples = getattr(exported, "examples", ())
@@ -88,22 +91,25 @@ def load(path: str, init: Any, wants_batches: bool, context: Context) -> LoadedM
 
 
 def nothing(*_: Any) -> None:
-    """What a method does that is not there."""
+    """Stands in for a method that the modelet does not have."""
 
 
 class Uncached(SourceFileLoader):
-    """Python knows its cached bytecode by size and second: what is saved twice in a second could be the former text."""
+    """
+    Loads a file without cached bytecode. Python validates its cache by file size and second, so a file that was saved
+    twice within a second could load the old code.
+    """
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
 def import_file(path: str) -> ModuleType:
-    """Like `python FILE`, what is beside the file can be imported; the module goes by the file's name."""
+    """Imports the file under its own name. As with `python FILE`, it can import modules from its own folder."""
     sys.path.insert(0, os.path.dirname(path))
     sys.argv[:] = [path]
     name = os.path.splitext(os.path.basename(path))[0]
-    # A file called json.py must not take the place of what others import.
+    # A file called json.py must not replace a module that others import.
     if name in sys.modules:
         name = f"modelet_{name}"
     loader = Uncached(name, path)
@@ -114,7 +120,7 @@ def import_file(path: str) -> ModuleType:
 
 
 def find_modelet(module: ModuleType, path: str) -> Any:
-    """What the file calls `predict`, else its one class that has a method of that name."""
+    """Returns the file's function `predict`, else its only class with a method of that name."""
     predict = getattr(module, "predict", None)
     if callable(predict):
         return predict
@@ -123,7 +129,7 @@ def find_modelet(module: ModuleType, path: str) -> Any:
         for value in vars(module).values()
         if inspect.isclass(value) and value.__module__ == module.__name__ and callable(getattr(value, "predict", None))
     ]
-    # A base of another one is not what is meant.
+    # Ignore base classes of other candidates.
     meant = [one for one in classes if not any(other is not one and issubclass(other, one) for other in classes)]
     if len(meant) == 1:
         return meant[0]
@@ -134,13 +140,13 @@ def find_modelet(module: ModuleType, path: str) -> Any:
 
 
 def accepting(call: Call, most: int) -> Call:
-    """The call, with the arguments at the end left out that it does not take. It is given `most` at most."""
+    """Wraps a call so that it drops trailing arguments that the callee does not take. `most`: most arguments passed."""
     if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call):
         raise TypeError(f"{call.__name__} is async; it has to be a plain function, or a generator")
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):
-        return call  # Of C code, which does not always say.
+        return call  # C code does not always have a signature.
     if any(one.kind is one.VAR_POSITIONAL for one in parameters):
         return call
     taken = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in parameters)

@@ -1,8 +1,8 @@
 """
-A result that comes in parts: what `predict` gives is a generator, or any other iterator. Its parts are sent as they come,
-or gathered where nobody wants them one by one. src/worker/stream.ts and parts-out.ts do the same for JavaScript.
+Runs a result in parts: a generator or other iterator that `predict` returned. Sends the parts as they come, or gathers
+them if the request does not stream. src/worker/batch/stream.ts and parts-out.ts do the same for JavaScript.
 
-Between two parts the worker reads what has come: it would not hear otherwise that a result is not wanted any more.
+Between two parts the worker reads its frames; otherwise it would not receive a cancellation.
 """
 from collections import deque
 from typing import Any, Callable, Deque, Iterator, List, NamedTuple, Optional
@@ -12,19 +12,19 @@ from .codec import Payload, decode_payload
 from .errors import ModeletError
 from .frames import Item, Reply
 
-# Parts that have been sent and not taken, from which on the next one waits; and the same in bytes. One may be larger.
+# The next part waits while this many parts, or this many bytes, are sent but not taken. A single part may be larger.
 MOST_UNDER_WAY = 16
 MOST_BYTES_UNDER_WAY = 1024 * 1024
 
 
 class PartsOut:
     """
-    The way out for the parts of a result, one result at a time. The flow says how many it has taken, and no more than a
-    few are under way: a result without end waits for whoever reads it.
+    Sends the parts of one result at a time. The flow acknowledges the parts it has taken. The number of unacknowledged
+    parts is limited, so that an endless result waits for its reader.
     """
 
     def __init__(self, send: Callable[[Reply], None], hear: Callable[[bool], None]) -> None:
-        """`hear` takes in what has come for the worker; where it is told so, it waits until something has."""
+        """`hear` receives the worker's pending frames. If its argument is true, it waits for at least one frame."""
         self._send = send
         self._hear = hear
         self._id: Optional[float] = None
@@ -41,7 +41,7 @@ class PartsOut:
         self._send(part)
 
     def taken(self, id_: float, parts: int) -> None:
-        """So many parts of this request have been taken."""
+        """Notes how many parts of the request the flow has taken in total."""
         if id_ != self._id:
             return
         while self._taken < parts and self._sizes:
@@ -49,7 +49,7 @@ class PartsOut:
             self._taken += 1
 
     def hear(self, is_wanted: Callable[[], bool]) -> None:
-        """Takes in what has come, and waits until the next part may be sent; not for one that is not wanted."""
+        """Receives pending frames, then waits until the next part may be sent or the request is no longer wanted."""
         self._hear(False)
         while self._is_full() and is_wanted():
             self._hear(True)
@@ -59,33 +59,33 @@ class PartsOut:
 
 
 class PartSteps(NamedTuple):
-    # What becomes of a part: postprocess, and the check of what comes out.
+    # Runs postprocess on a part and checks its output.
     finish: Callable[[Any], Any]
     encode: Callable[[Any], Payload]
-    # Why the request is not to be gone on with.
+    # Returns the failure if the request was cancelled or its deadline has passed, else None.
     unwanted: Callable[[], Optional[Failed]]
-    # None: nobody hears of parts, and nothing is heard of who waits.
+    # None for examples: their parts are gathered, and no frames are read.
     out: Optional[PartsOut]
-    # Of all parts together, where they are gathered.
+    # Limit for all gathered parts together.
     most_bytes: int
 
 
 def is_in_parts(value: Any) -> bool:
-    """Lists, dicts and texts can be iterated too, and are results as they are."""
+    """Whether the value is an iterator. Lists, dicts and strings can be iterated too, but they are plain results."""
     return hasattr(type(value), "__next__")
 
 
 def run_parts(source: Iterator[Any], item: Item, steps: PartSteps) -> Any:
     """
-    Takes the parts to the end. The result is what the generator returns; where that is None, None if its parts have been
-    sent, else the list of all of them. Raises only what ends the process: a channel that is gone, SystemExit.
+    Runs the source to its end. The result is the generator's return value. If that is None, the result is None if the
+    parts were sent, else a list of all parts. Raises only exceptions that end the process: a lost channel, SystemExit.
     """
     out = steps.out
     if out:
         out.begin(item.id)
     result = _run(source, item, steps, out)
     if isinstance(result, Failed):
-        # Runs the finally blocks. What goes wrong then does not matter any more.
+        # Runs the finally blocks. Ignores their errors, because the result has failed already.
         attempt(getattr(source, "close", int))
     return result
 
@@ -106,7 +106,7 @@ def _run(source: Iterator[Any], item: Item, steps: PartSteps, out: Optional[Part
             out.send(Reply(item.id, True, payload.codec, payload.parts, payload.length, ref=index))
             index += 1
         else:
-            # As it is now: a generator may yield the same object again, changed.
+            # Keep a copy, because a generator may change the object and yield it again.
             gathered.append(decode_payload(payload.codec, memoryview(b"".join(payload.parts))))
             size += payload.length
             if size > steps.most_bytes:
@@ -120,7 +120,7 @@ def _run(source: Iterator[Any], item: Item, steps: PartSteps, out: Optional[Part
 
 
 def _take(source: Iterator[Any], steps: PartSteps) -> Any:
-    """The payload of the next part, the end, or what keeps the request from being gone on with."""
+    """Returns the payload of the next part, Done at the end, or Failed if the request cannot continue."""
     step = attempt(_next, source)
     if isinstance(step, Failed):
         return step

@@ -1,6 +1,6 @@
 """
-What a worker does: loads one modelet, serves batches one after the other, ends. One thread does it all: between two
-batches, and two parts of a result, it reads what has come, so that a request that was cancelled meanwhile is not run.
+Runs the worker: loads one modelet, serves batches one after another, and ends. All of it runs in one thread. The thread
+reads pending frames between two batches and between two parts of a result, so that it does not run a cancelled request.
 """
 import atexit
 import base64
@@ -24,18 +24,18 @@ from .schemas import checks_of
 
 BUILD_ID = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "build-id.txt")
 USAGE_INTERVAL_S = 1.0
-# Enough for values of the deepest nesting that the codec lets through.
+# Enough for the deepest values that the codec accepts.
 RECURSION_LIMIT = 5000
 
 
 def main() -> NoReturn:
     # Ctrl-C and service managers signal the whole group: a child ends by frame, by loss of its channel, or by SIGKILL.
-    # Not SIG_IGN, which processes of the modelet's own would inherit.
+    # Not SIG_IGN, because processes that the modelet starts would inherit it.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: None)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
-    # What crashes in native code leaves its place behind, as the last that it says.
+    # Prints the traceback if native code crashes.
     faulthandler.enable()
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     channel = Channel()
@@ -46,12 +46,12 @@ def main() -> NoReturn:
     except (EOFError, BrokenPipeError, ConnectionResetError):
         _end(0)  # The parent is gone.
     except SystemExit as asked:
-        # As Python itself does it.
+        # Prints the code and exits as Python itself does.
         if not isinstance(asked.code, (int, type(None))):
             print(asked.code, file=sys.stderr)
         _end(asked.code if isinstance(asked.code, int) else 0 if asked.code is None else 1)
     except BaseException as error:
-        # Why the code does not load is told by the parent, once for all workers.
+        # The parent reports why the code does not load, once for all workers.
         if not program.is_loading:
             print(stack_of(error), file=sys.stderr)
         if not isinstance(error, MalformedFrame):
@@ -80,7 +80,7 @@ def _as_text(error: BaseException) -> str:
 
 
 def _end(code: int) -> NoReturn:
-    """Threads that the modelet has left behind do not keep the process."""
+    """Ends the process even if threads of the modelet still run."""
     try:
         atexit._run_exitfuncs()
         sys.stdout.flush()
@@ -96,14 +96,14 @@ class Program:
         self._cancelled: Set[float] = set()
         self._closing = False
         self._modelet: Optional[LoadedModelet] = None
-        # The code is being loaded, or could not be; `setup` has not begun.
+        # Whether the modelet's code is loading or failed to load. False once `setup` begins.
         self.is_loading = False
         self._run = Run("", 0, self._cancelled.__contains__)
         self._parts = PartsOut(channel.part, self._hear)
         self._usage = UsageReporter(channel)
 
     def run(self) -> None:
-        """Returns when it has been told to end, all that waited is done, and the modelet is torn down."""
+        """Returns after a close frame, when all waiting frames are served and the modelet is torn down."""
         while True:
             while self._channel.wait(self._usage.tell_within(0 if self._waiting or self._closing else None)):
                 self._receive(self._channel.read())
@@ -114,7 +114,7 @@ class Program:
         self._tear_down()
 
     def _hear(self, waits: bool) -> None:
-        """Between two parts of a result: takes in what has come, and where it waits, something has to come first."""
+        """Receives pending frames between two parts of a result. If `waits`, waits for at least one frame."""
         while self._channel.wait(None if waits else 0):
             self._receive(self._channel.read())
             waits = False
@@ -132,7 +132,7 @@ class Program:
             for id_, parts in frame.body:
                 self._parts.taken(id_, parts)
         elif frame.type == "close":
-            # The parent kills at the deadline; what is left of the time belongs to what waits and to teardown.
+            # The parent kills at the deadline. The time until then is for the waiting frames and for teardown.
             self._channel.send("report", {"state": "shutdown"})
             self._closing = True
         else:
@@ -166,7 +166,7 @@ class Program:
             self._channel.reply(frame.batch, now() - started_at, replies)
         self._usage.note()
         if self._cancelled:
-            # There may never be a time when nothing waits.
+            # Prune after each batch: the worker may never be idle.
             batches = [waiting for waiting in self._waiting if waiting.type == "batch"]
             self._cancelled.intersection_update([item.id for batch in batches for item in batch.items])
 
@@ -184,7 +184,7 @@ class Program:
 
 
 class UsageReporter:
-    """What the worker takes of the machine, told after it has run, at most once a second."""
+    """Reports the worker's memory and CPU time after it has run, at most once a second."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -196,7 +196,7 @@ class UsageReporter:
         self.tell_within(0)
 
     def tell_within(self, seconds: Optional[float]) -> Optional[float]:
-        """Tells what has been noted if it is time, and how long to wait: `seconds`, or less where it is time before."""
+        """Sends a noted report if it is due. Returns how long to wait: `seconds`, or less if one is due earlier."""
         if not self._noted:
             return seconds
         left = self._due_at - time.monotonic()

@@ -1,6 +1,6 @@
 """
-JSON Schemas of a stage's inputs and results, those of its settings before the modelet's own. They need the package
-jsonschema, which is asked for only where there is a schema.
+Compiles the checks of a stage's inputs and results. Schemas in the stage's settings override the modelet's own. The
+package jsonschema is needed, and imported, only if there is a schema.
 """
 import json
 import sys
@@ -10,14 +10,17 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 from .errors import ModeletError
 from .modelet import LoadedModelet
 
-# Most problems that are told of one value; of a larger input only the first: it may have millions.
+# Most problems reported for one value. A larger input may have millions, so only its first problem is reported.
 MOST_PROBLEMS = 10
 THOROUGH_UP_TO = 65_536
 LONGEST_QUOTE = 200
 
 
 class Checks(NamedTuple):
-    """Each raises for a value that is not as it must be; None where anything goes. The input's gives the value back."""
+    """
+    Each check raises ModeletError for an invalid value and is None if any value is allowed. The check of inputs returns
+    the value.
+    """
 
     input: Optional[Callable[[Any, int], Any]]
     output: Optional[Callable[[Any], None]]
@@ -27,7 +30,7 @@ ANYTHING = Checks(None, None)
 
 
 def checks_of(definition: Dict[str, Any], modelet: LoadedModelet) -> Checks:
-    """Raises what names the schema that cannot be used, or the package that is missing."""
+    """Returns the checks. Raises an error that names the schema that cannot be used or the package that is missing."""
     input_schema = either(definition.get("inputSchema"), modelet.input_schema)
     output_schema = either(definition.get("outputSchema"), modelet.output_schema)
     check_input = None if input_schema is None else _validator("inputSchema", input_schema)
@@ -70,7 +73,7 @@ def _validator(name: str, schema: Any) -> Callable[[Any, int], List[Dict[str, st
 
 
 def _problem(error: Any) -> Dict[str, str]:
-    """Quotes the schema, never the value."""
+    """Describes a problem for the caller. Quotes the schema, never the value."""
     path = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in error.absolute_path)
     return {"path": _quoted(path), "message": _rule(error), "keyword": str(error.validator)}
 
@@ -80,7 +83,7 @@ def _rule(error: Any) -> str:
         types = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
         return f"must be {','.join(types)}"
     if error.validator == "required":
-        # One error per name, which only its text tells: 'name' is a required property.
+        # jsonschema gives one error per name, and only its text has the name: 'name' is a required property.
         return f"must have required property {error.message.rsplit(' is a required', 1)[0]}"
     rule = json.dumps(error.validator_value)
     return f"must be valid by {error.validator}: {_quoted(rule)}"

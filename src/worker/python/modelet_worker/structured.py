@@ -1,6 +1,6 @@
 """
-What V8 writes for values that JSON cannot hold (the codec "structured"): NaN and infinities, BigInt, Date, Map, Set,
-undefined in arrays, cycles. The format is that of v8.serialize, version 15, which Node.js 20 and all later read.
+Defines the codec "structured", for values that JSON cannot hold: NaN and infinities, BigInt, Date, Map, Set, undefined
+in arrays, cycles. The format is that of v8.serialize, version 15, which Node.js 20 and all later versions read.
 
 | JavaScript             | Python                                                          |
 |------------------------|-----------------------------------------------------------------|
@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 VERSION = 15
 LARGEST_SAFE = 2**53 - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-# Position = the number by which Node.js knows the type of a view.
+# The position is the number that Node.js uses for the type of a view.
 VIEWS = (
     "Int8Array", "Uint8Array", "Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array",
     "Float32Array", "Float64Array", "DataView", "Buffer", "BigInt64Array", "BigUint64Array", "Float16Array",

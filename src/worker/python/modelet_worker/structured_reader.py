@@ -1,4 +1,4 @@
-"""Reads what V8 writes; see structured.py."""
+"""Reads V8's serialization format; see structured.py."""
 import math
 import struct
 from datetime import datetime, timedelta
@@ -11,12 +11,15 @@ HOLE = object()
 
 
 class Reader:
-    """Reads one value. Raises Unusable for what Python has no equal of, ValueError and the like for garbage."""
+    """
+    Reads one value. Raises Unusable for a value without an equal in Python, and ValueError or a similar error for
+    garbage.
+    """
 
     def __init__(self, content: memoryview) -> None:
         self._bytes = content
         self._at = 0
-        # By the numbers by which later references name them.
+        # Objects read so far. The position is the number that later references use.
         self._objects: List[Any] = []
 
     def read(self) -> Any:
@@ -72,7 +75,7 @@ class Reader:
 
     def _number(self) -> Any:
         number = self._double()
-        # As JSON has it: whole numbers are ints. Not minus zero, which an int cannot be.
+        # Whole numbers become ints, as in JSON. Minus zero stays a float, because an int cannot hold it.
         is_whole = number.is_integer() and abs(number) <= LARGEST_SAFE
         return int(number) if is_whole and math.copysign(1, number or 1) == math.copysign(1, number) else number
 
@@ -115,7 +118,7 @@ class Reader:
         for _ in range(self._varint()):
             value = self._value()
             made.append(None if value is HOLE else value)
-        # Properties that an array has beside its elements are left behind, as JSON does.
+        # Properties of an array besides its elements are dropped, as in JSON.
         self._properties("$", lambda _key, _value: None)
         self._varint()
         self._varint()

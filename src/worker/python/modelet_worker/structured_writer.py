@@ -1,4 +1,4 @@
-"""Writes as V8 does; see structured.py."""
+"""Writes V8's serialization format; see structured.py."""
 import struct
 from datetime import datetime, timedelta, timezone
 from typing import Any, Dict, List
@@ -6,18 +6,21 @@ from typing import Any, Dict, List
 from .binaries import NAMES, Unusable, encode_binary, is_binary, plain_of
 from .structured import EPOCH, LARGEST_SAFE, VERSION, VIEWS
 
-# What a Writer writes as an object of JavaScript, besides binaries.
+# Types that a Writer writes as JavaScript objects, besides binaries.
 OBJECTS = (dict, list, tuple, set, frozenset, datetime)
 
 
 class Writer:
-    """Writes one value. Raises Unusable for what JavaScript has no equal of, and for what is too deep."""
+    """
+    Writes one value. Raises Unusable for a value without an equal in JavaScript, and RecursionError for one that is
+    nested too deep.
+    """
 
     def __init__(self, deepest: int) -> None:
         self._deepest = deepest
         self._out = bytearray((0xFF, VERSION))
         self._numbers: Dict[int, int] = {}
-        # What has a number must not make way for another object at the same address.
+        # Keeps each numbered object alive: `_numbers` uses addresses, and a freed address could be reused.
         self._kept: List[Any] = []
 
     def write(self, value: Any) -> bytearray:
@@ -114,7 +117,7 @@ class Writer:
             self._tag(",")
             self._varint(len(value))
         else:
-            # A Date has whole milliseconds.
+            # Rounded down to the whole milliseconds of a Date.
             aware = value.astimezone(timezone.utc)
             self._double("D", float((aware - EPOCH) // timedelta(milliseconds=1)))
     def _view(self, kind: int, content: Any) -> None:
@@ -126,7 +129,7 @@ class Writer:
 
 
 def key_of(key: Any) -> str:
-    """As the json module has it."""
+    """Returns the text of a dict's key, as the json module writes it."""
     if key is None or isinstance(key, bool):
         return {None: "null", True: "true", False: "false"}[key]
     if isinstance(key, (int, float)):
