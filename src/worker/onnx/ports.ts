@@ -13,7 +13,7 @@ export interface Ports {
 }
 
 /**
- * How items become tensors:
+ * Ways to turn items into tensors:
  *
  *   stacked  along the first dimension, which is the batch: any number of items, or exactly `size`.
  *            With `ownRows` an item may bring the first dimension with several rows, and then runs alone: the model
