@@ -1,9 +1,9 @@
-/** What a gate answers where it does not admit. */
+/** Builds the errors of requests that a gate does not admit. */
 import type { GateConfig } from '../config/compile-gate.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { Admission } from './admission/admission.ts';
 
-/** `code` and `Retry-After` of both: by the next reading there may be room. */
+/** `Retry-After` is at least the sampling interval, here and in `refusedClosed`: the next reading may find room. */
 export function refusedFull(admission: Admission, { capacity, intervalMs }: GateConfig): ModeletError {
   const text = `${named(admission)} has ${capacity} requests waiting and takes no more${because(admission)}`;
   return refusal(admission, text, intervalMs);
@@ -40,7 +40,7 @@ function refusal(admission: Admission, text: string, intervalMs: number): Modele
   return new ModeletError('gate_refused', text, { retryAfterSeconds: Math.max(1, Math.ceil(retryAfterMs / 1000)) });
 }
 
-/** On a line of its own: it may name what is behind the gate, and clients are told the first line only. */
+/** Starts a new line: the text may name systems behind the gate, and clients only get the first line of an error. */
 function because(admission: Admission): string {
   return `\nit is ${admission.why()}`;
 }

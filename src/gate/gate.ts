@@ -1,6 +1,6 @@
 /**
- * A gate with its waiting room in memory: asks its admission for each request that comes or waits, and tells whoever
- * asked. Every request is answered exactly once: admitted with a lease, or refused with an error.
+ * A gate whose waiting room is in memory. Answers every request exactly once: admits it with a lease, or refuses it
+ * with an error.
  */
 import { randomBytes } from 'node:crypto';
 import type { GateConfig } from '../config/compile-gate.ts';
@@ -15,7 +15,7 @@ import { snapshotOf } from './snapshot.ts';
 import type { BudgetSource, LeaseEnd } from './source.ts';
 import { type Place, WaitingRoom } from './waiting-room.ts';
 
-/** Where a gate's budget comes from: a source of its own, or other gates, of each of which it takes a lease. */
+/** Origin of a gate's budget: its own source, or member gates, of which it takes one lease each. */
 export type Supply = BudgetSource | { readonly members: readonly Admission[] };
 
 export interface GateOptions {
@@ -25,28 +25,28 @@ export interface GateOptions {
   readonly config: GateConfig;
   readonly source: Supply;
   readonly clock: Clock;
-  /** Workers that are ready now: max_SYS where nothing else says it. */
+  /** Ready workers; times `maxConcurrency` they give max_SYS if neither the settings nor the source do. */
   readonly ready: () => number;
-  /** Something that people look at has changed; may be called thousands of times a second. */
+  /** Called when the snapshot may have changed, up to thousands of times a second. */
   readonly onChange: () => void;
-  /** What `admitted` or `refused` threw. It changes nothing for the others. */
+  /** Called with an error thrown by `admitted`, `refused` or `onChange`; other requests are not affected. */
   readonly onThrown?: (error: Error) => void;
 }
 
-/** A request that wants through. Exactly one of the two is called, once; maybe before `ask` returns. */
+/** A request for admission. The gate calls `admitted` or `refused` exactly once, possibly before `ask` returns. */
 export interface Ask {
-  /** In the gate's unit; of no account where it counts requests. */
+  /** In the gate's unit; not used if the gate counts requests. */
   readonly cost: number;
   readonly priority: number;
   readonly deadline: Deadline;
-  /** The lease is the request's from now on: whoever learns how it ended calls `end`. */
+  /** The caller now owns the lease and calls `end` when the request ends. */
   readonly admitted: (lease: Lease) => void;
-  /** `gate_refused`, `deadline_exceeded`, `dropped`, `cancelled`, `invalid_input`, or what the gate was closed with. */
+  /** `gate_refused`, `deadline_exceeded`, `dropped`, `cancelled`, `invalid_input`, or the error given to `close`. */
   readonly refused: (error: ModeletError) => void;
 }
 
 export interface Asked {
-  /** Nobody wants it any more: refuses it with `cancelled`. False if it was decided before. */
+  /** Refuses the request with `cancelled`. Returns false if it was decided before. */
   cancel(): boolean;
 }
 
@@ -54,7 +54,7 @@ export type GateOrder = 'open' | 'close' | 'auto' | 'flush' | 'drop';
 
 export class Gate {
   readonly id: string;
-  /** For composites, and for stores other than this one. */
+  /** For composites, and for gates with a durable store. */
   readonly admission: Admission;
   readonly #clock: Clock;
   readonly #onChange: () => void;
@@ -64,13 +64,13 @@ export class Gate {
   #config: GateConfig;
   #source: Supply;
   #sampler: Sampler | null;
-  /** What it was closed with; null while it is not. */
+  /** The error given to `close`; null while the gate is in use. */
   #closedBy: ModeletError | null = null;
-  /** Answers on their way: they are given when the gate's own state is in order, and never one inside another. */
+  /** Answers to give once the gate's own state is consistent; `#answerAll` never runs one inside another. */
   #answers: (() => void)[] = [];
   #answering = false;
 
-  /** @throws ModeletError `config_invalid` where the members do not go together. */
+  /** @throws ModeletError `config_invalid` if the members form a cycle or count another unit. */
   constructor({ id, name, config, source, clock, ready, onChange, onThrown = warn }: GateOptions) {
     this.id = id;
     this.#config = config;
@@ -94,7 +94,7 @@ export class Gate {
     this.#sampler = this.#sample(source);
   }
 
-  /** Decides now, or when there is room. */
+  /** Admits or refuses a request now, or lets it wait for room. */
   ask(ask: Ask): Asked {
     const unable = this.#closedBy ?? (isCost(ask.cost) ? null : badCost(this.admission, ask.cost));
     if (unable) {
@@ -114,14 +114,14 @@ export class Gate {
     return { cancel: () => this.#cancel(place) };
   }
 
-  /** Ends a lease: true the first time, false ever after. */
+  /** Ends a lease. Returns true the first time, false from then on. */
   end(leaseId: string, end: LeaseEnd): boolean {
     return this.admission.end(leaseId, end);
   }
 
   /**
-   * What a message asks for. `open`: everything goes through; `close`: nothing does; `auto`: as the budget says;
-   * `flush`: what waits now goes through, whatever the budget; `drop`: what waits now is refused with `dropped`.
+   * Carries out the order of a message. `open` admits everything, `close` admits nothing, `auto` follows the budget.
+   * `flush` admits all waiting requests regardless of the budget; `drop` refuses them with `dropped`.
    */
   control(order: GateOrder): void {
     if (order !== 'flush' && order !== 'drop') {
@@ -150,13 +150,13 @@ export class Gate {
   }
 
   /**
-   * Goes on under other settings; what waits and what is in flight stays. A source that is the same object goes on, any
-   * other begins unread, and the old one is closed.
-   * @throws ModeletError `config_invalid` where the members do not go together; all stays as it was then.
+   * Applies other settings; waiting requests and leases stay. Keeps a source that is the same object; otherwise closes
+   * the old source and starts the new one without a reading.
+   * @throws ModeletError `config_invalid` if the members form a cycle or count another unit; then nothing changes.
    */
   reconfigure(config: GateConfig, source: Supply, name: string = this.admission.name): Promise<void> {
     const [oldSource, oldSampler] = [this.#source, this.#sampler];
-    // Closed is for good, and the source was given to be closed in the end.
+    // A closed gate never reopens, and the gate must close every source that it is given.
     if (this.#closedBy) return source === oldSource ? Promise.resolve() : close(null, source);
     this.admission.reconfigure(name, config, membersOf(source));
     this.#config = config;
@@ -171,7 +171,7 @@ export class Gate {
     return close(oldSampler, oldSource);
   }
 
-  /** Refuses all that waits and all that comes with `error`, ends the leases, and lets the source go. */
+  /** Refuses all waiting and later requests with `error`, ends the leases, and closes the source. */
   async close(error: ModeletError): Promise<void> {
     if (this.#closedBy) return;
     this.#closedBy = error;
@@ -183,7 +183,7 @@ export class Gate {
 
   #cancel(place: Place<Ask>): boolean {
     const was = this.#refuse(place, 'cancelled', () => cancelled(this.admission));
-    // Who was behind it may be smaller.
+    // The next request may be smaller and fit.
     this.#go();
     return was;
   }
@@ -193,7 +193,7 @@ export class Gate {
     this.#answerAll();
   }
 
-  /** Lets in order through what there is room for. Nobody is passed over: what is too large holds up those behind it. */
+  /** Admits waiting requests in order while there is room. A request that does not fit blocks those behind it. */
   #pump(asking: Place<Ask> | null): void {
     this.#sweep();
     for (let place = this.#room.first; place; place = this.#room.first) {
@@ -215,7 +215,7 @@ export class Gate {
     this.#decide(decision, () => place.value.admitted(lease));
   }
 
-  /** False if it does not wait any more. */
+  /** Returns false if the request no longer waits. */
   #refuse(place: Place<Ask>, decision: GateDecision, makeError: () => ModeletError): boolean {
     if (!this.#room.leave(place)) return false;
     const error = makeError();

@@ -1,8 +1,8 @@
-/** A binary heap with removal from anywhere in it: for what has an order of its own and may leave early. */
+/** A binary heap that can remove any of its nodes. */
 
 export interface HeapNode<T> {
   readonly value: T;
-  /** Its place in the heap; -1 once it has left. */
+  /** Position in the heap; -1 after removal. */
   index: number;
 }
 
@@ -19,7 +19,7 @@ export class Heap<T> {
     return this.#nodes.length;
   }
 
-  /** The value before all others. */
+  /** The value that comes before all others. */
   get first(): T | undefined {
     return this.#nodes[0]?.value;
   }
@@ -31,7 +31,7 @@ export class Heap<T> {
     return node;
   }
 
-  /** Takes a node out; false if it is not (or no longer) in this heap. */
+  /** Removes a node. Returns false if it is not (or no longer) in this heap. */
   remove(node: HeapNode<T>): boolean {
     if (this.#nodes[node.index] !== node) return false;
     const last = this.#nodes.pop() as HeapNode<T>;

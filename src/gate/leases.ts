@@ -1,12 +1,12 @@
 /**
- * The admissions that a gate has given out and not got back. Each ends exactly once: by whoever learns first how its
- * request ended, or by its own time. Knows nothing of budgets.
+ * Holds the leases of one gate. Each lease ends exactly once: when the gate first learns how the request ended, or
+ * after `leaseMs`. Knows nothing of budgets.
  */
 import type { Clock, Timer } from '../core/clock.ts';
 import { Fifo, type FifoNode } from '../core/fifo.ts';
 import { Table } from '../core/table.ts';
 
-/** A held admission. Whoever was given it ends it, however its request ends; after `leaseMs` it ends by itself. */
+/** A held admission. Its owner ends it, however the request ends; after `leaseMs` it ends as lost. */
 export interface Lease {
   /** Unique among all gates and all processes. */
   readonly id: string;
@@ -16,18 +16,18 @@ export interface Lease {
   readonly admittedAt: number;
 }
 
-/** A lease, and what ends with it. */
+/** A lease, and the shares that end with it. */
 export interface Held<Share> {
   readonly lease: Lease;
   readonly shares: readonly Share[];
 }
 
 export interface LeasesOptions {
-  /** Of all ids: tells this gate, and this run of it, from every other. */
+  /** Prefix of all ids; unique to this gate and this run. */
   readonly prefix: string;
   readonly clock: Clock;
   readonly leaseMs: number;
-  /** A lease is due; it is still held, and the one told ends it. */
+  /** Called when a lease is due. The lease is still held; the callee ends it. */
   readonly onDue: (id: string) => void;
 }
 
@@ -36,7 +36,7 @@ export class Leases<Share> {
   readonly #clock: Clock;
   readonly #onDue: (id: string) => void;
   readonly #byNumber: Table<FifoNode<Held<Share>>> = new Table();
-  /** The first taken is the first due. */
+  /** All leases last equally long, so the oldest is due first. */
   readonly #byAge: Fifo<Held<Share>> = new Fifo();
   #leaseMs: number;
   #number = 0;
@@ -54,7 +54,7 @@ export class Leases<Share> {
     return this.#byAge.size;
   }
 
-  /** Sum of the costs. */
+  /** Sum of the costs of all leases held. */
   get cost(): number {
     return this.#cost;
   }
@@ -68,7 +68,7 @@ export class Leases<Share> {
     return lease;
   }
 
-  /** Takes a lease back; null if it has ended before, or is none of these. */
+  /** Ends a lease and returns it; null if it has ended before or is not one of these. */
   end(id: string): Held<Share> | null {
     const number = id.startsWith(this.#prefix) ? Number(id.slice(this.#prefix.length)) : Number.NaN;
     const node = Number.isSafeInteger(number) && number > 0 ? this.#byNumber.get(number) : undefined;
@@ -76,19 +76,19 @@ export class Leases<Share> {
     const wasFirst = this.#byAge.first === node;
     this.#byNumber.delete(number);
     this.#byAge.remove(node);
-    // Sums of fractions drift: nothing in flight costs nothing.
+    // Sums of fractions drift, so the sum is reset to 0 when no lease is left.
     this.#cost = this.#byAge.size === 0 ? 0 : this.#cost - node.value.lease.cost;
     if (wasFirst) this.#arm();
     return node.value;
   }
 
-  /** Holds for those already taken, too. */
+  /** Also applies to leases already taken. */
   setLeaseMs(leaseMs: number): void {
     this.#leaseMs = leaseMs;
     this.#arm();
   }
 
-  /** Ids of all that are held, oldest first. */
+  /** Returns the ids of all leases held, oldest first. */
   ids(): string[] {
     return [...this.#byAge].map(({ lease }) => lease.id);
   }
@@ -111,7 +111,7 @@ export class Leases<Share> {
   }
 }
 
-/** Id of the gate that gave the lease; its number stands behind the last slash. */
+/** Returns the id of the gate that gave the lease: the part before the last slash. */
 export function gateOfLease(leaseId: string): string {
   return leaseId.slice(0, Math.max(0, leaseId.lastIndexOf('/')));
 }

@@ -1,9 +1,9 @@
-/** Who wants to hear of something, in fairness: whoever was told first is told last the next time. */
+/** Calls its listeners in rotation, for fairness: the first of one call is the last of the next. */
 export class Listeners {
   readonly #listeners = new Set<() => void>();
   #told = 0;
 
-  /** Returns how to stop. One that is added twice is told once. */
+  /** Returns a function that removes the listener. A listener added twice is called once. */
   add(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

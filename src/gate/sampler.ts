@@ -1,10 +1,10 @@
 /**
- * Reads a source at once, at every interval, and when the source itself says that it is worth while. One reading at a
- * time: the next begins when a slow one has ended.
+ * Reads a source at start, at every interval, and whenever the source reports a change. Runs one reading at a time: if a
+ * reading is slow, the next begins when it has ended.
  *
- *   idle     waits for the next time; the timer is set
- *   reading  entered at that time, or by the source's word; `again`: the source has said so meanwhile
- *   closed   for good; what a reading still brings reaches nobody
+ *   idle     waits for the next reading; the timer is set
+ *   reading  entered by the timer, or when the source reports a change; `again`: a change was reported meanwhile
+ *   closed   final; the result of a running reading is ignored
  */
 import type { Clock, Timer } from '../core/clock.ts';
 import { asError } from '../core/errors.ts';
@@ -30,7 +30,7 @@ export class Sampler {
   #intervalMs: number;
   #state: State;
 
-  /** Begins to read. */
+  /** Starts the first reading. */
   constructor({ source, clock, intervalMs, onReading }: SamplerOptions) {
     this.#source = source;
     this.#clock = clock;
@@ -41,12 +41,12 @@ export class Sampler {
     this.#unwatch = source.watch?.(() => this.#changed()) ?? (() => {});
   }
 
-  /** From the next reading on. */
+  /** Takes effect when the timer is next set. */
   setInterval(intervalMs: number): void {
     this.#intervalMs = intervalMs;
   }
 
-  /** Gives up a reading that is under way, and waits until the source has let go of it. */
+  /** Aborts a running reading and waits until the source has ended it. */
   async close(): Promise<void> {
     const state = this.#state;
     this.#state = { tag: 'closed' };

@@ -1,9 +1,9 @@
-/** What an admission shows of itself: of a composite the numbers of the member that stands in the way. */
+/** Builds the snapshot of an admission. A composite shows the numbers of the member that limits it. */
 import type { GateSnapshot } from '../observe/views/gate-snapshot.ts';
 import type { Admission } from './admission/admission.ts';
 import { tooRare } from './why.ts';
 
-/** All but what a store knows of those who wait. */
+/** The gate's snapshot without the fields that depend on its waiting room or store. */
 export type AdmissionSnapshot = Omit<GateSnapshot, 'waiting' | 'capacity' | 'oldestMs' | 'decisions' | 'store'>;
 
 export function snapshotOf(admission: Admission, description: string, now: number): AdmissionSnapshot {
@@ -37,7 +37,7 @@ export function snapshotOf(admission: Admission, description: string, now: numbe
   };
 }
 
-/** A gate whose samples are stale before the next is measured opens and closes by turns. */
+/** Returns a warning if samples go stale before the next is measured: such a gate opens and closes in turns. */
 function rarityOf({ knowledge, rule }: Admission): string | null {
   const { known } = knowledge;
   const everyMs = known.tag === 'sampled' ? known.sample.everyMs : undefined;

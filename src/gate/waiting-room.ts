@@ -1,18 +1,18 @@
 /**
- * Where requests wait for a gate: by falling priority, within one the nearest deadline first, and among equals first in
- * first out. Knows nothing of budgets; whoever owns it keeps to `capacity`.
+ * Queue of the requests that wait at a gate: highest priority first, then the earliest deadline, then first in first
+ * out. Knows nothing of budgets; its owner enforces `capacity`.
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { Fifo, type FifoNode } from '../core/fifo.ts';
 import { Heap, type HeapNode } from './heap.ts';
 
-/** Someone who waits, from `enter` until it is taken out. */
+/** A waiting request, from `enter` until `leave` or `sweep`. */
 export interface Place<T> {
   readonly value: T;
   readonly priority: number;
   readonly deadline: Deadline;
   readonly arrivedAt: number;
-  /** Counts up with each that enters. */
+  /** Order of arrival. */
   readonly number: number;
 }
 
@@ -34,7 +34,7 @@ export class WaitingRoom<T> {
   #timer: Timer | null = null;
   #timerAt: Deadline = Number.POSITIVE_INFINITY;
 
-  /** `onDue`: the deadline of someone who waits has passed, and `sweep` would find it. */
+  /** `onDue` is called when a deadline of a waiting request has passed, so that `sweep` returns it. */
   constructor(clock: Clock, onDue: () => void) {
     this.#clock = clock;
     this.#onDue = onDue;
@@ -44,12 +44,12 @@ export class WaitingRoom<T> {
     return this.#age.size;
   }
 
-  /** Who goes first. */
+  /** Request to admit next. */
   get first(): Place<T> | undefined {
     return this.#order.first;
   }
 
-  /** When the one came who waits longest. */
+  /** Arrival time of the request that has waited longest; null if none waits. */
   get oldestAt(): number | null {
     return this.#age.first?.value.arrivedAt ?? null;
   }
@@ -63,7 +63,7 @@ export class WaitingRoom<T> {
     return seat;
   }
 
-  /** False if it does not wait any more. */
+  /** Removes a request. Returns false if it no longer waits. */
   leave(place: Place<T>): boolean {
     const seat = place as Seat<T>;
     if (!seat.nodes || !this.#order.remove(seat.nodes.order)) return false;
@@ -74,7 +74,7 @@ export class WaitingRoom<T> {
     return true;
   }
 
-  /** Takes out those whose deadline has passed, the earliest first. */
+  /** Removes and returns the requests whose deadline has passed, earliest first. */
   sweep(): T[] {
     const now = this.#clock.now();
     const expired: T[] = [];
@@ -85,7 +85,7 @@ export class WaitingRoom<T> {
     return expired;
   }
 
-  /** One timer, at the earliest deadline. */
+  /** Sets the only timer to the earliest deadline. */
   #arm(): void {
     const at = this.#expiry.first?.deadline ?? Number.POSITIVE_INFINITY;
     if (at === this.#timerAt) return;

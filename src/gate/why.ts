@@ -1,23 +1,23 @@
-/** Why a gate is closed and what would open it, or how much it admits: in a sentence, with the numbers. Pure. */
+/** Explains in a sentence with numbers why a gate is closed and what would open it, or how much it admits. Pure. */
 import type { GateRule } from '../config/compile-gate.ts';
 import type { Cause, Standing } from './admission/standing.ts';
 
 export interface Explained {
   readonly standing: Standing;
   readonly rule: GateRule;
-  /** The last sample as it was read. */
+  /** The last sample as read. */
   readonly raw: string | null;
-  /** From one measurement to the next, in ms; null where that is not known. */
+  /** Time between two measurements, in ms; null if unknown. */
   readonly everyMs: number | null;
-  /** What the samples come from. */
+  /** Name of the source of the samples. */
   readonly source: string;
-  /** Cost of what is in flight. */
+  /** Cost of all leases held. */
   readonly inFlight: number;
-  /** One request is in flight. */
+  /** Whether exactly one request is in flight. */
   readonly alone: boolean;
 }
 
-/** Every cause but those of an open gate. */
+/** Every cause except those of an open gate. */
 type Closed = Exclude<Cause, { readonly tag: 'open' } | { readonly tag: 'forced' }>;
 
 export function why(explained: Explained): string {
@@ -68,7 +68,7 @@ function isClosed(cause: Closed, { standing, rule, raw, everyMs, source }: Expla
   }
 }
 
-/** Also for the editor, while such a gate is open for a moment. */
+/** Returns the warning that samples go stale between measurements. The editor shows it even while the gate is open. */
 export function tooRare(everyMs: number, staleMs: number): string {
   return `scraped every ${seconds(everyMs)}, stale after ${seconds(staleMs)}; make staleMs more than twice the interval`;
 }
@@ -84,12 +84,12 @@ function amount(value: number, unit: GateRule['unit']): string {
   return `${figure(value)} ${value === 1 ? unit.slice(0, -1) : unit}`;
 }
 
-/** With two digits behind the point where it has any. */
+/** Formats with at most two decimals. */
 function figure(value: number): string {
   return String(Number(value.toFixed(2)));
 }
 
-/** From ten seconds on whole ones. */
+/** Formats as seconds: with one decimal below 10 s, whole from there on. */
 function seconds(ms: number): string {
   return `${Number((ms / 1000).toFixed(ms < 10_000 ? 1 : 0))} s`;
 }

@@ -1,10 +1,9 @@
 /**
- * Who may be sent on, and how many: the rule, the last sample, what is in flight, and the refusals of the system behind
- * the gate. Knows neither who waits nor where samples come from.
+ * Decides how much a gate may admit, from its rule, its last sample, its leases, and the refusals of the system behind
+ * it. Knows neither the waiting requests nor where samples come from.
  *
- * Of what is in flight this stays true at every instant, unless a message holds the gate open: never more than
- * max_SYS x (1 - B), and never more than N beyond what the sample includes for sure. One request that is larger than
- * all of that goes alone.
+ * Unless a message holds the gate open, the cost in flight never exceeds max_SYS x (1 - B), and never exceeds by more
+ * than N the part of it that the sample certainly includes. A request larger than all of that runs alone.
  */
 import type { GateRule } from '../../config/compile-gate.ts';
 import type { Clock } from '../../core/clock.ts';
@@ -23,17 +22,17 @@ export interface AdmissionOptions {
   readonly name: string;
   readonly rule: GateRule;
   readonly clock: Clock;
-  /** Workers that are ready: max_SYS where it is not given. */
+  /** Ready workers; times `maxConcurrency` they give max_SYS if neither the rule nor the source does. */
   readonly ready: () => number;
-  /** What the samples come from, in a few words. */
+  /** Names the source of the samples in a few words. */
   readonly describe: () => string;
-  /** Told of each lease that ends, once. */
+  /** Called once for each lease that ends. */
   readonly ended?: (end: LeaseEnd, lease: EndedLease) => void;
-  /** Random text that tells this run's leases from those of any other. */
+  /** Random text that makes the lease ids of this run unique. */
   readonly token: string;
 }
 
-/** A lease of another gate that ends with one of this. */
+/** A member's lease that ends together with a lease of this gate. */
 interface Share {
   readonly of: Admission;
   readonly id: string;
@@ -51,7 +50,7 @@ export class Admission {
   readonly #listeners = new Listeners();
   #name: string;
   #rule: GateRule;
-  /** What a composite takes a lease of each of; null: a gate with a budget of its own. */
+  /** Gates of which a composite takes one lease each; null: the gate has its own budget. */
   #members: readonly Admission[] | null = null;
   #leaveMembers: readonly (() => void)[] = [];
   #control: GateControl = 'auto';
@@ -83,7 +82,7 @@ export class Admission {
     return this.#members;
   }
 
-  /** What was read, and how the system behind the gate refused. */
+  /** The last reading, and the last refusal of the system behind the gate. */
   get knowledge(): Pick<Knowledge, 'known' | 'lastSampleAt' | 'lastRefusal'> {
     return this.#knowledge;
   }
@@ -92,36 +91,36 @@ export class Admission {
     return this.#control;
   }
 
-  /** Leases that ended because nothing was heard of them within `leaseMs`. */
+  /** Number of leases that ended as lost: `leaseMs` passed, or a deploy lost the request. */
   get lost(): number {
     return this.#lost;
   }
 
-  /** Leases that are held, in requests. */
+  /** Number of leases held. */
   get inFlight(): number {
     return this.#leases.count;
   }
 
-  /** The same in the gate's unit. */
+  /** Cost of all leases held, in the gate's unit. */
   get inFlightCost(): number {
     return this.#leases.cost;
   }
 
-  /** Calls `listener` whenever there may be more room than before; returns how to stop. */
+  /** Calls `listener` whenever there may be more room than before. Returns a function that removes the listener. */
   onRoom(listener: () => void): () => void {
     return this.#listeners.add(listener);
   }
 
   /**
-   * Takes what a request costs, of this gate and of all its members, or nothing of any and null. A gate that counts
-   * requests counts 1 whatever the cost. A request that is larger than the whole budget is let through alone.
+   * Takes a lease for `cost` of this gate and of all its members. Returns null, and takes nothing, if any of them has no
+   * room. A gate that counts requests always counts 1. A request larger than the whole budget is admitted alone.
    */
   take(cost: number): Lease | null {
     if (this.#control !== 'open' && ![...this.#closure()].every((each) => each.#admits(cost))) return null;
     return this.seize(cost);
   }
 
-  /** Takes it whatever the budget says: by a message. */
+  /** Takes a lease regardless of the budget, because a message asked for it. */
   seize(cost: number): Lease {
     const others = [...this.#closure()].filter((each) => each !== this);
     return this.#hold(
@@ -130,7 +129,7 @@ export class Admission {
     );
   }
 
-  /** Ends a lease, with those of the members. True the first time, false for one that has ended or is not of here. */
+  /** Ends a lease and its members' leases. Returns false if the lease has ended or belongs to another gate. */
   end(leaseId: string, end: LeaseEnd): boolean {
     const inFlightCost = this.#leases.cost;
     const held = this.#leases.end(leaseId);
@@ -144,7 +143,7 @@ export class Admission {
     return true;
   }
 
-  /** What the source has read. A sample that is older than the last one is passed over. */
+  /** Takes in a reading of the source. Ignores a sample older than the last one. */
   accept(reading: Reading): void {
     this.#knowledge.accept(reading, ({ fixed, lagMs }, at) => {
       if (fixed) return 0;
@@ -154,7 +153,7 @@ export class Admission {
     this.#listeners.tell();
   }
 
-  /** How much may be taken now, in the gate's unit; of a composite the least of its members'. */
+  /** Returns how much may be taken now, in the gate's unit; for a composite the least room of its members. */
   room(): number {
     if (this.#control === 'open') return Number.POSITIVE_INFINITY;
     const rooms = [...this.#closure()].map((each) => {
@@ -165,7 +164,7 @@ export class Admission {
     return Math.min(...rooms);
   }
 
-  /** Of this gate alone: of a composite it says only whether a message holds it. */
+  /** Returns the standing of this gate without its members: a composite's only tells whether a message holds it. */
   standing(): Standing {
     return standingOf({
       now: this.#clock.now(),
@@ -179,7 +178,7 @@ export class Admission {
     });
   }
 
-  /** The one that stands in the way: of a composite the member with the least room, else this. */
+  /** Returns the gate that limits admission: for a composite the member with the least room, else this gate. */
   tightest(): Admission {
     if (this.#members === null || this.#control !== 'auto') return this;
     const members = [...this.#closure()].filter((each) => each.#members === null || each.#control === 'close');
@@ -188,7 +187,7 @@ export class Admission {
     return ranked[0]?.admission ?? this;
   }
 
-  /** How long the system behind the gate has asked to be left alone, in ms from now. */
+  /** Returns the rest of the pause that the system behind the gate asked for, in ms. */
   refusedForMs(): number {
     const waits = [...this.#closure()].map((each) => {
       const { latch } = each.#knowledge;
@@ -197,7 +196,7 @@ export class Admission {
     return Math.max(...waits);
   }
 
-  /** In a sentence: why it is closed and what would open it, or how much it admits. */
+  /** Returns a sentence: why the gate is closed and what would open it, or how much it admits. */
   why(): string {
     const tightest = this.tightest();
     if (tightest !== this) return `by the gate "${tightest.name}": ${tightest.why()}`;
@@ -215,8 +214,8 @@ export class Admission {
   }
 
   /**
-   * Goes on under another rule, with its leases.
-   * @throws ModeletError `config_invalid` where a composite would contain itself, or counts what a member cannot.
+   * Applies another rule and keeps the leases.
+   * @throws ModeletError `config_invalid` if a composite would contain itself, or if a member counts another unit.
    */
   reconfigure(name: string, rule: GateRule, members: readonly Admission[] | null): void {
     for (const member of members ?? []) this.#check(member, rule);
@@ -230,12 +229,12 @@ export class Admission {
     this.#listeners.tell();
   }
 
-  /** What was read is of another source: nothing is known until this one is read. */
+  /** Drops the last reading after a change of source: the gate stays closed until the new source answers. */
   forget(): void {
     this.#knowledge.forget();
   }
 
-  /** Ends what is held, and admits nothing any more. */
+  /** Ends all leases and admits nothing from now on. */
   close(): void {
     this.#listeners.clear();
     for (const leave of this.#leaveMembers) leave();
@@ -257,7 +256,7 @@ export class Admission {
     }
   }
 
-  /** This and all members, and theirs, each once. */
+  /** Returns this gate and its members, recursively, each once. */
   #closure(found: Set<Admission> = new Set()): Set<Admission> {
     if (found.has(this)) return found;
     found.add(this);

@@ -1,8 +1,9 @@
 /**
- * The arithmetic of a dispatch gate: from a measurement to how much may be sent. Pure; knows nothing of time or leases.
+ * Computes how much a dispatch gate may admit from a measurement. Pure; knows nothing of time or leases.
  *
  * Plain floating point errs in both directions that matter: 1 - 0.18 > 0.82 would open a gate at equality, and
- * floor(10 * (0.7 - 0.2)) is 4. Every comparison here gives way by EPSILON, scaled by the capacity where it is in its unit.
+ * floor(10 * (0.7 - 0.2)) is 4. So every comparison here tolerates EPSILON, scaled by the capacity for values in the
+ * unit of the capacity.
  */
 
 export const EPSILON = 1e-9;
@@ -16,27 +17,27 @@ export interface QuotaRule {
   readonly atLeastOne: boolean;
 }
 
-/** D within 0..1. What is not a finite number is no capacity: 0. */
+/** Returns D clamped to 0..1; 0 (no capacity) if it is not a finite number. */
 export function clampBudget(budget: number): number {
   return Number.isFinite(budget) ? Math.min(1, Math.max(0, budget)) : 0;
 }
 
-/** D = 1 - S. An overshot saturation leaves nothing, a negative one counts as 0, and no number leaves nothing. */
+/** Returns D = 1 - S, clamped: 0 for a saturation above 1 or not a finite number, 1 for a negative one. */
 export function budgetOfSaturation(saturation: number): number {
   return clampBudget(1 - saturation);
 }
 
-/** Open iff D > B; closed at equality. */
+/** Whether D > B; a gate is closed at equality. */
 export function isOpen(budget: number, baseline: number): boolean {
   return clampBudget(budget) - baseline > EPSILON;
 }
 
-/** max_SYS as it counts: what is not a finite number above 0 is no capacity. */
+/** Returns max_SYS, or 0 (no capacity) if it is negative or not a finite number. */
 export function clampCapacity(maxSys: number): number {
   return Number.isFinite(maxSys) ? Math.max(0, maxSys) : 0;
 }
 
-/** N = max_SYS x (D - B), whole, in the unit of max_SYS; 0 where the gate is closed. */
+/** Returns N = max_SYS x (D - B), whole, in the unit of max_SYS; 0 if the gate is closed. */
 export function quotaOf({ baseline, rounding, atLeastOne }: QuotaRule, budget: number, maxSys: number): number {
   const capacity = clampCapacity(maxSys);
   if (capacity === 0 || !isOpen(budget, baseline)) return 0;
@@ -46,12 +47,12 @@ export function quotaOf({ baseline, rounding, atLeastOne }: QuotaRule, budget: n
   return Math.max(atLeastOne ? 1 : 0, whole);
 }
 
-/** The most that may ever be in flight: max_SYS x (1 - B), in the unit of max_SYS and not rounded. */
+/** Returns the most that may ever be in flight: max_SYS x (1 - B), in the unit of max_SYS and not rounded. */
 export function ceilingOf(baseline: number, maxSys: number): number {
   return clampCapacity(maxSys) * (1 - Math.min(1, Math.max(0, baseline)));
 }
 
-/** Whether a cost is within what is free, up to what floating point cannot tell apart. */
+/** Whether `cost` is at most `room`, within the tolerance for floating point. */
 export function fits(cost: number, room: number, maxSys: number): boolean {
   return cost <= room + slackOf(maxSys);
 }

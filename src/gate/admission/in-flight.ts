@@ -1,30 +1,30 @@
 /**
- * How much a gate had in flight, and when. A measurement shows an earlier time than now, so what it says of free
- * capacity already includes some of what is in flight, but nobody knows of which moment: the least that was in flight
- * in all of the time it may be about is what it includes for sure.
+ * Remembers how much a gate had in flight, and when. A measurement is older than now by an unknown time within a known
+ * bound, so it includes some of the gate's own requests. It certainly includes the lowest level in flight within that
+ * bound.
  *
- * Changes that lie close together are kept as one span with their lowest level: the answer may be too low by what came
- * and went within a span, which admits less and never more.
+ * Changes close together are merged into one span with their lowest level. The result may then be too low, so the gate
+ * may admit less, but never more.
  */
 
 interface Span {
   readonly from: number;
-  /** Until then changes are kept together. */
+  /** Changes before this time belong to this span. */
   readonly settled: number;
-  /** Of all levels from `from` to `settled`. */
+  /** Lowest level from `from` to `settled`. */
   lowest: number;
   /** The level from `settled` on, until the next span. */
   last: number;
 }
 
-/** Spans kept: what is remembered of a gate that admits thousands a second stays small. */
+/** Number of spans that divide the time kept: bounds the memory of a gate that admits thousands of requests a second. */
 const SPANS = 1024;
 
 export class InFlightHistory {
   readonly #spans: Span[] = [];
   #keepMs: number;
 
-  /** `keepMs`: how far back it can be asked. */
+  /** `keepMs`: how far back `lowest` can look. */
   constructor(keepMs: number) {
     this.#keepMs = keepMs;
   }
@@ -33,7 +33,7 @@ export class InFlightHistory {
     this.#keepMs = keepMs;
   }
 
-  /** The level is `level` from now on. */
+  /** Records that the level is `level` from now on. */
   note(now: number, level: number): void {
     const newest = this.#spans.at(-1);
     if (newest && now < newest.settled) {
@@ -47,7 +47,7 @@ export class InFlightHistory {
     if (ended > 0) this.#spans.splice(0, ended);
   }
 
-  /** The lowest level from `from` to `to`, both included; 0 where nothing is known of that time. */
+  /** Returns the lowest level from `from` to `to`, both included; 0 if the record starts at `from` or later. */
   lowest(from: number, to: number): number {
     let lowest = Number.POSITIVE_INFINITY;
     if (!this.#spans[0] || from <= this.#spans[0].from) lowest = 0;

@@ -1,4 +1,4 @@
-/** What a gate knows of the system behind it: the last reading, and that it refused. Knows nothing of leases. */
+/** Keeps the last reading and the last refusal of the system behind a gate. Knows nothing of leases. */
 import type { Clock, Timer } from '../../core/clock.ts';
 import type { Reading, Sample } from '../source.ts';
 import { type LatchState, RefusalLatch } from './refusal-latch.ts';
@@ -6,7 +6,7 @@ import type { Known } from './standing.ts';
 
 export interface Refusal {
   readonly at: number;
-  /** As the system asked; 0 if it did not. */
+  /** Pause that the system asked for; 0 if it did not ask. */
   readonly retryAfterMs: number;
 }
 
@@ -19,7 +19,7 @@ export class Knowledge {
   #lastRefusal: Refusal | null = null;
   #timer: Timer | null = null;
 
-  /** `onTime`: the time that the system asked for after a refusal is over. */
+  /** `onTime` is called when the pause that the system asked for after a refusal has passed. */
   constructor(clock: Clock, onTime: () => void) {
     this.#clock = clock;
     this.#onTime = onTime;
@@ -34,7 +34,7 @@ export class Knowledge {
     return this.#latch.state;
   }
 
-  /** When the newest sample was measured; null: there never was one. */
+  /** Time at which the newest sample was measured; null if there was none. */
   get lastSampleAt(): number | null {
     return this.#lastSampleAt;
   }
@@ -43,7 +43,10 @@ export class Knowledge {
     return this.#lastRefusal;
   }
 
-  /** A sample that is older than the last one is passed over. `baseOf`: what it includes of the gate's own for sure. */
+  /**
+   * Takes in a reading. Ignores a sample older than the last one. `baseOf` returns the cost of the gate's own requests
+   * that the sample certainly includes.
+   */
   accept(reading: Reading, baseOf: (sample: Sample, at: number) => number): void {
     if (!reading.ok) {
       this.#known = { tag: 'unreadable', reason: reading.reason };
@@ -66,7 +69,7 @@ export class Knowledge {
     this.#arm();
   }
 
-  /** What was read is of another source: nothing is known until this one is read. */
+  /** Drops the last reading after a change of source. */
   forget(): void {
     this.#known = { tag: 'unread' };
     this.#lastSampleAt = null;

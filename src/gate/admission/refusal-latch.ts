@@ -1,10 +1,10 @@
 /**
- * What a gate does when the system behind it refuses (429, 503): it takes its budget for 0 until a sample says
- * otherwise that is newer than the refusal, and until the time that the system asked for has passed.
+ * Keeps a gate closed after the system behind it refused (429, 503): until a sample newer than the refusal arrives, and
+ * until the pause that the system asked for has passed.
  *
- *   clear         nothing was refused, or all of it is over
- *   needs-sample  entered by every refusal; left by a sample newer than it
- *   needs-time    there is such a sample, but the system asked to wait; left when that time has passed
+ *   clear         no refusal is in effect
+ *   needs-sample  entered on every refusal; left when a sample newer than the refusal arrives
+ *   needs-time    such a sample has arrived, but the pause is not over; left when the pause has passed
  */
 
 export type LatchState =
@@ -18,7 +18,7 @@ const MOVES: Readonly<Record<LatchState['tag'], readonly LatchState['tag'][]>> =
   'needs-time': ['needs-sample', 'clear'],
 };
 
-/** A system that asks for longer is asked again after this. */
+/** Longest pause that a gate keeps, whatever the system asked for. */
 export const LONGEST_RETRY_AFTER_MS: number = 60 * 60 * 1000;
 
 export class RefusalLatch {
@@ -28,14 +28,14 @@ export class RefusalLatch {
     return this.#state;
   }
 
-  /** The system refused. `retryAfterMs`: as it asked; 0 if it did not. */
+  /** Records a refusal. `retryAfterMs`: pause that the system asked for; 0 if it did not ask. */
   refuse(now: number, retryAfterMs: number): void {
     const asked = Number.isFinite(retryAfterMs) ? Math.min(LONGEST_RETRY_AFTER_MS, Math.max(0, retryAfterMs)) : 0;
     const before = this.#state.tag === 'clear' ? now : this.#state.until;
     this.#enter({ tag: 'needs-sample', refusedAt: now, until: Math.max(before, now + asked) });
   }
 
-  /** There is a sample that was measured at `at`. */
+  /** Records that a sample measured at `at` has arrived. */
   see(at: number, now: number): void {
     if (this.#state.tag !== 'needs-sample' || at <= this.#state.refusedAt) return;
     const { refusedAt, until } = this.#state;
@@ -43,7 +43,7 @@ export class RefusalLatch {
     this.pass(now);
   }
 
-  /** Time has passed. */
+  /** Clears the latch if the pause is over at `now`. */
   pass(now: number): void {
     if (this.#state.tag === 'needs-time' && now >= this.#state.until) this.#enter({ tag: 'clear' });
   }

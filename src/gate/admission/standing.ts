@@ -1,17 +1,17 @@
-/** How a gate stands: open or closed, in numbers, and from what. Pure. */
+/** Computes whether a gate is open, the numbers behind that, and the cause. Pure. */
 import type { GateRule } from '../../config/compile-gate.ts';
 import type { Sample } from '../source.ts';
 import { ceilingOf, clampBudget, clampCapacity, isOpen, quotaOf } from './budget.ts';
 import type { LatchState } from './refusal-latch.ts';
 
-/** What was asked for by a message: `auto` is as the budget says. */
+/** Order given by a message; `auto` follows the budget. */
 export type GateControl = 'auto' | 'open' | 'close';
 
-/** What the last reading told. */
+/** State of the last reading. */
 export type Known =
   | { readonly tag: 'unread' }
   | { readonly tag: 'unreadable'; readonly reason: string }
-  /** `base`: what the sample includes of this gate's own requests for sure. */
+  /** `base`: cost of the gate's own requests that the sample certainly includes. */
   | { readonly tag: 'sampled'; readonly sample: Sample; readonly base: number };
 
 export interface Facts {
@@ -20,18 +20,18 @@ export interface Facts {
   readonly control: GateControl;
   readonly known: Known;
   readonly latch: LatchState;
-  /** Workers that are ready. */
+  /** Number of ready workers. */
   readonly ready: number;
-  /** Cost of what is in flight. */
+  /** Cost of all leases held. */
   readonly inFlight: number;
-  /** It has no budget of its own. */
+  /** Whether the gate takes its budget from member gates. */
   readonly composite: boolean;
 }
 
 export interface Figures {
-  /** D as it is now; 0 where it is not known. */
+  /** Estimate of D now; 0 if unknown. */
   readonly budget: number;
-  /** D as it was read; 0 where it is not known. */
+  /** D as read; 0 if unknown. */
   readonly read: number;
   readonly maxSys: number;
   /** N; 0 while closed. */
@@ -40,25 +40,26 @@ export interface Figures {
   readonly limit: number;
   /** max_SYS x (1 - B). */
   readonly ceiling: number;
-  /** How much may be sent now. */
+  /** Cost that may be admitted now. */
   readonly room: number;
 }
 
 export type Cause =
   | { readonly tag: 'open' }
-  /** By a message. */
+  /** Held open by a message. */
   | { readonly tag: 'forced' }
+  /** Held closed by a message. */
   | { readonly tag: 'held' }
   | { readonly tag: 'unread' }
   | { readonly tag: 'unreadable'; readonly reason: string }
-  /** `waitMs`: what is left of the time that the system asked for. */
+  /** `waitMs`: rest of the pause that the system asked for. */
   | { readonly tag: 'refused'; readonly agoMs: number; readonly waitMs: number; readonly needsSample: boolean }
   | { readonly tag: 'stale'; readonly ageMs: number }
   /** max_SYS is 0. */
   | { readonly tag: 'no-capacity' }
   /** D <= B. */
   | { readonly tag: 'low' }
-  /** D > B, and N came out as 0. */
+  /** D > B, but N rounds to 0. */
   | { readonly tag: 'less-than-one' };
 
 export interface Standing extends Figures {
@@ -89,16 +90,16 @@ export function standingOf(facts: Facts): Standing {
 }
 
 /**
- * D now. What the sample includes of this gate's own requests for sure, and has ended since, is free again: else a gate
- * that has filled all there is would stand still until the next sample. Where nothing was free, nobody knows how far
- * beyond that it was, and the next sample has to tell.
+ * Estimates D now. Requests that the sample certainly includes free their share when they end; otherwise a gate that has
+ * used all capacity would stall until the next sample. If the sample shows no spare capacity, the overload is unknown,
+ * so D stays 0 until the next sample.
  */
 function budgetNow(read: number, ended: number, maxSys: number): number {
   const budget = clampBudget(read);
   return budget > 0 && ended > 0 && maxSys > 0 ? clampBudget(budget + ended / maxSys) : budget;
 }
 
-/** Closed whatever was measured comes first, then what was not measured, then what was. */
+/** Checks in this order: causes that hold whatever was measured, missing measurements, then the measured values. */
 function causeOf(facts: Facts, sample: Sample | null, budget: number, maxSys: number): Cause {
   const { now, rule, control, known, latch } = facts;
   if (control !== 'auto') return { tag: control === 'open' ? 'forced' : 'held' };
@@ -117,7 +118,9 @@ function causeOf(facts: Facts, sample: Sample | null, budget: number, maxSys: nu
   return { tag: quotaOf(rule, budget, maxSys) === 0 ? 'less-than-one' : 'open' };
 }
 
-/** What was given and what the source knows: the smaller holds. With neither: ready workers x what one takes. */
+/**
+ * Returns the smaller of the configured max_SYS and the source's; with neither, ready workers x `maxConcurrency`.
+ */
 function maxSysOf(rule: GateRule, sample: Sample | null, ready: number): number {
   const known = [rule.maxSys, sample?.maxSys].filter((maxSys) => typeof maxSys === 'number');
   return known.length > 0 ? Math.min(...known.map(clampCapacity)) : clampCapacity(ready * rule.maxConcurrency);

@@ -1,13 +1,13 @@
 /**
- * A window that finds by itself how much the system behind the gate takes: it grows while requests succeed, and shrinks
- * when they are refused for load (additive increase, multiplicative decrease, as in TCP).
+ * Finds the capacity of the system behind the gate with a window that grows while requests succeed and shrinks when the
+ * system refuses them for load (additive increase, multiplicative decrease, as in TCP).
  *
  * The window is max_SYS, and D is 1; while a refusal holds the gate closed, D is 0.
- * - Until the first refusal a success adds its own cost, so that a window of successes doubles it; then a window of
- *   successes adds `increase`. Only while at least half of what may be used is in use: an idle window learns nothing.
- * - A refusal multiplies it by `decreaseFactor` and holds the gate for `Retry-After`, else for `holdMs`. What was
- *   admitted before that belongs to the same flight, and neither shrinks nor grows the window any more.
- * - Errors that say nothing of load, cancelled and lost requests leave it as it is.
+ * - Until the first refusal each success adds its own cost, so a full window of successes doubles the window. After it,
+ *   a full window of successes adds `increase`. The window grows only while at least half of its usable part is in use.
+ * - A refusal multiplies the window by `decreaseFactor` and holds the gate closed for `Retry-After`, else for `holdMs`.
+ *   Requests admitted before the refusal belong to the same flight: they neither shrink nor grow the window again.
+ * - Errors unrelated to load, cancelled requests and lost requests leave the window unchanged.
  */
 import type { GateSource } from '../../config/compile-gate.ts';
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
@@ -15,7 +15,7 @@ import type { BudgetSource, EndedLease, LeaseEnd, Reading } from '../source.ts';
 import { shown } from './reading.ts';
 
 export interface AimdOptions extends Omit<Extract<GateSource, { kind: 'aimd' }>, 'kind'> {
-  /** B: of the window only 1 - B is used. */
+  /** B: the gate uses only 1 - B of the window. */
   readonly baseline: number;
 }
 
@@ -68,7 +68,7 @@ export class AimdSource implements BudgetSource {
     const added = slowStart ? cost : (this.#options.increase * cost) / this.#window;
     const before = Math.floor(this.#window);
     this.#window = Math.min(this.#options.maxWindow, this.#window + added);
-    // Less than a whole more admits nobody.
+    // Growth by less than a whole unit admits no further request.
     if (Math.floor(this.#window) !== before) this.#tell();
   }
 
@@ -77,7 +77,7 @@ export class AimdSource implements BudgetSource {
     this.#decreasedAt = this.#clock.now();
   }
 
-  /** Never shortens a hold: who asked for more time gets it. */
+  /** Holds the gate closed for `ms`. Never shortens a hold. */
   #hold(ms: number): void {
     const until = this.#clock.now() + ms;
     if (until <= this.#heldUntil) return;

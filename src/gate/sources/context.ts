@@ -1,10 +1,10 @@
-/** A number that a flow keeps in Node-RED's context. */
+/** Reads a number that a flow keeps in Node-RED's context. */
 import type { ReadValue } from '../../config/compile-gate.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { BudgetSource } from '../source.ts';
 import { NoSample, readWithin, sampleOf } from './reading.ts';
 
-/** Context stores answer at once, or soon: this one does not answer at all. */
+/** Context stores answer fast; a store that takes longer than this counts as unavailable. */
 const TIMEOUT_MS = 2000;
 
 export interface ContextOptions {
@@ -15,7 +15,7 @@ export interface ContextOptions {
   readonly readContext: (context: 'flow' | 'global', key: string) => unknown;
 }
 
-/** Context does not say when a value was set, so it counts as new each time that it is read. */
+/** Context does not record when a value was set, so the value counts as new on each reading. */
 export function contextSource({ context, key, value, clock, readContext }: ContextOptions): BudgetSource {
   const description = `${context}.${key}`;
   return {

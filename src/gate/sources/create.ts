@@ -1,4 +1,4 @@
-/** From a gate's settings to its source. */
+/** Creates the source that a gate's settings describe. */
 import type { GateConfig } from '../../config/compile-gate.ts';
 import type { Clock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -13,25 +13,25 @@ import type { LoadRedis } from './redis-client.ts';
 import { type StageLoad, saturationSource } from './saturation.ts';
 import { ScrapeSource } from './scrape.ts';
 
-/** What sources need from where they run. */
+/** Services that the sources get from their surroundings. */
 export interface SourceServices {
   readonly clock: Clock;
   readonly credentials: Credentials;
-  /** What the TLS configuration node that the settings name has; undefined if they name none. */
+  /** Options of the TLS configuration node named in the settings; undefined if there is none. */
   readonly tls?: TlsOptions | undefined;
-  /** A value of Node-RED's context, or a promise of one. */
+  /** Returns a value of Node-RED's context, or a promise of one. */
   readonly readContext: (context: 'flow' | 'global', key: string) => unknown;
-  /** The stage whose workers count; null while nothing is known of it. */
+  /** Returns the load of the stage whose workers determine max_SYS; null while it is unknown. */
   readonly readLoad: () => StageLoad | null;
-  /** Calls when that has changed; returns how to stop. */
+  /** Calls `changed` when that load has changed. Returns a function that stops the calls. */
   readonly watchLoad?: ((changed: () => void) => () => void) | undefined;
   readonly loadRedis: LoadRedis;
 }
 
-/** What of a gate's settings a source depends on. */
+/** The settings of a gate that its source depends on. */
 export type SourceConfig = Pick<GateConfig, 'source' | 'baseline' | 'maxSys' | 'maxConcurrency'>;
 
-/** @throws ModeletError `config_invalid`: a composite has no source of its own; a TLS node that is named is not there. */
+/** @throws ModeletError `config_invalid` for a composite (it has no source), or if the named TLS node is missing. */
 export function createSource(config: SourceConfig, services: SourceServices): BudgetSource {
   const { source, baseline, maxSys, maxConcurrency } = config;
   const { clock, credentials, readContext, readLoad, watchLoad, loadRedis } = services;

@@ -1,14 +1,14 @@
 /**
- * Reads the text that Prometheus scrapes, in its own format and in OpenMetrics: as much of it as is asked for.
+ * Reads one metric from the text that Prometheus scrapes, in the Prometheus format and in OpenMetrics.
  *
- * Lines of other metrics are passed over unread. A line of one that is asked for has to be right in every character.
+ * Skips lines of other metrics without parsing them. Lines of the requested metric must be valid in every character.
  */
 import { isDecimal } from '../../core/text.ts';
 
 export interface Series {
   readonly labels: ReadonlyMap<string, string>;
   readonly value: number;
-  /** The sample's own time as it stands there: ms since 1970, in OpenMetrics seconds. Most have none. */
+  /** The sample's own timestamp as written: ms since 1970, in OpenMetrics seconds. Most samples have none. */
   readonly time: number | undefined;
 }
 
@@ -16,14 +16,14 @@ const LABEL = /\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\[\\"n])*)"\s*(?:,
 const END_OF_LABELS = /\s*\}/y;
 const INFINITY = /^[+-]?inf(?:inity)?$/i;
 
-/** All series of one metric. @throws Error that names the line. */
+/** Returns all series of one metric. @throws Error that names the line. */
 export function readSeries(text: string, metric: string): Series[] {
   const found: Series[] = [];
   for (let start = 0, line = 1; start < text.length; line += 1) {
     const newline = text.indexOf('\n', start);
     const end = newline < 0 ? text.length : newline;
     if (text.startsWith(metric, start)) {
-      // Otherwise the name goes on, and is that of another metric.
+      // Any other character continues the name: the line belongs to another metric.
       const rest = text.slice(start + metric.length, end);
       if (/^[\s{]/.test(rest)) found.push(readLine(rest.trim(), line));
     }
@@ -35,7 +35,7 @@ export function readSeries(text: string, metric: string): Series[] {
 function readLine(text: string, line: number): Series {
   try {
     const { labels, end } = text.startsWith('{') ? readLabels(text) : { labels: new Map<string, string>(), end: 0 };
-    // What stands behind a hash is an exemplar, and says nothing of the value.
+    // The text after a hash is an exemplar, not part of the value.
     const [number = '', time, ...more] = (text.slice(end).split(' # ')[0] ?? '').trim().split(/\s+/);
     if (more.length > 0) throw new Error(`more than a value and a time`);
     return { labels, value: readValue(number), time: time === undefined ? undefined : readTime(time) };

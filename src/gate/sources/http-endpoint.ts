@@ -1,20 +1,21 @@
 /**
- * One HTTP server that is asked again and again, over connections that are kept.
+ * Sends repeated requests to one HTTP server over kept connections.
  *
- * Redirects are not followed: credentials would go with them. An answer has a size limit, and comes unpacked.
+ * Does not follow redirects, because they would carry the credentials along. Limits the size of an answer, and accepts
+ * no compressed answers.
  */
 import { type IncomingMessage, Agent as PlainAgent, request as plainRequest } from 'node:http';
 import { Agent as TlsAgent, type AgentOptions as TlsAgentOptions, request as tlsRequest } from 'node:https';
 import { NoSample } from './reading.ts';
 
 export interface Credentials {
-  /** Sent as a bearer token; it goes before user and password. */
+  /** Sent as a bearer token; takes precedence over user and password. */
   readonly token?: string | undefined;
   readonly username?: string | undefined;
   readonly password?: string | undefined;
 }
 
-/** What a TLS configuration node of Node-RED sets. */
+/** Options that a TLS configuration node of Node-RED sets. */
 export type TlsOptions = Pick<
   TlsAgentOptions,
   'ca' | 'cert' | 'key' | 'passphrase' | 'servername' | 'rejectUnauthorized'
@@ -23,14 +24,14 @@ export type TlsOptions = Pick<
 export interface Question {
   readonly url: URL;
   readonly accept: string;
-  /** Fields of a form; with them it is a POST. */
+  /** Form fields; if present, the request is a POST. */
   readonly form?: Readonly<Record<string, string>>;
 }
 
 export interface Answer {
   readonly status: number;
   readonly type: string;
-  /** The server's time of day when it answered, in ms since 1970; NaN if it did not say. */
+  /** The server's Date header, in ms since 1970; NaN without one. */
   readonly date: number;
   readonly body: string;
 }
@@ -38,7 +39,7 @@ export interface Answer {
 const MAX_BYTES = 8 * 1024 * 1024;
 
 export class HttpEndpoint {
-  /** What must appear in nothing that people see. */
+  /** Texts that must not appear in anything shown to people. */
   readonly secrets: readonly string[];
   readonly #agent: PlainAgent;
   readonly #authorization: Readonly<Record<string, string>>;
@@ -53,12 +54,12 @@ export class HttpEndpoint {
     this.#agent = url.protocol === 'https:' ? new TlsAgent({ ...options, ...tls }) : new PlainAgent(options);
   }
 
-  /** @throws NoSample, or what the network said. */
+  /** @throws NoSample, or the error of the network. */
   async ask(question: Question, signal: AbortSignal): Promise<Answer> {
     try {
       return await this.#askOnce(question, signal);
     } catch (error) {
-      // A kept connection that the server closed just now says nothing of the server.
+      // The server may close a kept connection at any time, so this does not mean that it is down.
       if (!(error instanceof LostKeptConnection)) throw error;
       return await this.#askOnce(question, signal);
     }
@@ -109,7 +110,7 @@ async function readAnswer(response: IncomingMessage): Promise<Answer> {
   } catch (error) {
     throw (error as NodeJS.ErrnoException).code === 'ECONNRESET' ? new NoSample('the answer breaks off') : error;
   } finally {
-    // After an answer that was read to its end this does nothing, and the connection is kept.
+    // Does nothing if the answer was read to its end: the connection is kept.
     response.destroy();
   }
 }
@@ -136,14 +137,14 @@ function authorizationOf({ token, username, password }: Credentials): string | n
   return null;
 }
 
-/** Why an answer with this status is none. */
+/** Returns why an answer with this status cannot be used. */
 export function refusalOf({ status }: Answer): string {
   if (status === 401 || status === 403) return `HTTP ${status}: the credentials were not accepted`;
   if (status >= 300 && status < 400) return `HTTP ${status}: redirects are not followed`;
   return `HTTP ${status}`;
 }
 
-/** An address without what may be secret in it. */
+/** Returns the address without its user, password and query, which may be secret. */
 export function placeOf(url: URL): string {
   return `${url.origin}${url.pathname === '/' ? '' : url.pathname}`;
 }

@@ -1,10 +1,10 @@
 /**
- * PromQL that gives one number, asked of a Prometheus or of what speaks its HTTP API.
+ * Evaluates a PromQL expression that gives one number, on Prometheus or another server with its HTTP API.
  *
- * How old the number is: an expression has the time at which it was evaluated, however long ago its samples were scraped.
- * So the server is asked for that, too: the oldest of the samples that the selectors in the expression find at that time.
- * Both times are of the server's clock; that of this machine need not agree. An expression without selectors, or one
- * whose selectors find nothing, counts as measured when it was evaluated.
+ * The server stamps the number with the time of evaluation, however long ago it scraped the samples. So this source
+ * also asks for the time of the oldest sample that the selectors of the expression find at that time. Both times are
+ * from the server's clock, which need not agree with this machine's. An expression without selectors, or one whose
+ * selectors find nothing, counts as measured when it was evaluated.
  */
 import type { GateSource } from '../../config/compile-gate.ts';
 import type { Clock } from '../../core/clock.ts';
@@ -22,14 +22,14 @@ export interface PrometheusOptions extends Pick<Settings, 'url' | 'query' | 'max
   readonly tls: TlsOptions | undefined;
 }
 
-/** A number, and the time at which the server evaluated it, in seconds of that server's clock. */
+/** A number, and the time at which the server evaluated it, in seconds by the server's clock. */
 interface Evaluated {
   readonly number: number;
   readonly at: number;
 }
 
 const API = '/api/v1/query';
-/** Of what a server says went wrong, as much as people read. */
+/** Longest part of a server's error text that is shown, in characters. */
 const MAX_SAID = 200;
 
 export class PrometheusSource implements BudgetSource {
@@ -37,7 +37,7 @@ export class PrometheusSource implements BudgetSource {
   readonly #options: PrometheusOptions;
   readonly #url: URL;
   readonly #endpoint: HttpEndpoint;
-  /** Blank where no selector is found. */
+  /** Blank if the expressions have no selector. */
   readonly #oldestQuery: string;
   readonly #scrapes = new Stamped();
   readonly #rhythm = new Rhythm();
@@ -77,7 +77,7 @@ export class PrometheusSource implements BudgetSource {
     };
   }
 
-  /** At the time of the other number. */
+  /** Evaluates max_SYS at the same time as the other number. */
   async #maxSys(time: number, signal: AbortSignal): Promise<number> {
     const { maxSysQuery: query } = this.#options;
     try {
@@ -89,11 +89,11 @@ export class PrometheusSource implements BudgetSource {
     }
   }
 
-  /** When the oldest sample was scraped that counts at that time; Infinity if that cannot be known. */
+  /** Returns the time of the oldest sample that counts at `time`; Infinity if that is unknown. */
   async #oldest(time: number, signal: AbortSignal): Promise<number> {
     if (this.#oldestQuery === '') return Number.POSITIVE_INFINITY;
     const answer = await this.#ask({ query: this.#oldestQuery, time: String(time) }, signal);
-    // The server has understood the expression but not its selectors as they were found here.
+    // The server understood the expression, so `selectorsOf` found wrong selectors.
     if (answer.status === 400) return Number.POSITIVE_INFINITY;
     const { result } = dataOf(answer);
     const times = Array.isArray(result) ? result.map(({ value }: { value?: unknown }) => evaluated(value).number) : [];
@@ -105,7 +105,7 @@ export class PrometheusSource implements BudgetSource {
   }
 }
 
-/** PromQL for the times of the oldest samples of all selectors: a series for each. */
+/** Returns PromQL for the time of the oldest sample of each selector, as one series per selector. */
 function oldestQueryOf(queries: readonly string[]): string {
   return [...new Set(queries.flatMap(selectorsOf))]
     .map((selector, index) => `label_replace(min(timestamp(${selector})), "selector", "${index}", "", "")`)
@@ -157,7 +157,7 @@ function evaluated(pair: unknown): Evaluated {
   return { at, number: readNumber(text) };
 }
 
-/** `NaN`, `+Inf` and `-Inf` as Prometheus writes them; what is no number at all is NaN. */
+/** Reads a number, including `NaN`, `+Inf` and `-Inf` as Prometheus writes them; NaN if the text is no number. */
 function readNumber(text: string): number {
   if (/^[+-]?inf$/i.test(text)) return text.startsWith('-') ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   return text.trim() === '' ? Number.NaN : Number(text);

@@ -1,22 +1,22 @@
-/** What the sources share: a reading that ends in time and gives away no secret, and numbers that are what they say. */
+/** Helpers that the sources share: readings with a time limit and without secrets, and checks of numbers. */
 import type { ReadValue } from '../../config/compile-gate.ts';
 import type { Clock, Deadline } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
 import type { Reading, Sample } from '../source.ts';
 
-/** Why there is no sample, in a sentence for people. */
+/** An error whose message says why there is no sample, in a sentence for people. */
 export class NoSample extends Error {}
 
 export interface Attempt {
   readonly clock: Clock;
   readonly timeoutMs: number;
-  /** Aborted by who no longer wants the reading. */
+  /** Aborted by a caller that no longer needs the reading. */
   readonly signal: AbortSignal;
-  /** What must not appear in a reason, whoever put it there. */
+  /** Texts replaced by `***` in the reason of a failure. */
   readonly secrets?: readonly string[];
 }
 
-/** Reads within `timeoutMs`; whatever goes wrong becomes the reason why there is no sample. Never rejects. */
+/** Reads within `timeoutMs`. Never rejects: any error becomes the reason why there is no sample. */
 export async function readWithin(
   { clock, timeoutMs, signal, secrets = [] }: Attempt,
   read: (signal: AbortSignal) => Promise<Sample>,
@@ -44,10 +44,10 @@ export function noSample(reason: string): Reading {
 }
 
 /**
- * A number that was read, as a budget.
+ * Turns a number into a sample.
  *
- * A saturation may be above 1: more waits than there is room for. What cannot be one of the two, such as a percentage
- * that was taken for a budget, is no sample: clamped, it would hold the gate open for ever.
+ * A saturation may be above 1, when more work waits than fits. A number that can be neither budget nor saturation, such
+ * as a percentage, is rejected rather than clamped: clamped to 1, it would keep the gate open forever.
  *
  * @throws NoSample
  */
@@ -63,14 +63,14 @@ export function sampleOf(number: number, value: ReadValue, at: Deadline): Sample
 }
 
 /**
- * The time of a sample that a server has stamped with its own clock. How long ago that was can only be reckoned, and
- * comes out a little longer each time that the way takes longer: of one stamp the least counts.
+ * Converts the timestamps of a server's clock to this machine's. The age of a sample can only be estimated, and a slow
+ * connection makes the estimate too high, so the lowest age estimated for a timestamp counts.
  */
 export class Stamped {
   #stamp = Number.NaN;
   #at: Deadline = Number.NEGATIVE_INFINITY;
 
-  /** When it was measured on this machine's clock: at `reckoned` or later. */
+  /** Returns the time of the sample on this machine's clock: `reckoned` or later. */
   at(stamp: number, reckoned: Deadline): Deadline {
     this.#at = stamp === this.#stamp ? Math.max(this.#at, reckoned) : reckoned;
     this.#stamp = stamp;
@@ -78,15 +78,15 @@ export class Stamped {
   }
 }
 
-/** So many intervals are remembered: one may be long because a measurement was missed. */
+/** Number of intervals kept, because a missed measurement makes one of them too long. */
 const REMEMBERED = 4;
 
-/** How often something is measured, by the stamps of its measurements. */
+/** Derives how often something is measured from the timestamps of the measurements. */
 export class Rhythm {
   #last = Number.NaN;
   #intervals: number[] = [];
 
-  /** The shortest of the latest intervals between two stamps; undefined before there is one. */
+  /** Returns the shortest of the latest intervals between two timestamps; undefined before the first interval. */
   see(stamp: number): number | undefined {
     if (stamp > this.#last) this.#intervals = [...this.#intervals, stamp - this.#last].slice(-REMEMBERED);
     if (!(stamp <= this.#last)) this.#last = stamp;
@@ -94,10 +94,10 @@ export class Rhythm {
   }
 }
 
-/** What rounding may add to a share. */
+/** Tolerance for rounding errors in a share. */
 const SLACK = 1e-9;
 
-/** Few digits, as people want them. */
+/** Formats a number with four significant digits, for people. */
 export function shown(number: number): string {
   return String(Number(number.toPrecision(4)));
 }
@@ -107,13 +107,13 @@ function rejectsWhen(signal: AbortSignal): Promise<never> {
 }
 
 function reasonOf(thrown: unknown): string {
-  // Where a name has several addresses, the first one's failure says enough.
+  // A name with several addresses fails with one error per address; the first one says enough.
   const error = asError(thrown instanceof AggregateError ? (thrown.errors[0] ?? thrown) : thrown);
   return error.message === '' ? error.name : error.message;
 }
 
 function withoutSecrets(reason: string, secrets: readonly string[]): string {
-  // The longest first: one may be part of another.
+  // Longest first: a secret may be part of another.
   const longestFirst = [...secrets].filter((secret) => secret !== '').sort((a, b) => b.length - a.length);
   return longestFirst.reduce((text, secret) => text.replaceAll(secret, '***'), reason);
 }

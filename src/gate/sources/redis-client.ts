@@ -1,12 +1,12 @@
-/** The Redis client, an optional package: loaded when a gate first needs it. */
+/** Loads the Redis client, an optional package, when a gate first needs it. */
 import { NoSample } from './reading.ts';
 
-/** As much of the client as is used. */
+/** The part of the client that the source uses. */
 export interface RedisClient {
   connect(): Promise<unknown>;
   get(key: string): Promise<string | null>;
   on(event: 'error', listener: (error: Error) => void): unknown;
-  /** Ends the connection now, with the commands that wait on it. */
+  /** Closes the connection now and fails its waiting commands. */
   destroy(): void;
 }
 
@@ -20,7 +20,7 @@ export interface RedisClientOptions {
 
 export type LoadRedis = () => Promise<(options: RedisClientOptions) => RedisClient>;
 
-/** @throws NoSample, with what to do where the package is not installed. */
+/** @throws NoSample that tells how to install the package if it is missing. */
 export const loadRedis: LoadRedis = async () => {
   try {
     const { createClient } = await import('redis');

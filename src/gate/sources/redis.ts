@@ -1,8 +1,8 @@
 /**
- * A number that somebody keeps under a key in Redis.
+ * Reads a number from a key in Redis.
  *
- * Redis does not say when a key was written, so its value counts as new each time that it is read: who writes it should
- * let it expire (`SET key 0.4 PX 5000`), so that the gate closes when they stop.
+ * Redis does not tell when a key was written, so the value counts as new on each reading. The writer should let the key
+ * expire (`SET key 0.4 PX 5000`), so that the gate closes when the writer stops.
  */
 import type { GateSource } from '../../config/compile-gate.ts';
 import type { Clock } from '../../core/clock.ts';
@@ -19,11 +19,11 @@ export interface RedisOptions extends Omit<Extract<GateSource, { kind: 'redis' }
   readonly loadRedis: LoadRedis;
 }
 
-/** One that is being made or used. What goes wrong with it ends it; the next reading makes a new one. */
+/** A connection that is being made or used. Any error ends it; the next reading makes a new one. */
 interface Connection {
   readonly client: RedisClient;
   readonly connected: Promise<unknown>;
-  /** What went wrong; null while nothing has. */
+  /** The first error on the connection; null if there was none. */
   failure: Error | null;
 }
 
@@ -36,7 +36,7 @@ export class RedisSource implements BudgetSource {
   constructor(options: RedisOptions) {
     this.#options = options;
     this.description = `Redis key ${options.key} at ${new URL(options.url).host}`;
-    // A token is what some providers call the password.
+    // Some providers call the password a token.
     this.#secrets = [options.credentials.password ?? '', options.credentials.token ?? ''];
   }
 
@@ -52,7 +52,7 @@ export class RedisSource implements BudgetSource {
   async #read(until: AbortSignal): Promise<Sample> {
     const { clock, key, value } = this.#options;
     const connection = this.#connection ?? (await this.#connect());
-    // A connection on which an answer is overdue may never give one.
+    // A connection with an overdue answer may never answer again.
     const drop = (): void => this.#drop(connection);
     until.addEventListener('abort', drop, { once: true });
     try {
@@ -80,7 +80,7 @@ export class RedisSource implements BudgetSource {
       ...(credentials.username && { username: credentials.username }),
       ...(password && { password }),
       disableOfflineQueue: true,
-      // It connects anew when it is read anew: two that try are one too many.
+      // The next reading makes a new connection, so the client must not reconnect by itself.
       socket: {
         reconnectStrategy: false,
         connectTimeout: timeoutMs,
@@ -107,7 +107,7 @@ export class RedisSource implements BudgetSource {
     try {
       connection.client.destroy();
     } catch {
-      // It has ended by itself.
+      // The connection has already ended.
     }
   }
 }

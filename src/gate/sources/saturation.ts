@@ -1,25 +1,25 @@
-/** How full a stage of this runtime is: what waits in its queue and what its workers hold, of what they can hold. */
+/** Measures how full a stage of this runtime is: items queued and held by workers, relative to its capacity. */
 import type { Deadline } from '../../core/clock.ts';
 import { STATUS_INTERVAL_MS } from '../../core/status-interval.ts';
 import type { BudgetSource, Reading } from '../source.ts';
 import { noSample, shown } from './reading.ts';
 
-/** What is known of the stage whose workers count. */
+/** Load of the stage whose workers determine max_SYS. */
 export interface StageLoad {
-  /** Items that wait in its queue. */
+  /** Items in the stage's queue. */
   readonly queue: number;
-  /** Items that its workers hold: of batches, about. */
+  /** Items that the workers hold; for batches an estimate. */
   readonly busy: number;
-  /** Workers that are ready. */
+  /** Number of ready workers. */
   readonly ready: number;
-  /** When this was so. */
+  /** Time of this observation. */
   readonly at: Deadline;
 }
 
 export interface SaturationOptions {
-  /** The stage as it was last seen; null while nothing is known of it. */
+  /** Returns the last known load of the stage; null while it is unknown. */
   readonly readLoad: () => StageLoad | null;
-  /** Calls when the load has changed; returns how to stop. */
+  /** Calls `changed` when the load has changed. Returns a function that stops the calls. */
   readonly watchLoad?: ((changed: () => void) => () => void) | undefined;
   /** max_SYS; null: ready workers x `maxConcurrency`. */
   readonly maxSys: number | null;
@@ -35,7 +35,7 @@ export function saturationSource({ readLoad, watchLoad, maxSys, maxConcurrency }
     if (most <= 0) return noSample('max_SYS is 0');
     const saturation = (load.busy + load.queue) / most;
     const raw = `saturation ${shown(saturation)}: ${load.busy} held and ${load.queue} queued of ${shown(most)}`;
-    // The rule's own lag, which is made for scraped metrics, would keep much of the capacity idle.
+    // The rule's `lagMs` is meant for scraped metrics and would leave much of the capacity idle.
     return { ok: true, sample: { budget: 1 - saturation, at: load.at, lagMs: STATUS_INTERVAL_MS, maxSys: most, raw } };
   };
   return {

@@ -1,7 +1,8 @@
 /**
- * A metric of a server that Prometheus could scrape, read without one.
+ * Reads a metric straight from a server's Prometheus endpoint, without a Prometheus.
  *
- * The number counts as it is, or divided by what all servers take: servers x `perServer`, which is then max_SYS too.
+ * Uses the number as it is, or divides it by the capacity of all servers, servers x `perServer`, which is then also
+ * max_SYS.
  */
 import type { GateSource } from '../../config/compile-gate.ts';
 import { type Clock, type Deadline, wallTime } from '../../core/clock.ts';
@@ -64,7 +65,7 @@ export class ScrapeSource implements BudgetSource {
     const { serversMetric, labels } = this.#options;
     if (serversMetric === '') return 1;
     const all = seriesOf(answer, serversMetric);
-    // The number of servers is often said without the labels of what they do.
+    // The metric with the number of servers often lacks the labels of the load metric.
     const { value } = theOnly(serversMetric, all.length > 1 ? having(all, labels) : all, all.length);
     if (!(value > 0 && Number.isFinite(value))) throw new NoSample(`no server is ready: ${serversMetric} is ${value}`);
     return value;
@@ -90,10 +91,10 @@ function theOnly(metric: string, [series, ...others]: readonly Series[], all: nu
   return series;
 }
 
-/** How old a sample of this time is: by the clock of the server that sent it, where it tells. */
+/** Returns the age of a sample with this timestamp, by the clock of its server if the answer has a Date header. */
 function ageMs(time: number, { type, date }: Answer): number {
   const inMs = type.startsWith('application/openmetrics-text') ? time * 1000 : time;
-  // A Date header leaves out the fraction of its second.
+  // A Date header omits the fraction of its second, so this takes the latest time that it can mean.
   const now = Number.isNaN(date) ? wallTime() : date + 999;
   return Math.max(0, now - inMs);
 }

@@ -1,14 +1,14 @@
 /**
- * Finds the selectors in a PromQL expression: the series whose samples it rests on.
+ * Finds the selectors in a PromQL expression, which name the series that it reads.
  *
- * Not a parser: what is not PromQL gives selectors that are not right, and the server says so.
+ * Does not validate: text that is not PromQL gives wrong selectors, and the server rejects them.
  */
 
-/** A string that does not end goes on to the end of the text: no place is looked at from two beginnings. */
+/** An unclosed string extends to the end of the text, so that matching never backtracks over the same text. */
 const TOKEN =
   /\s+|#[^\n]*|(?<name>[a-zA-Z_:][\w:]*)|(?<string>"(?:[^"\\]|\\[\s\S]?)*(?:"|$)|'(?:[^'\\]|\\[\s\S]?)*(?:'|$)|`[^`]*(?:`|$))|\d[\w.]*|(?<sign>\S)/gy;
 
-/** Words that stand between operands; behind those of the second list stand labels. */
+/** Words between operands; the words of the second set are followed by a list of labels. */
 const OPERATORS = new Set(['and', 'or', 'unless', 'atan2', 'bool', 'offset', 'inf', 'nan']);
 const LABEL_LISTS = new Set(['by', 'without', 'on', 'ignoring', 'group_left', 'group_right']);
 
@@ -17,7 +17,7 @@ interface Token {
   readonly text: string;
 }
 
-/** Each selector once, without its range: `up{job="a"}` of `sum by (job) (rate(up{job="a"}[1m]))`. */
+/** Returns each selector once, without its range: `up{job="a"}` for `sum by (job) (rate(up{job="a"}[1m]))`. */
 export function selectorsOf(expression: string): string[] {
   const tokens = tokensOf(expression);
   const found = new Set<string>();
@@ -29,7 +29,7 @@ export function selectorsOf(expression: string): string[] {
   return [...found];
 }
 
-/** What begins with a token: a selector, or something that contains none and is passed over. */
+/** Returns the part that begins at a token: a selector, or a part to skip that contains none. */
 function partAt(tokens: readonly Token[], at: number): { readonly end: number; readonly isSelector: boolean } {
   const token = tokens[at] as Token;
   const next = tokens[at + 1];
@@ -53,7 +53,7 @@ function tokensOf(expression: string): Token[] {
   return tokens;
 }
 
-/** A name is a function's or an aggregation's where a bracket or its labels follow. */
+/** Whether a name is a metric: not an operator, nor a function or aggregation (followed by a bracket or labels). */
 function isMetric(name: string, next: Token | undefined): boolean {
   if (OPERATORS.has(name.toLowerCase()) || isSign(next, '(')) return false;
   return !(next?.kind === 'name' && ['by', 'without'].includes(next.text.toLowerCase()));
@@ -63,7 +63,7 @@ function isSign(token: Token | undefined, text: string): boolean {
   return token?.kind === 'sign' && token.text === text;
 }
 
-/** Where it closes that opened at `start`; the last token if it never does. */
+/** Returns the index of the token that closes the bracket at `start`; the last token if none does. */
 function endOf(tokens: readonly Token[], start: number, close: string): number {
   let end = start + 1;
   while (end < tokens.length && !isSign(tokens[end], close)) end += 1;
