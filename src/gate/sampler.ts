@@ -1,6 +1,6 @@
 /**
- * Reads a source at start, at every interval, and whenever the source reports a change. Runs one reading at a time: if a
- * reading is slow, the next begins when it has ended.
+ * Reads a source at start, at every interval, and whenever the source reports a change. Runs one reading at a time: if
+ * a reading is slow, the next begins when the slow one has ended.
  *
  *   idle     waits for the next reading; the timer is set
  *   reading  entered by the timer, or when the source reports a change; `again`: a change was reported meanwhile

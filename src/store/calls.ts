@@ -1,4 +1,4 @@
-/** Calls of a queue and their answers as bytes: what its process and its client send each other. */
+/** Encodes the calls of a queue and their answers, which its client and its process exchange. */
 import { ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
 import { CODEC, decodePayload, encodePayload } from '../wire/codec/codec.ts';
@@ -6,7 +6,7 @@ import { decodeModeletError, encodeError } from '../wire/codec/error-codec.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 import { QUEUE_CALLS, type QueueCall } from './work-queue.ts';
 
-/** A bound for what would not fit a frame; payloads have a smaller one of their own. */
+/** Keeps a call within the size of a frame; payloads have a smaller limit of their own. */
 const MOST_BYTES = 512 * 1024 * 1024;
 const OPTIONS = { blame: 'invalid_input', maxBytes: MOST_BYTES } as const;
 
@@ -15,7 +15,7 @@ export interface Call {
   readonly args: readonly unknown[];
 }
 
-/** @throws ModeletError `payload_too_large`, or `invalid_input` for what cannot be sent. */
+/** @throws ModeletError `payload_too_large`, or `invalid_input` for values that cannot be sent. */
 export function encodeCall(number: number, call: Call): WireItem {
   return wireItem(number, true, encodePayload(call, OPTIONS));
 }
@@ -29,7 +29,7 @@ export function decodeCall({ payload }: WireItem): Call {
   return { name, args };
 }
 
-/** Never throws: what cannot be sent becomes an error. */
+/** Never throws: an answer that cannot be encoded becomes an error answer. */
 export function encodeAnswer(
   number: number,
   answer: { readonly value: unknown } | { readonly error: unknown },
@@ -42,7 +42,7 @@ export function encodeAnswer(
   }
 }
 
-/** @throws the error that was answered, as a ModeletError. */
+/** @throws ModeletError if the answer is an error. */
 export function decodeAnswer({ ok, payload }: WireItem): unknown {
   if (!ok) throw decodeModeletError(payload.bytes, 'store_unavailable');
   return (decodePayload(payload) as unknown[])[0];

@@ -1,4 +1,4 @@
-/** The queue in memory: as durable as its process, and plain enough to tell by it what the embedded one must do. */
+/** A queue in memory, only as durable as its process. Simple enough to be the reference for the embedded queue. */
 import {
   type Ack,
   type Cancelled,
@@ -32,7 +32,7 @@ interface Entry {
   attempts: number;
   alone: boolean;
   reason: string | null;
-  /** Token of the last claim, once it was given back: saying so twice is no mistake. */
+  /** Token of the last claim after it was given back, so that a repeated call succeeds. */
   settled: string | null;
 }
 
@@ -179,14 +179,14 @@ export class MemoryQueue implements WorkStore {
   }
 
   close(): void {
-    // Its process has all there is of it.
+    // The memory of its process is all that this queue uses.
   }
 
   together<T>(work: () => T): T {
     return work();
   }
 
-  /** First in first out. */
+  /** Returns all entries, first in first out. */
   #all(): Entry[] {
     return [...this.#entries.values()];
   }
@@ -195,7 +195,7 @@ export class MemoryQueue implements WorkStore {
     return this.#all().filter(({ place }) => place.tag === 'ready' || place.tag === 'delayed');
   }
 
-  /** Ends delays and leases whose time has come, and forgets outcomes. */
+  /** Ends delays and leases that are due, and forgets expired outcomes. */
   #moveOn(): void {
     const now = this.#time.now();
     for (const [id, { expiresAt }] of this.#ended) if (expiresAt <= this.#time.wall()) this.#ended.delete(id);

@@ -1,42 +1,42 @@
 /**
- * A queue of work that survives its processes. Interface and contract only; what it is made of stands beside it.
+ * Interface and contract of a queue of work that survives its processes. The implementations are in the files beside.
  *
  * Contract:
  * - At-least-once execution. An `enqueue` that resolved is durable at the stated level: after `fsync` in the embedded
  *   queue; in memory it is as durable as the process.
  * - At most one *effective* `ack` per claim token. Duplicates are possible, bounded by in flight x crashes.
- * - Effects are exactly once **per id within the dedupe window**, which is how long outcomes are kept.
- * - Overload is `nack` with `countAttempt: false`, an error of the model `nack` with `countAttempt: true`. The death of
- *   a worker, told or seen as the end of a lease, counts an attempt *and* makes the item one that is claimed alone.
- * - A call that failed may have been carried out: whoever calls again with the same id or token does no harm.
+ * - Effects are exactly once **per id within the dedupe window**, the time for which outcomes are kept.
+ * - Report overload by `nack` with `countAttempt: false`, and an error of the model with `countAttempt: true`. The
+ *   death of a worker, reported or seen as an expired lease, counts an attempt *and* marks the item for claiming alone.
+ * - A failed call may have been carried out. Repeating a call with the same id or token does no harm.
  */
 import { ModeletError } from '../core/errors.ts';
 import type { Payload } from '../core/model.ts';
 
 export interface QueueItem {
-  /** Tells it from all others: 1 to 128 of A-Z, a-z, 0-9, `.`, `_`, `:`, `-`. */
+  /** Unique id: 1 to 128 of A-Z, a-z, 0-9, `.`, `_`, `:`, `-`. */
   readonly id: string;
   readonly payload: Payload;
   /** Higher first, then the earlier deadline, then first in first out. */
   readonly priority: number;
-  /** Time of day in ms since 1970 from which on nobody wants it; null: none. */
+  /** Time of day, in ms since 1970, after which the result is useless; null: none. */
   readonly deadline: number | null;
 }
 
-/** `duplicate`: the id is known, and the item is not stored again. `full`: as many wait as may, and it is not stored. */
+/** `duplicate`: the id is known; the item is not stored again. `full`: the queue is full; the item is not stored. */
 export type Enqueued = 'new' | 'duplicate' | 'full';
 
-/** What someone holds who has claimed an item: good until the lease ends. */
+/** Proof of a claim, valid until its lease ends. */
 export interface Held {
   readonly id: string;
-  /** A fresh one with each claim: what an earlier claim of the same item still does has no effect. */
+  /** Each claim has a new token, so calls with the token of an earlier claim of the same item have no effect. */
   readonly token: string;
 }
 
 export interface Claim extends QueueItem, Held {
   /** Attempts counted so far, this one included. */
   readonly attempt: number;
-  /** It may have killed whoever ran it: nothing else of this queue is claimed while it is. */
+  /** The item may have killed its worker: while it is claimed, nothing else of this queue is. */
   readonly alone: boolean;
   /** Time of day in ms since 1970. */
   readonly enqueuedAt: number;
@@ -44,47 +44,47 @@ export interface Claim extends QueueItem, Held {
 
 export interface ClaimOptions {
   readonly max: number;
-  /** Time after which what was claimed counts as lost, unless extended. */
+  /** Time in ms after which a claim counts as lost unless extended. */
   readonly leaseMs: number;
-  /** Becomes the token. The same again gives what it has claimed before, so that a lost answer loses no lease. */
+  /** Token of the claims. A repeated token returns the claims made with it before, so a lost answer loses no lease. */
   readonly token: string;
-  /** Items whose deadline has passed; else only others. */
+  /** Whether to claim only items whose deadline has passed, instead of only the others. */
   readonly expired?: boolean;
 }
 
-/** The end of an item's way. */
+/** The outcome of an item. */
 export interface Ack extends Held {
-  /** Whether it ended well; `result` is then its result, else an error to be told. */
+  /** Whether the item succeeded; `result` is then its result, else its error. */
   readonly ok: boolean;
   readonly result: Payload | null;
 }
 
 export interface NackOptions {
-  /** Time until it can be claimed again. A restart of the queue may shorten it. */
+  /** Time in ms until the item can be claimed again. A restart of the queue may shorten it. */
   readonly delayMs: number;
   /** For people. */
   readonly reason: string;
   readonly countAttempt: boolean;
-  /** Claim it alone from now on. */
+  /** Whether the item is claimed alone from now on. */
   readonly alone: boolean;
 }
 
-/** `dead`: its attempts are exhausted. `lost`: the lease was no longer held, and nothing was done. */
+/** `dead`: the item's attempts are exhausted. `lost`: the lease was no longer held, and nothing was done. */
 export type Nacked = 'again' | 'dead' | 'lost';
 
-/** What became of an id. */
+/** State or outcome of an item. */
 export interface ItemResult {
-  /** `dead`: a dead letter, which can be driven again. */
+  /** `dead`: a dead letter, which `redrive` can put back. */
   readonly state: 'pending' | 'running' | 'done' | 'failed' | 'dead';
   /** `done`: the result; `failed`: the error; else null. */
   readonly result: Payload | null;
   /** Attempts counted so far. */
   readonly attempts: number;
-  /** Why it came back last, or is dead; null where nothing went wrong. */
+  /** Why the item last came back or is dead; null if nothing went wrong. */
   readonly reason: string | null;
 }
 
-/** `cancelled`: it will not run (again). `running`: too late. `unknown`: no such item waits. */
+/** `cancelled`: the item will not run (again). `running`: too late. `unknown`: the queue holds no such item. */
 export type Cancelled = 'cancelled' | 'running' | 'unknown';
 
 export interface DeadLetter {
@@ -96,51 +96,51 @@ export interface DeadLetter {
 export interface QueueStats {
   readonly ready: number;
   readonly leased: number;
-  /** Waiting until they may be claimed again. */
+  /** Items that wait until their delay ends. */
   readonly delayed: number;
   readonly dead: number;
   /** Age of the item that waits longest, in ms; 0 if none waits. */
   readonly oldestMs: number;
   /** Time until a delay, a lease or a deadline ends, in ms; null if there is none. */
   readonly wakeInMs: number | null;
-  /** The latest of the dead, a few. */
+  /** The latest dead letters, `TOLD_DEAD_LETTERS` at most. */
   readonly deadLetters: readonly DeadLetter[];
 }
 
-/** What may change while the queue runs. */
+/** Settings that may change while the queue runs. */
 export interface QueueLimits {
-  /** Most items that wait; from then on `enqueue` says `full`. */
+  /** Most items that wait; at that number `enqueue` returns `full`. */
   readonly capacity: number;
   /** Attempts after which an item is a dead letter. */
   readonly maxAttempts: number;
-  /** How long outcomes are kept, and ids known, in ms. */
+  /** Time for which outcomes are kept and ids stay known, in ms. */
   readonly resultTtlMs: number;
 }
 
 export interface WorkQueue {
-  /** Stores all it has room for. @throws ModeletError `invalid_input` for an id that is none. */
+  /** Stores the items that there is room for. @throws ModeletError `invalid_input` for an invalid id. */
   enqueue(items: readonly QueueItem[]): Promise<Enqueued[]>;
-  /** Resolves at once, with nothing if nothing can be claimed. */
+  /** Resolves at once, with an empty array if nothing can be claimed. */
   claim(options: ClaimOptions): Promise<Claim[]>;
-  /** False: the lease is lost, and the work should be abandoned. */
+  /** Resolves to false for a lost lease; the caller should abandon that work. */
   extend(held: readonly Held[], leaseMs: number): Promise<boolean[]>;
-  /** False: the lease was lost, and someone else will end it or has. */
+  /** Resolves to false for a lost lease; another claim ends or has ended that item. */
   ack(acks: readonly Ack[]): Promise<boolean[]>;
   nack(held: readonly Held[], options: NackOptions): Promise<Nacked[]>;
   deadLetter(held: readonly Held[], reason: string): Promise<boolean[]>;
-  /** Gives dead letters all their attempts again; null: all there are. Resolves to their number. */
+  /** Puts dead letters back with all their attempts; null: every dead letter. Resolves to their number. */
   redrive(ids: readonly string[] | null): Promise<number>;
-  /** Ends what waits or is dead; its outcome is `failed`. */
+  /** Ends a waiting or dead item with the outcome `failed`. */
   cancel(id: string): Promise<Cancelled>;
-  /** Null for an id that is not known, or no longer. */
+  /** Resolves to null for an id that is not known, or no longer known. */
   result(id: string): Promise<ItemResult | null>;
   stats(): Promise<QueueStats>;
   configure(limits: QueueLimits): Promise<void>;
-  /** What waits or is leased stays where it is. */
+  /** Closes the queue; waiting and leased items stay in it. */
   close(): Promise<void>;
 }
 
-/** What a queue can be asked for from another process. */
+/** Names of the methods that another process can call. */
 export type QueueCall = Exclude<keyof WorkQueue, 'close'>;
 
 export const QUEUE_CALLS: readonly QueueCall[] = [
@@ -157,30 +157,30 @@ export const QUEUE_CALLS: readonly QueueCall[] = [
   'configure',
 ];
 
-/** The same, answered at once: a queue as the process that owns it has it. */
+/** The synchronous form of a queue, as used in the process that owns it. */
 export type WorkStore = {
   [Name in keyof WorkQueue]: (...args: Parameters<WorkQueue[Name]>) => Awaited<ReturnType<WorkQueue[Name]>>;
 } & {
-  /** All that `work` does happens, or nothing of it. */
+  /** Runs `work` as one transaction: all its changes happen, or none. */
   together<T>(work: () => T): T;
 };
 
 export interface StoreSpec {
   readonly file: string;
-  /** Of whoever claims: leases of another session are nobody's any more. */
+  /** Id of the claiming process; leases of any other session are ended. */
   readonly session: string;
   readonly limits: QueueLimits;
 }
 
-/** The clocks of a queue: tests hold them still. */
+/** The clocks of a queue; tests replace them. */
 export interface QueueTime {
   /** Monotonic ms, for leases and delays: the time of day jumps. */
   now(): number;
-  /** Ms since 1970, for what must mean the same after a restart of the machine. */
+  /** Ms since 1970, for times that must stay valid after a restart of the machine. */
   wall(): number;
 }
 
-/** Most dead letters that `stats` tells of. */
+/** Most dead letters that `stats` returns. */
 export const TOLD_DEAD_LETTERS = 10;
 
 const ID = /^[A-Za-z0-9._:-]{1,128}$/;

@@ -112,7 +112,7 @@ export class Admission {
   }
 
   /**
-   * Takes a lease for `cost` of this gate and of all its members. Returns null, and takes nothing, if any of them has no
+   * Takes a lease for `cost` of this gate and of all its members. Returns null, and takes nothing, if any of them lacks
    * room. A gate that counts requests always counts 1. A request larger than the whole budget is admitted alone.
    */
   take(cost: number): Lease | null {
@@ -164,7 +164,7 @@ export class Admission {
     return Math.min(...rooms);
   }
 
-  /** Returns the standing of this gate without its members: a composite's only tells whether a message holds it. */
+  /** Returns the standing of this gate without its members; for a composite only whether a message holds it. */
   standing(): Standing {
     return standingOf({
       now: this.#clock.now(),

@@ -17,7 +17,7 @@ interface Span {
   last: number;
 }
 
-/** Number of spans that divide the time kept: bounds the memory of a gate that admits thousands of requests a second. */
+/** Number of spans that divide the time kept: bounds the memory for a gate that admits thousands a second. */
 const SPANS = 1024;
 
 export class InFlightHistory {

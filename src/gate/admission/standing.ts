@@ -90,9 +90,9 @@ export function standingOf(facts: Facts): Standing {
 }
 
 /**
- * Estimates D now. Requests that the sample certainly includes free their share when they end; otherwise a gate that has
- * used all capacity would stall until the next sample. If the sample shows no spare capacity, the overload is unknown,
- * so D stays 0 until the next sample.
+ * Estimates D now. Requests that the sample certainly includes free their share when they end; otherwise a gate that
+ * has used all capacity would stall until the next sample. If the sample shows no spare capacity, the extent of the
+ * overload is unknown, so D stays 0 until the next sample.
  */
 function budgetNow(read: number, ended: number, maxSys: number): number {
   const budget = clampBudget(read);

@@ -1,8 +1,9 @@
 /**
- * A durable queue as Node-RED's process has it: started in a process of its own, supervised, and asked over a channel.
+ * The client of a durable queue, in Node-RED's process. Starts the process that owns the queue, supervises it, and
+ * calls it over a channel.
  *
- * When that process dies, what was asked and not yet answered is asked again of the next one: every call may be made
- * twice. When the next one cannot open the file, all fail with its error, and go on failing until one can.
+ * If that process dies, the client repeats all unanswered calls to the next one, so every call may be made twice. If
+ * the next process cannot open the file, all calls fail with its error until a process can.
  */
 import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
@@ -38,16 +39,16 @@ import type {
 } from '../work-queue.ts';
 
 const QUEUE_ENTRY = fileURLToPath(new URL('../process/main.js', import.meta.url));
-/** Checking a large file takes its time. */
+/** Long, because the process checks the whole file at start. */
 const START_TIMEOUT_MS = 60_000;
-/** Longest that a call may take, restarts of the process included. */
+/** Longest time for a call, including restarts of the process. */
 const CALL_TIMEOUT_MS = 30_000;
 const CLOSE_MS = 5000;
 const LOST: StoreFault = 'lost';
-/** Bytes of unanswered calls from which on no more items are taken. */
+/** Bytes of unanswered calls above which `enqueue` is refused. */
 const MOST_PENDING_BYTES = 256 * 1024 * 1024;
 
-/** Whoever claims here is this process: the next one must not wait for the leases of this one. */
+/** Identifies this Node-RED process, so that the next one need not wait for the leases of this one to end. */
 const SESSION: string = randomUUID();
 
 export interface QueueClientSpec {
@@ -55,9 +56,9 @@ export interface QueueClientSpec {
   readonly limits: QueueLimits;
   readonly launcher: Launcher;
   readonly allowedCpus: readonly number[];
-  /** Until then the file is somebody else's. */
+  /** Resolves when the previous owner has released the file. */
   readonly startAfter: Promise<void>;
-  /** Its state has changed. */
+  /** Called when the state or the error of the store has changed. */
   onChange(): void;
   onLog(record: LogRecord): void;
 }
@@ -74,16 +75,16 @@ export class QueueClient implements WorkQueue {
   readonly #clock: Clock;
   readonly #supervisor: Supervisor;
   readonly #heartbeat: Heartbeat;
-  /** The one that runs, or ran last. */
+  /** The process that runs, or ran last. */
   #process: ChildProcess | null = null;
   readonly #outbox: Outbox;
   readonly #pending: Map<number, Pending> = new Map();
   #pendingBytes = 0;
   #calls = 0;
   #limits: QueueLimits;
-  /** Of the last start, if that failed. */
+  /** Error of the last start; null if it succeeded. */
   #error: ModeletError | null = null;
-  /** Told by the process that serves, which goes on when the files are back. */
+  /** Reported by the serving process while its files are missing; it resumes when they are back. */
   #lostFile: ModeletError | null = null;
 
   constructor(spec: QueueClientSpec, clock: Clock = systemClock) {
@@ -117,7 +118,7 @@ export class QueueClient implements WorkQueue {
       {
         ping: () => {
           this.#supervisor.send({ type: 'ping', body: null });
-          // An idle store, too, is to notice what happens to its file.
+          // Each call checks the file, so an idle store also notices when its file is lost.
           this.extend([], 1).catch(() => {});
         },
         hasMoved: () => this.#process?.traffic.hasMoved() ?? false,
@@ -145,7 +146,7 @@ export class QueueClient implements WorkQueue {
     return this.#supervisor.restarts;
   }
 
-  /** Why it cannot be used at present; null where it can, or is about to. */
+  /** Why the store cannot be used at present; null if it can, or if it is starting. */
   get error(): ModeletError | null {
     return this.#error ?? this.#lostFile;
   }
@@ -201,7 +202,7 @@ export class QueueClient implements WorkQueue {
     return this.#call('configure', limits);
   }
 
-  /** Has what was asked answered, as long as that takes no more than a few seconds. */
+  /** Waits up to 5 s for the answers to all calls, then closes the process. */
   async close(): Promise<void> {
     this.#outbox.flush();
     this.#heartbeat.stop();
@@ -274,7 +275,7 @@ export class QueueClient implements WorkQueue {
     const { message: cause } = error;
     const what = phase === 'serving' ? 'its process died' : 'it cannot be opened';
     this.#spec.onLog({ level: 'error', message: `store ${this.#spec.file}: ${what}: ${cause}`, fields: { cause } });
-    // One that served is started again at once, and asked again.
+    // The supervisor restarts a process that served; `#ready` then repeats the calls.
     if (phase === 'serving') return;
     this.#error = this.#unavailable(error);
     this.#rejectAll(this.#error);
@@ -292,7 +293,7 @@ export class QueueClient implements WorkQueue {
 
 function launchSpec({ launcher, allowedCpus }: QueueClientSpec): ConstructorParameters<typeof ChildProcess>[0] {
   return {
-    // Node 22 calls its SQLite experimental at each start.
+    // Node 22 warns at each start that its SQLite is experimental.
     command: [process.execPath, '--disable-warning=ExperimentalWarning', QUEUE_ENTRY],
     entry: QUEUE_ENTRY,
     cpus: launcher.taskset ? allowedCpus : null,
@@ -301,7 +302,7 @@ function launchSpec({ launcher, allowedCpus }: QueueClientSpec): ConstructorPara
   };
 }
 
-/** A claim has its payload with it, which need not go back. */
+/** Removes the payload of a claim, so that it is not sent back. */
 function onlyHeld({ id, token }: Held): Held {
   return { id, token };
 }

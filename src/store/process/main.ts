@@ -1,4 +1,4 @@
-/** Entry of the process that owns the file of a durable queue. Imported by nobody, started by URL. */
+/** Entry of the process that owns the file of a durable queue. Started by URL, never imported. */
 import { systemClock, wallTime } from '../../core/clock.ts';
 import { endWithError, report, runChild } from '../../process/child/entry.ts';
 import type { Channel } from '../../wire/channel/channel.ts';
@@ -11,12 +11,12 @@ import { SqliteQueue } from './sqlite-queue.ts';
 
 let store: SqliteQueue | null = null;
 
-// A limit on the size of files (ulimit -f) is an error of the write, not the end of the process.
+// With this handler a write beyond the file size limit (ulimit -f) fails, and the process survives.
 process.on('SIGXFSZ', () => {});
 
 runChild({
   onFrame: receive,
-  // What was not committed is rolled back when the file is opened next.
+  // SQLite rolls back uncommitted changes when the file is next opened.
   onExit: () => {},
 });
 
@@ -51,14 +51,14 @@ function open(boot: QueueBoot, channel: Channel): void {
   }
 }
 
-/** The next process takes what is there. */
+/** Ends this process; the next one opens the file that is there, or makes a new one. */
 function giveUp(queue: SqliteQueue, channel: Channel): void {
   store = null;
   queue.close();
   void endWithError(channel, storeError(queue.file, 'lost', 'is given up: its marker has been deleted'));
 }
 
-/** Calls that came together are written together: one fsync for all. If one of them fails, each is on its own. */
+/** Runs the calls of a frame in one transaction, with one fsync. If one of them fails, runs each on its own. */
 function answer(queue: WorkStore, items: readonly WireItem[]): WireItem[] {
   try {
     return queue.together(() => items.map((item) => encodeAnswer(item.id, { value: run(queue, decodeCall(item)) })));

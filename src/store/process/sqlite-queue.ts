@@ -1,4 +1,4 @@
-/** The embedded queue: one file, one connection. It blocks while it writes, so it is no queue for Node-RED's own process. */
+/** The embedded queue: one file, one connection. Blocks while it writes, so it must not run in Node-RED's process. */
 
 import {
   type Ack,
@@ -26,10 +26,10 @@ import { NO_DEADLINE, openStore, STATE } from './sqlite-schema.ts';
 import { prepareStatements, type Statements } from './sqlite-statements.ts';
 import { StoreFile } from './store-file.ts';
 
-/** An end that nobody needs to have held the item for. */
+/** An outcome to record; its token is null if the item was not claimed. */
 type Ending = Pick<Ack, 'id' | 'ok' | 'result'> & { readonly token: string | null };
 
-/** Outcomes past their time that go with each call that stores items: as many as come, and more. */
+/** Most expired outcomes that each `enqueue` deletes. */
 const FORGOTTEN_AT_ONCE = 256;
 
 export class SqliteQueue implements WorkStore {
@@ -39,11 +39,11 @@ export class SqliteQueue implements WorkStore {
   readonly #database: Database;
   readonly #sql: Statements;
   #limits: QueueLimits;
-  /** Items that wait; null when it has to be counted. */
+  /** Number of waiting items; null if it must be counted again. */
   #waiting: number | null = null;
   #inTransaction = false;
 
-  /** @throws ModeletError `store_unavailable`, `config_invalid` on a Node without SQLite. */
+  /** @throws ModeletError `store_unavailable`, or `config_invalid` on a Node without SQLite. */
   constructor({ file, session, limits }: StoreSpec, time: QueueTime) {
     this.#file = file;
     this.#time = time;
@@ -185,7 +185,7 @@ export class SqliteQueue implements WorkStore {
     return this.#file;
   }
 
-  /** Its file is not what was opened, and people want whatever is there now, or a new one. */
+  /** Whether the file was lost and its marker then deleted: people accept the file that is there now, or a new one. */
   get isGivenUp(): boolean {
     return this.#place.isGivenUp;
   }
@@ -198,7 +198,7 @@ export class SqliteQueue implements WorkStore {
       this.#inTransaction = true;
       const value = work();
       this.#sql.commit.run();
-      // Only now is it known that what was written is where the next start will look for it.
+      // Only this check proves that the changes are in the file that the next start will open.
       this.#place.check();
       return value;
     } catch (thrown) {
@@ -214,22 +214,22 @@ export class SqliteQueue implements WorkStore {
     try {
       this.#sql.rollback.run();
     } catch {
-      // With a full disk SQLite has rolled back already; its saying so must not hide why.
+      // With a full disk SQLite has already rolled back; that error must not hide the cause.
     }
   }
 
-  /** Takes over what the file holds. */
+  /** Takes over the items in the file. */
   #begin(session: string): void {
     this.together(() => {
       this.#sql.dropDelays.run();
       if (this.#sql.session.get()?.['session'] === session) this.#sql.renewLeases.run(this.#time.now());
       else this.#sql.dropLeases.run(bytesOf('its owner ended'), this.#limits.maxAttempts);
-      // Writes in any case: SQLite makes its log with the first write.
+      // Always writes, because SQLite creates its log on the first write.
       this.#sql.own.run(session);
     });
   }
 
-  /** Ends delays and leases whose time has come. */
+  /** Ends delays and leases that are due. */
   #moveOn(): void {
     const now = this.#time.now();
     this.#sql.endDelays.run(now);
@@ -258,7 +258,7 @@ export class SqliteQueue implements WorkStore {
     return this.#sql.claim.all(...lease, wall, max);
   }
 
-  /** Without those whose bytes are no longer what was stored: these are dead letters. */
+  /** Returns the claims of the rows. Rows whose bytes have changed on disk become dead letters instead. */
   #claims(rows: readonly Row[]): Claim[] {
     for (const row of rows) {
       if (isSound(row)) continue;

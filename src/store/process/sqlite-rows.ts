@@ -1,21 +1,21 @@
-/** Rows of an embedded queue as what they stand for. */
+/** Converts between rows of an embedded queue and the types of the queue. */
 import { crc32 } from 'node:zlib';
 import type { Payload } from '../../core/model.ts';
 import type { Claim, DeadLetter, ItemResult } from '../work-queue.ts';
 import type { Row, SqlValue } from './sqlite.ts';
 import { NO_DEADLINE, STATE } from './sqlite-schema.ts';
 
-/** Codec, bytes and their checksum, as the tables have them. */
+/** Returns codec, bytes and checksum, in the order of the columns. */
 export function columnsOf(payload: Payload): [number, Uint8Array, number] {
   return [payload.codec, payload.bytes, crc32(payload.bytes)];
 }
 
-/** False for one whose bytes are no longer what was stored. */
+/** Whether the bytes of a row still match their checksum. */
 export function isSound({ payload, crc }: Row): boolean {
   return payload === null || crc32(payload as Uint8Array) === crc;
 }
 
-/** In the order in which they are due. */
+/** Returns the rows as claims, in the order in which they are due. */
 export function claimsOf(rows: readonly Row[]): Claim[] {
   return rows.toSorted(byUrgency).map((row) => ({
     id: String(row['id']),
@@ -34,13 +34,13 @@ function byUrgency(a: Row, b: Row): number {
   return -by('priority') || by('deadline') || by('seq');
 }
 
-/** Of a row of `item`. */
+/** Converts a row of `item`. */
 export function openResult({ state, attempts, reason }: Row): ItemResult {
   const name = state === STATE.leased ? 'running' : state === STATE.dead ? 'dead' : 'pending';
   return { state: name, result: null, attempts: Number(attempts), reason: textOf(reason) };
 }
 
-/** Of a row of `outcome`. */
+/** Converts a row of `outcome`. */
 export function endedResult({ ok, codec, payload, attempts, reason }: Row): ItemResult {
   const result = payload instanceof Uint8Array ? { codec: Number(codec), bytes: payload } : null;
   return { state: ok === 1 ? 'done' : 'failed', result, attempts: Number(attempts), reason: textOf(reason) };

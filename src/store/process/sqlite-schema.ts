@@ -1,4 +1,4 @@
-/** The file of an embedded queue: how it is opened, and what must be in it. */
+/** Opens the file of an embedded queue and defines its tables. */
 import { chmodSync, closeSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { asStoreError, type Database, openDatabase, soundJournal, storeError } from './sqlite.ts';
@@ -8,16 +8,16 @@ export const STATE = { ready: 0, leased: 1, dead: 2, delayed: 3 } as const;
 /** Stands for no deadline, so that an index can order by it. */
 export const NO_DEADLINE: number = Number.MAX_SAFE_INTEGER;
 
-/** 'mdlq': tells a store of this package from any other SQLite file. */
+/** 'mdlq': marks a SQLite file as a store of this package. */
 const APPLICATION_ID = 0x6d646c71;
 const VERSION = 1;
 /** A predecessor that was just killed may hold the file for a moment. */
 const WAIT_FOR_LOCK_MS = 2000;
 
 /**
- * Text from outside is in blobs: some versions of Node cut text at NUL and others end at invalid UTF-8. Ids and tokens
- * are checked. Times of leases and delays are monotonic and hold until the file is opened anew; the others are of the
- * day.
+ * Text from outside is stored in blobs: some versions of Node cut text at NUL, others crash on invalid UTF-8. Ids and
+ * tokens are checked, so they can be text. Times of leases and delays are monotonic and valid until the file is next
+ * opened; all other times are times of day.
  */
 const TABLES = `
   CREATE TABLE item (
@@ -63,8 +63,9 @@ const TABLES = `
 `;
 
 /**
- * Opens the file for this process alone, and makes it where there is none: readable by its user only.
- * @throws ModeletError `store_unavailable` for a file that is damaged, not ours, in use or not writable: it stays as it is.
+ * Opens the file for this process alone, and creates it if missing, readable by its user only.
+ * @throws ModeletError `store_unavailable` for a file that is damaged, foreign, in use or not writable; the file stays
+ * unchanged.
  */
 export function openStore(file: string): Database {
   let database: Database | null = null;
@@ -72,7 +73,7 @@ export function openStore(file: string): Database {
     makeFile(file);
     database = openDatabase(file);
     database.exec(`PRAGMA busy_timeout = ${WAIT_FOR_LOCK_MS}; PRAGMA locking_mode = EXCLUSIVE`);
-    // Takes the lock now rather than with the first item, and tells whether the file is ours and can be written.
+    // Takes the lock now rather than with the first item, and fails if the file is foreign or cannot be written.
     database.exec('BEGIN IMMEDIATE');
     prepareTables(database, file);
     database.exec('COMMIT');

@@ -1,4 +1,4 @@
-/** The SQL of an embedded queue. The partial indexes of sqlite-schema.ts are made for these conditions, word by word. */
+/** The SQL of an embedded queue. Its conditions must match the partial indexes in sqlite-schema.ts word for word. */
 import type { Database, Statement } from './sqlite.ts';
 import { NO_DEADLINE, STATE } from './sqlite-schema.ts';
 
@@ -48,11 +48,11 @@ const READY_ALONE = `SELECT seq FROM item WHERE state = ${STATE.ready} AND alone
   ORDER BY attempts, seq LIMIT 1`;
 const EXPIRED = `SELECT seq FROM item WHERE deadline < ${NO_DEADLINE} AND deadline <= ? AND ${WAITS}
   ORDER BY deadline, seq LIMIT ?`;
-/** Values: token, end of the lease, its length; then those of the choice. */
+/** Values: token, end of the lease, its length; then the values of `choice`. */
 const lease = (choice: string): string =>
   `UPDATE item SET state = ${STATE.leased}, token = ?, until = ?, lease_ms = ? WHERE seq IN (${choice}) RETURNING *`;
 
-/** `attempts` is what it was before the statement. */
+/** `attempts` in SQL is the value before the statement. */
 const place = (attempts: string, otherwise: string): string =>
   `state = CASE WHEN ${attempts} >= ? THEN ${STATE.dead} ELSE ${otherwise} END`;
 
@@ -61,7 +61,7 @@ const SQL: Readonly<Record<Name, string>> = {
   commit: 'COMMIT',
   rollback: 'ROLLBACK',
 
-  /** Values: id, priority, deadline, time of day, codec, payload, its checksum. Nothing happens for an id that is there. */
+  /** Values: id, priority, deadline, time of day, codec, payload, its checksum. Does nothing for an existing id. */
   insert: `INSERT INTO item (id, priority, deadline, enqueued_at, codec, payload, crc) VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (id) DO NOTHING`,
   waiting: `SELECT count(*) AS waiting FROM item WHERE ${WAITS}`,
@@ -70,7 +70,7 @@ const SQL: Readonly<Record<Name, string>> = {
   claimAlone: lease(READY_ALONE),
   claimExpired: lease(EXPIRED),
   claimed: `SELECT * FROM item WHERE state = ${STATE.leased} AND token = ?`,
-  /** How much is leased, and how much of it alone. */
+  /** Number of leased items, and of those claimed alone. */
   leased: `SELECT count(*) AS leased, total(alone) AS alone FROM item WHERE state = ${STATE.leased}`,
   isAloneReady: `SELECT EXISTS (${READY_ALONE}) AS found`,
 
@@ -107,9 +107,9 @@ const SQL: Readonly<Record<Name, string>> = {
 
   session: 'SELECT session FROM owner',
   own: 'UPDATE owner SET session = ?',
-  /** The same owner goes on: its leases begin anew, on the clock of now. */
+  /** For the same owner after a restart: its leases start again, on the current clock. */
   renewLeases: `UPDATE item SET until = ? + lease_ms WHERE state = ${STATE.leased}`,
-  /** Values: reason, most attempts. Who was claimed alone may have been the reason of its owner's death. */
+  /** Values: reason, most attempts. Counts an attempt for an item claimed alone: it may have killed its owner. */
   dropLeases: `UPDATE item SET attempts = attempts + alone, token = NULL, reason = ?,
     ${place('attempts + alone', String(STATE.ready))}, alone = 1 WHERE state = ${STATE.leased}`,
   dropDelays: `UPDATE item SET state = ${STATE.ready} WHERE state = ${STATE.delayed}`,

@@ -1,7 +1,7 @@
 /**
- * Node's own SQLite: which of it will do, and its errors in our words. Nothing here knows of queues.
+ * Opens Node's built-in SQLite if its version is usable, and translates its errors. Knows nothing of queues.
  *
- * It is asked for by name at run time: Node 20 lacks it, and `@types/node` of Node 20 does not know it.
+ * Loads SQLite by name at run time, because Node 20 and its `@types/node` lack it.
  */
 import { ModeletError } from '../../core/errors.ts';
 import { isAtLeast, whyNoSqlite } from '../requirement.ts';
@@ -27,7 +27,7 @@ interface SqliteModule {
   readonly DatabaseSync: new (path: string) => Database;
 }
 
-/** Before it, two connections could damage a file while its log is begun anew. */
+/** First SQLite version in which two connections cannot damage a file while its log is reset. */
 const FIRST_SOUND_LOG = [3, 51, 3];
 
 /** @throws ModeletError `config_invalid` on a Node without it. */
@@ -38,7 +38,7 @@ export function openDatabase(path: string): Database {
   return new sqlite.DatabaseSync(path);
 }
 
-/** The write-ahead log costs one fsync per commit; the rollback journal, for where the log is not sound, more. */
+/** Returns the write-ahead log (one fsync per commit) if it is sound, else the rollback journal, which costs more. */
 export function soundJournal(database: Database): 'wal' | 'truncate' {
   const version = String(database.prepare('SELECT sqlite_version() AS version').get()?.['version']);
   return isAtLeast(version, FIRST_SOUND_LOG) ? 'wal' : 'truncate';
@@ -55,17 +55,17 @@ const FAULTS: ReadonlyMap<number, { readonly fault: StoreFault; readonly what: s
   [26, { fault: 'corrupt', what: 'is damaged, or no database' }],
 ]);
 
-/** A `store_unavailable` that says what is wrong with which file. Nothing is ever mended or made anew by itself. */
+/** Builds a `store_unavailable` that names the file and the problem. Nothing repairs or recreates a file by itself. */
 export function storeError(file: string, fault: StoreFault, what: string, cause?: unknown): ModeletError {
   const error = new ModeletError('store_unavailable', `the store ${file} ${what}`, { cause });
   return Object.assign(error, { fault });
 }
 
-/** An error of SQLite as a `store_unavailable`; any other as it is. */
+/** Turns an error of SQLite into a `store_unavailable`; returns any other error unchanged. */
 export function asStoreError(thrown: unknown, file: string): unknown {
   const { errcode, code, message } = thrown as { errcode?: number; code?: string; message?: string };
   if (code !== 'ERR_SQLITE_ERROR' || errcode === undefined) return thrown;
-  // The low byte is the kind, the rest says more of it.
+  // The low byte is the kind of error; the other bytes hold details.
   const known = FAULTS.get(errcode & 0xff);
   return known ? storeError(file, known.fault, `${known.what} (${message})`, thrown) : thrown;
 }

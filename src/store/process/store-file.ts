@@ -1,28 +1,28 @@
 /**
- * The file of a store as its folder has it. SQLite holds its files open and goes on with them when somebody deletes them
- * or puts others in their place: all that it writes from then on is lost with its process. So they are looked at before
+ * Checks the files of a store in their folder. SQLite holds its files open and keeps using them after somebody deletes
+ * or replaces them; everything written from then on is lost when the process ends. So the queue checks the files before
  * and after each write.
  *
- * A marker beside the file says that there is a store. A file that is missing then is a loss and no first start: it is
- * made anew only when the marker, too, has been deleted, which is how people say that they want that.
+ * A marker beside the file records that a store exists. With the marker, a missing file is a loss and not a first
+ * start. The file is recreated only after somebody has deleted the marker, too.
  */
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { storeError } from './sqlite.ts';
 
-/** As the marker has it. */
+/** Content of the marker. */
 interface Known {
-  /** Of the owner that has opened the file last. */
+  /** Session of the owner that last opened the file. */
   readonly session?: unknown;
-  /** Which file that was. */
+  /** Id of that file. */
   readonly file?: unknown;
-  /** Items may be in the log beside the file and nowhere else: its owner has not closed it. */
+  /** The owner has not closed the file, so some items may be only in the log beside it. */
   readonly needsLog?: unknown;
 }
 
-/** Of a file that is there. */
+/** Facts about an existing file. */
 interface Found {
-  /** Differs for another file in the same place. */
+  /** Differs between two files at the same path. */
   readonly id: string;
   readonly bytes: bigint;
 }
@@ -30,10 +30,10 @@ interface Found {
 type Place =
   | { readonly tag: 'unopened' }
   | { readonly tag: 'open'; readonly file: Found; readonly logs: ReadonlyMap<string, string> }
-  /** Not as it was opened, and a marker is there that people can delete. */
+  /** The files differ from those opened, and a marker exists that people can delete. */
   | { readonly tag: 'lost'; readonly opened: Extract<Place, { tag: 'open' }> };
 
-/** The logs of SQLite: which of them there is depends on its version. It needs no `-shm` for a file that it has alone. */
+/** The logs of SQLite; its version decides which one it uses. A file opened exclusively needs no `-shm`. */
 const WRITE_AHEAD = '-wal';
 const LOGS = [WRITE_AHEAD, '-journal'];
 
@@ -47,7 +47,7 @@ export class StoreFile {
     this.#session = session;
   }
 
-  /** Before it is opened. @throws ModeletError `store_unavailable` where that would begin a known store anew. */
+  /** Call before opening. @throws ModeletError `store_unavailable` if a known store is missing, empty or incomplete. */
   checkKnown(): void {
     const known = readMarker(this.#marker);
     if (!known) return;
@@ -58,7 +58,7 @@ export class StoreFile {
     if (known.needsLog === true && !find(this.#path + WRITE_AHEAD)) throw this.#lost(`lacks its log ${WRITE_AHEAD}`);
   }
 
-  /** It has been opened, and written to once. @throws where the marker cannot be written. */
+  /** Call after opening and the first write. @throws if the file is missing, or the marker cannot be written. */
   opened(): void {
     const file = find(this.#path);
     if (!file) throw this.#lost('is missing');
@@ -70,7 +70,7 @@ export class StoreFile {
     this.#mark(file, this.#place.logs.has(WRITE_AHEAD));
   }
 
-  /** @throws ModeletError `store_unavailable` while it is not what was opened. */
+  /** @throws ModeletError `store_unavailable` while the files differ from those opened. */
   check(): void {
     if (this.#place.tag === 'unopened') return;
     const opened = this.#place.tag === 'open' ? this.#place : this.#place.opened;
@@ -83,12 +83,12 @@ export class StoreFile {
     throw this.#lost(change);
   }
 
-  /** It is lost, and somebody has deleted the marker since: whoever opens it next takes what is there, or begins anew. */
+  /** Whether the file is lost and its marker was deleted: the next process opens the file there, or creates one. */
   get isGivenUp(): boolean {
     return this.#place.tag === 'lost' && !existsSync(this.#marker);
   }
 
-  /** Before it is closed, which takes the log into the file and deletes it. */
+  /** Call before closing, which merges the log into the file and deletes the log. */
   closing(): void {
     if (this.#place.tag === 'unopened') return;
     const { file } = this.#place.tag === 'open' ? this.#place : this.#place.opened;
@@ -108,7 +108,7 @@ export class StoreFile {
     return null;
   }
 
-  /** The marker may be gone with the file, by one and the same command: that is no wish to begin anew. */
+  /** Restores the marker: one command may have deleted it with the file, which is no request for a new store. */
   #lose(opened: Extract<Place, { tag: 'open' }>): void {
     if (!existsSync(this.#marker)) this.#mark(opened.file, opened.logs.has(WRITE_AHEAD));
     this.#place = { tag: 'lost', opened };
@@ -141,7 +141,7 @@ function find(path: string): Found | null {
   }
 }
 
-/** Null where there is none; one that cannot be read says as much as that there is a store. */
+/** Returns null without a marker. An unreadable marker still records that a store exists. */
 function readMarker(path: string): Known | null {
   if (!existsSync(path)) return null;
   try {
