@@ -1,4 +1,4 @@
-/** Sets how the queue of the stage behind it forms batches. The batching itself happens in the engine. */
+/** Batcher: sets how the queue of the next stage forms batches. The engine does the batching. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileBatcher } from '../src/config/compile.ts';
 import { acceptControl, configure, leaveOnClose } from '../src/node-red/adapter.ts';

@@ -1,4 +1,4 @@
-/** Where outcomes meet their requests again: passes results on, and errors of the stages before it to its second output. */
+/** Result collector: returns outcomes to their requests. Sends errors of the stages before it to its second output. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileCollector } from '../src/config/compile.ts';
 import { ModeletError } from '../src/core/errors.ts';
@@ -13,7 +13,7 @@ export default function register(RED: NodeAPI): void {
     RED.nodes.createNode(this, definition);
     const config = configure(() => compileCollector({ ...definition }));
     pipeline.add({ kind: 'collector', node: this, config });
-    // Errors do not come in by wire: the pipeline hands them to the second output itself.
+    // Errors do not arrive by wire: the pipeline sends them to the second output itself.
     this.on('input', (msg, _send, done) => {
       pipeline.collected(msg as PipelineMessage);
       stripConnectionHeaders(msg as PipelineMessage);

@@ -1,4 +1,4 @@
-/** Paced split: takes a large input apart and sends no more messages than its window has unsettled. */
+/** Paced split: splits a large input and keeps at most `window` messages unsettled. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileFeed } from '../src/config/compile.ts';
 import { asModeletError, ModeletError } from '../src/core/errors.ts';
@@ -37,7 +37,7 @@ export default function register(RED: NodeAPI): void {
         done();
         return;
       }
-      // Part of an outer paced split's item itself: that is settled when all of its own items are.
+      // The input may be an item of an outer paced split, which then settles when all items of this input have.
       const outer = pipeline.feeds.waiterFor(msg);
       const run = new FeedRun(RED, this, window);
       running.add(run);
@@ -45,7 +45,7 @@ export default function register(RED: NodeAPI): void {
         const error = asModeletError(thrown, 'invalid_input');
         deliverToCatchNodes(RED, this, msg as PipelineMessage, error);
       };
-      // Only what was taken apart is complete; an error that is reported by `done` would not tell who has heard of it.
+      // `done` is called only for an input that was split: an error given to it would not tell which node caught it.
       const ended = run.run(msg, config.from, pipeline.feeds).then(() => done(), failed);
       void ended
         .catch((thrown) => logFault(RED, 'the end of an input could not be told', thrown))
@@ -58,7 +58,7 @@ export default function register(RED: NodeAPI): void {
   });
 }
 
-/** At most one call an interval, the last one included. */
+/** Calls `show` at most once per interval, and always after the last change. */
 function throttle(show: () => void): () => void {
   let due = false;
   return () => {

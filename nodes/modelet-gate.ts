@@ -1,10 +1,10 @@
-/** A dispatch gate: admits as many messages as the budget it measures allows; the others wait or are refused. */
+/** Dispatch gate: admits as many messages as the measured budget allows, and lets the others wait or refuses them. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileGate } from '../src/config/compile-gate.ts';
 import { acceptOrders, configure, leaveOnClose } from '../src/node-red/adapter.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 
-/** Node-RED keeps them apart from the flows and gives them to no editor. */
+/** Node-RED stores these apart from the flows and never sends passwords to the editor. */
 const SECRETS = { token: { type: 'password' }, username: { type: 'text' }, password: { type: 'password' } } as const;
 
 export default function register(RED: NodeAPI): void {

@@ -1,4 +1,4 @@
-/** Sends what a runtime has done in each interval, as messages for dashboards. */
+/** Pipeline metrics: sends the activity of a runtime in each interval, as messages for dashboards. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileMetrics } from '../src/config/compile.ts';
 import { wallTime } from '../src/core/clock.ts';
@@ -19,9 +19,9 @@ export default function register(RED: NodeAPI): void {
       showInvalid(this, config);
       return;
     }
-    // Without a look at the same service before there is no interval: a runtime that is new, or has been replaced.
+    // The last look; an interval needs two looks at the same service, so a new or replaced runtime has none yet.
     let before: { readonly service: Service; readonly look: Look } | null = null;
-    // A badge of the node that this one replaces may still be there.
+    // Null, because the badge of the node that this one replaces may still be shown.
     let told: string | null = null;
     const tell = (text: string): void => {
       if (text !== told) this.status(text === '' ? {} : { fill: 'yellow', shape: 'ring', text });
@@ -44,7 +44,7 @@ export default function register(RED: NodeAPI): void {
   });
 }
 
-/** That of the runtime node, or the only one where none is named. A runtime without stages has none. */
+/** Returns the service of the named runtime, or the only one if none is named. A runtime without stages has none. */
 function serviceOf(pipeline: Pipeline, runtime: string): Service | null {
   const { services } = pipeline;
   const named = runtime === '' ? services : services.filter(({ id }) => id === runtime);

@@ -1,4 +1,4 @@
-/** Config node: the settings of one runtime, that is of one engine process. The pipeline does the rest. */
+/** Config node: holds the settings of one runtime, which is one engine process. The pipeline does the rest. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileRuntime } from '../src/config/compile.ts';
 import { configure, leaveOnClose } from '../src/node-red/adapter.ts';

@@ -1,4 +1,4 @@
-/** One stage of a pipeline: declares the modelet and its workers, takes messages in, sends results on. */
+/** Modelet stage: declares a modelet and its workers, accepts messages, and sends results on. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileStage, type StageConfig } from '../src/config/compile-stage.ts';
 import { acceptInput, configure, leaveOnClose } from '../src/node-red/adapter.ts';
@@ -8,8 +8,8 @@ import { pipelineOf } from '../src/node-red/pipeline.ts';
 import { checkMessageProperty } from '../src/node-red/request/message-property.ts';
 
 /**
- * The property with the modules that Node-RED installs before it starts the flows: it reads one of each node, and
- * installs all that it names. Its types do not know of this.
+ * Names the property that lists modules. Node-RED reads it from each node and installs the modules before it starts the
+ * flows. Node-RED's types lack this option.
  */
 const OPTIONS = { dynamicModuleList: 'libs' } as object;
 
@@ -19,7 +19,7 @@ export default function register(RED: NodeAPI): void {
   const construct = function (this: Node, definition: NodeDef): void {
     RED.nodes.createNode(this, definition);
     const resolve = (path: string): string => resolveModeletFile(RED, path);
-    // In the node's group, subflow or flow, else in the process.
+    // Looks in the node's group, subflow and flow, then in the environment of the process.
     const lookUp = (name: string): unknown => RED.util.getSetting(this, name);
     const compile = (): StageConfig => {
       const config = compileStage({ ...definition }, resolve, lookUp);
