@@ -1,6 +1,6 @@
 /**
- * Tabs of code editors over hidden fields, as in the function node. Attaches `window.modelet.codeTabs`; safe to load
- * more than once.
+ * Shows hidden fields as tabs with code editors, as in the function node. Attaches `window.modelet.codeTabs`; safe to
+ * load more than once.
  */
 (() => {
   'use strict';

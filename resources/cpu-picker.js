@@ -1,6 +1,6 @@
 /**
- * CPU pins in the editor: draws the machine's cores as toggles that compose their text form, see cpu-pins.js, and says
- * what is shared. Attaches `window.modelet.cpus`; safe to load more than once.
+ * The picker of CPU pins in the editor: draws the machine's cores as toggles that edit the text form (see cpu-pins.js),
+ * and warns about shared cores. Attaches `window.modelet.cpus`; safe to load more than once.
  */
 (() => {
   'use strict';

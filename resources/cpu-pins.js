@@ -1,6 +1,6 @@
 /**
- * The text form of CPU pins in the editor: reads it, writes it, and says what is wrong with it. Attaches
- * `window.modelet.cpuPins`; safe to load more than once.
+ * Reads, writes and validates the text form of CPU pins in the editor. Attaches `window.modelet.cpuPins`; safe to load
+ * more than once.
  *
  * A list (`0,1,2-3,[4,5],-`) has one entry per worker: a core, a range (one entry per core), a group in brackets
  * or `-` for a worker without a pin. A set (`0,2-3`) holds the cores of one process.

@@ -1,8 +1,8 @@
 /**
- * What the dialogs of the nodes have in common: what their fields hold, their defaults, and validators that say why.
- * Attaches `window.modelet.form`; safe to load more than once, as each node loads it: any other may be disabled.
+ * Helpers that the dialogs of all nodes share: values of fields, defaults, and validators that give a reason. Attaches
+ * `window.modelet.form`; safe to load more than once. Every node loads it, because any other node may be disabled.
  *
- * Texts are those of the node's own catalog: `<type>.label.<property>`, `<type>.error.<error>`, `<type>.tip.<property>`.
+ * Texts come from the node's own catalog: `<type>.label.<property>`, `<type>.error.<error>`, `<type>.tip.<property>`.
  */
 (() => {
   'use strict';

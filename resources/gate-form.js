@@ -1,6 +1,6 @@
 /**
- * The dialog of a dispatch gate: which of its fields count, and whether what they hold can be used. Attaches
- * `window.modelet.gateForm`; safe to load more than once. Needs form.js once something is called.
+ * The dialog of a dispatch gate: decides which fields apply, and validates them. Attaches `window.modelet.gateForm`;
+ * safe to load more than once. Its functions need form.js, which may load later.
  */
 (() => {
   'use strict';

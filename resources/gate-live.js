@@ -1,4 +1,4 @@
-/** One deployed gate, live: why it is open or closed, in numbers, and what can be asked of it. */
+/** Shows one deployed gate live: why it is open or closed, its numbers, and buttons to control it. */
 import { button, count, duration, el, icon, list, setKind, setShown, setText, setTitle } from './sidebar-dom.js';
 
 const FIGURES = ['budget', 'baseline', 'quota', 'maxSys'];

@@ -1,6 +1,6 @@
 /**
- * What the dialog of a gate asks of Node-RED: one reading with what the form holds and, of a deployed gate, how it
- * stands. Attaches `window.modelet.gatePanel`. A module, as what it draws with.
+ * The live parts of a gate's dialog: takes a test reading with the settings in the form, and shows the state of the
+ * deployed gate. Attaches `window.modelet.gatePanel`. A module, because it imports gate-live.js.
  */
 import { makeGate, orderGate } from './gate-live.js';
 import { count } from './sidebar-dom.js';

@@ -1,6 +1,6 @@
 /**
- * The list of modules in a stage's dialog, and what is wrong with one: its name, its variable, the settings of Node-RED.
- * Attaches `window.modelet.modules`; safe to load more than once.
+ * The list of modules in a stage's dialog. Checks each module's name and variable, and whether Node-RED's settings
+ * allow it. Attaches `window.modelet.modules`; safe to load more than once.
  */
 (() => {
   'use strict';

@@ -1,6 +1,6 @@
 /**
- * What the sidebar is drawn with: elements that are made once and updated in place, numbers for people, curves. All
- * text goes in as text, never as HTML: names and errors are what users and their code say.
+ * Drawing helpers of the sidebar: elements that are made once and updated in place, formatted numbers, and curves.
+ * Inserts all text as text, never as HTML, because names and errors come from users and their code.
  */
 
 const SVG = 'http://www.w3.org/2000/svg';

@@ -1,4 +1,4 @@
-/** The parts of the sidebar: runtimes with their pipelines, the cores, the slowest requests. */
+/** Draws the sections of the sidebar: runtimes with their pipelines, CPU cores, the slowest requests. */
 import {
   bytes,
   count,

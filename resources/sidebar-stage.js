@@ -1,4 +1,4 @@
-/** One stage in the sidebar: its state, queue, batches and workers. */
+/** Draws one stage in the sidebar: its state, queue, batches and workers. */
 import {
   button,
   bytes,

@@ -1,8 +1,8 @@
 /**
- * The sidebar tab "modelets": asks Node-RED for the live view while somebody can see it, and only then. Attaches
- * `window.modelet.sidebar`; `add` is to be called once.
+ * The sidebar tab "modelets". Requests the live view from Node-RED only while the tab is visible. Attaches
+ * `window.modelet.sidebar`; call `add` once.
  *
- * A module, unlike the other scripts here: Node-RED loads the scripts of a page in any order.
+ * A module with imports, because Node-RED loads the plain scripts of a page in any order.
  */
 import { makeGate, orderGate } from './gate-live.js';
 import { el, list, setShown, setText, text } from './sidebar-dom.js';

@@ -1,7 +1,7 @@
 /**
- * What a stage's dialog tells of the stage as it is deployed: who gets its errors, the route that it is part of, who gets
- * copies of what it hands on; and the button that gives it new workers. Attaches `window.modelet.showDeployedStage`; safe
- * to load more than once.
+ * Shows facts about the deployed stage in a stage's dialog: the nodes that get its errors, its route, and the nodes
+ * that get copies of its output. Adds the button that replaces its workers. Attaches
+ * `window.modelet.showDeployedStage`; safe to load more than once.
  */
 (() => {
   'use strict';

@@ -1,6 +1,6 @@
 /**
- * What a stage's dialog tells of the file that the stage is made of: where its path leads, and what goes into and comes
- * out of an ONNX model. Attaches `window.modelet.stageFile`; safe to load more than once.
+ * Shows facts about the modelet's file in a stage's dialog: its resolved path, and the inputs and outputs of an ONNX
+ * model. Attaches `window.modelet.stageFile`; safe to load more than once.
  */
 (() => {
   'use strict';

@@ -1,5 +1,5 @@
 /**
- * The runtime of a stage that has been dropped on the canvas. Attaches `window.modelet.giveRuntime`; safe to load more
+ * Assigns a runtime to a stage that is dropped on the canvas. Attaches `window.modelet.giveRuntime`; safe to load more
  * than once.
  */
 (() => {
