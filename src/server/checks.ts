@@ -1,34 +1,34 @@
 /**
- * Asks the engine to run the examples of all stages. One check at a time: who asks while one runs gets its answer.
- * Each is answered, also by an engine that dies or hangs.
+ * Asks the engine to run the examples of all stages. One check runs at a time; concurrent callers share it.
+ * Every check is answered, even if the engine dies or hangs.
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import { decodeModeletError } from '../wire/codec/error-codec.ts';
 import type { CheckedStage } from '../wire/frames/bodies.ts';
 
-/** Whether a stage's modelet works, as far as its examples tell. */
+/** Result of running the examples of one stage's modelet. */
 export interface StageCheck {
   /** Name of the stage. */
   readonly stage: string;
-  /** How many examples ran, a failing one included; 0 where its modelet has none. */
+  /** Number of examples that ran, including a failing one; 0 if the modelet has none. */
   readonly examples: number;
-  /** Why it does not work; null where it does. */
+  /** Why the modelet failed; null if it works. */
   readonly error: ModeletError | null;
 }
 
 export const CHECK = {
-  /** Milliseconds that the examples of all stages may take together. */
+  /** Time limit for the examples of all stages together, in ms. */
   limitMs: 5000,
-  /** How much longer the engine may take to say so. */
+  /** Extra time for the engine's answer to arrive, in ms. */
   graceMs: 500,
 } as const;
 
 export interface ChecksHost {
   readonly clock: Clock;
-  /** False if no engine is ready. */
+  /** Sends the request for a check. Returns false if no engine is ready. */
   send(check: number, deadline: Deadline): boolean;
-  /** The stages that are on routes now, by their numbers. */
+  /** Returns the numbers of the stages that are on a route now. */
   stages(): readonly number[];
   nameOf(stage: number): string;
 }
@@ -49,7 +49,7 @@ export class Checks {
     this.#host = host;
   }
 
-  /** Never rejects. */
+  /** Starts a check, or joins the one that runs. Never rejects. */
   check(): Promise<readonly StageCheck[]> {
     if (this.#present) return this.#present.result;
     const { clock } = this.#host;
@@ -68,7 +68,7 @@ export class Checks {
     return result;
   }
 
-  /** The engine's answer; one that nobody waits for any more has no effect. */
+  /** Takes the engine's answer. Ignores the answer to an earlier check. */
   checked(check: number, stages: readonly CheckedStage[]): void {
     if (this.#present?.number !== check) return;
     this.#settle(
@@ -80,7 +80,7 @@ export class Checks {
     );
   }
 
-  /** Answers for all stages, if somebody waits. */
+  /** Settles the running check, if there is one, with this error for every stage. */
   fail(error: ModeletError): void {
     this.#settle(this.#host.stages().map((stage) => ({ stage: this.#host.nameOf(stage), examples: 0, error })));
   }

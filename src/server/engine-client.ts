@@ -1,6 +1,6 @@
 /**
- * The server's hold on its engine process: starts and supervises it, gives it the plan, sends requests, hands
- * outcomes on. Requests that come while no engine is ready are held and sent when one is.
+ * Starts and supervises the engine process, sends it the plan and the requests, and passes its outcomes on.
+ * Holds requests while no engine is ready and sends them once one is. Runs in the server.
  */
 import { fileURLToPath } from 'node:url';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
@@ -21,8 +21,9 @@ import { withEarlierRoutes } from './planner.ts';
 const ENGINE_ENTRY = fileURLToPath(new URL('../engine/main.js', import.meta.url));
 const START_TIMEOUT_MS = 30_000;
 /**
- * Bytes on their way to the engine from which on new requests are refused: of small payloads, and of large ones, which
- * the small ones pass. A slow machine has sent that many in the time that an engine may be silent.
+ * The client refuses new requests while more bytes than this are on their way to the engine. Small and large payloads
+ * count separately, because small payloads overtake large ones. Even a slow machine sends this many bytes before the
+ * heartbeat gives up on a silent engine.
  */
 const MOST_BYTES = { small: 64 * 1024 * 1024, large: 512 * 1024 * 1024 } as const;
 
@@ -30,7 +31,7 @@ export interface EngineClientEvents {
   onOutcomes(items: readonly WireItem[]): void;
   onParts(items: readonly WireItem[]): void;
   onTaps(items: readonly WireItem[]): void;
-  /** The engine died. `sent` may have been running in it. */
+  /** The engine died. Requests that were sent may have been running in it. */
   onLost(error: Error): void;
   onStatus(status: EngineStatus): void;
   onChecked(check: number, stages: readonly CheckedStage[]): void;
@@ -46,14 +47,14 @@ export class EngineClient {
   readonly #heartbeat: Heartbeat;
   readonly #outbox: Outbox;
   readonly #cancelled: RequestNumber[] = [];
-  /** By request, how many parts of its result the flow has taken. */
+  /** Number of result parts that the flow has taken, by request. */
   readonly #taken: Map<RequestNumber, number> = new Map();
-  /** Requests that came while no engine was ready. */
+  /** Requests submitted while no engine was ready. */
   readonly #held: Map<RequestNumber, WireItem> = new Map();
   readonly #frames: { readonly sent: FrameCounts; readonly received: FrameCounts } = { sent: {}, received: {} };
-  /** The engine that runs, or ran last. */
+  /** The running engine, or the last one that ran. */
   #process: ChildProcess | null = null;
-  /** Of those before it. */
+  /** Bytes sent to and received from all earlier engines. */
   #pastBytes: ByteCounts = { sent: 0, received: 0 };
   #deaths: EngineDeaths = { serving: 0, starting: 0 };
   #plan: EnginePlan = { stages: [], routes: [] };
@@ -78,7 +79,8 @@ export class EngineClient {
               command: [process.execPath, ENGINE_ENTRY],
               entry: ENGINE_ENTRY,
               cpus: boot.launcher.taskset ? (cpus ?? boot.allowedCpus) : null,
-              // Not killed with its parent: on its way out it ends its workers and what those have started.
+              // The kernel must not kill the engine with its parent: the exiting engine ends its workers and their
+              // children.
               launcher: { ...boot.launcher, setpriv: false },
               env: inheritedEnvironment(),
             },
@@ -98,7 +100,7 @@ export class EngineClient {
           words.tell();
           if (phase === 'closing') events.onLog({ level: 'debug', message: 'engine ended' });
           else this.#died(error, phase);
-          // Whoever waits for a held request hears of the loss as well.
+          // `onLost` settles the held requests too.
           this.#held.clear();
           events.onLost(error);
         },
@@ -134,17 +136,17 @@ export class EngineClient {
     return this.#supervisor.lastError;
   }
 
-  /** Until the next engine starts; 0 where none has to be waited for. */
+  /** Milliseconds until the next engine starts; 0 if no start is pending. */
   get pauseMs(): number {
     return Math.max(0, (this.#supervisor.nextStartAt ?? 0) - this.#clock.now());
   }
 
-  /** What went over the channel so far, by type of frame. */
+  /** Frames and items sent and received so far, by frame type. */
   get frames(): { readonly sent: FrameCounts; readonly received: FrameCounts } {
     return this.#frames;
   }
 
-  /** Bytes over the channel so far, to and from all engines there were. */
+  /** Bytes sent and received so far, over all engines. */
   get bytes(): ByteCounts {
     const { sent, received } = this.#pastBytes;
     const present = this.#process?.traffic.bytes;
@@ -155,7 +157,7 @@ export class EngineClient {
     return this.#deaths;
   }
 
-  /** Whether there is no room for one more such payload on the way to the engine. */
+  /** Whether the channel to the engine is too full for this payload. */
   isCongested(payload: Payload): boolean {
     const { bufferedBytes = 0, waitingBytes = 0 } = this.#process?.traffic ?? {};
     return isLarge(payload) ? waitingBytes > MOST_BYTES.large : bufferedBytes > MOST_BYTES.small;
@@ -165,11 +167,14 @@ export class EngineClient {
     this.#supervisor.start();
   }
 
-  /** @param waitedFor routes, by their numbers, of requests that wait for their turn to be submitted. */
+  /**
+   * Sends the plan to the engine.
+   * @param waitedFor numbers of the routes of requests that are not submitted yet.
+   */
   apply(plan: EnginePlan, waitedFor: ReadonlySet<number>): void {
     const late = [...this.#held.values(), ...(this.#process?.traffic.waiting ?? [])].map(({ ref }) => ref);
     this.#plan = withEarlierRoutes(plan, this.#plan, new Set([...waitedFor, ...late]));
-    // What has been submitted goes before the plan that may not have its route any more.
+    // Submitted requests must reach the engine before the plan, which may drop their routes.
     this.#outbox.flush();
     this.#send({ type: 'plan', body: this.#plan });
   }
@@ -183,13 +188,13 @@ export class EngineClient {
     if (this.#held.delete(id)) return;
     if (this.#cancelled.push(id) > 1) return;
     setImmediate(() => {
-      // What is to be cancelled may still be in the outbox of the same turn.
+      // The cancelled request may still be in the outbox; the engine must get it before the cancel.
       this.#outbox.flush();
       this.#send({ type: 'cancel', body: this.#cancelled.splice(0) });
     });
   }
 
-  /** The flow has taken so many parts of a result. */
+  /** Tells the engine how many parts of a result the flow has taken. */
   taken(id: RequestNumber, parts: number): void {
     if (this.#taken.set(id, parts).size > 1) return;
     setImmediate(() => {
@@ -203,7 +208,7 @@ export class EngineClient {
     this.#send({ type: 'act', body: { stage, action } });
   }
 
-  /** Asks for a check by this number. False if no engine is ready. */
+  /** Asks the engine for a check with this number. Returns false if no engine is ready. */
   check(check: number, deadline: Deadline): boolean {
     if (!this.#supervisor.isReady) return false;
     this.#send({ type: 'check', body: { check, deadline } });
@@ -212,7 +217,7 @@ export class EngineClient {
 
   /** Ends the engine and its workers by the deadline. */
   close(deadline: Deadline): Promise<void> {
-    // From here on there is a deadline.
+    // The deadline replaces the heartbeat.
     this.#heartbeat.stop();
     return this.#supervisor.close(deadline);
   }

@@ -1,4 +1,4 @@
-/** Keeps what the engine reports about itself and its stages, over all engines of a runtime. Knows nothing of requests. */
+/** Keeps the engine's reports about itself and its stages, over all engines of a runtime. Knows nothing of requests. */
 import type { EngineStatus, ModeletDescription } from '../core/model.ts';
 import { STATUS_INTERVAL_MS } from '../core/status-interval.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
@@ -8,19 +8,25 @@ import type { DescribedStage } from '../wire/frames/bodies.ts';
 const NOTHING_TOLD: EngineStatus = { stages: [], rssBytes: 0 };
 
 export class EngineReports {
-  /** Over all engines. */
+  /** Totals over all engines. */
   readonly totals: StageTotals = new StageTotals();
   #status: EngineStatus = NOTHING_TOLD;
   #at: number = Number.NEGATIVE_INFINITY;
-  /** By stage. An engine's death changes no code: a description holds until the next engine reports another. */
+  /**
+   * Descriptions by stage number. They outlive an engine, because its death does not change the code; the next engine's
+   * report replaces them.
+   */
   readonly #descriptions: Map<number, ModeletDescription> = new Map();
 
-  /** The last status of the engine that lives. */
+  /** Last status of the running engine; empty if it has not sent one yet. */
   get status(): EngineStatus {
     return this.#status;
   }
 
-  /** `at`: when the status came, on the monotonic clock. */
+  /**
+   * Stores a status and adds it to the totals.
+   * @param at when the status arrived, on the monotonic clock.
+   */
   update(status: EngineStatus, at: number): void {
     this.#status = status;
     this.#at = at;
@@ -31,7 +37,7 @@ export class EngineReports {
     this.#descriptions.set(stage, description);
   }
 
-  /** How the modelet of a stage, by its number, describes itself; null before its first worker is ready. */
+  /** Returns the description that a stage's modelet gives of itself, or null before its first worker is ready. */
   description(stage: number): ModeletDescription | null {
     return this.#descriptions.get(stage) ?? null;
   }
@@ -41,19 +47,23 @@ export class EngineReports {
     this.totals.engineLost();
   }
 
-  /** Forgets all stages but these, by their numbers. */
+  /** Forgets all stages except the ones with these numbers. */
   keep(stages: ReadonlySet<number>): void {
     this.totals.keep(stages);
     for (const stage of this.#descriptions.keys()) if (!stages.has(stage)) this.#descriptions.delete(stage);
   }
 
-  /** The load of a stage, by its number; null while the engine reports nothing about it. */
+  /** Returns the load of a stage, or null while the engine reports nothing about the stage. */
   load(stage: number, now: number): StageLoad | null {
     return loadOf(this.#status, stage, this.#at, now);
   }
 }
 
-/** The load of a stage by the engine's last status. `stage`: its number; `toldAt`: when the status came. */
+/**
+ * Returns the load of a stage according to `status`, or null if `status` does not list the stage.
+ * @param stage the stage's number
+ * @param toldAt when the status arrived
+ */
 export function loadOf(status: EngineStatus, stage: number, toldAt: number, now: number): StageLoad | null {
   const found = status.stages.find(({ ref }) => ref === stage);
   if (!found) return null;

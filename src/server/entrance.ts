@@ -1,6 +1,6 @@
 /**
- * Where patient requests wait, on the server's side, until the stage at which they enter has room: by priority,
- * then first in first out. A queue in the engine never grows by more than fits.
+ * Holds patient requests on the server until their first stage has room: ordered by priority, then first in, first out.
+ * The engine's queues therefore never get more patient requests than fit.
  */
 import { ModeletError } from '../core/errors.ts';
 import type { FifoNode } from '../core/fifo.ts';
@@ -15,19 +15,19 @@ interface Waiting {
 }
 
 interface Door {
-  /** Patient requests sent and not settled. */
+  /** Patient requests that were sent and have not settled. */
   sent: number;
   readonly waiting: PriorityFifo<Waiting>;
 }
 
-/** Where a request is: written here only. */
+/** State of a request at the entrance. Only `Entrance` writes it. */
 type Place =
   | { readonly tag: 'sent'; readonly stage: number }
   | { readonly tag: 'waiting'; readonly stage: number; readonly node: FifoNode<Waiting> };
 
 export class Entrance {
   readonly #send: (item: WireItem) => void;
-  /** Most requests that may wait at all doors together; 0: no limit. */
+  /** Most requests that may wait at all doors together; 0 means no limit. */
   readonly #mostWaiting: number;
   readonly #doors: Map<number, Door> = new Map();
   readonly #places: Table<Place> = new Table();
@@ -42,20 +42,20 @@ export class Entrance {
     return this.#waiting;
   }
 
-  /** Routes, by their numbers, on which those go that wait. */
+  /** Numbers of the routes of all waiting requests. */
   get routes(): Set<number> {
     const routes = new Set<number>();
     for (const { waiting } of this.#doors.values()) for (const { item } of waiting) routes.add(item.ref);
     return routes;
   }
 
-  /** Whether one more may come: to be asked before it is opened. */
+  /** Returns an error if too many requests wait already, else null. Call before `ledger.open`. */
   check(stage: number, limit: number): ModeletError | null {
     if (this.#door(stage).sent < limit || this.#mostWaiting === 0 || this.#waiting < this.#mostWaiting) return null;
     return new ModeletError('capacity_exceeded', `${this.#waiting} messages are waiting (nodeMessageBufferMaxLength)`);
   }
 
-  /** Sends the request, or lets it wait while `limit` that entered at its stage have not been settled. */
+  /** Sends the request, or queues it while `limit` requests that entered at its stage have not settled. */
   enter(item: WireItem, stage: number, limit: number): void {
     const door = this.#door(stage);
     if (door.sent < limit && door.waiting.size === 0) {
@@ -67,7 +67,7 @@ export class Entrance {
     this.#places.set(item.id, { tag: 'waiting', stage, node });
   }
 
-  /** A request has settled: its place is free. No effect for one that never entered here. */
+  /** Frees the place of a settled request and sends the next ones. No effect if the request never entered here. */
   leave(id: RequestNumber, limitOf: (stage: number) => number): void {
     const place = this.#places.get(id);
     if (!place) return;
@@ -86,7 +86,7 @@ export class Entrance {
     return this.#places.get(id)?.tag === 'waiting';
   }
 
-  /** Requests that wait at a stage, for whoever wants to settle them. */
+  /** Returns the requests that wait to enter at a stage. */
   waitingAt(stage: number): RequestNumber[] {
     return [...(this.#doors.get(stage)?.waiting ?? [])].map(({ item }) => item.id);
   }

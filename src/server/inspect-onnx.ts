@@ -1,6 +1,6 @@
 /**
- * What an ONNX model takes and gives, read in a process of its own: a large model, or a broken one, must cost no other.
- * One model is read at a time, and few may wait: whoever asks must not be able to fill the machine with processes.
+ * Reads the inputs and outputs of an ONNX model in a separate process, so that a large or broken model does no harm to
+ * this one. Only one model is read at a time and few may wait, so that callers cannot fill the machine with processes.
  */
 import { fileURLToPath } from 'node:url';
 import { systemClock, type Timer } from '../core/clock.ts';
@@ -9,27 +9,27 @@ import type { ModelPort } from '../core/model.ts';
 import { runToEnd } from '../process/parent/launch.ts';
 
 const ENTRY = fileURLToPath(new URL('../worker/onnx/inspect.js', import.meta.url));
-/** Longest that a model may wait for its turn, and longest that it may be read. */
+/** Time limit for waiting, and again for reading, in ms. */
 const LONGEST_MS = 30_000;
 const MOST_WAITING = 4;
 
 export interface OnnxPorts {
   readonly inputs: readonly ModelPort[];
   readonly outputs: readonly ModelPort[];
-  /** Whether items run one by one, as the model does not say that its first dimension is the batch. */
+  /** Whether items run one at a time, because the model does not declare its first dimension as the batch. */
   readonly single: boolean;
 }
 
-/** A model that waits or is being read. Whoever asks for the same one shares the answer. */
+/** A model that waits or is being read. All callers that ask for the same path share its answer. */
 interface Inspection {
   readonly path: string;
   readonly requireFrom: string;
   readonly answer: Promise<OnnxPorts>;
   readonly resolve: (ports: Promise<OnnxPorts>) => void;
   readonly reject: (error: Error) => void;
-  /** Ends the wait. */
+  /** Ends the wait with an error after `LONGEST_MS`. */
   readonly timer: Timer;
-  /** How many still want the answer. */
+  /** Number of callers that still want the answer. */
   askers: number;
 }
 
@@ -37,9 +37,11 @@ let present: Inspection | null = null;
 const waiting: Set<Inspection> = new Set();
 
 /**
- * `requireFrom`: the folder with the user's modules. `gone`: who asked wants no answer any more.
- * @throws ModeletError `capacity_exceeded` where too many wait; Error, for people: the package is missing, the file is
- * no model, or reading took longer than 30 s.
+ * Reads the inputs and outputs of the model at `path`.
+ * @param requireFrom the folder with the user's modules
+ * @param gone aborts when the caller no longer wants the answer
+ * @throws ModeletError `capacity_exceeded` if too many models wait or this one waited longer than 30 s; Error with a
+ * readable message if the package is missing, the file is not a model, or reading took longer than 30 s.
  */
 export function inspectOnnx(path: string, requireFrom: string, gone: AbortSignal): Promise<OnnxPorts> {
   const known = [...(present ? [present] : []), ...waiting].find((other) => other.path === path);

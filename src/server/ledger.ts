@@ -1,6 +1,6 @@
 /**
- * The table of open requests. The only place where a request settles: exactly once, by its outcome, its
- * deadline, its caller's going away, or the loss of what it waited for.
+ * The table of open requests, and the only place where a request settles. Each settles exactly once: by its outcome,
+ * its deadline, a cancel by its caller, or the loss of the engine.
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { asError, ERROR_CODES, type ErrorCode, ModeletError } from '../core/errors.ts';
@@ -8,58 +8,59 @@ import type { Outcome, Payload, RequestNumber, StageTiming } from '../core/model
 import { Table } from '../core/table.ts';
 import { DurationMeter } from '../observe/meters/duration-meter.ts';
 
-/** An outcome as it comes back: the value still encoded, and what each stage cost. */
+/** An outcome as the engine returns it: the value is still encoded, and each stage adds its timing. */
 export interface Settlement {
   readonly outcome: Outcome<Payload>;
   readonly timings: readonly StageTiming[];
 }
 
-/** Who waits for a request. */
+/** Callbacks of the code that waits for a request. */
 export interface Caller {
   /** Called exactly once, never before the request is open. */
   onSettled(settlement: Settlement): void;
   /**
-   * A part of the result, which is not done; only before `onSettled`, and in order. Who has this is sent parts where the
-   * result comes in parts. Must call `taken` once it has dealt with the part: only a few are under way at a time.
+   * Receives one part of a result that is not complete yet: in order, and only before `onSettled`. The engine sends
+   * parts only to callers that have this method. It must call `taken` after it has handled the part, because only a few
+   * parts are in transit at a time.
    */
   onPart?(payload: Payload, index: number, taken: () => void): void;
-  /** A value on its way between two stages, for nodes that look on; only before `onSettled`. */
+  /** Receives a value that passes from one stage to the next, for nodes that tap it; only before `onSettled`. */
   onTap?(stage: number, payload: Payload): void;
 }
 
-/** Who else keeps something for open requests. */
+/** Callbacks of the ledger's owner, called for every request. */
 export interface LedgerWatcher<C extends Caller = Caller> {
-  /** Any request has settled, at this time. */
+  /** A request settled at time `at`. */
   onSettled(request: OpenRequest<C>, settlement: Settlement, at: number): void;
-  /** One was settled by its deadline: others should drop it too. */
+  /** A request reached its deadline and settled; the engine should drop it too. */
   onExpired(id: RequestNumber): void;
-  /** A request has ended with an error, or was refused before it was opened. */
+  /** A request ended with an error, or was refused before it was opened. */
   onFailed(code: ErrorCode): void;
-  /** A caller threw when it was told something: its own trouble, and no other request's. */
+  /** A caller's callback threw. The ledger catches the error, so it affects no other request. */
   onThrown(error: Error): void;
 }
 
-/** Times are those of the ledger's clock. */
+/** A request that has not settled. All times are on the ledger's clock. */
 export interface OpenRequest<C extends Caller = Caller> {
   readonly id: RequestNumber;
   readonly caller: C;
   readonly timer: Timer | null;
   readonly openedAt: number;
-  /** When it left for the engine; Infinity while it waits to be let in. */
+  /** When the request was sent to the engine; Infinity while it waits at the entrance. */
   sentAt: number;
 }
 
 export interface LedgerCounts {
   readonly ok: number;
   readonly errors: Readonly<Record<ErrorCode, number>>;
-  /** Outcomes for requests that had settled before; ignored. */
+  /** Outcomes that arrived after their request had settled, and were ignored. */
   readonly late: number;
 }
 
 export class Ledger<C extends Caller = Caller> {
   /** Most open requests. */
   readonly capacity: number;
-  /** How long requests were open. Those that were refused never were. */
+  /** How long requests were open. Refused requests do not count. */
   readonly durations: DurationMeter = new DurationMeter();
   readonly #clock: Clock;
   readonly #open: Table<OpenRequest<C>> = new Table();
@@ -90,7 +91,7 @@ export class Ledger<C extends Caller = Caller> {
 
   /**
    * Opens a request.
-   * @throws ModeletError `capacity_exceeded` when `capacity` requests are open and this one is not patient.
+   * @throws ModeletError `capacity_exceeded` if `capacity` requests are open and this one is not patient.
    */
   open(caller: C, deadline: Deadline, patient: boolean): RequestNumber {
     if (this.#open.size >= this.capacity && !patient) {
@@ -107,13 +108,13 @@ export class Ledger<C extends Caller = Caller> {
     return id;
   }
 
-  /** A patient request has left for the engine. */
+  /** Notes that a patient request was sent to the engine. */
   sent(id: RequestNumber): void {
     const request = this.#open.get(id);
     if (request) request.sentAt = this.#clock.now();
   }
 
-  /** False if the request had settled before: a late result reaches nobody. */
+  /** Settles a request. Returns false, and calls nobody, if the request had already settled. */
   settle(id: RequestNumber, outcome: Outcome<Payload>, timings: readonly StageTiming[] = []): boolean {
     const request = this.#open.get(id);
     if (!request) {
@@ -133,13 +134,13 @@ export class Ledger<C extends Caller = Caller> {
     return true;
   }
 
-  /** Shows a passing value to a request's caller; no effect if the request has settled. */
+  /** Passes a tapped value to a request's caller. No effect if the request has settled. */
   tap(id: RequestNumber, stage: number, payload: Payload): void {
     const request = this.#open.get(id);
     if (request) this.#tell(() => request.caller.onTap?.(stage, payload));
   }
 
-  /** Hands on a part of a request's result; no effect if the request has settled. */
+  /** Passes a part of a result to the request's caller. No effect if the request has settled. */
   part(id: RequestNumber, index: number, payload: Payload, taken: () => void): void {
     const request = this.#open.get(id);
     if (request) this.#tell(() => request.caller.onPart?.(payload, index, taken));
@@ -149,9 +150,9 @@ export class Ledger<C extends Caller = Caller> {
     return this.#open.has(id);
   }
 
-  /** Settles every open request, or those that `which` picks, with an error of its own. */
+  /** Settles every open request, or the ones that `which` selects, each with a new error. */
   failAll(makeError: () => ModeletError, which: (id: RequestNumber) => boolean = () => true): void {
-    // Chosen before the first settles: settling one may move others.
+    // Select first: settling one request may change what `which` returns for others.
     const chosen = this.#open.values().filter(({ id }) => which(id));
     for (const { id } of chosen) this.settle(id, { ok: false, error: makeError() });
   }

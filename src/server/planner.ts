@@ -1,19 +1,19 @@
 /**
- * Keeps the engine's plan: gives stages and routes the numbers by which frames know them, and keeps those over
- * deploys, so that what did not change is recognised.
+ * Compiles each deploy into the engine's plan. Gives stages and routes the numbers that frames refer to, and keeps the
+ * numbers across deploys, so that the engine recognizes unchanged stages and routes.
  */
 import { createHash } from 'node:crypto';
 import type { EnginePlan, LogRecord, Route, StageDefinition } from '../core/model.ts';
 
-/** A stage as the deploy describes it; the planner adds its number and revision. */
+/** A stage as the deploy describes it. The planner adds its number and revision. */
 export type PlannedStage = Omit<StageDefinition, 'ref' | 'revision'>;
 
 export interface PlannedRoute {
-  /** The node at which messages enter. */
+  /** Id of the node at which messages enter. */
   readonly entry: string;
   /** Stage ids. */
   readonly stages: readonly string[];
-  /** By stage id: who else wants its value; absent for a stage that nobody looks at. */
+  /** Nodes that also receive a stage's value, by stage id. Stages without such nodes are absent. */
   readonly taps?: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -27,21 +27,21 @@ export class Planner {
   readonly #known: Map<number, KnownStage> = new Map();
   #plan: EnginePlan = { stages: [], routes: [] };
   #entries: ReadonlyMap<string, Route> = new Map();
-  /** Stages that are as in the plan before, and keep their workers. */
+  /** Number of stages that did not change in the last deploy and kept their workers. */
   #kept = 0;
 
   get plan(): EnginePlan {
     return this.#plan;
   }
 
-  /** What the last deploy amounts to. */
+  /** Returns a log record that sums up the last deploy. */
   describe(): LogRecord {
     const fields = { stages: this.#plan.stages.length, routes: this.#plan.routes.length, kept: this.#kept };
     const kept = fields.kept > 0 ? `; ${fields.kept} of the stages kept their workers` : '';
     return { level: 'info', message: `deployed: stages ${fields.stages}, routes ${fields.routes}${kept}`, fields };
   }
 
-  /** Makes the plan of a deploy. */
+  /** Compiles the plan of a deploy. */
   compile(stages: readonly PlannedStage[], routes: readonly PlannedRoute[]): EnginePlan {
     const definitions = stages.map((stage) => this.#define(stage));
     const refs = new Map(definitions.map(({ id, ref }) => [id, ref]));
@@ -53,7 +53,7 @@ export class Planner {
       entries.set(route.entry, { ref, stages: chain, taps });
     }
     this.#entries = entries;
-    // Several nodes may lead into one route: a stage and the batcher before it.
+    // Several nodes may lead to one route, for example a stage and the batcher before it.
     const distinct = new Map([...entries.values()].map((route) => [route.ref, route]));
     const revisions = new Map(this.#plan.stages.map(({ ref, revision }) => [ref, revision]));
     this.#kept = definitions.filter(({ ref, revision }) => revisions.get(ref) === revision).length;
@@ -61,24 +61,24 @@ export class Planner {
     return this.#plan;
   }
 
-  /** The route of messages that enter at a node, and the stage they meet first. */
+  /** Returns the route of messages that enter at a node, and the first stage on it. */
   entry(node: string): { readonly route: Route; readonly stage: number } | undefined {
     const route = this.#entries.get(node);
     const stage = route?.stages[0];
     return route && stage !== undefined ? { route, stage } : undefined;
   }
 
-  /** The stage that a node is, or that stands behind it. */
+  /** Returns the number of a stage node's stage, or of the first stage behind another node. */
   stageAt(node: string): number | undefined {
     return this.#plan.stages.find(({ id }) => id === node)?.ref ?? this.entry(node)?.stage;
   }
 
-  /** A stage by its number, also one that a later deploy has removed. */
+  /** Returns a stage by its number, even if a later deploy removed it. */
   stage(ref: number): KnownStage | undefined {
     return this.#known.get(ref);
   }
 
-  /** Most patient requests on their way after entering at a stage: those that run and those that fit its queue. */
+  /** Returns how many patient requests may be sent to a stage at a time: two batches per worker plus a full queue. */
   roomAt(stage: number): number {
     const definition = this.#plan.stages.find(({ ref }) => ref === stage);
     if (!definition) return Number.POSITIVE_INFINITY;
@@ -103,10 +103,10 @@ export class Planner {
 }
 
 /**
- * Adds to a plan the earlier routes on which requests still wait on the server's side: those requests finish as they
- * began. Other earlier routes are dropped, so that nothing piles up over deploys.
- * @param before the plan that the engine was given last
- * @param waitedFor the numbers of the routes that requests wait for
+ * Adds to a plan the earlier routes of requests that still wait on the server, so that these requests finish on the
+ * route on which they began. Drops all other earlier routes, so that they do not accumulate over deploys.
+ * @param before the last plan that the engine received
+ * @param waitedFor the numbers of the routes of waiting requests
  */
 export function withEarlierRoutes(
   { stages, routes }: EnginePlan,

@@ -1,6 +1,6 @@
 /**
- * The services that live beyond the nodes of one deploy: one per runtime node, by its id and configuration. A
- * deploy closes and opens nodes; a service whose runtime node comes back unchanged never notices.
+ * Keeps one service per runtime node, by the node's id and configuration. A deploy closes and reopens nodes, but a
+ * service keeps running if its runtime node comes back unchanged.
  */
 import type { RuntimeConfig } from '../config/compile.ts';
 import type { LogRecord } from '../core/model.ts';
@@ -9,7 +9,7 @@ import { Service } from './service.ts';
 
 interface Entry {
   readonly service: Service;
-  /** The configuration it runs with, to compare. */
+  /** The service's configuration as JSON, to detect a change. */
   readonly configuration: string;
 }
 
@@ -35,7 +35,7 @@ export class Registry {
     return this.#entries.get(id)?.service;
   }
 
-  /** Makes the services be those of `runtimes`: keeps the unchanged, starts the new, drains and closes the rest. */
+  /** Matches the services to `runtimes`: keeps unchanged services, starts new ones, drains and closes the rest. */
   reconcile(runtimes: ReadonlyMap<string, RuntimeConfig>, machine: Machine): void {
     for (const [id, entry] of this.#entries) {
       const wanted = runtimes.get(id);
@@ -48,7 +48,7 @@ export class Registry {
     }
   }
 
-  /** Lets what is open finish, closes everything within the deadline, and resolves when all processes are gone. */
+  /** Drains and closes all services within their deadline. Resolves when all processes are gone. */
   async closeAll(): Promise<void> {
     for (const [id, { service }] of this.#entries) {
       this.#entries.delete(id);

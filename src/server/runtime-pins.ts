@@ -1,30 +1,30 @@
-/** The cores of the engine's process and of Node-RED's process, as a runtime wants them. Workers have pins of their own. */
+/** Pins the engine and the Node-RED process to the cores that a runtime asks for. Workers have their own pins. */
 import type { RuntimeConfig } from '../config/compile.ts';
 import { formatCpus } from '../config/pins.ts';
 import type { LogRecord } from '../core/model.ts';
 import { allowedCpus, pinProblem, pinWarning, resolvePin } from '../process/affinity.ts';
 import { type Launcher, pinProcess } from '../process/parent/launch.ts';
 
-/** The cores and launch helpers of this machine, read before anything was pinned. */
+/** The cores and launch helpers of this machine, read before any process was pinned. */
 export interface Machine {
   readonly allowedCpus: readonly number[];
   readonly launcher: Launcher;
 }
 
 /**
- * The CPU mask of this process, Node-RED's own. A process has one mask, so this object exists once in a process and is
- * its only writer. Runtimes claim cores and give them up; the last claim counts, and without a claim the process gets
- * back the mask that it was started with.
+ * The CPU mask of the Node-RED process. A process has one mask, so there is one instance of this class, and nothing
+ * else sets the mask. Runtimes claim cores and release them. The last claim wins; without a claim the process returns
+ * to the mask that it started with.
  */
 class ServerPin {
   readonly #claims: Map<object, readonly number[]> = new Map();
   /** The mask before the first claim. */
   #original: readonly number[] | null = null;
   #applied: readonly number[] | null = null;
-  /** A process of its own sets each mask; they must not overtake one another. */
+  /** Settles with the latest change. A separate process makes each change, so they must not overtake each other. */
   #turn: Promise<void> = Promise.resolve();
 
-  /** Rejects if the mask could not be set. */
+  /** Pins this process to `cpus` on behalf of `owner`. Rejects if the mask could not be set. */
   claim(owner: object, cpus: readonly number[]): Promise<void> {
     this.#original ??= allowedCpus();
     this.#claims.set(owner, cpus);
@@ -50,9 +50,9 @@ class ServerPin {
 const serverPin: ServerPin = new ServerPin();
 
 export class RuntimePins {
-  /** Cores that the engine starts on; null: not pinned. */
+  /** Cores that the engine starts on; null if pinning does not work here. */
   readonly engine: readonly number[] | null;
-  /** Messages about pins that cannot be honoured. */
+  /** Messages about pins that cannot be applied. */
   readonly warnings: readonly string[];
   readonly #server: readonly number[] | null;
   readonly #log: (record: LogRecord) => void;
@@ -69,7 +69,7 @@ export class RuntimePins {
     this.#log = log;
   }
 
-  /** Pins this process, until `release`; says which pins cannot be honoured. */
+  /** Pins this process until `release`, and logs which pins cannot be applied. */
   claim(): void {
     const cpus = this.#server;
     if (cpus) void this.#pin(() => serverPin.claim(this, cpus));
@@ -80,7 +80,7 @@ export class RuntimePins {
     return this.#pin(() => serverPin.release(this));
   }
 
-  /** Logs a warning if the mask cannot be set: a runtime works without it. */
+  /** Logs a warning if the mask cannot be set, because the runtime works without it. */
   async #pin(set: () => Promise<void>): Promise<void> {
     try {
       await set();

@@ -1,6 +1,6 @@
 /**
- * The runtime as Node-RED's side sees it, one per runtime node: takes requests in, answers each once, follows
- * deploys. Composition root of the server: owns the ledger and the engine client. Knows nothing of Node-RED.
+ * Represents one runtime on the server: accepts requests, answers each exactly once, and applies deploys.
+ * Composition root of the server: owns the ledger and the engine client. Knows nothing of Node-RED.
  */
 import type { RuntimeConfig } from '../config/compile.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
@@ -23,43 +23,43 @@ import { type KnownStage, type PlannedRoute, type PlannedStage, Planner } from '
 import { type Machine, RuntimePins } from './runtime-pins.ts';
 import { SlowRequests } from './slow-requests.ts';
 
-/** A request as Node-RED's side submits it. */
+/** A request as a node submits it. */
 export interface SubmitRequest extends Caller {
-  /** The id by which people know the request; need not be unique. */
+  /** Id shown to users; need not be unique. */
   readonly requestId: string;
-  /** How long the request waited at gates before, in ms. */
+  /** How long the request waited at gates before it was submitted, in ms. */
   readonly gateMs: number;
-  /** The node at which the message entered. */
+  /** Id of the node at which the message entered. */
   readonly entry: string;
   readonly payload: Payload;
   readonly deadline: Deadline;
-  /** Higher goes first. */
+  /** Priority; a higher number goes first. */
   readonly priority: number;
-  /** The request waits for room instead of being refused. */
+  /** Whether the request waits for room instead of being refused. */
   readonly patient: boolean;
-  /** Requests of one group evict each other where a full queue drops the oldest; 0: no group. */
+  /** Group whose requests evict each other if a full queue drops the oldest; 0 means no group. */
   readonly group: number;
-  /** JSON of what stages may read of the message besides its payload. */
+  /** JSON of the message properties, other than the payload, that stages may read. */
   readonly meta: Uint8Array | null;
 }
 
 export interface ServiceEvents {
-  /** Something to show has changed; may be called often. */
+  /** Displayed state has changed. Called often. */
   onChange(): void;
-  /** A line of the runtime's log, of its `logLevel` or more important. */
+  /** The runtime logged a record at or above its `logLevel`. */
   onLog(record: LogRecord): void;
 }
 
 type ServiceState = { readonly tag: 'open' } | { readonly tag: 'closing'; readonly ended: Promise<void> };
 
-/** All children of a runtime share this long to end. */
+/** Time limit for ending all processes of a runtime together, in ms. */
 export const CLOSE_MS = 5000;
-/** Of that, the engine keeps this much to end its workers after the last request. */
+/** Part of `CLOSE_MS` that is left for the engine to end its workers after the last request. */
 const CLOSE_RESERVE_MS = 1000;
 
 export class Service {
   readonly id: string;
-  /** What people know it by. */
+  /** Name shown to users. */
   readonly name: string;
   readonly config: RuntimeConfig;
   readonly #machine: Machine;
@@ -137,15 +137,15 @@ export class Service {
     });
   }
 
-  /** Starts the engine. Requests may be submitted at once: they wait for it. */
+  /** Starts the engine. Requests may be submitted at once; they wait until the engine is ready. */
   start(): void {
     this.#pins.claim();
     this.#client.start();
   }
 
   /**
-   * Takes over what a deploy has compiled. Unchanged stages keep their workers; open requests finish as they began, and
-   * get `shutting_down` where they still wait on this side and a stage of their route has gone.
+   * Applies the stages and routes of a deploy. Unchanged stages keep their workers. Open requests finish on the route
+   * on which they began. A request that still waits on the server gets `shutting_down` if a stage of its route is gone.
    */
   apply(stages: readonly PlannedStage[], routes: readonly PlannedRoute[]): void {
     const plan = this.#planner.compile(stages, routes);
@@ -157,8 +157,8 @@ export class Service {
   }
 
   /**
-   * Opens a request and sends it on its way. `onSettled` is called exactly once, later.
-   * @throws ModeletError where it is refused: `capacity_exceeded`, `shutting_down`, `config_invalid`,
+   * Opens a request and sends it, or queues it at the entrance. Calls `onSettled` exactly once, later.
+   * @throws ModeletError if the request is refused: `capacity_exceeded`, `shutting_down`, `config_invalid`, or
    * `engine_lost` while the engine does not start.
    */
   submit(request: SubmitRequest): RequestNumber {
@@ -187,22 +187,22 @@ export class Service {
     this.#ledger.countRefused(error.code);
   }
 
-  /** Settles a request early and makes everybody forget it. No effect on one that has settled. */
+  /** Settles a request early and cancels it in the engine. No effect if the request has settled. */
   abandon(id: RequestNumber, error: ModeletError): void {
     if (!this.#ledger.isOpen(id)) return;
     this.#ledger.settle(id, { ok: false, error });
     this.#client.cancel(id);
   }
 
-  /** A stage by its number in timings and taps, also one that a later deploy has removed. */
+  /** Returns a stage by its number in timings and taps, even if a later deploy removed it. */
   stage(ref: number): KnownStage | undefined {
     return this.#planner.stage(ref);
   }
 
   /**
-   * Lets what waits at a node's stage leave at once, or drops it, or gives the stage new workers: those that run are
-   * replaced one after the other, each by one that is ready. No effect for a node that no stage belongs to.
-   * @param node a stage, or the batcher before one.
+   * Flushes a stage's queue, drops the requests in it, or replaces the stage's workers one after another, each by a
+   * worker that is ready. No effect if the node has no stage.
+   * @param node a stage, or the batcher before a stage.
    */
   actOnStage(node: string, action: StageAction): void {
     const stage = this.#planner.stageAt(node);
@@ -214,20 +214,24 @@ export class Service {
     this.#client.actOnStage(stage, action);
   }
 
-  /** What a node's stage has to do, or that of the batcher before it; null while the engine tells nothing of it. */
+  /**
+   * Returns the load of a node's stage, or null while the engine reports nothing about it.
+   * @param node a stage, or the batcher before a stage.
+   */
   load(node: string): StageLoad | null {
     const stage = this.#client.state === 'ready' ? this.#planner.stageAt(node) : undefined;
     return stage === undefined ? null : this.#told.load(stage, this.#clock.now());
   }
 
-  /** What a stage's modelet says of itself, by the stage's node; null before its first worker is ready. */
+  /** Returns what the modelet of a stage node reports about itself, or null before its first worker is ready. */
   description(node: string): ModeletDescription | null {
     return this.#told.description(this.#planner.stageAt(node) ?? 0);
   }
 
   /**
-   * Runs the examples of each stage on a route in a ready worker, between two batches, and says whether they work;
-   * settles within `CHECK.limitMs`, never rejects. A check that runs already is shared.
+   * Runs the examples of every stage that is on a route, each in a ready worker between two batches, and reports
+   * whether they work. Settles within `CHECK.limitMs` plus `CHECK.graceMs` and never rejects. Concurrent callers share
+   * one check.
    */
   check(): Promise<readonly StageCheck[]> {
     return this.#checks.check();
@@ -238,8 +242,8 @@ export class Service {
   }
 
   /**
-   * Takes no new requests, lets the open ones finish, answers the rest with `shutting_down`, and ends all
-   * processes; all of it within `closeMs`. With `drain` false open requests are answered at once. Idempotent.
+   * Refuses new requests, lets open requests finish, answers the rest with `shutting_down`, and ends all processes,
+   * all within `closeMs`. If `drain` is false, answers open requests at once. Idempotent.
    */
   close(drain: boolean, closeMs: number = CLOSE_MS): Promise<void> {
     if (this.#state.tag === 'open') this.#state = { tag: 'closing', ended: this.#close(drain, closeMs) };
@@ -265,7 +269,7 @@ export class Service {
     });
   }
 
-  /** What it is and has done up to now: two of these tell what happened in between. */
+  /** Returns the state and the totals up to now. Two looks show what happened between them. */
   look(): Look {
     const { durations } = this.#ledger;
     const results = durations.readResults();
@@ -277,7 +281,7 @@ export class Service {
     return error;
   }
 
-  /** Why no request at all is taken now. */
+  /** Returns why the runtime refuses every request now, or this payload; null if it does not. */
   #refusal(payload: Payload): ModeletError | null {
     if (this.#state.tag === 'closing') return shuttingDown();
     if (this.config.strictPins && this.#pins.warnings.length > 0) {
@@ -286,14 +290,14 @@ export class Service {
     if (this.#client.isCongested(payload)) {
       return new ModeletError('capacity_exceeded', 'the channel to the engine is full', { retryAfterSeconds: 1 });
     }
-    // One death is a restart that requests can wait for; an engine that does not come up again is not.
+    // Requests can wait for one restart after a death, but not for an engine that fails to start again.
     const { lastError, restarts, state } = this.#client;
     if (!lastError || restarts === 0 || state !== 'error') return null;
     return engineLost(`the engine does not run: ${lastError.message}`, lastError, this.#client.pauseMs);
   }
 
   #engineLost(error: Error): void {
-    // A killed engine leaves its workers to themselves: one that spins notices nothing, and one may have children.
+    // A killed engine leaves its workers running: one in a busy loop does not notice, and a worker may have children.
     for (const { workers } of this.#told.status.stages) for (const { pid } of workers) if (pid !== null) killGroup(pid);
     this.#told.engineLost();
     if (this.#state.tag === 'closing') {
@@ -303,7 +307,7 @@ export class Service {
     }
     const lost = (): ModeletError => engineLost(`the engine died: ${error.message}`, error, this.#client.pauseMs);
     this.#checks.fail(lost());
-    // Those still waiting at the entrance were not in it: they go to the next engine.
+    // Requests that wait at the entrance were not in the dead engine. They go to the next one.
     this.#ledger.failAll(lost, (id) => !this.#entrance.isWaiting(id));
   }
 
@@ -323,7 +327,7 @@ function outcomeOf({ ok, payload }: WireItem): Outcome<Payload> {
   return { ok, error, ...(input ? { input } : {}) };
 }
 
-/** `pauseMs`: until the next engine starts. */
+/** @param pauseMs milliseconds until the next engine starts. */
 function engineLost(message: string, cause: Error, pauseMs: number): ModeletError {
   return new ModeletError('engine_lost', message, { cause, retryAfterSeconds: Math.max(1, Math.ceil(pauseMs / 1000)) });
 }

@@ -1,4 +1,4 @@
-/** Keeps the slowest requests of the last minutes, and tells what they spent their time on. */
+/** Keeps the slowest requests of the last minutes and breaks down where their time went. */
 
 import { Slowest } from '../observe/meters/slowest.ts';
 import { breakDown, type SettledRequest, type SlowRequest } from '../observe/views/breakdown.ts';
@@ -12,7 +12,7 @@ interface NamedCaller extends Caller {
 export class SlowRequests {
   readonly #slowest: Slowest<SettledRequest> = new Slowest();
 
-  /** Every request comes by as it settles: most are quicker than what is kept and go on at once. */
+  /** Notes a settled request. Runs for every request, so it returns early for one that is too fast to keep. */
   note({ caller, openedAt, sentAt }: OpenRequest<NamedCaller>, { outcome, timings }: Settlement, at: number): void {
     const { requestId, gateMs } = caller;
     const totalMs = gateMs + at - openedAt;
@@ -23,7 +23,7 @@ export class SlowRequests {
     this.#slowest.add(at, totalMs, { requestId, code, stage, totalMs, gateMs, entranceMs, timings });
   }
 
-  /** The slowest first. */
+  /** Returns the kept requests, slowest first. */
   list(now: number, nameOf: (ref: number) => string): SlowRequest[] {
     return this.#slowest.list(now).map(({ at, request }) => breakDown(request, now - at, nameOf));
   }
