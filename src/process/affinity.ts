@@ -1,13 +1,13 @@
-/** Which cores this process may use, and which of a pin's cores exist here. */
+/** Reads which cores this process may use, and finds the cores of a pin that are not available. */
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { formatCpus, parseCpus } from '../config/pins.ts';
 import type { Pin } from '../core/model.ts';
 
 /**
- * The cores the kernel grants this process, from /proc: a container sees fewer than the machine has. Where there
- * is no /proc (macOS, Windows) the list is empty: nothing can be pinned there. `self` is the process by its first
- * thread, `thread-self` the thread that asks.
+ * Returns the cores that the kernel grants a process, from /proc. In a container these may be fewer than the machine
+ * has. The list is empty on platforms without /proc (macOS, Windows), where pinning is not possible.
+ * @param pid a process id; `self` for the first thread of this process; `thread-self` for the calling thread
  */
 export function allowedCpus(pid: number | 'self' | 'thread-self' = 'self'): number[] {
   if (process.platform !== 'linux') return [];
@@ -19,15 +19,18 @@ export function allowedCpus(pid: number | 'self' | 'thread-self' = 'self'): numb
   }
 }
 
-/** Cores to show in an editor: the allowed ones, or a count where the platform does not say. */
+/** Returns the cores to show in the editor: the allowed ones, or 0 to count - 1 if the platform does not list them. */
 export function visibleCpus(allowed: readonly number[]): number[] {
   return allowed.length > 0 ? [...allowed] : Array.from({ length: availableParallelism() }, (_, index) => index);
 }
 
 export interface ResolvedPin {
-  /** Mask to start under. Never null where masks exist: affinity is inherited, an unpinned child must get all cores back. */
+  /**
+   * CPU mask to start a process with; null only if masks cannot be set here. An unpinned child needs a mask too: it
+   * would inherit its parent's, but must get all cores back.
+   */
   readonly cpus: readonly number[] | null;
-  /** Cores the pin names and cannot have: not granted, or no way to pin here. The pin is then not applied. */
+  /** Cores of the pin that are not granted, or all if pinning is not possible. The pin is applied only if empty. */
   readonly missing: readonly number[];
 }
 
@@ -37,14 +40,14 @@ export function resolvePin(pin: Pin, allowed: readonly number[], taskset: boolea
   return { cpus: pin && missing.length === 0 ? pin : allowed, missing };
 }
 
-/** Why a pin was not applied, for badges and logs. */
+/** Returns the warning that a pin was not applied, for badges and logs. */
 export function pinWarning(who: string, missing: readonly number[], allowed: readonly number[]): string {
   return `${pinProblem(who, missing, allowed)}, running unpinned`;
 }
 
-/** What is wrong with a pin, in words. */
+/** Returns a description of what is wrong with a pin. */
 export function pinProblem(who: string, missing: readonly number[], allowed: readonly number[]): string {
-  // Where no core is lacking, it is the means that is.
+  // If every core is allowed, the pin failed because processes cannot be pinned here.
   if (allowed.length === 0 || missing.every((cpu) => allowed.includes(cpu)))
     return `${who}: processes cannot be pinned to cores here`;
   const cores = missing.length === 1 ? `core ${missing[0]} is` : `cores ${formatCpus(missing)} are`;

@@ -1,22 +1,22 @@
 /**
- * Which build of this package runs here, and whether it still is the one on disk. The files may be replaced under a
- * running Node-RED (npm update): a process started then is of other code than its parent, and must not talk to it.
+ * Tells which build of this package runs, and whether it is still the build on disk. `npm update` can replace the files
+ * while Node-RED runs. A process started after that has different code than its parent, and must not talk to it.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { ModeletError } from '../core/errors.ts';
 
-/** Written by the build: a hash of all compiled code. */
+/** File with a hash of all compiled code, which the build writes. */
 const FILE = new URL('../build-id.txt', import.meta.url);
 
-/** Build of the code that this process has loaded: read once, with it. Empty where nobody wrote one. */
+/** Build of the code that this process loaded. Read once, at load time; empty if there is no build id. */
 export const BUILD_ID: string = onDisk();
 
-/** Whether what would be started from `entry` now is other code than what runs here, or none. */
+/** Whether a process started from `entry` now would run different code than this process, or find no code. */
 export function isReplaced(entry: string): boolean {
   return onDisk() !== BUILD_ID || !existsSync(entry);
 }
 
-/** Why a process of other code serves nothing. */
+/** Returns the error for a process that runs different code than its parent. */
 export function packageUpdated(): ModeletError {
   return new ModeletError('stage_unavailable', 'package updated: restart Node-RED');
 }

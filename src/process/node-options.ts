@@ -1,13 +1,13 @@
-/** The environment that a child inherits: that of this process, without what is meant for this process alone. */
+/** Builds the environment of a child: this process's environment, without the options meant only for this process. */
 
-/** Options whose value may stand in the next word. */
+/** Options whose value may be the next word. */
 const WITH_VALUE: ReadonlySet<string> = new Set(['--inspect-port', '--debug-port', '--inspect-publish-uid']);
-/** Within quotes a backslash takes the next character as it is. */
+/** Matches one word. Inside quotes, a backslash escapes the next character. */
 const WORDS = /(?:"(?:\\.|[^"\\])*"?|[^\s"])+/g;
 
 /**
- * Somebody who debugs Node-RED means Node-RED: children that inherit `--inspect` fight for its port, and with
- * `--inspect-brk` each would wait for a debugger of its own.
+ * Returns the environment for a child, without debugger options. Children that inherit `--inspect` would compete for
+ * Node-RED's port, and with `--inspect-brk` each child would wait for its own debugger.
  */
 export function inheritedEnvironment(env: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
   const { NODE_OPTIONS: options, ...others } = env;
@@ -16,7 +16,7 @@ export function inheritedEnvironment(env: NodeJS.ProcessEnv = process.env): Node
   return kept === '' ? others : { ...others, NODE_OPTIONS: kept };
 }
 
-/** The options as they were, quotes included, but for those of the debugger. */
+/** Returns the options without those of the debugger. Keeps the other options unchanged, with their quotes. */
 export function withoutInspector(options: string): string {
   const words = options.match(WORDS) ?? [];
   const kept = words.filter((word, index) => !isOfInspector(word) && !isValueOf(words[index - 1]));
@@ -28,12 +28,12 @@ function isOfInspector(word: string): boolean {
   return name === '--debug-port' || name === '--inspect' || name.startsWith('--inspect-');
 }
 
-/** A value that follows an equals sign is part of the word itself. */
+/** Whether the word after `before` is its value. A value after an equals sign is part of the same word. */
 function isValueOf(before: string | undefined): boolean {
   return before !== undefined && !before.includes('=') && WITH_VALUE.has(nameOf(before));
 }
 
-/** Node.js takes an underscore for a dash. */
+/** Returns the option's name with dashes, because Node.js also accepts underscores. */
 function nameOf(word: string): string {
   const [name = ''] = word.replaceAll('"', '').split('=', 1);
   return name.replaceAll('_', '-');

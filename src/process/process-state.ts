@@ -26,7 +26,7 @@ export const TRANSITIONS: Readonly<Record<ProcessStateTag, readonly ProcessState
   dead: [],
 };
 
-/** Holds one process's state; the only writer of it. */
+/** Holds the state of one process and is the only writer of it. */
 export class StateMachine {
   #state: ProcessState = { tag: 'startup' };
   readonly #onEnter: (state: ProcessState) => void;
@@ -39,7 +39,7 @@ export class StateMachine {
     return this.#state;
   }
 
-  /** False, and nothing happens, where the move is not allowed: a late event in a later state. */
+  /** Moves to `next`. Returns false and does nothing if the move is not allowed, as for an event that arrives late. */
   enter(next: ProcessState): boolean {
     if (!TRANSITIONS[this.#state.tag].includes(next.tag)) return false;
     this.#state = next;

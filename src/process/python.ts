@@ -1,6 +1,6 @@
 /**
- * Which interpreter runs a stage's Python file. The file itself is loaded by python/modelet_worker/modelet.py, in the
- * worker.
+ * Finds the interpreter that runs a stage's Python file. The worker loads the file itself, in
+ * python/modelet_worker/modelet.py.
  */
 import { dirname, isAbsolute, join } from 'node:path';
 import { ModeletError } from '../core/errors.ts';
@@ -11,9 +11,10 @@ const IN_VENV = join('.venv', 'bin', 'python');
 const IN_PATH = 'python3';
 
 /**
- * What the stage names, else that of the virtual environment `.venv` beside the file, else of the one in the user
- * directory, else `python3`. A path keeps its last link: by that an interpreter knows its environment.
- * @throws ModeletError `config_invalid` that says where it looked, or which interpreter may not be run.
+ * Returns the path of the interpreter: the one that the stage names, else the one of the virtual environment `.venv`
+ * beside the file, else the one of `.venv` in the user directory, else `python3` in PATH. Does not resolve a symbolic
+ * link at the end of the path, because an interpreter finds its virtual environment by that link.
+ * @throws ModeletError `config_invalid` that lists the searched places, or the interpreter that must not be run.
  */
 export function findPython(
   { path, python }: Extract<StageSource, { kind: 'python' }>,
@@ -29,7 +30,10 @@ export function findPython(
   return firstRunnable([...venvs, ...placesOf(IN_PATH, searchPath)], `no Python found: ${looked}`);
 }
 
-/** One that is there and may not be run is passed over, as the system does it, and told of where there is no other. */
+/**
+ * Returns the first file that this user may run. Like the system, skips files that this user may not run; reports one
+ * only if there is no other.
+ */
 function firstRunnable(places: readonly string[], missing: string): string {
   const found = places.find((place) => standingOf(place) === 'runnable');
   if (found !== undefined) return found;

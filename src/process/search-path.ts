@@ -1,16 +1,19 @@
-/** Looks up programs as the system does, but in a PATH of the caller's choice. */
+/** Looks up programs as the system does, but in a PATH that the caller gives. */
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, resolve } from 'node:path';
 
-/** `forbidden`: it is there, or may be there, and this user may not run it. */
+/** Whether this user can run a file. `forbidden`: the file exists, or may exist, but this user may not run it. */
 export type Standing = 'runnable' | 'forbidden' | 'missing';
 
-/** The absolute path of the program of this name that comes first in `searchPath`; its last link is kept. */
+/**
+ * Returns the absolute path of the first runnable program of this name in `searchPath`. Does not resolve a symbolic
+ * link at the end of the path.
+ */
 export function inSearchPath(name: string, searchPath: string): string | undefined {
   return placesOf(name, searchPath).find((file) => standingOf(file) === 'runnable');
 }
 
-/** Where a program of this name may be, as absolute paths, in the order of looking. */
+/** Returns the absolute paths where a program of this name may be, in search order. */
 export function placesOf(name: string, searchPath: string): string[] {
   return searchPath
     .split(delimiter)
@@ -22,7 +25,7 @@ export function standingOf(file: string): Standing {
   try {
     if (!statSync(file).isFile()) return 'missing';
   } catch (thrown) {
-    // A folder on the way, or the target of a link, is closed to this user.
+    // This user may not open a folder on the path, or the target of a link.
     return isRefusal(thrown) ? 'forbidden' : 'missing';
   }
   try {

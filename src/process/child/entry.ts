@@ -1,5 +1,6 @@
 /**
- * The template of every child's main file: open the channel, report states, end when the channel ends.
+ * Template for the main file of every child process: opens the channel, reports states, and exits when the channel
+ * closes.
  */
 import { asError, isModeletError } from '../../core/errors.ts';
 import { type Channel, type ChannelEvents, openParentChannel } from '../../wire/channel/channel.ts';
@@ -11,15 +12,16 @@ import { QuietCollection } from './quiet-collection.ts';
 
 export interface ChildProgram {
   onFrame(frame: Frame, channel: Channel): void;
-  /** The process ends, for whatever reason: last chance to stop others. */
+  /** Called when the process exits for any reason: the last chance to stop other processes. */
   onExit(): void;
 }
 
-/** What a child needs of its way to the parent in order to tell. */
+/** The part of the channel that a child needs for its reports. */
 export type Reports = Pick<Channel, 'send' | 'flushed'>;
 
 export function runChild(program: ChildProgram): void {
-  // Ctrl-C and service managers signal the whole group: a child ends by frame, by loss of its channel, or by SIGKILL.
+  // Ctrl-C and service managers signal the whole process group. A child ignores that: it ends only when it gets a close
+  // frame, loses its channel, or is killed by SIGKILL.
   process.on('SIGINT', () => {});
   process.on('SIGTERM', () => {});
 
@@ -27,7 +29,7 @@ export function runChild(program: ChildProgram): void {
   const events: ChannelEvents = {
     onFrame: (frame) => program.onFrame(frame, channel),
     onClose: (error) => {
-      // That the pipe broke is the parent's end, not this one's trouble.
+      // A broken pipe means that the parent has ended, which is not an error of this process.
       const garbage = isModeletError(error);
       if (garbage) console.error(error.stack);
       process.exit(garbage ? 1 : 0);
@@ -39,8 +41,8 @@ export function runChild(program: ChildProgram): void {
 }
 
 /**
- * Says that it has started, and of which code it is. From then on, what nobody catches ends the child: a process, or
- * in a thread that thread alone.
+ * Reports that the child has started, and its build. From then on an uncaught error ends the child: the process, or in
+ * a worker thread only that thread.
  */
 export function introduce(channel: Reports): void {
   const fail = (thrown: unknown): void => {
@@ -56,7 +58,10 @@ export function report(channel: Reports, state: StateReport): void {
   channel.send({ type: 'report', body: state });
 }
 
-/** Reports why and exits: recovery is always a new child. `loading`: it came while the code was loaded, before `setup`. */
+/**
+ * Reports the error and exits; recovery is always a new child.
+ * @param loading whether the error occurred while the code was loaded, before `setup`
+ */
 export async function endWithError(channel: Reports, thrown: unknown, loading: boolean = false): Promise<never> {
   report(channel, { state: 'error', error: Buffer.from(encodeError(thrown)).toString('base64'), loading });
   await channel.flushed();

@@ -1,19 +1,19 @@
 /**
- * Gives memory back when much has gone through this process and nothing does any more. V8 collects garbage as memory is
- * asked for: a process that goes quiet after large payloads asks for none, and would keep them for good.
+ * Collects garbage when this process becomes idle after much traffic. V8 collects garbage only when code allocates
+ * memory, so a process that becomes idle after large payloads would never free them.
  *
- *   resting   less than MUCH has gone through since the last collection  -> watching
- *   watching  looks again after a while              -> watching (more has gone through) | resting (collected)
+ *   resting   less than MUCH transferred since the last collection  -> watching
+ *   watching  checks again after LOOK_MS             -> watching (still busy) | resting (collected)
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { type Clock, systemClock } from '../../core/clock.ts';
 
-/** Bytes, of both ways, after which it pays. */
+/** Bytes, in both directions, after which a collection is worth its cost. */
 const MUCH = 32 * 1024 * 1024;
-/** Milliseconds from one look to the next. */
+/** Interval between two checks, in ms. */
 const LOOK_MS = 1000;
-/** Bytes that may go through in that time while it counts as quiet: a few requests do not make V8 collect. */
+/** Most bytes per interval at which the process counts as idle. A few requests do not make V8 collect. */
 const LITTLE = 256 * 1024;
 
 export class QuietCollection {
@@ -24,7 +24,7 @@ export class QuietCollection {
   /** Bytes since the last collection. */
   #passed = 0;
 
-  /** @param isSending whether something has been written that is still to leave. */
+  /** @param isSending returns whether written data has not left this process yet. */
   constructor(isSending: () => boolean, collect: () => void = collectGarbage, clock: Clock = systemClock) {
     this.#isSending = isSending;
     this.#collect = collect;
@@ -53,7 +53,7 @@ export class QuietCollection {
 
 let gc: (() => void) | null = null;
 
-/** Node.js offers it only where it was started so, which would show in the modelet's process, too. */
+/** Collects garbage without starting Node.js with `--expose-gc`, which would also show in the modelet's process. */
 function collectGarbage(): void {
   if (!gc) {
     setFlagsFromString('--expose-gc');

@@ -1,6 +1,6 @@
 /**
- * When a dead process is started again: the first time at once, then after growing pauses, so that a modelet
- * that dies at every start does not take the machine with it.
+ * Decides when to restart a dead process: the first time at once, then after growing pauses, so that a modelet that
+ * dies at every start does not overload the machine.
  */
 
 export const BACKOFF = { firstMs: 100, longestMs: 30_000, stableMs: 10_000 } as const;
@@ -10,7 +10,10 @@ interface Growth {
   readonly longestMs: number;
 }
 
-/** Milliseconds of the pause number `count`, from 1: twice the one before, up to the longest, less a random quarter. */
+/**
+ * Returns the length of pause number `count` (from 1) in ms. Each pause is twice the previous one, up to `longestMs`,
+ * reduced at random by up to a quarter.
+ */
 export function growingPause(count: number, { firstMs, longestMs }: Growth, random: () => number): number {
   return Math.min(longestMs, firstMs * 2 ** (count - 1)) * (0.75 + 0.25 * random());
 }
@@ -19,7 +22,7 @@ export class Backoff {
   readonly #random: () => number;
   #failures = 0;
 
-  /** `random` gives 0..1 and spreads restarts that would fall together. */
+  /** @param random returns 0..1; spreads restarts that would otherwise happen at the same time. */
   constructor(random: () => number = Math.random) {
     this.#random = random;
   }
@@ -34,8 +37,8 @@ export class Backoff {
   }
 
   /**
-   * Milliseconds to wait before the next start.
-   * @param readyMs how long the process that died had been ready; a stable one starts the count again.
+   * Counts a death and returns the pause before the next start, in ms.
+   * @param readyMs how long the dead process had been ready; `BACKOFF.stableMs` or more resets the count first.
    */
   afterDeath(readyMs: number): number {
     if (readyMs >= BACKOFF.stableMs) this.#failures = 0;

@@ -1,6 +1,6 @@
 /**
- * What the parent keeps of any child, process or thread: its state, its deadline, the last it said on stderr, and
- * why it ended. A child is told nothing before it has said that it runs the code of its parent.
+ * Keeps the parent's record of one child, process or thread: its state, its deadline, its last lines of stderr, and why
+ * it ended. Sends a child nothing until the child has reported that it runs the same build as its parent.
  */
 import type { Readable } from 'node:stream';
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
@@ -16,11 +16,11 @@ import { Lines } from './lines.ts';
 import { loadFailure } from './start-failure.ts';
 import { StderrTail } from './stderr-tail.ts';
 
-/** A child as its own keeper sees it. */
+/** A child as `ChildLife` sees it. */
 export interface Kept extends Child {
-  /** The file of this package that it runs. */
+  /** File of this package that the child runs. */
   readonly entry: string;
-  /** Sends a frame that it may be told. */
+  /** Sends a frame at once. Only `ChildLife` calls this, once the child has reported its build. */
   deliver(frame: Frame): void;
 }
 
@@ -30,12 +30,12 @@ export class ChildLife {
   readonly #clock: Clock;
   readonly #machine: StateMachine;
   readonly #stderr: StderrTail = new StderrTail();
-  /** What it writes to stderr, as messages. */
+  /** The child's stderr, grouped into messages. */
   readonly #complaints: LineGroups;
-  /** What it is to be sent once it has reported its start; null from then on. */
+  /** Frames to send once the child has reported its start; null from then on. */
   #held: Frame[] | null = [];
   #deadlineTimer: Timer | null = null;
-  /** Set by whoever kills it, so that the death is told with its reason. */
+  /** Reason of the first kill that gave one; becomes the cause of death. */
   #killReason: Error | null = null;
 
   constructor(child: Kept, events: ChildEvents, clock: Clock) {
@@ -55,21 +55,21 @@ export class ChildLife {
     else this.#child.deliver(frame);
   }
 
-  /** Takes a frame of the child: what it says of itself is kept here, all else is handed on. */
+  /** Takes a frame from the child: handles reports of its state here and passes all other frames on. */
   receive(frame: Frame): void {
     try {
       if (frame.type === 'report') this.#reported(frame.body);
       else this.#events.onFrame(frame, this.#child);
     } catch (thrown) {
-      // What it sends cannot be dealt with: that must cost this child, not this process.
+      // A frame that cannot be handled must end only the child, not this process.
       this.#child.kill(asError(thrown));
     }
   }
 
-  /** Hands on what the child writes: stdout line by line, stderr in messages. */
+  /** Passes on the child's output: stdout by line, stderr by message. */
   read(stream: 'stdout' | 'stderr', input: Readable): void {
     input.on('error', () => {
-      // A broken output pipe is not worth more than the lines it would have carried.
+      // A broken output pipe only loses the lines that it would have carried.
     });
     const lines = new Lines((line) => {
       if (stream === 'stdout') {
@@ -85,11 +85,11 @@ export class ChildLife {
       lines.end();
       if (stream === 'stderr') this.#complaints.end();
     });
-    // A thread's output has been paused: it went elsewhere before.
+    // The output of a thread is paused, because another reader had it before.
     input.resume();
   }
 
-  /** Asks it to finish, and kills it at `deadline`. */
+  /** Asks the child to finish, and kills it at `deadline`. */
   close(deadline: Deadline): void {
     const entered = this.#machine.enter({ tag: 'shutdown', deadline });
     if (!entered) {
@@ -101,17 +101,20 @@ export class ChildLife {
     this.#killAt(deadline);
   }
 
-  /** Whoever gives a reason first is believed. */
+  /** Records why the child was killed. The first reason wins. */
   killedBecause(reason: Error | null): void {
     this.#killReason ??= reason;
   }
 
-  /** The end has begun: its deadline has no more to say. */
+  /** Cancels the deadline, because the child is already ending. */
   ending(): void {
     this.#deadlineTimer?.cancel();
   }
 
-  /** `how` it ended, where nothing tells better why. */
+  /**
+   * Marks the child as dead.
+   * @param how how it ended; used in the error if there is no better cause
+   */
   dead(how: string): void {
     this.ending();
     this.#complaints.end();
@@ -145,7 +148,7 @@ export class ChildLife {
   }
 
   #causeOfDeath(how: string): Error {
-    // Other code, or half of it, may end, or speak another language, before it says so.
+    // A child with different or incomplete code may end, or send unreadable frames, before it reports its build.
     if (this.#held && isReplaced(this.#child.entry)) return packageUpdated();
     if (this.state.tag === 'error') return this.state.error;
     if (this.#killReason) return this.#killReason;

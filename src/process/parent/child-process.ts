@@ -1,9 +1,9 @@
 /**
- * A child process as its parent sees it: its channel, its output, its end.
+ * Controls a child process from its parent: its channel, its output, and its end.
  *
- * A child counts as dead only when the process has exited AND all that it had sent has been read: replies that were
- * on their way at its death still count. A grandchild that has the channel open as well does not keep it from ending,
- * so that the end of the channel is not waited for: it is enough that nothing more comes.
+ * A child counts as dead only after the process has exited AND the parent has read everything that it sent, because
+ * replies in transit at its death still count. The parent does not wait for the channel to close, because a grandchild
+ * may keep it open; it waits until nothing more arrives.
  */
 import { type Duplex, PassThrough, type Readable } from 'node:stream';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
@@ -15,13 +15,16 @@ import type { ChildEvents } from './child.ts';
 import { ChildLife, type Kept } from './child-life.ts';
 import { killGroup, killTree, type LaunchedProcess, type LaunchSpec, launch } from './launch.ts';
 
-/** After exit, how long to go on reading a channel on which something comes all the time. */
+/** How long after the exit to read a channel on which data keeps arriving, in ms. */
 const LINGERING_CHANNEL_MS = 1000;
-/** In so many turns of the event loop in a row nothing may come. What was sent is there at exit; one turn reads a part. */
+/**
+ * The channel counts as empty after this many turns of the event loop in a row without data. At the exit all data is
+ * there, but one turn reads only a part of it.
+ */
 const QUIET_TURNS = 3;
 
 export interface ChildSpec extends LaunchSpec {
-  /** The file of this package that it runs. */
+  /** File of this package that the child runs. */
   readonly entry: string;
 }
 
@@ -30,10 +33,10 @@ export class ChildProcess implements Kept {
   readonly #process: LaunchedProcess;
   readonly #life: ChildLife;
   readonly #channel: Channel;
-  /** What the channel runs on. */
+  /** The stream that carries the channel. */
   readonly #pipe: Duplex;
   readonly #clock: Clock;
-  /** What is known of the end while waiting for the rest of it. */
+  /** How the process exited; null until it has. */
   #exit: string | null = null;
   #channelClosed = false;
   #isBuried = false;
@@ -47,7 +50,7 @@ export class ChildProcess implements Kept {
     this.#process.on('exit', (code, signal) =>
       this.#exited(signal ? `was killed by ${signal}` : `exited with code ${code}`),
     );
-    // Out of file descriptors, Node hands back a process without streams, and its 'error' event follows.
+    // If file descriptors run out, Node.js returns a process without streams, and emits its 'error' event later.
     const [, stdout, stderr, pipe] = this.#process.stdio ?? [];
     this.#life.read('stdout', (stdout as Readable | undefined) ?? new PassThrough());
     this.#life.read('stderr', (stderr as Readable | undefined) ?? new PassThrough());
@@ -70,7 +73,7 @@ export class ChildProcess implements Kept {
     return this.#exit === null && !this.#channelClosed;
   }
 
-  /** The way to it, to be looked at. */
+  /** Read-only view of the channel to the child. */
   get traffic(): Omit<Channel, 'send' | 'flushed' | 'close'> {
     return this.#channel;
   }
@@ -97,13 +100,13 @@ export class ChildProcess implements Kept {
     if (this.#exit !== null) return;
     this.#exit = how;
     this.#life.ending();
-    // Its children, if it left any, go with it.
+    // Ends any children that the process left behind.
     if (this.#process.pid !== undefined) killGroup(this.#process.pid);
     if (this.#channelClosed) this.#bury(how);
     else this.#buryWhenQuiet(how, this.#clock.now() + LINGERING_CHANNEL_MS);
   }
 
-  /** Immediates run after the loop has read its sockets. */
+  /** Waits for turns without data. Immediates run after the event loop has read its sockets. */
   #buryWhenQuiet(how: string, latest: Deadline, quietTurns = 0): void {
     const { received } = this.#channel.bytes;
     setImmediate(() => {
@@ -117,15 +120,15 @@ export class ChildProcess implements Kept {
   #channelEnded(error: Error | null): void {
     this.#channelClosed = true;
     if (this.#exit !== null) this.#bury(this.#exit);
-    // A child without a channel is lost to us: most end by themselves, one that sent garbage or spins does not.
-    // Garbage is a cause of death; that the pipe broke (ECONNRESET) is its effect.
+    // The parent cannot reach a child without a channel. Most such children exit by themselves, but one that sent
+    // garbage or runs a busy loop does not. Garbage is a cause of death; a broken pipe (ECONNRESET) is only its effect.
     else this.kill(isModeletError(error) ? error : null);
   }
 
   #bury(how: string): void {
     if (this.#isBuried) return;
     this.#isBuried = true;
-    // A grandchild may have the other end open for as long as it lives.
+    // A grandchild may keep the other end open as long as it lives.
     this.#pipe.destroy();
     this.#life.dead(how);
   }

@@ -1,25 +1,31 @@
-/** A worker or an engine as its supervisor sees it, whatever it is made of: a process or a thread. Interface only. */
+/** Interface of a worker or engine to its supervisor, for processes and threads alike. */
 import type { Deadline } from '../../core/clock.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
 import type { ProcessState } from '../process-state.ts';
 
 export interface ChildEvents {
-  /** Called at each entry into a state but the first. `dead`: it is gone, and what it sent before has been handed on. */
+  /**
+   * The child entered a state other than its first. At `dead` the child is gone, and everything that it sent has been
+   * passed on.
+   */
   onState(state: ProcessState, child: Child): void;
   onFrame(frame: Frame, child: Child): void;
-  /** A line of stdout, or lines of stderr that belong together. */
+  /** The child wrote a line to stdout, or lines that belong together to stderr. */
   onOutput(stream: 'stdout' | 'stderr', text: string): void;
 }
 
 export interface Child {
-  /** The process it is or lives in; null where none could be started. */
+  /** Id of the child's process, or of the process that runs its thread; null if no process could be started. */
   readonly pid: number | null;
   readonly state: ProcessState;
-  /** False as soon as one of the signs of its end was seen: what is sent from then on is lost. */
+  /** Whether frames can still reach the child. False after the first sign of its end; later frames are lost. */
   readonly isReachable: boolean;
   send(frame: Frame): void;
-  /** Asks it to finish by `deadline`, then kills it; an earlier deadline may follow. One that is not yet ready is killed. */
+  /**
+   * Asks the child to finish, and kills it at `deadline`. Kills a child that is not ready yet at once. A later call may
+   * set an earlier deadline.
+   */
   close(deadline: Deadline): void;
-  /** Ends it now. `reason` becomes the cause of death; null where its exit tells more. */
+  /** Kills the child now. `reason` becomes the cause of death; null if its exit explains more. */
   kill(reason: Error | null): void;
 }

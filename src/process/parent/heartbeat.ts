@@ -1,29 +1,29 @@
 /**
- * Notices a process that lives but does nothing any more: stopped, or caught in a loop. Asks it for a sign of life at
- * every tick. Whatever comes from it is one, and so is what it takes: an answer may stand behind much else.
+ * Detects a process that is alive but hangs: stopped, or in an endless loop. Pings it at every tick. All bytes that it
+ * sends or accepts count as a sign of life, because its answer may be queued behind other data.
  *
- * A tick counts only after this process's own event loop has turned and read what had come: a loop that was blocked
- * for long finds the answers waiting, and blames nobody.
+ * Each tick first lets this process's own event loop read the data that has arrived. If this loop was blocked for long,
+ * it finds the answers and does not blame the other process.
  *
  *   stopped  nothing is watched            -> pausing
  *   pausing  until the next tick           -> polling | stopped
- *   polling  the loop reads what has come  -> pausing | stopped
+ *   polling  the loop reads arrived data   -> pausing | stopped
  */
 import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
 
 export const HEARTBEAT = {
-  /** Milliseconds from one tick to the next. */
+  /** Time between two ticks, in ms. */
   intervalMs: 1000,
-  /** So many ticks in a row without a sign of life are the end. Long enough for a machine that swaps to come back. */
+  /** Ticks in a row without a sign of life before a process counts as hung. Lets a swapping machine recover in time. */
   mostSilent: 10,
 } as const;
 
 export interface HeartbeatEvents {
   /** Asks for a sign of life. */
   ping(): void;
-  /** Whether the process has given one since this was last asked. */
+  /** Whether the process has given a sign of life since the last call. */
   hasMoved(): boolean;
-  /** None came for `seconds`. Nothing is watched any more. */
+  /** The process gave no sign of life for `seconds`. The heartbeat has stopped. */
   onSilent(seconds: number): void;
 }
 
@@ -44,14 +44,14 @@ export class Heartbeat {
     this.#clock = clock;
   }
 
-  /** Watches from now on, as if there had just been a sign of life. */
+  /** Starts watching, as if the process had just given a sign of life. */
   start(): void {
     this.stop();
     this.#silent = 0;
     this.#pause();
   }
 
-  /** Leaves no timer behind. */
+  /** Stops watching and cancels all timers. */
   stop(): void {
     if (this.#state.tag === 'pausing') this.#state.timer.cancel();
     if (this.#state.tag === 'polling') clearImmediate(this.#state.turn);
@@ -64,7 +64,7 @@ export class Heartbeat {
     this.#state = { tag: 'pausing', timer };
   }
 
-  /** Immediates run after the loop has read its sockets. */
+  /** Ticks after the event loop has read its sockets, when immediates run. */
   #poll(): void {
     this.#state = { tag: 'polling', turn: setImmediate(() => this.#tick()) };
   }

@@ -1,6 +1,6 @@
 /**
- * Starts child processes: pinned to cores, killed by the kernel when their parent dies, with a channel on
- * descriptor 3. The only file that starts processes.
+ * Starts child processes: pinned to cores, killed by the kernel when their parent dies, and with a channel on file
+ * descriptor 3. No other file starts processes.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { readlinkSync } from 'node:fs';
@@ -14,17 +14,20 @@ import { inSearchPath } from '../search-path.ts';
 
 const run = promisify(execFile);
 
-/** Which of the two launch helpers work on this machine. Both are found by trying, not by name: BusyBox has other options. */
+/**
+ * The launch helpers that work on this machine. `probeLauncher` runs each helper, because the BusyBox programs of the
+ * same name have other options.
+ */
 export interface Launcher {
-  /** `setpriv --pdeathsig`: a worker that spins in synchronous code notices no closed channel. */
+  /** `setpriv --pdeathsig`: kills a child with its parent, even in a busy loop that notices no closed channel. */
   readonly setpriv: boolean;
-  /** `taskset -c`: start under a CPU mask, so that threads of native libraries inherit it. */
+  /** `taskset -c`: starts a process with a CPU mask, so that threads of native libraries inherit the mask. */
   readonly taskset: boolean;
 }
 
 /**
- * A launch helper by its absolute path, found in the PATH of this process: that of a child is the user's, for the child
- * alone. By its bare name where it is not found.
+ * Returns the absolute path of a launch helper, or its bare name if it is not found. Searches the PATH of this process,
+ * because users set the PATH of a child for the child alone.
  */
 export function helper(name: keyof Launcher): string {
   return inSearchPath(name, process.env['PATH'] ?? '') ?? name;
@@ -53,8 +56,8 @@ async function works(command: readonly string[]): Promise<boolean> {
 }
 
 /**
- * Runs a command that ends by itself and gives what it wrote to its output.
- * @throws Error where it fails, or is not through in time and so killed.
+ * Runs a command that ends by itself and returns its stdout.
+ * @throws Error if the command fails, or if it exceeds `timeoutMs` and is killed.
  */
 export async function runToEnd(command: readonly string[], timeoutMs: number): Promise<string> {
   const options = { timeout: timeoutMs, killSignal: 'SIGKILL', env: inheritedEnvironment() } as const;
@@ -65,21 +68,22 @@ export async function runToEnd(command: readonly string[], timeoutMs: number): P
 export type LaunchedProcess = ChildProcess;
 
 export interface LaunchSpec {
-  /** Program and arguments. No shell reads them. */
+  /** Program and arguments; run without a shell. */
   readonly command: readonly string[];
-  /** Cores to run on; null where the platform has no pinning. */
+  /** Cores to run on; null if the platform has no pinning. */
   readonly cpus: readonly number[] | null;
   readonly launcher: Launcher;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** What this process has started and not seen to exit. */
+/** Ids of the processes that this process started and that have not exited. */
 const running: Set<number> = new Set();
 
 /**
- * Starts the process in a group of its own: Ctrl-C in a terminal is for Node-RED, and a kill reaches the whole tree.
- * @throws Error where Node.js or the system refuses at once, as with an environment that is too large. Other failures
- * come as the event 'error'.
+ * Starts a process in its own process group, so that Ctrl-C in a terminal reaches only Node-RED, and a kill reaches the
+ * whole tree.
+ * @throws Error if Node.js or the system refuses at once, for example because the environment is too large. Other
+ * failures arrive as the event 'error'.
  */
 export function launch(spec: LaunchSpec): LaunchedProcess {
   const command = [
@@ -111,20 +115,20 @@ function spawned(command: readonly string[], env: LaunchSpec['env']): LaunchedPr
   }
 }
 
-/** Kills all that this process has started, and what that has started. */
+/** Kills all processes that this process started, and their children. */
 export function killAll(): void {
   for (const pid of running) killTree(pid);
 }
 
-/** Kills a process that has not been seen to exit, and what it has started. */
+/** Kills a process whose exit has not been seen, and its children. */
 export function killTree(pid: number): void {
   killGroup(pid);
   signal(pid);
 }
 
-/** Kills what an exited process has left behind. Its own number may be another process's by now. */
+/** Kills the children that an exited process left behind, but not its own id, which another process may have by now. */
 export function killGroup(pid: number): void {
-  // To the system -1 means everybody.
+  // To the system, -1 means every process.
   if (pid > 1) signal(-pid);
 }
 
@@ -132,7 +136,7 @@ function signal(target: number): void {
   try {
     process.kill(target, 'SIGKILL');
   } catch {
-    // Gone already, which is what was wanted.
+    // The process has already ended.
   }
 }
 
@@ -142,13 +146,14 @@ export async function pinProcess(pid: number, cpus: readonly number[]): Promise<
 }
 
 /**
- * Moves the calling thread to `cpus`, and no other thread of its process. `taskset`: where that is, as the thread's own
- * environment is the user's, and not for it.
+ * Moves the calling thread to `cpus`, and no other thread of its process.
+ * @param taskset path of `taskset`; the thread must not search for it, because its PATH is the one that the user set
  */
 export async function pinThread(cpus: readonly number[], taskset: string): Promise<void> {
   const wanted = formatCpus(cpus);
   if (formatCpus(allowedCpus('thread-self')) === wanted) return;
-  // Linux knows each thread by a number. Read without a promise, which another thread would serve with its own number.
+  // Linux gives each thread a number. Read it synchronously: a promise would run on another thread and return that
+  // thread's number.
   const thread = basename(readlinkSync('/proc/thread-self'));
   await run(taskset, ['-cp', wanted, thread], { timeout: 5000, env: {} });
 }

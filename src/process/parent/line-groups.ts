@@ -1,18 +1,18 @@
 /**
- * Lines of stderr that belong together make one message: the traceback of Python, the stack of JavaScript, and whatever
- * goes on in indented lines. A message is handed on when a line comes that is not of it, or none comes for a moment.
+ * Groups lines of stderr that belong together into one message: a Python traceback, a JavaScript stack, or any line
+ * with indented lines below it. Passes a message on when an unrelated line arrives, or after MOMENT_MS without a line.
  */
 import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
 import { shortened } from './lines.ts';
 
-/** So long a message waits for more of it. */
+/** How long a message waits for its next line, in ms. */
 const MOMENT_MS = 100;
-/** What is longer is more than one message. */
+/** Most lines of a message; further lines begin a new message. */
 const MOST_LINES = 100;
 
-/** What begins a list of indented lines that ends with one that is not, which says what has happened. */
+/** Matches the first line of a traceback: indented lines follow, then an unindented line with the error. */
 const TRACEBACK = /^(?:Exception in thread .*|Traceback \(most recent call last\)):$/;
-/** What goes on with a message after an empty line. */
+/** Matches a line that continues a message after an empty line. */
 const GOES_ON =
   /^(?:Traceback \(most recent call last\):|During handling of the above exception|The above exception was|(?:Current thread|Thread) 0x|Extension modules:)/;
 
@@ -20,9 +20,9 @@ export class LineGroups {
   readonly #onMessage: (message: string) => void;
   readonly #clock: Clock;
   #lines: string[] = [];
-  /** Empty lines at the end, which count only where the message goes on. */
+  /** Number of empty lines at the end. They join the message only if it continues. */
   #emptyLines = 0;
-  /** The line that ends a traceback has not come yet. */
+  /** Whether a traceback has begun and its last line has not arrived. */
   #inTraceback = false;
   #timer: Timer | null = null;
 
@@ -42,7 +42,7 @@ export class LineGroups {
     this.#timer = this.#clock.at(this.#clock.now() + MOMENT_MS, () => this.end());
   }
 
-  /** Hands on what is there. */
+  /** Passes on the current message, if any. */
   end(): void {
     this.#timer?.cancel();
     this.#timer = null;
@@ -52,7 +52,7 @@ export class LineGroups {
     this.#lines = [];
     this.#inTraceback = false;
     this.#onMessage(shortened(message));
-    // Below one line they are what somebody wrote; below several they only end these.
+    // Empty lines after a single line are output of their own; after several lines they only end the message.
     const emptyLines = length === 1 ? this.#emptyLines : 0;
     this.#emptyLines = 0;
     for (let index = 0; index < emptyLines; index += 1) this.#onMessage('');
@@ -62,7 +62,7 @@ export class LineGroups {
     if (this.#lines.length >= MOST_LINES) return false;
     if (this.#emptyLines > 0 && GOES_ON.test(line)) return true;
     if (this.#inTraceback || (this.#emptyLines === 0 && /^\s/.test(line))) return true;
-    // Below the stack of an error, its own fields.
+    // JavaScript prints an error's own fields in braces below its stack.
     return line === '}' && this.#lines.some((before) => before.endsWith('{'));
   }
 

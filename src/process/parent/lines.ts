@@ -1,18 +1,18 @@
-/** What a child writes, cut into lines: also where it goes on and on without ending one. */
+/** Splits a child's output into lines. Limits the memory for a line that never ends. */
 
-/** Characters; of a longer line the rest is left out. */
+/** Most characters of a line; the rest of a longer line is dropped. */
 export const LONGEST_LINE: number = 8192;
 
 export class Lines {
   readonly #onLine: (line: string) => void;
-  /** The line that has begun; not longer than one that is cut. */
+  /** Start of the line that has not ended; at most one character longer than `LONGEST_LINE`. */
   #begun = '';
 
   constructor(onLine: (line: string) => void) {
     this.#onLine = onLine;
   }
 
-  /** Takes text as it comes, and hands on each line that it ends. */
+  /** Takes text as it arrives, and passes on each line that the text completes. */
   push(text: string): void {
     let from = 0;
     for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', from)) {
@@ -23,7 +23,7 @@ export class Lines {
     this.#extend(text, from, text.length);
   }
 
-  /** Hands on the line that has begun, if any. */
+  /** Passes on the unfinished line, if any. */
   end(): void {
     if (this.#begun !== '') this.#finish();
   }
@@ -40,7 +40,7 @@ export class Lines {
   }
 }
 
-/** As it is shown. */
+/** Returns the text, cut after `LONGEST_LINE` characters. */
 export function shortened(line: string): string {
   return line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}...` : line;
 }

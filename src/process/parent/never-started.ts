@@ -1,4 +1,4 @@
-/** A child that could not even be started: to its supervisor one that died at once, to be tried again. */
+/** Stands for a child that could not be started. Its supervisor sees a child that died at once, and restarts it. */
 
 import { type ProcessState, StateMachine } from '../process-state.ts';
 import type { Child, ChildEvents } from './child.ts';
@@ -10,7 +10,7 @@ export class NeverStarted implements Child {
 
   constructor(reason: Error, events: ChildEvents) {
     this.#machine = new StateMachine((state) => events.onState(state, this));
-    // Whoever starts it does not know it yet.
+    // The supervisor does not have this object yet, so it must die later.
     setImmediate(() => this.#machine.enter({ tag: 'dead', error: reason }));
   }
 

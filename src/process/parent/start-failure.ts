@@ -1,12 +1,14 @@
 /**
- * Which failed starts would fail again just so, and are not tried again until something changes.
+ * Decides which failed starts would fail again in the same way. The supervisor does not retry them until something
+ * changes.
  *
- * The rule: it came while the code was loaded, before `setup` and without the process's end, and the error itself says that
- * the code cannot be loaded as it is: it does not parse, names what is not there, or is no modelet. All else may be over
- * the next time, above all a `setup` that found its network service away, a death, a time-out, and memory that ran out.
+ * A failure is lasting if it occurred while the code was loaded, before `setup` and without a death of the process, and
+ * if the error shows that the code cannot be loaded as it is: it does not parse, refers to something that does not
+ * exist, or is not a modelet. Every other failure may be temporary: a `setup` that did not reach its network service, a
+ * death, a time-out, or a lack of memory.
  */
 
-/** Names of errors of JavaScript and of Python. */
+/** Names of lasting errors in JavaScript and Python. */
 const NAMES: ReadonlySet<string> = new Set([
   'SyntaxError',
   'IndentationError',
@@ -21,7 +23,10 @@ const NAMES: ReadonlySet<string> = new Set([
   'IsADirectoryError',
 ]);
 
-/** `config_invalid`: of this package's own loaders, for a model, a module, an interpreter or an export. */
+/**
+ * Codes of lasting errors. This package's own loaders throw `config_invalid` for a model, a module, an interpreter or
+ * an export.
+ */
 const CODES: ReadonlySet<unknown> = new Set([
   'config_invalid',
   'MODULE_NOT_FOUND',
@@ -43,9 +48,9 @@ const CODES: ReadonlySet<unknown> = new Set([
   'EISDIR',
 ]);
 
-/** The death of a child whose next one would die of the same. */
+/** The death of a child whose replacement would die for the same reason. */
 export class LastingFailure extends Error {
-  /** As it was thrown. */
+  /** The error as it was thrown. */
   readonly failure: Error;
 
   constructor(failure: Error) {
@@ -55,18 +60,18 @@ export class LastingFailure extends Error {
   }
 }
 
-/** `error`: what loading failed with. It comes back as it is where another try may do better. */
+/** Wraps an error of loading in a `LastingFailure`, or returns it unchanged if a retry may succeed. */
 export function loadFailure(error: Error): Error {
   return isLasting(error) ? new LastingFailure(error) : error;
 }
 
 function isLasting(error: Error): boolean {
-  // A `fetch` without a network fails with a TypeError that has a cause.
+  // Without a network, `fetch` fails with a TypeError that has a cause.
   const isOwnTypeError = error.name === 'TypeError' && error.cause === undefined;
   return isOwnTypeError || NAMES.has(error.name) || CODES.has((error as { readonly code?: unknown }).code);
 }
 
-/** The error as it was thrown. */
+/** Returns the error as it was thrown, without the `LastingFailure` around it. */
 export function asThrown(error: Error): Error {
   return error instanceof LastingFailure ? error.failure : error;
 }

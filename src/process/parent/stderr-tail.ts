@@ -1,12 +1,12 @@
-/** The last that a child said on stderr: where it ended without a word on its channel, this tells why. */
+/** Keeps the last lines of a child's stderr. They explain the end of a child that reported no error on its channel. */
 
 const MOST_LINES = 20;
-/** What Node.js begins the addresses with that it prints below the reason why it aborts. */
+/** Matches the line above the stack addresses that Node.js prints after the reason for an abort. */
 const ADDRESSES_FOLLOW = /^-+ Native stack trace -+$/;
 
 export class StderrTail {
   readonly #lines: string[] = [];
-  /** From the addresses on nothing is kept: they would push the reason out. */
+  /** Whether the addresses have begun. They are not kept, because they would push the reason out. */
   #isComplete = false;
 
   add(line: string): void {

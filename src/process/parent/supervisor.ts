@@ -4,8 +4,8 @@
  *   stopped  nothing runs until `start`  -> running | closed
  *   running  a child exists              -> waiting (it died) | stuck (it cannot start) | closed
  *   waiting  pausing before a restart    -> running | stopped | closed
- *   stuck    would fail again just so    -> running (`start`) | closed
- *   closed   ends here; a child that still runs is finishing or being killed
+ *   stuck    a restart would fail again  -> running (`start`) | closed
+ *   closed   final; a child that still runs is finishing or being killed
  */
 import { type Clock, type Deadline, systemClock, type Timer } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
@@ -16,21 +16,21 @@ import type { Child, ChildEvents } from './child.ts';
 import { NeverStarted } from './never-started.ts';
 import { asThrown, LastingFailure, loadFailure } from './start-failure.ts';
 
-/** What a process was about when it ended: a failed start, a death in service, an end that was asked for. */
+/** Phase in which a process ended: a failed start, a death in service, or a requested end. */
 export type LifePhase = 'starting' | 'serving' | 'closing';
 
 export interface SupervisedProcess {
-  /** Makes a new process; asked at each start. What it throws counts as the death of that process. */
+  /** Launches a new process, at each start. An error that it throws counts as the death of that process. */
   launch(events: ChildEvents): Child;
-  /** Sent first to each new process. */
+  /** Returns the frame that each new process receives first. */
   bootFrame(): ControlFrame;
-  /** Milliseconds from launch to `ready`; a process that takes longer is killed. 0: no limit. */
+  /** Most milliseconds from launch to `ready`; a process that takes longer is killed. 0 means no limit. */
   readonly startTimeoutMs: number;
   onReady(): void;
   onFrame(frame: Frame): void;
-  /** The process is gone and all that it had sent was read. A `LastingFailure` is not tried again. */
+  /** The process is gone, and everything that it sent has been read. There is no retry after a `LastingFailure`. */
   onLost(error: Error, phase: LifePhase): void;
-  /** Any change worth showing. */
+  /** Displayed state has changed. */
   onChange(): void;
   onOutput(stream: 'stdout' | 'stderr', line: string): void;
 }
@@ -55,7 +55,7 @@ export class Supervisor {
     this.#clock = clock;
   }
 
-  /** State to show: that of the child, or `error` while none runs after a failure. */
+  /** State to display: the child's state, or `error` if a failure left no child running. */
   get processState(): ProcessStateTag {
     const child = this.#child;
     if (child) return child.state.tag;
@@ -68,7 +68,7 @@ export class Supervisor {
     return child.state.tag === 'ready' && child.isReachable;
   }
 
-  /** Why the last process died, until a new one is ready. */
+  /** Why the last process died; null once a new one is ready. */
   get lastError(): Error | null {
     return this.#lastError;
   }
@@ -81,12 +81,12 @@ export class Supervisor {
     return Math.max(0, this.#starts - 1);
   }
 
-  /** When the pause before the next start ends; null where there is none. */
+  /** When the pause before the next start ends; null if there is no pause. */
   get nextStartAt(): Deadline | null {
     return this.#state.tag === 'waiting' ? this.#state.until : null;
   }
 
-  /** The last start failed of what a further one would fail of as well: none is made until `start` is called. */
+  /** Whether the last start failed in a way that a restart would repeat. Only `start` makes another attempt. */
   get isStuck(): boolean {
     return this.#state.tag === 'stuck';
   }
@@ -95,7 +95,7 @@ export class Supervisor {
     return this.#state.tag === 'closed';
   }
 
-  /** Starts a process now if none runs: a pause before a restart ends, and the failures before it are forgotten. */
+  /** Starts a process now if none runs. Ends a pause before a restart and forgets earlier failures. */
   start(): void {
     if (this.#state.tag === 'running' || this.#state.tag === 'closed') return;
     if (this.#state.tag === 'waiting') this.#state.timer.cancel();
@@ -103,14 +103,14 @@ export class Supervisor {
     this.#launch();
   }
 
-  /** Does not restart a process that has died until `start` is called; one that runs goes on. */
+  /** Prevents the restart of a dead process until `start` is called. A running process continues. */
   hold(): void {
     if (this.#state.tag !== 'waiting') return;
     this.#state.timer.cancel();
     this.#state = { tag: 'stopped' };
   }
 
-  /** Dropped if no process is ready, and none that was finishes what it holds. */
+  /** Sends a frame to a process that is ready or finishing; drops the frame if there is none. */
   send(frame: Frame): void {
     const child = this.#child;
     const serves = child?.state.tag === 'ready' || child?.state.tag === 'shutdown';
@@ -121,7 +121,10 @@ export class Supervisor {
     this.#child?.kill(reason);
   }
 
-  /** Ends the process by `deadline` and starts no other. Resolves when it is gone; an earlier deadline may follow. */
+  /**
+   * Ends the process by `deadline` and starts no other. Resolves when the process is gone. A later call may set an
+   * earlier deadline.
+   */
   close(deadline: Deadline): Promise<void> {
     if (this.#state.tag === 'closed') {
       this.#state.child?.close(deadline);
@@ -165,7 +168,7 @@ export class Supervisor {
     this.#process.onChange();
   }
 
-  /** Whatever keeps a child from being made must cost no more than that child. */
+  /** Launches a child. An error in `launch` must cost only that child. */
   #made(events: ChildEvents): Child {
     try {
       return this.#process.launch(events);
