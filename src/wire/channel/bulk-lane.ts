@@ -1,20 +1,20 @@
 /**
- * The lane of a channel for what is large: frames here leave one after the other and in pieces, and the next piece is
- * written when the one before has left this process. All other frames pass them, and wait for one piece at most.
+ * The lane of a channel for large frames. It sends them one after another in pieces, and writes a piece only after the
+ * previous piece has left this process. All other frames overtake them, and wait for one piece at most.
  *
- * Frames about the same request keep their order, and so do those that are about everything before them, such as
- * `close`: they follow what waits here.
+ * Frames about the same request keep their order. Frames about everything before them, such as `close`, also keep their
+ * order: they queue behind the frames that wait here.
  */
 import type { Payload, RequestNumber } from '../../core/model.ts';
 import { encodeFrame, type Frame, HEAD, type ItemFrame, pieceHead } from '../frames/frames.ts';
 import type { WireItem } from '../frames/items.ts';
 
-/** Payloads from this size on take this lane. */
+/** Smallest payload that takes this lane, in bytes. */
 const LARGE = 256 * 1024;
-/** Bytes of a piece without its head; a multiple of 8. */
+/** Size of a piece without its head, in bytes; a multiple of 8. */
 const PIECE = 256 * 1024;
 
-/** Frames with single items of these types may take the lane. */
+/** Types of frames that take the lane if they hold a single large item. */
 const MAY_BE_LARGE: ReadonlySet<Frame['type']> = new Set([
   'submit',
   'outcomes',
@@ -23,7 +23,7 @@ const MAY_BE_LARGE: ReadonlySet<Frame['type']> = new Set([
   'calls',
   'answers',
 ] as const);
-/** Frames about everything that was sent before them. */
+/** Types of frames about everything that was sent before them. */
 const FOLLOWS_ALL: ReadonlySet<Frame['type']> = new Set([
   'act',
   'batch',
@@ -33,31 +33,31 @@ const FOLLOWS_ALL: ReadonlySet<Frame['type']> = new Set([
   'tried',
   'try',
 ] as const);
-/** Frames with items of which there may be several to one request. */
+/** Types of item frames of which one request may have several. */
 const FOLLOWS_ITS_REQUEST: ReadonlySet<Frame['type']> = new Set(['outcomes', 'parts', 'taps'] as const);
 
 export function isLarge({ bytes }: Payload): boolean {
   return bytes.byteLength >= LARGE;
 }
 
-/** Writes the buffers one after the other. `onLeft` is called when they have left this process. */
+/** Writes the buffers in order. Calls `onLeft` when they have left this process. */
 export type Write = (parts: readonly Uint8Array[], onLeft: () => void) => void;
 
 interface Waiting {
   readonly frame: Frame;
-  /** What of it has not been written yet; null before its first piece. */
+  /** Rest of the frame that has not been written; null before its first piece. */
   cut: Cut | null;
-  /** Called when the last of it has been written. */
+  /** Callbacks for when the whole frame has been written. */
   readonly onWritten: (() => void)[];
 }
 
 export class BulkLane {
   readonly #write: Write;
   #waiting: Waiting[] = [];
-  /** How many of the frames that wait are about a request. */
+  /** Number of waiting items, by request. */
   readonly #requests: Map<RequestNumber, number> = new Map();
   #bytes = 0;
-  /** A piece has been written and has not left this process. */
+  /** Whether a piece has been written but has not left this process. */
   #isWriting = false;
 
   constructor(write: Write) {
@@ -68,22 +68,22 @@ export class BulkLane {
     return this.#waiting.length === 0;
   }
 
-  /** Bytes of payloads that have not been written. */
+  /** Payload bytes of the frames that have not been fully written. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Items of which something has not been written. */
+  /** Items of the frames that have not been fully written. */
   get items(): WireItem[] {
     return this.#waiting.flatMap(({ frame }) => ('items' in frame ? frame.items : []));
   }
 
-  /** Whether the frame may take the lane, or has to follow something that has. */
+  /** Whether `take` must see the frame: it may belong in the lane, or have to follow a frame that waits there. */
   concerns(frame: Frame): boolean {
     return !this.isEmpty || ('items' in frame && isLargeFrame(frame));
   }
 
-  /** Takes what of the frame belongs here, and returns the rest, which goes at once. */
+  /** Queues the part of the frame that belongs in the lane. Returns the rest, to be sent at once, or null if none. */
   take(frame: Frame): Frame | null {
     if (FOLLOWS_ALL.has(frame.type) || ('items' in frame && isLargeFrame(frame))) {
       this.#push(frame);
@@ -93,7 +93,7 @@ export class BulkLane {
     return 'items' in frame && FOLLOWS_ITS_REQUEST.has(frame.type) ? this.#split(frame) : frame;
   }
 
-  /** Calls when all that waits now has been written; at once where nothing does. */
+  /** Calls `call` when all frames that wait now have been written, or at once if none waits. */
   afterAll(call: () => void): void {
     const last = this.#waiting.at(-1);
     if (last) last.onWritten.push(call);
@@ -112,7 +112,10 @@ export class BulkLane {
     this.#next();
   }
 
-  /** What is cancelled before it has begun to leave does not leave; what has begun hears of it behind. */
+  /**
+   * Drops a cancelled request whose frame has not begun to leave. If it has, queues the cancel behind the frame.
+   * Returns a cancel for the requests that are not in the lane, or null if there are none.
+   */
   #cancel(ids: readonly RequestNumber[]): Frame | null {
     const elsewhere = ids.filter((id) => !this.#requests.has(id));
     for (const id of ids) {
@@ -149,7 +152,7 @@ export class BulkLane {
   #remove(index: number): void {
     const [removed] = this.#waiting.splice(index, 1) as [Waiting];
     this.#count(removed.frame, -1);
-    // Whoever waits for what is taken out waits for what was before it.
+    // Callbacks of a frame that is removed unwritten move to the frame before it.
     if (removed.cut === null) {
       const before = this.#waiting[index - 1];
       if (before) before.onWritten.push(...removed.onWritten);
@@ -177,7 +180,7 @@ function isSubmitOf(frame: Frame, id: RequestNumber): boolean {
   return frame.type === 'submit' && frame.items[0]?.id === id;
 }
 
-/** An encoded frame that is written in pieces, or at once where one piece is enough. */
+/** An encoded frame that is written in pieces, or whole if it fits in one. */
 class Cut {
   readonly #parts: Uint8Array[];
   readonly #total: number;

@@ -1,8 +1,8 @@
 /**
- * A channel carries frames between a parent and one child: over the socket pair that the child inherits as
- * file descriptor 3, or in memory between two ends of one process (tests, an engine in the same process).
+ * Carries frames between a parent and one child: over a socket pair that the child inherits as file descriptor 3, or in
+ * memory between two ends in one process (tests, an engine in the same process).
  *
- * No path to protect or clean up, and the end of the other process is the end of the channel.
+ * A socket pair has no path to protect or clean up, and closes when the other process ends.
  */
 import { type OnReadOpts, Socket, type SocketConstructorOpts } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -12,46 +12,46 @@ import type { WireItem } from '../frames/items.ts';
 import { BulkLane } from './bulk-lane.ts';
 import { FrameReader } from './frame-reader.ts';
 
-/** The descriptor on which a child finds its channel. */
+/** File descriptor of a child's channel. */
 export const CHANNEL_FD = 3;
 
 export interface ChannelEvents {
-  /** What it throws is not the channel's to judge: it goes to whoever catches this process's uncaught exceptions. */
+  /** A frame arrived. The channel does not catch errors of this callback; they become uncaught exceptions. */
   onFrame(frame: Frame): void;
-  /** Called once. With an error if the other side sent bytes that are no frames, or the pipe broke. */
+  /** Called once. `error` is set if the other side sent bytes that are not frames, or if the pipe broke. */
   onClose(error: Error | null): void;
 }
 
 export interface Channel {
-  /** Takes the frame for delivery; nothing happens after the channel has closed. Small frames pass large ones. */
+  /** Queues the frame for delivery; no effect after `close`. Small frames overtake large ones. */
   send(frame: Frame): void;
-  /** Bytes written but not yet handed to the kernel: whatever is sent now goes after them. */
+  /** Bytes that were written but have not reached the kernel. Later frames follow them. */
   readonly bufferedBytes: number;
-  /** Bytes of large payloads that have not been written: small frames pass them. */
+  /** Bytes of large payloads that have not been written. Small frames overtake them. */
   readonly waitingBytes: number;
-  /** Large items of which something has not been written. */
+  /** Items of large frames that have not been fully written. */
   readonly waiting: readonly WireItem[];
-  /** Bytes that have gone either way. */
+  /** Bytes sent and received so far. */
   readonly bytes: { readonly sent: number; readonly received: number };
   /**
-   * Whether the other side has done something since this was last asked: bytes came from it, or bytes left for which it
-   * had to make room.
+   * Whether the other side has been active since the last call: it sent bytes, or it read bytes and so made room for
+   * bytes that were waiting here.
    */
   hasMoved(): boolean;
-  /** Resolves when all that was sent has left this process, or the channel has closed. */
+  /** Resolves when all frames sent so far have left this process, or when the channel has closed. */
   flushed(): Promise<void>;
-  /** Sends what is buffered, then closes. */
+  /** Sends the frames that wait, then closes. */
   close(): void;
 }
 
-/** Bytes that are read at once. */
+/** Most bytes per read. */
 const READ_AT_ONCE = 256 * 1024;
 
 /**
- * Opens this process's end of the channel to its parent. All reads go to one buffer: memory of its own for each would be
- * garbage at once, as many megabytes as come, and in pieces so small that the system does not get them back.
+ * Opens this process's end of the channel to its parent. All reads share one buffer. A new buffer for each read would
+ * become garbage at once, as many megabytes as arrive, in pieces too small to be returned to the system.
  *
- * @param onBytes so many bytes have come, or are written.
+ * @param onBytes called with the number of bytes that were received, or that are about to be written.
  */
 export function openParentChannel(events: ChannelEvents, onBytes: (count: number) => void): Channel {
   const buffer = Buffer.allocUnsafeSlow(READ_AT_ONCE);
@@ -73,9 +73,9 @@ export function openParentChannel(events: ChannelEvents, onBytes: (count: number
 }
 
 interface ChannelOptions {
-  /** What it is given to read is overwritten by the next. */
+  /** Whether each read overwrites the chunk of the previous read. */
   readonly reused?: boolean;
-  /** So many bytes have come, or are written. */
+  /** Called with the number of bytes that were received, or that are about to be written. */
   onBytes?(count: number): void;
 }
 
@@ -84,11 +84,11 @@ export class SocketChannel implements Channel {
   readonly #reader: FrameReader;
   readonly #onBytes: (count: number) => void;
   readonly #events: ChannelEvents;
-  /** `closing`: what was sent still goes out, nothing more is taken. */
+  /** `closing`: frames that wait are still sent, new frames are ignored. */
   #state: 'open' | 'closing' | 'closed' = 'open';
   readonly #flushing: Set<() => void> = new Set();
   readonly #bulk: BulkLane = new BulkLane((parts, onLeft) => this.#write(parts, onLeft));
-  /** As it was when last asked whether anything has moved. */
+  /** Traffic at the last call of `hasMoved`. */
   #seen = { received: 0, left: 0, isFull: false };
 
   constructor(socket: Duplex, events: ChannelEvents, { reused = false, onBytes = () => {} }: ChannelOptions = {}) {
@@ -116,7 +116,7 @@ export class SocketChannel implements Channel {
   }
 
   get bytes(): { readonly sent: number; readonly received: number } {
-    // Only a socket counts; ends of one process have nothing to count.
+    // Only a socket counts its bytes; a stream within one process does not.
     const { bytesWritten: sent = 0, bytesRead: received = 0 } = this.#socket as Partial<Socket>;
     return { sent, received };
   }
@@ -126,7 +126,7 @@ export class SocketChannel implements Channel {
     const { bufferedBytes } = this;
     const before = this.#seen;
     this.#seen = { received, left: sent - bufferedBytes, isFull: bufferedBytes > 0 };
-    // What the kernel has room for leaves whether anybody reads it or not.
+    // While the kernel has room, bytes leave even if nobody reads them. They count only if bytes were waiting before.
     return received > before.received || (before.isFull && this.#seen.left > before.left);
   }
 
@@ -142,7 +142,7 @@ export class SocketChannel implements Channel {
       this.#flushing.add(resolve);
       this.#bulk.afterAll(() => {
         if (this.#socket.writableEnded) return;
-        // An empty write is done when all before it are; 'drain' is silent below the high-water mark.
+        // An empty write completes after all earlier writes. 'drain' is not emitted below the high-water mark.
         this.#socket.write(Buffer.alloc(0), () => {
           this.#flushing.delete(resolve);
           resolve();
@@ -168,7 +168,7 @@ export class SocketChannel implements Channel {
     if (last > 0) this.#socket.uncork();
   }
 
-  /** Takes bytes that have come. */
+  /** Takes received bytes. */
   read(chunk: Buffer): void {
     if (this.#state === 'closed') return;
     this.#onBytes(chunk.byteLength);

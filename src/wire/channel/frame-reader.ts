@@ -1,11 +1,11 @@
 /**
- * Cuts the stream of bytes that a channel receives into frames. A frame that comes in many chunks, or in pieces with
- * other frames between them, is copied into memory of its own as it comes: no chunk is kept for it.
+ * Splits the byte stream of a channel into frames. If a frame arrives in several chunks, or in pieces with other frames
+ * between them, the reader copies it into its own memory as it arrives, and keeps no chunk.
  */
 import { decodeFrame, type Frame, HEAD, isPiece, LONGEST_FRAME, wholeOf } from '../frames/frames.ts';
 import { malformed } from './malformed.ts';
 
-/** A frame of which the first bytes have come. */
+/** A frame that has arrived in part. */
 interface Filling {
   readonly frame: Buffer;
   filled: number;
@@ -13,19 +13,20 @@ interface Filling {
 
 export interface ReaderOptions {
   readonly longest?: number;
-  /** The bytes that it gets are overwritten by the next ones: what is kept of them has to be copied. */
+  /** Whether the next chunk overwrites the memory of this one, so that the reader must copy the bytes that it keeps. */
   readonly reused?: boolean;
 }
 
 export class FrameReader {
   readonly #longest: number;
   readonly #reused: boolean;
-  /** Less than a head. */
+  /** Bytes of an incomplete head. */
   #begun: Buffer | null = null;
-  /** A frame that comes in one go. */
+  /** An incomplete frame that is not sent in pieces. */
   #frame: Filling | null = null;
-  /** A frame that comes in pieces, and how much of the present piece is still to come. */
+  /** An incomplete frame that is sent in pieces. */
   #whole: Filling | null = null;
+  /** Bytes of the current piece that have not arrived. */
   #restOfPiece = 0;
 
   constructor({ longest = LONGEST_FRAME, reused = false }: ReaderOptions = {}) {
@@ -34,8 +35,8 @@ export class FrameReader {
   }
 
   /**
-   * Takes bytes as they arrive and returns the frames they complete.
-   * @throws ModeletError `protocol_error`; the stream cannot be read on after that.
+   * Takes bytes as they arrive and returns the frames that they complete.
+   * @throws ModeletError `protocol_error`; the rest of the stream cannot be read after that.
    */
   push(chunk: Buffer): Frame[] {
     const frames: Frame[] = [];
@@ -60,7 +61,7 @@ export class FrameReader {
       frames.push(decodeFrame(this.#kept(bytes.subarray(0, length))));
       return bytes.subarray(length);
     }
-    // Not from the pool that small buffers share: whoever keeps a payload would keep all of that.
+    // Not from the shared pool for small buffers: a payload that is kept would keep the whole pool in memory.
     this.#frame = { frame: Buffer.allocUnsafeSlow(length), filled: 0 };
     return bytes;
   }
@@ -115,7 +116,7 @@ export class FrameReader {
   }
 }
 
-/** Copies up to `most` bytes, and returns those that are left. */
+/** Copies up to `most` bytes into the frame, and returns the bytes that are left. */
 function fill(filling: Filling, bytes: Buffer, most: number): Buffer {
   const room = Math.min(most, filling.frame.byteLength - filling.filled);
   const copied = bytes.copy(filling.frame, filling.filled, 0, Math.min(room, bytes.byteLength));

@@ -1,4 +1,4 @@
-/** What is said of bytes that are no frames. */
+/** Makes the error for bytes that are not a valid frame. */
 import { ModeletError } from '../../core/errors.ts';
 
 export function malformed(what: string): ModeletError {

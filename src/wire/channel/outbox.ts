@@ -1,13 +1,13 @@
 /**
- * Collects the items of one turn of the event loop and sends them as one frame: the wake-up of the other
- * process is what costs, not the copy.
+ * Collects the items of one turn of the event loop and sends them as one frame, because waking the other process costs
+ * more than copying the items.
  */
 
 import { itemLength, type WireItem } from '../frames/items.ts';
 import { isLarge } from './bulk-lane.ts';
 import type { Channel } from './channel.ts';
 
-/** A frame is sent early when it has grown to this, so that memory and the other side's wait stay bounded. */
+/** Frame size in bytes at which the outbox sends early, to limit its memory and the delay of the other side. */
 const FULL_FRAME = 4 * 1024 * 1024;
 
 type OutboxType = 'submit' | 'outcomes' | 'parts' | 'taps' | 'calls' | 'answers';
@@ -19,7 +19,7 @@ export class Outbox {
   #bytes = 0;
   #flushing: NodeJS.Immediate | null = null;
 
-  /** `channel` is asked at each flush: items of a turn in which the channel went away are dropped. */
+  /** @param channel called at each flush; if it returns null, because the channel has gone, the items are dropped. */
   constructor(type: OutboxType, channel: () => Pick<Channel, 'send'> | null) {
     this.#type = type;
     this.#channel = channel;
@@ -27,7 +27,7 @@ export class Outbox {
 
   add(item: WireItem): void {
     if (isLarge(item.payload)) {
-      // On its own it holds up no other; what came before it goes first.
+      // A large item goes in its own frame, so that it delays no other item. Earlier items go first.
       this.flush();
       this.#channel()?.send({ type: this.#type, items: [item] });
       return;

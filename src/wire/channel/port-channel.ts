@@ -1,6 +1,6 @@
 /**
- * Frames between threads of one process: each message is memory of its own that changes hands. A view of a larger
- * buffer would be cloned with all of that buffer.
+ * Carries frames between threads of one process. Each message is a separate buffer whose ownership is transferred,
+ * because a view of a larger buffer would be cloned together with the whole buffer.
  */
 import type { MessagePort } from 'node:worker_threads';
 import { encodeFrame, type Frame } from '../frames/frames.ts';
@@ -26,7 +26,7 @@ export function packFrames(frames: readonly Frame[]): ArrayBuffer {
   return message.buffer;
 }
 
-/** @throws ModeletError `protocol_error` for anything that `packFrames` did not make. */
+/** @throws ModeletError `protocol_error` for any message that `packFrames` did not make. */
 export function unpackFrames(message: unknown): Frame[] {
   if (!(message instanceof ArrayBuffer)) throw malformed('it is no bytes');
   const frames = new FrameReader().push(Buffer.from(message));
@@ -34,12 +34,12 @@ export function unpackFrames(message: unknown): Frame[] {
   return frames;
 }
 
-/** A thread's way to its parent. What is sent is there at once; the end of the thread is the end of it. */
+/** The channel of a thread to its parent. Frames are delivered at once, and the channel closes when the thread ends. */
 export class PortChannel {
   readonly #port: MessagePort;
   readonly #onBytes: (count: number) => void;
 
-  /** @param onBytes so many bytes are sent. */
+  /** @param onBytes called with the number of bytes about to be sent. */
   constructor(port: MessagePort, onBytes: (count: number) => void) {
     this.#port = port;
     this.#onBytes = onBytes;

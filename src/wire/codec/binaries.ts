@@ -1,10 +1,10 @@
 /**
- * Binaries as they travel: one alone, or several lifted out of the value that holds them, beside the JSON of
- * the rest. Raw bytes, because Base64 in JSON costs ten times as much.
+ * Encodes binaries as raw bytes: either a single binary, or several that are taken out of a value and sent beside the
+ * JSON of the rest. Base64 in JSON would cost ten times as much.
  */
 import type { ByteBudget } from './payload-limits.ts';
 
-/** A binary inside a value, and where. */
+/** A binary inside a value, with its path. */
 export interface FoundBinary {
   readonly path: readonly (string | number)[];
   readonly value: ArrayBufferView | ArrayBufferLike;
@@ -14,7 +14,7 @@ export interface FoundBinary {
 export const BUFFER = 0;
 const BINARY_HEAD = 8;
 
-/** Position = the kind's number in frames: append only. */
+/** Kinds of binaries. The position is the kind's number in frames, so only append. */
 const BINARY_KINDS = [
   'Buffer',
   'ArrayBuffer',
@@ -33,7 +33,7 @@ const BINARY_KINDS = [
   'Float16Array',
 ] as const;
 
-/** The kind's number, undefined for a binary that is none of them. */
+/** Returns the number of a binary's kind, or undefined if the kind is not in the list. */
 export function binaryKind(value: ArrayBufferView | ArrayBufferLike): number | undefined {
   if (Buffer.isBuffer(value)) return BUFFER;
   const kind = BINARY_KINDS.indexOf(value[Symbol.toStringTag as never] as (typeof BINARY_KINDS)[number]);
@@ -46,7 +46,7 @@ function binaryBytes(value: ArrayBufferView | ArrayBufferLike): Buffer {
     : Buffer.from(value as ArrayBuffer);
 }
 
-/** One binary as a payload: its kind, then its bytes. */
+/** Encodes one binary as a payload: its kind, then its bytes. */
 export function encodeBinary(value: ArrayBufferView | ArrayBufferLike, kind: number): Buffer {
   const content = binaryBytes(value);
   const bytes = Buffer.allocUnsafe(BINARY_HEAD + content.byteLength);
@@ -60,12 +60,12 @@ export function decodeBinary(bytes: Buffer): unknown {
   return makeBinary(bytes.readUInt8(0), bytes.subarray(BINARY_HEAD));
 }
 
-/** The same binary in memory of its own. */
+/** Returns a copy of the binary in its own memory. */
 export function ownedBinary(view: ArrayBufferView): unknown {
   return makeBinary(binaryKind(view) as number, binaryBytes(view));
 }
 
-/** An owned copy: users do look at `.buffer`, and a view would show them other requests' bytes. */
+/** Copies the content into a new binary. With a view, users who look at `.buffer` would see bytes of other requests. */
 function makeBinary(kind: number, content: Buffer): unknown {
   if (kind === BUFFER) return Buffer.from(content);
   const name = BINARY_KINDS[kind];
@@ -76,21 +76,21 @@ function makeBinary(kind: number, content: Buffer): unknown {
   return Reflect.construct(make, [owned]);
 }
 
-// ---- sections: u32 length of the head, u32 number of sections, then per section u32 kind and u32 length,
-//      then the JSON head, then the sections, each padded to 8 bytes
+// ---- sections: u32 length of the JSON head, u32 number of sections, then u32 kind and u32 length of each section,
+//      then the JSON head, then the sections; the head and each section are padded to 8 bytes
 
 interface SectionsHead {
   readonly value: unknown;
   readonly paths: readonly (readonly (string | number)[])[];
 }
 
-/** @throws ModeletError where what objects make of themselves as JSON is more than `budget`. */
+/** @throws ModeletError if the JSON, including the results of `toJSON`, exceeds `budget`. */
 export function encodeSections(value: unknown, binaries: readonly FoundBinary[], budget: ByteBudget): Buffer {
   const lifted = new Set<unknown>(binaries.map((binary) => binary.value));
   const head = Buffer.from(
     JSON.stringify(
       { value, paths: binaries.map((binary) => binary.path) } satisfies SectionsHead,
-      // `this[key]` and not the second argument: Buffer's toJSON has already run on that one.
+      // Use `this[key]`, because Buffer's toJSON has already converted the second argument.
       function (this: Record<string, unknown>, key: string, converted: unknown) {
         return lifted.has(this[key]) ? null : budget.count(converted);
       },
@@ -125,7 +125,7 @@ export function decodeSections(bytes: Buffer): unknown {
   return holder.value;
 }
 
-/** Overwrites the null that stands for a binary. The property exists as own data, so `__proto__` is safe here. */
+/** Replaces the null that stands for a binary. `__proto__` is safe here, because `own` checks for an own property. */
 function place(holder: object, path: readonly (string | number)[], binary: unknown): void {
   let target = holder as Record<string | number, unknown>;
   for (const key of path.slice(0, -1)) target = own(target, key) as Record<string | number, unknown>;
@@ -141,7 +141,10 @@ function own(target: Record<string | number, unknown>, key: string | number): un
 
 const NOTHING = Buffer.alloc(8);
 
-/** Length rounded up to a multiple of 8. Not by bits: those are 32, and a length from a hostile frame may have them all. */
+/**
+ * Rounds a length up to a multiple of 8. Does not use bit operations: they work on signed 32-bit numbers, and a length
+ * from a hostile frame may use all 32 bits.
+ */
 export function padded(length: number): number {
   return Math.ceil(length / 8) * 8;
 }

@@ -1,17 +1,17 @@
 /**
- * The payload codec. A payload is encoded once at the edge that makes it (Node-RED or a worker), travels
- * as opaque bytes with a tag, and is decoded once at the edge that uses it.
+ * The payload codec. The process that makes a payload (Node-RED or a worker) encodes it once. The payload travels as
+ * opaque bytes with a tag, and the process that uses it decodes it once.
  *
  * | tag        | holds                                                       |
  * |------------|-------------------------------------------------------------|
- * | json       | what JSON carries without loss                              |
+ * | json       | values that JSON carries without loss                       |
  * | bytes      | one Buffer                                                  |
  * | binary     | one typed array, ArrayBuffer or DataView                    |
  * | sections   | JSON with binaries nested in it: a JSON head and raw bytes  |
- * | structured | what JSON would silently change: NaN, -0, Date, Map, cycles |
+ * | structured | values that JSON would change: NaN, -0, Date, Map, cycles   |
  *
- * Undefined properties are dropped, as JSON does. Functions and symbols are refused, and so are, in results, objects of
- * classes that have no data of their own: they would arrive as `{}`.
+ * Drops undefined properties, as JSON does. Rejects functions and symbols. In results, also rejects objects of classes
+ * without own data, because they would arrive as `{}`.
  */
 import { types } from 'node:util';
 import { asError, ModeletError } from '../../core/errors.ts';
@@ -33,13 +33,13 @@ export type { EncodeOptions } from './payload-limits.ts';
 
 export const CODEC = { none: 0, json: 1, bytes: 2, binary: 3, sections: 4, structured: 5 } as const;
 
-/** From here on a walk looks out for cycles; nearly all payloads are shallower and do not pay for it. */
+/** Depth from which the walk checks for cycles. Nearly all payloads are shallower and avoid the cost. */
 const LOOK_FOR_CYCLES_FROM = 64;
 
 /**
- * Encodes any value. The bytes may share memory with `value`: hand them to a channel before the value
- * can change.
- * @throws ModeletError with code `blame` for a value that cannot be carried, or `payload_too_large`.
+ * Encodes any value. The bytes may share memory with `value`, so pass them to a channel before the value can change.
+ * @throws ModeletError with code `blame` for a value that cannot be sent; `payload_too_large`, or `modelet_failed` for
+ * a result, if the value is too large.
  */
 export function encodePayload(value: unknown, options: EncodeOptions): Payload {
   const payload = encode(value, options);
@@ -74,7 +74,7 @@ function encode(value: unknown, options: EncodeOptions): Payload {
 
 /**
  * Decodes a payload into a value that shares no memory with the bytes.
- * @throws ModeletError `protocol_error` for bytes that are not what their tag says.
+ * @throws ModeletError `protocol_error` for bytes that do not match their tag.
  */
 export function decodePayload(payload: Payload): unknown {
   const bytes = asBuffer(payload.bytes);
@@ -101,11 +101,11 @@ export function decodePayload(payload: Payload): unknown {
 
 // ---- what kind of value is it?
 
-/** One walk over a value: may it go as JSON, has it binaries in it, or does it need structured clone? */
+/** Walks over a value once, to find whether it can go as JSON, contains binaries, or needs structured clone. */
 class Scan {
-  /** Once true the walk is over: structured clone checks the rest itself. */
+  /** Whether the value needs structured clone. Ends the walk, because `encodeStructured` checks the whole value. */
   structured = false;
-  /** Something in it says itself how it becomes JSON. */
+  /** Whether the value contains an object with its own `toJSON`. */
   converts = false;
   readonly binaries: FoundBinary[] = [];
   readonly #path: (string | number)[] = [];
@@ -134,7 +134,7 @@ class Scan {
         this.structured = true;
         return;
       case 'undefined':
-        // Properties are dropped, which JSON users expect, and do not come here; elsewhere it would turn into null.
+        // JSON would turn it into null. Undefined properties never reach this line: they are dropped, as JSON does.
         this.structured = true;
         return;
       case 'object':
@@ -162,7 +162,7 @@ class Scan {
   }
 
   #visitArray(array: readonly unknown[], depth: number): void {
-    // Holes count as well: whoever gets the array pays for its length.
+    // Count holes too, because the receiver allocates the full length.
     this.#budget.spend(array.length);
     const position = this.#path.push(0) - 1;
     for (let index = 0; index < array.length && !this.structured; index += 1) {
@@ -192,7 +192,7 @@ class Scan {
         this.structured = true;
         return;
       }
-      // With what encodeSections says of it.
+      // Add the bytes that encodeSections writes about the binary.
       this.#budget.spend(value.byteLength + 8 + 2 * this.#path.length);
       this.binaries.push({ path: [...this.#path], value, kind });
     } else if (isBound(value)) {
@@ -200,7 +200,7 @@ class Scan {
     } else if (changesInJson(value)) {
       this.structured = true;
     } else if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
-      // Taken at its word.
+      // `toJSON` decides what is sent.
       this.converts = true;
     } else if (this.#blame === 'modelet_failed' && hasNoData(value)) {
       throw new ModeletError(this.#blame, withoutData(value, this.#where));
@@ -225,7 +225,7 @@ function isPlain(value: object): boolean {
   return (prototype === Object.prototype || prototype === null) && !Object.hasOwn(value, 'toJSON');
 }
 
-// By internal slot, not instanceof: values made in a function node come from another realm.
+// Checks internal slots, not instanceof, because values from a function node belong to another realm.
 function changesInJson(value: object): boolean {
   return (
     types.isDate(value) ||
@@ -238,7 +238,7 @@ function changesInJson(value: object): boolean {
   );
 }
 
-/** Means something in its own process only. */
+/** Whether the value has a meaning only in its own process. */
 function isBound(value: object): boolean {
   return types.isPromise(value) || types.isWeakMap(value) || types.isWeakSet(value);
 }

@@ -1,6 +1,6 @@
 /**
- * Errors between processes: name, message, code, stack, own plain fields and the chain of causes survive.
- * Structured clone and JSON each lose some of these.
+ * Encodes errors for other processes. Keeps the name, message, code, stack, own plain fields and the chain of causes;
+ * structured clone and JSON each lose some of these.
  */
 import { asError, type ErrorCode, isErrorCode, ModeletError } from '../../core/errors.ts';
 
@@ -20,17 +20,17 @@ interface WireError {
 
 const CARRIED_APART = new Set(['name', 'message', 'stack', 'code', 'stage', 'retryAfterSeconds', 'cause']);
 
-/** Never throws. */
+/** Encodes any thrown value. Never throws. */
 export function encodeError(error: unknown): Uint8Array {
   return Buffer.from(JSON.stringify(toReadableWire(error, 0)));
 }
 
-/** The error as it was thrown; one that is not ours comes back as a plain Error with its own fields. */
+/** Returns the error as it was thrown. An error other than ModeletError becomes a plain Error with its own fields. */
 export function decodeError(bytes: Uint8Array): Error {
   return fromWire(JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()) as WireError);
 }
 
-/** Reads what `encodeError` wrote of a ModeletError; anything else, garbage too, becomes one with the code given. */
+/** Decodes a ModeletError. Any other error, or unreadable bytes, become a ModeletError with the code `otherwise`. */
 export function decodeModeletError(bytes: Uint8Array, otherwise: ErrorCode): ModeletError {
   let error: Error;
   try {
@@ -41,7 +41,7 @@ export function decodeModeletError(bytes: Uint8Array, otherwise: ErrorCode): Mod
   return error instanceof ModeletError ? error : new ModeletError(otherwise, error.message, { cause: error });
 }
 
-/** An error of hostile code may be a proxy, or have getters that throw. */
+/** Converts an error. Never throws, although an error from hostile code may be a proxy or have getters that throw. */
 function toReadableWire(error: unknown, depth: number): WireError {
   try {
     return toWire(asError(error), depth);
@@ -68,7 +68,7 @@ function toWire(error: Error, depth: number): WireError {
 }
 
 function plainFields(error: Error): Record<string, unknown> | undefined {
-  // Without a prototype, so that a field called `__proto__` is one.
+  // No prototype, so that `__proto__` is an ordinary field.
   const fields: Record<string, unknown> = Object.create(null);
   let any = false;
   for (const key of Object.keys(error)) {
@@ -79,7 +79,7 @@ function plainFields(error: Error): Record<string, unknown> | undefined {
       fields[key] = JSON.parse(text);
       any = true;
     } catch {
-      // A field that JSON cannot hold (a cycle, a BigInt) is left behind; the error itself must get through.
+      // Drop a field that JSON cannot hold (a cycle, a BigInt): the error itself must get through.
     }
   }
   return any ? fields : undefined;
@@ -101,7 +101,7 @@ function fromWire(wire: WireError): Error {
   }
   if (wire.stack !== undefined) hide(error, 'stack', wire.stack);
   for (const [key, value] of Object.entries(wire.fields ?? {})) {
-    // Not assignment: a field called `__proto__` must stay plain data.
+    // Do not assign: a field called `__proto__` must stay plain data.
     Object.defineProperty(error, key, { value, enumerable: true, configurable: true, writable: true });
   }
   return error;

@@ -1,24 +1,27 @@
-/** What keeps a payload small and shallow enough. Checked while a value is walked: encoding it first may be too late. */
+/** Limits the size and depth of payloads. Checks during the walk over a value, because encoding it may already fail. */
 import { type ErrorCode, ModeletError } from '../../core/errors.ts';
 
 export interface EncodeOptions {
-  /** Whose fault an unencodable value is: the caller's (an input) or the modelet's (a result). */
+  /** Error code for an unencodable value: the fault of the caller (an input) or of the modelet (a result). */
   readonly blame: 'invalid_input' | 'modelet_failed';
   readonly maxBytes: number;
 }
 
-/** Deeper values are refused: whoever parses them recursively would run out of stack. */
+/** Deepest nesting that is accepted. A recursive parser could run out of stack on deeper values. */
 const DEEPEST = 1000;
 
-/** `found`: how large it is, in words. */
+/**
+ * Makes the error for a payload that is too large.
+ * @param found the size, in words
+ */
 export function tooLarge({ blame, maxBytes }: EncodeOptions, found: string): ModeletError {
   const code: ErrorCode = blame === 'invalid_input' ? 'payload_too_large' : 'modelet_failed';
   return new ModeletError(code, `payload is ${found}; the limit is ${maxBytes} bytes`);
 }
 
 /**
- * Counts the fewest bytes that a value can take as it is walked. References may be shared and so multiply: a value that
- * fits in little memory may be a payload that fits nowhere.
+ * Counts the minimum size of a value during a walk over it. A payload repeats an object for each reference to it, so a
+ * value that needs little memory may become a payload that is far too large.
  */
 export class ByteBudget {
   readonly #options: EncodeOptions;
@@ -35,13 +38,13 @@ export class ByteBudget {
     if (this.#left < 0) throw tooLarge(this.#options, 'too large');
   }
 
-  /** A value on its way through JSON.stringify: objects that say themselves how they become JSON are walked only there. */
+  /** Counts a value in the replacer of JSON.stringify, the only place that sees the results of `toJSON`. */
   count(value: unknown): unknown {
     if (value !== undefined) this.spend(typeof value === 'string' ? value.length + 2 : 2);
     return value;
   }
 
-  /** @throws ModeletError with the code of whoever is to blame. */
+  /** @throws ModeletError with the code `blame` of the options. */
   checkDepth(depth: number): void {
     if (depth > DEEPEST)
       throw new ModeletError(this.#options.blame, `the value is nested deeper than ${DEEPEST} levels`);

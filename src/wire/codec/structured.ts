@@ -1,6 +1,6 @@
 /**
- * Payloads that JSON would silently change, by V8's structured clone. It writes objects once however often they are
- * referred to, but strings each time, and knows no limit: what it would write is counted before.
+ * Encodes payloads that JSON would silently change, with V8's structured clone. Structured clone writes an object once
+ * even if it is referenced often, but writes strings each time, and has no size limit. So the size is counted first.
  */
 import { types } from 'node:util';
 import { DefaultDeserializer, serialize } from 'node:v8';
@@ -11,13 +11,13 @@ import { ByteBudget, type EncodeOptions } from './payload-limits.ts';
 
 const MOST_OF_EIGHT_BYTES = 2n ** 64n;
 
-/** @throws ModeletError for what is too large or too deep; a DataCloneError for what cannot be cloned. */
+/** @throws ModeletError if the value is too large or too deep; a DataCloneError if it cannot be cloned. */
 export function encodeStructured(value: unknown, options: EncodeOptions): Buffer {
   new Measure(options).visit(value, 0);
   return serialize(value);
 }
 
-/** Node's own reader hands out binaries as views into the message. */
+/** Decodes a value and copies its binaries, because the reader of Node.js returns them as views into the message. */
 export function decodeStructured(bytes: Buffer): unknown {
   const reader = new DefaultDeserializer(bytes) as DefaultDeserializer & { _readHostObject(): ArrayBufferView };
   const readView = reader._readHostObject;
@@ -26,7 +26,7 @@ export function decodeStructured(bytes: Buffer): unknown {
   return reader.readValue();
 }
 
-/** A walk over all that structured clone will write. What it will refuse is left to it. */
+/** Walks over everything that structured clone will write. Leaves values that cannot be cloned to structured clone. */
 class Measure {
   readonly #blame: EncodeOptions['blame'];
   readonly #budget: ByteBudget;
@@ -49,9 +49,9 @@ class Measure {
 
   #visitObject(value: object, depth: number): void {
     if (Array.isArray(value)) {
-      // Holes count as well: whoever gets the array pays for its length.
+      // Count holes too, because the receiver allocates the full length.
       this.#budget.spend(value.length);
-      // Not its iterator, which may be anybody's.
+      // Do not use the array's iterator, because user code may have replaced it.
       for (let index = 0; index < value.length; index += 1) this.visit(value[index], depth);
     } else if (types.isMap(value)) {
       Map.prototype.forEach.call(value, (member, key) => {
@@ -90,7 +90,7 @@ class Measure {
   }
 }
 
-/** Why a result is refused that JavaScript would carry as `{}`. */
+/** Returns why a result is rejected that would arrive as `{}`. */
 export function withoutData(value: object, where: string): string {
   return `${where} is a ${className(value)}, which has no data of its own: ${RETURN_DATA}`;
 }

@@ -1,19 +1,19 @@
-/** What control frames carry, where that is more than a number or two. Interfaces only. */
+/** Bodies of the control frames that carry more than a number or two. Interfaces only. */
 import type { ModeletDefinition, ModeletDescription } from '../../core/model.ts';
 
 export interface EngineBoot {
   readonly runtime: string;
   readonly maxPayloadBytes: number;
-  /** Cores this process tree may use, as the machine granted them before Node-RED pinned itself. */
+  /** Cores that this process tree may use, read before Node-RED pinned itself. */
   readonly allowedCpus: readonly number[];
   readonly launcher: { readonly setpriv: boolean; readonly taskset: boolean };
   readonly strictPins: boolean;
 }
 
-/** What the process of a durable queue is to open. */
+/** Settings for the process of a durable queue. */
 export interface QueueBoot {
   readonly file: string;
-  /** Of the process that claims: leases of another session are nobody's any more. */
+  /** Session of the process that claims messages. Leases of any other session have no owner any more. */
   readonly session: string;
   readonly limits: { readonly capacity: number; readonly maxAttempts: number; readonly resultTtlMs: number };
 }
@@ -23,40 +23,40 @@ export interface WorkerBoot {
   readonly worker: number;
   readonly cpus: readonly number[] | null;
   readonly maxPayloadBytes: number;
-  /** Most items of a batch, as of now: what the modelet is warmed up with. */
+  /** Current maximum batch size, for the warm-up of the modelet. */
   readonly batchSize: number;
   readonly modelet: Omit<ModeletDefinition, 'workers'>;
 }
 
-/** What a worker says of its modelet, before it is ready. */
+/** Report of a worker about its modelet, sent before the worker is ready. */
 export interface LoadedReport {
-  /** How many examples it has. */
+  /** Number of the modelet's examples. */
   readonly examples: number;
   readonly description: ModeletDescription;
 }
 
-/** Of the engine: what the modelet says that serves a stage now. Sent once, and again when that changes. */
+/** The engine's report of how a stage's current modelet describes itself. Sent once, and again after each change. */
 export interface DescribedStage {
   readonly stage: number;
   readonly description: ModeletDescription;
 }
 
-/** What a child says of its own state; only the parent sees `dead`. */
+/** Report of a child about its own state. Only the parent sees `dead`. */
 export interface StateReport {
   readonly state: 'startup' | 'ready' | 'error' | 'shutdown';
-  /** With `startup`: the build of its code, which must be its parent's. */
+  /** With `startup`: the build of the child's code, which must be the same as the parent's. */
   readonly build?: string;
-  /** With `error`: encoded as by error-codec.ts, base64. */
+  /** With `error`: the error, encoded by error-codec.ts, in Base64. */
   readonly error?: string;
-  /** With `error`: it came while the worker loaded its code, before `setup`. */
+  /** With `error`: whether the error occurred while the worker loaded its code, before `setup`. */
   readonly loading?: boolean;
 }
 
-/** What came of running the examples of one stage. */
+/** Result of running the examples of one stage. */
 export interface CheckedStage {
   readonly stage: number;
-  /** How many ran, a failing one included. */
+  /** Number of examples that ran, including a failing one. */
   readonly examples: number;
-  /** Encoded as by error-codec.ts, base64; null where they work. */
+  /** The error, encoded by error-codec.ts, in Base64; null if all examples work. */
   readonly error: string | null;
 }

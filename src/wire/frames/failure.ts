@@ -1,9 +1,9 @@
 /**
- * A failed item as a payload, on its way from the engine to the server: the error and, where the server does not have
- * it, the value that the failing stage was given.
+ * Encodes a failed item as a payload from the engine to the server: the error and, if the server does not have it, the
+ * input of the failing stage.
  *
- *   codec   of that value; `none` where there is no value and the bytes are the error alone
- *   bytes   u32 bytes of the error | u32 0 | the error as of error-codec.ts, padded to 8 | the value
+ *   codec   codec of the input; `none` if there is no input and the bytes are only the error
+ *   bytes   u32 length of the error | u32 0 | the error, see error-codec.ts, padded to 8 | the input
  */
 import type { ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
@@ -19,7 +19,7 @@ export interface Failure {
   readonly input: Payload | null;
 }
 
-/** @param error as `encodeError` wrote it */
+/** @param error the error, encoded by `encodeError` */
 export function encodeFailure(error: Uint8Array, input: Payload | null): Payload {
   if (input === null) return { codec: CODEC.none, bytes: error };
   const inputAt = HEAD + padded(error.byteLength);
@@ -31,7 +31,7 @@ export function encodeFailure(error: Uint8Array, input: Payload | null): Payload
   return { codec: input.codec, bytes };
 }
 
-/** Never throws: bytes that cannot be read are a `protocol_error`. The value is a view of the bytes. */
+/** Decodes a failure. Never throws: unreadable bytes become a `protocol_error`. The input is a view of the bytes. */
 export function decodeFailure({ codec, bytes }: Payload): Failure {
   if (codec === CODEC.none) return { error: decodeModeletError(bytes, 'protocol_error'), input: null };
   if (bytes.byteLength < HEAD) return { error: malformed('a failure is too short'), input: null };

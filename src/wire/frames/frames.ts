@@ -1,16 +1,16 @@
 /**
- * Every message between the processes, in both directions, and its bytes. Server and engine never import
- * each other: they meet here.
+ * Defines and encodes every message between the processes, in both directions. Server and engine never import each
+ * other; they share only this protocol.
  *
- * A frame is a 32-byte head and a body, little-endian, its length a multiple of 8:
+ * A frame is a 32-byte head and a body. It is little-endian, and its length is a multiple of 8:
  *
  *   head   u32 length | u8 version | u8 type | u16 0 | u32 items | u32 JSON bytes | f64 batch | f64 runMs
- *   body   JSON of a control frame, or items, see items.ts
+ *   body   JSON of a control frame, or items (see items.ts)
  *
- * Between server and engine a large frame may come in pieces, with other frames between them. A piece is a head whose
- * type is 255 and whose `batch` is the length of the whole frame, and the next bytes of that.
+ * Between server and engine a large frame may arrive in pieces, with other frames between them. A piece is a head and
+ * the next bytes of the frame. Its head has the type 255, and its `batch` holds the length of the whole frame.
  *
- * Seed 003's protocol is the ancestor: a length and a table from id to bytes.
+ * The protocol derives from that of seed 003: a length and a table from id to bytes.
  */
 import type { Deadline } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -30,10 +30,10 @@ import { readItems, type WireItem, writeItems } from './items.ts';
 
 export type { WireItem } from './items.ts';
 
-/** Raised with every change of the layout: a worker of another version must be refused, not misread. */
+/** Version of the layout. Raise it with every change, so that a worker of another version is rejected, not misread. */
 export const WIRE_VERSION: number = 2;
 
-/** Longest frame: what a 32-bit length and one allocation carry comfortably. */
+/** Longest frame in bytes; fits easily in a 32-bit length and one allocation. */
 export const LONGEST_FRAME: number = 1 << 30;
 
 export type ControlFrame =
@@ -42,40 +42,40 @@ export type ControlFrame =
   | { readonly type: 'open'; readonly body: QueueBoot }
   | { readonly type: 'load'; readonly body: WorkerBoot }
   | { readonly type: 'cancel'; readonly body: readonly RequestNumber[] }
-  /** Of how many of its parts the flow has taken, by request: whoever makes them may go on. */
+  /** Number of parts that the flow has taken, by request. The worker that makes them may continue. */
   | { readonly type: 'taken'; readonly body: readonly (readonly [id: RequestNumber, parts: number])[] }
   | { readonly type: 'act'; readonly body: { readonly stage: number; readonly action: StageAction } }
   | { readonly type: 'close'; readonly body: { readonly deadline: Deadline } }
   | { readonly type: 'report'; readonly body: StateReport }
-  /** Whoever gets a ping answers with a pong at once. */
+  /** The receiver of a ping answers with a pong at once. */
   | { readonly type: 'ping' | 'pong'; readonly body: null }
   | { readonly type: 'status'; readonly body: EngineStatus }
   | { readonly type: 'log'; readonly body: LogRecord }
   | { readonly type: 'usage'; readonly body: WorkerUsage }
-  /** To the engine: run the examples of all stages, and answer by the deadline. */
+  /** Tells the engine to run the examples of all stages, and to answer by the deadline. */
   | { readonly type: 'check'; readonly body: { readonly check: number; readonly deadline: Deadline } }
   | { readonly type: 'checked'; readonly body: { readonly check: number; readonly stages: readonly CheckedStage[] } }
   | { readonly type: 'loaded'; readonly body: LoadedReport }
   | { readonly type: 'described'; readonly body: DescribedStage }
-  /** To a worker: run one example, by its index. */
+  /** Tells a worker to run one example, by its index. */
   | { readonly type: 'try'; readonly body: { readonly example: number; readonly deadline: Deadline } }
-  /** The error as in `CheckedStage`. */
+  /** The worker's answer to `try`. The error is encoded as in `CheckedStage`. */
   | { readonly type: 'tried'; readonly body: { readonly example: number; readonly error: string | null } };
 
 export type ItemFrame =
   | { readonly type: 'submit'; readonly items: readonly WireItem[] }
   | { readonly type: 'outcomes'; readonly items: readonly WireItem[] }
-  /** Of results that are not done; each request's in order, and before its outcome. */
+  /** Parts of incomplete results. The parts of a request arrive in order, and before its outcome. */
   | { readonly type: 'parts'; readonly items: readonly WireItem[] }
   | { readonly type: 'taps'; readonly items: readonly WireItem[] }
-  /** To a queue: a number, and what is asked for; and its answers under the same numbers. */
+  /** Numbered calls to a queue, and its answers with the same numbers. */
   | { readonly type: 'calls' | 'answers'; readonly items: readonly WireItem[] }
   | { readonly type: 'batch'; readonly items: readonly WireItem[]; readonly batch: number }
   | { readonly type: 'reply'; readonly items: readonly WireItem[]; readonly batch: number; readonly runMs: number };
 
 export type Frame = ControlFrame | ItemFrame;
 
-/** Position = the type's number in frames: append only. */
+/** Types of frames. The position is the type's number in frames, so only append. */
 const TYPES = [
   'boot',
   'plan',
@@ -117,13 +117,13 @@ const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
   'parts',
 ] as const);
 
-/** Bytes of a frame's head. */
+/** Size of a frame's head, in bytes. */
 export const HEAD: number = 32;
 
-/** The type of a piece. */
+/** Type number of a piece. */
 const PIECE = 255;
 
-/** The head of a piece of `length` bytes, itself included, of a frame that is `total` bytes long. */
+/** Returns the head of a piece. `length` includes the head; `total` is the length of the whole frame. */
 export function pieceHead(length: number, total: number): Uint8Array {
   const head = Buffer.alloc(HEAD);
   head.writeUInt32LE(length, 0);
@@ -137,12 +137,12 @@ export function isPiece(head: Buffer): boolean {
   return head.readUInt8(5) === PIECE && head.readUInt8(4) === WIRE_VERSION;
 }
 
-/** The length of the frame that a piece belongs to. */
+/** Returns the length of the whole frame that a piece belongs to. */
 export function wholeOf(head: Buffer): number {
   return head.readDoubleLE(16);
 }
 
-/** The frame as buffers to be written one after the other. Large payloads are passed through, not copied. */
+/** Encodes a frame as buffers to write in order. Does not copy large payloads. */
 export function encodeFrame(frame: Frame): Uint8Array[] {
   return 'items' in frame ? encodeItems(frame) : encodeControl(frame);
 }
@@ -173,8 +173,8 @@ function encodeItems(frame: ItemFrame): Uint8Array[] {
 }
 
 /**
- * Reads one whole frame. Payloads are views into `frame`: whoever keeps one keeps the frame.
- * @throws ModeletError `protocol_error` for anything that this version did not write.
+ * Reads one whole frame. Payloads are views into `frame`, so a payload keeps the whole frame in memory.
+ * @throws ModeletError `protocol_error` for bytes that this version did not write.
  */
 export function decodeFrame(frame: Buffer): Frame {
   const type = TYPES[frame.readUInt8(5)];
@@ -200,7 +200,7 @@ function parseBody(text: string): unknown {
   }
 }
 
-/** JSON has no Infinity: a close without a deadline arrives with null. */
+/** Restores the deadline of a close frame. JSON has no Infinity, so a close without a deadline arrives with null. */
 function withDeadline(body: unknown): { readonly deadline: Deadline } {
   return { deadline: (body as { deadline: Deadline | null } | null)?.deadline ?? Number.POSITIVE_INFINITY };
 }

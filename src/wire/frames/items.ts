@@ -1,9 +1,9 @@
 /**
- * Items as bytes of a frame, behind its head:
+ * Encodes items as the body of a frame:
  *
  *   items x 40-byte record, their stage timings, their metas, their payloads (each padded to 8)
- *   record f64 id | f64 deadline | i32 priority | u32 ref | u8 flags (1 ok, 2 patient, 4 streams) | u8 codec | u16 timings
- *          | u32 payload bytes | u32 meta bytes | u32 group
+ *   record f64 id | f64 deadline | i32 priority | u32 ref | u8 flags (1 ok, 2 patient, 4 streams) | u8 codec
+ *          | u16 timings | u32 payload bytes | u32 meta bytes | u32 group
  */
 import type { Deadline } from '../../core/clock.ts';
 import type { Payload, RequestNumber, StageTiming } from '../../core/model.ts';
@@ -15,32 +15,35 @@ const RECORD = 40;
 const OK = 1;
 const PATIENT = 2;
 const STREAMS = 4;
-/** Payloads from this size on are not copied into the frame but written beside it. */
+/** Payloads below this size, in bytes, are copied into the frame; larger ones are separate buffers. */
 const COPY_BELOW = 65_536;
 
-/** A request as it crosses a process boundary. Which fields mean something depends on the frame. */
+/** A request as it crosses a process boundary. The type of the frame decides which fields have a meaning. */
 export interface WireItem {
   readonly id: RequestNumber;
   readonly deadline: Deadline;
   readonly priority: number;
   /** Route ref in a `submit` frame, stage ref in a `taps` frame, index in a `parts` frame; unused elsewhere. */
   readonly ref: number;
-  /** In outcomes and replies: whether the payload is a value or an encoded error; in outcomes, as of failure.ts. */
+  /**
+   * In outcomes and replies: whether the payload is a value. Otherwise it is an encoded error, or in outcomes a failure
+   * (see failure.ts).
+   */
   ok: boolean;
-  /** A full queue must not refuse it: its sender waits with more. */
+  /** Whether a full queue must accept the item, because its sender holds back further ones. */
   readonly patient: boolean;
-  /** In `submit` and `batch` frames: parts of its result are wanted one by one, as they come. */
+  /** In `submit` and `batch` frames: whether the caller wants each part of the result as it becomes available. */
   streams: boolean;
-  /** Items of one group evict each other where a full queue drops the oldest; 0: no group. */
+  /** Group whose items evict each other if a full queue drops the oldest; 0 means no group. */
   readonly group: number;
   payload: Payload;
-  /** JSON of `{topic, _msgid}` where a stage wants it; opaque to the engine. */
+  /** JSON of `{topic, _msgid}` if a stage wants it; opaque to the engine. */
   readonly meta: Uint8Array | null;
-  /** What each stage passed so far has cost. */
+  /** Timings of the stages that the item has passed so far. */
   readonly timings: StageTiming[];
 }
 
-/** Bytes an item takes in a frame; to keep frames below the limit. */
+/** Returns the size of an item in a frame, in bytes, to keep frames below the limit. */
 export function itemLength(item: WireItem): number {
   return (
     RECORD + item.timings.length * TIMING + padded(item.meta?.byteLength ?? 0) + padded(item.payload.bytes.byteLength)
@@ -48,8 +51,8 @@ export function itemLength(item: WireItem): number {
 }
 
 /**
- * Items as buffers to be written one after the other. Large payloads are passed through, not copied.
- * @param writeHead gets zeros to fill, `head` bytes before the first item, and the length of all together
+ * Encodes items as buffers to write in order. Does not copy large payloads.
+ * @param writeHead fills the first `head` bytes of the buffer, which are zero; also gets the length of the whole frame
  */
 export function writeItems(
   items: readonly WireItem[],
@@ -114,8 +117,8 @@ function writePadded(buffer: Buffer, offset: number, bytes: Uint8Array): number 
 }
 
 /**
- * The items of a frame, which begin at `head`. Payloads are views into the frame.
- * @throws ModeletError `protocol_error` where the frame is not as long as its items.
+ * Reads the items of a frame, which begin at `head`. Payloads are views into the frame.
+ * @throws ModeletError `protocol_error` if the frame's length is not that of its items.
  */
 export function readItems(frame: Buffer, head: number, count: number): WireItem[] {
   const records = head + count * RECORD;

@@ -1,13 +1,14 @@
-/** What a request brings along besides its payload, as JSON, for stages that ask for it. */
+/** Encodes the topic and id of a message as JSON, for stages that want them besides the payload. */
 import { ModeletError } from '../../core/errors.ts';
 import { ByteBudget } from '../codec/payload-limits.ts';
 
-/** The names and the message's id are free: a payload of just the largest size must not fail for them. */
+/** Bytes that do not count: a payload of exactly the maximum size must not fail because of field names and the id. */
 const FREE_BYTES = 64;
 
 /**
- * @param maxBytes what the payload has left of the most that a request may have
- * @returns null for what JSON cannot hold
+ * Encodes the fields as JSON.
+ * @param maxBytes the request's size limit minus the size of its payload
+ * @returns null if JSON cannot hold the fields
  * @throws ModeletError `payload_too_large`
  */
 export function encodeMeta(
@@ -17,7 +18,7 @@ export function encodeMeta(
   const budget = new ByteBudget({ blame: 'invalid_input', maxBytes: maxBytes + FREE_BYTES });
   let bytes: Uint8Array;
   try {
-    // Counted on the way: what is referred to again and again would be written as often.
+    // Count during the encoding: JSON repeats an object for each reference, and could grow without a limit.
     bytes = Buffer.from(JSON.stringify(meta, (_key, value) => budget.count(value)));
   } catch (thrown) {
     if (thrown instanceof ModeletError) throw topicTooLarge(maxBytes);

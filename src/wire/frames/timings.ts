@@ -1,15 +1,15 @@
 /**
- * What each stage has cost an item, as bytes of a frame: u32 stage, f32 wait, batch and run ms, u32 batch size, i32
- * worker. Where no run was made for the item, the number in the worker's place says why.
+ * Encodes the timings of an item's stages: u32 stage, f32 wait, batch and run ms, u32 batch size, i32 worker. If the
+ * stage did not run the item, the worker field holds a negative number that says why.
  */
 import type { SavedRun, StageTiming } from '../../core/model.ts';
 
-/** Bytes of one stage's timing. */
+/** Size of one stage's timing, in bytes. */
 export const TIMING = 24;
 
 const SAVED: Readonly<Record<SavedRun, number>> = { hit: -1, joined: -2 };
 
-/** Returns the offset behind it. */
+/** Writes a timing and returns the offset after it. */
 export function writeTiming(buffer: Buffer, offset: number, timing: StageTiming): number {
   buffer.writeUInt32LE(timing.stage, offset);
   buffer.writeFloatLE(timing.waitMs, offset + 4);

@@ -1,4 +1,4 @@
-/** Requests that nobody waits for any more, of batches that are not done. */
+/** Keeps the cancelled requests of batches that are not finished. */
 import type { RequestNumber } from '../../core/model.ts';
 import type { Frame } from './frames.ts';
 
@@ -13,13 +13,13 @@ export class Unwanted {
     return this.#ids.has(id);
   }
 
-  /** Those of a frame. */
+  /** Returns the cancelled requests in a frame. */
   of(frame: Frame): RequestNumber[] {
     if (frame.type !== 'batch' || this.#ids.size === 0) return [];
     return frame.items.map(({ id }) => id).filter((id) => this.#ids.has(id));
   }
 
-  /** Forgets all but those of the frames that still wait: there may never be a time when none does. */
+  /** Forgets all requests that are not in `waiting`. Cannot be left until no frame waits: that may never happen. */
   keepOnly(waiting: readonly Frame[]): void {
     if (this.#ids.size > 0) this.#ids = new Set(waiting.flatMap((frame) => this.of(frame)));
   }
