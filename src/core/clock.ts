@@ -1,11 +1,11 @@
 /**
- * Time enters the runtime here and nowhere else, so that tests can hold it still.
+ * The only source of time in the runtime, so that tests can replace it.
  *
- * Times are milliseconds of CLOCK_MONOTONIC: the same clock in every process of one machine, which is
- * what lets a deadline cross from Node-RED to engine to worker as a plain number.
+ * Times are milliseconds of CLOCK_MONOTONIC. All processes of a machine share this clock, so a deadline crosses from
+ * Node-RED to the engine to a worker as a plain number.
  */
 
-/** An absolute point in time, in milliseconds of the machine's monotonic clock. `Infinity`: none. */
+/** An absolute point in time, in milliseconds of the machine's monotonic clock. `Infinity`: no deadline. */
 export type Deadline = number;
 
 export interface Timer {
@@ -13,9 +13,9 @@ export interface Timer {
 }
 
 export interface Clock {
-  /** Milliseconds of the monotonic clock, with fractions. */
+  /** Returns the milliseconds of the monotonic clock, with fractions. */
   now(): number;
-  /** Calls `wake` once at `at`, or as soon as possible if that has passed. Never keeps the process alive. */
+  /** Calls `wake` once at `at`, or as soon as possible if `at` has passed. Never keeps the process alive. */
   at(at: Deadline, wake: () => void): Timer;
 }
 
@@ -40,19 +40,19 @@ export const systemClock: Clock = {
   },
 };
 
-/** The time of day in ms since 1970, to be shown and never to be reckoned with: it jumps. */
+/** Returns the time of day in ms since 1970. For display only: this clock jumps, so never calculate with it. */
 export function wallTime(): number {
-  // biome-ignore lint/style/noRestrictedGlobals: people and charts want the time of day.
+  // biome-ignore lint/style/noRestrictedGlobals: people and charts need the time of day.
   return Date.now();
 }
 
-/** A date as HTTP headers have it, in ms since 1970; NaN for text that is none. */
+/** Parses the date of an HTTP header. Returns ms since 1970, or NaN if the text is not a date. */
 export function httpDate(text: string): number {
-  // biome-ignore lint/style/noRestrictedGlobals: this is about another machine's time of day.
+  // biome-ignore lint/style/noRestrictedGlobals: the date is another machine's time of day.
   return Date.parse(text);
 }
 
-/** Deadline `timeoutMs` from now; 0 means none. */
+/** Returns the deadline `timeoutMs` from now; 0 means no deadline. */
 export function deadlineAfter(clock: Clock, timeoutMs: number): Deadline {
   return timeoutMs > 0 ? clock.now() + timeoutMs : Number.POSITIVE_INFINITY;
 }

@@ -1,7 +1,7 @@
 /**
- * The closed list of error codes, what they mean over HTTP, and the one error class that carries them.
+ * The closed list of error codes, their HTTP statuses, and the one error class that carries them.
  *
- * Where each belongs on a request's way:
+ * The steps of a request, with the errors of each:
  *
  *   message -> decode (bad_request, unsupported_media, payload_too_large)
  *           -> encode (invalid_input)
@@ -11,7 +11,7 @@
  *           -> back (engine_lost, protocol_error)
  */
 
-/** HTTP status of each error code: a request that ends with the code answers with this status. */
+/** HTTP status of each error code. A request that ends with the code is answered with this status. */
 export const HTTP_STATUS = {
   invalid_input: 422,
   bad_request: 400,
@@ -40,20 +40,20 @@ export const ERROR_CODES: readonly ErrorCode[] = Object.keys(HTTP_STATUS) as Err
 export interface ModeletErrorOptions {
   /** Name of the stage at which the request failed. */
   readonly stage?: string;
-  /** What went wrong underneath, e.g. the error a modelet threw. */
+  /** The underlying error, for example the one a modelet threw. */
   readonly cause?: unknown;
-  /** Seconds after which a caller may try again; becomes the `Retry-After` header. */
+  /** Seconds after which a caller may retry; becomes the `Retry-After` header. */
   readonly retryAfterSeconds?: number;
-  /** What is wrong in particular, as plain data that a client may see. */
+  /** Details of the failure, as plain data that a client may see. */
   readonly details?: unknown;
 }
 
-/** Every failure that leaves the runtime. Match on `code`, never on the text: errors cross processes. */
+/** The class of every failure that leaves the runtime. Match on `code`, never on the text: errors cross processes. */
 export class ModeletError extends Error {
   readonly code: ErrorCode;
   stage: string | undefined;
   retryAfterSeconds: number | undefined;
-  /** Only there where something was given. */
+  /** Present only if details were given. */
   declare readonly details?: unknown;
 
   constructor(code: ErrorCode, message: string, options: ModeletErrorOptions = {}) {
@@ -78,12 +78,12 @@ export function isModeletError(value: unknown): value is ModeletError {
   return value instanceof Error && isErrorCode((value as { code?: unknown }).code);
 }
 
-/** Whatever was thrown, as an Error: people throw strings and plain objects. Never throws itself. */
+/** Converts any thrown value to an Error: modelets also throw strings and plain objects. Never throws. */
 export function asError(thrown: unknown): Error {
   try {
     return toError(thrown);
   } catch {
-    // A revoked proxy, a getter that throws.
+    // For example a revoked proxy, or a getter that throws.
     return new Error(`thrown: a value of type ${typeof thrown} that cannot be read`);
   }
 }

@@ -1,15 +1,15 @@
 /**
  * A first-in first-out list with constant-time removal from anywhere in it.
  *
- * A linked list and not an array: requests leave a queue from its middle (cancelled, expired), and
- * `array.shift()` copies. Nor a Set, which keeps what has left it for long: see table.ts.
+ * The list is linked. An array does not fit: requests leave a queue from its middle (cancelled, expired), and
+ * `array.shift()` copies. A Set does not fit either: it keeps removed values alive for a long time, see table.ts.
  */
 
 export interface FifoNode<T> {
   readonly value: T;
   previous: FifoNode<T> | null;
   next: FifoNode<T> | null;
-  /** The list that holds the node; null once it was removed. */
+  /** The list that holds the node; null after the node was removed. */
   owner: Fifo<T> | null;
 }
 
@@ -35,7 +35,7 @@ export class Fifo<T> implements Iterable<T> {
     return node;
   }
 
-  /** Puts a value at the head: for work that was taken but provably not started. */
+  /** Puts a value at the head. For work that a worker took but provably did not start. */
   unshift(value: T): FifoNode<T> {
     const node: FifoNode<T> = { value, previous: null, next: this.#head, owner: this };
     if (this.#head) this.#head.previous = node;
@@ -45,7 +45,7 @@ export class Fifo<T> implements Iterable<T> {
     return node;
   }
 
-  /** Puts a value in the place of a node's, which leaves. The node must be in this list. */
+  /** Removes a node and puts a value in its place. The node must be in this list. */
   replace(old: FifoNode<T>, value: T): FifoNode<T> {
     const node: FifoNode<T> = { value, previous: old.previous, next: old.next, owner: this };
     if (old.previous) old.previous.next = node;
@@ -65,7 +65,7 @@ export class Fifo<T> implements Iterable<T> {
     return node.value;
   }
 
-  /** Takes a node out; false if it is not (or no longer) in this list. */
+  /** Removes a node. Returns false if the node is not (or no longer) in this list. */
   remove(node: FifoNode<T>): boolean {
     if (node.owner !== this) return false;
     if (node.previous) node.previous.next = node.next;
@@ -73,14 +73,14 @@ export class Fifo<T> implements Iterable<T> {
     if (node.next) node.next.previous = node.previous;
     else this.#tail = node.previous;
     node.owner = null;
-    // With its links left in place, V8's minor collections would keep all that came after a node that grew old.
+    // If an old node kept its links, V8's minor collections would keep every node that came after it.
     node.previous = null;
     node.next = null;
     this.#size -= 1;
     return true;
   }
 
-  /** Removing the node just yielded while iterating is allowed. */
+  /** Iterates from first to last. The caller may remove the node just yielded. */
   *[Symbol.iterator](): Iterator<T> {
     for (let node = this.#head; node; ) {
       const next = node.next;

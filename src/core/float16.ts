@@ -1,4 +1,4 @@
-/** Numbers of 16 bits. Not every supported Node.js has arrays of them: there a Float32Array holds the same numbers. */
+/** 16-bit floats. Some supported versions of Node.js lack Float16Array; a Float32Array then holds the same numbers. */
 
 type HalfArray = Float32Array & { readonly buffer: ArrayBuffer };
 type MakesHalfArray = new (
@@ -9,10 +9,10 @@ type MakesHalfArray = new (
 
 const Native = (globalThis as { Float16Array?: MakesHalfArray }).Float16Array;
 
-/** The class of arrays that holds numbers of 16 bits: Float16Array, or else Float32Array. */
+/** The array class for 16-bit floats: Float16Array, or Float32Array if Node.js lacks it. */
 export const Float16Storage: new (length: number) => Float32Array = Native ?? Float32Array;
 
-/** The numbers as ONNX and numpy write them: two bytes each, rounded to the nearest. */
+/** Converts numbers to the form of ONNX and numpy: two bytes each, rounded to the nearest. */
 export function toHalfBits(values: ArrayLike<number>): Uint16Array {
   if (Native) return new Uint16Array(new Native(values).buffer);
   return Uint16Array.from(values, bitsOfHalf);
@@ -26,7 +26,7 @@ export function fromHalfBits(bits: Uint16Array): Float32Array {
 const double = new Float64Array(1);
 const words = new Uint32Array(double.buffer);
 
-/** The bits of the half float nearest to a number. */
+/** Returns the bits of the half float nearest to a number. */
 export function bitsOfHalf(value: number): number {
   const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
   const size = Math.abs(value);
@@ -35,7 +35,7 @@ export function bitsOfHalf(value: number): number {
   if (size < 2 ** -14) return sign | roundToEven(size * 2 ** 24);
   double[0] = size;
   const exponent = ((words[1] as number) >>> 20) - 1023;
-  // A fraction that is rounded up to 2 carries into the exponent, as it must.
+  // A fraction that rounds up to 2 carries into the exponent, which is correct.
   return sign | (((exponent + 14) << 10) + roundToEven(size / 2 ** (exponent - 10)));
 }
 

@@ -1,11 +1,11 @@
-/** The words of the runtime as plain data types: what crosses floors and processes. No behaviour. */
+/** The runtime's vocabulary as plain data types, which cross modules and processes. No behaviour. */
 import type { ModeletError } from './errors.ts';
 import type { StageReading } from './readings.ts';
 
 /** Number of an open request, unique within one engine process client; carried in every frame. */
 export type RequestNumber = number;
 
-/** How a payload's bytes are to be read; see wire/codec.ts. The engine never looks. */
+/** A payload's bytes and the codec that reads them; see wire/codec.ts. The engine never decodes them. */
 export interface Payload {
   readonly codec: number;
   readonly bytes: Uint8Array;
@@ -13,28 +13,28 @@ export interface Payload {
 
 export type Outcome<T> =
   | { readonly ok: true; readonly value: T }
-  /** `input`: the value that the failing stage was given, where it is not the one that the request began with. */
+  /** `input`: the value that the failing stage got, if it differs from the request's first value. */
   | { readonly ok: false; readonly error: ModeletError; readonly input?: T };
 
-/** What one stage cost one request. All durations in milliseconds. */
+/** The time that one request spent at one stage. All durations in milliseconds. */
 export interface StageTiming {
   /** Reference number of the stage, see `StageDefinition.ref`. */
   readonly stage: number;
-  /** Waiting because no worker was free. */
+  /** Wait for a free worker. */
   readonly waitMs: number;
-  /** Waiting for the batch to fill while a worker was free. */
+  /** Wait for the batch to fill while a worker was free. */
   readonly batchMs: number;
-  /** Running the batch that held the request, measured in the worker. */
+  /** Run time of the request's batch, measured in the worker. */
   readonly runMs: number;
-  /** 0 where no run was made for the request. */
+  /** 0 if the request had no run of its own. */
   readonly batchSize: number;
-  /** Index of the worker within the stage's pool; -1 where no run was made for the request. */
+  /** Index of the worker within the stage's pool; -1 if the request had no run of its own. */
   readonly worker: number;
-  /** How the request had its answer without a run of its own: `waitMs` is all that it cost. Absent where it had one. */
+  /** Reason why the request needed no run of its own; then `waitMs` is its whole cost. Absent if it had a run. */
   readonly cache?: SavedRun;
 }
 
-/** Why a request needs no run of its own: its answer is kept, or another's run is to bring it. */
+/** Why a request needs no run of its own: its answer is in the cache, or another request's run will bring it. */
 export type SavedRun = 'hit' | 'joined';
 
 export type BatchPolicy = 'greedy' | 'oldest' | 'gap';
@@ -50,7 +50,7 @@ export interface Batching {
 /** A stage without a batcher in front runs single items. */
 export const SINGLE_ITEMS: Batching = { policy: 'greedy', maxBatchSize: 1, maxWaitMs: 0 };
 
-/** A variable of inline code, and what an `import` would name for it: a module, without a version. */
+/** A variable of inline code, and the module that it stands for: the name in an `import`, without a version. */
 export interface ModuleBinding {
   readonly var: string;
   readonly module: string;
@@ -65,15 +65,15 @@ export type StageSource =
       readonly libs: readonly ModuleBinding[];
     }
   | { readonly kind: 'file'; readonly path: string }
-  /** `module`: what an `import` would name, without a version. */
+  /** `module`: the name in an `import`, without a version. */
   | { readonly kind: 'module'; readonly module: string }
-  /** `python`: the interpreter, a path or a name to be found in PATH; blank: see worker/sources/python.ts. */
+  /** `python`: the interpreter's path, or its name in PATH; blank: see worker/sources/python.ts. */
   | { readonly kind: 'python'; readonly path: string; readonly python: string }
   | {
       readonly kind: 'onnx';
       readonly path: string;
       readonly options: OnnxOptions;
-      /** The stage has no other worker: unpinned, it may use all cores. */
+      /** Whether the stage has no other worker. Such a worker may use all cores unless it is pinned. */
       readonly soleWorker: boolean;
     };
 
@@ -81,29 +81,29 @@ export type StageSource =
 export interface ModelPort {
   readonly name: string;
   readonly type: string;
-  /** A number is fixed; text is the name of a dimension that is not, '' if it has none. [] is a scalar, or unknown. */
+  /** A number is a fixed dimension; text is the name of a variable one, '' if unnamed. [] is a scalar, or unknown. */
   readonly shape: readonly (number | string)[];
 }
 
-/** How an ONNX model is run. */
+/** Options for running an ONNX model. */
 export interface OnnxOptions {
-  /** By name, or with settings of their own; the first that can run an operator does. */
+  /** Names, or objects with settings. Each operator runs on the first provider that supports it. */
   readonly executionProviders: readonly (string | { readonly name: string })[];
-  /** Threads of one run; null: the cores that the worker is pinned to, else one if the stage has several workers. */
+  /** Threads per run; null: one per pinned core, else all cores for a stage's only worker, else one. */
   readonly threads: number | null;
-  /** Names of the classes, or the path of a JSON file that has them, relative to the model. */
+  /** Names of the classes, or the path of a JSON file that lists them, relative to the model. */
   readonly labels: readonly string[] | string | null;
-  /** Scores become probabilities. */
+  /** Whether scores are converted to probabilities. */
   readonly softmax: boolean;
-  /** Outputs as `{data, dims, type}` instead of arrays. */
+  /** Whether outputs are `{data, dims, type}` instead of arrays. */
   readonly tensors: boolean;
-  /** Whether the first dimension is the batch; null: as the model says it. */
+  /** Whether the first dimension is the batch; null: as the model declares it. */
   readonly batch: boolean | null;
-  /** Inputs that work, see `Modelet.examples`. */
+  /** Valid inputs, see `Modelet.examples`. */
   readonly examples: readonly unknown[];
 }
 
-/** Cores one worker is pinned to; null: not pinned. */
+/** Cores that one worker is pinned to; null: not pinned. */
 export type Pin = readonly number[] | null;
 
 export interface WorkerPlacement {
@@ -111,73 +111,73 @@ export interface WorkerPlacement {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** A JSON Schema as it was parsed. */
+/** A parsed JSON Schema. */
 export type PayloadSchema = Readonly<Record<string, unknown>> | boolean;
 
-/** All that a worker must know to run a stage's modelet. Changing any of it needs new workers. */
+/** Everything a worker needs to run a stage's modelet. Any change needs new workers. */
 export interface ModeletDefinition {
   readonly source: StageSource;
-  /** The JSON from the editor, given to the modelet's constructor or inline code as `init`. */
+  /** The JSON from the editor. The modelet's constructor or the inline code gets it as `init`. */
   readonly init: unknown;
   readonly predict: 'item' | 'batch';
-  /** What inputs and results must look like; null: what the modelet itself says, else anything. */
+  /** Schemas of inputs and results; null: the modelet's own schema, else anything. */
   readonly inputSchema: PayloadSchema | null;
   readonly outputSchema: PayloadSchema | null;
-  /** Folder from which modules are looked up, upwards; for Python the user directory. */
+  /** Folder where the search for modules starts; it goes upwards. For Python, the user directory. */
   readonly requireFrom: string;
   readonly startTimeoutMs: number;
-  /** What each worker is. */
+  /** Whether each worker is a process or a thread of the engine. */
   readonly isolation: 'process' | 'thread';
-  /** Largest JavaScript heap of a worker in MB; 0: as Node.js sets it. */
+  /** Largest JavaScript heap of a worker in MB; 0: the default of Node.js. */
   readonly heapMb: number;
   readonly workers: readonly WorkerPlacement[];
 }
 
-/** What a modelet says of itself to whoever wants to call it, and its stage for it: texts of JSON, handed on unread. */
+/** Description of a modelet for callers. The JSON texts are passed on without parsing. */
 export interface ModeletDescription {
-  /** JSON Schemas; null where it has none, or one that is larger than is told. */
+  /** JSON Schemas; null if there is none, or if it is too large to send. */
   readonly inputSchema: string | null;
   readonly outputSchema: string | null;
-  /** The first of its examples, as far as they are small and JSON. */
+  /** The modelet's first examples, without those that are large or not JSON. */
   readonly examples: readonly string[];
 }
 
-/** What a stage keeps of its results, to answer the same input again without a worker. */
+/** Limits of a stage's cache, which answers a repeated input without a worker. */
 export interface CacheSettings {
-  /** Most results; 0: nothing is kept, and nothing is shared. */
+  /** Most results; 0: the stage keeps no results and shares no runs. */
   readonly entries: number;
-  /** Most bytes of them all together. */
+  /** Most bytes of all results together. */
   readonly maxBytes: number;
-  /** How long a result is good for; 0: no limit. */
+  /** Lifetime of a result, in ms; 0: no limit. */
   readonly ttlMs: number;
 }
 
-/** One stage as plain data: Node-RED's side writes it, the engine runs it. */
+/** One stage as plain data: the server writes it, the engine runs it. */
 export interface StageDefinition {
   /** Id of the Node-RED node. */
   readonly id: string;
-  /** Small number that stands for the stage in frames. */
+  /** Small number that identifies the stage in frames. */
   readonly ref: number;
   readonly name: string;
-  /** Hash of `modelet`: a stage whose revision did not change keeps its workers. */
+  /** Hash of `modelet`. A stage keeps its workers while its revision stays the same. */
   readonly revision: string;
   readonly modelet: ModeletDefinition;
   readonly batching: Batching;
   /** Most items that wait in the stage's queue. */
   readonly capacity: number;
-  /** What a full queue does with an item that is not patient. */
+  /** Reaction of a full queue to an item that is not patient. */
   readonly overflow: 'refuse' | 'drop-oldest';
-  /** Items that have waited longer are dropped at dispatch; 0: no limit. */
+  /** Longest wait of an item; the dispatcher drops older items. 0: no limit. */
   readonly maxAgeMs: number;
-  /** Longest run of a batch; past it the worker is killed and its items fail with `deadline_exceeded`; 0: no limit. */
+  /** Longest run of a batch. Past it the worker is killed and its items fail with `deadline_exceeded`. 0: no limit. */
   readonly runTimeoutMs: number;
-  /** Items of a worker that died run once more, one by one, so that only the one that killed it fails. */
+  /** Whether items of a dead worker run once more, one by one, so that only the item that killed the worker fails. */
   readonly retryLost: boolean;
   /** Memory of a worker in MB above which it is replaced by a warm one; 0: no limit. */
   readonly maxRssMb: number;
   /** Batches after which a worker is replaced by a warm one; 0: no limit. */
   readonly recycleAfter: number;
-  /** When the modelet's file has been saved, new workers take over. */
+  /** Whether new workers take over when the modelet's file is saved. */
   readonly watch: boolean;
   readonly cache: CacheSettings;
 }
@@ -187,7 +187,7 @@ export interface Route {
   readonly ref: number;
   /** Stage refs in order; at least one. */
   readonly stages: readonly number[];
-  /** Refs of those stages whose value is also wanted outside the route. */
+  /** Refs of the stages whose values also go to nodes outside the route. */
   readonly taps: readonly number[];
 }
 
@@ -195,11 +195,11 @@ export interface Route {
 export interface EnginePlan {
   readonly stages: readonly StageDefinition[];
   readonly routes: readonly Route[];
-  /** No longer planned, but requests that began on them may still come. Default: none. */
+  /** Routes that a deploy dropped, kept for requests that are still in transit. Default: none. */
   readonly earlier?: readonly Route[];
 }
 
-/** What people can ask of a stage: let what waits leave at once, drop it, or give the stage new workers. */
+/** Action on a stage: send the waiting items at once (flush), drop them (reset), or start new workers (restart). */
 export type StageAction = 'flush' | 'reset' | 'restart';
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error';
@@ -209,19 +209,19 @@ export type LogValue = string | number | boolean | null | { readonly [name: stri
 /** One line of the log. */
 export interface LogRecord {
   readonly level: LogLevel;
-  /** For people. May have text of a user's code in it, line breaks included. */
+  /** Text for people. May contain text from a user's code, including line breaks. */
   readonly message: string;
   readonly stage?: string;
   readonly worker?: number;
-  /** The same for programs: `pid`, `cause`, `code`, `requestId` and the like. */
+  /** The same facts for programs: `pid`, `cause`, `code`, `requestId` and the like. */
   readonly fields?: Readonly<Record<string, LogValue>>;
 }
 
-/** What one worker takes of the machine. */
+/** Memory and CPU time of one worker. */
 export interface WorkerUsage {
-  /** Resident memory; of a thread, its heap and buffers. */
+  /** Resident memory; for a thread, its heap and buffers. */
   readonly rssBytes: number;
-  /** CPU time since it started; of a thread, the time that its event loop was busy. */
+  /** CPU time since the start; for a thread, the time that its event loop was busy. */
   readonly cpuMs: number;
 }
 
@@ -233,47 +233,47 @@ export interface WorkerStatus {
   readonly busy: boolean;
   readonly restarts: number;
   readonly error: string | null;
-  /** What it said last of itself, at most once a second, see `WorkerUsage`; null before it was ready. */
+  /** Last usage that the worker reported, at most once a second, see `WorkerUsage`; null before it is ready. */
   readonly rssBytes: number | null;
   readonly cpuMs: number | null;
 }
 
-/** Whether workers that die again and again have made a stage refuse requests; see worker/circuit.ts. */
+/** State of a stage's circuit. An open circuit refuses requests because workers keep dying; see worker/circuit.ts. */
 export type CircuitTag = 'closed' | 'open' | 'half-open';
 
 export interface CircuitStatus {
   readonly circuit: CircuitTag;
-  /** While it is open: when a worker is tried again, as a time of the monotonic clock. Null else. */
+  /** While the circuit is open: monotonic time at which the stage tries a worker again. Otherwise null. */
   readonly retryAt: number | null;
 }
 
 export interface CacheStatus {
   readonly entries: number;
-  /** Of the results and their keys. */
+  /** Size of the results and their keys. */
   readonly bytes: number;
 }
 
 export interface StageStatus extends CircuitStatus {
   readonly ref: number;
   readonly queue: number;
-  /** When the oldest of the queue came, as a time of the monotonic clock; null if none waits. */
+  /** Monotonic time at which the oldest item of the queue arrived; null if the queue is empty. */
   readonly oldestAt: number | null;
-  /** When the batch that is filling leaves, the same; null if none fills. */
+  /** Monotonic time at which the batch that is filling leaves; null if no batch is filling. */
   readonly leavesAt: number | null;
   readonly busy: number;
   readonly ready: number;
   readonly workers: readonly WorkerStatus[];
-  /** Mean size of the batches of the last interval with any; 0 before the first. */
+  /** Mean batch size in the last interval that had batches; 0 before the first batch. */
   readonly meanBatchSize: number;
-  /** Pins that could not be honoured, in words; empty if all were. */
+  /** Messages about pins that could not be applied; empty if all were applied. */
   readonly pinWarnings: readonly string[];
-  /** None of its workers serves, as none starts. */
+  /** Whether the stage has no serving worker because none starts. */
   readonly doesNotStart: boolean;
-  /** Why changed code does not start, while the old code goes on serving; null if there is no such trouble. */
+  /** Why changed code does not start while the old code keeps serving; null if there is no such problem. */
   readonly successorError: string | null;
-  /** Results that it keeps, those included whose time is up and that nobody has asked for since. */
+  /** Results in the cache, including expired ones that no request has asked for since. */
   readonly cache: CacheStatus;
-  /** What its meters have counted since the engine started. */
+  /** Readings of the stage's meters since the engine started. */
   readonly reading: StageReading;
 }
 

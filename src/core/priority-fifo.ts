@@ -1,4 +1,4 @@
-/** A queue by falling priority, first in first out within one; constant-time removal from anywhere in it. */
+/** A queue by descending priority, first in first out within a priority, with constant-time removal from anywhere. */
 import { Fifo, type FifoNode } from './fifo.ts';
 
 interface Level<T> {
@@ -7,7 +7,7 @@ interface Level<T> {
 }
 
 export class PriorityFifo<T> implements Iterable<T> {
-  /** By falling priority. Priorities come from messages, so levels that have emptied are let go. */
+  /** Levels by descending priority. Priorities come from messages, so empty levels must not pile up. */
   #levels: Level<T>[] = [];
   #size = 0;
 
@@ -15,7 +15,7 @@ export class PriorityFifo<T> implements Iterable<T> {
     return this.#size;
   }
 
-  /** The first of each priority, highest priority first. */
+  /** The first value of each priority, highest priority first. */
   get heads(): T[] {
     return this.#levels.flatMap(({ items }) => (items.first ? [items.first.value] : []));
   }
@@ -25,13 +25,13 @@ export class PriorityFifo<T> implements Iterable<T> {
     return this.#level(priority).push(value);
   }
 
-  /** Puts a value before all others of its priority. */
+  /** Puts a value ahead of all others of its priority. */
   unshift(priority: number, value: T): FifoNode<T> {
     this.#size += 1;
     return this.#level(priority).unshift(value);
   }
 
-  /** Puts a value in the place of a node's, which leaves; null if the node is not in this queue. */
+  /** Removes a node and puts a value in its place. Returns null if the node is in no queue. */
   replace(node: FifoNode<T>, value: T): FifoNode<T> | null {
     return node.owner?.replace(node, value) ?? null;
   }
@@ -44,19 +44,19 @@ export class PriorityFifo<T> implements Iterable<T> {
     return undefined;
   }
 
-  /** False if the node is not (or no longer) in this queue. */
+  /** Removes a node. Returns false if the node is not (or no longer) in this queue. */
   remove(node: FifoNode<T>): boolean {
     if (!node.owner?.remove(node)) return false;
     this.#size -= 1;
     return true;
   }
 
-  /** In the order of leaving. Removing the node just yielded while iterating is allowed. */
+  /** Iterates in dispatch order. The caller may remove the node just yielded. */
   *[Symbol.iterator](): Iterator<T> {
     for (const { items } of [...this.#levels]) yield* items;
   }
 
-  /** Lowest priority first, oldest first within one. */
+  /** Iterates from the lowest priority, oldest first within a priority. */
   *fromLowest(): Iterable<T> {
     for (const { items } of this.#levels.toReversed()) yield* items;
   }

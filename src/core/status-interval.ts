@@ -1,2 +1,2 @@
-/** An engine tells of any change to its stages within this long, in ms, and of nothing while nothing changes. */
+/** The engine reports a change to its stages within this time, in ms. It reports nothing while nothing changes. */
 export const STATUS_INTERVAL_MS = 250;

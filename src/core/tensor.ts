@@ -1,11 +1,11 @@
-/** Arrays of numbers with a type and a shape: typed arrays, and `{data, dims, type}` of ONNX models and numpy. */
+/** Arrays of numbers with a type and a shape: typed arrays, and the `{data, dims, type}` of ONNX models and numpy. */
 import { types } from 'node:util';
 
-/** `data` has the elements in row-major order. */
+/** Elements in row-major order, with their shape and type. */
 export interface Tensor {
   readonly data: ArrayLike<unknown>;
   readonly dims: readonly number[];
-  /** As ONNX and numpy call it. */
+  /** Name of the element type in ONNX and numpy. */
   readonly type: string;
 }
 
@@ -24,22 +24,25 @@ const TYPE_OF: ReadonlyMap<string, string> = new Map([
   ['BigUint64Array', 'uint64'],
 ]);
 
-/** Types whose elements another type of array holds. */
+/** Element types that are stored in an array of another type. */
 const HELD_BY: ReadonlyMap<string, string> = new Map([
   ['bool', 'uint8'],
   ['float16', 'float32'],
 ]);
 
-/** What a client sends may come back: a few bytes of `dims` must not claim many more arrays than there are elements. */
+/**
+ * Most nested arrays of a tensor: some per element, plus a fixed number. A client's input may become its answer, so a
+ * few bytes of `dims` must not produce many more arrays than there are elements.
+ */
 const MOST_ARRAYS_AN_ELEMENT = 8;
 const MOST_ARRAYS_OF_NOTHING = 10_000;
 
-/** The type of a typed array's elements. */
+/** Returns the element type of a typed array; undefined for other views, such as a DataView. */
 export function elementType(view: ArrayBufferView): string | undefined {
   return TYPE_OF.get(String((view as { [Symbol.toStringTag]?: unknown })[Symbol.toStringTag]));
 }
 
-/** The value as a tensor if it is one: it has these three properties, and they fit each other. */
+/** Returns the value if it is a tensor, else null. A tensor has exactly three properties, and they fit each other. */
 export function asTensor(value: object): Tensor | null {
   const { data, dims, type } = value as Partial<Tensor>;
   if (typeof type !== 'string' || !Array.isArray(dims) || Object.keys(value).length !== 3) return null;
@@ -48,7 +51,7 @@ export function asTensor(value: object): Tensor | null {
   return arraysOf(dims) <= MOST_ARRAYS_AN_ELEMENT * data.length + MOST_ARRAYS_OF_NOTHING ? { data, dims, type } : null;
 }
 
-/** How many arrays there are when it is nested. */
+/** Returns the number of arrays that `nested` makes for the shape. */
 function arraysOf(dims: readonly number[]): number {
   let arrays = 0;
   let within = 1;
@@ -66,12 +69,15 @@ function isData(data: unknown, type: string): data is ArrayLike<unknown> {
   return own === type || (own !== undefined && own === HELD_BY.get(type));
 }
 
-/** How many elements a tensor of the shape has. */
+/** Returns the number of elements that a tensor of the shape has. */
 export function sizeOf(dims: readonly number[]): number {
   return dims.reduce((size, dim) => size * dim, 1);
 }
 
-/** Arrays as deep as there are dimensions, made of what `read` makes of each element; of no dimension one element. */
+/**
+ * Returns arrays nested as deep as there are dimensions; `read` converts each element. Without dimensions, returns the
+ * single element.
+ */
 export function nested({ data, dims }: Tensor, read: (element: unknown) => unknown): unknown {
   const from = (offset: number, depth: number): unknown => {
     const length = dims[depth];

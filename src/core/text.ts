@@ -1,40 +1,40 @@
 /**
- * Reads and cuts text that comes from outside: requests, answers of other servers, what a process prints. The time each
- * takes grows with the length of the text and no faster, whatever the text is: a regular expression that may try again
- * from each character, or divide a run of characters in several ways, takes minutes for some kilobytes.
+ * Reads and cuts text from outside: requests, answers of other servers, output of processes. Every function must run in
+ * time linear in the length of the text, for any text. A regular expression that can restart at each character, or that
+ * can split a run of characters in several ways, takes minutes for a few kilobytes.
  */
 
-/** Longest quote of somebody else's text in a message. */
+/** Longest quote of foreign text in a message, in characters. */
 const LONGEST_QUOTE = 200;
 
-/** Optional sign, digits with an optional point, optional exponent. No digit belongs to two parts of it. */
+/** Optional sign, digits with an optional point, optional exponent. No digit can match two parts of the pattern. */
 const DECIMAL = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
 
-/** Whether all of it is a decimal number, such as `12`, `.5` or `-1.25e3`. */
+/** Whether the whole text is a decimal number, such as `12`, `.5` or `-1.25e3`. */
 export function isDecimal(text: string): boolean {
   return DECIMAL.test(text);
 }
 
-/** The text without the characters at its end that are `character`. */
+/** Removes every `character` from the end of the text. */
 export function withoutTrailing(text: string, character: string): string {
   let end = text.length;
   while (end > 0 && text[end - 1] === character) end -= 1;
   return text.slice(0, end);
 }
 
-/** The same for both of its ends. */
+/** Removes every `character` from both ends of the text. */
 export function withoutSurrounding(text: string, character: string): string {
   let start = 0;
   while (start < text.length && text[start] === character) start += 1;
   return withoutTrailing(text.slice(start), character);
 }
 
-/** Text of somebody else as a message quotes it: a long one is cut. */
+/** Shortens foreign text for a quote in a message. */
 export function quoted(text: string): string {
   return text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}...` : text;
 }
 
-/** Whether the character at that place is white space. */
+/** Whether the character at index `at` is white space. */
 export function isSpaceAt(text: string, at: number): boolean {
   return at < text.length && (text[at] as string).trim() === '';
 }
