@@ -1,11 +1,11 @@
-/** The settings of a gate: the rule by which it admits, and where its budget comes from. */
+/** Compiles the settings of a gate: its admission rule and the source of its budget. */
 import { gate as schema } from './schemas/gate.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { attempt, invalid, parseJson, type Raw, validate } from './validate.ts';
 
 type GateSettings = SettingsOf<typeof schema>;
 
-/** How a budget D becomes admissions. */
+/** The rule that turns a budget D into admissions. */
 export type GateRule = Pick<
   GateSettings,
   | 'baseline'
@@ -23,13 +23,13 @@ export type GateRule = Pick<
   readonly maxSys: number | null;
 };
 
-/** Whether the number that a source reads is a saturation S, so that D = 1 - S, or D itself. */
+/** Meaning of the number that a source reads: a saturation S, so that D = 1 - S, or the budget D itself. */
 export type ReadValue = GateSettings['value'];
 
-/** Prometheus scrapes every 15 s unless it is told otherwise: two of those, as one may fail, and time to read the last. */
+/** Prometheus scrapes every 15 s by default: two intervals, as one scrape may fail, plus time to read the last one. */
 const SCRAPED_STALE_MS = 35_000;
 
-/** Where a gate's budget comes from. Secrets are not here: they are Node-RED credentials. */
+/** The source of a gate's budget. Secrets are stored elsewhere, as Node-RED credentials. */
 export type GateSource =
   | Source<'constant', 'budget'>
   | Source<'saturation', never>
@@ -52,7 +52,10 @@ export type GateConfig = GateRule &
     'name' | 'runtime' | 'stage' | 'costProperty' | 'intervalMs' | 'store' | 'maxAttempts' | 'resultTtlMs'
   > & { readonly source: GateSource };
 
-/** @throws ModeletError `config_invalid`. */
+/**
+ * Validates the settings of a gate and freezes the result.
+ * @throws ModeletError `config_invalid`.
+ */
 export function compileGate(raw: Raw): GateConfig {
   const properties = validate(schema, {
     ...raw,
@@ -154,7 +157,7 @@ function isBlank(value: unknown): boolean {
   return value === undefined || value === null || value === '';
 }
 
-/** Flows of earlier versions have it as JSON. */
+/** Returns the members as an array. Flows of earlier versions store them as JSON text. */
 function listed(members: unknown): unknown {
   return typeof members === 'string' && members !== '' ? parseJson('members', members) : members;
 }

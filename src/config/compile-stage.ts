@@ -1,4 +1,4 @@
-/** The settings of a stage: where its modelet's code is, its workers with their cores and environment, and its limits. */
+/** Compiles the settings of a stage: the source of its code, its workers with cores and environment, and its limits. */
 import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
 import { parseLibs } from './libs.ts';
 import { parseModuleName } from './module-name.ts';
@@ -23,11 +23,11 @@ export type StageConfig = Omit<
 > & {
   readonly source: StageSource;
   readonly init: unknown;
-  /** null: the modelet's own schema, if it has one. */
+  /** Schema of an input; null: the modelet's own schema, if it has one. The same holds for `outputSchema`. */
   readonly inputSchema: PayloadSchema | null;
   readonly outputSchema: PayloadSchema | null;
   readonly workers: readonly WorkerPlacement[];
-  /** Media ranges in lower case; an asterisk stands for any name. */
+  /** Media ranges in lower case; an asterisk matches any name. */
   readonly mediaTypes: readonly string[];
 };
 
@@ -39,8 +39,9 @@ const NATIVE =
 const MOST_WORKERS = 256;
 
 /**
- * `resolvePath` makes a file's path absolute and throws where there is no such file; `lookUp` gives what `${NAME}` stands
- * for in `init` and `env`.
+ * Validates the settings of a stage and freezes the result.
+ * @param resolvePath makes a file's path absolute; throws if the file does not exist.
+ * @param lookUp returns the value of `${NAME}` in `init` and `env`.
  * @throws ModeletError `config_invalid`.
  */
 export function compileStage(
@@ -66,7 +67,7 @@ export function compileStage(
   });
 }
 
-/** The request and response of an HTTP client: with something else in their place it would wait for ever. */
+/** The request and response of an HTTP client. If a result replaced either, the client would wait forever. */
 const CLIENT = /^(?:msg\.)?(["']?)(req|res)\1(?=$|[.[])/;
 
 function parseOutput(output: string): string {
@@ -98,7 +99,7 @@ function compileSource(
   return { kind: 'onnx', path, options: parseOnnxOptions(init), soleWorker: workers === 1 };
 }
 
-/** A name is looked up where the workers run. */
+/** Resolves the interpreter if it is a path; the workers look up a plain name in PATH. */
 function compileInterpreter(python: string, resolvePath: (path: string) => string): string {
   return /[\\/]/.test(python) ? attempt('python', () => resolvePath(python)) : python;
 }
@@ -146,7 +147,7 @@ function environment(value: unknown): Record<string, string> {
     Object.entries(value).map(([name, content]) => {
       if (typeof content === 'object') throw invalid(`env: ${name} must be text or a number`);
       const text = String(content);
-      // No system can hand on such a variable, and the value may be a secret.
+      // No system can pass on a variable with NUL. The message omits the value because it may be a secret.
       if (`${name}${text}`.includes('\0')) throw invalid(`env: ${JSON.stringify(name)} must not contain NUL`);
       return [name, text];
     }),

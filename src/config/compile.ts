@@ -1,4 +1,4 @@
-/** From raw node configuration to validated and frozen settings; those of stages and gates have files of their own. */
+/** Turns raw node configuration into validated and frozen settings. Stages and gates have files of their own. */
 import { ModeletError } from '../core/errors.ts';
 import { parsePublicPath } from './paths.ts';
 import { parseCpus } from './pins.ts';
@@ -14,11 +14,11 @@ type RuntimeSettings = SettingsOf<typeof runtime>;
 
 export type RuntimeConfig = Omit<RuntimeSettings, 'maxPayloadMb' | 'engineCpus' | 'serverCpus'> & {
   readonly maxPayloadBytes: number;
-  /** null: all cores. */
+  /** Cores of the engine process; null: all cores. */
   readonly engineCpus: readonly number[] | null;
-  /** null: the mask that Node-RED was started with. */
+  /** Cores of the Node-RED process; null: the mask that it was started with. */
   readonly serverCpus: readonly number[] | null;
-  /** Most messages that wait for room, Node-RED's `nodeMessageBufferMaxLength`; 0: no limit. */
+  /** Most messages that wait for room: Node-RED's `nodeMessageBufferMaxLength`. 0: no limit. */
   readonly mostWaiting: number;
 };
 export type BatcherConfig = SettingsOf<typeof batcher>;

@@ -1,8 +1,8 @@
-/** The modules of inline code, as the function node has them: `libs`, each with the variable that stands for it. */
+/** Parses the modules of inline code: `libs` as in the function node, each module with its variable. */
 import type { ModuleBinding } from '../core/model.ts';
 import { parseImportName } from './module-name.ts';
 
-/** Names that inline code has anyway, in the order in which it gets them. */
+/** Names that all inline code has, in the order of its parameters. */
 export const INLINE_NAMES: readonly string[] = [
   'msg',
   'input',
@@ -31,7 +31,10 @@ const RESERVED: ReadonlySet<string> = new Set([
 
 const IDENTIFIER = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
 
-/** @throws Error for a variable that there cannot be, or that is there already, and for what is no module. */
+/**
+ * Parses the variables and modules.
+ * @throws Error for an invalid or taken variable, and for text that is not the name of a module.
+ */
 export function parseLibs(libs: readonly ModuleBinding[]): ModuleBinding[] {
   const taken = new Set<string>();
   return libs.map(({ var: given, module }) => {

@@ -1,11 +1,11 @@
-/** Names of npm modules as Node-RED installs them: `name`, `@scope/name`, `name/part`, each with `@version` or without. */
+/** Parses names of npm modules for Node-RED: `name`, `@scope/name` or `name/part`, with or without `@version`. */
 import { isBuiltin } from 'node:module';
 
 const NAME = /^(((?:@[\w.~-]+\/)?[\w~-][\w.~-]*)(?:\/[\w.~-]+)*)(?:@[\w.^~*|<>= -]+)?$/;
 
 /**
- * What an `import` names: the module without its version.
- * @throws Error for what is no name, and for modules that are part of Node.js.
+ * Returns the module's name for an `import`: without its version.
+ * @throws Error for text that is not a name, and for modules of Node.js itself.
  */
 export function parseModuleName(text: string): string {
   const name = parseImportName(text);
@@ -14,8 +14,8 @@ export function parseModuleName(text: string): string {
 }
 
 /**
- * The same, and Node's own modules as well, with `node:` or without.
- * @throws Error for what is no name.
+ * Does the same as `parseModuleName`, but also accepts modules of Node.js, with or without `node:`.
+ * @throws Error for text that is not a name.
  */
 export function parseImportName(text: string): string {
   const given = text.trim();
@@ -26,7 +26,7 @@ export function parseImportName(text: string): string {
   return name;
 }
 
-/** The package that has a module: its name without the part. */
+/** Returns the package of a module: its name without the part. */
 export function packageOf(module: string): string {
   return NAME.exec(module)?.[2] ?? module;
 }

@@ -1,4 +1,4 @@
-/** What the `init` of an ONNX stage may say. */
+/** Parses the options in the `init` of an ONNX stage. */
 import type { OnnxOptions } from '../core/model.ts';
 import { invalid } from './validate.ts';
 
@@ -32,7 +32,10 @@ const DEFAULTS: OnnxOptions = {
   examples: [],
 };
 
-/** @throws ModeletError `config_invalid`, also for what there is not: a mistyped name must not be without effect. */
+/**
+ * Checks the options and adds the defaults.
+ * @throws ModeletError `config_invalid`, also for an unknown option: a mistyped name must not be ignored.
+ */
 export function parseOnnxOptions(init: unknown): OnnxOptions {
   if (init === null || typeof init !== 'object' || Array.isArray(init)) throw invalid('init: must be an object');
   for (const [name, value] of Object.entries(init)) {

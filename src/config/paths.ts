@@ -1,17 +1,17 @@
-/** Paths of files, which never depend on the folder that Node-RED was started in, and of URLs. */
+/** Resolves paths of files and URLs. File paths never depend on the folder that Node-RED was started in. */
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** This package finds its own files by its name, wherever it is installed. */
+/** A path with this prefix is a file of this package, wherever the package is installed. */
 const OWN_NAME = '@modelet/node-red-pipeline/';
 const OWN_ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 const EXAMPLES = join(OWN_ROOT, 'examples');
 
 /**
- * Makes the path of a modelet's file absolute. A relative path is looked up in `base`; one that names a package
- * (`some-package/file.js`) and is not there, as a module seen from `base`.
+ * Makes the path of a modelet's file absolute. Looks for a relative path in `base`. If there is no such file, resolves
+ * the path as a module seen from `base` (`some-package/file.js`).
  * @throws Error that says where it looked.
  */
 export function resolveFile(path: string, base: string): string {
@@ -27,7 +27,7 @@ export function resolveFile(path: string, base: string): string {
   }
 }
 
-/** Whether a file that exists lies in one of the folders, or in this package, wherever links lead on the way. */
+/** Whether an existing file lies in one of the folders or in this package, after all links are resolved. */
 export function liesIn(file: string, folders: readonly string[]): boolean {
   const place = realpathSync(file);
   return [OWN_ROOT, ...folders].some((folder) => {
@@ -38,9 +38,9 @@ export function liesIn(file: string, folders: readonly string[]): boolean {
 }
 
 /**
- * The path of a URL with its first slash and none at its end; `/`, or blank for none. As in an HTTP-in node the first
- * slash may be missing.
- * @throws Error for one that is not fixed.
+ * Returns the path of a URL with a slash at its start and none at its end; `/` for the root, blank for blank text. The
+ * first slash of `text` is optional, as in an HTTP-in node.
+ * @throws Error for a path that is not fixed.
  */
 export function parsePublicPath(text: string): string {
   const segments = text
@@ -48,13 +48,13 @@ export function parsePublicPath(text: string): string {
     .replace(/^\/|\/$/g, '')
     .split('/');
   if (segments.join('') === '') return text.trim() === '' ? '' : '/';
-  // What has a meaning in URLs, or in the patterns of Express, is none of a fixed path.
+  // A fixed path has no characters with a meaning in URLs or in the patterns of Express.
   const isFixed = segments.every((segment) => /^[\w.~-]+$/.test(segment) && !/^\.+$/.test(segment));
   if (!isFixed) throw new Error(`must be a path of letters, digits and any of . _ ~ -; got "${text}"`);
   return `/${segments.join('/')}`;
 }
 
-/** The `exports` of package.json map the places that files had in earlier versions to those that they have now. */
+/** Resolves a file of this package. The `exports` of package.json map locations of earlier versions to current ones. */
 function ownFile(path: string): string {
   try {
     return createRequire(import.meta.url).resolve(path);
@@ -63,7 +63,7 @@ function ownFile(path: string): string {
   }
 }
 
-/** The name that a missing file below this package's own `examples` has in the package; null for all other files. */
+/** Returns the name in this package of a missing file below its `examples`; null for all other files. */
 function ownNameOf(file: string): string | null {
   const parent = file.lastIndexOf(`${sep}examples${sep}`);
   if (parent < 0 || existsSync(file)) return null;

@@ -1,9 +1,9 @@
 /**
- * What a stage's inputs and results have to look like: JSON Schemas of users, compiled. They are checked when they are
- * deployed and compiled once more in each worker, which loads this file only where there is a schema.
+ * Compiles users' JSON Schemas for a stage's inputs and results. The server checks a schema at deploy. Each worker
+ * compiles it again, and loads this file only if there is a schema.
  *
- * A schema is read by the rules of draft 2020-12, those of OpenAPI 3.1, or of draft-07 where its `$schema` says so.
- * It is held to what it says: an unknown keyword or format is an error, not a rule that is never applied.
+ * A schema follows draft 2020-12, as in OpenAPI 3.1, or draft-07 if its `$schema` says so. An unknown keyword or format
+ * is an error: it would otherwise be a rule that is never applied.
  */
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -11,29 +11,32 @@ import { default as addFormats } from 'ajv-formats';
 import type { PayloadSchema } from '../core/model.ts';
 import { quoted } from '../core/text.ts';
 
-/** What is wrong with a value, and where. */
+/** One violation of a schema, and its place in the value. */
 export interface SchemaProblem {
-  /** JSON pointer into the value; '' is the value itself. A long one is cut: its names are the sender's. */
+  /** JSON pointer into the value; '' is the value itself. A long pointer is cut: the sender chose its names. */
   readonly path: string;
-  /** After "it ...": `must be number`. Quotes the schema, never the value. */
+  /** Text that follows "it ...", such as `must be number`. Quotes the schema, never the value. */
   readonly message: string;
-  /** The keyword of the schema that it breaks. */
+  /** The keyword of the schema that the value violates. */
   readonly keyword: string;
 }
 
 /**
- * Tells what is wrong with a value; null where nothing is. `thorough` finds up to ten problems instead of the first
- * alone: not for large values, in which there may be millions.
+ * Returns the problems of a value, or null if the value is valid. `thorough` finds up to ten problems instead of only
+ * the first. Do not use it for large values, which may have millions of problems.
  */
 export type PayloadCheck = (value: unknown, thorough: boolean) => readonly SchemaProblem[] | null;
 
-/** Most problems that are told of one value. */
+/** Most problems that are reported for one value. */
 const MOST_PROBLEMS = 10;
 
-// A style that is not required: properties that are required need not be described.
+// `strictRequired` is only a rule of style: it would make users describe every required property.
 const STRICT: Options = { strict: true, strictRequired: false, allowUnionTypes: true };
 
-/** @throws Error that says what is wrong with the schema. */
+/**
+ * Compiles a schema to a check of payloads.
+ * @throws Error that says what is wrong with the schema.
+ */
 export function compilePayloadSchema(schema: PayloadSchema): PayloadCheck {
   const quick = compile(schema, false);
   let complete: ValidateFunction | null = null;
@@ -49,7 +52,7 @@ export function compilePayloadSchema(schema: PayloadSchema): PayloadCheck {
   };
 }
 
-/** Problems as one line of text. */
+/** Formats problems as one line of text. */
 export function describeProblems(what: 'input' | 'output', problems: readonly SchemaProblem[]): string {
   return problems.map(({ path, message }) => `${what}${path} ${message}`).join('; ');
 }
@@ -58,10 +61,10 @@ function compile(schema: PayloadSchema, allErrors: boolean): ValidateFunction {
   const dialect = typeof schema === 'object' ? schema['$schema'] : undefined;
   const isDraft7 = typeof dialect === 'string' && dialect.includes('draft-07');
   const ajv = isDraft7 ? new Ajv({ ...STRICT, allErrors }) : new Ajv2020({ ...STRICT, allErrors });
-  // A CommonJS module: its default is what it exports.
+  // ajv-formats is a CommonJS module: its default import is the whole export.
   (addFormats as unknown as (ajv: Ajv) => void)(ajv as Ajv);
   const validator = ajv.compile(schema);
-  // A promise would pass for a value that is valid.
+  // An asynchronous validator returns a promise, which would count as "valid".
   if ('$async' in validator) throw new Error('a schema with $async cannot be used');
   return validator;
 }

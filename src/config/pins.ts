@@ -1,12 +1,12 @@
-/** The text form of CPU pins, `0,1,2-3,[4,5]`: one entry per worker. Pure; what a machine has is not its business. */
+/** The text form of CPU pins, `0,1,2-3,[4,5]`: one entry per worker. Pure: does not look at the machine's own cores. */
 import type { Pin } from '../core/model.ts';
 
 const HIGHEST_CPU = 4095;
 
 /**
- * Reads a pin list: `3` a core, `2-3` one entry per core, `[4,5]` or `[4-7]` a group for one worker, `-` an
- * unpinned worker. Blank text is no entries.
- * @throws Error that names the entry it cannot read.
+ * Parses a pin list: `3` is a core, `2-3` is one entry per core, `[4,5]` or `[4-7]` is a group for one worker, and `-`
+ * is an unpinned worker. Returns no entries for blank text.
+ * @throws Error that names the entry it cannot parse.
  */
 export function parsePins(text: string): Pin[] {
   const pins: Pin[] = [];
@@ -18,14 +18,14 @@ export function parsePins(text: string): Pin[] {
   return pins;
 }
 
-/** Reads a set of cores as the kernel writes it, `0-3,8`. */
+/** Parses a set of cores in the kernel's form, `0-3,8`. */
 export function parseCpus(text: string): number[] {
   const cpus = new Set<number>();
   for (const part of text.split(',')) for (const cpu of parseRange(part.trim())) cpus.add(cpu);
   return [...cpus].sort((a, b) => a - b);
 }
 
-/** Writes a set of cores as taskset reads it. */
+/** Formats a set of cores for taskset. */
 export function formatCpus(cpus: readonly number[]): string {
   return cpus.join(',');
 }

@@ -1,6 +1,6 @@
 /**
- * Every property of every node: type, bounds, default, meaning. The one source for validation, for the defaults
- * of flows saved by older versions, and for the tables in the docs (a test compares them).
+ * Every property of every node: type, bounds, default, meaning. This is the single source for validation, for the
+ * defaults of flows saved by older versions, and for the tables in the docs (a test compares them).
  */
 import { batcher } from './schemas/batcher.ts';
 import { collector } from './schemas/collector.ts';

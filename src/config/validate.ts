@@ -1,18 +1,18 @@
 /**
- * Raw node configuration, as an editor or a hand-written flow has it, checked against the schema of the node's type.
- * Numbers arrive as strings, absent properties take their defaults, and nothing unknown turns into a default silently.
+ * Checks raw node configuration, from the editor or a hand-written flow, against the schema of the node's type.
+ * Numbers arrive as strings, and absent properties take their defaults. An invalid value never becomes a default.
  */
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import { ModeletError } from '../core/errors.ts';
 import type { NodeSchema, SettingsOf } from './schemas/node-schema.ts';
 
-/** A node's properties as Node-RED hands them over. */
+/** A node's properties as Node-RED passes them. */
 export type Raw = Readonly<Record<string, unknown>>;
 
 const ajv: Ajv = new Ajv({ coerceTypes: true, useDefaults: true, allErrors: true, verbose: true });
 const validators: Map<NodeSchema, ValidateFunction> = new Map();
 
-/** Checks the properties of a node against its schema and completes them with the defaults. */
+/** Checks the properties of a node against its schema and adds the defaults. */
 export function validate<Schema extends NodeSchema>(schema: Schema, raw: Raw): SettingsOf<Schema> {
   const picked = pick(schema, raw);
   let validator = validators.get(schema);
@@ -24,12 +24,12 @@ export function validate<Schema extends NodeSchema>(schema: Schema, raw: Raw): S
   return picked as SettingsOf<Schema>;
 }
 
-/** The node's own properties, without what Node-RED adds and without blank ones, which take their defaults. */
+/** Picks the properties of the schema. Skips those that Node-RED adds, and blank ones, which take their defaults. */
 function pick(schema: NodeSchema, raw: Raw): Record<string, unknown> {
   const picked: Record<string, unknown> = {};
   for (const [key, property] of Object.entries(schema.properties)) {
     const value = raw[key];
-    // Node-RED replaces ${NAME} where the variable is set, and leaves the text where it is not.
+    // Node-RED replaces ${NAME} if the variable is set, and else leaves the text.
     const unset = typeof value === 'string' ? /^\$[{(](.+)[})]$/.exec(value)?.[1] : undefined;
     if (unset) throw invalid(`${key}: the environment variable ${unset} is not set`);
     if (value === undefined || value === null || (value === '' && !mayBeBlank(key))) continue;
@@ -38,7 +38,7 @@ function pick(schema: NodeSchema, raw: Raw): Record<string, unknown> {
   return picked;
 }
 
-/** No code is code that does nothing, not the default code. */
+/** Whether a blank value is kept: blank code is code that does nothing, not the default code. */
 function mayBeBlank(key: string): boolean {
   return key === 'code';
 }
@@ -52,12 +52,15 @@ function explain(error: ErrorObject): string {
   return `${property}: ${expected}; got ${JSON.stringify(error.data)}`;
 }
 
-/** @throws ModeletError `config_invalid`. */
+/**
+ * Parses the JSON text of a property.
+ * @throws ModeletError `config_invalid`.
+ */
 export function parseJson(property: string, text: string): unknown {
   return attempt(property, () => JSON.parse(text) as unknown);
 }
 
-/** What a property's text means; an error names the property. */
+/** Returns what `read` returns. An error that it throws becomes `config_invalid` and names the property. */
 export function attempt<T>(property: string, read: () => T): T {
   try {
     return read();

@@ -1,25 +1,28 @@
 /**
- * Variables of the environment in a property that is JSON: a text that is `${NAME}` as a whole becomes the variable's
- * value, as Node-RED does it with whole properties. Only values are replaced, after parsing: whatever a variable holds
- * stays one value, and is not looked at again.
+ * Replaces environment variables in JSON properties. A text that is exactly `${NAME}` becomes the variable's value, as
+ * Node-RED does it for whole properties. The replacement runs after parsing and only on values: a variable's content
+ * always stays one value and is not expanded again.
  */
 import { invalid } from './validate.ts';
 
-/** What a name stands for where the node is: in its group, subflow, flow, or the process. */
+/** Looks up a variable as the node sees it: in its group, subflow, flow, or the process. */
 export type LookUp = (name: string) => unknown;
 
 const REFERENCE = /^\$\{([^{}\s]+)\}$/;
-/** `$${NAME}` is the text `${NAME}`. */
+/** `$${NAME}` is an escape for the text `${NAME}`. */
 const ESCAPED = /^\$(\$+\{[^{}\s]+\})$/;
 
 export const OF_PROCESS: LookUp = (name) => process.env[name];
 
-/** @throws ModeletError `config_invalid` for a variable that is not set. */
+/**
+ * Returns the value with its variables replaced.
+ * @throws ModeletError `config_invalid` for a variable that is not set.
+ */
 export function withVariables(property: string, value: unknown, lookUp: LookUp): unknown {
   if (typeof value === 'string') return textWithVariables(property, value, lookUp);
   if (Array.isArray(value)) return value.map((part) => withVariables(property, part, lookUp));
   if (value === null || typeof value !== 'object') return value;
-  // From entries: a key may be `__proto__`.
+  // Built from entries because a key may be `__proto__`.
   return Object.fromEntries(
     Object.entries(value).map(([key, part]) => [key, withVariables(property, part, lookUp)] as const),
   );

@@ -1,4 +1,4 @@
-/** How the stage behind it forms batches. */
+/** Settings of a batcher, which sets how the stage behind it forms batches. */
 import type { NodeSchema } from './node-schema.ts';
 
 export const batcher = {

@@ -1,4 +1,4 @@
-/** Where outcomes meet their requests again. */
+/** Settings of a collector, which matches outcomes to their requests. */
 import type { NodeSchema } from './node-schema.ts';
 
 export const collector = {

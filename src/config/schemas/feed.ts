@@ -1,4 +1,4 @@
-/** The paced split. */
+/** Settings of a paced split, which splits a message and limits how many parts are in progress. */
 import type { NodeSchema } from './node-schema.ts';
 
 export const feed = {

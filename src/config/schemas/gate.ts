@@ -1,4 +1,4 @@
-/** Admission by measured capacity. The properties of the sources stand after those that all gates share. */
+/** Settings of a gate, which admits requests by measured capacity: shared ones first, then those of each source. */
 import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
 
 export const gate = {

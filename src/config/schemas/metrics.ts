@@ -1,4 +1,4 @@
-/** A message of measurements per interval. */
+/** Settings of a metrics node, which sends a message of measurements per interval. */
 import type { NodeSchema } from './node-schema.ts';
 
 export const metrics = {

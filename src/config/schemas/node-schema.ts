@@ -1,6 +1,6 @@
-/** The form of a node's schema, and the types that follow from a schema: the one place where a property is declared. */
+/** The form of a node's schema, and the types of its settings. A schema is the only place that declares a property. */
 
-/** Text in an array, or in the objects of an array. */
+/** A text element of an array, or a text field in the objects of an array. */
 interface Field {
   readonly type: 'string';
   readonly default?: string;
@@ -13,7 +13,7 @@ interface Property {
   readonly enum?: readonly string[];
   readonly minimum?: number;
   readonly maximum?: number;
-  /** Form of the elements of an array. */
+  /** Schema of the elements of an array. */
   readonly items?:
     | Field
     | {
@@ -28,10 +28,10 @@ export interface NodeSchema {
   readonly properties: Readonly<Record<string, Property>>;
 }
 
-/** A day. */
+/** One day. */
 export const MAX_TIMEOUT_MS: number = 24 * 60 * 60 * 1000;
 
-/** The settings that a schema lets through: every property has its default, its type and its bounds. */
+/** Settings after validation: every property is present, with its type and within its bounds. */
 export type SettingsOf<Schema extends NodeSchema> = {
   readonly [Name in keyof Schema['properties']]: SettingOf<Schema['properties'][Name]>;
 };

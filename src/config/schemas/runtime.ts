@@ -1,4 +1,4 @@
-/** The engine process and what its requests may take. */
+/** Settings of a runtime: its engine process and the limits of its requests. */
 import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
 
 export const runtime = {

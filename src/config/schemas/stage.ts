@@ -1,4 +1,4 @@
-/** One modelet and its workers. */
+/** Settings of a stage: one modelet and its workers. */
 import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
 
 export const stage = {
