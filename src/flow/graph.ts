@@ -1,9 +1,9 @@
-/** The flows as plain data: what the compiler needs to know of nodes and wires, without Node-RED. */
+/** The flows as plain data: the nodes and wires that the compiler needs, without Node-RED. */
 import type { Batching } from '../core/model.ts';
 
 interface AnyNode {
   readonly id: string;
-  /** Per output, the ids of the nodes it is wired to. */
+  /** Ids of the nodes that each output is wired to, by output. */
   readonly wires: readonly (readonly string[])[];
 }
 
@@ -13,7 +13,7 @@ export interface StageNode extends AnyNode {
   readonly name: string;
   readonly input: string;
   readonly output: string;
-  /** A Complete node wants to hear when this node is done, so a message must come back from here. */
+  /** Whether a Complete node watches this node. If so, a message must enter and leave the engine here. */
   readonly watched: boolean;
   /** Why the node cannot be used; null if it can. */
   readonly invalid: string | null;
@@ -35,7 +35,7 @@ export interface GateNode extends AnyNode {
   readonly kind: 'gate';
 }
 
-/** Junctions, link nodes and the borders of subflows: wires run through them as if they were not there. */
+/** A junction, a link node or the border of a subflow. Wires run through it as if it were not there. */
 export interface TransparentNode extends AnyNode {
   readonly kind: 'transparent';
 }
@@ -51,8 +51,8 @@ export type GraphNode = StageNode | BatcherNode | CollectorNode | GateNode | Tra
 export type Graph = ReadonlyMap<string, GraphNode>;
 
 /**
- * The nodes that a message sent on `output` is delivered to, once for each way that leads there. Transparent nodes
- * are passed through; one on a circle of its like leads nowhere.
+ * Returns the nodes that get a message sent on `output`, once for each path to them. Follows wires through transparent
+ * nodes. A circle of transparent nodes leads nowhere.
  */
 export function targetsOf(graph: Graph, node: GraphNode, output = 0): Exclude<GraphNode, TransparentNode>[] {
   const behind = (wires: readonly string[], passed: readonly string[]): Exclude<GraphNode, TransparentNode>[] =>
@@ -64,7 +64,7 @@ export function targetsOf(graph: Graph, node: GraphNode, output = 0): Exclude<Gr
   return behind(node.wires[output] ?? [], []);
 }
 
-/** The nodes one hop further, whatever the wires run through and from whichever output. */
+/** Returns the nodes one hop downstream, from all outputs and through transparent nodes. */
 export function nextHops(graph: Graph, id: string): string[] {
   const node = graph.get(id);
   return node ? node.wires.flatMap((_, output) => targetsOf(graph, node, output).map((target) => target.id)) : [];

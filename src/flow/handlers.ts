@@ -1,17 +1,17 @@
-/** Who gets the errors of a stage or gate: exactly one handler, fixed at deploy. Pure. */
+/** Finds the handler for the errors of a stage or gate: exactly one, fixed at deploy. Pure. */
 import type { Graph } from './graph.ts';
 import { hopsBehind } from './reach.ts';
 
 export type ErrorHandler =
-  /** Its own catch output. */
+  /** The node's own catch output. */
   | { readonly kind: 'output' }
   | { readonly kind: 'collector'; readonly id: string }
-  /** Node-RED's Catch nodes; `tie` names collectors that were equally near. */
+  /** Node-RED's Catch nodes; `tie` lists collectors at equal distance. */
   | { readonly kind: 'catch'; readonly tie: readonly string[] };
 
 /**
- * A gate's own catch output where it is wired; else the wired catch output of the nearest collector downstream. A tie
- * and none go to Catch nodes.
+ * Returns a gate's own catch output if it is wired; else the nearest collector downstream with a wired catch output. If
+ * there is none, or a tie, returns Catch nodes.
  */
 export function findHandler(graph: Graph, failing: string): ErrorHandler {
   const node = graph.get(failing);

@@ -1,7 +1,7 @@
-/** What is downstream of a node. Pure. */
+/** Finds nodes downstream of a node. Pure. */
 import { type Graph, type GraphNode, nextHops, targetsOf } from './graph.ts';
 
-/** The nodes behind the first output of a node, hop by hop, each once and in the order of the wires; not itself. */
+/** Yields the nodes behind the first output of a node, hop by hop, each once, in wire order. Omits the node itself. */
 export function* hopsBehind(graph: Graph, from: string): Generator<readonly string[], void> {
   const start = graph.get(from);
   const seen = new Set([from]);
@@ -14,7 +14,7 @@ export function* hopsBehind(graph: Graph, from: string): Generator<readonly stri
   }
 }
 
-/** The nodes of a kind that are the fewest hops downstream; none if there are none. */
+/** Returns the nodes of a kind that are the fewest hops downstream; an empty array if there are none. */
 export function nearest(graph: Graph, from: string, kind: GraphNode['kind']): string[] {
   for (const hop of hopsBehind(graph, from)) {
     const found = hop.filter((id) => graph.get(id)?.kind === kind);

@@ -1,6 +1,6 @@
 /**
- * From the graph to routes: which stages a message passes inside the engine from each place where it can enter,
- * and why each chain ends where it does. Pure.
+ * Compiles the graph to routes. A route lists the stages that a message passes inside the engine from one entry, and
+ * the reason why its chain ends. Pure.
  */
 import { type Batching, SINGLE_ITEMS } from '../core/model.ts';
 import { type BatcherNode, type Graph, type GraphNode, type StageNode, targetsOf } from './graph.ts';
@@ -9,22 +9,22 @@ export interface CompiledRoute {
   /** The stage or batcher at which messages enter. */
   readonly entry: string;
   readonly runtime: string;
-  /** Ids of the stages in order; at least one. The last one's node sends the result. */
+  /** Ids of the stages in order; at least one. The node of the last stage sends the result. */
   readonly stages: readonly string[];
-  /** By stage inside the route: nodes that also want what it passes on. */
+  /** Nodes that also get a stage's intermediate result, by stage. */
   readonly taps: ReadonlyMap<string, readonly string[]>;
-  /** Why the chain goes no further, for people. */
+  /** Reason why the chain ends, for people. */
   readonly end: string;
-  /** Whether a stage follows that the chain could have gone on to, but for that. */
+  /** Whether another stage or batcher follows, which `end` keeps out of the chain. */
   readonly unfused: boolean;
 }
 
 export interface CompiledGraph {
-  /** By entry node: every usable stage and batcher is one, messages may be wired to any of them. */
+  /** Routes by entry node. Every usable stage and batcher is an entry, because messages may be wired to any of them. */
   readonly routes: ReadonlyMap<string, CompiledRoute>;
-  /** Batching of each stage. */
+  /** Batching by stage. */
   readonly batching: ReadonlyMap<string, Batching>;
-  /** Nodes that cannot be used as they are wired or configured, with the reason. */
+  /** Reason why a node cannot be used as it is wired or configured, by node. */
   readonly invalid: ReadonlyMap<string, string>;
 }
 
@@ -51,7 +51,7 @@ export function compileRoutes(graph: Graph): CompiledGraph {
   return { routes, batching, invalid };
 }
 
-/** A batcher sets how one stage's queue forms batches; it must stand directly in front of it. */
+/** Sets the batching of stages from their batchers. A batcher must stand directly in front of exactly one stage. */
 function assignBatchers(graph: Graph, batching: Map<string, Batching>, invalid: Map<string, string>): void {
   const batchersOf = new Map<StageNode, BatcherNode[]>();
   for (const node of graph.values()) {
@@ -75,7 +75,7 @@ function sameBatching(a: Batching, b: Batching): boolean {
   return a.policy === b.policy && a.maxBatchSize === b.maxBatchSize && a.maxWaitMs === b.maxWaitMs;
 }
 
-/** The stage at which a message that enters `node` begins: itself, or the one behind a batcher. */
+/** Returns the first stage of a message that enters `node`: the node itself, or the stage behind a batcher. */
 function stageBehind(graph: Graph, node: GraphNode): StageNode | undefined {
   if (node.kind === 'stage') return node;
   if (node.kind !== 'batcher') return undefined;
@@ -83,7 +83,7 @@ function stageBehind(graph: Graph, node: GraphNode): StageNode | undefined {
   return others.length === 0 && target?.kind === 'stage' ? target : undefined;
 }
 
-/** Stages whose results come back to themselves through stages alone: a request there would never end. */
+/** Marks stages as invalid whose results return to them through stages alone: a request would never end there. */
 function rejectCircles(graph: Graph, invalid: Map<string, string>): void {
   for (const node of graph.values()) {
     if (node.kind !== 'stage') continue;
@@ -126,7 +126,7 @@ function chainFrom(graph: Graph, first: StageNode, invalid: ReadonlyMap<string, 
   }
 }
 
-/** The next stage of the chain, or the reason why there is none. `inPipeline`: the pipeline nodes behind `stage`. */
+/** Returns the next stage of the chain, or the reason for its end. `inPipeline`: the pipeline nodes behind `stage`. */
 function nextInChain(
   graph: Graph,
   stage: StageNode,
@@ -157,14 +157,14 @@ function describe(node: GraphNode): string {
   return node.kind === 'gate' ? 'a dispatch gate' : 'a result collector';
 }
 
-/** Types begin with these in small letters; the palette and people write them in capitals. */
+/** Acronyms that node types write in small letters, and the palette and people in capitals. */
 const ACRONYM = /^(?:csv|html|http|json|mqtt|rbe|tcp|tls|udp|xml|yaml)\b/;
-/** Letters whose names begin with a vowel. */
+/** Letters whose spoken names begin with a vowel sound. */
 const SPOKEN_WITH_VOWEL = /^[AEFHILMNORSX]/;
 
-/** `an HTTP response node`. */
+/** Describes a node's type with its article, as in `an HTTP response node`. */
 function describeType(type: string): string {
-  // Node-RED's own name for a node that it adds.
+  // Node-RED itself adds nodes of this type.
   if (type === 'subflow-status') return 'the status output of its subflow';
   const name = type.replace(ACRONYM, (acronym) => acronym.toUpperCase());
   const takesAn = name === type ? /^[aeio]/i.test(name) : SPOKEN_WITH_VOWEL.test(name);
