@@ -1,13 +1,13 @@
-/** Which form a caller wants its answer in. */
+/** Chooses the form of an answer from the caller's `Accept` header. */
 import { JSON_TYPE, type MediaKind, MSGPACK_TYPE, mediaKindOf } from './media-type.ts';
 
-/** `usual`: objects as JSON, and text as it is. */
+/** `usual`: objects as JSON, text unchanged. */
 export type AnswerForm = 'json' | 'msgpack' | 'usual';
 
-/** How much a caller likes a form; of two that it likes alike, the one it has named more exactly, then first. */
+/** A caller's preference for a form: by quality; if equal, by exactness; if that is equal, by position. */
 interface Liking {
   readonly quality: number;
-  /** 0: by none, 1: by all types, 2: by a type with any subtype, 3: by name. */
+  /** Kind of range that matched: 0 none, 1 all types, 2 a type with any subtype, 3 the type's name. */
   readonly exactness: number;
   readonly position: number;
 }
@@ -15,8 +15,8 @@ interface Liking {
 const NOT_NAMED: Liking = { quality: 0, exactness: 0, position: Number.POSITIVE_INFINITY };
 
 /**
- * `accept`: the header. Who does not name a form gets the one it has sent. A caller that accepts neither gets one all
- * the same, which RFC 9110 leaves to the server: an answer that it may not understand tells it more than none.
+ * Returns the form of the answer. `accept` is the header. A caller that names no form gets the form of its own body. A
+ * caller that accepts neither form still gets one, as RFC 9110 allows: any answer tells it more than none.
  */
 export function answerForm(accept: string | undefined, sent: MediaKind | null): AnswerForm {
   const unnamed = sent === 'msgpack' ? 'msgpack' : 'usual';
@@ -43,7 +43,7 @@ function readRange(text: string): Range {
   return { type, quality: quality >= 0 && quality <= 1 ? quality : 0 };
 }
 
-/** By the range that names it most exactly. */
+/** Returns the preference by the range that matches the type most exactly. */
 function likingOf(kind: MediaKind, type: string, ranges: readonly Range[]): Liking {
   return ranges.reduce((liking: Liking, range, position) => {
     const exactness = exactnessOf(kind, type, range.type);

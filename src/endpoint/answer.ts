@@ -1,4 +1,4 @@
-/** From a value to the body of an answer. */
+/** Makes the body of an HTTP answer. */
 import type { AnswerForm } from './accept.ts';
 import { jsonable } from './jsonable.ts';
 import { MSGPACK_TYPE } from './media-type.ts';
@@ -9,7 +9,10 @@ export interface AnswerBody {
   readonly body: string | Buffer;
 }
 
-/** @throws ModeletError `modelet_failed` for what the form cannot hold. */
+/**
+ * Encodes a value in the given form.
+ * @throws ModeletError `modelet_failed` for a value that msgpack cannot hold; Error for one that JSON cannot hold.
+ */
 export function answerBody(form: Exclude<AnswerForm, 'usual'>, value: unknown): AnswerBody {
   if (form === 'msgpack') return { contentType: MSGPACK_TYPE, body: encodeMsgpack(value) };
   return { contentType: 'application/json; charset=utf-8', body: JSON.stringify(jsonable(value)) ?? 'null' };

@@ -1,4 +1,4 @@
-/** From the body of an HTTP request to the value that it holds. */
+/** Decodes the body of an HTTP request. */
 import { asError, ModeletError } from '../core/errors.ts';
 import { quoted } from '../core/text.ts';
 import { isInRanges, kindOfHeader, mediaTypeOf } from './media-type.ts';
@@ -7,23 +7,23 @@ import { decodeMsgpack } from './msgpack.ts';
 export interface RequestBody {
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
-  /** As the server gives it: what a parser has made of it, or text, or bytes. */
+  /** Body from the HTTP server: a parsed value, text, or bytes. */
   readonly given: unknown;
-  /** The bytes that came, where they are known; null: too many to keep. */
+  /** Received bytes; undefined: not known; null: too many to keep. */
   readonly bytes: Buffer | null | undefined;
 }
 
 export interface BodyTerms {
-  // What it may be, in lower case; `image/*` and `*/*` stand for many; null: anything.
+  // Accepted media types in lower case, including ranges such as `image/*` and `*/*`; null: anything.
   readonly mediaTypes: readonly string[] | null;
   /** Largest msgpack body. */
   readonly maxBytes: number;
 }
 
 /**
- * JSON and msgpack become what they hold, also where the server has left them as text or bytes; anything else, and an
- * empty body, stay what they are.
- * @throws ModeletError `unsupported_media`, `bad_request` for what is not what its type says, `payload_too_large`.
+ * Decodes JSON and msgpack, including bodies that the server left as text or bytes. Returns any other body, and an
+ * empty one, unchanged.
+ * @throws ModeletError `unsupported_media`; `bad_request` if the body does not match its type; `payload_too_large`.
  */
 export function decodeBody(body: RequestBody, { mediaTypes, maxBytes }: BodyTerms): unknown {
   const { contentType, given } = body;
@@ -35,7 +35,7 @@ export function decodeBody(body: RequestBody, { mediaTypes, maxBytes }: BodyTerm
   return given;
 }
 
-// `mediaTypes`: as in `BodyTerms`; what names no type is one of `*/*` only.
+// `mediaTypes`: as in `BodyTerms`. A header without a valid type matches `*/*` only.
 /** @throws ModeletError `unsupported_media` */
 export function checkMediaType(contentType: string | undefined, mediaTypes: BodyTerms['mediaTypes']): void {
   const type = mediaTypeOf(contentType ?? '');
@@ -58,7 +58,7 @@ function bytesOf({ given, bytes, contentEncoding }: RequestBody, maxBytes: numbe
       `msgpack is taken as it is, not with Content-Encoding ${quoted(contentEncoding)}`,
     );
   }
-  // Text that bytes have been made of gives them back where they were valid UTF-8; else nothing but the bytes does.
+  // Text gives back the original bytes only if they were valid UTF-8, so the received bytes come first.
   const whole = bytes === undefined ? Buffer.from(given as string | Buffer) : bytes;
   if (whole === null || whole.length > maxBytes) {
     const size = whole === null ? 'larger than that' : `${whole.length} bytes`;
@@ -75,7 +75,7 @@ function parseJson(given: string | Buffer): unknown {
   }
 }
 
-/** `curl -d` says that it sends a form; who wonders gets the answer here. */
+/** Returns the text of the error. It has a hint for users of `curl -d`, which sends a body as a form by default. */
 function whatToSend(contentType: string | undefined, mediaTypes: readonly string[]): string {
   const wrong =
     contentType === undefined

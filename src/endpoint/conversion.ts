@@ -1,25 +1,28 @@
-/** From a value to one that a form of answer can hold. What needs no change is not copied, and nothing is changed. */
+/** Converts a value to one that a form of answer can hold. Copies only changed parts; never changes its input. */
 import { types } from 'node:util';
 import { className, hasNoData, RETURN_DATA } from '../core/objects.ts';
 import { asTensor, type Tensor } from '../core/tensor.ts';
 
-/** Deeper values contain themselves, or are deeper than a payload may be. */
+/** Most levels. A deeper value contains itself, or is deeper than a payload may be. */
 const DEEPEST = 1000;
 
-/** What a form makes of the values that it does not hold as they are. Each may throw for what it cannot hold. */
+/** Conversions of values that a form cannot hold unchanged. Each may throw for a value that the form cannot hold. */
 export interface Form {
-  /** Values that refer to the same objects many times over are larger than they are in memory. */
+  /** Most values. A value that refers to the same object many times becomes larger than it is in memory. */
   readonly mostValues: number;
   bigint(value: bigint): unknown;
-  /** Functions and symbols. */
+  /** Converts functions and symbols. */
   code(value: unknown): unknown;
   binary(value: ArrayBufferView | ArrayBufferLike): unknown;
   tensor(value: Tensor): unknown;
-  /** A map whose keys are not texts and numbers only, or of which two are the same text. */
+  /** Converts a map that has a key other than text or a number, or two keys with the same text. */
   pairs(map: ReadonlyMap<unknown, unknown>): readonly unknown[];
 }
 
-/** @throws Error for what the form cannot hold, for objects without data, and for what is too deep or too large. */
+/**
+ * Returns the value, converted to the form.
+ * @throws Error for objects without data, and for a value that the form cannot hold, or that is too deep or too large.
+ */
 export function converted(value: unknown, form: Form): unknown {
   return new Conversion(form).of(value, 0);
 }
@@ -98,7 +101,7 @@ class Conversion {
   }
 }
 
-/** Has no prototype, so that `__proto__` is a property like any other. */
+/** Returns a shallow copy without a prototype, so that `__proto__` is a property like any other. */
 export function copyOf(object: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const copy = Object.create(null) as Record<string, unknown>;
   for (const key of Object.keys(object)) copy[key] = object[key];

@@ -1,14 +1,15 @@
-/** A value as JSON can hold it, where JSON would make something else of it: typed arrays, sets, maps, BigInts. */
+/** Converts values that JSON would distort: typed arrays, sets, maps, BigInts. */
 import { elementType, nested } from '../core/tensor.ts';
 import { converted, type Form } from './conversion.ts';
 
-/** Fewer than the longest text has characters. */
+/** Most values of an answer. The limit is below the length of the longest text. */
 const MOST_VALUES = 2 ** 28;
 
 /**
- * Typed arrays and tensors become arrays, nested by their shape; sets arrays; maps objects, or arrays of `[key, value]`
- * where a key is no text and no number; BigInts numbers, or texts where a number would not be exact.
- * @throws Error for objects without data, and for what is too deep or too large.
+ * Returns the value in a form that JSON can hold. Typed arrays and tensors become arrays, nested by their shape. Sets
+ * become arrays. Maps become objects, or arrays of `[key, value]` if a key is neither text nor a number. BigInts become
+ * numbers, or texts if a number would not be exact.
+ * @throws Error for objects without data, and for a value that is too deep or too large.
  */
 export function jsonable(value: unknown): unknown {
   return converted(value, FORM);
@@ -17,10 +18,10 @@ export function jsonable(value: unknown): unknown {
 const FORM: Form = {
   mostValues: MOST_VALUES,
   bigint: exact,
-  // JSON leaves them out.
+  // JSON.stringify omits functions and symbols.
   code: (value) => value,
   binary: (value) => {
-    // It says itself how it becomes JSON, and Node-RED knows it as that.
+    // A Buffer has its own JSON form, which Node-RED recognizes.
     if (Buffer.isBuffer(value)) return value;
     if (!ArrayBuffer.isView(value)) return Array.from(new Uint8Array(value));
     if (elementType(value) !== undefined) return Array.from(value as unknown as ArrayLike<unknown>, exact);

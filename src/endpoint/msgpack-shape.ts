@@ -1,36 +1,40 @@
 /**
- * The shape of msgpack bytes, looked at before they are decoded. Few bytes can claim much: an array of four thousand
- * million items is five of them, and a decoder makes room for it at once.
+ * Checks the shape of msgpack bytes before they are decoded. A few bytes can claim a lot of memory: five bytes declare
+ * an array of four billion items, and a decoder allocates it at once.
  */
 import { ModeletError } from '../core/errors.ts';
 
-/** As for any payload: deeper values are refused, as whoever walks them recursively would run out of stack. */
+/** Most levels, as for any payload. Code that walks a deeper value recursively would run out of stack. */
 const DEEPEST = 1000;
-/** Numbers, booleans and nil take eight bytes at most in memory. */
+/** Most values. Numbers, booleans and nil take at most eight bytes each in memory. */
 const MOST_VALUES = 8_000_000;
-/** Texts, binaries, dates, arrays and maps take a hundred bytes or so each, also where they are one byte here. */
+/** Most texts, binaries, dates, arrays and maps. Each takes about a hundred bytes in memory, even if encoded in one. */
 const MOST_OBJECTS = 1_000_000;
 
 const TIMESTAMP = 0xff;
 const TIMESTAMP_SIZES: ReadonlySet<number> = new Set([4, 8, 12]);
 
 export interface MsgpackShape {
-  /** There are integers of 64 bits, which a number may not hold. */
+  /** Whether there are 64-bit integers, which a number may not hold exactly. */
   readonly wide: boolean;
 }
 
-/** @throws ModeletError `bad_request` for what is not one whole msgpack value, `payload_too_large`. */
+/**
+ * Reads the shape without decoding any value.
+ * @throws ModeletError `bad_request` unless the bytes are exactly one msgpack value; `payload_too_large` for too many
+ * values.
+ */
 export function shapeOf(bytes: Buffer): MsgpackShape {
   const walk = new Walk(bytes);
   walk.run();
   return walk;
 }
 
-/** What follows the head of a value. */
+/** The content that follows the first byte of a value. */
 type Follows =
-  /** So many bytes. */
+  /** A fixed number of bytes. */
   | { readonly is: 'bytes'; readonly count: number; readonly wide?: true }
-  /** A size of `width` bytes, and then what it counts. */
+  /** A size of `width` bytes, then that many bytes, items or pairs. */
   | { readonly is: 'sized'; readonly width: 1 | 2 | 4; readonly of: 'bytes' | 'extension' | 'items' | 'pairs' }
   | { readonly is: 'extension'; readonly count: number };
 
@@ -74,7 +78,7 @@ class Walk implements MsgpackShape {
   #position = 0;
   #values = 0;
   #objects = 0;
-  /** How many values are still to come: in the innermost array or map, and in all those around it. */
+  /** Number of values still to come in each open array or map; the innermost is the last. */
   #open: number[] = [];
   #expected = 1;
 
@@ -98,7 +102,7 @@ class Walk implements MsgpackShape {
     this.#values += 1;
     if (this.#values > MOST_VALUES) throw tooMany(MOST_VALUES, 'values');
     const head = this.#size(1);
-    // Small integers, the most frequent of all.
+    // Small integers first: they are the most frequent.
     if (head < 0x80 || head >= 0xe0) return;
     if (head < 0x90) this.#enter(2 * (head - 0x80));
     else if (head < 0xa0) this.#enter(head - 0x90);
@@ -121,7 +125,7 @@ class Walk implements MsgpackShape {
     }
   }
 
-  /** Something of so many bytes that becomes an object. */
+  /** Counts a value that takes an object in memory, and skips its bytes. */
   #object(size: number): void {
     this.#objects += 1;
     if (this.#objects > MOST_OBJECTS) throw tooMany(MOST_OBJECTS, 'texts, binaries, arrays and maps');
@@ -135,7 +139,7 @@ class Walk implements MsgpackShape {
     this.#object(size);
   }
 
-  /** An array or a map that holds so many values. */
+  /** Enters an array or a map of `values` values. */
   #enter(values: number): void {
     this.#object(0);
     this.#expected += values;

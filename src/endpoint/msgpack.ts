@@ -1,5 +1,5 @@
 /**
- * Msgpack in and out. What it holds beyond JSON stays what it is: binaries are Buffers, timestamps dates, and integers
+ * Decodes and encodes msgpack. Types that JSON lacks are kept: binaries are Buffers, timestamps are dates, and integers
  * that a number cannot hold are BigInts.
  */
 import { types } from 'node:util';
@@ -17,13 +17,13 @@ import { asError, ModeletError } from '../core/errors.ts';
 import { shapeOf } from './msgpack-shape.ts';
 import { packable } from './packable.ts';
 
-/** Values of our own making may be as deep as payloads may be, and some for what is wrapped around them. */
+/** Most levels of a value to encode: those of the deepest payload, plus some for the objects that wrap it. */
 const DEEPEST = 1100;
 
 const extensionCodec: ExtensionCodec = new ExtensionCodec();
 extensionCodec.register({
   type: EXT_TIMESTAMP,
-  // Also dates that a function node has made, which are of another realm.
+  // Function nodes make dates in another realm, so `instanceof Date` would miss them.
   encode: (value) => (types.isDate(value) ? encodeTimeSpecToTimestamp(encodeDateToTimeSpec(value)) : null),
   decode: (data) => {
     const date = decodeTimestampExtension(data);
@@ -33,9 +33,9 @@ extensionCodec.register({
 });
 
 /**
- * Binaries in it are views of `bytes`.
- * @throws ModeletError `bad_request` for what is not one whole msgpack value or has a key `__proto__`;
- * `payload_too_large` for one of more values than are good to have in memory.
+ * Decodes one msgpack value. Its binaries are views of `bytes`.
+ * @throws ModeletError `bad_request` unless the bytes are exactly one msgpack value, or if it has a key `__proto__`;
+ * `payload_too_large` if it has too many values to hold in memory.
  */
 export function decodeMsgpack(bytes: Buffer): unknown {
   const { wide } = shapeOf(bytes);
@@ -47,7 +47,10 @@ export function decodeMsgpack(bytes: Buffer): unknown {
   }
 }
 
-/** @throws ModeletError `modelet_failed` for what msgpack cannot hold, and for values that contain themselves. */
+/**
+ * Encodes a value as msgpack.
+ * @throws ModeletError `modelet_failed` for a value that msgpack cannot hold, or that contains itself.
+ */
 export function encodeMsgpack(value: unknown): Buffer {
   try {
     const { value: made, wide } = packable(value);
@@ -58,7 +61,7 @@ export function encodeMsgpack(value: unknown): Buffer {
   }
 }
 
-/** In what has just been decoded: integers of 64 bits that a number can hold become one. */
+/** Converts each BigInt that a number can hold exactly. Changes arrays and maps in place: they were just decoded. */
 function narrow(value: unknown): unknown {
   if (typeof value === 'bigint') {
     const number = Number(value);

@@ -1,4 +1,4 @@
-/** A value as msgpack can hold it, where it is not that already. */
+/** Converts values that msgpack cannot hold unchanged. */
 import { types } from 'node:util';
 import { toHalfBits } from '../core/float16.ts';
 import { elementType, type Tensor } from '../core/tensor.ts';
@@ -12,15 +12,16 @@ const LEAST_SHORT = -(2 ** 31);
 
 export interface Packable {
   readonly value: unknown;
-  /** It has BigInts, and whole numbers of more than 32 bits are BigInts as well. */
+  /** Whether the value has BigInts. If so, whole numbers of more than 32 bits are BigInts as well. */
   readonly wide: boolean;
 }
 
 /**
- * Objects that say how they become JSON become that, as they would in JSON; maps become objects and sets arrays. Typed
- * arrays become `{data, dims, type}` with their bytes, because bytes alone do not tell the type; those of bytes stay.
- * @throws Error for functions, symbols, BigInts of more than 64 bits, objects without data, and what is too deep or too
- * large.
+ * Returns the value in a form that msgpack can hold. Objects with `toJSON` become its result, as in JSON. Maps become
+ * objects and sets become arrays. Typed arrays become `{data, dims, type}` with their bytes, because bytes alone do not
+ * tell the type; arrays of bytes stay unchanged.
+ * @throws Error for functions, symbols, BigInts of more than 64 bits, objects without data, and a value that is too
+ * deep or too large.
  */
 export function packable(value: unknown): Packable {
   let wide = false;
@@ -59,14 +60,14 @@ function lengthOf(view: ArrayBufferView): number {
   return (view as unknown as ArrayLike<unknown>).length;
 }
 
-/** Texts stay texts; of all others the bytes, in the order of little-endian machines, which all that run Node.js are. */
+/** Replaces the elements by their bytes, except texts. Assumes a little-endian machine. */
 function inBytes({ data, dims, type }: Tensor): Tensor {
   if (Array.isArray(data)) return { data, dims, type };
   const view = type === 'float16' ? toHalfBits(data as ArrayLike<number>) : (data as unknown as ArrayBufferView);
   return { data: new Uint8Array(view.buffer, view.byteOffset, view.byteLength), dims, type };
 }
 
-/** Encoders that take BigInts write whole numbers of more than 32 bits as floats. */
+/** Converts whole numbers of more than 32 bits to BigInts: an encoder that takes BigInts writes them as floats. */
 function widened(value: unknown): unknown {
   if (typeof value === 'number') {
     const isShort = value >= LEAST_SHORT && value <= LARGEST_SHORT;
