@@ -1,4 +1,4 @@
-/** What several operations share: each part once, under a name of its own. */
+/** The parts that operations share: each part appears once, under its own name. */
 import { isDeepStrictEqual } from 'node:util';
 import type { PayloadSchema } from '../core/model.ts';
 import { withoutSurrounding } from '../core/text.ts';
@@ -8,7 +8,7 @@ import type { JsonObject } from './endpoint.ts';
 type Kind = 'schemas' | 'responses' | 'parameters' | 'headers';
 
 interface Part {
-  /** What it was made of: the same again is the same part. */
+  /** Value that the part was made from. An equal source gives the same part. */
   readonly source: unknown;
   readonly value: unknown;
 }
@@ -16,22 +16,22 @@ interface Part {
 export class Components {
   readonly #parts: Map<Kind, Map<string, Part>> = new Map();
 
-  /** A reference to a part, which gets this name or, where another has it, one like it. */
+  /** Returns a reference to a part. The part gets this name, or a similar one if another part has it. */
   refer(kind: Kind, name: string, value: JsonObject): JsonObject {
     return { $ref: this.#place(kind, name, value, () => value) };
   }
 
-  /** The same for a schema of a user; null for one that cannot be put into a document. */
+  /** Returns a reference to a user's schema; null if the schema cannot be embedded in a document. */
   referSchema(name: string, schema: PayloadSchema): JsonObject | null {
     try {
       return { $ref: this.#place('schemas', name, schema, (at) => embed(schema, at)) };
     } catch {
-      // Nested too deeply. It was checked before: nothing else can be wrong with it.
+      // The schema is nested too deeply. Deploy has checked it, so there is no other cause.
       return null;
     }
   }
 
-  /** What a reference that was made here leads to. */
+  /** Returns the target of a reference that this object made. */
   read({ $ref: reference }: JsonObject): unknown {
     const [kind, name] = String(reference).split('/').slice(2);
     return this.#parts.get(kind as Kind)?.get(name ?? '')?.value;

@@ -1,6 +1,6 @@
 /**
- * A command for a shell that tries an operation, and works as it is: `FILE` stands for a file of the caller's, and every
- * other value is an example, or one that fits the schema. Pure.
+ * Builds a shell command that tries an operation and works unchanged. `FILE` stands for the caller's own file. Every
+ * other value is an example, or a sample that fits the schema. Pure.
  */
 import type { JsonObject } from './endpoint.ts';
 import { FORM_TYPE, isJson, JSON_TYPE, MULTIPART_TYPE } from './payloads.ts';
@@ -17,10 +17,10 @@ interface MediaType {
   readonly examples?: Readonly<Record<string, { readonly value: unknown }>>;
 }
 
-/** @param resolve gives what a `$ref` leads to */
+/** Returns the target of a `$ref`. */
 type Resolve = (reference: JsonObject) => unknown;
 
-/** Subtypes that are sent for a range such as `image/*`; of others `example`, which RFC 4735 keeps for this. */
+/** Subtypes to send for a range such as `image/*`. Other ranges get `example`, which RFC 4735 reserves for examples. */
 const SUBTYPES: Readonly<Record<string, string>> = {
   '*': 'application/octet-stream',
   application: 'application/octet-stream',
@@ -30,7 +30,7 @@ const SUBTYPES: Readonly<Record<string, string>> = {
   video: 'video/mp4',
 };
 
-/** Node-RED takes only objects and arrays as application/json; any other type of JSON may hold any value. */
+/** Node-RED accepts only objects and arrays as application/json; any other JSON type may hold any value. */
 const ANY_JSON_TYPE = 'application/x.value+json';
 
 export function curlOf(address: Address, parameters: readonly JsonObject[], body: unknown, resolve: Resolve): string {
@@ -59,13 +59,13 @@ function urlOf({ path, base }: Address, parameters: readonly JsonObject[], resol
   return `${base}${filled}${search.length > 0 ? `?${search.join('&')}` : ''}`;
 }
 
-/** The parameter's own name, or else something short that its pattern takes. */
+/** Returns the parameter's own name, or else a short text that matches its pattern. */
 function segment(name: string, pattern: string | undefined): string {
   const takes = new RegExp(pattern ?? '', 'u');
   return [name, '1', '10', '100', '1000', 'a', 'abc', 'A'].find((text) => takes.test(text)) ?? name;
 }
 
-/** A query's value is text; the parameter's own name is as good as any where nothing says more. */
+/** Returns a sample of a query's value as text. An array or object becomes the parameter's own name instead. */
 function textOf(name: string, schema: unknown, resolve: Resolve): string {
   const value = sampleOf(schema, resolve);
   return value !== null && typeof value === 'object' ? name : String(value);
@@ -84,7 +84,7 @@ function bodyWords(content: unknown, resolve: Resolve): string[] {
   return ['-H', typeHeader(isTaken ? range : ANY_JSON_TYPE), '-d', quoted(JSON.stringify(value))];
 }
 
-/** JSON that is known to work, else a file where the endpoint takes files, else JSON that should work. */
+/** Chooses JSON with an example that works, else a file if the endpoint takes files, else JSON that should work. */
 function choose(types: readonly (readonly [string, MediaType])[]): readonly [string, MediaType] | undefined {
   const json = types.find(([type]) => type === JSON_TYPE);
   if (json?.[1].examples) return json;

@@ -1,4 +1,4 @@
-/** The OpenAPI 3.1 document of the endpoints that lead to pipelines. Pure, and made anew whenever it is asked for. */
+/** Builds the OpenAPI 3.1 document of the endpoints that lead to pipelines. Pure; it runs again for every request. */
 import { withoutTrailing } from '../core/text.ts';
 import { Components } from './components.ts';
 import type { Api, ApiAnswer, ApiEndpoint, JsonObject } from './endpoint.ts';
@@ -6,7 +6,7 @@ import { errorResponses, REQUEST_ID } from './errors.ts';
 import { type PathParameter, templatesOf } from './path-template.ts';
 import { queryParameters, requestBody, resultSchema, STRUCTURED, usualTypes } from './payloads.ts';
 
-/** An endpoint that is there and not among the paths, and why. */
+/** An endpoint that exists but is not among the paths, and the reason. */
 export interface Unsaid {
   readonly method: string;
   readonly url: string;
@@ -32,13 +32,13 @@ export interface OpenApiDocument extends JsonObject {
   readonly 'x-modelet-unsaid'?: readonly Unsaid[];
 }
 
-/** Methods that an HTTP-in node has and OpenAPI too. */
+/** Methods that both an HTTP-in node and OpenAPI have. */
 const METHODS: ReadonlySet<string> = new Set(['get', 'post', 'put', 'patch', 'delete']);
 const WITH_BODY: ReadonlySet<string> = new Set(['post', 'put', 'patch']);
 
 interface Building {
   readonly components: Components;
-  /** By the path without the names of its parameters: OpenAPI takes those for the same. */
+  /** Paths, keyed without the names of their parameters: OpenAPI treats paths that differ only in these as the same. */
   readonly paths: Map<string, { readonly path: string; readonly operations: Map<string, Operation> }>;
   readonly operationIds: Set<string>;
   readonly unsaid: Unsaid[];
@@ -91,7 +91,7 @@ function addEndpoint(endpoint: ApiEndpoint, building: Building): void {
       unsaid.push({ method, url, why: 'another one with the same method and path is asked first' });
       continue;
     }
-    // A path can be there only once: with the names that it got first.
+    // A path can appear only once, so it keeps the parameter names that it got first.
     const names = [...known.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
     const named = parameters.map((parameter, index) => ({ ...parameter, name: names[index] ?? parameter.name }));
     known.operations.set(method, operationOf({ ...endpoint, method }, known.path, named, building));
@@ -156,7 +156,7 @@ const CALLERS_ID: JsonObject = {
   schema: { type: 'string', pattern: '^[\\x21-\\x7e]{1,128}$' },
 };
 
-/** How an item of a durable gate is. */
+/** Schema of an item of a durable gate, with its state. */
 const ITEM: JsonObject = {
   type: 'object',
   required: ['id', 'state'],

@@ -1,6 +1,6 @@
 /**
- * Brings a JSON Schema of draft-07 to 2020-12, which is what OpenAPI 3.1 has. What stands beside a `$ref` stays, as
- * it does in the check of payloads. Pure.
+ * Converts a JSON Schema of draft-07 to draft 2020-12, the dialect of OpenAPI 3.1. Keywords beside a `$ref` stay, as in
+ * the check of payloads. Pure.
  */
 import type { PayloadSchema } from '../core/model.ts';
 import type { JsonObject } from './endpoint.ts';
@@ -8,7 +8,7 @@ import { isObject, mapSchemas, pointerTo } from './schema-parts.ts';
 
 export interface Modern {
   readonly schema: PayloadSchema;
-  /** Where a schema is now that was somewhere else: JSON pointers. */
+  /** New place of each schema by its old place, as JSON pointers. */
   readonly moved: ReadonlyMap<string, string>;
 }
 
@@ -28,7 +28,7 @@ export function modernised(schema: PayloadSchema): Modern {
 
 interface Renamed {
   readonly entries: readonly (readonly [string, unknown])[];
-  /** By what a keyword is called now: what it was called. */
+  /** Old names of keywords, by new name. */
   readonly origins: ReadonlyMap<string, readonly string[]>;
 }
 

@@ -1,25 +1,26 @@
 /**
- * Puts a JSON Schema into a document: its references, which lead from its own root, identifiers and anchors, lead
- * from the document's root after that, and it needs none of these any more. What leads out of it is a comment then.
- * Pure.
+ * Embeds a JSON Schema in a document. References within the schema use its root, identifiers and anchors; they are
+ * rewritten to start at the document's root, and the identifiers and anchors are removed. A reference that leads out of
+ * the schema becomes a comment. Pure.
  */
 import type { PayloadSchema } from '../core/model.ts';
 import { modernised } from './draft-07.ts';
 import type { JsonObject } from './endpoint.ts';
 import { isObject, mapSchemas, pointerTo } from './schema-parts.ts';
 
-/** Of a schema that gives itself no identifier. */
+/** Base address of a schema without an identifier. */
 const NO_BASE = 'schema:/';
 
-/** Keywords that say where a schema is, or of which dialect. */
+/** Keywords for the address or the dialect of a schema. */
 const PLACES: ReadonlySet<string> = new Set(['$schema', '$id', '$anchor', '$dynamicAnchor', '$vocabulary']);
 
-/** What references may lead to: JSON pointers by the address that they are known by, `base#anchor` included. */
+/** Targets of references: JSON pointers by address, including `base#anchor`. */
 type Targets = Map<string, string>;
 
 /**
- * @param at JSON pointer of the place in the document: `#/components/schemas/Digits`.
- * @throws RangeError for one that is nested too deeply.
+ * Returns the schema for its place in the document.
+ * @param at JSON pointer of that place, such as `#/components/schemas/Digits`.
+ * @throws RangeError for a schema that is nested too deeply.
  */
 export function embed(schema: PayloadSchema, at: string): PayloadSchema {
   if (typeof schema === 'boolean') return schema;
@@ -34,7 +35,7 @@ export function embed(schema: PayloadSchema, at: string): PayloadSchema {
   return rewrite(modern, NO_BASE, lead) as PayloadSchema;
 }
 
-/** Where a reference leads in the document; null for one that leads out of the schema, or nowhere. */
+/** Returns the target of a reference in the document; null if it leads out of the schema, or nowhere. */
 type Lead = (reference: string, base: string) => string | null;
 
 function isOld({ $schema: dialect }: JsonObject): boolean {
@@ -67,7 +68,7 @@ function baseOf({ $id: id }: JsonObject, outer: string): string {
   return typeof id === 'string' ? resolve(id.split('#', 1)[0] as string, outer) : outer;
 }
 
-/** Null for what is not in the schema. */
+/** Returns the JSON pointer of a reference's target; null if the target is not in the schema. */
 function pointerOf(reference: string, base: string, targets: Targets): string | null {
   const [address = '', ...rest] = reference.split('#');
   const name = decoded(rest.join('#'));
@@ -104,7 +105,7 @@ function decoded(text: string): string {
   }
 }
 
-/** As part of a URI. */
+/** Encodes a pointer as the fragment of a URI. */
 function fragment(pointer: string): string {
   return encodeURI(pointer).replaceAll('#', '%23');
 }

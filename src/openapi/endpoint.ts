@@ -1,38 +1,38 @@
-/** What is known of an HTTP endpoint that leads to a pipeline: what its description is made of. Interfaces only. */
+/** Facts about an HTTP endpoint that leads to a pipeline, from which its description is built. Interfaces only. */
 import type { PayloadSchema } from '../core/model.ts';
 
-/** A stage that takes what a request brings, or gives what its answer has. */
+/** A stage that reads a request's input, or produces the result in its answer. */
 export interface ApiStage {
   readonly name: string;
-  /** Message property that it takes, or writes: `payload` is the body, or with GET the query. */
+  /** Message property that the stage reads or writes. `payload` is the body, or for GET the query. */
   readonly property: string;
-  /** null: anything, or not known. */
+  /** Schema of the property; null: anything, or not known. */
   readonly schema: PayloadSchema | null;
-  /** Nothing lies between it and HTTP that may change the message. */
+  /** Whether no node between the stage and HTTP may change the message. */
   readonly direct: boolean;
 }
 
-/** The first stage that a request comes to. */
+/** A first stage that a request reaches. */
 export interface ApiInput extends ApiStage {
-  /** Of the body, in lower case; may be ranges such as `image/*`. */
+  /** Media types of the body in lower case; may be ranges such as `image/*`. */
   readonly mediaTypes: readonly string[];
-  /** Inputs that work, as they were told. */
+  /** Valid inputs, as the modelet declares them. */
   readonly examples: readonly unknown[];
 }
 
 /**
- * What may come of a request, besides errors:
+ * A possible answer to a request, besides errors:
  *
- *   result  what a stage gives; of a flow that answers by itself there is none
- *   parts   what a stage gives, part by part: how the flow sends them is not known
- *   stored  a durable gate has it, and says where to ask for it
- *   state   a durable gate says how an item is that it has
+ *   result  the result of a stage; a flow that answers by itself has none
+ *   parts   the result of a stage, part by part; it is not known how the flow sends the parts
+ *   stored  a durable gate has stored the request, and the answer says where to ask for the result
+ *   state   a durable gate reports the state of an item that it has
  */
 export type ApiAnswer =
   | {
       readonly kind: 'result';
       readonly status: number;
-      /** Media type that the flow sets; null: none, it depends on the result and the caller. */
+      /** Media type that the flow sets; null: the flow sets none, and the type depends on the result and the caller. */
       readonly contentType: string | null;
       readonly stage: ApiStage | null;
     }
@@ -41,25 +41,25 @@ export type ApiAnswer =
 export interface ApiEndpoint {
   /** `get`, `post`, ... */
   readonly method: string;
-  /** As Express takes it, with `:name`, below the root of all endpoints. */
+  /** Path in the form of Express, with `:name`, below the root of all endpoints. */
   readonly url: string;
-  /** '' where it has none. */
+  /** Name of the endpoint; '' if it has none. */
   readonly name: string;
   readonly info: string;
   readonly tab: { readonly label: string; readonly info: string };
   readonly inputs: readonly ApiInput[];
   readonly answers: readonly ApiAnswer[];
-  /** Which gates there are on the way. */
+  /** Kind of gates that a request passes. */
   readonly gates: 'none' | 'memory' | 'durable';
-  /** Files may be sent along, as a form. */
+  /** Whether a form may bring files. */
   readonly takesFiles: boolean;
 }
 
-/** All there is to describe. */
+/** All endpoints to describe, and the document's title, version and root. */
 export interface Api {
   readonly title: string;
   readonly version: string;
-  /** Path of all endpoints: '/' or one without a slash at its end. */
+  /** Root path of all endpoints: '/', or a path without a slash at its end. */
   readonly root: string;
   readonly endpoints: readonly ApiEndpoint[];
 }

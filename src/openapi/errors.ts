@@ -1,9 +1,9 @@
-/** The errors that an endpoint may answer with, one response per HTTP status. */
+/** Describes the errors that an endpoint may answer with, one response per HTTP status. */
 import { ERROR_CODES, type ErrorCode, HTTP_STATUS } from '../core/errors.ts';
 import type { Components } from './components.ts';
 import type { ApiEndpoint, JsonObject } from './endpoint.ts';
 
-/** After "the answer has this code where ...". */
+/** Text that follows "the answer has this code where ...". */
 const WHEN: Readonly<Record<ErrorCode, string>> = {
   invalid_input: 'the input is not what the model takes; `details` has what is wrong with it',
   bad_request: 'the body is not what its `Content-Type` says, or `timeout` is no positive number',
@@ -25,14 +25,14 @@ const WHEN: Readonly<Record<ErrorCode, string>> = {
   protocol_error: 'something between the processes went wrong',
 };
 
-/** By HTTP status. */
+/** Returns the error responses by HTTP status. */
 export function errorResponses(
   { gates }: Pick<ApiEndpoint, 'gates'>,
   hasBody: boolean,
   components: Components,
 ): Record<string, JsonObject> {
   const codes = ERROR_CODES.filter((code) => {
-    // Nobody is left to see it.
+    // The client is gone, so nobody sees this answer.
     if (code === 'cancelled') return false;
     if (code === 'unsupported_media') return hasBody;
     if (code === 'gate_refused') return gates !== 'none';
@@ -65,7 +65,7 @@ function errorResponse(codes: readonly ErrorCode[], components: Components): Jso
   };
 }
 
-/** Errors that may tell when to try again. */
+/** Errors that may have a `Retry-After` header. */
 const MAY_SAY_WHEN: ReadonlySet<ErrorCode> = new Set([
   'capacity_exceeded',
   'gate_refused',

@@ -1,12 +1,12 @@
-/** An OpenAPI document as a page that people read: one file, no scripts, nothing from elsewhere. Pure. */
+/** Renders an OpenAPI document as a page for people: one file, no scripts, no external resources. Pure. */
 import { type Address, curlOf } from './curl.ts';
 import type { OpenApiDocument, Operation, Unsaid } from './document.ts';
 import type { JsonObject } from './endpoint.ts';
 
-/** What is written into a page as it is. */
+/** HTML that goes into a page without escaping. */
 type Html = { readonly html: string };
 
-/** `origin`: of the server, as its clients know it: `http://host:1880`. */
+/** Renders the page. `origin` is the server's origin as its clients know it, such as `http://host:1880`. */
 export function pageOf(document: OpenApiDocument, origin: string): string {
   const { info, paths } = document;
   const base = origin + (document.servers[0]?.url ?? '/').replace(/\/$/, '');
@@ -113,7 +113,7 @@ function fold(title: string, value: unknown): Html {
   return html`<details${raw(JSON.stringify(value).length <= SHORT ? ' open' : '')}><summary>${title}</summary><pre>${pretty(value)}</pre></details>`;
 }
 
-/** JSON of lines that are not longer than need be: what fits on one is on one. */
+/** Formats JSON: a value that fits on one line stays on one line. */
 function pretty(value: unknown, indent = ''): string {
   const flat = JSON.stringify(value) ?? 'null';
   if (value === null || typeof value !== 'object' || indent.length + flat.length <= LINE) return flat;
@@ -128,7 +128,7 @@ function pretty(value: unknown, indent = ''): string {
 
 const LINE = 72;
 
-/** Text in which what stands between backticks is code. */
+/** Renders text; words between backticks become code. */
 function prose(text: string): Html[] {
   return text.split('`').map((part, index, parts) => {
     const isCode = index % 2 === 1 && index < parts.length - 1;
@@ -136,14 +136,14 @@ function prose(text: string): Html[] {
   });
 }
 
-/** Characters of JSON that are shown without a click. */
+/** Most characters of JSON that the page shows without a click. */
 const SHORT = 2000;
 
 function isReference(value: unknown): value is { readonly $ref: string } {
   return value !== null && typeof value === 'object' && typeof (value as JsonObject)['$ref'] === 'string';
 }
 
-/** What a reference to a component leads to; anything else is itself. */
+/** Returns the target of a reference to a component; returns any other value unchanged. */
 function resolved(document: OpenApiDocument, value: JsonObject): JsonObject {
   if (!isReference(value)) return value;
   const keys = value.$ref.split('/').slice(1);
@@ -167,7 +167,7 @@ function raw(text: string): Html {
   return { html: text };
 }
 
-/** Escapes whatever is put in, lists included, unless it is HTML already. */
+/** Builds HTML from a template. Escapes every text put in; HTML, lists of it included, stays unchanged. */
 function html(texts: TemplateStringsArray, ...values: readonly (Html | string | readonly Html[])[]): Html {
   return { html: texts.reduce((all, text, index) => `${all}${asHtml(values[index - 1])}${text}`) };
 }

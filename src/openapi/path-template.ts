@@ -1,8 +1,8 @@
-/** Paths as Express takes them, said as OpenAPI can: `/digits/:id` is `/digits/{id}`. Pure. */
+/** Converts paths of Express to paths of OpenAPI: `/digits/:id` becomes `/digits/{id}`. Pure. */
 
 export interface PathParameter {
   readonly name: string;
-  /** Regular expression of the whole value; null: anything without a slash. */
+  /** Regular expression for the whole value; null: any text without a slash. */
   readonly pattern: string | null;
 }
 
@@ -11,7 +11,7 @@ export interface PathTemplate {
   readonly parameters: readonly PathParameter[];
 }
 
-/** One template for each way to leave optional parameters out; or why there is none. */
+/** One template for each way to omit optional parameters; or the reason why there is none. */
 export type Templates = readonly PathTemplate[] | { readonly why: string };
 
 interface Part {
@@ -22,7 +22,7 @@ interface Part {
 
 const MOST_OPTIONAL = 3;
 const PARAMETER = /(\/)?:(\w+)(\([^()]*\))?([?*+])?/g;
-/** What means something to Express, or to OpenAPI. */
+/** Characters with a meaning in Express or OpenAPI. */
 const SPECIAL = /[*+?()[\]{}|\\^$#]/;
 
 export function templatesOf(url: string): Templates {
@@ -35,11 +35,11 @@ export function templatesOf(url: string): Templates {
   const templates = Array.from({ length: 2 ** optional.length }, (_, choice) =>
     templateOf(parts.filter((part) => !part.optional || (choice >> optional.indexOf(part)) & 1)),
   );
-  // A slash is left out with its parameter, and what is behind may have none.
+  // An omitted parameter takes its slash with it, so the rest of the path may begin without one.
   return templates.filter(({ path }) => path.startsWith('/'));
 }
 
-/** Null for a pattern that has no template. */
+/** Splits a path into parts. Returns null for a pattern that has no template. */
 function partsOf(path: string): Part[] | null {
   const parts: Part[] = [];
   let from = 0;
@@ -58,7 +58,7 @@ function partsOf(path: string): Part[] | null {
   return parts.some(({ text, parameter }) => !parameter && SPECIAL.test(text)) ? null : parts;
 }
 
-/** JSON Schema's regular expressions are those of Unicode mode. */
+/** Returns the pattern, or null if it is invalid in Unicode mode, which JSON Schema uses. */
 function usable(pattern: string | null): string | null {
   if (pattern === null) return null;
   try {

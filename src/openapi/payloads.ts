@@ -1,8 +1,8 @@
-/** What bodies and queries are like, by the schemas of the stages that take them or give them. */
+/** Describes bodies and queries by the schemas of the stages that read or produce them. */
 import type { Components } from './components.ts';
 import type { ApiEndpoint, ApiInput, ApiStage, JsonObject } from './endpoint.ts';
 
-/** A schema; {} where nothing is known. */
+/** A schema; {} if nothing is known. */
 type Schema = JsonObject;
 
 const ANYTHING: Schema = {};
@@ -10,15 +10,15 @@ export const JSON_TYPE = 'application/json';
 const MSGPACK_TYPE = 'application/msgpack';
 export const MULTIPART_TYPE = 'multipart/form-data';
 export const FORM_TYPE = 'application/x-www-form-urlencoded';
-/** Media types whose content has the structure that a schema tells. */
+/** Media types whose content has a structure that a schema can describe. */
 export const STRUCTURED: ReadonlySet<string> = new Set([JSON_TYPE, MSGPACK_TYPE, FORM_TYPE]);
 
-/** JSON by any of its names. */
+/** Whether the type is JSON, by any of its names. */
 export function isJson(type: string): boolean {
   return type === JSON_TYPE || type.endsWith('+json');
 }
 
-/** Query parameters: of an input that is an object, its properties. */
+/** Returns the query parameters. The properties of an object input become one parameter each. */
 export function queryParameters({ inputs }: ApiEndpoint, components: Components): JsonObject[] {
   const byName = new Map<string, JsonObject>();
   for (const input of inputs) {
@@ -46,7 +46,7 @@ function parameter(name: string, schema: unknown, required: boolean): [string, J
   return [name, { name, in: 'query', required, schema }];
 }
 
-/** The body that the first stages take. */
+/** Describes the body that the first stages take. */
 export function requestBody({ inputs, takesFiles }: ApiEndpoint, components: Components): JsonObject {
   const schema = anyOf(inputs.map((input) => bodySchema(input, 'input', ['payload', 'req.body'], components)));
   const types = [...new Set(inputs.flatMap((input) => typesOf(input, takesFiles)))];
@@ -62,12 +62,15 @@ export function requestBody({ inputs, takesFiles }: ApiEndpoint, components: Com
   };
 }
 
-/** What an HTTP-in node that takes files parses; it leaves any other body unread. */
+/** Types that an HTTP-in node with file upload parses. It leaves any other body unread. */
 const PARSED_WITH_FILES: ReadonlySet<string> = new Set([JSON_TYPE, FORM_TYPE]);
-/** Ranges that a form with files is in. */
+/** Ranges that include a form with files. */
 const FILES: ReadonlySet<string> = new Set([MULTIPART_TYPE, 'multipart/*', '*/*']);
 
-/** A form with files reaches a stage that takes or reads those, and one behind a node that may read them. */
+/**
+ * Returns the media types that reach an input. A form with files reaches a stage that takes or reads files, or that
+ * stands behind another node, which may read them.
+ */
 function typesOf({ direct, property, mediaTypes }: ApiInput, takesFiles: boolean): readonly string[] {
   if (!takesFiles) return mediaTypes;
   if (direct && /^req\.files\b/.test(property)) return [MULTIPART_TYPE];
@@ -85,12 +88,12 @@ function examplesOf(inputs: readonly ApiInput[]): JsonObject | null {
   return Object.fromEntries(values.map((value, index) => [`example${index + 1}`, { value }]));
 }
 
-/** The body of an answer with what these stages give; of one that is not known, anything. */
+/** Returns the schema of an answer with the results of these stages; anything, if one of them is not known. */
 export function resultSchema(stages: readonly (ApiStage | null)[], components: Components): Schema {
   return anyOf(stages.map((stage) => (stage ? bodySchema(stage, 'result', ['payload'], components) : ANYTHING)));
 }
 
-/** What a result is sent as where the flow says nothing of it. Text and numbers are text, unless JSON is asked for. */
+/** Returns the media types of a result if the flow sets none. Text and numbers are text unless JSON is asked for. */
 export function usualTypes(schema: Schema, components: Components): string[] {
   const whole = '$ref' in schema ? components.read(schema) : schema;
   const { type } = (whole ?? {}) as { type?: unknown };
@@ -125,7 +128,7 @@ function stageSchema(
   return schema === null ? null : components.referSchema(`${name} ${what}`, schema);
 }
 
-/** The keys of a property that is, or is in, one of these: the body first. */
+/** Returns the keys of a property that is one of `bodies` or lies in one, the body first; null for other properties. */
 function keysOf(property: string, bodies: readonly string[]): string[] | null {
   for (const body of bodies) {
     if (property === body) return [body];

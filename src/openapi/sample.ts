@@ -1,11 +1,11 @@
 /**
- * A value that a JSON Schema takes, for a first request that people can send as it is. Simple schemas get a valid one;
- * a pattern, say, is not followed. Pure.
+ * Makes a sample value for a JSON Schema, for a first request that people can send unchanged. The sample is valid for
+ * simple schemas. Some keywords, such as `pattern`, are ignored. Pure.
  */
 import type { JsonObject } from './endpoint.ts';
 import { isObject } from './schema-parts.ts';
 
-/** Schemas looked at for one value: a schema may be large, and may refer to itself. */
+/** Most schemas visited for one value: a schema may be large, and may refer to itself. */
 const MOST_PARTS = 2000;
 const DEEPEST = 12;
 
@@ -22,7 +22,10 @@ const TEXTS: Readonly<Record<string, string>> = {
   uuid: '123e4567-e89b-42d3-a456-426614174000',
 };
 
-/** @param resolve gives what a `$ref` leads to */
+/**
+ * Returns a sample value.
+ * @param resolve returns the target of a `$ref`.
+ */
 export function sampleOf(schema: unknown, resolve: (reference: JsonObject) => unknown): unknown {
   let left = MOST_PARTS;
   const sample = (part: unknown, depth: number): unknown => {
@@ -38,14 +41,14 @@ export function sampleOf(schema: unknown, resolve: (reference: JsonObject) => un
   return sample(schema, 0);
 }
 
-/** A value that the schema names itself. */
+/** Returns a value that the schema itself contains, in an array of one; null if it has none. */
 function givenBy(schema: JsonObject): readonly unknown[] | null {
   for (const key of ['const', 'default']) if (key in schema) return [schema[key]];
   const named = [...listOf(schema['examples']), ...listOf(schema['enum'])];
   return named.length > 0 ? named.slice(0, 1) : null;
 }
 
-/** One schema for what several ask for together. */
+/** Merges schemas that apply together into one. */
 function merged(schemas: readonly unknown[], resolve: (reference: JsonObject) => unknown): JsonObject {
   const parts = schemas.map((part) => (isObject(part) && '$ref' in part ? resolve(part) : part)).filter(isObject);
   const { allOf: _all, anyOf: _any, oneOf: _one, ...rest } = Object.assign({}, ...parts) as JsonObject;

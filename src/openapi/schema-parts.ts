@@ -1,4 +1,4 @@
-/** Where a JSON Schema has schemas within it: all else in it is data, which only looks like one. Pure. */
+/** Finds the schemas within a JSON Schema. Everything else in it is data, even if it looks like a schema. Pure. */
 import type { JsonObject } from './endpoint.ts';
 
 const ONE: ReadonlySet<string> = new Set([
@@ -23,9 +23,9 @@ const BY_NAME: ReadonlySet<string> = new Set([
   'properties',
 ]);
 
-/** The same with each schema right within it replaced; `keys` lead from the one to the other. */
+/** Returns a copy with each direct subschema replaced. `keys` is the path from the schema to the subschema. */
 export function mapSchemas(node: JsonObject, replace: (part: unknown, keys: readonly string[]) => unknown): JsonObject {
-  // As entries: a key may be `__proto__`.
+  // Built from entries because a key may be `__proto__`.
   return Object.fromEntries(
     Object.entries(node).map(([key, value]) => {
       if (ONE.has(key)) return [key, replace(value, [key])];
@@ -42,7 +42,7 @@ export function isObject(value: unknown): value is JsonObject {
   return value !== null && typeof value === 'object' && !Array.isArray(value);
 }
 
-/** JSON pointer made of these keys. */
+/** Returns the JSON pointer of the keys. */
 export function pointerTo(keys: readonly string[]): string {
   return keys.map((key) => `/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }
