@@ -97,6 +97,7 @@ describe('the file of a durable gate', { skip: NO_SQLITE, timeout: 300_000 }, ()
     await red.whenReady();
     const file = join(red.userDir, 'modelets', 'gate.sqlite');
     const load = new Load(red.url, 'moved');
+    t.after(() => load.stop());
     await until('some are accepted', () => load.accepted.length >= 50);
     renameSync(file, `${file}.elsewhere`);
     await until('the gate says so', async () => (await red.gate('gate')).store?.error !== null);
