@@ -1,6 +1,6 @@
 /**
- * The engine: routes, stages, and what happens to an item between them. Composition root of its process; knows
- * nothing of Node-RED. The channel to the server is a function, so that tests host it in their own process.
+ * The engine: moves items along routes from stage to stage and settles them. Composition root of the engine process;
+ * knows nothing of Node-RED. The engine answers through callbacks, so tests can host it in their own process.
  */
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
@@ -28,11 +28,11 @@ import type { StageHost } from './stage/stage-host.ts';
 
 export interface EngineOutput {
   onOutcome(item: WireItem): void;
-  /** A part of a result that is not done; `ref` is its index. */
+  /** Sends a part of an unfinished result; `ref` is the part's index. */
   onPart(part: WireItem): void;
-  /** A copy of a value on its way from one stage to the next; `ref` is the stage that made it. */
+  /** Sends a copy of a value that passes from one stage to the next; `ref` is the stage that made it. */
   onTap(item: WireItem): void;
-  /** Something to show has changed; may be called often. */
+  /** Announces that the status has changed; the engine may call this often. */
   onChange(): void;
   onDescribed(stage: DescribedStage): void;
   onLog(record: LogRecord): void;
@@ -45,13 +45,13 @@ export class Engine {
   readonly #items: Table<Item> = new Table();
   readonly #stages: Map<number, Stage> = new Map();
   #routes: ReadonlyMap<number, LiveRoute> = new Map();
-  /** Not planned any more, for requests that began on them and come late. */
+  /** Routes that a deploy dropped, kept for requests still in transit. */
   #earlier: ReadonlyMap<number, LiveRoute> = new Map();
   /** Routes of earlier plans that still have items on them. */
   readonly #ending: Set<LiveRoute> = new Set();
-  /** Stages no longer in the plan that serve the requests on their way to them. */
+  /** Stages that a deploy dropped but that still serve the requests on ending routes. */
   readonly #leaving: Set<Stage> = new Set();
-  /** Stages that nothing is on its way to any more, until their workers have ended. */
+  /** Dropped stages that no request can reach, until their workers have ended. */
   readonly #closing: Set<Stage> = new Set();
   #holdBack: HoldBack = new HoldBack({ stages: [], routes: [] });
 
@@ -76,7 +76,7 @@ export class Engine {
     };
   }
 
-  /** Takes over a plan. Stages that are in both plans keep their queue, and their workers if their revision is the same. */
+  /** Replaces the plan. Stages in both plans keep their queue, and their workers if the revision is the same. */
   apply(plan: EnginePlan): void {
     const planned = new Set(plan.stages.map((stage) => stage.ref));
     for (const definition of plan.stages) this.#place(definition);
@@ -92,7 +92,7 @@ export class Engine {
     this.#earlier = this.#live(plan.earlier ?? []);
     this.#holdBack = new HoldBack(plan);
     this.#releaseLeaving();
-    // What was held back may go now.
+    // The new plan may release items that the old one held back.
     this.#pumpAll();
     this.#output.onChange();
   }
@@ -121,7 +121,7 @@ export class Engine {
     }
   }
 
-  /** Forgets requests that nobody waits for any more. */
+  /** Forgets requests whose callers no longer wait. */
   cancel(ids: readonly RequestNumber[]): void {
     for (const id of ids) {
       const item = this.#items.get(id);
@@ -131,17 +131,17 @@ export class Engine {
     }
   }
 
-  /** The flow has taken so many parts of these requests' results. */
+  /** Notes how many parts of each result the flow has taken. */
   taken(requests: readonly (readonly [id: RequestNumber, parts: number])[]): void {
     for (const [id, parts] of requests) this.#items.get(id)?.onTaken?.(parts);
   }
 
-  /** Acts on a stage: on what waits there now, or on its workers. */
+  /** Applies an action to a stage's waiting items or to its workers. */
   act(stage: number, action: StageAction): void {
     this.#stages.get(stage)?.[action]();
   }
 
-  /** Runs the examples of the stages on routes, of all at the same time; settles by the deadline. */
+  /** Runs the examples of all stages on current routes, in parallel; settles by the deadline. */
   check(deadline: Deadline): Promise<(CheckResult & { readonly stage: number })[]> {
     const refs = new Set([...this.#routes.values()].flatMap((route) => route.stages.map(({ ref }) => ref)));
     const stages = [...this.#stages.values()].filter(({ ref }) => refs.has(ref));
@@ -153,8 +153,8 @@ export class Engine {
   }
 
   /**
-   * Ends all workers by the one deadline. What they do not finish by then is not answered: that is the caller's part.
-   * What comes in parts may have no end of its own, and is ended at once.
+   * Ends all workers by one deadline. The caller must answer the requests that they do not finish by then.
+   * Cancels requests for partial results at once, since such a result may never end by itself.
    */
   async close(deadline: Deadline): Promise<void> {
     const inParts = this.#items.values().filter(({ wantsParts }) => wantsParts);
@@ -169,7 +169,7 @@ export class Engine {
     else this.#stages.set(definition.ref, new Stage(definition, this.#stageHost));
   }
 
-  /** Those of the routes, by number, that have all their stages. */
+  /** Returns the routes whose stages all exist, by number. */
   #live(routes: readonly Route[]): Map<number, LiveRoute> {
     const live = new Map<number, LiveRoute>();
     for (const { ref, stages, taps } of routes) {
@@ -256,10 +256,10 @@ export class Engine {
   }
 }
 
-/** An unused stage's workers have nothing to finish but their teardown. */
+/** Time limit for closing a dropped stage: its workers only have to run their teardown. */
 const LEAVING_MS = 5000;
 
-/** The value that the present stage was given; null where that is the one that entered the route, which the server has. */
+/** Returns the present stage's input, or null at the first stage, whose input the server still has. */
 function inputOf({ position, payload }: Item): Payload | null {
   return position === 0 ? null : payload;
 }

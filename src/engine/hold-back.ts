@@ -1,17 +1,22 @@
-/** Between which stages a full queue holds back: not between those on a circle of routes, which would stand still. */
+/**
+ * Decides between which stages a full queue holds items back. Stages on a circle of routes never hold each other back:
+ * they would deadlock.
+ */
 import type { EnginePlan, Route } from '../core/model.ts';
 
 export class HoldBack {
   readonly #steps: ReadonlySet<string>;
 
   /**
-   * Earlier routes do not keep planned ones from holding back, also when nobody comes on them any more. Both sets of
-   * steps together have no circle: a step of the second lies on none at all, and those of the first alone form none.
+   * Planned routes hold items back even where an earlier route closes a circle with them: no request may come on the
+   * earlier route again. The union of the two sets has no circle: a step of the second set lies on no circle at all,
+   * and the steps of the first set alone form none.
    */
   constructor({ routes, earlier = [] }: EnginePlan) {
     this.#steps = new Set([...withoutCircles(routes), ...withoutCircles([...routes, ...earlier])]);
   }
 
+  /** Whether a full queue at `to` holds items back at `from`. */
   holds(from: number, to: number): boolean {
     return this.#steps.has(step(from, to));
   }
@@ -21,7 +26,7 @@ function step(from: number, to: number): string {
   return `${from}>${to}`;
 }
 
-/** The steps from stage to stage that lie on no circle. Two routes may pass the same stages in opposite order. */
+/** Returns the steps that lie on no circle. Two routes may pass the same stages in opposite order and so form one. */
 function withoutCircles(routes: readonly Route[]): string[] {
   const steps = routes.flatMap(({ stages }) =>
     stages.slice(1).map((to, index) => [stages[index] as number, to] as const),

@@ -1,4 +1,4 @@
-/** Entry of the engine process: connects an engine to its channel. Imported by nobody, started by URL. */
+/** Entry point of the engine process: connects an engine to its channel. Started by URL; no other file imports it. */
 import { type Deadline, systemClock } from '../core/clock.ts';
 import { STATUS_INTERVAL_MS } from '../core/status-interval.ts';
 import { report, runChild } from '../process/child/entry.ts';
@@ -11,7 +11,7 @@ import type { Frame } from '../wire/frames/frames.ts';
 import { Engine } from './engine.ts';
 import { SupervisedPool } from './pools/supervised-pool.ts';
 
-/** The server kills this process at its deadline: the workers must have ended so long before. */
+/** The server kills this process at its deadline; the workers must have ended this much earlier. */
 const CLOSE_RESERVE_MS = 500;
 
 interface Running {
@@ -21,7 +21,8 @@ interface Running {
 
 let running: Running | null = null;
 
-// Workers notice the end of their channel by themselves; one that spins where no kernel signal follows its parent would not.
+// Idle workers notice that their channel has closed. A spinning worker does not, unless the kernel signals it when its
+// parent dies, so this process kills its workers on exit.
 runChild({ onFrame: receive, onExit: killAll });
 
 function receive(frame: Frame, channel: Channel): void {
@@ -64,7 +65,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
   const taps = new Outbox('taps', () => channel);
   const parts = new Outbox('parts', () => channel);
   const outcomes = new Outbox('outcomes', () => {
-    // What was tapped on the way goes before the end of the way, and so do the parts of what has come to its end.
+    // Tapped values and parts must reach the server before the outcome of their request.
     taps.flush();
     parts.flush();
     return channel;

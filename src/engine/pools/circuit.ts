@@ -1,13 +1,13 @@
 /**
- * Keeps a stage whose workers die again and again from taking more and more requests with it. Pure: it is told what
- * happens and tells what to do.
+ * The circuit breaker of a stage: keeps workers that die again and again from taking more and more requests with them.
+ * Touches no worker: the pool reports deaths and proofs, and the circuit calls back when it changes state.
  *
- *   closed     all workers serve; deaths of the last minute are remembered   -> open (the fifth of them)
- *   open       no worker serves, requests are refused                        -> half-open (it is time) | closed (reset)
- *   half-open  one worker, the probe, serves                                 -> open (it died) | closed (it proved well | reset)
+ *   closed     all workers serve; deaths of the last minute are counted      -> open (fifth death)
+ *   open       no worker serves; requests are refused                        -> half-open (timer) | closed (reset)
+ *   half-open  one worker, the probe, serves                                 -> open (it died) | closed (proof | reset)
  *
- * The probe proves well when it gets further than those that died: by its first answer, or by being ready where all
- * that happened were failed starts. Each opening after another without a proof between them lasts longer.
+ * The probe gives its proof when it gets further than the workers that died: by its first answer, or by becoming ready
+ * if all deaths were failed starts. Without a proof in between, each opening lasts longer than the one before.
  */
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -16,16 +16,16 @@ import { growingPause } from '../../process/parent/backoff.ts';
 
 export const CIRCUIT = { deaths: 5, withinMs: 60_000, firstMs: 1000, longestMs: 30_000 } as const;
 
-/** How far a worker had come when it died, and so how far the probe has to come. */
+/** The step that a worker missed when it died, and so the step that the probe must reach. */
 export type Step = 'ready' | 'answer';
 
-/** Why it is not closed. */
+/** The reason why the circuit is not closed. */
 interface Opening {
-  /** Deaths that opened it, those of probes included. */
+  /** Number of deaths that opened the circuit, including deaths of probes. */
   readonly deaths: number;
   readonly cause: Error;
   readonly proof: Step;
-  /** How often it has opened without a proof between. */
+  /** Number of openings in a row without a proof. */
   readonly times: number;
 }
 
@@ -46,7 +46,10 @@ export class Circuit {
   readonly #random: () => number;
   #state: CircuitState = { tag: 'closed', deaths: [] };
 
-  /** `onEnter` is called at each entry into another state; `random` gives 0..1 and spreads stages that opened together. */
+  /**
+   * @param onEnter called at each entry into another state
+   * @param random returns 0..1; spreads the retries of stages that opened together
+   */
   constructor(clock: Clock, onEnter: (tag: CircuitTag) => void, random: () => number = Math.random) {
     this.#clock = clock;
     this.#onEnter = onEnter;
@@ -61,12 +64,12 @@ export class Circuit {
     return { circuit: this.#state.tag, retryAt: this.#state.tag === 'open' ? this.#state.retryAt : null };
   }
 
-  /** It is not closed, as no worker starts: none died in service. */
+  /** Whether the circuit is not closed only because workers fail to start: none died in service. */
   get isOfStarts(): boolean {
     return this.#state.tag !== 'closed' && this.#state.opening.proof === 'ready';
   }
 
-  /** What to say to requests while it is not closed; null while it is. */
+  /** The error for requests while the circuit is not closed; null while it is closed. */
   get refusal(): ModeletError | null {
     if (this.#state.tag === 'closed') return null;
     const { deaths, cause } = this.#state.opening;
@@ -79,7 +82,11 @@ export class Circuit {
     return new ModeletError('stage_unavailable', message, { cause, retryAfterSeconds });
   }
 
-  /** A worker died, of the probes only the present one. `missed` is what it died before: being ready, or an answer. */
+  /**
+   * Notes that a worker died. While half-open, call only for the present probe.
+   *
+   * @param missed the step before which it died: becoming ready, or giving an answer
+   */
   died(cause: Error, missed: Step): void {
     const state = this.#state;
     if (state.tag === 'half-open') {
@@ -97,19 +104,19 @@ export class Circuit {
     }
   }
 
-  /** The probe came so far. */
+  /** Notes that the probe has reached a step. */
   proved(step: Step): void {
     if (this.#state.tag !== 'half-open') return;
     if (step === 'answer' || this.#state.opening.proof === 'ready') this.reset();
   }
 
-  /** Forgets everything. */
+  /** Closes the circuit and forgets all deaths. */
   reset(): void {
     if (this.#state.tag === 'open') this.#state.timer.cancel();
     this.#enter({ tag: 'closed', deaths: [] });
   }
 
-  /** Does nothing by itself any more. */
+  /** Cancels the retry timer. */
   stop(): void {
     if (this.#state.tag === 'open') this.#state.timer.cancel();
   }

@@ -1,13 +1,13 @@
 /**
- * Runs a stage's examples, one after the other, each in the worker that is idle first, with requests between them.
- * Nothing of it counts as an item, a batch or an answer. A worker that dies of an example is shown as one that died,
- * and does not count towards the circuit: whoever checks must not stop what serves.
+ * Runs a stage's examples one after the other, each in the first idle worker, with requests in between. An example does
+ * not count as an item, a batch or an answer. A worker that dies on an example is shown as dead but does not count
+ * towards the circuit: a check must not stop a stage that serves.
  *
- *   none     nobody asks                                              -> waiting
+ *   none     no check runs                                            -> waiting
  *   waiting  the next example waits for an idle worker                -> trying | none
- *   trying   a worker has an example                                  -> waiting | overdue | none
- *   overdue  it still has it after the deadline; who asks meanwhile waits for that worker, so that examples that
- *            do not come back hold one worker at most                 -> waiting | none
+ *   trying   a worker runs an example                                 -> waiting | overdue | none
+ *   overdue  the worker still runs it after the deadline; a new check waits for that worker, so that examples that
+ *            hang occupy at most one worker                           -> waiting | none
  */
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -15,21 +15,21 @@ import { type CheckResult, RunTimeout } from './pool.ts';
 
 /** A ready worker as a check sees it. */
 export interface Triable {
-  /** Neither runs nor holds anything. */
+  /** Whether the worker has neither a batch nor an example. */
   readonly isIdle: boolean;
-  /** How many its modelet has. */
+  /** Number of examples in the worker's modelet. */
   readonly examples: number;
-  /** It must be idle. */
+  /** Starts an example. The worker must be idle. */
   tryExample(example: number, deadline: Deadline): void;
 }
 
 export interface CheckHost {
   readonly clock: Clock;
-  /** The workers that may be asked. */
+  /** Returns the workers that may run examples. */
   ready(): readonly Triable[];
-  /** Why there is none. */
+  /** Returns the reason why no worker may run examples. */
   whyNone(): string;
-  /** A worker is taken, or free again. */
+  /** Announces that a worker has become occupied or free. */
   onChange(): void;
 }
 
@@ -38,7 +38,7 @@ interface Run {
   readonly timer: Timer;
   readonly result: Promise<CheckResult>;
   readonly resolve: (result: CheckResult) => void;
-  /** Examples that have run. */
+  /** Number of examples that have run. */
   ran: number;
 }
 
@@ -55,12 +55,12 @@ export class ExampleCheck {
     this.#host = host;
   }
 
-  /** No second batch may be sent ahead to a worker: none would become idle. */
+  /** Whether an example waits for an idle worker. If so, the pool must send no second batch ahead to any worker. */
   get isWaiting(): boolean {
     return this.#state.tag === 'waiting';
   }
 
-  /** Who asks while a check runs shares it, its deadline included. Never rejects. */
+  /** Starts a check, or joins the one that runs, including its deadline. Never rejects. */
   begin(deadline: Deadline): Promise<CheckResult> {
     const present = this.#state.tag === 'none' ? null : this.#state.run;
     if (present) return present.result;
@@ -74,7 +74,7 @@ export class ExampleCheck {
     return run.result;
   }
 
-  /** To be called when a worker may have become idle, ready or not ready. */
+  /** Starts the next example if possible. Call when a worker may have become idle, ready or not ready. */
   advance(): void {
     if (this.#state.tag !== 'waiting') return;
     const { run } = this.#state;
@@ -92,7 +92,7 @@ export class ExampleCheck {
     }
   }
 
-  /** The worker that had an example is through with it. */
+  /** Notes that the worker has finished its example. */
   tried(error: ModeletError | null): void {
     const { tag } = this.#state;
     const run = tag === 'trying' || tag === 'overdue' ? this.#state.run : null;
@@ -101,7 +101,7 @@ export class ExampleCheck {
     else this.#goOn(run);
   }
 
-  /** The worker that had an example has died. */
+  /** Notes that the worker with the example has died. */
   lost(error: Error): void {
     if (this.#state.tag === 'trying') {
       const code = error instanceof RunTimeout ? 'deadline_exceeded' : 'worker_lost';

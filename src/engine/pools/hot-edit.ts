@@ -1,9 +1,9 @@
 /**
  * Hot edits: a modelet's file that is saved with another content gives its stage new workers.
  *
- * The watch polls the status of the file instead of asking the system for
- * events: so it also notices files behind links, in folders that are replaced, on network file systems and in mounted
- * volumes, and it runs into no limit of the system. (chokidar 5 misses replaced folders and links.)
+ * The watch polls the status of the file instead of asking the system for events: so it also notices files behind links,
+ * in folders that are replaced, on network file systems and in mounted volumes, and it runs into no limit of the system.
+ * (chokidar 5 misses replaced folders and links.)
  */
 import { createHash } from 'node:crypto';
 import { createReadStream, statSync, unwatchFile, watchFile } from 'node:fs';

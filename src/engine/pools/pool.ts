@@ -1,4 +1,4 @@
-/** What a stage needs of its workers, whatever they are: processes or threads. Interface and its data only. */
+/** The interface between a stage and its workers, be they processes or threads. Contains only types and their data. */
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type {
@@ -17,13 +17,13 @@ export interface Batch<T extends WireItem = WireItem> {
   readonly number: number;
   readonly items: readonly T[];
   readonly dispatchedAt: number;
-  /** Since when the worker that took it had been free: tells batch filling from waiting for a worker. */
+  /** Time since which the batch's worker had been free: separates batch filling from waiting for a worker. */
   readonly freeSince: number;
-  /** When the worker was through with what it had before; `dispatchedAt` for a worker that was idle. */
+  /** Time at which the worker finished its previous batch; `dispatchedAt` if the worker was idle. */
   startedAt: number;
 }
 
-/** Why a worker was killed whose batch ran longer than the stage allows. */
+/** The reason for killing a worker whose batch ran longer than the stage allows. */
 export class RunTimeout extends Error {
   constructor(runTimeoutMs: number) {
     super(`a batch ran longer than ${runTimeoutMs} ms`);
@@ -32,35 +32,36 @@ export class RunTimeout extends Error {
 }
 
 /**
- * How a pool is: `ready` has a worker that serves; `starting` will have one soon; `failed` has none: its workers do
- * not start, so that the error is why, or they died again and again.
+ * A pool's health. `ready`: a worker serves. `starting`: a worker will serve soon. `failed`: no worker serves, because
+ * the workers do not start (`doesNotStart`) or died again and again; `error` is the cause.
  */
 export type PoolHealth =
   | { readonly tag: 'ready' }
   | { readonly tag: 'starting' }
   | { readonly tag: 'failed'; readonly error: Error; readonly doesNotStart: boolean };
 
-/** What came of running a stage's examples. */
+/** The result of running a stage's examples. */
 export interface CheckResult {
-  /** How many ran, a failing one included. */
+  /** Number of examples that ran, including a failing one. */
   readonly examples: number;
-  /** Why the stage does not work; null where it does, and where it has no examples. */
+  /** The reason why the stage does not work; null if it works or has no examples. */
   readonly error: ModeletError | null;
 }
 
 export interface PoolEvents<T extends WireItem> {
-  /** A part of the result of an item that runs; `ref` is its index. `taken` is to be told how many have been taken. */
+  /** Passes on a part of a running item's result; `ref` is its index. Call `taken` with the number of parts taken. */
   onPart(item: T, part: WireItem, taken: (parts: number) => void): void;
-  /** A worker answered a batch: one reply per item, in the batch's order. */
+  /** Passes on a worker's answer to a batch: one reply per item, in the batch's order. */
   onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number, worker: number): void;
   /**
-   * A worker died. `running` are the items it may have begun; `notStarted` provably were not, and belong back
-   * at the head of the queue. The error is a `RunTimeout` where it was killed for its batch.
+   * Reports that a worker died. It may have begun the items in `running`. It has certainly not begun the items in
+   * `notStarted`, which belong back at the head of the queue. The error is a `RunTimeout` if the pool killed the worker
+   * because of its batch.
    */
   onLost(running: readonly T[], notStarted: readonly T[], error: Error, worker: number): void;
-  /** A worker ended that another takes the place of. */
+  /** Reports that a worker ended and that another takes its place. */
   onEnded(cause: RestartCause): void;
-  /** A worker became ready, died or failed to start. */
+  /** Reports that the pool's status has changed: for example, a worker became ready, died or failed to start. */
   onChange(): void;
   onLog(record: LogRecord): void;
 }
@@ -68,27 +69,30 @@ export interface PoolEvents<T extends WireItem> {
 export interface WorkerPool<T extends WireItem = WireItem> {
   readonly health: PoolHealth;
   readonly circuit: CircuitStatus;
-  /** A worker does not start, and is not tried again until something changes. */
+  /** Whether a worker does not start and is not tried again until something changes. */
   readonly isStuck: boolean;
-  /** What the modelet says of itself, of the worker that became ready last; null before the first. */
+  /** The modelet's description from the worker that became ready last; null before the first is ready. */
   readonly description: ModeletDescription | null;
   start(): void;
-  /** Takes over what a new definition says outside its modelet; what the workers run does not change. */
+  /** Takes over a new definition except its modelet: the workers keep the one they run. */
   redefine(definition: StageDefinition): void;
-  /** Closes the circuit, starts what does not run, at once, and replaces what runs by new workers, one after the other, each warm. */
+  /** Closes the circuit, starts missing workers at once, and replaces running ones one by one with warm workers. */
   restart(): void;
-  /** Something has changed: starts the workers that are stuck. */
+  /** Starts the workers that are stuck. Call when something has changed. */
   retry(): void;
-  /** A worker to take the next batch: an idle one first; a busy one with room for one more only if `prefetch`. */
+  /**
+   * Returns a worker for the next batch, or null if none is free. Prefers an idle worker; returns a busy one with room
+   * for a second batch only if `prefetch`.
+   */
   freeWorker(prefetch: boolean): number | null;
-  /** Whether the worker that would take it was started after the last `restart`: an older one may run older code. */
+  /** Whether the worker was started after the last `restart`: an older one may run older code. */
   isCurrent(worker: number): boolean;
   dispatch(worker: number, batch: Batch<T>): void;
   /** Runs the examples of the modelet; settles by the deadline, and never rejects. */
   check(deadline: Deadline): Promise<CheckResult>;
-  /** Tells the workers that hold them that these requests are not wanted any more. */
+  /** Tells the workers that these requests are cancelled. */
   cancel(ids: readonly RequestNumber[]): void;
-  /** Lets the workers finish what they hold, kills them at `deadline`. Resolves when all are gone. */
+  /** Lets the workers finish their batches, and kills them at `deadline`. Resolves when all have ended. */
   close(deadline: Deadline): Promise<void>;
   status(): WorkerStatus[];
 }

@@ -1,6 +1,6 @@
 /**
- * Replaces workers that serve by new ones, for their age, for their memory, or because somebody asked: one at a time,
- * so that a stage never needs room for twice its workers.
+ * Replaces serving workers because of their age, their memory or a user's request. Replaces one at a time, so that a
+ * stage never needs memory for twice its workers.
  */
 import type { StageDefinition } from '../../core/model.ts';
 import type { RestartCause } from '../../core/readings.ts';
@@ -15,16 +15,16 @@ export class Replacements<T extends WireItem> {
   readonly #due: Map<Slot<T>, ReplacementCause> = new Map();
   #present: { readonly slot: Slot<T>; readonly cause: ReplacementCause } | null = null;
 
-  /** False if the slot's worker is to be replaced anyway. */
+  /** Requests a replacement; returns false if the slot's worker will be replaced anyway. */
   request(slot: Slot<T>, cause: ReplacementCause): boolean {
-    // Who asks while a successor starts may have changed what it was started with.
+    // A user who asks while a successor starts may have changed the code after that successor loaded it.
     if (cause === 'recycled' && (this.#due.has(slot) || this.#present?.slot === slot)) return false;
     this.#due.set(slot, cause);
     this.#next();
     return true;
   }
 
-  /** The slot's successor serves. Why it was wanted. */
+  /** Notes that the slot's successor serves; returns the cause of the replacement. */
   done(slot: Slot<T>): ReplacementCause {
     const cause = this.#present?.cause ?? 'asked';
     if (this.#present?.slot === slot) this.#present = null;
@@ -32,12 +32,12 @@ export class Replacements<T extends WireItem> {
     return cause;
   }
 
-  /** The slot's worker died, and what comes now is new: it is worn no more. */
+  /** Notes that the slot's worker died. The next worker is new, so a replacement for wear is no longer due. */
   died(slot: Slot<T>): void {
     if (this.#due.get(slot) === 'recycled') this.#due.delete(slot);
   }
 
-  /** Wants nothing any more; what has been started is the slots' to end. */
+  /** Drops all requests; the slots must end the successors that have started. */
   clear(): void {
     this.#due.clear();
     this.#present = null;
@@ -54,7 +54,7 @@ export class Replacements<T extends WireItem> {
   }
 }
 
-/** Why a worker is to be replaced, in words; null if it is not. */
+/** Returns the reason for replacing a worker, as text; null if there is none. */
 export function wear<T extends WireItem>(slot: Slot<T>, definition: StageDefinition): string | null {
   const { recycleAfter, maxRssMb } = definition;
   if (recycleAfter > 0 && slot.batchesRun >= recycleAfter) return `it has run ${slot.batchesRun} batches`;
@@ -62,7 +62,7 @@ export function wear<T extends WireItem>(slot: Slot<T>, definition: StageDefinit
   return `it uses ${megabytes(slot.usage)} MB`;
 }
 
-/** A new worker that uses more than it may will not be helped by another: why it is not replaced; null if it is well. */
+/** Returns a warning if a new worker exceeds its memory limit, which no replacement would help; otherwise null. */
 export function tooLargeAtFirst<T extends WireItem>(slot: Slot<T>, { maxRssMb }: StageDefinition): string | null {
   if (slot.usage !== slot.usageAtFirst || !exceeds(slot.usage, maxRssMb)) return null;
   return `uses ${megabytes(slot.usage)} MB before its first batch, more than maxRssMb ${maxRssMb}: it is not replaced for that`;

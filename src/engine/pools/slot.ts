@@ -1,6 +1,6 @@
 /**
- * One place among a stage's workers: the worker that serves in it and, while that one is being replaced, its successor.
- * The successor is warm before it takes over; the one before it finishes what it holds and ends.
+ * One place among a stage's workers: the worker that serves and, during a replacement, its successor. The successor is
+ * warm before it takes over; the old worker finishes its batches and ends.
  */
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletDescription, RequestNumber, WorkerUsage } from '../../core/model.ts';
@@ -9,17 +9,17 @@ import type { WireItem } from '../../wire/frames/frames.ts';
 import type { Batch } from './pool.ts';
 import { type Loss, SupervisedWorker, type WorkerHost } from './supervised-worker.ts';
 
-/** Whose end it is: of the worker that serves, of one that was to replace it, of one that has been replaced. */
+/** A worker's role in its slot: it serves, it will replace the one that serves, or it has been replaced. */
 export type Role = 'present' | 'successor' | 'retired';
 
 export interface SlotHost<T extends WireItem> extends Omit<WorkerHost<T>, 'onLost'> {
   onLost(loss: Loss<T>, role: Role): void;
-  /** A successor has taken over. */
+  /** Reports that a successor has taken over. */
   onReplaced(): void;
 }
 
 export class Slot<T extends WireItem> {
-  /** Index of its worker within the stage. */
+  /** Index of the slot's worker within the stage. */
   readonly index: number;
   readonly #host: SlotHost<T>;
   #present: SupervisedWorker<T>;
@@ -45,22 +45,22 @@ export class Slot<T extends WireItem> {
     return this.#present.pid;
   }
 
-  /** Processes started here after the first. */
+  /** Number of workers started here after the first. */
   get restarts(): number {
     return Math.max(0, this.#starts - 1);
   }
 
-  /** When the present worker was told what to load. */
+  /** Time at which the present worker was sent its modelet. */
   get loadedAt(): number {
     return this.#present.loadedAt;
   }
 
-  /** How many batches the present worker holds. */
+  /** Number of batches that the present worker has. */
   get load(): number {
     return this.#present.load;
   }
 
-  /** The present worker runs an example. */
+  /** Whether the present worker runs an example. */
   get isTrying(): boolean {
     return this.#present.isTrying;
   }
@@ -69,77 +69,77 @@ export class Slot<T extends WireItem> {
     return this.isReady && this.load === 0 && !this.isTrying;
   }
 
-  /** How many examples the present worker's modelet has. */
+  /** Number of examples in the present worker's modelet. */
   get examples(): number {
     return this.#present.examples;
   }
 
-  /** What the present worker's modelet says of itself; null until it is loaded. */
+  /** The description of the present worker's modelet; null until it is loaded. */
   get description(): ModeletDescription | null {
     return this.#present.description;
   }
 
-  /** What the present worker said last of itself. */
+  /** The latest usage report of the present worker. */
   get usage(): WorkerUsage | null {
     return this.#present.usage;
   }
 
-  /** What the present worker used when it became ready. */
+  /** The usage of the present worker when it became ready. */
   get usageAtFirst(): WorkerUsage | null {
     return this.#present.usageAtFirst;
   }
 
-  /** Batches that the present worker has answered. */
+  /** Number of batches that the present worker has answered. */
   get batchesRun(): number {
     return this.#present.batchesRun;
   }
 
-  /** Why the last start failed; null once one succeeded. */
+  /** The error of the last start; null after a successful one. */
   get startError(): Error | null {
     return this.#present.startError;
   }
 
-  /** A worker here, the present one or its successor, does not start until something changes. */
+  /** Whether the present worker or its successor does not start until something changes. */
   get isStuck(): boolean {
     return this.#present.isStuck || this.#successor?.isStuck === true;
   }
 
-  /** What is wrong here, in words: with the present worker, else with its successor. */
+  /** The problem of the present worker, or otherwise of its successor, as text; null if there is none. */
   get trouble(): string | null {
     if (this.#present.lastError) return this.#present.lastError.message;
     const cause = this.#successor?.lastError;
     return cause ? `its replacement does not start: ${cause.message}` : null;
   }
 
-  /** Starts a worker now if none runs, without further pause. */
+  /** Starts a worker if none runs, without waiting for a pause to end. */
   start(): void {
     this.#present.start();
   }
 
-  /** Starts what is stuck. */
+  /** Starts the workers that are stuck. */
   retry(): void {
     for (const worker of [this.#present, this.#successor]) if (worker?.isStuck) worker.start();
   }
 
-  /** Does not start the present worker again when it has died, until `start` is called, and gives a successor up. */
+  /** Stops restarting the present worker until `start` is called, and retires a successor. */
   hold(): void {
     this.#present.hold();
     if (this.#successor) this.#retire(this.#successor);
     this.#successor = null;
   }
 
-  /** Starts a successor; until that is ready nothing else changes. */
+  /** Starts a successor; the present worker serves until the successor is ready. */
   replace(): void {
     this.#successor ??= this.#worker();
     this.#successor.start();
   }
 
-  /** The worker must be ready. */
+  /** Sends a batch to the present worker, which must be ready. */
   dispatch(batch: Batch<T>): void {
     this.#present.dispatch(batch);
   }
 
-  /** The worker must be idle. */
+  /** Runs an example in the present worker, which must be idle. */
   tryExample(example: number, deadline: Deadline): void {
     this.#present.tryExample(example, deadline);
   }
@@ -148,7 +148,7 @@ export class Slot<T extends WireItem> {
     for (const worker of [this.#present, ...this.#retired]) worker.cancel(ids);
   }
 
-  /** Holds the batches that run to the limit as it is now. */
+  /** Applies the current run limit to the batches that run. */
   limitRun(): void {
     for (const worker of [this.#present, ...this.#retired]) worker.limitRun();
   }

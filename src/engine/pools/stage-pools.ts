@@ -1,8 +1,8 @@
 /**
- * The generations of one stage's workers. A changed modelet, or a saved file of one that is watched, gets a new pool
- * beside the present one, which serves until the new one is ready, and then finishes what it holds. A new pool that
- * does not start changes nothing. Workers that cannot start are tried again when their file is another, at a deploy, or
- * when somebody asks for new ones.
+ * The generations of one stage's workers. A changed modelet, or a save of a watched modelet file, gets a new pool. The
+ * present pool serves until the new one is ready, and then finishes its batches. A new pool that does not start
+ * changes nothing. Workers that cannot start are tried again when their file changes, at a deploy, or when a user asks
+ * for new ones.
  */
 import type { Deadline } from '../../core/clock.ts';
 import type { CircuitStatus, RequestNumber, StageDefinition, StageStatus } from '../../core/model.ts';
@@ -16,7 +16,7 @@ type PoolsStatus = CircuitStatus &
   Pick<StageStatus, 'busy' | 'ready' | 'workers' | 'pinWarnings' | 'doesNotStart' | 'successorError'>;
 
 interface Generation {
-  /** Of the definition, and of what was saved in its file since. */
+  /** Combines the definition's revision with the number of saves of its file. */
   readonly revision: string;
   readonly pool: StagePool;
 }
@@ -27,14 +27,14 @@ export class StagePools {
   readonly #repair: Repair;
   readonly #onRenewed: () => void;
   #definition: StageDefinition;
-  /** How often the modelet's file has been saved. */
+  /** Number of times the modelet's file has been saved. */
   #saves = 0;
   #present: Generation;
   #successor: Generation | null = null;
   readonly #retired: Set<StagePool> = new Set();
   #isClosed = false;
 
-  /** `onRenewed` is told when the stage is to run something else from now on, or to load the same anew. */
+  /** @param onRenewed called when the stage switches to another modelet or reloads the present one */
   constructor(
     definition: StageDefinition,
     create: (definition: StageDefinition) => StagePool,
@@ -62,7 +62,7 @@ export class StagePools {
     return this.#present.pool;
   }
 
-  /** Whether the worker that takes batches there runs what the stage is to run now, and not what was before. */
+  /** Whether the worker in the present pool runs the stage's current modelet, not an older one. */
   isCurrent(worker: number): boolean {
     return this.#successor === null && this.present.isCurrent(worker);
   }
@@ -82,17 +82,17 @@ export class StagePools {
     };
   }
 
-  /** Tells all pools what has changed outside the modelet; starts a successor if the modelet is another. */
+  /** Passes settings outside the modelet to all pools; starts a successor if the modelet has changed. */
   redefine(definition: StageDefinition): void {
     this.#definition = definition;
     for (const pool of this.#all()) pool.redefine(definition);
     this.#edits.follow(definition);
     this.#renew();
-    // Whoever deploys may have mended what this process cannot see.
+    // The user may have fixed a cause that this process cannot see, such as a missing package.
     this.#retry();
   }
 
-  /** Gives the stage new workers. Those of old code only finish what they hold. */
+  /** Gives the stage new workers. Old workers only finish their batches. */
   restart(): void {
     this.#onRenewed();
     this.#repair.trying(this.#definition);
@@ -100,18 +100,18 @@ export class StagePools {
     this.#successor?.pool.restart();
   }
 
-  /** To be called when a pool's health may have changed: puts a successor in place once it is ready. */
+  /** Puts a successor in place once it is ready. Call when a pool's health may have changed. */
   advance(): void {
     this.#repair.follow(this.#definition, this.#isStuck);
     const successor = this.#successor;
-    // One that runs but does not serve has nothing to lose either.
+    // A present pool that has failed serves nothing, so any successor may replace it.
     if (!successor || (successor.pool.health.tag !== 'ready' && this.present.health.tag !== 'failed')) return;
     this.#retire(this.present);
     this.#present = successor;
     this.#successor = null;
   }
 
-  /** Runs the examples of the code that serves; those of newer code where that takes over meanwhile. */
+  /** Runs the examples of the code that serves. If the check fails and a new pool has taken over, checks that one. */
   async check(deadline: Deadline): Promise<CheckResult> {
     const { present } = this;
     const result = await present.check(deadline);
@@ -135,7 +135,7 @@ export class StagePools {
     return !this.#isClosed && (this.present.isStuck || this.#successor?.pool.isStuck === true);
   }
 
-  /** Starts the workers that do not start once more. */
+  /** Tries again to start the workers that are stuck. */
   #retry(): void {
     if (!this.#isStuck) return;
     this.#repair.trying(this.#definition);
@@ -146,7 +146,7 @@ export class StagePools {
   #successorError(): string | null {
     const pool = this.#successor?.pool;
     if (pool?.health.tag !== 'failed') return null;
-    // What a worker died of says more than that too many died.
+    // A worker's own error says more than the circuit's count of deaths.
     return pool.status().find(({ error }) => error !== null)?.error ?? pool.health.error.message;
   }
 
@@ -154,13 +154,13 @@ export class StagePools {
     return [this.present, ...this.#retired, ...(this.#successor ? [this.#successor.pool] : [])];
   }
 
-  /** Starts a successor if the newest generation is not of the present revision. */
+  /** Starts a successor if the newest generation does not have the current revision. */
   #renew(): void {
     const newest = this.#successor ?? this.#present;
     if (newest.revision === this.#revision) return;
     this.#onRenewed();
     if (this.#successor) this.#retire(this.#successor.pool);
-    // Going back to what still runs needs no new workers.
+    // A return to the revision that still runs needs no new workers.
     this.#successor = this.#revision === this.#present.revision ? null : this.#generation();
     this.#successor?.pool.start();
   }
@@ -176,7 +176,7 @@ export class StagePools {
 
   #retire(pool: StagePool): void {
     this.#retired.add(pool);
-    // Old code answers what it holds, for as long as the stage lets a batch run.
+    // Old workers finish their batches; only the stage's run limit bounds them.
     void pool.close(Number.POSITIVE_INFINITY).then(() => this.#retired.delete(pool));
   }
 }

@@ -1,10 +1,11 @@
 /**
- * A stage's workers, each supervised on its own: which of them takes a batch, and what their deaths mean for the stage.
+ * A stage's workers, each with its own supervisor. Picks the worker for a batch, and decides what a worker's death
+ * means for the stage.
  *
- * When the circuit opens, workers that live finish what they hold, and what they answer counts; then they wait idle and
- * warm, and dead ones are not started. The probe is one that lives, if there is one, else one place after another is
- * tried. Deaths in service count towards the circuit, runs over the limit included; failed starts count where no worker
- * serves or may soon: one worker that cannot start beside others that serve is a matter of its own.
+ * When the circuit opens, live workers finish their batches, and their answers count; then they wait idle and warm.
+ * Dead workers are not started. The probe is a live worker if there is one; otherwise each opening tries the next slot.
+ * Deaths in service count towards the circuit, including runs over the limit. Failed starts count only if no worker
+ * serves or may serve soon: one worker that cannot start beside others that serve does not endanger the stage.
  */
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import type {
@@ -30,11 +31,11 @@ import { type Role, Slot } from './slot.ts';
 import type { Loss } from './supervised-worker.ts';
 import { WorkerFactory } from './worker-factory.ts';
 
-/** One batch that runs and one that waits in the worker: enough to hide the wake-up between two batches. */
+/** One batch runs and one waits in the worker: enough to hide the wake-up time between two batches. */
 const MOST_BATCHES_PER_WORKER = 2;
 
 export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
-  /** The newest; its modelet is always the one that the workers run. */
+  /** The newest definition, but always with the modelet that the workers run. */
   #stage: StageDefinition;
   readonly #factory: WorkerFactory;
   readonly #events: PoolEvents<T>;
@@ -43,14 +44,14 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   readonly #replacements: Replacements<T> = new Replacements();
   readonly #circuit: Circuit;
   readonly #check: ExampleCheck;
-  /** While the circuit is half-open, the slot of the only worker that serves. */
+  /** The slot of the only worker that serves while the circuit is half-open; otherwise null. */
   #probe: Slot<T> | null = null;
   #probes = 0;
   #description: ModeletDescription | null = null;
   #restartedAt: number = Number.NEGATIVE_INFINITY;
-  /** Why workers are stuck, as it was told last; null since one became ready, or since somebody asked for new ones. */
+  /** The last logged reason why workers are stuck; null after a worker became ready or a user asked for new ones. */
   #toldFailure: string | null = null;
-  /** Workers that end now have no successors. */
+  /** Whether `close` was called: workers that end get no successors. */
   #isClosed = false;
 
   constructor(stage: StageDefinition, boot: EngineBoot, events: PoolEvents<T>, clock: Clock = systemClock) {
@@ -61,7 +62,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     this.#circuit = new Circuit(clock, (tag) => this.#circuitEntered(tag));
     this.#check = new ExampleCheck({
       clock,
-      // The probe is tried with requests only.
+      // The probe gets requests only, no examples.
       ready: () => (this.#circuit.tag === 'closed' ? this.#slots.filter((slot) => slot.isReady) : []),
       whyNone: () => (this.health.tag === 'failed' ? this.health.error.message : 'no worker is ready'),
       onChange: () => events.onChange(),
@@ -135,7 +136,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       if (slot.isIdle) return slot.index;
       if (prefetch && second === null && slot.load < MOST_BATCHES_PER_WORKER) second = slot.index;
     }
-    // What the probe is tried with is not more than it takes.
+    // The probe gets one batch at a time: its death must not cost more.
     return this.#probe || this.#check.isWaiting ? null : second;
   }
 
@@ -219,7 +220,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     return slot;
   }
 
-  /** Not while the circuit is not closed: a worker that lives is worth more then. */
+  /** Replaces a worn worker, but only while the circuit is closed: otherwise every live worker is needed. */
   #replaceWorn(slot: Slot<T>): void {
     const worn = !this.#isClosed && this.#circuit.tag === 'closed' ? wear(slot, this.#stage) : null;
     if (worn && this.#replacements.request(slot, 'recycled')) this.#log(slot.index, 'info', `is replaced: ${worn}`);
@@ -239,7 +240,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     this.#replacements.died(slot);
     const isProbe = slot === this.#probe;
     if (error instanceof LastingFailure && starting) {
-      // It is not to be tried again and again; that the others are not either is up to them.
+      // Another try would fail too, so the circuit need not retry this worker. Each of the others decides for itself.
       if (isProbe) this.#circuit.reset();
       return;
     }
@@ -249,7 +250,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     else if (this.#circuit.tag !== 'closed') slot.hold();
   }
 
-  /** Once, however many workers fail of it. */
+  /** Logs a failure once, however many workers fail for the same reason. */
   #tellFailure({ failure: { message, stack } }: LastingFailure): void {
     if (this.#toldFailure === message) return;
     this.#toldFailure = message;
@@ -267,7 +268,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     if (tag === 'open') {
       this.#replacements.clear();
       for (const slot of this.#slots) slot.hold();
-      // Whether that means refusals, it cannot say: older code may serve meanwhile.
+      // The message does not mention refused requests: a pool of older code may still serve.
       const why = this.#circuit.refusal?.message ?? '';
       log('error', this.#circuit.isOfStarts ? `does not start: ${why}` : why);
     } else if (tag === 'half-open') {
@@ -280,7 +281,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     this.#events.onChange();
   }
 
-  /** Starts the probe, or takes one that lives. */
+  /** Picks a live worker as the probe, or starts one. */
   #tryProbe(): void {
     this.#probes += 1;
     const inTurn = this.#slots[this.#probes % this.#slots.length] as Slot<T>;

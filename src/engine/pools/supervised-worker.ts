@@ -1,4 +1,4 @@
-/** One worker, kept running by its supervisor, and the batches it holds. */
+/** One worker, which its supervisor keeps running, and the batches that the worker has. */
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { LogLevel, ModeletDescription, RequestNumber, WorkerUsage } from '../../core/model.ts';
@@ -13,37 +13,37 @@ import type { LoadedReport } from '../../wire/frames/bodies.ts';
 import type { ControlFrame, Frame, WireItem } from '../../wire/frames/frames.ts';
 import { type Batch, RunTimeout } from './pool.ts';
 
-/** What a worker held when it died. */
+/** The items and the example that a worker had when it died. */
 export interface Loss<T extends WireItem> {
-  /** Items it may have begun. */
+  /** Items that the worker may have begun. */
   readonly running: readonly T[];
-  /** Items of batches that waited in it behind another. */
+  /** Items of batches that waited in the worker behind another batch. */
   readonly notStarted: readonly T[];
-  /** It ran an example. */
+  /** Whether the worker ran an example. */
   readonly trying: boolean;
   readonly error: Error;
   readonly phase: LifePhase;
 }
 
-/** What a worker that holds nothing any more may take for its teardown. */
+/** Time limit for the teardown of a worker that has no batch. */
 const TEARDOWN_MS = 5000;
 
 export interface WorkerHost<T extends WireItem> {
   readonly clock: Clock;
   readonly startTimeoutMs: number;
   launch(events: ChildEvents): Child;
-  /** What each new process is sent first. */
+  /** Returns the first frame for each new process. */
   loadFrame(): ControlFrame;
-  /** Longest run of a batch; 0: no limit. */
+  /** Returns the longest allowed run of a batch; 0 means no limit. */
   runTimeoutMs(): number;
   onReady(): void;
   /** See `PoolEvents`. */
   onPart(item: T, part: WireItem, taken: (parts: number) => void): void;
   onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number): void;
-  /** It is through with an example: the error it failed with. */
+  /** Reports that the worker has finished an example, with its error or null. */
   onTried(error: ModeletError | null): void;
   onLost(loss: Loss<T>): void;
-  /** It has said anew what it uses. */
+  /** Reports that the worker has sent a new usage report. */
   onUsage(): void;
   onChange(): void;
   onLog(level: LogLevel, message: string): void;
@@ -52,11 +52,11 @@ export interface WorkerHost<T extends WireItem> {
 export class SupervisedWorker<T extends WireItem> {
   readonly #host: WorkerHost<T>;
   readonly #supervisor: Supervisor;
-  /** What the modelet says. */
+  /** The modelet's log lines and output. */
   readonly #words: LineLimit;
-  /** In the order sent; the worker takes them one after the other. */
+  /** Batches in the order sent; the worker runs them one after the other. */
   readonly #batches: Batch<T>[] = [];
-  /** The example it runs; never beside a batch. */
+  /** The example that runs; never at the same time as a batch. */
   #trying: { readonly example: number; readonly startedAt: number } | null = null;
   #loaded: LoadedReport | null = null;
   #startError: Error | null = null;
@@ -64,7 +64,7 @@ export class SupervisedWorker<T extends WireItem> {
   #usage: WorkerUsage | null = null;
   #usageAtFirst: WorkerUsage | null = null;
   #batchesRun = 0;
-  /** Rings when the batch that ran when it was set has run too long. */
+  /** Fires when the batch that ran when the timer was set has reached the run limit. */
   #runTimer: Timer | null = null;
 
   constructor(host: WorkerHost<T>) {
@@ -104,93 +104,93 @@ export class SupervisedWorker<T extends WireItem> {
     return this.#supervisor.pid;
   }
 
-  /** When the present process was told what to load. */
+  /** Time at which the present process was sent its modelet. */
   get loadedAt(): number {
     return this.#loadedAt;
   }
 
-  /** Why the last process died, until a new one is ready. */
+  /** The error that ended the last process; null once a new one is ready. */
   get lastError(): Error | null {
     return this.#supervisor.lastError;
   }
 
-  /** Why the last start failed; null once one succeeded. */
+  /** The error of the last start; null after a successful one. */
   get startError(): Error | null {
     return this.#startError;
   }
 
-  /** It does not start until `start` is called: a further try would fail as the last one did. */
+  /** Whether the worker does not start until `start` is called, because another try would fail like the last one. */
   get isStuck(): boolean {
     return this.#supervisor.isStuck;
   }
 
-  /** What the process said last of itself; null before it was ready. */
+  /** The latest usage report of the process; null before the process is ready. */
   get usage(): WorkerUsage | null {
     return this.#usage;
   }
 
-  /** What the process used when it became ready. */
+  /** The usage of the process when it became ready. */
   get usageAtFirst(): WorkerUsage | null {
     return this.#usageAtFirst;
   }
 
-  /** Batches that the present process has answered. */
+  /** Number of batches that the present process has answered. */
   get batchesRun(): number {
     return this.#batchesRun;
   }
 
-  /** How many batches it holds. */
+  /** Number of batches that the worker has. */
   get load(): number {
     return this.#batches.length;
   }
 
-  /** How many examples the modelet of the present process has. */
+  /** Number of examples in the present process's modelet. */
   get examples(): number {
     return this.#loaded?.examples ?? 0;
   }
 
-  /** What the modelet of the present process says of itself; null until it is loaded. */
+  /** The description of the present process's modelet; null until it is loaded. */
   get description(): ModeletDescription | null {
     return this.#loaded?.description ?? null;
   }
 
-  /** Runs an example, and takes no batch until it is through. */
+  /** Whether the worker runs an example; it takes no batch meanwhile. */
   get isTrying(): boolean {
     return this.#trying !== null;
   }
 
-  /** Starts a process now if none runs, without further pause. */
+  /** Starts a process if none runs, without waiting for a pause to end. */
   start(): void {
     this.#supervisor.start();
   }
 
-  /** Does not start it again when it has died, until `start` is called. */
+  /** Stops restarting the process after its death until `start` is called. */
   hold(): void {
     this.#supervisor.hold();
   }
 
-  /** The worker must be ready, and not be trying an example. */
+  /** Sends a batch. The worker must be ready and must not run an example. */
   dispatch(batch: Batch<T>): void {
     this.#batches.push(batch);
     this.#supervisor.send({ type: 'batch', batch: batch.number, items: batch.items });
     if (!this.#runTimer) this.limitRun();
   }
 
-  /** Runs an example. The worker must be ready and hold nothing; the limit of a run is that of a batch. */
+  /** Runs an example. The worker must be ready and idle; the run limit of batches applies. */
   tryExample(example: number, deadline: Deadline): void {
     this.#trying = { example, startedAt: this.#host.clock.now() };
     this.#supervisor.send({ type: 'try', body: { example, deadline } });
     if (!this.#runTimer) this.limitRun();
   }
 
-  /** Holds what runs to the limit as it is now. */
+  /** Sets the run timer for the batch or example that runs, by the current limit. */
   limitRun(): void {
     this.#runTimer?.cancel();
     this.#runTimer = null;
     const runTimeoutMs = this.#host.runTimeoutMs();
     const running = this.#batches[0] ?? this.#trying;
     if (!running || runTimeoutMs === 0) return;
-    // What it answered while this process was busy itself is read before the immediate.
+    // If this process was busy, the worker's answer may be unread; the event loop reads it before the immediate runs.
     this.#runTimer = this.#host.clock.at(running.startedAt + runTimeoutMs, () => {
       setImmediate(() => this.#endOverrun());
     });
@@ -200,7 +200,7 @@ export class SupervisedWorker<T extends WireItem> {
     if (this.load > 0) this.#supervisor.send({ type: 'cancel', body: ids });
   }
 
-  /** Lets it finish what it holds, kills it at the deadline. Resolves when it is gone. */
+  /** Lets the worker finish its batches, and kills it at the deadline. Resolves when the worker has ended. */
   close(deadline: Deadline): Promise<void> {
     const teardownBy = this.#host.clock.now() + TEARDOWN_MS;
     return this.#supervisor.close(this.load === 0 ? Math.min(deadline, teardownBy) : deadline);
@@ -255,7 +255,7 @@ export class SupervisedWorker<T extends WireItem> {
     this.#host.onTried(error === null ? null : decodeModeletError(Buffer.from(error, 'base64'), 'protocol_error'));
   }
 
-  /** One timer serves many batches: where the one it was set for has ended, it is set for the present one. */
+  /** Kills the worker if its batch is over the limit. If the timer's batch has ended, sets the timer for the next. */
   #endOverrun(): void {
     const running = this.#batches[0] ?? this.#trying;
     const runTimeoutMs = this.#host.runTimeoutMs();
@@ -270,7 +270,7 @@ export class SupervisedWorker<T extends WireItem> {
     if (phase === 'starting') this.#startError = asThrown(error);
     this.#words.tell();
     if (phase === 'closing') this.#host.onLog('debug', 'ended');
-    // What keeps all workers of a stage from starting is told once, by the stage.
+    // The pool logs a cause that keeps all workers of a stage from starting, and only once.
     else if (!this.isStuck)
       this.#host.onLog('error', `${phase === 'serving' ? 'died' : 'did not start'}: ${error.message}`);
     this.#usage = null;

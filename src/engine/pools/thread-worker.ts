@@ -1,8 +1,8 @@
 /**
- * A worker as a thread of this process, for modelets that are all JavaScript: a piscina pool of one thread, whose
- * tasks are whole batches. The only file that imports piscina.
+ * A worker as a thread of the engine process, for pure JavaScript modelets: a piscina pool of one thread, whose tasks
+ * are whole batches. The only file that imports piscina.
  *
- * Native code that crashes takes this whole process with it, and native code that hangs keeps the thread from ending.
+ * Native code that crashes ends the whole engine process, and native code that hangs keeps the thread from ending.
  */
 import { fileURLToPath } from 'node:url';
 import { MessageChannel, type MessagePort, type Worker } from 'node:worker_threads';
@@ -20,14 +20,14 @@ import { type WorkerLaunch, workerEnvironment } from './worker-launch.ts';
 
 const THREAD_ENTRY = fileURLToPath(new URL('../../worker/thread.js', import.meta.url));
 
-/** How long to wait for a thread that was told to end. One that is in native code ends when that returns, if ever. */
+/** Longest wait for a thread that was told to end. A thread in native code ends when that code returns, if ever. */
 const LINGERING_THREAD_MS = 1000;
 
 /**
  *   idle    has no task           -> busy | ending | gone
- *   busy    has one               -> idle | ending | gone
- *   ending  was told to end, or a sign of its end was seen; is sent nothing more -> gone
- *   gone    buried
+ *   busy    runs a task           -> idle | ending | gone
+ *   ending  was told to end, or has raised an error; gets no more frames -> gone
+ *   gone    has ended, or was given up
  */
 type ThreadState =
   | { readonly tag: 'idle' | 'busy' }
@@ -42,17 +42,17 @@ class ThreadWorker implements Kept {
   readonly entry: string = THREAD_ENTRY;
   readonly pid: number = process.pid;
   readonly #pool: Piscina<ArrayBuffer | MessagePort, void>;
-  /** To whatever task runs. */
+  /** Port to the thread's tasks. */
   readonly #port: MessagePort;
   readonly #life: ChildLife;
   readonly #clock: Clock;
   readonly #heapMb: number;
   #state: ThreadState = { tag: 'idle' };
-  /** Null where none could be made. */
+  /** The thread; null if it could not be created. */
   #thread: Worker | null = null;
-  /** Kept here and not in piscina's queue, for what is cancelled meanwhile. */
+  /** Frames that wait for the thread. Kept out of piscina's queue, so that a cancellation can still join its batch. */
   readonly #waiting: Frame[] = [];
-  /** Of batches that wait: the thread has not seen those yet. */
+  /** Cancelled requests that may be in batches that the thread has not seen yet. */
   readonly #unwanted: Unwanted = new Unwanted();
 
   constructor(spec: WorkerLaunch, events: ChildEvents, clock: Clock) {
@@ -62,12 +62,12 @@ class ThreadWorker implements Kept {
     this.#pool = new Piscina({
       filename: THREAD_ENTRY,
       name: 'runTask',
-      // One thread, made with the first task. With a minimum of one, piscina would replace a dead one by itself.
+      // One thread, created with the first task. With a minimum of one, piscina would replace a dead thread by itself.
       minThreads: 0,
       maxThreads: 1,
       idleTimeout: Number.POSITIVE_INFINITY,
       concurrentTasksPerWorker: 1,
-      // With atomics a thread blocks its event loop between tasks, and with it the modelet's timers and sockets.
+      // With atomics, a thread blocks its event loop between tasks, and so the modelet's timers and sockets.
       atomics: 'disabled',
       stricterFIFO: true,
       recordTiming: false,
@@ -76,13 +76,13 @@ class ThreadWorker implements Kept {
       ...(spec.heapMb > 0 ? { resourceLimits: { maxOldGenerationSizeMb: spec.heapMb } } : {}),
     });
     this.#pool.on('message', (message: unknown) => this.#receive(message));
-    // Without a listener this process would end. The thread's own events tell the same.
+    // Without a listener this process would end. The thread's own events report the same error.
     this.#pool.on('error', () => {});
     const { port1, port2 } = new MessageChannel();
     this.#port = port1;
-    // It keeps no process alive.
+    // The port must not keep the process alive.
     port1.unref();
-    // It also makes the thread.
+    // The first task also creates the thread.
     this.#perform(port2);
   }
 
@@ -139,7 +139,7 @@ class ThreadWorker implements Kept {
         this.#state = { tag: 'idle' };
         this.#next();
       },
-      // A task of a thread that has ended fails as well; how that ended is told already.
+      // A task also fails if its thread has ended; then the end has already been reported, and `kill` does nothing.
       (thrown: unknown) => this.kill(asError(thrown)),
     );
   }
@@ -150,7 +150,7 @@ class ThreadWorker implements Kept {
     await done;
   }
 
-  /** Goes with the batch: what is unwanted in it is not computed. */
+  /** Returns cancel frames to send along with a batch, so that the thread skips its cancelled items. */
   #cancellationsOf(frame: Frame): Frame[] {
     const body = this.#unwanted.of(frame);
     this.#unwanted.keepOnly(this.#waiting);
@@ -166,7 +166,7 @@ class ThreadWorker implements Kept {
       const how = this.#state.tag === 'ending' ? this.#state.how : null;
       this.#bury(how ?? `exited with code ${code}`);
     });
-    // Node.js sends what a thread writes to this process's own output, which has no stage and no worker.
+    // By default Node.js pipes a thread's output to this process's own, which would lose its stage and worker.
     for (const stream of ['stdout', 'stderr'] as const) {
       thread[stream].unpipe();
       this.#life.read(stream, thread[stream]);

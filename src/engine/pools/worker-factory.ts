@@ -1,4 +1,4 @@
-/** How the workers of one stage are made: on which cores each runs, what starts it, what it is told first. */
+/** Creates the workers of one stage: picks each worker's cores and its launcher, and builds its first frame. */
 import type { Clock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { ModeletDefinition, Pin, StageDefinition, WorkerPlacement } from '../../core/model.ts';
@@ -13,9 +13,9 @@ export class WorkerFactory {
   readonly #modelet: ModeletDefinition;
   readonly #boot: EngineBoot;
   readonly #clock: Clock;
-  /** Pins that could not be honoured, in words. */
+  /** Warnings about pins that could not be applied. */
   readonly pinWarnings: readonly string[];
-  /** With `strictPins`, why no worker of the stage may start. */
+  /** With `strictPins`, the reason why no worker of the stage may start; otherwise null. */
   readonly refusal: ModeletError | null;
 
   constructor(modelet: ModeletDefinition, boot: EngineBoot, clock: Clock) {
@@ -50,7 +50,7 @@ export class WorkerFactory {
     return (isolation === 'thread' ? startThreadWorker : startProcessWorker)(spec, events, this.#clock);
   }
 
-  /** What a new worker is sent first. */
+  /** Returns the first frame for a new worker. */
   loadFrame({ name, batching }: StageDefinition, index: number): ControlFrame {
     const { workers: _, ...modelet } = this.#modelet;
     return {
@@ -66,7 +66,7 @@ export class WorkerFactory {
     };
   }
 
-  /** The cores a worker is really pinned to. */
+  /** Returns the cores that a worker is really pinned to, or null if it is not pinned. */
   appliedPin(index: number): Pin {
     return this.#pin(index).missing.length > 0 ? null : this.#placement(index).cpus;
   }

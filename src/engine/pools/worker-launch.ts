@@ -13,12 +13,12 @@ const PYTHON_ENTRY = fileURLToPath(new URL('../../worker/python/main.py', import
 
 export interface WorkerLaunch {
   readonly launcher: Launcher;
-  /** Cores to run on; null where the platform has no pinning. */
+  /** Cores to run on; null if the platform has no pinning. */
   readonly cpus: readonly number[] | null;
-  /** The cores it was asked to be pinned to, if it is. */
+  /** The configured cores if the worker is pinned to them; otherwise null. */
   readonly pin: Pin;
   readonly env: Readonly<Record<string, string>>;
-  /** Largest JavaScript heap in MB; 0: as Node.js sets it. */
+  /** Largest JavaScript heap in MB; 0 means the default of Node.js. */
   readonly heapMb: number;
 }
 
@@ -33,7 +33,7 @@ export function workerEnvironment({ pin, env }: WorkerLaunch): NodeJS.ProcessEnv
   return { ...threadCounts(pin), ...inheritedEnvironment(), ...env };
 }
 
-/** Numeric libraries start a thread per core of the machine unless told; a pinned worker has fewer. */
+/** Limits the threads of numeric libraries to the pinned cores: by default they start one per core of the machine. */
 function threadCounts(cpus: Pin): Record<string, string> {
   if (!cpus) return {};
   const count = String(cpus.length);

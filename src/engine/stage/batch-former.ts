@@ -1,4 +1,4 @@
-/** Forms a stage's batches from its queue, by the policy that is given, and says when to look again. */
+/** Forms a stage's batches from its queue by the stage's policy, and schedules the next look at the queue. */
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import type { Batching } from '../../core/model.ts';
 import type { BatchReason } from '../../core/readings.ts';
@@ -6,7 +6,7 @@ import { decideBatch } from './batching.ts';
 import type { Item } from './item.ts';
 import type { StageQueue } from './stage-queue.ts';
 
-/** What goes to a worker now, and why. */
+/** The items that go to a worker now, and the reason. */
 export interface Leaving {
   readonly items: readonly Item[];
   readonly reason: BatchReason;
@@ -18,30 +18,30 @@ export class BatchFormer {
   readonly #queue: StageQueue;
   readonly #clock: Clock;
   readonly #onDue: () => void;
-  /** Rings when the batch that is filling leaves. */
+  /** Fires when the filling batch leaves. */
   #timer: Timer | null = null;
   #leavesAt: Deadline | null = null;
-  /** So many of the items that wait now leave at once, whatever the policy says. */
+  /** Number of waiting items that leave at once, regardless of the policy. */
   #flushing = 0;
 
-  /** `onDue` is called when a batch that was to wait for more items need not wait longer. */
+  /** @param onDue called when a filling batch need not wait any longer for more items */
   constructor(queue: StageQueue, clock: Clock, onDue: () => void) {
     this.#queue = queue;
     this.#clock = clock;
     this.#onDue = onDue;
   }
 
-  /** When the batch that is filling leaves; null while none fills. */
+  /** Time at which the filling batch leaves; null if no batch is filling. */
   get leavesAt(): Deadline | null {
     return this.#leavesAt;
   }
 
-  /** Lets what waits now leave at once, however small the batch. */
+  /** Lets all items that wait now leave at once, however small the batch. */
   flush(): void {
     this.#flushing = this.#queue.batchable;
   }
 
-  /** To be called when the queue has changed: forgets what it was waiting for, and what was to leave and has left. */
+  /** Cancels the fill timer and shrinks the flush quota to the queue's length. Call after any queue change. */
   renew(): void {
     this.stop();
     this.#flushing = Math.min(this.#flushing, this.#queue.batchable);
@@ -53,7 +53,7 @@ export class BatchFormer {
     this.#leavesAt = null;
   }
 
-  /** The items that leave together now; where they are to wait for more, sets the timer for it. */
+  /** Takes the items that leave together now; sets the fill timer if they must wait for more. */
   take(batching: Batching, freeSince: number, mayLeave: (item: Item) => boolean): Leaving {
     const queue = this.#queue;
     if (queue.batchable === 0) return NOTHING_LEAVES;

@@ -1,19 +1,19 @@
 /**
- * When does a batch leave? Pure: from the queue, the settings and the time to "go now" or "wait until".
- * Asked only while a worker is free. A full batch leaves at once under every policy.
+ * Decides when a batch leaves. Pure: maps the queue, the settings and the time to "go now" or "wait until".
+ * Call only while a worker is free. A full batch leaves at once under every policy.
  */
 import type { Deadline } from '../../core/clock.ts';
 import type { Batching } from '../../core/model.ts';
 import type { BatchReason } from '../../core/readings.ts';
 
-/** What a policy may look at. Times are those of the engine's clock. */
+/** The facts that a policy decides by. Times are on the engine's clock. */
 export interface QueueView {
   readonly length: number;
   /** Arrival of the item that has waited longest. */
   readonly oldestAt: number;
   /** Arrival of the item that came last. */
   readonly newestAt: number;
-  /** Since when the free worker has been free. */
+  /** Time at which the free worker became free. */
   readonly freeSince: number;
 }
 
@@ -38,8 +38,8 @@ export function decideBatch(batching: Batching, queue: QueueView, now: number): 
 }
 
 /**
- * Seed 000: a worker that has waited longer than the wait time for the first item takes what is there; else it
- * gives each next item the wait time to arrive.
+ * Seed 000: a worker that waited longer than `maxWaitMs` for the first item takes the whole queue at once. Otherwise it
+ * waits up to `maxWaitMs` for each further item.
  */
 function decideByGap(maxWaitMs: number, queue: QueueView, now: number): BatchDecision {
   if (queue.oldestAt - queue.freeSince > maxWaitMs) return { go: true, size: queue.length, reason: 'idle' };

@@ -1,6 +1,6 @@
 /**
- * A request inside the engine: the item that came over the wire and its state; and the run that several requests with
- * the same input share.
+ * A request inside the engine: the item that came over the wire, and its state. Also the run that several requests
+ * with the same input share.
  */
 import type { Deadline } from '../../core/clock.ts';
 import { Fifo, type FifoNode } from '../../core/fifo.ts';
@@ -20,19 +20,19 @@ export interface RouteStage {
   cancel(request: Item): void;
 }
 
-/** A route with its stages resolved. Items keep theirs across deploys: they finish on the route they began. */
+/** A route with its stages resolved. Items keep their route across deploys: they finish on the route they began. */
 export interface LiveRoute {
   readonly ref: number;
   readonly stages: readonly RouteStage[];
-  /** Whether a tap wants a copy of the value that the stage at a position passes on. */
+  /** Whether a tap wants a copy of the value that a stage passes on; by position. */
   readonly tapped: readonly boolean[];
-  /** Items on it that have not been settled. */
+  /** Number of unsettled items on this route. */
   open: number;
 }
 
 /**
- * An item's state; the stage that has the item writes it. `alone`: a worker has died with it, and the stage gives it one
- * more run, in a batch of its own. `sharing`: it waits for a run that another item stands for.
+ * An item's state, written by the stage that has the item. `alone`: a worker died while it ran the item, and the stage
+ * runs the item once more, in a batch of its own. `sharing`: the item waits for a run that another item represents.
  */
 export type ItemState =
   | { readonly tag: 'moving' }
@@ -44,18 +44,18 @@ export interface Item extends WireItem {
   readonly route: LiveRoute;
   deadline: Deadline;
   priority: number;
-  /** Index into `route.stages` of the stage that has it. */
+  /** Index into `route.stages` of the stage that has the item. */
   position: number;
-  /** When it entered the present stage's queue. */
+  /** Time at which the item entered the present stage's queue. */
   arrivedAt: number;
   state: ItemState;
-  /** The caller wants parts of the result as they come; `streams` says so to the worker of the last stage only. */
+  /** Whether the caller wants partial results; `streams` tells this only to the last stage's worker. */
   readonly wantsParts: boolean;
-  /** How many parts have been sent. */
+  /** Number of parts sent. */
   parts: number;
-  /** Call with how many parts the flow has taken; null before the first part. */
+  /** Call with the number of parts that the flow has taken; null before the first part. */
   onTaken: ((parts: number) => void) | null;
-  /** Null for a request; else the item is no request itself and stands for the requests of the run. */
+  /** The run whose requests this item represents; null if the item is a request itself. */
   readonly run: CoalescedRun | null;
 }
 
@@ -63,17 +63,17 @@ export const MOVING: ItemState = { tag: 'moving' };
 export const RUNNING: ItemState = { tag: 'running', alone: false };
 export const RUNNING_ALONE: ItemState = { tag: 'running', alone: true };
 
-/** Whether the item waits for, or is in, a run that it has to itself. */
+/** Whether the item waits for, or is in, a batch of its own. */
 export function isAlone({ state }: Item): boolean {
   return (state.tag === 'queued' || state.tag === 'running') && state.alone;
 }
 
-/** Whether its answer is known: it waits for the next stage and for no worker. */
+/** Whether the item's answer is known: the item waits for the next stage, not for a worker. */
 export function isKnown({ run }: Item): boolean {
   return run !== null && run.known !== null;
 }
 
-/** Whether the stage that has the item sends its result in parts, if it comes in parts. */
+/** Whether the item's present stage forwards partial results. Only the last stage does. */
 export function sendsParts(item: Item): boolean {
   return item.wantsParts && nextStage(item) === undefined;
 }
@@ -82,27 +82,27 @@ export function nextStage(item: Item): RouteStage | undefined {
   return item.route.stages[item.position + 1];
 }
 
-/** An answer that only the next stage keeps from going on, and the run's place among the runs that wait for that stage. */
+/** An answer that only waits for room at the next stage, and its run's place among the runs that wait there. */
 export interface KnownAnswer {
   readonly payload: Payload;
   readonly how: SavedRun;
   readonly node: FifoNode<CoalescedRun>;
 }
 
-/** One run for all requests with the same input. The queue and the workers see its item, which stands for them. */
+/** One run for all requests with the same input. The queue and the workers see only `item`, which represents it. */
 export class CoalescedRun {
   readonly key: string;
   readonly item: Item;
-  /** Set while the answer is known and only the next stage keeps it from going on. */
+  /** The known answer, while it waits for room at the next stage; otherwise null. */
   known: KnownAnswer | null = null;
-  /** When the request came whose deadline the item has. */
+  /** Arrival time of the request whose deadline the item has. */
   longestSince: number;
-  /** Before this time no request that shares the run is late, however long answers take. */
+  /** The run is not late before this time, however long answers take. */
   earliestStart: number = Number.NEGATIVE_INFINITY;
-  /** In the order they came. */
+  /** Requests that share the run, in order of arrival. */
   readonly #requests: Fifo<Item> = new Fifo();
 
-  /** `first` gives the item its input, its place in the queue and its number. */
+  /** @param first gives the item its input, its place in the queue and its number */
   constructor(key: string, first: Item) {
     this.key = key;
     const { id, deadline, priority, ref, patient, group, payload, meta, route, position, arrivedAt } = first;
@@ -113,7 +113,7 @@ export class CoalescedRun {
     this.add(first);
   }
 
-  /** How many requests share it. */
+  /** Number of requests that share the run. */
   get size(): number {
     return this.#requests.size;
   }
@@ -127,7 +127,7 @@ export class CoalescedRun {
     this.earliestStart = Math.max(this.earliestStart, earliestStart(request));
   }
 
-  /** Gives the item the time of a request that shares it, if that has more. */
+  /** Extends the item's deadline to that of a request that shares the run, if the request's is later. */
   prolong({ deadline, arrivedAt }: Item): void {
     if (deadline < this.item.deadline) return;
     this.item.deadline = deadline;
@@ -139,7 +139,7 @@ export class CoalescedRun {
     request.state = MOVING;
   }
 
-  /** Removes and returns the requests that `which` picks. */
+  /** Removes and returns the requests that match `which`. */
   take(which: (request: Item) => boolean = () => true): Item[] {
     const taken = [...this.#requests].filter(which);
     for (const request of taken) this.remove(request);

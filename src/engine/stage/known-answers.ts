@@ -1,6 +1,6 @@
 /**
- * Shared runs in a stage's queue whose answer is known and that only the next stage keeps from going on: by that stage,
- * in the order of leaving. While the next stage is full, only the first of them is asked about.
+ * Shared runs in a stage's queue whose answer is known and only waits for room at the next stage. Groups them by that
+ * stage, in the order of leaving. While the next stage is full, only the first run of its group is checked.
  */
 import type { Payload, SavedRun } from '../../core/model.ts';
 import { PriorityFifo } from '../../core/priority-fifo.ts';
@@ -16,7 +16,7 @@ export class KnownAnswers {
     run.known = { payload, how, node: waiting.push(run.item.priority, run) };
   }
 
-  /** Its answer stays known. */
+  /** Removes the run from this collection; `run.known` keeps the answer. */
   remove(run: CoalescedRun): void {
     if (!run.known) return;
     const next = nextStage(run.item);
@@ -25,14 +25,17 @@ export class KnownAnswers {
     if (waiting?.size === 0) this.#waiting.delete(next);
   }
 
-  /** Removes and returns all. */
+  /** Removes and returns all runs. */
   drain(): CoalescedRun[] {
     const all = [...this.#waiting.values()].flatMap((waiting) => [...waiting]);
     this.#waiting.clear();
     return all;
   }
 
-  /** Those that may leave, one by one: the next stage fills as they do. Each is to be removed before the next is asked for. */
+  /**
+   * Yields the runs that may leave, one at a time, because each one fills the next stage. The caller must remove each
+   * run before it asks for the next.
+   */
   *leaving(mayLeave: (item: Item) => boolean): Iterable<CoalescedRun> {
     for (const waiting of [...this.#waiting.values()]) {
       for (const run of waiting) {

@@ -1,15 +1,15 @@
 /**
- * When an item has to leave its queue to be answered in time, and the bounds within which the items of a queue become
- * late, so that most sweeps for late items need not look at each.
+ * Computes when an item must leave its queue to be answered in time. Also keeps bounds on when a queue's items become
+ * late, so that most sweeps for late items need not visit every item.
  */
 import type { Deadline } from '../../core/clock.ts';
 
 /**
- * The part of an item's time that is kept for the way back, which this process cannot measure. Without it overload
- * would let every answer leave in its last millisecond, and half of them would come too late.
+ * Fraction of an item's time reserved for the way back, which this process cannot measure. Without the reserve, under
+ * overload every answer would leave in its last millisecond, and half of them would arrive too late.
  */
 const RESERVED = 0.05;
-/** A run is expected to take at most this part of an item's time: after one slow run no item would have time otherwise. */
+/** Largest expected run time as a fraction of an item's time: otherwise one slow run would make all items late. */
 const MOST_EXPECTED = 0.5;
 
 interface Waiting {
@@ -17,21 +17,22 @@ interface Waiting {
   readonly deadline: Deadline;
 }
 
-/** An item as far as its lateness goes; `run` where it stands for the requests that share a run. */
+/** The fields of an item that decide its lateness; `run` is set if the item represents the requests of a shared run. */
 interface TimedItem extends Waiting {
   readonly run: {
-    /** When the request came whose deadline the item has. */
+    /** Arrival time of the request whose deadline the item has. */
     readonly longestSince: number;
-    /** Before this time the item is never late, however long answers take. */
+    /** The item is not late before this time, however long answers take. */
     readonly earliestStart: number;
     readonly known: object | null;
   } | null;
 }
 
 /**
- * A shared run uses its latest deadline, but is never late for a request that has just joined.
+ * Returns the latest time at which an item can leave its queue and be answered in time. A shared run uses its latest
+ * deadline, but is never late for a request that has just joined.
  *
- * @param turnaroundMs how long answers take; longer answers make it earlier, by at most that much
+ * @param turnaroundMs how long answers take; an increase makes the result earlier by at most that increase
  */
 export function latestStart({ arrivedAt, deadline, run }: TimedItem, turnaroundMs: number): number {
   if (!run) return startOf(arrivedAt, deadline, turnaroundMs);
@@ -40,7 +41,7 @@ export function latestStart({ arrivedAt, deadline, run }: TimedItem, turnaroundM
   return Math.max(start, run.earliestStart);
 }
 
-/** Before this time a request is not late, however long answers take. */
+/** Returns the time before which a request is not late, however long answers take. */
 export function earliestStart({ arrivedAt, deadline }: Waiting): number {
   return startOf(arrivedAt, deadline, Number.POSITIVE_INFINITY);
 }
@@ -52,7 +53,7 @@ function startOf(arrivedAt: number, deadline: number, turnaroundMs: number): num
 }
 
 export class LateBounds {
-  /** The turnaround with which the bounds were found. */
+  /** The turnaround that the bounds were computed with. */
   #turnaroundMs = 0;
   /** No item is late before this time. */
   #first = Number.POSITIVE_INFINITY;
@@ -61,7 +62,7 @@ export class LateBounds {
   /** No item expires before this time. */
   #expiry: Deadline = Number.POSITIVE_INFINITY;
 
-  /** Call for an item that arrives, and for an item whose time has changed; an item that leaves needs no call. */
+  /** Widens the bounds for an item. Call when an item arrives or its times change; not needed when an item leaves. */
   note(item: TimedItem): void {
     const start = latestStart(item, this.#turnaroundMs);
     this.#first = Math.min(this.#first, start);
@@ -69,7 +70,7 @@ export class LateBounds {
     this.#expiry = Math.min(this.#expiry, item.deadline);
   }
 
-  /** Finds the bounds again, for the items that are there. */
+  /** Computes the bounds again from the items in the queue. */
   renew(items: Iterable<TimedItem>, turnaroundMs: number = this.#turnaroundMs): void {
     this.#turnaroundMs = turnaroundMs;
     this.#first = Number.POSITIVE_INFINITY;
@@ -78,17 +79,17 @@ export class LateBounds {
     for (const item of items) this.note(item);
   }
 
-  /** True only if no item has expired. */
+  /** Returns true only if no item has expired. */
   noneExpired(now: number): boolean {
     return now < this.#expiry;
   }
 
-  /** True only if no item is late when answers take `turnaroundMs`. */
+  /** Returns true only if no item is late when answers take `turnaroundMs`. */
   noneLate(now: number, turnaroundMs: number): boolean {
     return now < this.#first - Math.max(turnaroundMs - this.#turnaroundMs, 0);
   }
 
-  /** True only if every item is late when answers take `turnaroundMs`. */
+  /** Returns true only if every item is late when answers take `turnaroundMs`. */
   allLate(now: number, turnaroundMs: number): boolean {
     return now >= this.#last + Math.max(this.#turnaroundMs - turnaroundMs, 0);
   }

@@ -1,6 +1,6 @@
 /**
- * Results that a stage keeps, by a hash of the input: bounded by number, by bytes and by age. The only file that
- * imports lru-cache. Whose results they are, and for how long, is not known here.
+ * Caches a stage's results by a hash of the input, bounded by number, bytes and age. The only file that imports
+ * lru-cache. The caller decides which results to keep and when to clear them.
  */
 import { hash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
@@ -8,7 +8,7 @@ import type { Clock } from '../../core/clock.ts';
 import type { CacheSettings, CacheStatus, Payload } from '../../core/model.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 
-/** Collisions must not be found on purpose either: one would get another's result. */
+/** Must resist deliberate collisions: a collision would give one caller another caller's result. */
 const HASH = 'sha256';
 
 export class ResponseCache {
@@ -17,7 +17,7 @@ export class ResponseCache {
 
   constructor({ entries, maxBytes, ttlMs }: CacheSettings, clock: Clock) {
     this.#maxBytes = maxBytes;
-    // With a resolution, it would keep the time by timers of its own.
+    // With a non-zero resolution, lru-cache would cache the time and start timers of its own.
     const time = { ttl: ttlMs, ttlResolution: 0, perf: { now: () => clock.now() } };
     this.#kept = new LRUCache({ max: entries, maxSize: maxBytes, ...time });
   }
@@ -30,11 +30,11 @@ export class ResponseCache {
     return this.#kept.get(key);
   }
 
-  /** Keeps a copy; pushes out what was asked for longest ago. A result larger than the whole is not kept. */
+  /** Keeps a copy and evicts the least recently used results. Ignores a result larger than the whole cache. */
   keep(key: string, { codec, bytes }: Payload): void {
     const size = key.length + bytes.byteLength;
     if (size > this.#maxBytes) return;
-    // What came in a frame is a view of all of it.
+    // Copied, because bytes from a frame are a view that would keep the whole frame alive.
     this.#kept.set(key, { codec, bytes: new Uint8Array(bytes) }, { size });
   }
 
@@ -44,8 +44,8 @@ export class ResponseCache {
 }
 
 /**
- * What tells inputs apart: the encoded bytes, how they are to be read, and the topic where it came along, which is on
- * routes with code that looks at it. Whether this stage's does is not asked: the next revision's may.
+ * Returns the key of an input: its encoded bytes, their codec, and the topic if present. The topic is sent only on
+ * routes with code that reads it. The key includes it even if this stage's code does not: the next revision's may.
  */
 export function cacheKey({ payload: { codec, bytes }, meta }: Pick<WireItem, 'payload' | 'meta'>): string {
   const key = `${codec} ${hash(HASH, bytes, 'base64')}`;
@@ -57,7 +57,7 @@ function topicOf(meta: Uint8Array): string {
     const { topic } = JSON.parse(Buffer.from(meta).toString()) as { topic?: unknown };
     return JSON.stringify(topic) ?? '';
   } catch {
-    // The worker refuses it, with all it has.
+    // The worker refuses metadata that is not JSON, so the key only has to be unique.
     return Buffer.from(meta).toString('base64');
   }
 }

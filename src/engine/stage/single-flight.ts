@@ -1,10 +1,10 @@
 /**
- * What stands before the queue of a stage that keeps results. A request whose answer is kept has it at once; one that
- * is the same as another that waits or runs shares its run; only the others are queued.
+ * Stands before the queue of a stage that caches results. Answers a request from the cache, joins it to the run of an
+ * identical request that waits or runs, or lets the stage queue it.
  *
- * What the queue and the workers hold is a run's item, and never a request itself. So a run outlives the request
- * that began it: it ends when it has an answer, when the stage gives it up, or when nobody waits for it any more.
- * A request's deadline is its caller's to watch, who cancels it; the item has the latest of all.
+ * The queue and the workers hold a run's item, never a request itself. So a run outlives the request that began it:
+ * it ends when it has an answer, when the stage gives it up, or when no request waits for it.
+ * The caller watches its request's deadline and cancels the request; the item has the latest deadline of all requests.
  */
 import type { ModeletError } from '../../core/errors.ts';
 import type { CacheStatus, Payload, SavedRun, StageDefinition, StageTiming } from '../../core/model.ts';
@@ -17,7 +17,7 @@ import { cacheKey, ResponseCache } from './response-cache.ts';
 import type { StageHost } from './stage-host.ts';
 import type { StageQueue } from './stage-queue.ts';
 
-/** How a worker has answered. */
+/** A worker's answer to an item. */
 type Reply = Pick<WireItem, 'ok' | 'payload'>;
 
 const NOTHING_KEPT: CacheStatus = { entries: 0, bytes: 0 };
@@ -28,9 +28,9 @@ export class SingleFlight {
   readonly #meter: StageMeter;
   #definition: StageDefinition;
   #cache: ResponseCache | null = null;
-  /** By place: those that may be joined, and whose result is kept. */
+  /** Runs that requests may join and whose results are cached, by place. */
   readonly #open: Map<string, CoalescedRun> = new Map();
-  /** Those in the queue whose answer is known. */
+  /** Runs in the queue whose answer is known. */
   readonly #known: KnownAnswers = new KnownAnswers();
 
   constructor(definition: StageDefinition, host: StageHost, queue: StageQueue, meter: StageMeter) {
@@ -41,7 +41,7 @@ export class SingleFlight {
     this.#makeCache();
   }
 
-  /** Whether requests are to be asked for here. Flights that were under way when it was turned off still land. */
+  /** Whether new requests must pass `admit`. Runs in progress when the cache was turned off still complete. */
   get isOn(): boolean {
     return this.#cache !== null;
   }
@@ -50,7 +50,7 @@ export class SingleFlight {
     return this.#cache?.status ?? NOTHING_KEPT;
   }
 
-  /** Other bounds begin with nothing kept. */
+  /** Takes over a new definition. Empties the cache if its bounds change. */
   redefine(definition: StageDefinition): void {
     const { cache } = this.#definition;
     const { entries, maxBytes, ttlMs } = definition.cache;
@@ -58,7 +58,7 @@ export class SingleFlight {
     if (entries !== cache.entries || maxBytes !== cache.maxBytes || ttlMs !== cache.ttlMs) this.#makeCache();
   }
 
-  /** What is kept, and what runs now, is of an older modelet: nothing of it goes to a request that comes from now on. */
+  /** Ensures that no later request gets a result of the present modelet, neither from the cache nor from a run. */
   renew(): void {
     this.#cache?.clear();
     for (const run of this.#open.values()) {
@@ -70,7 +70,7 @@ export class SingleFlight {
     }
   }
 
-  /** What is to be queued for a request that has come; null where it has its answer, or shares another's run. */
+  /** Returns the item to queue for a new request, or null if the request has its answer or shares another's run. */
   admit(request: Item): Item | null {
     const key = cacheKey(request);
     const kept = this.#cache?.get(key);
@@ -92,7 +92,7 @@ export class SingleFlight {
     return run.item;
   }
 
-  /** A request is not wanted any more. The item that nobody waits for now; null while others do. */
+  /** Drops a cancelled request. Returns the item that no request waits for now, or null if others still do. */
   leave(request: Item): Item | null {
     if (request.state.tag !== 'sharing') return request;
     const { run } = request.state;
@@ -107,19 +107,24 @@ export class SingleFlight {
     return run.item;
   }
 
+  /** Whether any request that the item represents may go on to the next stage. */
   mayLeave(item: Item): boolean {
     if (!item.run) return this.#host.mayLeave(item);
     for (const request of item.run.requests) if (this.#host.mayLeave(request)) return true;
     return false;
   }
 
-  /** A batch goes to a worker. `current`: one that runs what the stage is to run now; what others make is not for later requests. */
+  /**
+   * Notes that a batch goes to a worker.
+   *
+   * @param current whether the worker runs the stage's current modelet; if not, no later request gets its results
+   */
   dispatch(items: readonly Item[], current: boolean): void {
     if (current) return;
     for (const { run } of items) if (run) this.#close(run);
   }
 
-  /** A worker has answered an item, which has left the stage so. Requests of a run may have to wait again. */
+  /** Passes on a worker's answer to an item, which leaves the stage. Requests of a run may have to wait again. */
   complete(item: Item, reply: Reply, timing: StageTiming): void {
     const { run } = item;
     if (!run) {
@@ -136,7 +141,7 @@ export class SingleFlight {
     }
   }
 
-  /** An item comes back to be run again: those that joined while a worker had it count from now on. */
+  /** Prepares an item to run again: requests that joined while a worker had it now count for deadline and priority. */
   comeBack(item: Item): void {
     if (!item.run) return;
     for (const request of item.run.requests) {
@@ -145,7 +150,7 @@ export class SingleFlight {
     }
   }
 
-  /** The stage cannot serve an item, which has left it so. */
+  /** Fails an item that the stage cannot serve; the item leaves the stage. */
   fail(item: Item, error: ModeletError): void {
     const { run } = item;
     if (!run) {
@@ -156,13 +161,13 @@ export class SingleFlight {
     for (const request of run.take()) this.#host.onFailed(request, error);
   }
 
-  /** Those of the queue that came before `time` are too old. Where others share their place, those keep it. */
+  /** Drops queued requests that came before `time`. Younger requests that share their run keep its place. */
   dropOlder(time: number, makeError: () => ModeletError): void {
     if (!this.#queue.mayHaveOlder(time)) return;
     for (const { run, arrivedAt } of this.#queue) {
       if (!run || arrivedAt >= time) continue;
       const rest = [...run.requests].find((request) => request.arrivedAt >= time);
-      // Else it is dropped whole, as any item.
+      // Without a younger request, `sweepOlder` drops the whole run like any item.
       if (!rest) continue;
       this.#queue.rejuvenate(run.item, rest.arrivedAt);
       for (const request of run.take((one) => one.arrivedAt < time)) this.#host.onFailed(request, makeError());
@@ -170,7 +175,7 @@ export class SingleFlight {
     for (const item of this.#queue.sweepOlder(time)) this.fail(item, makeError());
   }
 
-  /** Answers those of the queue whose answer is known and whom the next stage keeps no more. */
+  /** Answers queued runs whose answer is known and that the next stage now has room for. */
   answerKnown(): void {
     for (const run of this.#known.leaving((item) => this.mayLeave(item))) {
       this.#queue.remove(run.item);
@@ -184,7 +189,8 @@ export class SingleFlight {
   #makeCache(): void {
     const { cache } = this.#definition;
     this.#cache = cache.entries > 0 ? new ResponseCache(cache, this.#host.clock) : null;
-    // What departs from now on is not looked at: were it turned on again, it could be of an older modelet.
+    // With the cache off, `dispatch` is not called and does not close runs of an older modelet. If the cache is turned
+    // on again, such runs must not bring their results into it.
     if (!this.#cache) this.#open.clear();
   }
 
@@ -197,7 +203,7 @@ export class SingleFlight {
     if (request.priority > item.priority) this.#queue.raise(item, request.priority);
   }
 
-  /** The item with which a request that has its answer waits for room at the next stage. */
+  /** Returns an item for a request that has its answer and waits for room at the next stage. */
   #holdBack(key: string, request: Item, payload: Payload, how: SavedRun): Item {
     const run = new CoalescedRun(key, request);
     run.item.arrivedAt = this.#host.clock.now();
@@ -224,7 +230,10 @@ export class SingleFlight {
     return { stage: this.#definition.ref, waitMs, batchMs: 0, runMs: 0, batchSize: 0, worker: -1, cache };
   }
 
-  /** A worker goes by the deadline that it was sent. Those that joined later with more time have their run. */
+  /**
+   * Runs the item again if the worker missed the deadline it was sent while requests that joined later have more time.
+   * Returns false if the reply stands.
+   */
   #runsAgain(run: CoalescedRun, reply: Reply, timing: StageTiming): boolean {
     const { item } = run;
     if (reply.ok || this.#host.clock.now() < item.deadline) return false;
@@ -238,7 +247,7 @@ export class SingleFlight {
     return true;
   }
 
-  /** Nobody may join it any more, and what it brings is not kept. */
+  /** Closes a run: no request may join it, and its result is not cached. */
   #close(run: CoalescedRun): void {
     const place = placeOf(run.key, run.item);
     if (this.#open.get(place) === run) this.#open.delete(place);
@@ -250,7 +259,7 @@ export class SingleFlight {
   }
 }
 
-/** Items of one group evict each other where a full queue drops the oldest: what is evicted must be of one group. */
+/** A full queue that drops the oldest evicts within a group. So all requests of a run must be of one group. */
 function placeOf(key: string, { group }: Item): string {
   return `${group} ${key}`;
 }

@@ -1,4 +1,4 @@
-/** What a stage says to the items it cannot serve. */
+/** The errors that a stage gives to items it cannot serve. */
 import { ModeletError } from '../../core/errors.ts';
 import type { StageDefinition } from '../../core/model.ts';
 import { type PoolHealth, RunTimeout } from '../pools/pool.ts';
@@ -12,7 +12,7 @@ export function unavailable(stage: string, { error: cause, doesNotStart }: Faile
   return error;
 }
 
-/** `meanRunMs` tells how long the queue ahead will take, and so when to come again. */
+/** @param meanRunMs mean run time of a batch; gives the time that the queue will take, and so when to try again */
 export function queueFull(definition: StageDefinition, meanRunMs: number): ModeletError {
   const { name: stage, capacity, batching, modelet } = definition;
   const batchesAhead = capacity / batching.maxBatchSize / modelet.workers.length;
@@ -31,8 +31,10 @@ export function dropped(stage: string, reason: string): ModeletError {
 }
 
 /**
- * A batch that ran too long has missed a deadline of the stage's; any other death is the worker's. `again`: it was the
- * item's second run, which it had to itself.
+ * Returns the error for an item whose worker died: `deadline_exceeded` if the batch ran too long for the stage's limit,
+ * otherwise `worker_lost`.
+ *
+ * @param again whether this was the item's second run, in a batch of its own
  */
 export function workerLost(stage: string, worker: number, cause: Error, again: boolean): ModeletError {
   const code = cause instanceof RunTimeout ? 'deadline_exceeded' : 'worker_lost';

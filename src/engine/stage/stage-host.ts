@@ -1,4 +1,4 @@
-/** The engine as a stage sees it. An interface of its own, since the parts of a stage need it too. */
+/** The engine as a stage sees it. In a file of its own because the parts of a stage need it too. */
 import type { Clock } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload, StageDefinition } from '../../core/model.ts';
@@ -10,17 +10,17 @@ import type { Item } from './item.ts';
 export interface StageHost {
   readonly clock: Clock;
   createPool(definition: StageDefinition, events: PoolEvents<Item>): StagePool;
-  /** The stage has finished with the item: `payload` is its value, or with `ok` false an encoded error. */
+  /** Hands over a finished item: `payload` is its value, or an encoded error if `ok` is false. */
   onOutcome(item: Item, ok: boolean, payload: Payload): void;
   onFailed(item: Item, error: ModeletError): void;
-  /** A part of the item's result; more may follow. */
+  /** Hands over a part of the item's result; more may follow. */
   onPart(item: Item, part: WireItem): void;
-  /** Whether the stage behind this one has room for the item. */
+  /** Whether the item may go on: the next stage has room, or its full queue does not hold this stage's items back. */
   mayLeave(item: Item): boolean;
-  /** A full queue has room again. */
+  /** Announces that a full queue has room again. */
   onRoom(): void;
   onChange(): void;
-  /** The modelet of the stage `ref` that serves now describes itself otherwise than the one before. */
+  /** Announces that the description of the modelet that serves stage `ref` has changed. */
   onDescribed(ref: number, description: ModeletDescription): void;
   onLog(record: LogRecord): void;
 }

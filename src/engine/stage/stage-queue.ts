@@ -1,6 +1,6 @@
 /**
- * A stage's queue: by priority, then first in first out; constant-time removal. Items past their deadline are
- * swept out before anything is counted, the oldest included.
+ * A stage's queue: by priority, then first in first out; removes items in constant time. The stage sweeps out items
+ * past their deadline before it reads counts or the oldest arrival.
  */
 import type { ModeletError } from '../../core/errors.ts';
 import type { StageDefinition } from '../../core/model.ts';
@@ -9,10 +9,10 @@ import { type Item, isAlone, isKnown, MOVING } from './item.ts';
 import { LateBounds, latestStart } from './lateness.ts';
 import { dropped, queueFull } from './stage-errors.ts';
 
-/** Payload bytes from which a batch is full whatever its count: it has to fit a frame and two processes' memory. */
+/** Payload bytes at which a batch is full at any count: it must fit into a frame and into two processes' memory. */
 const FULL_BATCH_BYTES = 256 * 1024 * 1024;
 
-/** An item that a full queue sent away, and why. */
+/** An item that a full queue refused or evicted, and the reason. */
 interface SentAway {
   readonly item: Item;
   readonly error: ModeletError;
@@ -20,12 +20,12 @@ interface SentAway {
 
 export class StageQueue implements Iterable<Item> {
   readonly #items: PriorityFifo<Item> = new PriorityFifo();
-  /** Items that are to run alone. */
+  /** Number of items that must run alone. */
   #alone = 0;
-  /** Items whose answer is known. */
+  /** Number of items whose answer is known. */
   #known = 0;
   #newestAt = 0;
-  /** False while a later arrival may stand before an earlier one of its priority. */
+  /** Whether the items of each priority are certainly in order of arrival. */
   #inOrder = true;
   readonly #bounds: LateBounds = new LateBounds();
 
@@ -33,7 +33,7 @@ export class StageQueue implements Iterable<Item> {
     return this.#items.size;
   }
 
-  /** Items that may share a batch: all but those that are to run alone, and those that are not to run. */
+  /** Number of items that may share a batch: all but those that must run alone and those whose answer is known. */
   get batchable(): number {
     return this.length - this.#alone - this.#known;
   }
@@ -46,7 +46,7 @@ export class StageQueue implements Iterable<Item> {
     return this.#newestAt;
   }
 
-  /** Arrival of the item that has waited longest but for those that are to run alone; 0 if there is none. */
+  /** Earliest arrival among the items that need not run alone; 0 if there is none. */
   get oldestAt(): number {
     if (this.length === this.#alone) return 0;
     let oldest = Number.POSITIVE_INFINITY;
@@ -64,7 +64,7 @@ export class StageQueue implements Iterable<Item> {
     this.#bounds.note(item);
   }
 
-  /** Puts an item into a full queue in the place of another, or sends it away. `meanRunMs`: see `queueFull`. */
+  /** Puts an item into a full queue in place of another, or refuses it. `meanRunMs`: see `queueFull`. */
   pushFull(item: Item, definition: StageDefinition, meanRunMs: number): SentAway {
     const { name, overflow } = definition;
     if (overflow !== 'drop-oldest') return { item, error: queueFull(definition, meanRunMs) };
@@ -76,17 +76,17 @@ export class StageQueue implements Iterable<Item> {
     return { item: victim, error: dropped(name, 'a newer one came and the queue was full') };
   }
 
-  /** Puts items that were taken but did not start back where they were; `items` in the order they were taken. */
+  /** Puts items that were taken but not started back where they were; expects `items` in the order they were taken. */
   putBack(items: readonly Item[]): void {
     for (const item of items.toReversed()) this.#unshift(item, isAlone(item));
   }
 
-  /** Puts items that a dead worker may have begun before all others, each to run alone. */
+  /** Puts items that a dead worker may have begun before all others of their priority; each runs alone. */
   putBackAlone(items: readonly Item[]): void {
     for (const item of items.toReversed()) this.#unshift(item, true);
   }
 
-  /** Gives a queued item a higher priority; it stands behind those that have it already. */
+  /** Gives a queued item a higher priority, behind the items that already have it. */
   raise(item: Item, priority: number): void {
     const alone = isAlone(item);
     if (!this.remove(item)) return;
@@ -97,18 +97,18 @@ export class StageQueue implements Iterable<Item> {
     item.state = { tag: 'queued', node: this.#items.push(priority, item), alone };
   }
 
-  /** Has a queued item count as one that came later; it keeps its place. */
+  /** Sets a later arrival time for a queued item, which keeps its place. */
   rejuvenate(item: Item, arrivedAt: number): void {
     item.arrivedAt = arrivedAt;
     this.#inOrder = false;
   }
 
-  /** In the order of leaving. Removing the item just yielded while iterating is allowed. */
+  /** Iterates in the order of leaving. The caller may remove the item just yielded. */
   [Symbol.iterator](): Iterator<Item> {
     return this.#items[Symbol.iterator]();
   }
 
-  /** False if it is not queued here. */
+  /** Removes an item; returns false if the item is not queued here. */
   remove(item: Item): boolean {
     if (item.state.tag !== 'queued' || !this.#items.remove(item.state.node)) return false;
     if (item.state.alone) this.#alone -= 1;
@@ -117,13 +117,13 @@ export class StageQueue implements Iterable<Item> {
     return true;
   }
 
-  /** To be called when the answer of a queued item is not known any more. */
+  /** Updates the counts. Call when the answer of a queued item is no longer known. */
   unknown(item: Item): void {
     this.#known -= 1;
     this.retimed(item);
   }
 
-  /** To be called when a queued item, or the run that it stands for, has another time than before. */
+  /** Updates the late bounds. Call when the times of a queued item, or of the run it represents, have changed. */
   retimed(item: Item): void {
     this.#bounds.note(item);
   }
@@ -137,10 +137,10 @@ export class StageQueue implements Iterable<Item> {
   }
 
   /**
-   * Removes and returns the items whose deadline has passed. Where others have the time for it, also those that would
-   * hardly be answered in time if they left now: in overload first come is first late, and every run is in vain.
+   * Removes and returns the items whose deadline has passed. If other items have enough time, also removes the items
+   * that would probably be answered too late: under overload, first in first out would answer every item too late.
    *
-   * @param turnaroundMs how long an answer takes; 0 where that is not known
+   * @param turnaroundMs how long an answer takes; 0 if not known
    */
   sweepLate(now: number, turnaroundMs = 0): Item[] {
     if (this.#bounds.noneLate(now, turnaroundMs)) return [];
@@ -153,7 +153,7 @@ export class StageQueue implements Iterable<Item> {
     return late;
   }
 
-  /** False only if no item arrived before `time`. */
+  /** Returns false only if no item arrived before `time`. */
   mayHaveOlder(time: number): boolean {
     return this.oldestAt < time || this.#alone > 0;
   }
@@ -164,7 +164,7 @@ export class StageQueue implements Iterable<Item> {
     return this.#removeAll((item) => item.arrivedAt < time);
   }
 
-  /** Who goes if one must: the oldest of its group, else of all; of the lowest priority in either case. */
+  /** Returns the item to evict: the oldest of the lowest priority, in the group or, if that is empty, in the queue. */
   victim(group: number): Item | undefined {
     let oldest: Item | undefined;
     for (const item of this.#items.fromLowest()) {
@@ -175,8 +175,8 @@ export class StageQueue implements Iterable<Item> {
   }
 
   /**
-   * Lets an item in for one that goes. The only one of a group is replaced in its place: a group that sends often
-   * would else always stand behind the others.
+   * Evicts `victim` and queues `item`. If `victim` is the only item of its group, `item` takes its place in the queue:
+   * otherwise a group that sends often would always stand behind the others.
    */
   replace(victim: Item, item: Item): void {
     const inPlace = item.group !== 0 && victim.priority === item.priority && this.#isOnlyOf(item.group, victim);
@@ -196,7 +196,7 @@ export class StageQueue implements Iterable<Item> {
     }
   }
 
-  /** Takes the first item that is to run alone, passing over those that `mayLeave` holds back. */
+  /** Takes the first item that must run alone, skipping those that `mayLeave` holds back. */
   takeAlone(mayLeave: (item: Item) => boolean): Item | undefined {
     if (this.#alone === 0) return undefined;
     for (const item of this.#items) {
@@ -207,7 +207,7 @@ export class StageQueue implements Iterable<Item> {
     return undefined;
   }
 
-  /** Takes up to `count` items that may share a batch, in order, passing over those that `mayLeave` holds back. */
+  /** Takes up to `count` items that may share a batch, in order, skipping those that `mayLeave` holds back. */
   take(count: number, mayLeave: (item: Item) => boolean): Item[] {
     const taken: Item[] = [];
     let bytes = 0;
@@ -222,13 +222,13 @@ export class StageQueue implements Iterable<Item> {
     return taken;
   }
 
-  /** Empties the queue. */
+  /** Removes and returns all items. */
   drain(): Item[] {
     return this.#removeAll(() => true);
   }
 
   #unshift(item: Item, alone: boolean): void {
-    // Two workers may have died in either order.
+    // Two workers may have died in either order, so their items may come back out of order.
     this.#inOrder = false;
     if (alone) this.#alone += 1;
     item.state = { tag: 'queued', node: this.#items.unshift(item.priority, item), alone };

@@ -1,6 +1,6 @@
 /**
- * One stage: its queue, its batching, its pool. Takes items in, hands batches to workers, splits their replies
- * into outcomes. Where an outcome goes is the engine's business.
+ * One stage: its queue, its batching, its pool. Takes items in, hands batches to workers, and splits their replies
+ * into outcomes. The engine decides where an outcome goes.
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { Deadline } from '../../core/clock.ts';
@@ -28,10 +28,10 @@ export class Stage implements RouteStage {
   readonly #pools: StagePools;
   readonly #recent: RecentBatches = new RecentBatches();
   #batchNumber = 0;
-  /** As it was told last. */
+  /** The description that the host was last given. */
   #description: ModeletDescription | null = null;
   #pumping: NodeJS.Immediate | null = null;
-  /** Since when a worker has been free; null while none is. */
+  /** Time since which a worker has been free; null if none is. */
   #freeSince: number | null = null;
 
   constructor(definition: StageDefinition, host: StageHost) {
@@ -60,16 +60,16 @@ export class Stage implements RouteStage {
     return this.#queue.length < this.#definition.capacity;
   }
 
-  /** Takes in a request: answers it, if the answer is kept, or has it wait, for a run of its own or for another's. */
+  /** Answers from the cache, joins an identical run, or queues the request. */
   enqueue(request: Item, entry: boolean): void {
     request.arrivedAt = this.#host.clock.now();
-    // Of a result that goes out in parts nothing is kept.
+    // The cache does not keep results that are sent in parts.
     const item = this.#singleFlight.isOn && !sendsParts(request) ? this.#singleFlight.admit(request) : request;
     if (item) this.#queueUp(item, entry);
     else this.#host.onChange();
   }
 
-  /** Takes an item that is not wanted any more out of the queue, or tells the worker that has it. */
+  /** Removes a cancelled request from the queue, or tells the worker that has it. */
   cancel(request: Item): void {
     const item = this.#singleFlight.leave(request);
     if (!item || this.#removeQueued(item)) return;
@@ -77,13 +77,13 @@ export class Stage implements RouteStage {
     this.#pools.cancel([item.id]);
   }
 
-  /** Lets what waits now leave at once, however small the batch. */
+  /** Lets all items that wait now leave at once, however small the batch. */
   flush(): void {
     this.#former.flush();
     this.#pump();
   }
 
-  /** Drops what waits now. */
+  /** Drops all items that wait now. */
   reset(): void {
     for (const item of this.#queue.drain()) this.#singleFlight.fail(item, dropped(this.name, 'reset'));
     this.#host.onRoom();
@@ -97,7 +97,7 @@ export class Stage implements RouteStage {
     return this.#pools.check(deadline);
   }
 
-  /** Takes over a new definition of the same stage; workers change only if what they run has changed. */
+  /** Takes over a new definition of the same stage; replaces workers only if their modelet has changed. */
   redefine(definition: StageDefinition): void {
     this.#definition = definition;
     this.#singleFlight.redefine(definition);
@@ -105,7 +105,7 @@ export class Stage implements RouteStage {
     this.#poolChanged();
   }
 
-  /** Lets workers finish what they hold, kills them at the deadline. Queued items must have been settled before. */
+  /** Lets workers finish their batches, and kills them at the deadline. The caller must settle queued items first. */
   async close(deadline: Deadline): Promise<void> {
     this.#former.stop();
     await this.#pools.close(deadline);
@@ -124,7 +124,7 @@ export class Stage implements RouteStage {
     };
   }
 
-  /** Looks for work once this turn's items are all in: a burst makes one large batch, not many small ones. */
+  /** Dispatches once all items of this event loop turn are in: a burst makes one large batch, not many small ones. */
   pumpSoon(): void {
     this.#pumping ??= setImmediate(() => {
       this.#pumping = null;
@@ -149,7 +149,7 @@ export class Stage implements RouteStage {
     this.#host.onChange();
   }
 
-  /** Sends the worker a batch if one is to leave now. What is to run alone waits for nothing else. */
+  /** Sends the worker a batch if one is due; returns whether it did. An item that must run alone leaves at once. */
   #dispatchTo(worker: number): boolean {
     const now = this.#host.clock.now();
     const freeSince = this.#freeSince ?? now;
@@ -173,8 +173,8 @@ export class Stage implements RouteStage {
   }
 
   /**
-   * A batch sent ahead cannot be taken back: only a full one goes, which nothing that comes later could have joined,
-   * none where the oldest items are to be dropped, and none while an item waits that is to run alone.
+   * Whether a batch may go ahead to a busy worker. It cannot be taken back, so it must be full: no later item could
+   * have joined it. None goes ahead if the stage drops its oldest items, or while an item waits that must run alone.
    */
   #mayPrefetch(): boolean {
     const { batching, overflow } = this.#definition;
@@ -182,7 +182,7 @@ export class Stage implements RouteStage {
     return this.#recent.areShort && full && overflow !== 'drop-oldest';
   }
 
-  /** Where a batch waits to be full beside a free worker, nothing is passed over: no other would be served instead. */
+  /** Removes late items. While a batch fills for a free worker, removes only expired ones: no other item would gain. */
   #sweepLate(): Item[] {
     const now = this.#host.clock.now();
     const fills = this.#former.leavesAt !== null && this.#pools.present.freeWorker(false) !== null;
@@ -224,12 +224,12 @@ export class Stage implements RouteStage {
   }
 
   #onLost(running: readonly Item[], notStarted: readonly Item[], error: Error, worker: number): void {
-    // Those cancelled meanwhile are not running for anybody any more.
+    // Items cancelled meanwhile are no longer in state `running`.
     const wanted = running.filter((item) => item.state.tag === 'running');
     for (const item of [...running, ...notStarted]) this.#singleFlight.comeBack(item);
     this.#queue.putBack(notStarted.filter((item) => item.state.tag === 'running'));
     const retries = this.#definition.retryLost && !(error instanceof RunTimeout);
-    // What has been sent of a result cannot be taken back.
+    // Parts already sent cannot be taken back, so such an item does not run again.
     this.#queue.putBackAlone(wanted.filter((item) => retries && !isAlone(item) && item.parts === 0));
     for (const item of wanted) {
       if (item.state.tag !== 'running') continue;
@@ -271,8 +271,8 @@ export class Stage implements RouteStage {
   }
 
   /**
-   * Puts an item into the queue. At a route's entry a full queue refuses, or drops the oldest; inside a route the
-   * stage before waits, and so does an item that is patient: its server sends no more than fit.
+   * Puts an item into the queue. At a route's entry a full queue refuses the item or drops the oldest. Inside a route
+   * the previous stage holds its items back. A patient item is always queued: its server sends no more than fit.
    */
   #queueUp(item: Item, entry: boolean): void {
     const { health } = this.#pools.present;
