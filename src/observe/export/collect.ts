@@ -1,6 +1,6 @@
 /**
- * The Prometheus exposition. Nothing is kept here between two scrapes: each reads the runtimes anew, so that the
- * series of a stage that has gone are gone, and an item costs no label.
+ * The Prometheus exposition. Each scrape reads the runtimes again, and nothing is kept between scrapes: the series of a
+ * removed stage disappear, and no item causes work for labels.
  */
 import { type Metric as PromMetric, Registry } from 'prom-client';
 import { countOf } from '../meters/histogram.ts';
@@ -17,11 +17,11 @@ interface Line {
 /** A gate at the moment of a scrape. */
 export interface MeasuredGate {
   readonly snapshot: GateSnapshot;
-  /** Id of the runtime that it belongs to; null: none. */
+  /** Id of the runtime that the gate belongs to; null if there is none. */
   readonly runtime: string | null;
 }
 
-/** One per process of Node-RED. */
+/** The exposition of a Node-RED process, which has only one. */
 export class Exposition {
   readonly #registry: Registry = new Registry();
   #measured: readonly Measured[] = [];
@@ -35,9 +35,9 @@ export class Exposition {
     return this.#registry.contentType;
   }
 
-  /** What a scrape of these runtimes and gates gets. */
+  /** Returns the exposition of these runtimes and gates. */
   text(runtimes: readonly Measured[], gates: readonly MeasuredGate[]): Promise<string> {
-    // The registry asks all metrics in this turn, so that scrapes do not mix.
+    // The registry reads all metrics in this event loop turn, so scrapes do not mix.
     this.#measured = runtimes;
     this.#gates = gates;
     return this.#registry.metrics();
@@ -45,7 +45,7 @@ export class Exposition {
 
   #register(described: Metric): void {
     const { name, type, help } = described;
-    // The registry takes whatever can be asked for its values.
+    // The registry accepts any object whose `get` returns its values.
     const metric = {
       name,
       help,
@@ -69,7 +69,7 @@ export class Exposition {
   }
 }
 
-/** A runtime is known by its name; those that share one, and those without, by their id. */
+/** Returns each runtime's name, or its id if the name is blank or not unique. */
 function runtimeNames(measured: readonly Measured[]): string[] {
   const names = measured.map(({ snapshot }) => snapshot.name);
   return measured.map(({ snapshot: { id, name } }) =>

@@ -1,15 +1,15 @@
-/** The metrics of dispatch gates, and how they are read from what a gate shows of itself. */
+/** The metrics of dispatch gates, and how each is read from a gate's snapshot. */
 
 import type { Described, Sample } from '../meters/metric.ts';
 import type { GateSnapshot } from '../views/gate-snapshot.ts';
 
-/** The `runtime` of a gate that no runtime belongs to is blank. */
+/** A metric of gates. The `runtime` label is blank for a gate without a runtime. */
 export interface GateMetric extends Described {
-  /** The series of one gate. */
+  /** Returns the series of one gate. */
   readGate(gate: GateSnapshot): readonly Sample[];
 }
 
-/** `read`: null where the gate has no value. */
+/** @param read returns null if the gate has no value */
 function ofGate(
   type: 'counter' | 'gauge',
   name: string,

@@ -1,4 +1,4 @@
-/** Every metric of the exposition: its name, its meaning, and how it is read from what runtimes and gates show. */
+/** Every metric of the exposition: its name, its meaning, and how it is read from the state of runtimes and gates. */
 import type { HistogramReading } from '../../core/readings.ts';
 import type { DurationReadings } from '../meters/duration-meter.ts';
 import { DURATION_BOUNDS, SIZE_BOUNDS } from '../meters/histogram.ts';
@@ -13,7 +13,7 @@ export interface Measured {
 }
 
 export interface RuntimeMetric extends Described {
-  /** The series of one runtime. */
+  /** Returns the series of one runtime. */
   read(runtime: Measured): readonly Sample[];
 }
 
@@ -33,7 +33,7 @@ function ofRuntime(
   return { name, type, help, labels: [], read: (runtime) => [{ labels: {}, value: read(runtime) }] };
 }
 
-/** One series for each value of a label, that an object has as its keys. */
+/** Creates a metric with one series for each key of an object; the key is the label's value. */
 function byKey(
   type: 'counter' | 'gauge',
   [name, label]: readonly [string, string],
@@ -97,7 +97,7 @@ function inSeconds({ counts, sum }: HistogramReading): { bounds: readonly number
   return { bounds: DURATION_BOUNDS_SECONDS, reading: { counts, sum: sum * SECONDS_PER_MS } };
 }
 
-/** How many of the workers are in each state, also those in which none is. */
+/** Counts the workers in each state, including states with no worker. */
 function workerStates({ workers }: StageSnapshot): Record<string, number> {
   return Object.fromEntries(
     PROCESS_STATES.map((state) => [state, workers.filter((worker) => worker.state === state).length]),

@@ -1,6 +1,6 @@
 /**
- * OpenTelemetry spans of requests, for users who have installed an SDK: without one nothing is loaded and nothing is
- * done for a request. Spans are made when a request settles, from what its stages have measured.
+ * Creates OpenTelemetry spans of requests for users who have installed an SDK. Without an SDK, loads nothing and does
+ * no work per request. Creates the spans when a request settles, from the timings of its stages.
  */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -13,12 +13,12 @@ import { parseTraceparent } from './traceparent.ts';
 type Api = typeof import('@opentelemetry/api');
 
 const API = '@opentelemetry/api';
-/** Where SDKs put themselves, whichever copy of the API they use: without it no tracer can be found. */
+/** The global symbol under which SDKs register with any copy of the API. If absent, there is no tracer to find. */
 const REGISTRY = Symbol.for('opentelemetry.js.api.1');
 /** Name of the tracer. */
 const SCOPE = '@modelet/node-red-pipeline';
 
-/** What one stage has measured, in ms. */
+/** The measurements of one stage; times in ms. */
 export interface TracedStage {
   readonly name: string;
   readonly waitMs: number;
@@ -26,7 +26,7 @@ export interface TracedStage {
   readonly runMs: number;
   readonly batchSize: number;
   readonly worker: number;
-  /** How the request had its answer without a run of its own. */
+  /** The reason why the request needed no run of its own; absent if it had one. */
   readonly cache?: SavedRun;
 }
 
@@ -35,17 +35,17 @@ export interface TracedOutcome {
   readonly requestId: string;
   /** Null for a result. */
   readonly error: ModeletError | null;
-  /** Those that answered, in order. */
+  /** The stages that answered, in order. */
   readonly stages: readonly TracedStage[];
 }
 
-/** A request's way through a pipeline, from its entry on. */
+/** A request that has entered a pipeline. */
 export interface TracedRequest {
-  /** To be called when it has settled. Never throws. */
+  /** Creates the spans. Call when the request has settled. Never throws. */
   end(outcome: TracedOutcome): void;
 }
 
-/** What is used of an HTTP request, also to recognise it when it comes back on another message. */
+/** The used part of an HTTP request. The object itself identifies the request if it comes back on another message. */
 export interface TracedHttp {
   readonly headers?: Readonly<Record<string, string | string[] | undefined>>;
 }
@@ -61,7 +61,7 @@ export class Tracing {
   readonly #clock: Clock;
   #state: TracingState = OFF;
 
-  /** `onFault`: the SDK has thrown; spans are off until the next `look`. */
+  /** @param onFault called when the SDK has thrown; spans are then off until the next `look` */
   constructor(onFault: (thrown: unknown) => void, clock: Clock = systemClock) {
     this.#onFault = onFault;
     this.#clock = clock;
@@ -71,7 +71,7 @@ export class Tracing {
     return this.#state.tag === 'on';
   }
 
-  /** Looks for an SDK that has been started; first with the API that modules of `folder` get. */
+  /** Looks for a started SDK, first through the copy of the API that modules in `folder` load. */
   look(folder: string): void {
     this.#state = OFF;
     if (!(REGISTRY in globalThis)) return;
@@ -84,13 +84,17 @@ export class Tracing {
     }
   }
 
-  /** A request enters now; null while spans are off. `http`: the HTTP request it came by, the same at each entry. */
+  /**
+   * Notes that a request enters now; returns null while spans are off.
+   *
+   * @param http the HTTP request that brought the request; the same object at each entry
+   */
   begin(http: TracedHttp | null | undefined): TracedRequest | null {
     if (this.#state.tag === 'off') return null;
     const { api, tracer, parents } = this.#state;
     const startedAt = this.#clock.now();
     try {
-      // A flow may have put anything in its place.
+      // A flow may have replaced `http` with any value.
       const known = typeof http === 'object' && http !== null ? http : undefined;
       const parent = (known && parents.get(known)) ?? parentOf(api, known);
       if (known) parents.set(known, parent);
@@ -104,7 +108,7 @@ export class Tracing {
   #end(api: Api, tracer: Tracer, parent: Context, startedAt: number, outcome: TracedOutcome): void {
     try {
       const endedAt = this.#clock.now();
-      // Spans are in the time of day. It may jump: it is asked once for all of a request's.
+      // Spans use the time of day, which may jump. So it is read only once for all spans of a request.
       makeSpans(api, tracer, parent, { startedAt, endedAt, epoch: Date.now() - endedAt }, outcome);
     } catch (thrown) {
       this.#fault(thrown);
@@ -125,15 +129,15 @@ function loadApi(from: string): Api | null {
   }
 }
 
-/** Null while no SDK is registered: the API would then make spans that go nowhere. */
+/** Returns null if no SDK is registered: the API's own spans would go nowhere. */
 function tracerOf(provider: TracerProvider): Tracer | null {
   const { getDelegateTracer } = provider as Partial<ProxyTracerProvider>;
   return getDelegateTracer ? (getDelegateTracer.call(provider, SCOPE) ?? null) : provider.getTracer(SCOPE);
 }
 
 /**
- * The span that waits for the request: the HTTP server's own where that is traced, else the caller's as
- * `traceparent` tells it. A span of another trace than the caller's is not the request's.
+ * Returns the context of the parent span: the HTTP server's span if the server is traced, otherwise the caller's span
+ * from `traceparent`. Ignores an active span whose trace is not the caller's: it does not belong to the request.
  */
 function parentOf(api: Api, http: TracedHttp | undefined): Context {
   const active = api.context.active();
@@ -148,13 +152,13 @@ function parentOf(api: Api, http: TracedHttp | undefined): Context {
 interface Times {
   readonly startedAt: number;
   readonly endedAt: number;
-  /** To be added to a time of the clock for the time of day. */
+  /** Offset from the clock's time to the time of day. */
   readonly epoch: number;
 }
 
 /**
- * One span for the request, and in it two for each stage, one after the other; one where a stage has not run. What the
- * stages have not measured is the way there and back: it is taken to be as long both ways.
+ * Creates one span for the request and, within it, two for each stage in sequence, or one if the stage did not run. The
+ * time that no stage has measured is transport, assumed to take equally long both ways.
  */
 function makeSpans(api: Api, tracer: Tracer, parent: Context, times: Times, outcome: TracedOutcome): void {
   const { startedAt, endedAt, epoch } = times;

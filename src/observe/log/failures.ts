@@ -1,13 +1,13 @@
 /**
- * Requests that fail where nobody catches them: the first are told whole, the others in one line per interval with how
- * many there were of each code. A client that sends nothing but rubbish must not fill the disk.
+ * Logs requests whose failure no node catches: the first ones in full, the others in one line per interval with their
+ * number by code. A client that sends only invalid requests must not fill the disk.
  */
 import type { Clock } from '../../core/clock.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { byNumber } from './refusals.ts';
 
 const INTERVAL_MS = 10_000;
-/** Told whole after a time without failures, and in each further interval of a series. */
+/** Number of failures logged in full in the first interval of a series, and in each further interval. */
 const FIRST = 5;
 const FURTHER = 1;
 

@@ -1,6 +1,6 @@
 /**
- * Between what a child writes and the log: a modelet that prints in a loop must not drown Node-RED. In each second as
- * many lines as `LINES_PER_SECOND` pass; how many did not is told in one more when the second is over.
+ * Limits a child's output to the log: a modelet that prints in a loop must not flood Node-RED. `LINES_PER_SECOND` lines
+ * pass in each second; one more line at the end of the second tells how many did not.
  */
 import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
 import type { LogLevel } from '../../core/model.ts';
@@ -22,7 +22,7 @@ export class LineLimit {
     this.#clock = clock;
   }
 
-  /** Hands the line on, or only counts it. */
+  /** Writes the line, or only counts it. */
   write(level: LogLevel, line: string): void {
     const second = this.#present();
     if (second.tag === 'hiding') {
@@ -36,7 +36,7 @@ export class LineLimit {
     }
   }
 
-  /** Tells now what it has kept back. */
+  /** Writes the number of hidden lines now. */
   tell(): void {
     if (this.#second.tag === 'passing') return;
     const { timer, hidden } = this.#second;

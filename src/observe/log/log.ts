@@ -1,6 +1,6 @@
 /**
- * The log of one runtime: records of the engine, its workers and the server go in, those of the runtime's level
- * and above come out, as data. Nothing here writes lines: the sink does.
+ * The log of one runtime: takes records of the engine, its workers and the server, and passes those of the runtime's
+ * level and above to a sink, as data. Only the sink writes lines.
  */
 import { type Logger, pino } from 'pino';
 import type { LogLevel, LogRecord } from '../../core/model.ts';
@@ -12,7 +12,7 @@ export class Log {
   readonly #logger: Logger;
 
   /**
-   * @param runtime its name, a field of each record
+   * @param runtime the runtime's name, a field of each record
    * @param level the least important level that reaches `sink`
    */
   constructor(runtime: string, level: LogLevel, sink: (record: LogRecord) => void) {
@@ -22,7 +22,7 @@ export class Log {
         base: { runtime },
         timestamp: false,
         messageKey: 'message',
-        // What a record says of itself cannot be mistaken for its level, message, stage or worker.
+        // Nested, so that a record's own fields cannot overwrite its level, message, stage or worker.
         nestedKey: 'fields',
         formatters: { level: (label) => ({ level: label }) },
       },

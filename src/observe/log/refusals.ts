@@ -1,12 +1,12 @@
 /**
- * Requests that were turned away or dropped, told in one record per interval however many there are: under
- * overload a line for each would cost more than the requests.
+ * Logs refused and dropped requests in one record per interval, however many there are: under overload, a line for each
+ * would cost more than the requests.
  */
 import type { Clock, Timer } from '../../core/clock.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { LogRecord } from '../../core/model.ts';
 
-/** What the runtime itself refuses, gives up or drops. Other errors come from the modelet, the caller or a death. */
+/** Errors with which the runtime itself refuses or drops. Others come from the modelet, the caller or a death. */
 const COUNTED: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'capacity_exceeded',
   'gate_refused',
@@ -18,12 +18,12 @@ const COUNTED: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 const INTERVAL_MS = 10_000;
 
-/** Errors that are told in sum: no line of the log is due to a single one. */
+/** Whether errors of this code are only logged as a sum, never one by one. */
 export function isRefusal(code: ErrorCode): boolean {
   return COUNTED.has(code);
 }
 
-/** How many there were of each code, most first: for programs and in words. */
+/** Returns the counts by code, highest first, with their total and a text for people. */
 export function byNumber(counts: ReadonlyMap<ErrorCode, number>): {
   readonly sorted: readonly (readonly [ErrorCode, number])[];
   readonly total: number;
@@ -34,7 +34,7 @@ export function byNumber(counts: ReadonlyMap<ErrorCode, number>): {
   return { sorted, total, text: sorted.map(([code, number]) => `${code} ${number}`).join(', ') };
 }
 
-/** An interval begins with the first refusal and ends in one record; only then does a timer run. */
+/** An interval begins with the first refusal and ends with one record; a timer runs only during an interval. */
 type Interval =
   | { readonly tag: 'quiet' }
   | { readonly tag: 'closed' }
@@ -55,7 +55,7 @@ export class Refusals {
     this.#write = write;
   }
 
-  /** Notes the error that a request has ended with. */
+  /** Counts the error that a request has ended with. */
   count(code: ErrorCode): void {
     if (this.#interval.tag === 'closed' || !isRefusal(code)) return;
     if (this.#interval.tag === 'quiet') {
@@ -67,7 +67,7 @@ export class Refusals {
     counts.set(code, (counts.get(code) ?? 0) + 1);
   }
 
-  /** Writes what has not been told; counts nothing from then on. */
+  /** Writes the record of the current interval; counts nothing afterwards. */
   close(): void {
     this.#end({ tag: 'closed' });
   }
@@ -81,7 +81,7 @@ export class Refusals {
     const { sorted, total, text } = byNumber(counts);
     const seconds = Math.max(1, Math.round((this.#clock.now() - since) / 1000));
     this.#write({
-      // What is only dropped on purpose needs nobody's attention.
+      // Requests that are only dropped on purpose need no attention.
       level: sorted.every(([code]) => code === 'dropped') ? 'info' : 'warn',
       message: `refused or dropped ${total} ${total === 1 ? 'request' : 'requests'} in ${seconds} s: ${text}`,
       fields: { requests: total, seconds, codes: Object.fromEntries(sorted) },

@@ -1,13 +1,13 @@
-/** Measures how long requests took, apart for each way they ended. */
+/** Measures the durations of requests, separately for each outcome. */
 import type { ErrorCode } from '../../core/errors.ts';
 import type { FineReading, HistogramReading } from '../../core/readings.ts';
 import { DURATION_BOUNDS, Histogram } from './histogram.ts';
 import { Quantiles } from './quantiles.ts';
 
-/** How a request ended. */
+/** The outcome of a request: `ok` or its error code. */
 export type OutcomeCode = 'ok' | ErrorCode;
 
-/** By outcome, in buckets of `DURATION_BOUNDS`; outcomes that never occurred are absent. */
+/** Durations by outcome, in buckets of `DURATION_BOUNDS`; errors that never occurred are absent. */
 export type DurationReadings = Readonly<Partial<Record<OutcomeCode, HistogramReading>>> & {
   readonly ok: HistogramReading;
 };
@@ -26,7 +26,7 @@ export class DurationMeter {
     }
   }
 
-  /** How long the requests took that ended with a result. */
+  /** Returns the durations of the requests that ended with a result. */
   readResults(): FineReading {
     return this.#results.read();
   }

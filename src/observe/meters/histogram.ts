@@ -1,11 +1,11 @@
-/** Counts values by size: fixed bounds, a number per bucket. Cheap enough for every item, allocates nothing. */
+/** A histogram with fixed bounds and one count per bucket. Cheap enough for every item: counting allocates nothing. */
 import type { HistogramReading } from '../../core/readings.ts';
 
-/** Bounds of durations that are shown bucket by bucket, in ms. */
+/** Bucket bounds of durations, in ms. */
 export const DURATION_BOUNDS: readonly number[] = [
   0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 30_000, 60_000,
 ];
-/** Bounds of batch sizes. */
+/** Bucket bounds of batch sizes. */
 export const SIZE_BOUNDS: readonly number[] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
 export class Histogram {
@@ -13,13 +13,13 @@ export class Histogram {
   readonly #counts: number[];
   #sum = 0;
 
-  /** `bounds` rise. */
+  /** @param bounds upper bounds of the buckets, in ascending order */
   constructor(bounds: readonly number[]) {
     this.#bounds = bounds;
     this.#counts = new Array<number>(bounds.length + 1).fill(0);
   }
 
-  /** Counts `value` as often as given. */
+  /** Counts `value` the given number of times. */
   observe(value: number, times = 1): void {
     const bounds = this.#bounds;
     let from = 0;
@@ -42,7 +42,7 @@ export function emptyReading(bounds: readonly number[]): HistogramReading {
   return { counts: new Array<number>(bounds.length + 1).fill(0), sum: 0 };
 }
 
-/** How many values were counted. */
+/** Returns the number of counted values. */
 export function countOf({ counts }: HistogramReading): number {
   return counts.reduce((total, count) => total + count, 0);
 }

@@ -1,22 +1,22 @@
 /**
- * How busy the event loop of this process is, Node-RED's own. HTTP requests, those of the pipelines included, and the
- * nodes of all flows share it; requests wait while it is busy.
+ * Measures how busy the event loop of the Node-RED process is. All HTTP requests, including those to pipelines, and the
+ * nodes of all flows share that loop; requests wait while it is busy.
  */
 import { type EventLoopUtilization, type IntervalHistogram, monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
 
 export interface LoopSnapshot {
-  /** By how much timers were late, in ms: 99 of 100 were less late. A single long stop shows in `maxMs` only. */
+  /** 99th percentile of timer delays, in ms. A single long block shows only in `maxMs`. */
   readonly p99Ms: number;
   readonly maxMs: number;
-  /** Part of the time in which the loop had something to do, 0 to 1. */
+  /** Fraction of time in which the loop was busy, 0 to 1. */
   readonly utilization: number;
-  /** What the figures are about: the last so many ms that were measured as a whole. */
+  /** Length of the last complete interval, in ms, which all figures describe. */
   readonly intervalMs: number;
 }
 
 export const LOOP_INTERVAL_MS = 5000;
-/** Between two probes: a timer of the measurement's own, whose period is in what it measures. */
+/** Interval of the probe timer. The measured delays include this interval. */
 const PROBE_MS = 20;
 
 /**
@@ -42,7 +42,7 @@ export class LoopMonitor {
     this.#clock = clock;
   }
 
-  /** Of the last whole interval; null before the first and while off. */
+  /** Figures of the last complete interval; null before the first and while off. */
   get snapshot(): LoopSnapshot | null {
     return this.#last;
   }
@@ -88,7 +88,7 @@ export class LoopMonitor {
   }
 }
 
-/** From ns between two probes to ms that the second was late. */
+/** Converts the time between two probes, in ns, to the delay of the second one, in ms. */
 function late(ns: number): number {
   return Math.max(0, ns / 1e6 - PROBE_MS);
 }

@@ -1,4 +1,4 @@
-/** What every metric of the exposition says of itself, and what one series is. */
+/** The common fields of all metrics of the exposition, and the type of one series. */
 import type { HistogramReading } from '../../core/readings.ts';
 
 export type Labels = Readonly<Record<string, string>>;
@@ -12,6 +12,6 @@ export interface Described {
   readonly name: string;
   readonly type: 'counter' | 'gauge' | 'histogram';
   readonly help: string;
-  /** Besides `runtime`, which all have. */
+  /** Labels besides `runtime`, which every metric has. */
   readonly labels: readonly string[];
 }

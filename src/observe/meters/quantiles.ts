@@ -1,12 +1,12 @@
 /**
- * Durations of which quantiles are shown. A bucket spans a sixteenth of a power of two and holds the number and the sum
- * of its values. A quantile is the mean of the bucket that its rank falls into: it is at most 4.5 % off, and lies
- * between the smallest and the largest value, of all values as of those between two readings.
+ * Estimates quantiles of durations. A bucket spans a sixteenth of a power of two and has the number and the sum of its
+ * values. A quantile is the mean of the bucket that its rank falls into. So it is at most 4.5 % off, and lies between
+ * the smallest and the largest value. This holds for all values and for the values between two readings.
  */
 import type { FineReading } from '../../core/readings.ts';
 
 const BUCKETS_PER_DOUBLING = 16;
-/** Values below one microsecond share a bucket: no clock here tells them apart. */
+/** Microseconds per ms. Values below one microsecond share a bucket: no clock here can distinguish them. */
 const PER_MS = 1000;
 
 interface Bucket {
@@ -15,10 +15,10 @@ interface Bucket {
 }
 
 export class Quantiles {
-  /** Those that have a value, by number: about 400 from a microsecond to a minute. */
+  /** Non-empty buckets by number: at most about 400 from a microsecond to a minute. */
   readonly #buckets: Map<number, Bucket> = new Map();
 
-  /** Counts a duration as often as given. */
+  /** Counts a duration the given number of times. */
   observe(ms: number, times = 1): void {
     const number = bucketOf(ms);
     const bucket = this.#buckets.get(number);
@@ -41,7 +41,7 @@ export class Quantiles {
   }
 }
 
-/** The duration that the part `q` (0..1) of all durations does not exceed. Null where there are no durations. */
+/** Returns the duration that the fraction `q` (0..1) of all durations does not exceed, or null if there are none. */
 export function quantile({ counts, sums }: FineReading, q: number): number | null {
   const numbers = Object.keys(counts).filter((number) => (counts[number] ?? 0) > 0);
   const total = numbers.reduce((sum, number) => sum + (counts[number] ?? 0), 0);

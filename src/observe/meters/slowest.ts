@@ -1,13 +1,13 @@
 /**
- * The slowest requests of the last minutes. Time is cut into slots, each with its own slowest: memory is bounded
- * whatever comes, nearly every request costs two comparisons, and what is old is forgotten slot by slot.
+ * Keeps the slowest requests of the last minutes. Time is divided into slots, each with its own slowest requests. So
+ * memory is bounded, nearly every request costs only two comparisons, and old requests are dropped slot by slot.
  */
 
-/** Requests that are shown. */
+/** Number of requests that are shown. */
 export const KEPT = 20;
 /** Requests that settled longer ago are not shown. */
 export const WINDOW_MS = 300_000;
-/** A slot is forgotten as a whole, when its first request becomes too old: so many ms are missing at the most. */
+/** Length of a slot. A whole slot is dropped when its start is too old, so the window is short by at most this time. */
 export const SLOT_MS = 15_000;
 
 interface Entry<Request> {
@@ -18,24 +18,24 @@ interface Entry<Request> {
 
 interface Slot<Request> {
   readonly startedAt: number;
-  /** At most `KEPT`, the quickest first. */
+  /** At most `KEPT` requests, fastest first. */
   readonly entries: Entry<Request>[];
 }
 
 export class Slowest<Request> {
-  /** The oldest first. */
+  /** Slots, oldest first. */
   #slots: Slot<Request>[] = [];
-  /** From when on a request belongs to a new slot. */
+  /** Time from which a request belongs to a new slot. */
   #slotEndsAt = Number.NEGATIVE_INFINITY;
-  /** What a request must have taken longer than to be among the slowest of its slot. */
+  /** Duration that a request must exceed to be among the slowest of its slot. */
   #floorMs = Number.POSITIVE_INFINITY;
 
-  /** Whether a request that settled `at` is to be added: to be asked first, `add` needs more of the request. */
+  /** Whether to add a request that settled `at`. Call before collecting the data that `add` needs. */
   accepts(at: number, totalMs: number): boolean {
     return totalMs > this.#floorMs || at >= this.#slotEndsAt;
   }
 
-  /** `at` never goes back from one call to the next. */
+  /** Adds a request. `at` must not decrease from one call to the next. */
   add(at: number, totalMs: number, request: Request): void {
     const { entries } = this.#slotAt(at);
     const place = entries.findIndex((other) => other.totalMs >= totalMs);
@@ -44,7 +44,7 @@ export class Slowest<Request> {
     this.#floorMs = entries.length < KEPT ? Number.NEGATIVE_INFINITY : (entries[0]?.totalMs ?? 0);
   }
 
-  /** The slowest first. */
+  /** Returns the slowest requests, slowest first. */
   list(now: number): readonly Entry<Request>[] {
     this.#forget(now);
     const entries = this.#slots.flatMap((slot) => slot.entries);

@@ -1,4 +1,4 @@
-/** Measures one stage in the engine. */
+/** Measures one stage; runs in the engine. */
 import type { ErrorCode } from '../../core/errors.ts';
 import {
   BATCH_REASONS,
@@ -28,12 +28,12 @@ export class StageMeter {
   #taps = 0;
   #parts = 0;
 
-  /** Batches that have left. */
+  /** Number of batches that have left. */
   get batches(): number {
     return this.#batches;
   }
 
-  /** Items of those batches. */
+  /** Number of items in the batches that have left. */
   get items(): number {
     return this.#items;
   }
@@ -51,7 +51,7 @@ export class StageMeter {
     this.#runTimes.observe(runMs, size);
   }
 
-  /** One item of a batch that ran. */
+  /** Records the waits of one item of a batch that ran. */
   itemWaited(waitMs: number, batchMs: number): void {
     this.#queueWait.observe(waitMs);
     this.#batchWait.observe(batchMs);
@@ -65,12 +65,12 @@ export class StageMeter {
     this.#parts += 1;
   }
 
-  /** A request has come to a stage that keeps results. */
+  /** Counts a request to a stage whose cache is on. */
   cacheAsked(result: CacheResult): void {
     this.#cache[result] += 1;
   }
 
-  /** An item ended here with this error before or instead of being answered by a worker. */
+  /** Counts an item that ended here with this error, without an answer of a worker. */
   notServed(code: ErrorCode): void {
     this.#unserved[code] = (this.#unserved[code] ?? 0) + 1;
   }
@@ -99,7 +99,7 @@ export class StageMeter {
   }
 }
 
-/** What a stage reads that has done nothing yet. */
+/** The reading of a stage that has done nothing yet. */
 export const NOTHING_READ: StageReading = new StageMeter().read();
 
 function noneOf<Key extends string>(keys: readonly Key[]): Record<Key, number> {

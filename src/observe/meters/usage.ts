@@ -1,11 +1,11 @@
-/** What a worker says of the memory and the time that it takes: often enough for people, and nothing per item. */
+/** Reports a worker's memory and processor time: often enough for people, and without work per item. */
 import { performance } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 import { isMainThread } from 'node:worker_threads';
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import type { WorkerUsage } from '../../core/model.ts';
 
-/** At most so often it is measured and told. */
+/** Shortest interval between two reports. */
 const INTERVAL_MS = 1000;
 
 export class UsageReporter {
@@ -19,7 +19,7 @@ export class UsageReporter {
     this.#tell = tell;
   }
 
-  /** Something has run: tells what that took, now or when the interval is over. */
+  /** Reports the usage now or when the interval is over. Call after the worker has done some work. */
   note(): void {
     if (this.#clock.now() >= this.#dueAt) this.#report();
     else this.#timer ??= this.#clock.at(this.#dueAt, () => this.#report());
@@ -33,18 +33,18 @@ export class UsageReporter {
   }
 }
 
-/** Of a thread, its own heap and buffers: the rest of the process is not its own. */
+/** Measures this process; for a thread, only its own heap and buffers, since the rest belongs to other threads. */
 function measureUsage(): WorkerUsage {
   if (isMainThread) {
     const { user, system } = process.cpuUsage();
     return { rssBytes: residentBytes(), cpuMs: (user + system) / 1000 };
   }
-  // process.memoryUsage() has the same figures, and fails where the system does not tell the memory of the process.
+  // process.memoryUsage() has the same figures but throws if the system does not report the memory of the process.
   const { total_heap_size: heap, external_memory: external } = getHeapStatistics();
   return { rssBytes: heap + external, cpuMs: performance.eventLoopUtilization().active };
 }
 
-/** The memory that this process takes. Where the system does not tell it, as without /proc, the most that it ever took. */
+/** Returns this process's resident memory, or its peak if the system does not report it, for example without /proc. */
 export function residentBytes(): number {
   try {
     return process.memoryUsage.rss();

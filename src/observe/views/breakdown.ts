@@ -1,19 +1,19 @@
-/** Where the time of a request went, in parts that add up to the whole. Pure. */
+/** Splits the time of a request into parts that add up to the total. Pure. */
 import type { ErrorCode } from '../../core/errors.ts';
 import type { StageTiming } from '../../core/model.ts';
 
-/** A request that has settled, as far as it is kept. Times in milliseconds. */
+/** The data kept of a settled request. Times in milliseconds. */
 export interface SettledRequest {
   readonly requestId: string;
   readonly code: 'ok' | ErrorCode;
-  /** Name of the stage at which it failed; null for a result, and where none is to blame. */
+  /** Name of the stage at which the request failed; null for a result, or if no stage caused the failure. */
   readonly stage: string | null;
-  /** From the first look at it to its settling, the gate included. */
+  /** Time at the gate plus the time from the request's opening to its settling. */
   readonly totalMs: number;
   readonly gateMs: number;
-  /** Waiting for room in the first stage's queue. */
+  /** Wait for room in the first stage's queue. */
   readonly entranceMs: number;
-  /** Of the stages that answered it. */
+  /** Timings of the stages that answered the request. */
   readonly timings: readonly StageTiming[];
 }
 
@@ -22,20 +22,20 @@ export interface SlowRequest {
   /** `ok` or the error code. */
   readonly code: string;
   readonly stage: string | null;
-  /** How long ago it settled. */
+  /** Time since the request settled. */
   readonly agoMs: number;
-  /** The sum of the seven that follow. */
+  /** Sum of the seven parts that follow. */
   readonly totalMs: number;
   readonly gateMs: number;
   readonly entranceMs: number;
-  /** Over all stages: no worker was free. */
+  /** Wait while no worker was free, over all stages. */
   readonly waitMs: number;
-  /** Over all stages: a batch filled. */
+  /** Wait while a batch filled, over all stages. */
   readonly batchMs: number;
   readonly runMs: number;
-  /** What is left: the ways between the processes, and whatever kept them from going. 0 where it is not known. */
+  /** Rest of the time: transport between the processes, including delays there. 0 if not known. */
   readonly transportMs: number;
-  /** What is left of a request that no worker answered: in a queue or a run that came to nothing, and on the way. */
+  /** Rest of the time of a request without an answer: in a queue, in a failed run, and in transport. */
   readonly unansweredMs: number;
   readonly stages: readonly (Omit<StageTiming, 'stage'> & { readonly name: string })[];
 }
@@ -47,7 +47,7 @@ export function breakDown(request: SettledRequest, agoMs: number, nameOf: (ref: 
     stages.reduce((total, timing) => total + timing[part], 0);
   const [waitMs, batchMs, runMs] = [sum('waitMs'), sum('batchMs'), sum('runMs')];
   const restMs = Math.max(0, totalMs - gateMs - entranceMs - waitMs - batchMs - runMs);
-  // The stage that answers with an error has measured it like any other.
+  // A stage that answers with an error has measured its times like any other.
   const answered = code === 'ok' || (stage !== null && stages.at(-1)?.name === stage);
   return {
     requestId,

@@ -1,9 +1,9 @@
-/** What a gate knows of itself, for the editor, the snapshot and Prometheus: why it is open or closed, in numbers. */
+/** The state of a gate for the editor, the snapshot and Prometheus: why the gate is open or closed, in numbers. */
 
-/** Why requests were let through or not. Every one is counted from the start. */
+/** A gate's decisions about requests. Every decision has a counter from the start. */
 export const GATE_DECISIONS = [
   'admitted',
-  /** It has waited here first. */
+  /** Admitted after waiting at the gate. */
   'admitted_late',
   'refused_closed',
   'refused_full',
@@ -19,28 +19,28 @@ export interface StoreSnapshot {
   readonly file: string;
   readonly pid: number | null;
   readonly restarts: number;
-  /** Why it cannot be used; null where it can. */
+  /** The reason why the store cannot be used; null if it can. */
   readonly error: string | null;
-  /** Claimed and not ended. */
+  /** Number of items claimed and not ended. */
   readonly running: number;
-  /** Of those that wait: until they may be tried again. */
+  /** Number of waiting items that may not be tried again yet. */
   readonly delayed: number;
   readonly dead: number;
-  /** The latest of the dead, a few. */
+  /** A few of the latest dead items. */
   readonly deadLetters: readonly { readonly id: string; readonly attempts: number; readonly reason: string }[];
 }
 
 export interface GateSnapshot {
-  /** Id of the node. */
+  /** Id of the gate's node. */
   readonly id: string;
   readonly name: string;
-  /** `auto`: as the budget says; the others were asked for by a message. */
+  /** `auto`: the budget decides; a message has asked for the other values. */
   readonly control: 'auto' | 'open' | 'close';
   readonly open: boolean;
-  /** In a sentence: why it is closed and what would open it, or how much it admits. */
+  /** One sentence: why the gate is closed and what would open it, or how much it admits. */
   readonly why: string;
   readonly unit: 'requests' | 'bytes' | 'tokens';
-  /** D as it is now: as it was read, and what of the gate's own has ended since. 0 where it is not known. */
+  /** Current D: the last reading plus the share that the gate's own requests have freed since. 0 if not known. */
   readonly budget: number;
   /** B. */
   readonly baseline: number;
@@ -49,13 +49,13 @@ export interface GateSnapshot {
   readonly maxSys: number;
   readonly source: {
     readonly description: string;
-    /** Its last reading gave a sample. */
+    /** Whether the last reading gave a sample. */
     readonly available: boolean;
-    /** Why it gave none; null if it did. */
+    /** The reason why the last reading gave no sample; null if it did. */
     readonly error: string | null;
-    /** As it was read: `saturation 0.42`; null if none was. */
+    /** The sample as read, such as `saturation 0.42`; null if there was none. */
     readonly raw: string | null;
-    /** In words: it is measured less often than a sample may be old; null where that is not so, or not known. */
+    /** Warning that the source measures less often than a sample may be old; null if not so, or if not known. */
     readonly rare: string | null;
     /** Age of the last sample in ms; null if there never was one. */
     readonly ageMs: number | null;
@@ -65,9 +65,9 @@ export interface GateSnapshot {
   readonly inFlightCost: number;
   readonly waiting: number;
   readonly capacity: number;
-  /** How long the oldest that waits has waited, in ms; null if none does. */
+  /** Wait of the oldest waiting request, in ms; null if none waits. */
   readonly oldestMs: number | null;
-  /** The last time that the system behind it refused: how long ago, and how long it asked to wait, in ms; null: never. */
+  /** Last refusal by the system behind the gate: its age and the wait it asked for, in ms; null if it never refused. */
   readonly lastRefusal: { readonly agoMs: number; readonly retryAfterMs: number } | null;
   /** Leases that ended because no result was seen within `leaseMs`. */
   readonly lost: number;
@@ -76,10 +76,10 @@ export interface GateSnapshot {
   readonly store: StoreSnapshot | null;
 }
 
-/** What people see of a gate in the editor. */
+/** A gate as the editor shows it. */
 export interface GateView extends GateSnapshot {
-  /** Name of the stage whose workers count; null: none does. */
+  /** Name of the stage whose workers count; null if no stage counts. */
   readonly stage: string | null;
-  /** What is odd about its settings. */
+  /** Warnings about the gate's settings. */
   readonly warnings: readonly string[];
 }

@@ -1,7 +1,7 @@
-/** Whether the pipelines can serve, and what is missing where they cannot. Pure. */
+/** Tells whether the pipelines can serve, and which stages are missing if not. Pure. */
 import type { RuntimeSnapshot, StageSnapshot } from './snapshot.ts';
 
-/** What is in the way: the stage's circuit is not closed, or the engine or the stage's workers do not start, or have not yet. */
+/** The obstacle: the stage's circuit is not closed, or the engine or the workers have not started or cannot start. */
 export type MissingReason = 'starting' | 'failing' | 'circuit_open' | 'engine_starting' | 'engine_failing';
 
 /** A stage on a route that has no worker to serve it. */
@@ -9,11 +9,11 @@ export interface Missing {
   readonly runtime: string;
   readonly stage: string;
   readonly reason: MissingReason;
-  /** Why, in words that are not for everybody; null where nothing has gone wrong. */
+  /** Error text, not meant for the public; null if nothing has gone wrong. */
   readonly error: string | null;
 }
 
-/** The stages without which not every route of the runtime can serve; none: it is ready. */
+/** Returns the stages that keep a route of the runtime from serving. The runtime is ready if there are none. */
 export function missingIn(snapshot: RuntimeSnapshot): Missing[] {
   const missing = new Set(snapshot.routes.flatMap((route) => route.missing));
   return snapshot.stages.flatMap((stage) => {
@@ -27,7 +27,7 @@ function inTheWay({ engine }: RuntimeSnapshot, { circuit, workers }: StageSnapsh
     return { reason: engine.error === null ? 'engine_starting' : 'engine_failing', error: engine.error };
   }
   const error = workers.find((worker) => worker.error !== null)?.error ?? null;
-  // Workers that are alive take no part while their circuit is not closed.
+  // Live workers do not serve while their circuit is not closed.
   if (circuit !== 'closed') return { reason: 'circuit_open', error };
   return { reason: error === null ? 'starting' : 'failing', error };
 }

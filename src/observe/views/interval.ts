@@ -1,4 +1,4 @@
-/** What happened between two looks at a runtime, small enough to be sent as a message. Pure. */
+/** Computes the activity of a runtime between two looks at it, small enough to send as a message. Pure. */
 import type { FineReading, StageReading } from '../../core/readings.ts';
 import type { Measured } from '../export/metrics.ts';
 import { countOf } from '../meters/histogram.ts';
@@ -7,39 +7,39 @@ import { NOTHING_READ } from '../meters/stage-meter.ts';
 import { subtractReadings } from '../meters/totals.ts';
 import type { StageSnapshot } from './snapshot.ts';
 
-/** A runtime at a time of the monotonic clock, in ms. */
+/** A runtime's state at a time of the monotonic clock, in ms. */
 export interface Look extends Measured {
   readonly at: number;
-  /** How long the requests took that ended with a result. */
+  /** Durations of the requests that ended with a result. */
   readonly results: FineReading;
 }
 
 export interface StageInterval {
-  /** Items that wait now. */
+  /** Number of items that wait now. */
   readonly queue: number;
-  /** Workers that run a batch now. */
+  /** Number of workers that run a batch now. */
   readonly busy: number;
-  /** Workers that serve now. */
+  /** Number of workers that serve now. */
   readonly workers: number;
   /** Mean size of the batches that left; null if none did. */
   readonly meanBatch: number | null;
-  /** Mean run of the items that were answered, in ms; null if none was. */
+  /** Mean run time of the answered items, in ms; null if none was answered. */
   readonly runMs: number | null;
-  /** Part of the requests that needed no run of their own, from 0 to 1; null if it keeps no results, or none came. */
+  /** Fraction (0 to 1) of requests that needed no run of their own; null if the cache is off or no request came. */
   readonly cached: number | null;
 }
 
-/** What the requests of a runtime did. */
+/** Counts and durations of a runtime's requests. */
 export interface RequestInterval {
-  /** Requests that have ended, in whatever way, since the runtime was started. */
+  /** Number of requests that have ended, with any outcome, since the runtime started. */
   readonly requests: number;
-  /** Those of them that ended with an error. */
+  /** Number of requests that have ended with an error since the runtime started. */
   readonly errors: number;
-  /** Requests that ended in the interval. */
+  /** Rate of requests that ended in the interval. */
   readonly requestsPerSecond: number;
-  /** Those of them that ended with an error. */
+  /** Rate of requests that ended with an error in the interval. */
   readonly errorsPerSecond: number;
-  /** Half of the results took at most so many ms; null if there were none. */
+  /** Median duration of results, in ms; null if there were none. */
   readonly p50: number | null;
   readonly p95: number | null;
   readonly p99: number | null;
@@ -48,13 +48,13 @@ export interface RequestInterval {
 export interface RuntimeInterval extends RequestInterval {
   /** End of the interval, in ms since 1970. */
   readonly time: number;
-  /** Requests that are open now. */
+  /** Number of requests that are open now. */
   readonly backlog: number;
-  /** By name. */
+  /** Stages by name. */
   readonly stages: Readonly<Record<string, StageInterval>>;
 }
 
-/** `time` is that of the later look, in ms since 1970. */
+/** @param time time of the later look, in ms since 1970 */
 export function intervalBetween(earlier: Look, later: Look, time: number): RuntimeInterval {
   const readings = new Map(earlier.snapshot.stages.map(({ id, reading }) => [id, reading]));
   return {
@@ -95,13 +95,13 @@ function stageBetween(earlier: StageReading, { queue, busy, ready, reading }: St
   return { queue, busy, workers: ready, meanBatch: meanOf(batchSize), runMs: meanOf(run), cached: cachedPart(since) };
 }
 
-/** Part of the requests that needed no run of their own; null if none came while the stage kept results. */
+/** Returns the fraction of requests that needed no run of their own; null if none came while the cache was on. */
 export function cachedPart({ cache: { hit, miss, joined } }: StageReading): number | null {
   const asked = hit + miss + joined;
   return asked > 0 ? rounded((hit + joined) / asked) : null;
 }
 
-/** What a stage has read since an earlier reading. One that was removed and has come back counts from 0 again. */
+/** Returns a stage's reading since an earlier one. A stage that was removed and added again counts from 0. */
 export function readingSince(earlier: StageReading, later: StageReading): StageReading {
   return later.batches < earlier.batches ? later : subtractReadings(later, earlier);
 }
@@ -115,7 +115,7 @@ export function perSecond(count: number, seconds: number): number {
   return seconds > 0 ? (rounded(count / seconds) ?? 0) : 0;
 }
 
-/** To three decimals: microseconds are as fine as anybody looks. */
+/** Rounds to three decimals: for ms, finer than microseconds is of no use. */
 export function rounded(value: number | null): number | null {
   return value === null ? null : Math.round(value * 1000) / 1000;
 }

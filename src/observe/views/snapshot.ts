@@ -1,4 +1,4 @@
-/** The view for people: everything a runtime knows of itself, as JSON. */
+/** The snapshot of a runtime: its whole state as JSON, for people. */
 import type {
   CacheStatus,
   CircuitTag,
@@ -13,10 +13,10 @@ import type { StageTotals } from '../meters/totals.ts';
 import type { SlowRequest } from './breakdown.ts';
 import { whyWaiting } from './why.ts';
 
-/** By type of frame. */
+/** Frames and items, by type of frame. */
 export type FrameCounts = Record<string, { readonly frames: number; readonly items: number }>;
 
-/** Over the channel between this process and the engine. */
+/** Bytes over the channel between this process and the engine. */
 export interface ByteCounts {
   readonly sent: number;
   readonly received: number;
@@ -32,39 +32,39 @@ export interface StageSnapshot {
   readonly name: string;
   readonly queue: number;
   readonly capacity: number;
-  /** How long the oldest of the queue has waited, in ms; null if none waits. */
+  /** Wait of the oldest item in the queue, in ms; null if none waits. */
   readonly oldestMs: number | null;
-  /** How long until the batch that is filling leaves, in ms; null if none fills. */
+  /** Time until the filling batch leaves, in ms; null if none fills. */
   readonly leavesInMs: number | null;
-  /** Why requests wait here now, in a sentence; null if nothing keeps them. */
+  /** One sentence that tells why requests wait here now; null if nothing holds them. */
   readonly why: string | null;
   readonly busy: number;
   readonly ready: number;
   readonly workers: readonly WorkerStatus[];
-  /** Batches and items that have gone to workers. */
+  /** Number of batches sent to workers; `items` is the number of their items. */
   readonly batches: number;
   readonly items: number;
   readonly meanBatchSize: number;
   readonly batching: { readonly policy: string; readonly maxBatchSize: number; readonly maxWaitMs: number };
   readonly pinWarnings: readonly string[];
-  /** None of its workers serves, as none starts. */
+  /** Whether no worker serves because none starts. */
   readonly doesNotStart: boolean;
   readonly successorError: string | null;
   readonly cache: CacheStatus;
-  /** Open: its workers died again and again, requests are refused. Half-open: one worker is being tried. */
+  /** Open: workers died again and again, and requests are refused. Half-open: one worker is tried. */
   readonly circuit: CircuitTag;
-  /** While the circuit is open: milliseconds until a worker is tried again. Null else. */
+  /** Milliseconds until a worker is tried again while the circuit is open; otherwise null. */
   readonly retryInMs: number | null;
-  /** What its meters have counted, under all engines that this runtime has had. */
+  /** Totals of the stage's meters, over all engines that this runtime has had. */
   readonly reading: StageReading;
 }
 
 export interface RouteSnapshot {
-  /** Names, in order. */
+  /** Names of the stages, in order. */
   readonly stages: readonly string[];
-  /** Each of its stages has a worker that serves. Requests to one that is not ready wait. */
+  /** Whether each stage has a worker that serves. Requests to a stage without one wait. */
   readonly ready: boolean;
-  /** Names of the stages that keep it from being ready. */
+  /** Names of the stages that have no worker to serve. */
   readonly missing: readonly string[];
 }
 
@@ -78,18 +78,18 @@ export interface RuntimeSnapshot {
     readonly restarts: number;
     readonly error: string | null;
     readonly rssBytes: number;
-    /** Engines that ended: in service, or before they were ready. */
+    /** Number of engines that died: in service, and before they were ready. */
     readonly deaths: EngineDeaths;
   };
   readonly backlog: number;
   readonly capacity: number;
-  /** By outcome: `ok` or the error code. Every code is there from the start. */
+  /** Number of requests by outcome: `ok` or the error code. Every code is present from the start. */
   readonly requests: Readonly<Record<string, number>>;
   readonly lateOutcomes: number;
-  /** What went between this process and the engine. */
+  /** Frames between this process and the engine. */
   readonly frames: { readonly sent: Readonly<FrameCounts>; readonly received: Readonly<FrameCounts> };
   readonly bytes: ByteCounts;
-  /** Deploys, and the requests that were open while one replaced the nodes. */
+  /** Number of deploys, and of requests that were open while a deploy replaced the nodes. */
   readonly deploys: { readonly count: number; readonly handedOver: number };
   readonly stages: readonly StageSnapshot[];
   readonly routes: readonly RouteSnapshot[];
@@ -119,7 +119,7 @@ interface Parts {
   };
   readonly plan: EnginePlan;
   readonly status: EngineStatus;
-  /** Of the monotonic clock. */
+  /** Time on the monotonic clock. */
   readonly now: number;
   readonly totals: StageTotals;
   readonly deploys: { readonly count: number; readonly handedOver: number };
@@ -128,7 +128,7 @@ interface Parts {
   readonly pinWarnings: readonly string[];
 }
 
-/** A stage of which the engine has not told yet. */
+/** The status of a stage that the engine has not reported yet. */
 export const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
   queue: 0,
   oldestAt: null,
@@ -212,7 +212,7 @@ function routeSnapshots({ engine, plan, status }: Parts): RouteSnapshot[] {
   });
 }
 
-/** Adds why requests wait, which other stages may have to do with. */
+/** Adds the reasons why requests wait. Needs all stages, since a stage may wait for the next one. */
 function explained(stages: readonly Unexplained[], { engine, plan }: Parts): StageSnapshot[] {
   const byRef = new Map(plan.stages.map(({ ref }, index) => [ref, stages[index] as Unexplained]));
   const engineView = { state: engine.state, error: engine.lastError?.message ?? null };

@@ -1,6 +1,6 @@
 /**
- * What the editor's sidebar shows: of each runtime what is now and what happened since an earlier look, small enough
- * to be sent once a second. Pure.
+ * Builds the view of the editor's sidebar: each runtime's present state and its activity since an earlier look, small
+ * enough to send once a second. Pure.
  */
 import type { WorkerStatus } from '../../core/model.ts';
 import type { StageReading } from '../../core/readings.ts';
@@ -15,31 +15,31 @@ import type { GateView } from './gate-snapshot.ts';
 import { cachedPart, type Look, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
 import type { StageSnapshot } from './snapshot.ts';
 
-/** A chain of stages as it is drawn. */
+/** A chain of stages as the sidebar draws it. */
 export interface Chain {
-  /** Id of its runtime. */
+  /** Id of the chain's runtime. */
   readonly runtime: string;
-  /** Ids, in order. */
+  /** Ids of the stages, in order. */
   readonly stages: readonly string[];
-  /** Why it goes no further, in a sentence. */
+  /** One sentence that tells why the chain ends there. */
   readonly why: string;
-  /** Whether a stage follows that it could have gone on to. */
+  /** Whether another stage follows that the chain could have included. */
   readonly unfused: boolean;
 }
 
-/** What goes with the later look. */
+/** Further data of the later look. */
 export interface Around {
   readonly chains: readonly Chain[];
   readonly gates: readonly GateView[];
   readonly loop: LoopSnapshot | null;
   readonly allowedCpus: readonly number[];
-  /** Cores that Node-RED is kept to; null: all. */
+  /** Cores that Node-RED is pinned to; null means all. */
   readonly serverCpus: readonly number[] | null;
-  /** The same of an engine. */
+  /** Returns the cores that an engine is pinned to; null means all. */
   engineCpus(pid: number): readonly number[] | null;
 }
 
-/** All of its workers serve; some; none yet; none, and something is wrong. */
+/** `ready`: all workers serve. `partly`: some do. `startup`: none yet. `error`: none, because something is wrong. */
 export type StageHealth = 'ready' | 'partly' | 'startup' | 'error';
 
 export interface StageView {
@@ -47,7 +47,7 @@ export interface StageView {
   readonly name: string;
   readonly health: StageHealth;
   readonly why: string | null;
-  /** What is wrong with it although it serves. */
+  /** Problems that do not keep the stage from serving. */
   readonly warnings: readonly string[];
   readonly queue: number;
   readonly capacity: number;
@@ -55,14 +55,17 @@ export interface StageView {
   readonly maxBatchSize: number;
   /** Mean size of the batches that left since the earlier look; null if none did. */
   readonly meanBatch: number | null;
-  /** Items that were answered, by a worker or without; null before there is an earlier look. */
+  /** Rate of items answered by a worker, from the cache or by a shared run; null without an earlier look. */
   readonly itemsPerSecond: number | null;
-  /** Items that no worker answered. */
+  /** Rate of items that no worker answered; null without an earlier look. */
   readonly unservedPerSecond: number | null;
-  /** Of the run of items since the earlier look, in ms; null if none ran. */
+  /** Median run time of items since the earlier look, in ms; null if none ran. */
   readonly runP50: number | null;
   readonly runP99: number | null;
-  /** Part of the requests since the earlier look that needed no run of their own; null if it keeps no results, or none came. */
+  /**
+   * Fraction of requests since the earlier look that needed no run of their own; null if the cache is off or no request
+   * came.
+   */
   readonly cached: number | null;
   readonly workers: readonly WorkerStatus[];
 }
@@ -77,10 +80,10 @@ export interface RuntimeView {
   readonly rssBytes: number;
   readonly backlog: number;
   readonly capacity: number;
-  /** Requests that ended, in whatever way; null before there is an earlier look. */
+  /** Rate of requests that ended, with any outcome; null without an earlier look. */
   readonly requestsPerSecond: number | null;
   readonly errorsPerSecond: number | null;
-  /** Of results since the earlier look, in ms; null if there were none. */
+  /** Median duration of results since the earlier look, in ms; null if there were none. */
   readonly p50: number | null;
   readonly p99: number | null;
   readonly warnings: readonly string[];
@@ -93,11 +96,11 @@ export interface View {
   readonly gates: readonly GateView[];
   readonly cpus: CpuMap;
   readonly loop: LoopSnapshot | null;
-  /** Of all runtimes together, the slowest first. */
+  /** Slowest requests of all runtimes together, slowest first. */
   readonly slowest: readonly Omit<SlowRequest, 'stages'>[];
 }
 
-/** `earlier`: none of a runtime that is looked at for the first time. */
+/** @param earlier the previous looks; has none for a runtime that is new */
 export function viewBetween(earlier: readonly Look[], later: readonly Look[], around: Around): View {
   const before = new Map(earlier.map((look) => [look.snapshot.id, look]));
   const runtimes = later.map((look) => runtimeView(before.get(look.snapshot.id), look, around));
@@ -117,7 +120,7 @@ export function viewBetween(earlier: readonly Look[], later: readonly Look[], ar
 function runtimeView(before: Look | undefined, later: Look, { chains }: Around): RuntimeView {
   const { snapshot } = later;
   const { engine } = snapshot;
-  // A runtime that was removed and has come back counts from 0 again.
+  // A runtime that was removed and added again counts from 0.
   const anew = before !== undefined && totalOf(snapshot.requests) < totalOf(before.snapshot.requests);
   const earlier = anew ? undefined : before;
   const requests = earlier ? requestsBetween(earlier, later) : null;
@@ -145,7 +148,7 @@ function runtimeView(before: Look | undefined, later: Look, { chains }: Around):
   };
 }
 
-/** `since`: what it has read since the earlier look; null if there is none. */
+/** @param since the stage's reading since the earlier look; null without an earlier look */
 function stageView(stage: StageSnapshot, engine: string, since: StageReading | null, seconds: number): StageView {
   return {
     id: stage.id,
@@ -174,7 +177,10 @@ function healthOf({ ready, workers, circuit }: StageSnapshot, engine: string): S
   return engine === 'error' || workers.some(({ error }) => error !== null) ? 'error' : 'startup';
 }
 
-/** Messages may enter at every stage of a chain and at its batchers: a chain that is the end of another is not drawn. */
+/**
+ * Returns the chains to draw: all that are not the end of another. Shorter ones exist because messages may enter at
+ * every stage of a chain and at its batchers.
+ */
 function longestChains(chains: readonly Chain[]): Omit<Chain, 'runtime'>[] {
   const keyOf = ({ stages }: Chain): string => stages.join('\n');
   const byKey = new Map(chains.map((chain) => [keyOf(chain), chain]));

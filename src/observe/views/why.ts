@@ -1,7 +1,7 @@
-/** Why requests wait at a stage now, and why a route ends where it does: a plain sentence each. Pure. */
+/** Explains in a plain sentence why requests wait at a stage now, and why a route ends where it does. Pure. */
 import type { CircuitTag } from '../../core/model.ts';
 
-/** What the sentence is made of: part of a stage's snapshot. */
+/** The part of a stage's snapshot that the sentence needs. */
 export interface StageView {
   readonly name: string;
   readonly queue: number;
@@ -9,15 +9,15 @@ export interface StageView {
   readonly busy: number;
   readonly ready: number;
   readonly workers: readonly { readonly index: number; readonly state: string; readonly error: string | null }[];
-  /** How long the oldest of the queue has waited; null if none waits. */
+  /** Wait of the oldest item in the queue, in ms; null if none waits. */
   readonly oldestMs: number | null;
-  /** How long until the batch that is filling leaves; null if none fills. */
+  /** Time until the filling batch leaves, in ms; null if none fills. */
   readonly leavesInMs: number | null;
   readonly batching: { readonly maxBatchSize: number };
   readonly circuit: CircuitTag;
-  /** None of its workers serves, as none starts. */
+  /** Whether no worker serves because none starts. */
   readonly doesNotStart: boolean;
-  /** How long until a worker is tried again; null unless the circuit is open. */
+  /** Time until a worker is tried again, in ms; null unless the circuit is open. */
   readonly retryInMs: number | null;
 }
 
@@ -26,7 +26,11 @@ export interface EngineView {
   readonly error: string | null;
 }
 
-/** `next`: the stages behind it on its routes. Null where nothing keeps requests from going on. */
+/**
+ * Returns the reason why requests wait, or null if nothing keeps them from going on.
+ *
+ * @param next the stages that follow this one on its routes
+ */
 export function whyWaiting(stage: StageView, engine: EngineView, next: readonly StageView[]): string | null {
   if (stage.circuit !== 'closed') return whyRefused(stage);
   if (stage.ready === 0) return whyNotReady(stage, engine);
@@ -39,7 +43,7 @@ export function whyWaiting(stage: StageView, engine: EngineView, next: readonly 
   return full ? `held back: the queue of stage ${full.name} is full (${full.capacity})` : null;
 }
 
-/** `unfused`: a stage follows that the route could have gone on to. */
+/** @param unfused whether another stage follows that the route could have included */
 export function whyRouteEnds({ end, unfused }: { readonly end: string; readonly unfused: boolean }): string {
   return unfused ? `not fused: ${end}` : `ends there: ${end}`;
 }
@@ -80,7 +84,7 @@ function because(error: string | null): string {
   return error === null ? '' : `: ${error.split('\n', 1)[0]}`;
 }
 
-/** `0, 1 and 2`; of many the first. */
+/** Formats numbers as `0, 1 and 2`; names only the first three if there are more than four. */
 function listed(numbers: readonly number[]): string {
   if (numbers.length > 4) return `${numbers.slice(0, 3).join(', ')} and ${numbers.length - 3} more`;
   return `${numbers.slice(0, -1).join(', ')} and ${numbers.at(-1)}`;
