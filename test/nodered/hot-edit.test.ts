@@ -33,7 +33,7 @@ const PYTHON: Language = {
   file: 'model.py',
   code: (version) => `def predict(input):\n    return {"version": ${version}, "input": input}\n`,
   broken: 'def predict(input):\n',
-  why: /^new code: .*(?:expected an indented|unexpected EOF)/,
+  why: /^new code: (?:model\.py:\d|expected an indent|unexpected EOF)/,
 };
 
 describe('hot edits', () => {
