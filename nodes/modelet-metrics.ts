@@ -7,7 +7,7 @@ import { configure } from '../src/node-red/adapter.ts';
 import { gatesOf, seriesOf, stageRows, workerRows } from '../src/node-red/admin/dashboard.ts';
 import { type Pipeline, pipelineOf } from '../src/node-red/pipeline.ts';
 import { showInvalid } from '../src/node-red/status.ts';
-import { intervalBetween, type Look } from '../src/observe/views/interval.ts';
+import { intervalBetween, type Measurement } from '../src/observe/views/interval.ts';
 import type { Service } from '../src/server/service.ts';
 
 export default function register(RED: NodeAPI): void {
@@ -20,7 +20,7 @@ export default function register(RED: NodeAPI): void {
       return;
     }
     // The last look; an interval needs two looks at the same service, so a new or replaced runtime has none yet.
-    let before: { readonly service: Service; readonly look: Look } | null = null;
+    let before: { readonly service: Service; readonly look: Measurement } | null = null;
     // Null, because the badge of the node that this one replaces may still be shown.
     let told: string | null = null;
     const tell = (text: string): void => {
@@ -30,7 +30,7 @@ export default function register(RED: NodeAPI): void {
     const report = (): void => {
       const service = serviceOf(pipeline, config.runtime);
       tell(service ? '' : 'no runtime to tell about');
-      const look = service?.look() ?? null;
+      const look = service?.measure() ?? null;
       if (look && before?.service === service) {
         const interval = intervalBetween(before.look, look, wallTime());
         const gates = gatesOf(pipeline.gates.measured, service.id);

@@ -8,7 +8,7 @@ export type AdmissionSnapshot = Omit<GateSnapshot, 'waiting' | 'capacity' | 'old
 
 export function snapshotOf(admission: Admission, description: string, now: number): AdmissionSnapshot {
   const tightest = admission.tightest();
-  const { open, budget, quota, maxSys } = tightest.standing();
+  const { open, budget, quota, maxSys } = tightest.state();
   const { known, lastSampleAt } = tightest.knowledge;
   const { lastRefusal } = admission.knowledge;
   return {

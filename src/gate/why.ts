@@ -1,9 +1,9 @@
 /** Explains in a sentence with numbers why a gate is closed and what would open it, or how much it admits. Pure. */
 import type { GateRule } from '../config/compile-gate.ts';
-import type { Cause, Standing } from './admission/standing.ts';
+import type { Cause, GateState } from './admission/gate-state.ts';
 
 export interface Explained {
-  readonly standing: Standing;
+  readonly state: GateState;
   readonly rule: GateRule;
   /** The last sample as read. */
   readonly raw: string | null;
@@ -21,14 +21,14 @@ export interface Explained {
 type Closed = Exclude<Cause, { readonly tag: 'open' } | { readonly tag: 'forced' }>;
 
 export function why(explained: Explained): string {
-  const { cause } = explained.standing;
+  const { cause } = explained.state;
   if (cause.tag === 'open') return `open: ${admits(explained)}`;
   if (cause.tag === 'forced') return 'open by a message: admits everything; "auto" makes it follow the budget';
   return `closed: ${isClosed(cause, explained)}`;
 }
 
-function admits({ standing, rule, inFlight, alone }: Explained): string {
-  const { room, quota, limit, ceiling, budget, read, maxSys } = standing;
+function admits({ state, rule, inFlight, alone }: Explained): string {
+  const { room, quota, limit, ceiling, budget, read, maxSys } = state;
   const { unit, baseline } = rule;
   const ended = budget > read ? `, of which ${figure(budget - read)} has ended since it was read` : '';
   const product = `N ${figure(quota)} = ${figure(maxSys)} x (D ${figure(budget)} - B ${figure(baseline)})${ended}`;
@@ -41,8 +41,8 @@ function admits({ standing, rule, inFlight, alone }: Explained): string {
   return `full, ${amount(inFlight, unit)} in flight of ${bound}; admits when one ends, or a sample leaves more`;
 }
 
-function isClosed(cause: Closed, { standing, rule, raw, everyMs, source }: Explained): string {
-  const { budget, maxSys } = standing;
+function isClosed(cause: Closed, { state, rule, raw, everyMs, source }: Explained): string {
+  const { budget, maxSys } = state;
   const { baseline, staleMs } = rule;
   switch (cause.tag) {
     case 'held':

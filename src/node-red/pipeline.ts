@@ -33,7 +33,7 @@ import { refuse } from './request/error-exit.ts';
 import { HttpClients } from './request/http-clients.ts';
 import { endOfMessage, Leases } from './request/leases.ts';
 import { type Done, type PipelineMessage, sendFrom } from './request/messages.ts';
-import { Passage } from './request/passage.ts';
+import { PipelineRequest } from './request/pipeline-request.ts';
 import { type Sequencer, Sequencers } from './request/sequencer.ts';
 import { StatusBadges } from './status.ts';
 
@@ -77,7 +77,7 @@ export class Pipeline {
   #known: Machine = { allowedCpus: this.allowedCpus, launcher: { setpriv: false, taskset: false } };
   readonly #registry: Registry;
   readonly #badges: StatusBadges;
-  readonly #surroundings: RequestContext;
+  readonly #context: RequestContext;
   #state: PipelineState = 'stopped';
   #deployment: Deployment = NOTHING_DEPLOYED;
   #startedConfig: object | undefined;
@@ -114,10 +114,10 @@ export class Pipeline {
       live: this.live,
       service: (runtime) => this.#registry.get(runtime),
       onChange: () => this.#badges.update(),
-      pipeline: () => this.#surroundings,
+      pipeline: () => this.#context,
       machine: () => this.#known,
     });
-    this.#surroundings = {
+    this.#context = {
       RED,
       live: this.live,
       clients: this.#clients,
@@ -169,7 +169,7 @@ export class Pipeline {
 
   /** Takes what a message asks of a gate. */
   order(entry: Node, msg: PipelineMessage, done: Done): void {
-    this.#onceRunning(() => orderGate(this.#surroundings, this.gates, entry, msg, done), done);
+    this.#onceRunning(() => orderGate(this.#context, this.gates, entry, msg, done), done);
   }
 
   /** Lets what waits at the stage behind a node leave at once, or drops it. */
@@ -208,14 +208,14 @@ export class Pipeline {
       accepted(error);
       feed?.();
     };
-    if (enterGate(this.#surroundings, this.gates, entry, msg, done)) return;
+    if (enterGate(this.#context, this.gates, entry, msg, done)) return;
     const deployed = this.#deployment.routes.get(entry.id);
     if (deployed) {
-      new Passage(this.#surroundings, entry, deployed, msg, done).begin();
+      new PipelineRequest(this.#context, entry, deployed, msg, done).begin();
       return;
     }
     const reason = this.#deployment.invalid.get(entry.id) ?? 'the node is not deployed';
-    refuse(this.#surroundings, entry, msg, done, new ModeletError('config_invalid', reason));
+    refuse(this.#context, entry, msg, done, new ModeletError('config_invalid', reason));
   }
 
   #whenRunning(deliver: () => void): void {

@@ -9,15 +9,15 @@ import type { LogRecord, ModeletDescription, Outcome, Payload, RequestNumber, St
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { Log } from '../observe/log/log.ts';
 import { Refusals } from '../observe/log/refusals.ts';
-import type { Look } from '../observe/views/interval.ts';
+import type { Measurement } from '../observe/views/interval.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/views/snapshot.ts';
 import { killGroup } from '../process/parent/launch.ts';
 import { decodeFailure } from '../wire/frames/failure.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
+import { AdmissionQueue } from './admission-queue.ts';
 import { Checks, type StageCheck } from './checks.ts';
 import { EngineClient } from './engine-client.ts';
 import { EngineReports } from './engine-reports.ts';
-import { Entrance } from './entrance.ts';
 import { type Caller, Ledger } from './ledger.ts';
 import { type KnownStage, type PlannedRoute, type PlannedStage, Planner } from './planner.ts';
 import { type Machine, RuntimePins } from './runtime-pins.ts';
@@ -69,7 +69,7 @@ export class Service {
   readonly #refusals: Refusals;
   readonly #ledger: Ledger<SubmitRequest>;
   readonly #slowRequests: SlowRequests = new SlowRequests();
-  readonly #entrance: Entrance;
+  readonly #admissionQueue: AdmissionQueue;
   readonly #client: EngineClient;
   readonly #planner: Planner = new Planner();
   readonly #checks: Checks;
@@ -89,13 +89,13 @@ export class Service {
     this.#ledger = new Ledger(config.capacity, clock, {
       onSettled: (request, settlement, at) => {
         this.#slowRequests.note(request, settlement, at);
-        this.#entrance.leave(request.id, (stage) => this.#planner.roomAt(stage));
+        this.#admissionQueue.leave(request.id, (stage) => this.#planner.roomAt(stage));
       },
       onExpired: (request) => this.#client.cancel(request),
       onFailed: (code) => this.#refusals.count(code),
       onThrown: (error) => this.log({ level: 'error', message: `whoever was told of an answer threw: ${error.stack}` }),
     });
-    this.#entrance = new Entrance(config.mostWaiting, (item) => {
+    this.#admissionQueue = new AdmissionQueue(config.mostWaiting, (item) => {
       this.#ledger.sent(item.id);
       this.#client.submit(item);
     });
@@ -152,7 +152,7 @@ export class Service {
     const { count, handedOver } = this.#deploys;
     this.#deploys = { count: count + 1, handedOver: handedOver + this.#ledger.backlog };
     this.#told.keep(new Set(plan.stages.map(({ ref }) => ref)));
-    this.#client.apply(plan, this.#entrance.routes);
+    this.#client.apply(plan, this.#admissionQueue.routes);
     this.log(this.#planner.describe());
   }
 
@@ -166,13 +166,13 @@ export class Service {
     const entry = this.#planner.entry(request.entry);
     if (!entry) throw this.#refused(new ModeletError('config_invalid', 'the node is not part of a usable route'));
     const room = patient ? this.#planner.roomAt(entry.stage) : 0;
-    const refusal = this.#refusal(payload) ?? (patient ? this.#entrance.check(entry.stage, room) : null);
+    const refusal = this.#refusal(payload) ?? (patient ? this.#admissionQueue.check(entry.stage, room) : null);
     if (refusal) throw this.#refused(refusal);
     const id = this.#ledger.open(request, deadline, patient);
     const { ref } = entry.route;
     const streams = request.onPart !== undefined;
     const item = { id, deadline, priority, ref, ok: true, patient, streams, group, payload, meta, timings: [] };
-    if (patient) this.#entrance.enter(item, entry.stage, room);
+    if (patient) this.#admissionQueue.enter(item, entry.stage, room);
     else this.#client.submit(item);
     return id;
   }
@@ -209,7 +209,7 @@ export class Service {
     if (stage === undefined) return;
     if (action === 'reset') {
       const error = new ModeletError('dropped', 'reset', { stage: this.stage(stage)?.name ?? '' });
-      for (const id of this.#entrance.waitingAt(stage)) this.abandon(id, error);
+      for (const id of this.#admissionQueue.waitingAt(stage)) this.abandon(id, error);
     }
     this.#client.actOnStage(stage, action);
   }
@@ -270,7 +270,7 @@ export class Service {
   }
 
   /** Returns the state and the totals up to now. Two looks show what happened between them. */
-  look(): Look {
+  measure(): Measurement {
     const { durations } = this.#ledger;
     const results = durations.readResults();
     return { at: this.#clock.now(), snapshot: this.snapshot(), durations: durations.read(), results };
@@ -308,7 +308,7 @@ export class Service {
     const lost = (): ModeletError => engineLost(`the engine died: ${error.message}`, error, this.#client.pauseMs);
     this.#checks.fail(lost());
     // Requests that wait at the entrance were not in the dead engine. They go to the next one.
-    this.#ledger.failAll(lost, (id) => !this.#entrance.isWaiting(id));
+    this.#ledger.failAll(lost, (id) => !this.#admissionQueue.isWaiting(id));
   }
 
   async #close(drain: boolean, closeMs: number): Promise<void> {

@@ -6,8 +6,8 @@ import { UsageReporter } from '../observe/meters/usage.ts';
 import { type Reports, report } from '../process/child/entry.ts';
 import { shortened } from '../process/parent/lines.ts';
 import type { WorkerBoot } from '../wire/frames/bodies.ts';
+import { CancelledRequests } from '../wire/frames/cancelled-requests.ts';
 import { type ControlFrame, type Frame, HEAD, type ItemFrame, LONGEST_FRAME } from '../wire/frames/frames.ts';
-import { Unwanted } from '../wire/frames/unwanted.ts';
 import { tryExample, warmUp } from './batch/examples.ts';
 import { PartsOut } from './batch/parts-out.ts';
 import { payloadChecks } from './batch/payload-checks.ts';
@@ -23,7 +23,7 @@ interface Serving {
   readonly modelet: LoadedModelet;
   readonly run: Omit<BatchRun, 'isCancelled' | 'parts'>;
   readonly waiting: (BatchFrame | TryFrame)[];
-  readonly unwanted: Unwanted;
+  readonly unwanted: CancelledRequests;
   running: Promise<void> | null;
   readonly usage: UsageReporter;
 }
@@ -84,7 +84,7 @@ export class WorkerProgram {
     await modelet.setup();
     await warmUp(modelet, boot.batchSize, run);
     const usage = new UsageReporter(systemClock, (body) => this.#channel.send({ type: 'usage', body }));
-    this.#serving = { modelet, run, waiting: [], unwanted: new Unwanted(), running: null, usage };
+    this.#serving = { modelet, run, waiting: [], unwanted: new CancelledRequests(), running: null, usage };
     const description = describeModelet(modelet, boot.modelet, context);
     this.#channel.send({ type: 'loaded', body: { examples: modelet.examples.length, description } });
     report(this.#channel, { state: 'ready' });

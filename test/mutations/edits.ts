@@ -206,7 +206,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a gate does not mind how old its sample is',
-    file: 'src/gate/admission/standing.ts',
+    file: 'src/gate/admission/gate-state.ts',
     find: 'now - sample.at > rule.staleMs',
     replace: 'now - sample.at > rule.staleMs * 1000',
     suite: 'gate/properties',

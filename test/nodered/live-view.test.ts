@@ -19,7 +19,7 @@ function bed(): Bed {
   let looks = 0;
   const live = new LiveView({
     clock,
-    look: () => {
+    measure: () => {
       looks += 1;
       return [];
     },

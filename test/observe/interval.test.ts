@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { countOf } from '../../src/observe/meters/histogram.ts';
-import { intervalBetween, type Look } from '../../src/observe/views/interval.ts';
+import { intervalBetween, type Measurement } from '../../src/observe/views/interval.ts';
 import { until } from '../fixtures/processes.ts';
 import { serve, type TestService } from '../fixtures/service.ts';
 
-function look({ service }: TestService): Look {
-  return service.look();
+function look({ service }: TestService): Measurement {
+  return service.measure();
 }
 
 /** A stage that has answered five requests, of which one with an error. */

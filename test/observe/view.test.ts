@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { countOf } from '../../src/observe/meters/histogram.ts';
-import type { Look } from '../../src/observe/views/interval.ts';
+import type { Measurement } from '../../src/observe/views/interval.ts';
 import type { StageSnapshot } from '../../src/observe/views/snapshot.ts';
 import { type Around, type Chain, type View, viewBetween } from '../../src/observe/views/view.ts';
 import { until } from '../fixtures/processes.ts';
@@ -17,8 +17,8 @@ const AROUND: Around = {
   engineCpus: () => [1],
 };
 
-function look({ service }: TestService): Look {
-  return service.look();
+function look({ service }: TestService): Measurement {
+  return service.measure();
 }
 
 async function started(t: TestContext): Promise<TestService> {
@@ -42,7 +42,7 @@ function onlyStage({ runtimes }: View): View['runtimes'][0]['stages'][0] {
 }
 
 /** The same look with another state of its stage. */
-function withStage({ snapshot, ...rest }: Look, changed: Partial<StageSnapshot>): Look {
+function withStage({ snapshot, ...rest }: Measurement, changed: Partial<StageSnapshot>): Measurement {
   return { ...rest, snapshot: { ...snapshot, stages: snapshot.stages.map((stage) => ({ ...stage, ...changed })) } };
 }
 

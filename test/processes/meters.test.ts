@@ -50,7 +50,7 @@ describe('meters', () => {
     const after = service.service.snapshot();
     assert.deepEqual(after.engine.deaths, { serving: 1, starting: 0 });
     assert.ok(after.bytes.sent > before.bytes.sent && after.bytes.received > before.bytes.received);
-    assert.equal(countOf(service.service.look().durations.ok), 8);
+    assert.equal(countOf(service.service.measure().durations.ok), 8);
   });
 
   test('requests are measured apart by how they end; refused ones, which were never open, are not', async (t) => {
@@ -63,7 +63,7 @@ describe('meters', () => {
     const lost = service.ask('exit');
     assert.throws(() => service.ask('y'), { code: 'capacity_exceeded' });
     assert.equal((await lost.answer).code, 'worker_lost');
-    const { durations } = service.service.look();
+    const { durations } = service.service.measure();
     assert.deepEqual(Object.keys(durations).sort(), ['ok', 'worker_lost']);
     assert.deepEqual([countOf(durations.ok), countOf(durations.worker_lost as HistogramReading)], [1, 1]);
     await until(() => service.stage('die').reading.unserved.worker_lost === 1, 'the stage has counted it');

@@ -14,8 +14,8 @@ import { ChildLife, type Kept } from '../../process/parent/child-life.ts';
 import { helper } from '../../process/parent/launch.ts';
 import type { ProcessState } from '../../process/process-state.ts';
 import { packFrames, type ThreadData, unpackFrames } from '../../wire/channel/port-channel.ts';
+import { CancelledRequests } from '../../wire/frames/cancelled-requests.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
-import { Unwanted } from '../../wire/frames/unwanted.ts';
 import { type WorkerLaunch, workerEnvironment } from './worker-launch.ts';
 
 const THREAD_ENTRY = fileURLToPath(new URL('../../worker/thread.js', import.meta.url));
@@ -53,7 +53,7 @@ class ThreadWorker implements Kept {
   /** Frames that wait for the thread. Kept out of piscina's queue, so that a cancellation can still join its batch. */
   readonly #waiting: Frame[] = [];
   /** Cancelled requests that may be in batches that the thread has not seen yet. */
-  readonly #unwanted: Unwanted = new Unwanted();
+  readonly #unwanted: CancelledRequests = new CancelledRequests();
 
   constructor(spec: WorkerLaunch, events: ChildEvents, clock: Clock) {
     this.#life = new ChildLife(this, events, clock);

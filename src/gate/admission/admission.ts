@@ -13,9 +13,9 @@ import { Listeners } from '../listeners.ts';
 import type { EndedLease, LeaseEnd, Reading } from '../source.ts';
 import { why } from '../why.ts';
 import { fits } from './budget.ts';
+import { type GateControl, type GateState, gateStateOf } from './gate-state.ts';
 import { InFlightHistory } from './in-flight.ts';
 import { Knowledge } from './knowledge.ts';
-import { type GateControl, type Standing, standingOf } from './standing.ts';
 
 export interface AdmissionOptions {
   readonly id: string;
@@ -157,16 +157,16 @@ export class Admission {
   room(): number {
     if (this.#control === 'open') return Number.POSITIVE_INFINITY;
     const rooms = [...this.#closure()].map((each) => {
-      const { room } = each.standing();
+      const { room } = each.state();
       if (each.#rule.unit === this.#rule.unit) return room;
       return room >= 1 ? Number.POSITIVE_INFINITY : 0;
     });
     return Math.min(...rooms);
   }
 
-  /** Returns the standing of this gate without its members; for a composite only whether a message holds it. */
-  standing(): Standing {
-    return standingOf({
+  /** Returns the state of this gate without its members; for a composite only whether a message holds it. */
+  state(): GateState {
+    return gateStateOf({
       now: this.#clock.now(),
       rule: this.#rule,
       control: this.#control,
@@ -182,7 +182,7 @@ export class Admission {
   tightest(): Admission {
     if (this.#members === null || this.#control !== 'auto') return this;
     const members = [...this.#closure()].filter((each) => each.#members === null || each.#control === 'close');
-    const ranked = members.map((admission) => ({ admission, ...admission.standing() }));
+    const ranked = members.map((admission) => ({ admission, ...admission.state() }));
     ranked.sort((a, b) => Number(a.open) - Number(b.open) || a.room - b.room);
     return ranked[0]?.admission ?? this;
   }
@@ -201,11 +201,11 @@ export class Admission {
     const tightest = this.tightest();
     if (tightest !== this) return `by the gate "${tightest.name}": ${tightest.why()}`;
     const { cost: inFlight, count } = this.#leases;
-    const standing = this.standing();
+    const state = this.state();
     const { known } = this.#knowledge;
     const raw = known.tag === 'sampled' ? (known.sample.raw ?? null) : null;
     const everyMs = known.tag === 'sampled' ? (known.sample.everyMs ?? null) : null;
-    return why({ standing, rule: this.#rule, raw, everyMs, source: this.#describe(), inFlight, alone: count === 1 });
+    return why({ state, rule: this.#rule, raw, everyMs, source: this.#describe(), inFlight, alone: count === 1 });
   }
 
   control(control: GateControl): void {
@@ -270,7 +270,7 @@ export class Admission {
 
   #admits(given: number): boolean {
     const cost = this.#costOf(given);
-    const { open, limit, ceiling, maxSys } = this.standing();
+    const { open, limit, ceiling, maxSys } = this.state();
     if (!open) return false;
     if (fits(this.#leases.cost + cost, limit, maxSys)) return true;
     return this.#leases.count === 0 && (this.#rule.atLeastOne || !fits(cost, ceiling, maxSys));

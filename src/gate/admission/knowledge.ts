@@ -1,8 +1,8 @@
 /** Keeps the last reading and the last refusal of the system behind a gate. Knows nothing of leases. */
 import type { Clock, Timer } from '../../core/clock.ts';
 import type { Reading, Sample } from '../source.ts';
+import type { Known } from './gate-state.ts';
 import { type LatchState, RefusalLatch } from './refusal-latch.ts';
-import type { Known } from './standing.ts';
 
 export interface Refusal {
   readonly at: number;

@@ -63,7 +63,7 @@ async function readOnce(pipeline: Pipeline, form: Form): Promise<object> {
   const id = typeof form['id'] === 'string' ? form['id'] : '';
   const { gates, deployment } = pipeline;
   const place = { runtime: config.runtime, stage: config.stage };
-  const around = gates.surroundingsOf(id, () => deployment.gates.get(id) ?? place);
+  const around = gates.sourceHost(id, () => deployment.gates.get(id) ?? place);
   const source = makeSource(around, config, credentialsOf(pipeline, id, config, form));
   try {
     return await source.read(new AbortController().signal);

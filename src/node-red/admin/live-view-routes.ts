@@ -26,7 +26,7 @@ export function serveLiveView(RED: NodeAPI, pipeline: Pipeline, mayRead: Request
   const events = RED.events as unknown as Events;
   const live = new LiveView({
     clock: systemClock,
-    look: () => pipeline.services.map((service) => service.look()),
+    measure: () => pipeline.services.map((service) => service.measure()),
     around: () => aroundOf(pipeline),
     // As RED.comms.publish does it, but to one connection only.
     publish: (session, view) => events.emit('comms', { topic: 'modelets/view', data: view, retain: false, session }),

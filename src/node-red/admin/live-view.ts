@@ -11,7 +11,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Clock, Timer } from '../../core/clock.ts';
-import type { Look } from '../../observe/views/interval.ts';
+import type { Measurement } from '../../observe/views/interval.ts';
 import { type Around, type View, viewBetween } from '../../observe/views/view.ts';
 
 export const INTERVAL_MS = 1000;
@@ -22,9 +22,9 @@ const LOOKED_BACK = 5;
 /** Most tickets that have not been handed in. */
 const MOST_TICKETS = 1000;
 
-interface Surroundings {
+interface ViewHost {
   readonly clock: Clock;
-  look(): readonly Look[];
+  measure(): readonly Measurement[];
   around(): Around;
   publish(session: string, view: View): void;
 }
@@ -32,18 +32,18 @@ interface Surroundings {
 type LiveViewState =
   | { readonly tag: 'idle' }
   /** `looks`: the last ones, the oldest first. */
-  | { readonly tag: 'watched'; timer: Timer; readonly looks: (readonly Look[])[] };
+  | { readonly tag: 'watched'; timer: Timer; readonly looks: (readonly Measurement[])[] };
 
 export class LiveView {
-  readonly #surroundings: Surroundings;
+  readonly #host: ViewHost;
   /** Until when each can be handed in. */
   readonly #tickets: Map<string, number> = new Map();
   /** By connection of an editor: until when it is told. */
   readonly #sessions: Map<string, number> = new Map();
   #state: LiveViewState = { tag: 'idle' };
 
-  constructor(surroundings: Surroundings) {
-    this.#surroundings = surroundings;
+  constructor(host: ViewHost) {
+    this.#host = host;
   }
 
   get isWatched(): boolean {
@@ -52,7 +52,7 @@ export class LiveView {
 
   /** For an editor whose account may read: to be handed in once, soon. */
   ticket(): string {
-    const now = this.#surroundings.clock.now();
+    const now = this.#host.clock.now();
     forgetPast(this.#tickets, now);
     for (const oldest of this.#tickets.keys()) {
       if (this.#tickets.size < MOST_TICKETS) break;
@@ -65,13 +65,13 @@ export class LiveView {
 
   /** Tells a connection from now on; one that looks already looks on. A ticket that is none changes nothing. */
   watch(session: string, ticket: string): void {
-    const now = this.#surroundings.clock.now();
+    const now = this.#host.clock.now();
     forgetPast(this.#tickets, now);
     if (!this.#tickets.delete(ticket)) return;
     const isNew = !this.#sessions.has(session);
     this.#sessions.set(session, now + LEASE_MS);
     if (this.#state.tag === 'idle') {
-      this.#state = { tag: 'watched', timer: this.#timer(), looks: [this.#surroundings.look()] };
+      this.#state = { tag: 'watched', timer: this.#timer(), looks: [this.#host.measure()] };
     }
     if (isNew) this.#publish(this.#state.looks, [session]);
   }
@@ -81,20 +81,20 @@ export class LiveView {
   }
 
   #timer(): Timer {
-    const { clock } = this.#surroundings;
+    const { clock } = this.#host;
     return clock.at(clock.now() + INTERVAL_MS, () => this.#tick());
   }
 
   #tick(): void {
     if (this.#state.tag === 'idle') return;
-    forgetPast(this.#sessions, this.#surroundings.clock.now());
+    forgetPast(this.#sessions, this.#host.clock.now());
     if (this.#sessions.size === 0) {
       this.#rest();
       return;
     }
     const { looks } = this.#state;
     this.#state.timer = this.#timer();
-    looks.push(this.#surroundings.look());
+    looks.push(this.#host.measure());
     if (looks.length > LOOKED_BACK + 1) looks.shift();
     this.#publish(looks, this.#sessions.keys());
   }
@@ -104,10 +104,10 @@ export class LiveView {
     this.#state = { tag: 'idle' };
   }
 
-  #publish(looks: readonly (readonly Look[])[], sessions: Iterable<string>): void {
+  #publish(looks: readonly (readonly Measurement[])[], sessions: Iterable<string>): void {
     const earlier = looks.length > 1 ? looks[0] : undefined;
-    const view = viewBetween(earlier ?? [], looks.at(-1) ?? [], this.#surroundings.around());
-    for (const session of sessions) this.#surroundings.publish(session, view);
+    const view = viewBetween(earlier ?? [], looks.at(-1) ?? [], this.#host.around());
+    for (const session of sessions) this.#host.publish(session, view);
   }
 }
 

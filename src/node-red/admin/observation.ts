@@ -114,7 +114,7 @@ export class Observation {
   #answerMetrics({ services, inside }: View, response: Response): void {
     const shown = new Set<string | null>(services.map(({ id }) => id));
     const gates = this.#pipeline.gates.measured.filter(({ runtime }) => inside || shown.has(runtime));
-    const looks = services.map((service) => service.look());
+    const looks = services.map((service) => service.measure());
     this.#exposition.text(looks, gates).then(
       (text) => response.set('Content-Type', this.#exposition.contentType).send(text),
       (error: Error) => response.status(500).send(error.message),

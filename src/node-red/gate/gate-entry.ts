@@ -4,13 +4,13 @@ import type { RequestContext } from '../request/context.ts';
 import { refuse } from '../request/error-exit.ts';
 import type { Done, PipelineMessage } from '../request/messages.ts';
 import { isStoreOrder, obey } from './durable/durable-answers.ts';
-import { storeMessage } from './durable/durable-passage.ts';
-import { GatePassage } from './gate-passage.ts';
+import { storeMessage } from './durable/durable-request.ts';
+import { GateRequest } from './gate-request.ts';
 import type { Gates } from './gates.ts';
 
 /** False if the node is no gate that can be used. */
 export function enterGate(
-  around: RequestContext,
+  context: RequestContext,
   gates: Gates,
   entry: Node,
   msg: PipelineMessage,
@@ -20,19 +20,19 @@ export function enterGate(
   if (!gate) return false;
   const place = gates.rooms.place(entry.id);
   if (place) storeMessage(place, entry, gate, msg, done);
-  else new GatePassage(around, entry, gate, msg, done).begin();
+  else new GateRequest(context, entry, gate, msg, done).begin();
   return true;
 }
 
 /** Does what a message asks of a gate, or refuses it. */
-export function orderGate(around: RequestContext, gates: Gates, entry: Node, msg: PipelineMessage, done: Done): void {
+export function orderGate(context: RequestContext, gates: Gates, entry: Node, msg: PipelineMessage, done: Done): void {
   const order = msg['gate'];
   const place = gates.rooms.place(entry.id);
   if (place && isStoreOrder(order)) {
-    obey(around, entry, place.room, order, msg, done);
+    obey(context, entry, place.room, order, msg, done);
     return;
   }
   const error = gates.order(entry.id, order);
-  if (error) refuse(around, entry, msg, done, error);
+  if (error) refuse(context, entry, msg, done, error);
   else done();
 }

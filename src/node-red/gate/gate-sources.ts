@@ -7,7 +7,7 @@ import { createSource, type SourceServices } from '../../gate/sources/create.ts'
 import type { Credentials as SourceCredentials, TlsOptions } from '../../gate/sources/http-endpoint.ts';
 import { loadRedis } from '../../gate/sources/redis-client.ts';
 
-export interface SourceSurroundings {
+export interface SourceHost {
   readonly RED: NodeAPI;
   /** The gate's node as it is now: a deploy replaces it. */
   readonly node: () => Node | undefined;
@@ -16,11 +16,7 @@ export interface SourceSurroundings {
 }
 
 /** @throws ModeletError `config_invalid`. */
-export function makeSource(
-  around: SourceSurroundings,
-  config: GateConfig,
-  credentials: SourceCredentials,
-): BudgetSource {
+export function makeSource(around: SourceHost, config: GateConfig, credentials: SourceCredentials): BudgetSource {
   const { RED, node, readLoad, watchLoad } = around;
   return createSource(config, {
     clock: systemClock,

@@ -15,11 +15,11 @@ import type { Service } from '../../server/service.ts';
 import { type DeployedGate, membersOf } from '../deploy/gate-deployment.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 import { logFault } from '../log.ts';
-import { DurableRooms, type RoomsSurroundings } from './durable/durable-rooms.ts';
-import type { OpenGate } from './gate-passage.ts';
-import { makeSource, type SourceSurroundings, sourceKey } from './gate-sources.ts';
+import { DurableRooms, type RoomsHost } from './durable/durable-rooms.ts';
+import type { OpenGate } from './gate-request.ts';
+import { makeSource, type SourceHost, sourceKey } from './gate-sources.ts';
 
-interface Surroundings extends RoomsSurroundings {
+interface GatesHost extends RoomsHost {
   readonly RED: NodeAPI;
   readonly live: LiveNodes;
   /** The service of a runtime node; undefined while none runs. */
@@ -44,7 +44,7 @@ function isOrder(order: unknown): order is GateOrder {
 }
 
 export class Gates {
-  readonly #around: Surroundings;
+  readonly #around: GatesHost;
   /** Of the durable ones. */
   readonly rooms: DurableRooms;
   readonly #hosts: Map<string, Host> = new Map();
@@ -53,7 +53,7 @@ export class Gates {
   /** Instances of nodes whose warnings have been told. */
   readonly #warned: WeakSet<object> = new WeakSet();
 
-  constructor(around: Surroundings) {
+  constructor(around: GatesHost) {
     this.#around = around;
     this.rooms = new DurableRooms(around);
   }
@@ -126,7 +126,7 @@ export class Gates {
   }
 
   /** How a source for settings that are not deployed would see things. */
-  surroundingsOf(id: string, place: () => Pick<DeployedGate, 'runtime' | 'stage'>): SourceSurroundings {
+  sourceHost(id: string, place: () => Pick<DeployedGate, 'runtime' | 'stage'>): SourceHost {
     return {
       RED: this.#around.RED,
       node: () => this.#around.live.get(id)?.node,
@@ -178,7 +178,7 @@ export class Gates {
     const key = sourceKey(RED, config, credentials);
     if (known?.key === key) return known;
     const place = (): DeployedGate => this.#hosts.get(id)?.deployed ?? deployed;
-    return { supply: makeSource(this.surroundingsOf(id, place), config, credentials), key };
+    return { supply: makeSource(this.sourceHost(id, place), config, credentials), key };
   }
 
   #serviceOf({ runtime }: DeployedGate): Service | undefined {

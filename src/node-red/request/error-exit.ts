@@ -32,16 +32,16 @@ export interface Leaving {
 
 /** `failingId`: the stage, batcher or gate that failed. `input`: the value that it was given. Never throws. */
 export function deliverError(
-  around: RequestContext,
+  context: RequestContext,
   leaving: Leaving,
   error: ModeletError,
   failingId: string,
   input: unknown,
 ): void {
   try {
-    keepingClient(leaving.msg, () => handOver(around, leaving, error, failingId, input));
+    keepingClient(leaving.msg, () => handOver(context, leaving, error, failingId, input));
   } catch (thrown) {
-    logUndelivered(around.RED, error, thrown);
+    logUndelivered(context.RED, error, thrown);
     endWithoutFlow(leaving, error);
   }
 }
@@ -67,19 +67,19 @@ function logUndelivered(RED: NodeAPI, { code, message }: ModeletError, thrown: u
 }
 
 function handOver(
-  around: RequestContext,
+  context: RequestContext,
   leaving: Leaving,
   error: ModeletError,
   failingId: string,
   input: unknown,
 ): void {
-  const found = around.live.get(failingId);
-  if (!found || around.isStopped()) {
+  const found = context.live.get(failingId);
+  if (!found || context.isStopped()) {
     endWithoutFlow(leaving, error);
     return;
   }
   const { msg, trace, done } = leaving;
-  const { handlers, stageNames } = around.deployment();
+  const { handlers, stageNames } = context.deployment();
   trace.input = input;
   const failing = found.node;
   // A stage that cannot be used is not among those with names.
@@ -87,7 +87,7 @@ function handOver(
   error.stage ??= stage;
   const info = writeError(msg, error, stage, failing);
   const handler = handlers.get(failingId);
-  const collector = handler?.kind === 'collector' ? around.live.get(handler.id) : undefined;
+  const collector = handler?.kind === 'collector' ? context.live.get(handler.id) : undefined;
   if (handler?.kind === 'output') {
     msg.payload = errorBody(info);
     sendFrom(failing, [null, msg]);
@@ -144,12 +144,12 @@ function failuresOf(failing: Node): Failures {
 
 /** Answers a message that has no usable route, the way any other error is answered. */
 export function refuse(
-  around: RequestContext,
+  context: RequestContext,
   entry: Node,
   msg: PipelineMessage,
   done: Done,
   error: ModeletError,
 ): void {
   const trace = continueTrace(msg, Number.POSITIVE_INFINITY);
-  deliverError(around, { msg, trace, done }, error, entry.id, msg.payload);
+  deliverError(context, { msg, trace, done }, error, entry.id, msg.payload);
 }

@@ -24,7 +24,7 @@ interface HeldLease {
 }
 
 /** A message's leases while a pipeline or a gate has it: no deploy can lose it there. Only the first call counts. */
-export interface Stay {
+export interface LeaseHold {
   /** The message goes on, and keeps them. */
   leave(): void;
   end(end: LeaseEnd, error?: ModeletError): void;
@@ -56,7 +56,7 @@ export class Leases {
   }
 
   /** A pipeline or gate takes a message in. */
-  enter(msg: PipelineMessage): Stay {
+  enter(msg: PipelineMessage): LeaseHold {
     const held = tokensOf(msg).flatMap((token) => this.#held.get(token) ?? []);
     for (const lease of held) lease.inside += 1;
     let isOver = false;

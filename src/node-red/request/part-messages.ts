@@ -21,15 +21,15 @@ interface Parts {
 }
 
 export class PartMessages {
-  readonly #around: RequestContext;
+  readonly #context: RequestContext;
   readonly #msg: PipelineMessage;
   readonly #trace: ModeletTrace;
   /** The stage that makes them. */
   readonly #exit: string;
   #count = 0;
 
-  constructor(around: RequestContext, msg: PipelineMessage, trace: ModeletTrace, exit: string) {
-    this.#around = around;
+  constructor(context: RequestContext, msg: PipelineMessage, trace: ModeletTrace, exit: string) {
+    this.#context = context;
     this.#msg = msg;
     this.#trace = trace;
     this.#exit = exit;
@@ -42,7 +42,7 @@ export class PartMessages {
    */
   send(part: unknown, index: number): void {
     this.#count = index + 1;
-    const { live, deployment, isStopped } = this.#around;
+    const { live, deployment, isStopped } = this.#context;
     const output = this.#output;
     const collectors = isStopped() ? [] : (deployment().parting.get(this.#exit) ?? []);
     if (output === null || collectors.length === 0) {
@@ -64,12 +64,12 @@ export class PartMessages {
   }
 
   get #output(): string | null {
-    const exit = this.#around.live.get(this.#exit);
+    const exit = this.#context.live.get(this.#exit);
     return exit?.kind === 'stage' && !(exit.config instanceof ModeletError) ? exit.config.output : null;
   }
 
   #copy(part: unknown, output: string, index: number): PipelineMessage {
-    const { RED } = this.#around;
+    const { RED } = this.#context;
     const bare = { ...this.#msg };
     // What will be written over need not be copied.
     if (output === 'payload') delete bare.payload;

@@ -8,7 +8,7 @@ import { subtractReadings } from '../meters/totals.ts';
 import type { StageSnapshot } from './snapshot.ts';
 
 /** A runtime's state at a time of the monotonic clock, in ms. */
-export interface Look extends Measured {
+export interface Measurement extends Measured {
   readonly at: number;
   /** Durations of the requests that ended with a result. */
   readonly results: FineReading;
@@ -55,7 +55,7 @@ export interface RuntimeInterval extends RequestInterval {
 }
 
 /** @param time time of the later look, in ms since 1970 */
-export function intervalBetween(earlier: Look, later: Look, time: number): RuntimeInterval {
+export function intervalBetween(earlier: Measurement, later: Measurement, time: number): RuntimeInterval {
   const readings = new Map(earlier.snapshot.stages.map(({ id, reading }) => [id, reading]));
   return {
     time,
@@ -67,7 +67,7 @@ export function intervalBetween(earlier: Look, later: Look, time: number): Runti
   };
 }
 
-export function requestsBetween(earlier: Look, later: Look): RequestInterval {
+export function requestsBetween(earlier: Measurement, later: Measurement): RequestInterval {
   const seconds = (later.at - earlier.at) / 1000;
   const { requests, errors } = ended(later);
   const before = ended(earlier);
@@ -84,7 +84,7 @@ export function requestsBetween(earlier: Look, later: Look): RequestInterval {
   };
 }
 
-function ended({ snapshot }: Look): { readonly requests: number; readonly errors: number } {
+function ended({ snapshot }: Measurement): { readonly requests: number; readonly errors: number } {
   const requests = Object.values(snapshot.requests).reduce((sum, count) => sum + count, 0);
   return { requests, errors: requests - (snapshot.requests['ok'] ?? 0) };
 }

@@ -12,7 +12,7 @@ import { NOTHING_READ } from '../meters/stage-meter.ts';
 import type { SlowRequest } from './breakdown.ts';
 import { type CpuMap, cpuMap, type PlacedHolder } from './cpu-map.ts';
 import type { GateView } from './gate-snapshot.ts';
-import { cachedPart, type Look, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
+import { cachedPart, type Measurement, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
 import type { StageSnapshot } from './snapshot.ts';
 
 /** A chain of stages as the sidebar draws it. */
@@ -101,7 +101,7 @@ export interface View {
 }
 
 /** @param earlier the previous looks; has none for a runtime that is new */
-export function viewBetween(earlier: readonly Look[], later: readonly Look[], around: Around): View {
+export function viewBetween(earlier: readonly Measurement[], later: readonly Measurement[], around: Around): View {
   const before = new Map(earlier.map((look) => [look.snapshot.id, look]));
   const runtimes = later.map((look) => runtimeView(before.get(look.snapshot.id), look, around));
   return {
@@ -117,7 +117,7 @@ export function viewBetween(earlier: readonly Look[], later: readonly Look[], ar
   };
 }
 
-function runtimeView(before: Look | undefined, later: Look, { chains }: Around): RuntimeView {
+function runtimeView(before: Measurement | undefined, later: Measurement, { chains }: Around): RuntimeView {
   const { snapshot } = later;
   const { engine } = snapshot;
   // A runtime that was removed and added again counts from 0.

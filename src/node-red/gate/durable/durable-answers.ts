@@ -35,7 +35,7 @@ export function isStoreOrder(order: unknown): order is StoreOrder {
 
 /** Does what a message asks, and answers it. Never throws. */
 export function obey(
-  around: RequestContext,
+  context: RequestContext,
   entry: Node,
   room: DurableRoom,
   order: StoreOrder,
@@ -44,13 +44,13 @@ export function obey(
 ): void {
   ORDERS[order](room, msg['jobId']).then(
     (answer) =>
-      around.whenRunning(() => {
-        answerFrom(around, entry.id, msg, answer);
+      context.whenRunning(() => {
+        answerFrom(context, entry.id, msg, answer);
         done();
       }),
     (thrown: unknown) => {
       const error = asModeletError(thrown, 'invalid_input');
-      around.whenRunning(() => refuse(around, around.live.get(entry.id)?.node ?? entry, msg, done, error));
+      context.whenRunning(() => refuse(context, context.live.get(entry.id)?.node ?? entry, msg, done, error));
     },
   );
 }
@@ -65,10 +65,10 @@ export function receipt(msg: PipelineMessage, id: string): Answer {
   };
 }
 
-export function answerFrom(around: RequestContext, gate: string, msg: PipelineMessage, answer: Answer): void {
+export function answerFrom(context: RequestContext, gate: string, msg: PipelineMessage, answer: Answer): void {
   const { statusCode, payload, headers = {} } = answer;
-  const node = around.live.get(gate)?.node;
-  if (node && around.deployment().handlers.get(gate)?.kind === 'output') {
+  const node = context.live.get(gate)?.node;
+  if (node && context.deployment().handlers.get(gate)?.kind === 'output') {
     Object.assign(msg, { statusCode, payload, headers: { ...msg.headers, ...headers } });
     sendFrom(node, [null, msg]);
     return;

@@ -8,10 +8,10 @@ import { QueueClient } from '../../../store/client/queue-client.ts';
 import type { DeployedGate } from '../../deploy/gate-deployment.ts';
 import { writeLog } from '../../log.ts';
 import type { RequestContext } from '../../request/context.ts';
-import { outletOf, type StorePlace } from './durable-passage.ts';
+import { outletOf, type StorePlace } from './durable-request.ts';
 import { DurableRoom } from './durable-room.ts';
 
-export interface RoomsSurroundings {
+export interface RoomsHost {
   pipeline(): RequestContext;
   machine(): Machine;
   onChange(): void;
@@ -27,14 +27,14 @@ interface Opened {
 const TOLD_EVERY_MS = 10_000;
 
 export class DurableRooms {
-  readonly #around: RoomsSurroundings;
+  readonly #context: RoomsHost;
   readonly #opened: Map<string, Opened> = new Map();
   /** Files that are being closed. */
   readonly #closing: Map<string, Promise<void>> = new Map();
   readonly #told: Map<string, number> = new Map();
 
-  constructor(around: RoomsSurroundings) {
-    this.#around = around;
+  constructor(context: RoomsHost) {
+    this.#context = context;
   }
 
   /** Where a message for the gate is stored; undefined for a gate that is not durable. */
@@ -96,19 +96,19 @@ export class DurableRooms {
 
   #open(gate: Gate, deployed: DeployedGate): Opened {
     const { id, config } = deployed;
-    const { RED } = this.#around.pipeline();
+    const { RED } = this.#context.pipeline();
     const present = (): DeployedGate => this.#opened.get(id)?.deployed ?? deployed;
     const client = new QueueClient({
       // Ids of nodes have no characters that are something else in a path, but imported ones may.
       file: join(RED.settings.userDir ?? process.cwd(), 'modelets', `${encodeURIComponent(id)}.sqlite`),
       limits: config,
-      ...this.#around.machine(),
+      ...this.#context.machine(),
       startAfter: this.#closing.get(id) ?? Promise.resolve(),
-      onChange: () => this.#around.onChange(),
+      onChange: () => this.#context.onChange(),
       onLog: (record) => writeLog(RED, present(), record),
     });
     const events = {
-      onChange: () => this.#around.onChange(),
+      onChange: () => this.#context.onChange(),
       onTrouble: (error: Error) => this.#tell(present(), error),
     };
     const place = (): StorePlace => this.#placeOf(opened);
@@ -127,7 +127,7 @@ export class DurableRooms {
 
   #placeOf({ room, deployed }: Opened): StorePlace {
     return {
-      around: this.#around.pipeline(),
+      context: this.#context.pipeline(),
       room,
       maxBytes: deployed.limits.maxPayloadBytes,
       onDropped: (names) => {
@@ -143,7 +143,7 @@ export class DurableRooms {
     for (const [told, at] of this.#told) if (now - at >= TOLD_EVERY_MS) this.#told.delete(told);
     if (this.#told.has(key)) return;
     this.#told.set(key, now);
-    writeLog(this.#around.pipeline().RED, gate, { level: 'warn', message });
+    writeLog(this.#context.pipeline().RED, gate, { level: 'warn', message });
   }
 }
 

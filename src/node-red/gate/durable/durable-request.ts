@@ -15,13 +15,13 @@ import { type Done, keepingClient, type PipelineMessage, sendFrom } from '../../
 import { priorityOf, timeoutOf } from '../../request/request-terms.ts';
 import { continueTrace } from '../../request/trace.ts';
 import { costOf } from '../gate-cost.ts';
-import type { OpenGate } from '../gate-passage.ts';
+import type { OpenGate } from '../gate-request.ts';
 import { answerFrom, receipt } from './durable-answers.ts';
 import { decodeMessage, encodeMessage, storedDeadline } from './durable-message.ts';
 import type { DurableRoom, Outlet } from './durable-room.ts';
 
 export interface StorePlace {
-  readonly around: RequestContext;
+  readonly context: RequestContext;
   readonly room: DurableRoom;
   /** Largest message that is stored. */
   readonly maxBytes: number;
@@ -31,15 +31,15 @@ export interface StorePlace {
 
 /** Stores a message; its client, if it has one, is told of it. Never throws. */
 export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg: PipelineMessage, done: Done): void {
-  const { around, room } = place;
+  const { context, room } = place;
   const fail = (thrown: unknown): void => {
     const error = asModeletError(thrown, 'invalid_input');
     open.count(error);
-    around.whenRunning(() => refuse(around, around.live.get(entry.id)?.node ?? entry, msg, done, error));
+    context.whenRunning(() => refuse(context, context.live.get(entry.id)?.node ?? entry, msg, done, error));
   };
   // One that comes again asks anew: what it held of this gate is over, and what it brings tells how.
-  around.leases.end(msg, endOfMessage(msg), { gate: entry.id });
-  const stay = around.leases.enter(msg);
+  context.leases.end(msg, endOfMessage(msg), { gate: entry.id });
+  const stay = context.leases.enter(msg);
   let item: QueueItem;
   try {
     // It is stored without its request, of which the type of its body would be read.
@@ -57,10 +57,10 @@ export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg
       return;
     }
     // Its way ends here; what other gates have let through has arrived.
-    around.leases.end(msg, { kind: 'done' });
+    context.leases.end(msg, { kind: 'done' });
     msg['jobId'] = item.id;
-    around.whenRunning(() => {
-      if (msg.res) answerFrom(around, entry.id, msg, receipt(msg, item.id));
+    context.whenRunning(() => {
+      if (msg.res) answerFrom(context, entry.id, msg, receipt(msg, item.id));
       done();
     });
   }, fail);
@@ -86,14 +86,14 @@ export function outletOf(
 ): Outlet {
   return {
     ...events,
-    costOf: (claim) => costOf(place().around.RED, decodeMessage(claim.payload).msg, deployed().config),
+    costOf: (claim) => costOf(place().context.RED, decodeMessage(claim.payload).msg, deployed().config),
     admit: (claim, lease) => sendOn(place(), deployed(), claim, lease),
     refuse: (claim, error) => {
-      const { around } = place();
+      const { context } = place();
       const msg = restored(claim);
-      around.whenRunning(() => {
+      context.whenRunning(() => {
         const trace = continueTrace(msg, Number.POSITIVE_INFINITY);
-        deliverError(around, { msg, trace, done: () => {} }, error, deployed().id, msg.payload);
+        deliverError(context, { msg, trace, done: () => {} }, error, deployed().id, msg.payload);
       });
     },
   };
@@ -111,8 +111,8 @@ function restored({ id, payload, attempt, enqueuedAt, deadline }: Claim): Pipeli
   return msg;
 }
 
-function sendOn({ around, room }: StorePlace, { id, config }: DeployedGate, claim: Claim, lease: Lease): void {
-  const { leases, live, isStopped } = around;
+function sendOn({ context, room }: StorePlace, { id, config }: DeployedGate, claim: Claim, lease: Lease): void {
+  const { leases, live, isStopped } = context;
   let msg: PipelineMessage;
   try {
     msg = restored(claim);
@@ -124,7 +124,7 @@ function sendOn({ around, room }: StorePlace, { id, config }: DeployedGate, clai
   if (msg.modelet) msg.modelet.leases = [lease.id];
   // Until it is sent on no deploy can lose it.
   const stay = leases.enter(msg);
-  around.whenRunning(() => {
+  context.whenRunning(() => {
     const node = live.get(id)?.node;
     if (!node || isStopped()) {
       stay.end({ kind: 'cancelled' });

@@ -20,12 +20,12 @@ interface Door {
   readonly waiting: PriorityFifo<Waiting>;
 }
 
-/** State of a request at the entrance. Only `Entrance` writes it. */
+/** State of a request at the entrance. Only `AdmissionQueue` writes it. */
 type Place =
   | { readonly tag: 'sent'; readonly stage: number }
   | { readonly tag: 'waiting'; readonly stage: number; readonly node: FifoNode<Waiting> };
 
-export class Entrance {
+export class AdmissionQueue {
   readonly #send: (item: WireItem) => void;
   /** Most requests that may wait at all doors together; 0 means no limit. */
   readonly #mostWaiting: number;

@@ -14,7 +14,7 @@ import { noteResult } from '../http/answer-form.ts';
 import { isOfRequest, readRequest } from '../http/request-body.ts';
 import type { RequestContext } from './context.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
-import type { Stay } from './leases.ts';
+import type { LeaseHold } from './leases.ts';
 import { endOfError } from './leases.ts';
 import { readMessageProperty } from './message-property.ts';
 import {
@@ -33,8 +33,8 @@ import { priorityOf, timeoutOf } from './request-terms.ts';
 import type { Sequencer } from './sequencer.ts';
 import { continueTrace } from './trace.ts';
 
-export class Passage {
-  readonly #around: RequestContext;
+export class PipelineRequest {
+  readonly #context: RequestContext;
   readonly #entry: Node;
   readonly #msg: PipelineMessage;
   readonly #deployed: DeployedRoute;
@@ -45,23 +45,23 @@ export class Passage {
   /** Where a collector passes on parts of results. */
   readonly #parts: PartMessages | null;
   /** What its message holds of gates. */
-  readonly #stay: Stay;
+  readonly #leaseHold: LeaseHold;
   #abandon: (error: ModeletError) => void = () => {};
   /** Its client has had its answer past the flow. */
   #isAnswered = false;
 
-  constructor(around: RequestContext, entry: Node, deployed: DeployedRoute, msg: PipelineMessage, done: Done) {
-    this.#around = around;
+  constructor(context: RequestContext, entry: Node, deployed: DeployedRoute, msg: PipelineMessage, done: Done) {
+    this.#context = context;
     this.#entry = entry;
     this.#deployed = deployed;
     this.#msg = msg;
     this.#trace = continueTrace(msg, deployed.service.deadlineFor(timeoutOf(msg, deployed.service.config)));
-    this.#stay = around.leases.enter(msg);
-    this.#traced = around.tracing.begin(msg.req);
+    this.#leaseHold = context.leases.enter(msg);
+    this.#traced = context.tracing.begin(msg.req);
     const exit = deployed.route.stages.at(-1) as string;
-    this.#sequencers = around.sequencers(exit);
-    const inParts = (around.deployment().parting.get(exit) ?? []).length > 0;
-    this.#parts = inParts ? new PartMessages(around, msg, this.#trace, exit) : null;
+    this.#sequencers = context.sequencers(exit);
+    const inParts = (context.deployment().parting.get(exit) ?? []).length > 0;
+    this.#parts = inParts ? new PartMessages(context, msg, this.#trace, exit) : null;
     this.#leaving = { msg, trace: this.#trace, done: () => this.#ended(done) };
     for (const sequencer of this.#sequencers) sequencer.enter(this.#trace.pass);
   }
@@ -69,7 +69,7 @@ export class Passage {
   /** Sends the request on its way. Never throws. */
   begin(): void {
     const { service, first, route, wantsMeta } = this.#deployed;
-    const { RED } = this.#around;
+    const { RED } = this.#context;
     const maxBytes = service.config.maxPayloadBytes;
     try {
       readRequest(this.#msg, this.#trace, first, maxBytes);
@@ -92,23 +92,24 @@ export class Passage {
           stopWatching();
           this.#endSpans(settlement);
           // A gate hears at once, also while a deploy is under way; of a result when whoever gets it has it.
-          if (!settlement.outcome.ok) this.#stay.end(endOfError(settlement.outcome.error), settlement.outcome.error);
-          this.#around.whenRunning(() => this.#settled(settlement));
+          if (!settlement.outcome.ok)
+            this.#leaseHold.end(endOfError(settlement.outcome.error), settlement.outcome.error);
+          this.#context.whenRunning(() => this.#settled(settlement));
         },
         ...(this.#parts ? { onPart: (part, index, taken) => this.#part(id, part, index, taken) } : {}),
-        onTap: (stage, value) => this.#around.whenRunning(() => this.#tap(stage, value)),
+        onTap: (stage, value) => this.#context.whenRunning(() => this.#tap(stage, value)),
       });
       this.#abandon = (error) => service.abandon(id, error);
-      const stopWatching = this.#around.clients.watch(this.#msg, () => {
+      const stopWatching = this.#context.clients.watch(this.#msg, () => {
         this.#abandon(new ModeletError('cancelled', 'the HTTP client went away'));
       });
-      this.#around.open.add(this);
+      this.#context.open.add(this);
     } catch (thrown) {
       const error = asModeletError(thrown, 'invalid_input');
       // Refusals by the service are counted there.
       if (isOfRequest(error.code)) service.countRefused(error);
       this.#endSpans({ outcome: { ok: false, error }, timings: [] });
-      this.#stay.end(endOfError(error), error);
+      this.#leaseHold.end(endOfError(error), error);
       this.#fail(error, route.stages[0]);
     }
   }
@@ -116,12 +117,12 @@ export class Passage {
   /** After a deploy: where the way out is gone, nobody could pass the result on, and the request ends at once. */
   endIfStranded(): void {
     const id = this.#deployed.route.stages.at(-1) as string;
-    const exit = this.#around.live.get(id);
-    const isCutOff = this.#msg.res !== undefined && this.#around.isCutOff(id);
+    const exit = this.#context.live.get(id);
+    const isCutOff = this.#msg.res !== undefined && this.#context.isCutOff(id);
     if (exit?.kind === 'stage' && !(exit.config instanceof ModeletError) && !isCutOff) return;
     const error = new ModeletError('shutting_down', 'the flow was changed or stopped');
     // Its error may have no way out either.
-    if (isCutOff) this.#around.clients.answerIfEarlier(this.#msg, error);
+    if (isCutOff) this.#context.clients.answerIfEarlier(this.#msg, error);
     this.#isAnswered = isCutOff;
     this.#abandon(error);
   }
@@ -144,7 +145,7 @@ export class Passage {
   #settled({ outcome, timings }: Settlement): void {
     const { stages } = this.#deployed.route;
     appendTimings(this.#trace, timings, (ref) => this.#nameOf(ref));
-    if (outcome.ok && this.#around.isStopped()) {
+    if (outcome.ok && this.#context.isStopped()) {
       this.#endPastTheFlow(outcome.value);
     } else if (outcome.ok) {
       this.#succeed(outcome.value, stages.at(-1) as string);
@@ -153,13 +154,13 @@ export class Passage {
       this.#leaving.done();
     } else {
       const { stage } = outcome.error;
-      const id = stage === undefined ? stages[timings.length] : this.#around.deployment().stageIdByName.get(stage);
+      const id = stage === undefined ? stages[timings.length] : this.#context.deployment().stageIdByName.get(stage);
       this.#fail(outcome.error, id ?? stages[0], outcome.input);
     }
   }
 
   #part(id: RequestNumber, part: Payload, index: number, taken: () => void): void {
-    this.#around.whenRunning(() => {
+    this.#context.whenRunning(() => {
       try {
         this.#parts?.send(decodePayload(part), index);
       } catch (thrown) {
@@ -167,13 +168,13 @@ export class Passage {
       }
       // Node-RED's own delivery was queued before this. What the flow writes to a client that does not read stays in
       // memory, so no more parts are made until it does.
-      setImmediate(() => this.#around.clients.whenRead(this.#msg, taken));
+      setImmediate(() => this.#context.clients.whenRead(this.#msg, taken));
     });
   }
 
   /** Gives the nodes that look on a copy of the message with the value it has between two stages. */
   #tap(ref: number, value: Payload): void {
-    const { RED, live } = this.#around;
+    const { RED, live } = this.#context;
     const stage = live.get(this.#deployed.service.stage(ref)?.id ?? '');
     if (stage?.kind !== 'stage' || stage.config instanceof ModeletError) return;
     const { output } = stage.config;
@@ -187,15 +188,20 @@ export class Passage {
   }
 
   #succeed(value: Payload, exitId: string): void {
-    const exit = this.#around.live.get(exitId);
+    const exit = this.#context.live.get(exitId);
     if (exit?.kind !== 'stage' || exit.config instanceof ModeletError) {
-      this.#stay.end({ kind: 'cancelled' });
+      this.#leaseHold.end({ kind: 'cancelled' });
       endWithoutFlow(this.#leaving);
       return;
     }
     try {
       const result = decodePayload(value);
-      writeResult(this.#around.RED, this.#msg, exit.config.output, this.#parts && result === null ? undefined : result);
+      writeResult(
+        this.#context.RED,
+        this.#msg,
+        exit.config.output,
+        this.#parts && result === null ? undefined : result,
+      );
       this.#parts?.end(result);
       noteResult(this.#msg);
       keepingClient(this.#msg, () => sendFrom(exit.node, [this.#msg]));
@@ -204,15 +210,15 @@ export class Passage {
       this.#fail(asModeletError(thrown, 'modelet_failed'), exitId);
       return;
     }
-    if (this.#around.deployment().collected.has(exitId)) this.#stay.leave();
+    if (this.#context.deployment().collected.has(exitId)) this.#leaseHold.leave();
     for (const sequencer of this.#sequencers) sequencer.sent(this.#trace.pass);
     this.#leaving.done();
   }
 
   /** The flows have stopped: a result can still be given to an HTTP client, as its HTTP response node would have. */
   #endPastTheFlow(value: Payload): void {
-    this.#stay.end({ kind: 'cancelled' });
-    const answer = this.#around.deployment().answers.get(this.#deployed.route.stages.at(-1) as string);
+    this.#leaseHold.end({ kind: 'cancelled' });
+    const answer = this.#context.deployment().answers.get(this.#deployed.route.stages.at(-1) as string);
     try {
       // What comes after the parts is not what its client waits for.
       if (answer && !this.#parts) answerWithResult(this.#msg, decodePayload(value), answer);
@@ -225,9 +231,9 @@ export class Passage {
   }
 
   #ended(done: Done): void {
-    this.#around.open.delete(this);
+    this.#context.open.delete(this);
     done();
-    this.#stay.end({ kind: 'done' });
+    this.#leaseHold.end({ kind: 'done' });
     // One that was sent on keeps its place until the collector has it.
     for (const sequencer of this.#sequencers) sequencer.freeUnsent(this.#trace.pass);
   }
@@ -237,7 +243,7 @@ export class Passage {
    * on the way is written to the message, as the stage before would have done outside the engine.
    */
   #input(failing: string, made: Payload | undefined): unknown {
-    const { RED, live } = this.#around;
+    const { RED, live } = this.#context;
     try {
       if (!made) return RED.util.getMessageProperty(this.#msg, this.#deployed.first.input);
       const value = decodePayload(made);
@@ -252,15 +258,15 @@ export class Passage {
   }
 
   #fail(error: ModeletError, stageId: string | undefined, made?: Payload): void {
-    const failing = stageId !== undefined && this.#around.live.get(stageId) ? stageId : this.#entry.id;
+    const failing = stageId !== undefined && this.#context.live.get(stageId) ? stageId : this.#entry.id;
     this.#log(error, failing);
-    deliverError(this.#around, this.#leaving, error, failing, this.#input(failing, made));
+    deliverError(this.#context, this.#leaving, error, failing, this.#input(failing, made));
   }
 
   /** One request's error is of interest to who looks for it only: under overload there are many. */
   #log(error: ModeletError, failing: string): void {
     const { code, message } = error;
-    const stage = error.stage ?? this.#around.deployment().stageNames.get(failing);
+    const stage = error.stage ?? this.#context.deployment().stageNames.get(failing);
     const fields = { requestId: this.#trace.requestId, code };
     this.#deployed.service.log({ level: 'debug', message: `${code}: ${message}`, fields, ...(stage ? { stage } : {}) });
   }

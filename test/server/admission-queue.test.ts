@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Entrance } from '../../src/server/entrance.ts';
+import { AdmissionQueue } from '../../src/server/admission-queue.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
 import { item } from '../wire/frame-values.ts';
 
 const ANY_STAGE = 1;
 
-function open(mostWaiting = 0): { entrance: Entrance; sent: number[] } {
+function open(mostWaiting = 0): { entrance: AdmissionQueue; sent: number[] } {
   const sent: number[] = [];
-  return { entrance: new Entrance(mostWaiting, ({ id }) => sent.push(id)), sent };
+  return { entrance: new AdmissionQueue(mostWaiting, ({ id }) => sent.push(id)), sent };
 }
 
 function request(id: number, priority = 0): WireItem {

@@ -2,7 +2,7 @@
 import type { RequestNumber } from '../../core/model.ts';
 import type { Frame } from './frames.ts';
 
-export class Unwanted {
+export class CancelledRequests {
   #ids: Set<RequestNumber> = new Set();
 
   add(ids: readonly RequestNumber[]): void {

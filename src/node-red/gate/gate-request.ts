@@ -15,7 +15,7 @@ import type { DeployedGate } from '../deploy/gate-deployment.ts';
 import { readBody } from '../http/request-body.ts';
 import type { RequestContext } from '../request/context.ts';
 import { deliverError, endWithoutFlow, type Leaving } from '../request/error-exit.ts';
-import type { Stay } from '../request/leases.ts';
+import type { LeaseHold } from '../request/leases.ts';
 import { endOfError, endOfMessage } from '../request/leases.ts';
 import {
   type Done,
@@ -37,29 +37,29 @@ export interface OpenGate {
   count(error: ModeletError): void;
 }
 
-type GatePassageState = { readonly tag: 'waiting'; readonly stopWatching: () => void } | { readonly tag: 'over' };
+type GateRequestState = { readonly tag: 'waiting'; readonly stopWatching: () => void } | { readonly tag: 'over' };
 
-export class GatePassage {
-  readonly #around: RequestContext;
+export class GateRequest {
+  readonly #context: RequestContext;
   readonly #id: string;
   readonly #open: OpenGate;
   readonly #msg: PipelineMessage;
   readonly #trace: ModeletTrace;
   readonly #leaving: Leaving;
-  readonly #stay: Stay;
+  readonly #leaseHold: LeaseHold;
   readonly #cameAt: number = systemClock.now();
-  #state: GatePassageState = { tag: 'waiting', stopWatching: () => {} };
+  #state: GateRequestState = { tag: 'waiting', stopWatching: () => {} };
 
-  constructor(around: RequestContext, entry: Node, open: OpenGate, msg: PipelineMessage, done: Done) {
-    this.#around = around;
+  constructor(context: RequestContext, entry: Node, open: OpenGate, msg: PipelineMessage, done: Done) {
+    this.#context = context;
     this.#id = entry.id;
     this.#open = open;
     this.#msg = msg;
     // The time that a request may take begins here, not at the first stage.
     this.#trace = continueTrace(msg, deadlineAfter(systemClock, timeoutOf(msg, open.deployed.limits)));
     // One that comes again asks anew: what it held of this gate is over, and what it brings tells how.
-    around.leases.end(msg, endOfMessage(msg), { gate: entry.id });
-    this.#stay = around.leases.enter(msg);
+    context.leases.end(msg, endOfMessage(msg), { gate: entry.id });
+    this.#leaseHold = context.leases.enter(msg);
     this.#leaving = { msg, trace: this.#trace, done };
   }
 
@@ -71,13 +71,13 @@ export class GatePassage {
       checkTimeout(this.#msg);
       // Of which types it may be is for the stage to say.
       readBody(this.#msg, { mediaTypes: null, maxBytes: deployed.limits.maxPayloadBytes });
-      cost = costOf(this.#around.RED, this.#msg, deployed.config);
+      cost = costOf(this.#context.RED, this.#msg, deployed.config);
     } catch (thrown) {
       this.#refused(asModeletError(thrown, 'invalid_input'));
       return;
     }
     let cancel = (): void => {};
-    const stopWatching = this.#around.clients.watch(this.#msg, () => cancel());
+    const stopWatching = this.#context.clients.watch(this.#msg, () => cancel());
     this.#state = { tag: 'waiting', stopWatching };
     const asked = gate.ask({
       cost,
@@ -99,7 +99,7 @@ export class GatePassage {
 
   #admitted(lease: Lease): void {
     const { gate, deployed } = this.#open;
-    const { leases, clients, whenRunning } = this.#around;
+    const { leases, clients, whenRunning } = this.#context;
     if (!this.#end()) {
       gate.end(lease.id, { kind: 'cancelled' });
       return;
@@ -107,7 +107,7 @@ export class GatePassage {
     this.#trace.gateMs += systemClock.now() - this.#cameAt;
     // What failed the last time says nothing of this time.
     forgetError(this.#msg);
-    this.#stay.leave();
+    this.#leaseHold.leave();
     leases.hold(lease.id, this.#id, deployed.config.leaseMs, (end) => gate.end(lease.id, end));
     this.#trace.leases = [...(this.#trace.leases ?? []), lease.id];
     // Where another node fails, a Catch node may lead past every collector, straight to the HTTP response.
@@ -117,8 +117,8 @@ export class GatePassage {
     whenRunning(() => this.#send(stay));
   }
 
-  #send(stay: Stay): void {
-    const { live, isStopped } = this.#around;
+  #send(stay: LeaseHold): void {
+    const { live, isStopped } = this.#context;
     const node = live.get(this.#id)?.node;
     if (!node || isStopped()) {
       stay.end({ kind: 'cancelled' });
@@ -131,7 +131,7 @@ export class GatePassage {
       // Nothing was sent: Node-RED clones for a second wire before it sends along the first.
       const error = asModeletError(thrown, 'invalid_input');
       stay.end({ kind: 'cancelled' });
-      deliverError(this.#around, this.#leaving, error, this.#id, this.#msg.payload);
+      deliverError(this.#context, this.#leaving, error, this.#id, this.#msg.payload);
       return;
     }
     stay.leave();
@@ -141,12 +141,12 @@ export class GatePassage {
   #refused(error: ModeletError): void {
     if (!this.#end()) return;
     this.#trace.gateMs += systemClock.now() - this.#cameAt;
-    this.#stay.end(endOfError(error), error);
+    this.#leaseHold.end(endOfError(error), error);
     this.#open.count(error);
-    this.#around.whenRunning(() => {
+    this.#context.whenRunning(() => {
       // Nobody is left to hear that the client went away.
       if (error.code === 'cancelled') this.#leaving.done();
-      else deliverError(this.#around, this.#leaving, error, this.#id, this.#msg.payload);
+      else deliverError(this.#context, this.#leaving, error, this.#id, this.#msg.payload);
     });
   }
 }

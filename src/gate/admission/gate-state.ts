@@ -62,14 +62,14 @@ export type Cause =
   /** D > B, but N rounds to 0. */
   | { readonly tag: 'less-than-one' };
 
-export interface Standing extends Figures {
+export interface GateState extends Figures {
   readonly cause: Cause;
   readonly open: boolean;
 }
 
 const ENDLESS = Number.POSITIVE_INFINITY;
 
-export function standingOf(facts: Facts): Standing {
+export function gateStateOf(facts: Facts): GateState {
   const { rule, inFlight, known } = facts;
   const sample = known.tag === 'sampled' ? known.sample : null;
   const maxSys = maxSysOf(rule, sample, facts.ready);
