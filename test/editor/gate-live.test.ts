@@ -113,7 +113,7 @@ test('its dialog shows why it is open and what it holds, and follows while reque
 test('one that cannot be used says why in its dialog', async () => {
   const odd = dispatchGate('odd', 'work', [], { source: 'composite', members: '["odd"]', name: 'odd' });
   await session.inEditor([...flows('even'), odd], async (editor) => {
-    await editor.waitForBadge('odd', /^config_invalid/);
+    await editor.waitForBadge('odd', /^its members lead back/);
     await editor.open('odd');
     const reason = editor.page.locator('#modelet-gate-invalid');
     await reason.filter({ hasText: 'its members lead back to itself: a gate cannot be part of itself' }).waitFor();
