@@ -1,0 +1,43 @@
+/** docs/architecture.md names the files and rooms that there are. */
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { repositoryRoot } from '../fixtures/repository.ts';
+
+const page = readFileSync(join(repositoryRoot, 'docs', 'architecture.md'), 'utf8');
+/** A newcomer reads the path of a request in an hour. */
+const MOST_FILES_OF_A_REQUEST = 40;
+
+function filesIn(text: string): string[] {
+  return [
+    ...new Set(
+      [...text.matchAll(/`((?:src|nodes|scripts)\/[\w./-]+\.(?:ts|mjs))`/g)].map(([, file]) => file as string),
+    ),
+  ];
+}
+
+function section(title: string): string {
+  const start = page.indexOf(`\n## ${title}\n`);
+  assert.ok(start >= 0, `no section ${title}`);
+  const end = page.indexOf('\n## ', start + 1);
+  return page.slice(start, end < 0 ? undefined : end);
+}
+
+test('every file that the page names exists', () => {
+  const missing = filesIn(page).filter((file) => !existsSync(join(repositoryRoot, file)));
+  assert.deepEqual(missing, []);
+});
+
+test('the table of rooms has every folder of src, and no other', () => {
+  const rooms = [...section('Rooms').matchAll(/^\| `([^`]+)` \|/gm)].map(([, room]) => room);
+  const folders = readdirSync(join(repositoryRoot, 'src'), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && readdirSync(join(repositoryRoot, 'src', entry.name)).length > 0)
+    .map(({ name }) => `src/${name}`);
+  assert.deepEqual([...rooms].sort(), [...folders, 'nodes'].sort());
+});
+
+test(`the path of a request names ${MOST_FILES_OF_A_REQUEST} files at most`, () => {
+  const files = filesIn(section('The path of a request'));
+  assert.ok(files.length > 20 && files.length <= MOST_FILES_OF_A_REQUEST, `${files.length} files`);
+});
