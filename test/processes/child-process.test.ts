@@ -85,8 +85,8 @@ for (const [what, leave] of Object.entries(LEAVES_OPEN)) {
   test(`a child that ends is dead at once, all that it sent has come, though ${what} has its channel open`, async (t) => {
     const folder = folderFor(t);
     const program = join(folder, 'program.mjs');
-    const frames = pathToFileURL(join(repositoryRoot, 'dist', 'src', 'wire', 'frames.js')).href;
-    const buildId = pathToFileURL(join(repositoryRoot, 'dist', 'src', 'lifecycle', 'build-id.js')).href;
+    const frames = pathToFileURL(join(repositoryRoot, 'dist', 'src', 'wire', 'frames', 'frames.js')).href;
+    const buildId = pathToFileURL(join(repositoryRoot, 'dist', 'src', 'process', 'build-id.js')).href;
     writeFileSync(
       program,
       `import { writeSync } from 'node:fs';
