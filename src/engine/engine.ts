@@ -144,7 +144,7 @@ export class Engine {
   /** Runs the examples of all stages on current routes, in parallel; settles by the deadline. */
   check(deadline: Deadline): Promise<(CheckResult & { readonly stage: number })[]> {
     const refs = new Set([...this.#routes.values()].flatMap((route) => route.stages.map(({ ref }) => ref)));
-    const stages = [...this.#stages.values()].filter(({ ref }) => refs.has(ref));
+    const stages = [...refs].flatMap((ref) => this.#stages.get(ref) ?? []);
     return Promise.all(stages.map(async (stage) => ({ stage: stage.ref, ...(await stage.check(deadline)) })));
   }
 
