@@ -1,6 +1,6 @@
 /**
- * The pipeline as one request sees it. Each member is asked anew when it is needed: a deploy may come in between.
- * An interface of its own: the files of a request and of a gate need it, and the composition root makes it.
+ * The pipeline as a request sees it. Callers read each member again at every use, because a deploy may change it.
+ * `Pipeline` creates the context; the files of requests and gates depend only on this interface.
  */
 import type { NodeAPI } from 'node-red';
 import type { Tracing } from '../../observe/export/tracing.ts';
@@ -10,9 +10,9 @@ import type { HttpClients } from './http-clients.ts';
 import type { Leases } from './leases.ts';
 import type { Sequencer } from './sequencer.ts';
 
-/** A request that may lose its way out in a deploy. */
+/** A request in the engine. A deploy may remove the nodes that would send its result on. */
 export interface OpenRequest {
-  /** Ends the request at once if a deploy has removed its way out. */
+  /** Ends the request at once if a deploy has removed the nodes that would send its result on. */
   endIfStranded(): void;
 }
 
@@ -24,13 +24,13 @@ export interface RequestContext {
   readonly tracing: Tracing;
   /** Requests in the engine. */
   readonly open: Set<OpenRequest>;
-  /** Sequencers of the collectors right behind a stage that keep the order of arrival. */
+  /** Returns the sequencers of the collectors that are wired directly to a stage and keep the order of arrival. */
   sequencers(stage: string): readonly Sequencer[];
-  /** Whether the flows have stopped for good: a message that a node sends now reaches nobody. */
+  /** Whether the flows have stopped for good. A message that a node sends now reaches no other node. */
   isStopped(): boolean;
-  /** Whether a deploy has taken the way to an HTTP response from a node. */
+  /** Whether a deploy has removed every path from a node to an HTTP response. */
   isCutOff(id: string): boolean;
   deployment(): Deployment;
-  /** Calls `deliver` now, or after the deploy that is under way. */
+  /** Calls `deliver` now, or after the current deploy. */
   whenRunning(deliver: () => void): void;
 }

@@ -1,6 +1,6 @@
 /**
- * The way out of a request that failed: to exactly one handler, which is the collector found at deploy, else
- * Node-RED's Catch nodes. Where none takes it, an HTTP client still gets its answer.
+ * Delivers a failed request to exactly one handler: the one found at deploy (the collector, or the node's own error
+ * output), else Node-RED's Catch nodes. If no handler takes it, the HTTP client still gets an answer.
  */
 import type { Node, NodeAPI } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
@@ -22,15 +22,19 @@ import {
 } from './messages.ts';
 import { continueTrace } from './trace.ts';
 
-/** A message on its way out, with what is needed to end it. */
+/** A message that leaves the pipeline, with everything needed to end it. */
 export interface Leaving {
   readonly msg: PipelineMessage;
   readonly trace: ModeletTrace;
-  /** Called once, with nothing: the handler has the error already, and `done(error)` would report it again. */
+  /** Called once, without an error: the handler has the error already, and `done(error)` would report it again. */
   readonly done: Done;
 }
 
-/** `failingId`: the stage, batcher or gate that failed. `input`: the value that it was given. Never throws. */
+/**
+ * Delivers an error to its handler. Never throws.
+ * @param failingId the stage, batcher or gate that failed
+ * @param input the value that the failing node received
+ */
 export function deliverError(
   context: RequestContext,
   leaving: Leaving,
@@ -46,7 +50,7 @@ export function deliverError(
   }
 }
 
-/** Of a node that is on no route, a paced split: to the Catch nodes, else to an HTTP client. Never throws. */
+/** Sends the error of a paced split, which has no route, to Catch nodes, else to the HTTP client. Never throws. */
 export function deliverToCatchNodes(RED: NodeAPI, failing: Node, msg: PipelineMessage, error: ModeletError): void {
   const trace = continueTrace(msg, Number.POSITIVE_INFINITY);
   try {
@@ -60,7 +64,7 @@ export function deliverToCatchNodes(RED: NodeAPI, failing: Node, msg: PipelineMe
   }
 }
 
-/** Node-RED clones what goes to a Catch node or along a second wire, and there are values that it cannot clone. */
+/** Node-RED clones each message for a Catch node or a second wire, and some values cannot be cloned. */
 function logUndelivered(RED: NodeAPI, { code, message }: ModeletError, thrown: unknown): void {
   const reason = `${code}: ${message}; Node-RED cannot hand it on: ${asError(thrown).message}`;
   RED.log.error(`modelet: ${oneLine(reason)}`);
@@ -82,7 +86,7 @@ function handOver(
   const { handlers, stageNames } = context.deployment();
   trace.input = input;
   const failing = found.node;
-  // A stage that cannot be used is not among those with names.
+  // `stageNames` lacks stages with invalid settings.
   const stage = stageNames.get(failingId) ?? (found.kind === 'stage' ? failing.name || failingId : undefined);
   error.stage ??= stage;
   const info = writeError(msg, error, stage, failing);
@@ -95,13 +99,13 @@ function handOver(
     if (!keepsPayload(collector)) msg.payload = errorBody(info);
     sendFrom(collector.node, [null, msg]);
   } else if (error.code !== 'dropped' || msg.res) {
-    // What is dropped on purpose is counted; an event for each would flood the Catch nodes.
+    // The runtime counts requests that it drops on purpose; an error for each would flood the Catch nodes.
     toCatchNodes(failing, error, leaving);
   }
   done();
 }
 
-/** The nodes that would have sent it on are gone: only an HTTP client can still be told. */
+/** Ends a message whose next nodes are gone: only an HTTP client can still get an answer. */
 export function endWithoutFlow(leaving: Leaving, error?: ModeletError): void {
   const reason = error ?? new ModeletError('shutting_down', 'the flow was changed or stopped');
   answerDirectly(leaving.msg, reason, leaving.trace.requestId);
@@ -123,15 +127,15 @@ function toCatchNodes(failing: Node, error: ModeletError, { msg, trace }: Omit<L
     failing.error(error, msg);
     return;
   }
-  // Node-RED adds one to the count it finds, to stop a message that fails at the same node for ever.
+  // Node-RED increments this count to stop a message that keeps failing at the same node.
   if (msg.error) msg.error = { ...msg.error, source: { ...msg.error.source, count: msg.error.source.count - 1 } };
   if (flow.handleError(failing, error, msg)) return;
-  // Where the client hears of a refusal, the runtime's log tells how many there were.
+  // If the client gets the refusal as its answer, the runtime's log reports the number of refusals.
   if (!msg.res || !isRefusal(error.code)) failuresOf(failing).note(error.code, `${error.code}: ${error.message}`);
   answerDirectly(msg, error, trace.requestId);
 }
 
-/** What a node has told of failures, until a deploy replaces it. */
+/** Failures that each node has logged. A deploy that replaces the node starts an empty record. */
 const told: WeakMap<Node, Failures> = new WeakMap();
 
 function failuresOf(failing: Node): Failures {
@@ -142,7 +146,7 @@ function failuresOf(failing: Node): Failures {
   return failures;
 }
 
-/** Answers a message that has no usable route, the way any other error is answered. */
+/** Refuses a message that has no usable route. The error takes the same way as any other. */
 export function refuse(
   context: RequestContext,
   entry: Node,

@@ -1,6 +1,7 @@
 /**
- * The HTTP clients that wait for an answer: of requests to HTTP-in nodes in flows that hold a pipeline, and of messages
- * that have come to one. Hears when one goes away, and answers those whose way through the flow is gone: none may hang.
+ * Tracks the HTTP clients that wait for an answer: clients of HTTP-in nodes in flows that contain a pipeline, and
+ * clients of messages that reached a pipeline. Reports clients that disconnect, and answers clients whose message can
+ * no longer reach an HTTP response: no client may hang.
  */
 import { deadlineAfter, systemClock, type Timer } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
@@ -12,41 +13,41 @@ import type { Headers } from './request-id.ts';
 interface WaitingClient {
   readonly response: HttpResponse;
   readonly headers: Headers;
-  /** The HTTP-in node that has it; '' where that is not known. */
+  /** The id of the HTTP-in node that received the request; '' if unknown. */
   readonly from: string;
-  /** It leads to a pipeline, which says how long a request may take. */
+  /** Whether the HTTP-in node leads to a pipeline, whose timeout then limits the request. */
   readonly isTimed: boolean;
-  /** As it came to its first pipeline node. */
+  /** The message as its first pipeline node received it. */
   msg?: PipelineMessage;
-  /** Who wants to hear of its going away; several where a split made many messages of one request. */
+  /** Callbacks for a disconnect; several if a split made many messages from one request. */
   readonly listeners: Set<() => void>;
-  /** Who wants to hear that it was answered with an error. */
+  /** Callbacks for an answer with an error status (400 or higher). */
   readonly failed: Set<() => void>;
-  /** Set where a deploy has given it a last moment. */
+  /** The timer that ends the wait; set after a deploy. */
   end?: Timer;
 }
 
 export class HttpClients {
   readonly #waiting: Fifo<WaitingClient> = new Fifo();
-  /** Where a response's client is in the list. */
+  /** Each client's place in `#waiting`, by response. */
   readonly #places: WeakMap<HttpResponse, FifoNode<WaitingClient>> = new WeakMap();
-  /** Calls that wait, by response, until its client has taken everything that was written to it. */
+  /** Callbacks, by response, for the moment when the client has read everything that was written to it. */
   readonly #unread: WeakMap<HttpResponse, (() => void)[]> = new WeakMap();
-  /** Those that waited already when the last deploy began. */
+  /** Clients that were already waiting when the last deploy began. */
   readonly #earlier: Set<WaitingClient> = new Set();
   readonly #noneEarlier: () => void;
 
-  /** @param noneEarlier called when the last client that a deploy has found waiting is answered or gone */
+  /** @param noneEarlier called when the last client that was waiting when a deploy began is answered or gone */
   constructor(noneEarlier: () => void) {
     this.#noneEarlier = noneEarlier;
   }
 
-  /** A request is let through to an HTTP-in node. */
+  /** Records a request that is about to reach an HTTP-in node. */
   enter({ headers }: HttpRequest, response: HttpResponse, from: string, isTimed: boolean): void {
     if (!this.#places.has(response)) this.#add(response, { headers, from, isTimed });
   }
 
-  /** Calls `gone` if the message's client closes its connection unanswered; returns how to stop listening. */
+  /** Calls `gone` if the message's client disconnects before its answer. Returns a function that stops listening. */
   watch(msg: PipelineMessage, gone: () => void): () => void {
     const client = this.#clientOf(msg);
     if (!client) return () => {};
@@ -57,12 +58,12 @@ export class HttpClients {
     return () => client.listeners.delete(gone);
   }
 
-  /** Calls `failed` once the message's client, who still waits, is answered with an error by whatever node. */
+  /** Calls `failed` once if any node answers the message's waiting client with an error. */
   whenFailed(msg: PipelineMessage, failed: () => void): void {
     if (!msg.res?._res?.destroyed) this.#clientOf(msg)?.failed.add(failed);
   }
 
-  /** Calls once the message's client has taken what the flow has written to it, or is gone; at once where it has. */
+  /** Calls `call` when the message's client has read everything that the flow wrote, or is gone; maybe immediately. */
   whenRead(msg: PipelineMessage, call: () => void): void {
     const response = msg.res?._res;
     if (!response?.writableNeedDrain || response.destroyed) {
@@ -74,7 +75,7 @@ export class HttpClients {
     else this.#awaitReading(response, call);
   }
 
-  /** A deploy begins. */
+  /** Notes at the start of a deploy which clients are waiting. */
   noteEarlier(): void {
     for (const client of this.#waiting) this.#earlier.add(client);
   }
@@ -83,28 +84,29 @@ export class HttpClients {
     return this.#earlier.size === 0;
   }
 
-  /** Answers a message's client if it waited when the last deploy began. */
+  /** Answers a message's client if it was already waiting when the last deploy began. */
   answerIfEarlier({ res }: PipelineMessage, error: ModeletError): void {
     const client = res?._res && this.#places.get(res._res)?.value;
     if (client && this.#earlier.has(client)) answer(client, error);
   }
 
-  /** Answers those that waited when the last deploy began and came by one of certain HTTP-in nodes. */
+  /** Answers the clients of the chosen HTTP-in nodes that were already waiting when the last deploy began. */
   answerFrom(isChosen: (httpIn: string) => boolean, error: ModeletError): void {
     const froms = [...new Set([...this.#earlier].map(({ from }) => from))];
     const chosen = new Set(froms.filter((from) => from !== '' && isChosen(from)));
     for (const client of [...this.#earlier]) if (chosen.has(client.from)) answer(client, error);
   }
 
-  /** Answers all whose message is in no pipeline. */
+  /** Answers every client whose message is in no pipeline. */
   answerElsewhere(error: ModeletError): void {
     for (const client of [...this.#waiting]) if (client.listeners.size === 0) answer(client, error);
   }
 
   /**
-   * Answers those whom the last deploy found waiting when their time is up, if they have waited ever since and their
-   * message is in no pipeline. @param timeoutMs of those that have come to no pipeline yet; 0: none
-   * @param lost hears of the message first
+   * Sets a timer for each client that was already waiting when the last deploy began. When its time is up, answers the
+   * client if it still waits and its message is in no pipeline.
+   * @param timeoutMs time for clients whose message has not reached a pipeline yet; 0: no limit
+   * @param lost called with the message before the answer
    */
   answerInTime(timeoutMs: number, error: ModeletError, lost: (msg: PipelineMessage) => void): void {
     for (const client of this.#earlier) {

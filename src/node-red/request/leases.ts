@@ -1,15 +1,15 @@
 /**
- * What admitted messages hold of gates. A message carries tokens in `msg.modelet.leases`; clones of it carry the same,
- * and the first of them to come to an end ends the lease. The end of a request tells the gate how it ended.
+ * The gate leases that admitted messages hold. A message carries lease tokens in `msg.modelet.leases`. Its clones carry
+ * the same tokens, and the first of them to end ends the lease. The gate then learns how the request ended.
  */
 import { httpDate, systemClock, wallTime } from '../../core/clock.ts';
 import { type ErrorCode, isErrorCode, type ModeletError } from '../../core/errors.ts';
 import type { LeaseEnd } from '../../gate/source.ts';
 import type { PipelineMessage } from './messages.ts';
 
-/** What there is to know of a request that has come to its end. */
+/** The final state of a request whose lease ends. */
 export interface Ended {
-  /** As it was then; undefined if it was lost. */
+  /** The message at the end; undefined if the message was lost. */
   readonly msg?: PipelineMessage;
   readonly error?: ModeletError | undefined;
 }
@@ -17,20 +17,23 @@ export interface Ended {
 interface HeldLease {
   readonly gate: string;
   readonly end: (end: LeaseEnd, ended: Ended) => void;
-  /** The gate has ended it by itself from then on. */
+  /** Time (`systemClock`, ms) at which the gate itself ends the lease. */
   readonly until: number;
-  /** Pipelines and gates that have a message with it now. */
+  /** Number of pipelines and gates that now have a message with this lease. */
   inside: number;
 }
 
-/** A message's leases while a pipeline or a gate has it: no deploy can lose it there. Only the first call counts. */
+/**
+ * A message's leases while a pipeline or a gate has the message; a deploy cannot lose the message there. Only the first
+ * call of either method counts.
+ */
 export interface LeaseHold {
-  /** The message goes on, and keeps them. */
+  /** Lets the message go on with its leases. */
   leave(): void;
   end(end: LeaseEnd, error?: ModeletError): void;
 }
 
-/** Tables smaller than this are not worth looking through for leases that ended by themselves. */
+/** Smallest number of leases at which `hold` searches for expired ones. */
 const WORTH_SWEEPING = 1024;
 
 export class Leases {
@@ -48,14 +51,18 @@ export class Leases {
     return this.#held.size === 0;
   }
 
-  /** @param token unique among all gates and processes. @param end may be called for a lease that has ended. */
+  /**
+   * Records a lease.
+   * @param token unique among all gates and processes
+   * @param end may be called even if the gate has already ended the lease
+   */
   hold(token: string, gate: string, leaseMs: number, end: HeldLease['end']): void {
     const now = systemClock.now();
     if (this.#held.size >= this.#sweepAt) this.#sweep(now);
     this.#held.set(token, { gate, end, until: now + leaseMs, inside: 0 });
   }
 
-  /** A pipeline or gate takes a message in. */
+  /** Records that a pipeline or gate takes in a message. */
   enter(msg: PipelineMessage): LeaseHold {
     const held = tokensOf(msg).flatMap((token) => this.#held.get(token) ?? []);
     for (const lease of held) lease.inside += 1;
@@ -74,7 +81,7 @@ export class Leases {
     };
   }
 
-  /** A request has come to its end, or only as far as one gate is concerned. */
+  /** Ends all leases of a message, or only those of `gate` if it is given. */
   end(
     msg: PipelineMessage,
     end: LeaseEnd,
@@ -88,7 +95,7 @@ export class Leases {
     for (const token of ended) this.#end(token, end, { msg, error });
   }
 
-  /** Ends one whose message is in no pipeline and no gate. */
+  /** Ends a lease if its message is in no pipeline and no gate. */
   endIfElsewhere(token: string, end: LeaseEnd): void {
     if (this.#held.get(token)?.inside === 0) this.#end(token, end, {});
   }
@@ -106,13 +113,13 @@ export class Leases {
   }
 }
 
-/** Flows can write anything into a message. */
+/** Returns a message's lease tokens, or none if the flow has written something else there. */
 function tokensOf(msg: PipelineMessage): readonly string[] {
   const leases: unknown = msg.modelet?.leases;
   return Array.isArray(leases) ? leases : [];
 }
 
-/** This runtime refuses with these because it has too much to do, or nobody to do it. */
+/** Codes with which this runtime refuses a request because it is overloaded or has no workers. */
 const OVERLOAD: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'capacity_exceeded',
   'gate_refused',
@@ -128,19 +135,19 @@ export function endOfError({
   return OVERLOAD.has(code) ? { kind: 'refused', retryAfterMs: retryAfterSeconds * 1000 } : { kind: 'failed' };
 }
 
-/** Of a message that comes back from anywhere: an `http request` node, a Catch node, or a stage's result. */
+/** Returns how a request ended, from its message: after an `http request` node, a Catch node, or a stage's result. */
 export function endOfMessage(msg: PipelineMessage): LeaseEnd {
   const { error, statusCode, headers } = msg;
   const retryAfterMs = retryAfter(headers);
   if (isErrorCode(error?.code)) return endOfError({ code: error.code, retryAfterSeconds: retryAfterMs / 1000 });
   const answered = typeof msg['responseUrl'] === 'string';
   if (answered && (statusCode === 429 || statusCode === 503)) return { kind: 'refused', retryAfterMs };
-  // Where there was no answer, `http request` writes why as the status: ECONNREFUSED.
+  // If there was no answer, `http request` writes the reason as the status, for example ECONNREFUSED.
   const failed = error !== undefined || typeof statusCode === 'string' || (answered && Number(statusCode) >= 500);
   return { kind: failed ? 'failed' : 'done' };
 }
 
-/** `Retry-After` in ms: seconds, or a date. 0 where there is none, or none that can be read. */
+/** Returns `Retry-After` (seconds or a date) in ms; 0 if it is missing or unreadable. */
 function retryAfter(headers: PipelineMessage['headers']): number {
   const [, value] = Object.entries(headers ?? {}).find(([name]) => name.toLowerCase() === 'retry-after') ?? [];
   if (value === undefined) return 0;

@@ -1,8 +1,11 @@
-/** Where in a message something is, as people write it: `payload`, `payload.image`, `list[0]`. */
+/** Checks and reads message properties by the expressions that users write: `payload`, `payload.image`, `list[0]`. */
 import type { NodeAPI, NodeMessage } from 'node-red';
 import { asError, ModeletError } from '../../core/errors.ts';
 
-/** @throws ModeletError `config_invalid` for what Node-RED cannot find its way by, whatever the message is. */
+/**
+ * Checks the syntax of a property expression.
+ * @throws ModeletError `config_invalid` if Node-RED cannot parse the expression
+ */
 export function checkMessageProperty(RED: NodeAPI, property: string, expression: string): void {
   try {
     RED.util.normalisePropertyExpression(expression);
@@ -12,8 +15,8 @@ export function checkMessageProperty(RED: NodeAPI, property: string, expression:
 }
 
 /**
- * The value that a stage reads. One that is not there is undefined, as in core.
- * @throws ModeletError `invalid_input` where the message has nothing that could hold it; names the part that is missing.
+ * Returns the value that a stage reads. A missing property is undefined, as in Node-RED's core nodes.
+ * @throws ModeletError `invalid_input` if the object that would hold the property is missing; names the missing part
  */
 export function readMessageProperty(RED: NodeAPI, msg: NodeMessage, expression: string): unknown {
   try {
@@ -26,7 +29,7 @@ export function readMessageProperty(RED: NodeAPI, msg: NodeMessage, expression: 
   }
 }
 
-/** The first part of the way that leads nowhere: `payload.image` of `payload.image.data`; null where there is none. */
+/** Returns the first missing part of a path, for example `payload.image` of `payload.image.data`; null if none is. */
 function missingPart(RED: NodeAPI, msg: NodeMessage, expression: string): string | null {
   let part: unknown = msg;
   let way = '';

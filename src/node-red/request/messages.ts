@@ -1,4 +1,4 @@
-/** What a pipeline writes into messages: results, timings, errors. And the answer where no flow is left to give it. */
+/** Writes results, timings and errors into messages. Also answers HTTP clients directly when no flow can do so. */
 import type { Node, NodeAPI, NodeMessage, NodeMessageInFlow } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
@@ -11,26 +11,26 @@ import { enterRequest, type Headers } from './request-id.ts';
 /** Node-RED's `done` of a received message. */
 export type Done = (error?: Error) => void;
 
-/** `msg.modelet`. Later passes of the same message append to it. */
+/** The content of `msg.modelet`. Later passes of the same message append to it. */
 export interface ModeletTrace {
   requestId: string;
-  /** The process of Node-RED that the times below are of. */
+  /** Tag of the Node-RED process whose clock gave the times below. */
   process: string;
-  /** Number of the present way through a pipeline: a request may have several, also at the same time. */
+  /** Number of the current pass through a pipeline. A request may make several passes, even at the same time. */
   pass: number;
-  /** From the first pipeline node to now, in ms. */
+  /** Time since the first pipeline node, in ms. */
   totalMs: number;
   gateMs: number;
-  /** What each stage has cost; `worker` is -1 where no run was made for it, and `cache` says why. */
+  /** Timings of each stage. `worker` is -1 if no worker ran for the request; `cache` says why. */
   stages: (Omit<StageTiming, 'stage'> & { readonly name: string })[];
-  /** When the request began and must end, on the machine's monotonic clock in ms. */
+  /** Start time and `deadline` of the request, on the machine's monotonic clock in ms. */
   startedAt: number;
   deadline?: number;
-  /** What it holds of the gates that have admitted it; see leases.ts. */
+  /** Lease tokens of the gates that have admitted the message; see leases.ts. */
   leases?: readonly string[];
-  /** Of a message that a durable gate has sent: which item it is, and which attempt at it, from 1. */
+  /** Item id and attempt (counted from 1) of a message that a durable gate has sent. */
   job?: { readonly id: string; readonly attempt: number };
-  /** The value that the failing stage was given. */
+  /** The value that the failing stage received. */
   input?: unknown;
 }
 
@@ -46,14 +46,14 @@ export interface ErrorInfo {
     readonly count: number;
   };
   readonly stack?: string;
-  /** What is wrong in particular: of a schema's check, `[{path, message, keyword}]`. */
+  /** Details of the error; for a schema check `[{path, message, keyword}]`. */
   readonly details?: unknown;
 }
 
 export type PipelineMessage = NodeMessageInFlow & {
   modelet?: ModeletTrace;
   error?: ErrorInfo;
-  /** What `error` was before a Catch node wrote its own. */
+  /** The previous `error`, which Node-RED moves here when it writes its own for a Catch node. */
   _error?: ErrorInfo;
   statusCode?: number;
   headers?: Record<string, string>;
@@ -61,7 +61,7 @@ export type PipelineMessage = NodeMessageInFlow & {
   res?: { readonly _res?: HttpResponse };
 };
 
-/** Marks errors that a pipeline node has set, so that a later success may remove them and nobody else's. */
+/** Errors that a pipeline node has set. A later success removes these and no others. */
 const setByPipeline: WeakSet<object> = new WeakSet();
 
 export function writeValue(RED: NodeAPI, msg: PipelineMessage, property: string, value: unknown): void {
@@ -75,10 +75,10 @@ export function writeResult(RED: NodeAPI, msg: PipelineMessage, property: string
   if (msg.modelet) delete msg.modelet.input;
 }
 
-/** Removes the error that a pipeline node has set, with its status; nobody else's. */
+/** Removes an error that a pipeline node has set, with its status. Leaves errors of other nodes. */
 export function forgetError(msg: PipelineMessage): void {
   const { error, _error: before } = msg;
-  // What a Catch node has got is ours under Node-RED's own account of the same failure.
+  // For a Catch node, Node-RED writes its own error for the same failure and moves ours to `_error`.
   const caught = before?.source?.id === error?.source?.id && isOurs(msg, before);
   if (!caught && !isOurs(msg, error)) return;
   if (caught) delete msg._error;
@@ -87,7 +87,7 @@ export function forgetError(msg: PipelineMessage): void {
   if (msg.headers) delete msg.headers['Retry-After'];
 }
 
-/** Clones made by wires and Catch nodes lose the mark, but carry the request's own number in both places. */
+/** Clones for wires and Catch nodes are not in `setByPipeline`, but error and trace have the same request id. */
 function isOurs(msg: PipelineMessage, error: ErrorInfo | undefined): boolean {
   if (!error) return false;
   return setByPipeline.has(error) || (error.requestId !== undefined && error.requestId === msg.modelet?.requestId);
@@ -102,7 +102,7 @@ export function appendTimings(
   trace.totalMs = systemClock.now() - trace.startedAt;
 }
 
-/** Writes `msg.error` and `msg.statusCode`; both ways to a handler begin with it. */
+/** Writes `msg.error`, `msg.statusCode` and `Retry-After`, for a collector and for Catch nodes alike. */
 export function writeError(
   msg: PipelineMessage,
   error: ModeletError,
@@ -134,12 +134,12 @@ export function writeError(
   return info;
 }
 
-/** Sends by a node, as Node-RED's own types would have it. @param messages by output */
+/** Sends messages from a node, with the cast that Node-RED's types need. @param messages by output */
 export function sendFrom(node: Node, messages: readonly (object | null)[]): void {
   node.send([...messages] as NodeMessage[]);
 }
 
-/** Does what may make Node-RED clone the message: where it cannot, it throws and has taken `req` and `res` off it. */
+/** Runs `act`. If Node-RED fails to clone the message in it, restores the `req` and `res` that Node-RED removed. */
 export function keepingClient(msg: PipelineMessage, act: () => void): void {
   const { req, res } = msg as { req?: unknown; res?: unknown };
   try {
@@ -150,21 +150,21 @@ export function keepingClient(msg: PipelineMessage, act: () => void): void {
   }
 }
 
-/** What a client may see of an error: what is wrong in particular only where that is about what it sent. */
+/** Returns the part of an error that a client may see. `details` are included only for the client's own input. */
 export function errorBody({ code, message, stage, requestId, details }: Omit<ErrorInfo, 'source'>): object {
   const own = code === 'invalid_input' && details !== undefined ? { details } : {};
   return { error: { code, message: textForClient(code, message), stage, requestId, ...own } };
 }
 
-/** Responses that a flow may have begun with the first part of a result. */
+/** Responses that a flow may have started with the first part of a result. */
 const begun: WeakSet<HttpResponse> = new WeakSet();
 
-/** The flow has been given what it may begin the client's response with, and will be given more. */
+/** Notes that the flow has a first part of the result, may start the client's response with it, and will get more. */
 export function willAnswer(msg: PipelineMessage): void {
   if (msg.res?._res) begun.add(msg.res._res);
 }
 
-/** Answers an HTTP client as the HTTP response node would have that its result did not reach. */
+/** Answers an HTTP client with a result that cannot reach its HTTP response node, in the same way as that node. */
 export function answerWithResult(msg: PipelineMessage, payload: unknown, answer: DirectAnswer): void {
   const response = msg.res?._res;
   if (!response || response.headersSent || response.destroyed) return;
@@ -174,7 +174,10 @@ export function answerWithResult(msg: PipelineMessage, payload: unknown, answer:
   else response.send(typeof payload === 'number' ? String(payload) : payload);
 }
 
-/** Answers an HTTP request whose way through the flow is gone: a client must never hang. Ends one that has been begun. */
+/**
+ * Answers an HTTP client with an error if its message can no longer reach an HTTP response: a client must never hang.
+ * Ends a response that the flow has already started.
+ */
 export function answerDirectly(msg: PipelineMessage, error: ModeletError, requestId: string): void {
   const response = msg.res?._res;
   if (!response || response.destroyed) return;
@@ -189,12 +192,12 @@ export function answerDirectly(msg: PipelineMessage, error: ModeletError, reques
     answer();
     return;
   }
-  // Parts that Node-RED is about to deliver go first. What the flow writes later is lost, and must not end Node-RED.
+  // Node-RED first delivers the parts it has queued. A later write by the flow is lost, and must not crash Node-RED.
   response.on('error', () => {});
   setImmediate(answer);
 }
 
-/** Answers a request that no flow has got. */
+/** Answers a request that has not reached a flow. */
 export function answerError(headers: Headers, response: HttpResponse, error: ModeletError): void {
   writeAnswer(response, error, enterRequest(headers, response));
 }

@@ -1,6 +1,6 @@
 /**
- * The parts of a result as messages of their own, and the message that ends them. `msg.parts` is as a core split node
- * writes it, so that a core join node can put them together.
+ * Sends each part of a result as its own message, and marks the message that ends the sequence. `msg.parts` has the
+ * format of a core split node, so that a core join node can join the parts.
  */
 import { systemClock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -8,15 +8,15 @@ import { stripConnectionHeaders } from '../http/response-headers.ts';
 import type { RequestContext } from './context.ts';
 import { type ModeletTrace, type PipelineMessage, sendFrom, willAnswer } from './messages.ts';
 
-/** What core split and join know of a message that is one of several. */
+/** `msg.parts` as the core split and join nodes define it. */
 interface Parts {
   readonly id: string;
   readonly type: 'array';
   readonly index?: number;
   readonly count?: number;
-  /** Where the part is, unless that is the payload. */
+  /** The property that holds the part, unless it is the payload. */
   readonly property?: string;
-  /** Of the message as it was before. */
+  /** The original message's own `msg.parts`. */
   readonly parts?: unknown;
 }
 
@@ -24,7 +24,7 @@ export class PartMessages {
   readonly #context: RequestContext;
   readonly #msg: PipelineMessage;
   readonly #trace: ModeletTrace;
-  /** The stage that makes them. */
+  /** The id of the stage that produces the parts. */
   readonly #exit: string;
   #count = 0;
 
@@ -36,9 +36,8 @@ export class PartMessages {
   }
 
   /**
-   * Lets the collectors behind the stage send a part on, as these are now: a deploy may have come in between.
-   * @throws ModeletError `shutting_down` where there is none any more, and what Node-RED throws where it cannot clone
-   * the message
+   * Sends a part from each current collector behind the stage; a deploy may have changed them since the last part.
+   * @throws ModeletError `shutting_down` if no collector is left; Node-RED's own error if it cannot clone the message
    */
   send(part: unknown, index: number): void {
     this.#count = index + 1;
@@ -55,7 +54,7 @@ export class PartMessages {
     willAnswer(this.#msg);
   }
 
-  /** Marks the message that comes after all parts. One with no value of its own is no part, but the end of them. */
+  /** Marks the message that follows all parts. If it has no value, it is not a part but only ends the sequence. */
   end(value: unknown): void {
     const hasValue = value !== null;
     const place = hasValue ? { index: this.#count, count: this.#count + 1 } : { count: this.#count };
@@ -71,16 +70,16 @@ export class PartMessages {
   #copy(part: unknown, output: string, index: number): PipelineMessage {
     const { RED } = this.#context;
     const bare = { ...this.#msg };
-    // What will be written over need not be copied.
+    // The part replaces the payload, so the old payload need not be cloned.
     if (output === 'payload') delete bare.payload;
     const copy = RED.util.cloneMessage(bare);
     RED.util.setMessageProperty(copy, output, part, true);
     Object.assign(copy, { parts: this.#parts({ index }, output) });
-    // Of a way through a pipeline before.
+    // Set by an earlier pass through a pipeline.
     delete copy['complete'];
     if (copy.modelet) {
       copy.modelet.totalMs = systemClock.now() - this.#trace.startedAt;
-      // They are the whole request's, and end with that.
+      // The lease and the job belong to the whole request and end with it.
       delete copy.modelet.leases;
       delete copy.modelet.job;
     }
@@ -91,7 +90,7 @@ export class PartMessages {
   #parts(place: { readonly index?: number; readonly count?: number }, property: string): Parts {
     const outer = this.#msg['parts'];
     return {
-      // A request that was split makes several results.
+      // A request that was split has several results, so the id includes the pass.
       id: `${this.#trace.requestId}.${this.#trace.pass}`,
       type: 'array',
       ...place,

@@ -1,6 +1,6 @@
 /**
- * One message's way through one route: from the node it enters by to the node that sends it on, or to the
- * handler of its error. Whatever happens, it ends once.
+ * Takes one message through one route: from its entry node to the node that sends it on, or to the handler of its
+ * error. Every request ends exactly once.
  */
 import type { Node } from 'node-red';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
@@ -42,12 +42,12 @@ export class PipelineRequest {
   readonly #traced: TracedRequest | null;
   readonly #leaving: Leaving;
   readonly #sequencers: readonly Sequencer[];
-  /** Where a collector passes on parts of results. */
+  /** Sends the parts of the result; null if no collector passes on parts. */
   readonly #parts: PartMessages | null;
-  /** What its message holds of gates. */
+  /** The message's gate leases. */
   readonly #leaseHold: LeaseHold;
   #abandon: (error: ModeletError) => void = () => {};
-  /** Its client has had its answer past the flow. */
+  /** Whether the client got its answer directly instead of from the flow. */
   #isAnswered = false;
 
   constructor(context: RequestContext, entry: Node, deployed: DeployedRoute, msg: PipelineMessage, done: Done) {
@@ -66,7 +66,7 @@ export class PipelineRequest {
     for (const sequencer of this.#sequencers) sequencer.enter(this.#trace.pass);
   }
 
-  /** Sends the request on its way. Never throws. */
+  /** Submits the request to the service. Never throws. */
   begin(): void {
     const { service, first, route, wantsMeta } = this.#deployed;
     const { RED } = this.#context;
@@ -91,7 +91,7 @@ export class PipelineRequest {
         onSettled: (settlement) => {
           stopWatching();
           this.#endSpans(settlement);
-          // A gate hears at once, also while a deploy is under way; of a result when whoever gets it has it.
+          // A gate learns of an error at once, even during a deploy. It learns of a result when the next node has it.
           if (!settlement.outcome.ok)
             this.#leaseHold.end(endOfError(settlement.outcome.error), settlement.outcome.error);
           this.#context.whenRunning(() => this.#settled(settlement));
@@ -106,7 +106,7 @@ export class PipelineRequest {
       this.#context.open.add(this);
     } catch (thrown) {
       const error = asModeletError(thrown, 'invalid_input');
-      // Refusals by the service are counted there.
+      // The service counts its own refusals.
       if (isOfRequest(error.code)) service.countRefused(error);
       this.#endSpans({ outcome: { ok: false, error }, timings: [] });
       this.#leaseHold.end(endOfError(error), error);
@@ -114,14 +114,14 @@ export class PipelineRequest {
     }
   }
 
-  /** After a deploy: where the way out is gone, nobody could pass the result on, and the request ends at once. */
+  /** Call after a deploy: ends the request at once if no node is left to send its result on. */
   endIfStranded(): void {
     const id = this.#deployed.route.stages.at(-1) as string;
     const exit = this.#context.live.get(id);
     const isCutOff = this.#msg.res !== undefined && this.#context.isCutOff(id);
     if (exit?.kind === 'stage' && !(exit.config instanceof ModeletError) && !isCutOff) return;
     const error = new ModeletError('shutting_down', 'the flow was changed or stopped');
-    // Its error may have no way out either.
+    // The error could not reach an HTTP response either.
     if (isCutOff) this.#context.clients.answerIfEarlier(this.#msg, error);
     this.#isAnswered = isCutOff;
     this.#abandon(error);
@@ -150,7 +150,7 @@ export class PipelineRequest {
     } else if (outcome.ok) {
       this.#succeed(outcome.value, stages.at(-1) as string);
     } else if (outcome.error.code === 'cancelled' || this.#isAnswered) {
-      // Nobody is left to hear of it; it was counted.
+      // No client waits for this error any more, and the service has counted it.
       this.#leaving.done();
     } else {
       const { stage } = outcome.error;
@@ -166,13 +166,13 @@ export class PipelineRequest {
       } catch (thrown) {
         this.#deployed.service.abandon(id, asModeletError(thrown, 'modelet_failed'));
       }
-      // Node-RED's own delivery was queued before this. What the flow writes to a client that does not read stays in
-      // memory, so no more parts are made until it does.
+      // Node-RED queued its own delivery before this. Data for a client that does not read stays in memory, so the
+      // stage makes no further parts until the client reads.
       setImmediate(() => this.#context.clients.whenRead(this.#msg, taken));
     });
   }
 
-  /** Gives the nodes that look on a copy of the message with the value it has between two stages. */
+  /** Sends a copy of the message, with one stage's result, to the nodes off the route that are wired to that stage. */
   #tap(ref: number, value: Payload): void {
     const { RED, live } = this.#context;
     const stage = live.get(this.#deployed.service.stage(ref)?.id ?? '');
@@ -206,7 +206,7 @@ export class PipelineRequest {
       noteResult(this.#msg);
       keepingClient(this.#msg, () => sendFrom(exit.node, [this.#msg]));
     } catch (thrown) {
-      // Nothing was sent: Node-RED clones for a second wire before it sends along the first.
+      // No message has been sent: Node-RED clones for the second wire before it sends along the first.
       this.#fail(asModeletError(thrown, 'modelet_failed'), exitId);
       return;
     }
@@ -215,15 +215,15 @@ export class PipelineRequest {
     this.#leaving.done();
   }
 
-  /** The flows have stopped: a result can still be given to an HTTP client, as its HTTP response node would have. */
+  /** Answers the HTTP client as its HTTP response node would have, because the flows have stopped. */
   #endPastTheFlow(value: Payload): void {
     this.#leaseHold.end({ kind: 'cancelled' });
     const answer = this.#context.deployment().answers.get(this.#deployed.route.stages.at(-1) as string);
     try {
-      // What comes after the parts is not what its client waits for.
+      // The message that ends a sequence of parts is not the answer that the client waits for.
       if (answer && !this.#parts) answerWithResult(this.#msg, decodePayload(value), answer);
     } catch (thrown) {
-      // What JSON cannot hold, a BigInt say.
+      // JSON cannot represent the result, for example a BigInt.
       endWithoutFlow(this.#leaving, asModeletError(thrown, 'modelet_failed'));
       return;
     }
@@ -234,13 +234,13 @@ export class PipelineRequest {
     this.#context.open.delete(this);
     done();
     this.#leaseHold.end({ kind: 'done' });
-    // One that was sent on keeps its place until the collector has it.
+    // A result that was sent on keeps its place until it reaches the collector.
     for (const sequencer of this.#sequencers) sequencer.freeUnsent(this.#trace.pass);
   }
 
   /**
-   * Returns the value that the failing stage was given; undefined where it cannot even be looked at. One that was made
-   * on the way is written to the message, as the stage before would have done outside the engine.
+   * Returns the value that the failing stage received; undefined if it cannot be read. A value that an earlier stage of
+   * the route made is also written to the message, as that stage would have done outside the engine.
    */
   #input(failing: string, made: Payload | undefined): unknown {
     const { RED, live } = this.#context;
@@ -263,7 +263,7 @@ export class PipelineRequest {
     deliverError(this.#context, this.#leaving, error, failing, this.#input(failing, made));
   }
 
-  /** One request's error is of interest to who looks for it only: under overload there are many. */
+  /** Logs at debug level: under overload there are many errors, and few readers need a single request's error. */
   #log(error: ModeletError, failing: string): void {
     const { code, message } = error;
     const stage = error.stage ?? this.#context.deployment().stageNames.get(failing);
@@ -272,7 +272,7 @@ export class PipelineRequest {
   }
 }
 
-/** A number for a drop key's value, never 0. FNV-1a: keys are few and short, a collision merely merges two groups. */
+/** Hashes a drop key's value with FNV-1a; never 0. Keys are few and short, and a collision only merges two groups. */
 function groupOf(key: unknown): number {
   let hash = 0x811c9dc5;
   for (const byte of Buffer.from(String(key))) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;

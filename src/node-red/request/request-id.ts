@@ -1,14 +1,14 @@
 /**
- * The id by which people know a request: in `msg.modelet`, errors, logs, and the answer's `X-Request-Id`. A caller
- * may choose it, so it need not be unique.
+ * The request id that users see: in `msg.modelet`, errors, logs, and the answer's `X-Request-Id`. A caller may choose
+ * the id, so it need not be unique.
  */
 import { randomBytes } from 'node:crypto';
 import { parseTraceparent } from '../../observe/export/traceparent.ts';
 
-/** By lower-case name, as Node.js has them. */
+/** Headers by lower-case name, as in Node.js. */
 export type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
-/** What is needed of an HTTP response. A flow may have put anything in its place. */
+/** The used part of an HTTP response. A flow may have replaced the response with any other value. */
 export interface AnswerHeaders {
   readonly headersSent: boolean;
   getHeader(name: string): unknown;
@@ -16,16 +16,16 @@ export interface AnswerHeaders {
 }
 
 const HEADER = 'X-Request-Id';
-/** Visible ASCII: what is safe in a header, a log line and a label. */
+/** Visible ASCII, which is safe in a header, a log line and a label. */
 const VALID = /^[\x21-\x7e]{1,128}$/;
 
-/** Distinguishes the requests of this process from those of an earlier one that a stored message may name. */
+/** Tag of this process. Stored messages may carry the tag of an earlier process. */
 export const PROCESS_TAG: string = randomBytes(4).toString('hex');
 let lastMade = 0;
 
 /**
- * The id of a request that enters, which its answer bears from now on: the one that the answer bears already, else the
- * caller's own (`X-Request-Id`, else the trace of `traceparent`), else one that is made here.
+ * Returns the id of a request that enters, and sets it as the answer's `X-Request-Id`. The id is the one already set on
+ * the answer, else the caller's (`X-Request-Id`, else the trace id of `traceparent`), else a new id.
  */
 export function enterRequest(headers: Headers | undefined, answer: AnswerHeaders | undefined): string {
   const canBear = typeof answer?.getHeader === 'function' && typeof answer.setHeader === 'function';

@@ -1,4 +1,4 @@
-/** What a message says of its request: how long it may take, and how urgent it is. */
+/** Reads a request's timeout and priority from its message. */
 import type { RuntimeConfig } from '../../config/compile.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { PipelineMessage } from './messages.ts';
@@ -7,10 +7,13 @@ export type TimeLimits = Pick<RuntimeConfig, 'timeoutMs' | 'flowTimeoutMs'>;
 
 const LARGEST_PRIORITY = 2 ** 31 - 1;
 
-/** A positive number, as an HTTP header. */
+/** Matches a positive number in an HTTP header. */
 const POSITIVE = /^(?=.*[1-9])\d+(?:\.\d+)?$/;
 
-/** In ms; 0: no limit. `msg.timeout`, else the header `timeout` of an HTTP request, can only shorten it. */
+/**
+ * Returns the time limit in ms; 0: no limit. `msg.timeout`, else the header `timeout` of an HTTP request, can only
+ * shorten the runtime's limit.
+ */
 export function timeoutOf(msg: PipelineMessage, { timeoutMs, flowTimeoutMs }: TimeLimits): number {
   const limit = msg.res ? timeoutMs : flowTimeoutMs;
   const own = numberIn(msg['timeout'] ?? timeoutHeader(msg));
@@ -18,7 +21,7 @@ export function timeoutOf(msg: PipelineMessage, { timeoutMs, flowTimeoutMs }: Ti
   return limit === 0 ? own : Math.min(limit, own);
 }
 
-/** @throws ModeletError `bad_request` for a header `timeout` that is no positive number and nothing else decides. */
+/** @throws ModeletError `bad_request` if `msg.timeout` is not set and the header `timeout` is not a positive number */
 export function checkTimeout(msg: PipelineMessage): void {
   const header = timeoutHeader(msg);
   if (header === undefined || msg['timeout'] !== undefined) return;
@@ -26,7 +29,7 @@ export function checkTimeout(msg: PipelineMessage): void {
   throw new ModeletError('bad_request', 'the header timeout must be a positive number, of milliseconds');
 }
 
-/** Of a request that a client waits for. */
+/** Returns the header `timeout`, or undefined if no HTTP client waits for the request. */
 function timeoutHeader({ req, res }: PipelineMessage): string | string[] | undefined {
   return res ? req?.headers?.['timeout'] : undefined;
 }
@@ -37,7 +40,7 @@ export function priorityOf(msg: PipelineMessage): number {
   return Math.trunc(Math.min(LARGEST_PRIORITY, Math.max(-LARGEST_PRIORITY, priority)));
 }
 
-/** NaN for what is neither a number nor the text of one. */
+/** Returns a number or a numeric string as a number; NaN for any other value. */
 export function numberIn(property: unknown): number {
   return typeof property === 'number' || typeof property === 'string' ? Number(property) : Number.NaN;
 }

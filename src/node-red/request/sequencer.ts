@@ -1,21 +1,23 @@
 /**
- * Lets the results of one collector leave in the order in which their requests entered the pipeline. A request that
- * fails, is dropped or is lost in a deploy frees its place.
+ * Sends the results of one collector in the order in which their requests entered the pipeline. A request that fails,
+ * is dropped or is lost in a deploy frees its place.
  */
 import { Fifo, type FifoNode } from '../../core/fifo.ts';
 import { Table } from '../../core/table.ts';
 
 /**
+ * The place of a result:
+ *
  *   open     in the pipeline
  *   sent     on the wire to the collector
- *   arrived  at the collector, behind others; `emit` sends it on
+ *   arrived  at the collector, behind earlier results; `emit` sends it on
  */
 type Place =
   | { readonly tag: 'open' }
   | { readonly tag: 'sent' }
   | { readonly tag: 'arrived'; readonly emit: () => void };
 
-/** One pass of a request through a pipeline: a request that is split makes several. */
+/** One pass of a request through a pipeline. A request that is split makes several passes. */
 interface Ticket {
   readonly pass: number;
   place: Place;
@@ -25,19 +27,19 @@ export class Sequencer {
   readonly #tickets: Fifo<Ticket> = new Fifo();
   readonly #byPass: Table<FifoNode<Ticket>> = new Table();
 
-  /** A request enters: its result takes its place behind those before it. */
+  /** Reserves the last place for the result of a request that enters the pipeline. */
   enter(pass: number): void {
     this.free(pass);
     this.#byPass.set(pass, this.#tickets.push({ pass, place: { tag: 'open' } }));
   }
 
-  /** The result is on its way to the collector. */
+  /** Notes that the result is on the wire to the collector. */
   sent(pass: number): void {
     const ticket = this.#byPass.get(pass);
     if (ticket?.value.place.tag === 'open') ticket.value.place = { tag: 'sent' };
   }
 
-  /** The result is at the collector: `emit` is called when all before it have gone, at once for one without a place. */
+  /** Calls `emit` when all earlier results have left the collector; at once if the result has no place. */
   arrived(pass: number | undefined, emit: () => void): void {
     const ticket = pass === undefined ? undefined : this.#byPass.get(pass);
     if (!ticket || ticket.value.place.tag === 'arrived') {
@@ -48,7 +50,7 @@ export class Sequencer {
     this.#release();
   }
 
-  /** The request ended without a result: those behind it need not wait. */
+  /** Frees the place of a request that ended without a result: later results need not wait for it. */
   freeUnsent(pass: number): void {
     if (this.#byPass.get(pass)?.value.place.tag === 'open') this.free(pass);
   }
@@ -60,7 +62,7 @@ export class Sequencer {
     this.#release();
   }
 
-  /** The collector is gone or keeps no order any more. */
+  /** Frees all places, because the collector is gone or no longer keeps an order. */
   dissolve(): void {
     for (const { pass, place } of [...this.#tickets]) if (place.tag !== 'arrived') this.free(pass);
   }
@@ -79,7 +81,7 @@ export class Sequencer {
   }
 }
 
-/** By collector that keeps the order of arrival. */
+/** The sequencers of all collectors that keep the order of arrival. */
 export class Sequencers {
   readonly #byCollector: Map<string, Sequencer> = new Map();
 
@@ -92,12 +94,12 @@ export class Sequencers {
     return sequencer;
   }
 
-  /** A message is lost: no result waits for it. */
+  /** Frees the place of a lost message: later results need not wait for it. */
   free(pass: number): void {
     for (const sequencer of this.#byCollector.values()) sequencer.free(pass);
   }
 
-  /** After a deploy. @param ordering collectors that keep an order now. */
+  /** Call after a deploy: removes the other sequencers. @param ordering collectors that keep an order now */
   tidy(ordering: ReadonlySet<string>): void {
     for (const [collector, sequencer] of this.#byCollector) {
       if (ordering.has(collector)) continue;

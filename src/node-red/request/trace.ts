@@ -1,18 +1,18 @@
-/** Begins `msg.modelet`, or goes on with it where a message comes back to a pipeline. */
+/** Starts `msg.modelet`, or continues it if the message has been through a pipeline before. */
 import { systemClock } from '../../core/clock.ts';
 import type { ModeletTrace, PipelineMessage } from './messages.ts';
 import { enterRequest, PROCESS_TAG } from './request-id.ts';
 
 let lastPass = 0;
 
-/** A message that has been through a pipeline goes on under the same request id and deadline. */
+/** Starts or continues a message's trace. A message that comes back keeps its request id and deadline. */
 export function continueTrace(msg: PipelineMessage, deadline: number): ModeletTrace {
   lastPass += 1;
   const pass = lastPass;
   const known = msg.modelet;
-  // Times that another process has written mean nothing here.
+  // Times from another process mean nothing on this process's clock.
   if (known?.process === PROCESS_TAG && typeof known.requestId === 'string' && Array.isArray(known.stages)) {
-    // A copy: several messages that a function node or a split has made of one may share it.
+    // A copy, because a function node or a split may have made several messages that share the object.
     msg.modelet = { ...known, pass, stages: [...known.stages] };
     return msg.modelet;
   }
