@@ -1,7 +1,7 @@
 /**
- * Answers in the form that a caller wants, whoever gives them: an HTTP response node, one behind a Catch node, or a
- * pipeline past the flow. All go through a few methods of the response, which are its own for this one request. In the
- * flow results and errors stay the values that they are.
+ * Writes each answer in the form that the caller asked for. The answer may come from an HTTP response node, also one
+ * behind a Catch node, or directly from a pipeline. All of them call a few methods of the response, which this file
+ * replaces for each request. Results and errors in the flow keep their values.
  */
 import { asError, ModeletError } from '../../core/errors.ts';
 import { type AnswerForm, answerForm } from '../../endpoint/accept.ts';
@@ -13,13 +13,13 @@ import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
 
 type WrittenForm = Exclude<AnswerForm, 'usual'>;
 
-/** Types of values that Node-RED or Express cannot send, and throw where they are to. */
+/** Types of values that Node-RED or Express cannot send: they throw. */
 const UNSENDABLE: ReadonlySet<string> = new Set(['boolean', 'bigint', 'function', 'symbol']);
 
-/** Results of pipelines that are text and look like a number; see `sentValue`. */
+/** Text results of pipelines that look like a number, by response; see `sentValue`. */
 const textsLikeNumbers: WeakMap<HttpResponse, string> = new WeakMap();
 
-/** For a request that leads to a pipeline, before any node has it. */
+/** Sets up the answer form for a request that leads to a pipeline. Call before any node receives the request. */
 export function prepareAnswer(request: HttpRequest, response: HttpResponse): void {
   if (asksOnly(request)) response.vary('Accept');
   const { accept, 'content-type': contentType } = request.headers;
@@ -29,7 +29,7 @@ export function prepareAnswer(request: HttpRequest, response: HttpResponse): voi
 
 function answerAs(form: AnswerForm, response: HttpResponse): void {
   const { json, jsonp, send, get } = response;
-  // Who has set a type has made its body itself.
+  // If Content-Type is set, the flow has encoded the body.
   const isTyped = (): boolean => response.getHeader('Content-Type') !== undefined;
   const written = form === 'usual' ? 'json' : form;
   const shape = (value: unknown): HttpResponse => {
@@ -45,13 +45,13 @@ function answerAs(form: AnswerForm, response: HttpResponse): void {
       return send.call(response, refused(written, thrown, response).body);
     }
   };
-  // Text stays text for who has not named a form.
+  // Text stays text if the caller has not asked for a form.
   const isShaped = (body: unknown): boolean =>
     typeof body === 'string' ? form !== 'usual' : UNSENDABLE.has(typeof body);
   response.send = (body) =>
     attempt(() => (isTyped() || !isShaped(body) ? send.call(response, body) : shape(sentValue(body, response))));
-  // An HTTP response node counts the bytes of what is no object, and cannot count those of a boolean or a BigInt: it is
-  // told that this has been done, as `send` does it.
+  // An HTTP response node counts the bytes of any value that is not an object, and fails for a boolean or a BigInt. A
+  // Content-Length makes the node skip this; `send` sets the correct one.
   response.get = (name) => get.call(response, name) ?? (name.toLowerCase() === 'content-length' ? '0' : undefined);
   const asObject = (method: HttpResponse['json']): HttpResponse['json'] => {
     const isSent = (): boolean => form !== 'msgpack' || isTyped();
@@ -69,7 +69,7 @@ function shaped(form: WrittenForm, value: unknown, response: HttpResponse): Answ
   }
 }
 
-/** A client must not wait for ever because its answer cannot be written. */
+/** Returns an error body for an answer that cannot be written, and sets status and type: a client must never hang. */
 function refused(form: WrittenForm, thrown: unknown, response: HttpResponse): AnswerBody {
   const error = thrown instanceof ModeletError ? thrown : notJson(asError(thrown));
   const { code, message, statusCode } = error;
@@ -85,15 +85,15 @@ function notJson({ message }: Error): ModeletError {
 }
 
 /**
- * An HTTP response node makes text of a number before it sends it. What looks like one is one, unless it is a result
- * that was text already.
+ * Returns the value that the flow meant to send. An HTTP response node turns a number into text before it sends it, so
+ * text that looks like a number becomes a number again, unless the pipeline's result was that text.
  */
 function sentValue(body: unknown, response: HttpResponse): unknown {
   const isNumber = looksLikeNumber(body) && textsLikeNumbers.get(response) !== body;
   return isNumber ? Number(body) : body;
 }
 
-/** Remembers a result that its answer could be taken for something else. */
+/** Remembers a text result that its answer could mistake for a number. */
 export function noteResult({ payload, res }: PipelineMessage): void {
   if (typeof payload === 'string' && res?._res && looksLikeNumber(payload)) textsLikeNumbers.set(res._res, payload);
 }

@@ -1,9 +1,8 @@
 /**
- * Bodies that the parsers of HTTP-in nodes refuse: JSON that is none, a form with files that is cut off, or more than
- * `apiMaxLength`. Node-RED answers
- * them with a bare 500, before any flow. Where the request leads to a pipeline it gets the answer that tells what is
- * wrong. An HTTP-in node logs what its parser has thrown and answers right after, which is how the one is known here
- * when the other is to be written.
+ * Answers requests whose body an HTTP-in node's parser refuses: invalid JSON, a truncated form with files, or more than
+ * `apiMaxLength`. Node-RED answers these with a bare 500 before any flow runs. A request that leads to a pipeline gets
+ * an answer that says what is wrong. An HTTP-in node logs its parser's error and answers right after, so the log entry
+ * supplies the error for the answer.
  */
 import { EventEmitter } from 'node:events';
 import type { NodeAPI } from 'node-red';
@@ -12,13 +11,13 @@ import { answerError } from '../request/messages.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
 import { isTooLarge } from './request-body.ts';
 
-/** What is left of what `body-parser` and `raw-body` have thrown. */
+/** The part of a `body-parser` or `raw-body` error that the log entry keeps. */
 interface ParserError {
   readonly name: string;
   readonly message: string;
 }
 
-/** By the names that they give to their errors. */
+/** Error codes by the names of the parsers' errors. */
 const CODES: ReadonlyMap<string, ErrorCode> = new Map([
   ['SyntaxError', 'bad_request'],
   ['BadRequestError', 'bad_request'],
@@ -27,10 +26,10 @@ const CODES: ReadonlyMap<string, ErrorCode> = new Map([
 ]);
 
 export class BodyErrors {
-  /** What an HTTP-in node has logged in this turn of the event loop. */
+  /** The error that an HTTP-in node logged last; cleared in the next microtask. */
   #logged: unknown;
 
-  /** Largest body that HTTP-in nodes parse, as Node-RED reads it. */
+  /** Largest body that HTTP-in nodes parse, in the notation of Node-RED's settings. */
   readonly #limit: string;
 
   constructor({ log, settings }: NodeAPI) {
@@ -46,7 +45,10 @@ export class BodyErrors {
     (log as unknown as { addHandler?(handler: EventEmitter): void }).addHandler?.(listener);
   }
 
-  /** For a request that leads to a pipeline, before any node has it. `count` gets what is answered here. */
+  /**
+   * Replaces Node-RED's answer to a refused body, for a request that leads to a pipeline. Call before any node receives
+   * the request. @param count called with each error that is answered here
+   */
   watch(request: HttpRequest, response: HttpResponse, count: (error: ModeletError) => void): void {
     const { sendStatus } = response;
     response.sendStatus = (status) => {
@@ -74,23 +76,29 @@ export class BodyErrors {
   }
 }
 
-/** Its client has gone in the middle of it: it has not become a request, and nobody waits for an answer. */
+/** Whether the client disconnected before the whole body arrived. Nobody waits for an answer, so nothing is counted. */
 function isCutOff({ destroyed, complete }: HttpRequest): boolean {
   return destroyed && !complete;
 }
 
-/** Whoever stands between, to see who may ask say, throws other things; those stay Node-RED's. */
+/**
+ * Returns the code for an error without a known name, or undefined if it is not about the body. Other middleware, for
+ * example for authentication, throws its own errors; Node-RED answers those.
+ */
 function codeByRequest({ name }: ParserError, { headers, _body: isRead }: HttpRequest): ErrorCode | undefined {
   if (!isRead) return undefined;
-  // A Content-Type that is none, which a parser reads to know how to read the body.
+  // A parser could not parse the Content-Type.
   if (name === 'TypeError') return 'unsupported_media';
-  // A form that is cut off, or not as its boundary says: what reads forms throws plain errors, once it has the body.
+  // A form that is truncated or does not match its boundary: its parser throws plain errors after reading the body.
   if (/^\s*multipart\//i.test(String(headers['content-type']))) return 'bad_request';
-  // What zlib says of what is not compressed as it claims.
+  // With a Content-Encoding, zlib throws for a body that is not compressed as declared.
   return headers['content-encoding'] === undefined ? undefined : 'bad_request';
 }
 
-/** An error as it was, or as the sidebar of the editor is told of it: whoever comes first to a log entry changes it. */
+/**
+ * Reads a logged error: the Error itself, or the JSON text for the editor's sidebar. The sidebar's log handler replaces
+ * the Error in the log entry if it runs first.
+ */
 function readLogged(logged: unknown): ParserError | null {
   if (logged instanceof Error) return logged;
   if (typeof logged !== 'string') return null;

@@ -1,13 +1,13 @@
-/** Makes of an error's text what may leave this machine. The whole text is in `msg.error`, the log and the badges. */
+/** Shortens an error's text to what may leave this machine. `msg.error`, log and badges have the whole text. */
 import type { ErrorCode } from '../../core/errors.ts';
 import { isSpaceAt } from '../../core/text.ts';
 
-/** These speak the modelet's own words. Others may quote what a process printed: only their first line is for clients. */
+/** Codes whose text comes from the modelet. Other texts may quote process output: clients get only the first line. */
 const WORDS_OF_MODELETS: ReadonlySet<string> = new Set(['invalid_input', 'modelet_failed'] satisfies ErrorCode[]);
 
 /**
- * Absolute paths of two parts at least; those in quotes may have spaces. A path that follows a host's name is none of
- * this machine. Each of them reads a stretch of text once, from one beginning: messages quote what clients send.
+ * Absolute paths of at least two parts; quoted paths may contain spaces. A path after a host name is not on this
+ * machine. Each pattern must read a stretch of text only once, from one start, because messages quote client input.
  */
 const PATHS = [
   /(?<=(['"`]))(?:file:\/\/)?\/(?:[^'"`\n/]+\/)+([^'"`\n/]*)(?=\1)/g,
@@ -15,13 +15,13 @@ const PATHS = [
   /(?<!\w)()[A-Za-z]:\\(?:[^\s'"`\\]+\\)+([^\s'"`\\]*)/g,
 ];
 
-/** Without stack and without the folders of this machine: of a path the last part stays. */
+/** Removes the stack and the folders of this machine from an error's text; keeps the last part of each path. */
 export function textForClient(code: string, message: string): string {
   const text = WORDS_OF_MODELETS.has(code) ? withoutStack(message) : (message.split('\n', 1)[0] as string);
   return PATHS.reduce((shortened, path) => shortened.replace(path, '$2'), text);
 }
 
-/** Ends before the first indented line that begins with `at `, as the lines of a stack do. */
+/** Cuts a text before the first indented line that begins with `at `, as stack lines do. */
 function withoutStack(text: string): string {
   for (let end = text.indexOf('\n'); end >= 0; ) {
     let at = end + 1;

@@ -1,4 +1,4 @@
-/** HTTP-in nodes, by the requests that go to them. */
+/** Finds the HTTP-in node that a request goes to, by method and path. */
 import type { HttpRequest } from './http-types.ts';
 
 interface Address {
@@ -12,16 +12,16 @@ interface Guarded<Endpoint> {
   readonly parts: readonly Part[];
 }
 
-/** Places in a path, its end included: 1 at each that is meant. */
+/** A set of positions in a path, its end included: 1 at each position in the set. */
 type Places = Uint8Array;
 
-/** A part of a path pattern: from the places at which it may begin to those at which it may end. */
+/** Matches a part of a path pattern: maps the positions at which it may begin to those at which it may end. */
 type Part = (starts: Places, path: string) => Places;
 
 export class GuardedEndpoints<Endpoint extends Address> {
   #guarded: readonly Guarded<Endpoint>[] = [];
 
-  /** Those from now on. */
+  /** Replaces the endpoints. */
   set(endpoints: readonly Endpoint[]): void {
     this.#guarded = endpoints.map((endpoint) => ({
       endpoint,
@@ -31,7 +31,7 @@ export class GuardedEndpoints<Endpoint extends Address> {
   }
 
   find(request: HttpRequest): Endpoint | undefined {
-    // As Express has it: what answers to GET answers to HEAD.
+    // As in Express: a GET endpoint also answers HEAD.
     const wanted = request.method === 'HEAD' ? 'GET' : request.method;
     const path = request.path.toLowerCase();
     return this.#guarded.find(({ method, parts }) => method === wanted && isMatch(parts, path))?.endpoint;
@@ -39,8 +39,8 @@ export class GuardedEndpoints<Endpoint extends Address> {
 }
 
 /**
- * Express' path patterns, as far as HTTP-in nodes use them: `:name`, `:name?` and `*`. No regular expression: with two
- * parameters in one segment it would try each way to divide what a client has written there.
+ * Parses the Express path patterns that HTTP-in nodes use: `:name`, `:name?` and `*`. A regular expression would
+ * backtrack: with two parameters in a segment, it tries every way to divide the client's text.
  */
 function partsOf(url: string): Part[] {
   const path = url.startsWith('/') ? url : `/${url}`;
@@ -51,7 +51,7 @@ function partsOf(url: string): Part[] {
   });
 }
 
-/** A slash at the end is of no account. */
+/** Whether a path matches a pattern. A slash at the end of the path is ignored. */
 function isMatch(parts: readonly Part[], path: string): boolean {
   const start = noPlace(path);
   start[0] = 1;
@@ -73,7 +73,7 @@ function exactly(text: string): Part {
   };
 }
 
-/** One character or more up to the next slash. */
+/** Matches one or more characters, up to the next slash. */
 function segment(starts: Places, path: string): Places {
   const ends = noPlace(path);
   let isInside = false;

@@ -1,7 +1,7 @@
 /**
- * In front of the HTTP-in nodes that lead to a pipeline. Prepares for what comes in and what goes out. And is a gate:
- * while a deploy replaces the flows their routes do not exist, and Node-RED would answer 404, so requests wait here until
- * the new flows have started. When the flows stop for good, requests are answered 503.
+ * Middleware in front of the HTTP-in nodes that lead to a pipeline. Prepares the request's body and the answer's form.
+ * Holds requests during a deploy: their routes do not exist until the new flows have started, and Node-RED would answer
+ * 404. Answers 503 when the flows have stopped for good.
  */
 import type { NodeAPI } from 'node-red';
 import type { ModeletError } from '../../core/errors.ts';
@@ -33,16 +33,19 @@ export class HttpHold {
   readonly #bodyErrors: BodyErrors;
   readonly #prepared: WeakSet<HttpResponse> = new WeakSet();
 
-  /** @param clients hears of each request that is let through */
+  /** @param clients records each request that passes */
   constructor(RED: NodeAPI, clients: HttpClients) {
     this.#clients = clients;
     this.#bodyErrors = new BodyErrors(RED);
     const app = RED.httpNode as { use(handler: Handler): void } | false;
-    // Once, and before any HTTP-in node: Express goes on with whatever routes exist when it is let through.
+    // Added once, before any HTTP-in node: a released request continues with the routes that exist at that time.
     if (app) app.use((request, response, next) => this.#handle(request, response, next));
   }
 
-  /** The endpoints to stand in front of from now on. @param others whose clients a deploy must not leave without answer */
+  /**
+   * Replaces the guarded endpoints.
+   * @param others other HTTP-in nodes, whose clients a deploy must not leave without an answer
+   */
   guard(endpoints: readonly Endpoint[], others: readonly HttpIn[]): void {
     this.#endpoints.set(endpoints);
     this.#others.set(others);
@@ -52,12 +55,12 @@ export class HttpHold {
     if (this.#state.tag !== 'holding') this.#state = { tag: 'holding', held: new Set() };
   }
 
-  /** Lets everything through, what was held first. */
+  /** Lets all requests through; held requests go first. */
   open(): void {
     this.#leave({ tag: 'open' });
   }
 
-  /** Answers the guarded endpoints with an error. */
+  /** Answers requests to the guarded endpoints with an error, held requests included. */
   close(error: ModeletError): void {
     this.#leave({ tag: 'closed', error });
   }
@@ -69,7 +72,7 @@ export class HttpHold {
   }
 
   #handle(request: HttpRequest, response: HttpResponse, next: () => void): void {
-    // The client went away while the request was held: nobody would notice its end any more.
+    // The client disconnected while the request was held. Its `close` event is over, so nothing would end the request.
     if (response.destroyed) return;
     const endpoint = this.#endpoints.find(request);
     if (!endpoint) {
@@ -82,7 +85,7 @@ export class HttpHold {
     this.#admit(request, response, endpoint, next);
   }
 
-  /** Once a request, also if it comes again after a deploy. */
+  /** Prepares a request and its response, only once even if the request returns after a deploy. */
   #prepare(request: HttpRequest, response: HttpResponse, { maxBytes, countRefused }: Endpoint): void {
     if (this.#prepared.has(response)) return;
     this.#prepared.add(response);

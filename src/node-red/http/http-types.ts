@@ -1,27 +1,27 @@
-/** What is used of the requests and responses of Express, on which Node-RED's HTTP nodes rest. */
+/** The used part of the Express requests and responses behind Node-RED's HTTP nodes. */
 import type { AnswerHeaders, Headers } from '../request/request-id.ts';
 
 export interface HttpRequest {
   readonly method: string;
   readonly path: string;
   readonly headers: Headers;
-  /** All of it has come. */
+  /** Whether the whole request has arrived. */
   readonly complete: boolean;
   readonly destroyed: boolean;
-  /** What a body parser has made of the body. */
+  /** The body as a body parser has decoded it. */
   body?: unknown;
-  /** Set by a body parser that has read the body. */
+  /** Whether a body parser has read the body. */
   readonly _body?: boolean;
 }
 
 export interface HttpResponse extends AnswerHeaders {
   readonly writableFinished: boolean;
   readonly writableEnded: boolean;
-  /** More has been written than its client has taken, and `drain` follows. */
+  /** Whether the client has not yet read everything that was written; `drain` follows. */
   readonly writableNeedDrain?: boolean;
   readonly destroyed: boolean;
   readonly statusCode: number;
-  /** Set by an HTTP-in node as it makes the request a message. */
+  /** Set by an HTTP-in node when it turns the request into a message. */
   readonly _msgid?: string;
   status(code: number): HttpResponse;
   set(name: string, value: string): HttpResponse;
@@ -37,7 +37,7 @@ export interface HttpResponse extends AnswerHeaders {
   off(event: 'close' | 'drain', listener: () => void): unknown;
 }
 
-/** GET and HEAD: has no body, and its answer may be kept by caches. */
+/** Whether a request is GET or HEAD: it has no body, and caches may keep its answer. */
 export function asksOnly({ method }: HttpRequest): boolean {
   return method === 'GET' || method === 'HEAD';
 }

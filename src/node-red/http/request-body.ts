@@ -1,6 +1,6 @@
 /**
- * The body of an HTTP request at the first pipeline node that its message comes to. HTTP-in nodes parse JSON; msgpack
- * they take for text, in which its bytes are lost, so they are kept aside for the requests that lead to a pipeline.
+ * Decodes the body of an HTTP request at the first pipeline node that its message reaches. HTTP-in nodes parse JSON,
+ * but read msgpack as text, which loses bytes. For requests that lead to a pipeline, this file keeps the msgpack bytes.
  */
 import { EventEmitter } from 'node:events';
 import { IncomingMessage } from 'node:http';
@@ -12,20 +12,23 @@ import type { ModeletTrace, PipelineMessage } from '../request/messages.ts';
 import { checkTimeout } from '../request/request-terms.ts';
 import type { HttpRequest } from './http-types.ts';
 
-/** The bytes of a body, as they come. */
+/** The bytes of a body as they arrive. */
 type KeptBody =
   | { tag: 'whole'; readonly chunks: Buffer[]; bytes: number }
-  /** More than may be; what comes is dropped. */
+  /** The body is too large; further bytes are dropped. */
   | { tag: 'too large' };
 
-/** The payload or a part of it. */
+/** Matches the property expression of the payload or a part of it. */
 const IS_PAYLOAD = /^payload(?![\w$])/;
 
 const keptBodies: WeakMap<object, KeptBody> = new WeakMap();
-/** What an HTTP-in node had given of a body that was decoded since. */
+/** The body that the HTTP-in node provided, by request, if this file has decoded it since. */
 const givenBodies: WeakMap<object, unknown> = new WeakMap();
 
-/** For a request that leads to a pipeline, before any node has it. */
+/**
+ * Keeps the bytes of a msgpack body, for a request that leads to a pipeline. Call before any node receives the request.
+ * @param maxBytes size above which the body counts as too large
+ */
 export function keepBody(request: HttpRequest, maxBytes: number): void {
   const isMsgpack = kindOfHeader(request.headers['content-type']) === 'msgpack';
   if (!isMsgpack || keptBodies.has(request) || request._body) return;
@@ -40,26 +43,26 @@ export function keepBody(request: HttpRequest, maxBytes: number): void {
     }
     body = { tag: 'too large' };
     keptBodies.set(request, body);
-    // Node-RED itself would gather all of it, however much comes. The request ends as if it had not come.
+    // Node-RED itself would collect the body without a limit. Without listeners, it gets no further bytes.
     (request as unknown as EventEmitter).removeAllListeners('data');
   };
-  // Not the stream's own `on`, which would set it flowing before its reader is there.
+  // The stream's own `on` would start the flow before the body parser listens.
   EventEmitter.prototype.on.call(request as unknown as EventEmitter, 'data', keep);
 }
 
-/** Whether a request's body was more than may be. */
+/** Whether a request's msgpack body exceeded its limit. */
 export function isTooLarge(request: HttpRequest): boolean {
   return keptBodies.get(request)?.tag === 'too large';
 }
 
 /**
- * Where a message's payload is the body that an HTTP-in node gave, or one that was decoded here: checks its type, and
- * writes to the payload what the body holds. Any other message is left alone.
+ * Checks the media type of a message's body and writes the decoded body to the payload. Does so only if the payload is
+ * the body that an HTTP-in node provided or that this file has decoded; leaves any other message unchanged.
  * @throws ModeletError `unsupported_media`, `bad_request`, `payload_too_large`
  */
 export function readBody(msg: PipelineMessage, terms: BodyTerms): void {
   const { req, payload } = msg;
-  // What a split has made of a body is none, also where it looks the same.
+  // A part that a split made is not a body, even if it equals the body.
   if (!(req instanceof IncomingMessage) || msg['parts'] !== undefined) return;
   const request = req as unknown as HttpRequest;
   if (request.body === undefined) return;
@@ -82,23 +85,24 @@ export function readBody(msg: PipelineMessage, terms: BodyTerms): void {
   request.body = value;
 }
 
-/** A message that goes along a second wire has a copy. */
+/** Whether the payload is the provided body. A message on a second wire has a copy of the body. */
 function isSame(payload: unknown, given: unknown): boolean {
   return payload === given || (Buffer.isBuffer(payload) && Buffer.isBuffer(given) && payload.equals(given));
 }
 
 /**
- * For a message that comes to a stage, with the settings of the first of its route.
+ * Checks the timeout header and decodes the body of a message that enters a route.
+ * @param first settings of the route's first stage
  * @throws ModeletError `unsupported_media`, `bad_request`, `payload_too_large`
  */
 export function readRequest(msg: PipelineMessage, trace: ModeletTrace, first: StageConfig, maxBytes: number): void {
   checkTimeout(msg);
-  // Later stages may well take what the first has let pass.
+  // Only the first stage checks the media type; later ones accept what it let pass.
   const isFirst = trace.stages.length === 0;
   if (isFirst && IS_PAYLOAD.test(first.input)) readBody(msg, { mediaTypes: first.mediaTypes, maxBytes });
 }
 
-/** Whether an error is of what has come, before a request is submitted. */
+/** Whether an error code blames the incoming request, before the service gets it. */
 export function isOfRequest(code: ErrorCode): boolean {
   return ['invalid_input', 'bad_request', 'unsupported_media', 'payload_too_large'].includes(code);
 }

@@ -1,10 +1,11 @@
 /**
- * Headers of an answer that an `http request` node got are left in `msg.headers`, and an HTTP response node sends them
- * on. Some are about that connection and the body as it was there: with another body they break the answer.
+ * Removes connection headers from a message. An `http request` node leaves the headers of its answer in `msg.headers`,
+ * and an HTTP response node sends them on. Some describe that connection and that body, and break an answer with
+ * another body.
  */
 import type { PipelineMessage } from '../request/messages.ts';
 
-/** `http request` marks with this the headers that it has left. */
+/** Header with which an `http request` node marks the headers that it leaves. */
 const MARK = 'x-node-red-request-node';
 
 const OF_THE_CONNECTION: ReadonlySet<string> = new Set([
@@ -22,7 +23,7 @@ const OF_THE_CONNECTION: ReadonlySet<string> = new Set([
   MARK,
 ]);
 
-/** Those that users set stay: without the mark nothing is touched. */
+/** Removes connection headers if `http request` left them. Headers without the mark are the user's own and stay. */
 export function stripConnectionHeaders(msg: PipelineMessage): void {
   const { headers } = msg;
   if (headers === null || typeof headers !== 'object' || !Object.hasOwn(headers, MARK)) return;
