@@ -1,8 +1,8 @@
-/** What Node-RED tells of its flows as a deploy goes by. */
+/** Listens to Node-RED's events about the stop and start of flows. */
 import type { NodeAPI } from 'node-red';
 
 export interface FlowsEvent {
-  /** The flows that this is about: a new object with every deploy. */
+  /** The flows' configuration: a new object with every deploy. */
   readonly config?: object;
   readonly type?: string;
 }
@@ -15,7 +15,7 @@ interface RuntimeEvent {
 export interface FlowsListener {
   stopping(event: FlowsEvent): void;
   started(event: FlowsEvent): void;
-  /** Flows that lack a node type or a module are stopped and do not start. */
+  /** Called if the flows cannot start because a node type or a module is missing. */
   failed(): void;
 }
 

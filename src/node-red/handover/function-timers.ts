@@ -1,7 +1,7 @@
 /**
- * A function node clears its timers as it closes: an async function that waits in one would never go on, and Node-RED
- * does not tell which message it had. Those on the way to a pipeline or an HTTP response keep their timers as long as
- * somebody waits.
+ * Keeps the timers of function nodes alive when a deploy closes the nodes. A closing function node clears its timers:
+ * an async function that waits for a timer would never resume, and Node-RED does not report its message. Nodes on
+ * the way to a pipeline or an HTTP response keep their timers while a client, a paced split or a gate waits.
  */
 import type { Node, NodeAPI } from 'node-red';
 
@@ -14,16 +14,16 @@ interface Kept {
 
 export class FunctionTimers {
   readonly #RED: NodeAPI;
-  /** Of nodes that may be about to close. */
+  /** Timers of nodes that may be about to close. */
   #taken: Kept[] = [];
-  /** Of nodes that were closed. */
+  /** Timers of closed nodes. */
   readonly #kept: Kept[] = [];
 
   constructor(RED: NodeAPI) {
     this.#RED = RED;
   }
 
-  /** Before nodes close. */
+  /** Takes the timers of function nodes. Call before nodes close. */
   take(nodes: readonly FunctionNode[]): void {
     for (const node of nodes) {
       const isWaiting = node.type === 'function' && Array.isArray(node.outstandingTimers);
@@ -31,7 +31,7 @@ export class FunctionTimers {
     }
   }
 
-  /** After nodes were closed: the others have theirs back. */
+  /** Returns the timers of nodes that are still running. Call after nodes have closed. */
   giveBack(): void {
     for (const { node, timers } of this.#taken.splice(0)) {
       if (this.#RED.nodes.getNode(node.id) === node) node.outstandingTimers?.push(...timers);
@@ -39,7 +39,7 @@ export class FunctionTimers {
     }
   }
 
-  /** Ends what closed nodes have still to do. */
+  /** Clears all timers of closed nodes. */
   end(): void {
     for (const { node, timers } of this.#kept.splice(0)) {
       for (const timer of [...timers, ...(node.outstandingTimers?.splice(0) ?? [])]) clearTimeout(timer);

@@ -1,7 +1,7 @@
-/** The nodes that run, with what the flows say of each; those inside a subflow run once in each of its instances. */
+/** Lists the running nodes with their definitions. A node inside a subflow runs once in each of its instances. */
 import type { Node, NodeAPI } from 'node-red';
 
-/** What flows have of a node. */
+/** A node's definition in the flows. */
 export interface Definition {
   readonly id: string;
   readonly type: string;
@@ -9,7 +9,7 @@ export interface Definition {
   readonly name?: string;
   readonly info?: string;
   readonly label?: string;
-  /** Of link nodes: the other ends. */
+  /** Ids of the other ends of a link node. */
   readonly links?: readonly string[] | string;
   readonly linkType?: string;
   readonly mode?: string;
@@ -20,13 +20,13 @@ export type WiredNode = Node & { readonly wires?: readonly (readonly string[])[]
 export interface RunningNode {
   readonly node: WiredNode;
   readonly definition: Definition;
-  /** The flow that it is in, or that its subflow's instance is in; undefined for a node that all flows share. */
+  /** The flow that contains the node or its subflow's instance; undefined for a node that all flows share. */
   readonly tab: Definition | undefined;
 }
 
-/** Where nodes of a tab or a subflow run: once on a tab, once in each instance of a subflow. */
+/** A place where the nodes of a tab or a subflow run: the tab itself, or an instance of the subflow. */
 interface Place {
-  /** What their ids begin with. */
+  /** Prefix of the ids of the nodes that run there. */
   readonly prefix: string;
   readonly tab: Definition | undefined;
 }
@@ -61,7 +61,7 @@ export function runningNodes(RED: NodeAPI, isWanted: (definition: Definition) =>
   );
 }
 
-/** The nodes of the flows that hold one of those wanted, and of the flows that links join with these. */
+/** Returns the nodes of all flows that contain a wanted node, and of all flows joined to these by links. */
 export function flowsWith(running: readonly RunningNode[], isWanted: (node: Node) => boolean): RunningNode[] {
   const linked = linkedFlows(running);
   const chosen = new Set<string>();
@@ -74,7 +74,7 @@ export function flowsWith(running: readonly RunningNode[], isWanted: (node: Node
   return running.filter(({ tab }) => tab && chosen.has(tab.id));
 }
 
-/** By flow: those that links join with it, in either direction. */
+/** Returns for each flow the flows that links join to it, in either direction. */
 function linkedFlows(running: readonly RunningNode[]): ReadonlyMap<string, ReadonlySet<string>> {
   const tabs = new Map(running.map(({ definition, tab }) => [definition.id, tab?.id]));
   const linked = new Map<string, Set<string>>();

@@ -1,13 +1,13 @@
 /**
- * A deploy replaces nodes, and messages must not notice: in flows that hold a pipeline, a message goes to the node that
- * bears the id afterwards. Node-RED itself drops what comes to a node that was closed, and what such a node still sends.
- * Other flows stay as Node-RED has them, and between deploys no message passes through anything of this.
+ * Keeps messages alive when a deploy replaces nodes: in flows that contain a pipeline, a message goes to the node that
+ * has the id after the deploy. Node-RED itself drops messages to a closed node and messages that a closed node sends.
+ * Other flows behave as usual in Node-RED. Between deploys, no message between running nodes passes through this code.
  *
- *   moving   nodes send and receive as usual; those that were replaced pass all on to their successors
+ *   moving   nodes send and receive as usual; replaced nodes pass all messages on to their successors
  *            -> closing (a deploy stops flows) | ended
  *   closing  nodes close, within one turn of the event loop                                  -> paused
- *   paused   flows restart: what is sent and what is delivered waits                          -> moving | ended
- *   ended    no flow runs: what replaced nodes still send is lost                             -> closing | moving
+ *   paused   flows restart; sent and delivered messages wait                                  -> moving | ended
+ *   ended    no flow runs; messages that replaced nodes still send are lost                   -> closing | moving
  */
 import type { Node, NodeAPI, NodeMessage } from 'node-red';
 import type { PipelineMessage } from '../request/messages.ts';
@@ -17,29 +17,29 @@ import { isPipelineNode, NO_WAYS, type WaysOut } from './ways-out.ts';
 
 type SuccessionState = 'moving' | 'closing' | 'paused' | 'ended';
 
-/** What becomes of messages that cannot simply go on. */
+/** Callbacks for messages that cannot continue at once. */
 export interface Custody {
-  /** Has it done when flows run again. False if too much waits already. */
+  /** Calls `act` when flows run again. Returns false if too many calls wait already. */
   wait(act: () => void): boolean;
-  /** The way to an HTTP response is gone from where the message is. */
+  /** Called if no path leads from the message's place to an HTTP response any more. */
   stranded(msg: PipelineMessage): void;
-  /** No pipeline and no HTTP response gets the message. */
+  /** Called if neither a pipeline nor an HTTP response will get the message. */
   lost(msg: PipelineMessage): void;
 }
 
-/** A node's id, and where ways led from it while it ran. */
+/** A node's id, and the paths of the flows while the node ran. */
 interface Place {
   readonly id: string;
   readonly ways: WaysOut;
 }
 
-/** The nodes of flows that hold a pipeline, from one deploy to the next. */
+/** The nodes of flows that contain a pipeline, from one deploy to the next. */
 interface Generation {
   readonly nodes: ReadonlySet<Node>;
   readonly ways: WaysOut;
 }
 
-/** As Node-RED tells its hooks of them. */
+/** The events that Node-RED passes to its hooks. */
 interface SendEvent {
   readonly msg: PipelineMessage;
   readonly source: { readonly node: Node; readonly port: number };
@@ -55,10 +55,10 @@ interface CompleteEvent {
   readonly node: { readonly node: Node };
 }
 
-/** By output: one message, several, or none. */
+/** One message, several or none, by output. */
 type Outputs = readonly (PipelineMessage | readonly (PipelineMessage | null)[] | null | undefined)[];
 
-/** In Node-RED's list of hooks. */
+/** Label of these hooks in Node-RED's list. */
 const LABEL = 'modelet';
 
 export class Succession {
@@ -67,13 +67,13 @@ export class Succession {
   readonly #timers: FunctionTimers;
   #state: SuccessionState = 'ended';
   #generation: Generation = { nodes: new Set(), ways: NO_WAYS };
-  /** The ways before the last deploy. */
+  /** The paths before the last deploy. */
   #before: WaysOut = NO_WAYS;
-  /** Nodes that run and from which a deploy has taken the way to an HTTP response. */
+  /** Ids of running nodes whose last path to an HTTP response a deploy has removed. */
   #cutOff: ReadonlySet<string> = new Set();
-  /** What such nodes send by. */
+  /** The `send` functions that `#watch` has installed. */
   readonly #watching: WeakSet<object> = new WeakSet();
-  /** Nodes that have sent something as they closed: they drop nothing. */
+  /** Nodes that sent messages while closing. They drop no messages. */
   readonly #flushing: Set<Node> = new Set();
 
   constructor(RED: NodeAPI, custody: Custody) {
@@ -82,13 +82,13 @@ export class Succession {
     this.#timers = new FunctionTimers(RED);
   }
 
-  /** Flows are about to stop for a deploy. @param isAwaited somebody waits for messages that are under way */
+  /** Call before a deploy stops flows. @param isAwaited whether a client, paced split or gate waits for messages */
   pause(isAwaited: boolean): void {
     if (!this.#isPaused) this.#hold();
     this.#state = 'closing';
     const { nodes, ways } = this.#generation;
     if (isAwaited) this.#timers.take([...nodes].filter(({ id }) => ways.isPassed(id)));
-    // Node-RED begins to close all nodes before it gives up this turn.
+    // Node-RED begins to close all nodes before the microtasks of this turn run.
     queueMicrotask(() => {
       if (this.#state === 'closing') this.#state = 'paused';
       this.#flushing.clear();
@@ -96,7 +96,11 @@ export class Succession {
     });
   }
 
-  /** Flows have started: these are their nodes. What waited is to be let go after this. False if that changes nothing. */
+  /**
+   * Call when flows have started; release waiting messages after it. Returns whether the deploy replaced a node or cut
+   * one off from its HTTP responses.
+   * @param running nodes of the new flows
+   */
   resume(running: readonly RunningNode[], ways: WaysOut): boolean {
     this.#release();
     this.#state = 'moving';
@@ -113,24 +117,24 @@ export class Succession {
     return replaced.length > 0 || cutOff.length > 0;
   }
 
-  /** No flow runs. What waited is to be let go after this, and is lost. */
+  /** Call when no flow runs. Release waiting messages after it; they are lost. */
   end(): void {
     this.#release();
     this.#state = 'ended';
     this.endTimers();
   }
 
-  /** Nobody waits any more for what closed function nodes have begun. */
+  /** Clears the timers of closed function nodes. Call when nobody waits for their messages any more. */
   endTimers(): void {
     this.#timers.end();
   }
 
-  /** A deploy has taken the way to an HTTP response from the node. */
+  /** Whether a deploy has removed every path from the node to an HTTP response. */
   isCutOff(id: string): boolean {
     return this.#cutOff.has(id);
   }
 
-  /** The last deploy has left no way to an HTTP response anywhere on a message's ways from a node. */
+  /** Whether the last deploy left no path to an HTTP response from any node that a message from this node may reach. */
   isDeadEnd(from: string): boolean {
     if (!this.#before.canAnswer(from)) return false;
     const { ways } = this.#generation;
@@ -149,7 +153,7 @@ export class Succession {
   #hold(): void {
     const { hooks } = this.#RED as unknown as { hooks: { add(name: string, hook: (event: never) => unknown): void } };
     const { nodes, ways } = this.#generation;
-    // A status is of a node that closes, and no message under way.
+    // Status nodes are excluded: a status of a closing node is not a message in progress.
     const isOurs = (node: Node | undefined): node is Node => !!node && nodes.has(node) && node.type !== 'status';
     const receive = ({ id }: Node, msg: PipelineMessage): void =>
       this.#act([msg], { id, ways }, () => this.#receive({ id, ways }, msg));
@@ -163,13 +167,13 @@ export class Succession {
     });
     hooks.add(`onReceive.${LABEL}`, ({ msg, destination: { node } }: ReceiveEvent) => {
       if (!isOurs(node)) return undefined;
-      // Nothing is complete that a node drops as it closes.
+      // A closing node reports the messages that it drops as complete. Complete nodes must not see these.
       const isDropped = this.#state === 'closing' && node.type === 'complete';
       if (!isDropped) receive(node, msg);
       return false;
     });
     hooks.add(`onComplete.${LABEL}`, ({ msg, error, node: { node } }: CompleteEvent) => {
-      // A delay, a join and their like are done with what they hold as they close: their successors get it anew.
+      // Delay, join and similar nodes complete the messages that they hold when they close. Their successors get them.
       const isClosing = this.#state === 'closing' && isOurs(node) && !this.#flushing.has(node);
       if (isClosing && !isPipelineNode(node) && !error) receive(node, msg);
     });
@@ -180,7 +184,7 @@ export class Succession {
     if (this.#isPaused) hooks.remove(`*.${LABEL}`);
   }
 
-  /** Now, or when flows run. */
+  /** Calls `act` now, or when flows run again. The messages are lost if no flow runs or too many calls wait. */
   #act(messages: readonly (PipelineMessage | null | undefined)[], at: Place, act: () => void): void {
     const go = (): void => {
       if (this.#state === 'ended') this.#lose(messages, at);
@@ -190,7 +194,7 @@ export class Succession {
     else if (!this.#custody.wait(go)) this.#lose(messages, at);
   }
 
-  /** A node was replaced or removed. */
+  /** Redirects the messages of a replaced or removed node. */
   #bequeath(old: WiredNode, ways: WaysOut): void {
     const at = { id: old.id, ways };
     old.send = (sent?: unknown) => {
@@ -201,7 +205,7 @@ export class Succession {
     old.receive = (msg: PipelineMessage = { _msgid: '' }) => this.#act([msg], at, () => this.#receive(at, msg));
   }
 
-  /** Tells of messages that a node sends which has no way to an HTTP response any more. */
+  /** Reports messages from a node that has no path to an HTTP response any more. */
   #watch(node: WiredNode): void {
     const { send } = node;
     if (this.#watching.has(send)) return;
@@ -231,13 +235,16 @@ export class Succession {
       this.#sendBy(bearer, outputs);
       return;
     }
-    // Nobody bears the id: along its wires, as far as they still lead anywhere.
+    // No node has the id any more: send along the old wires whose targets still run.
     for (const [output, sent] of outputs.entries()) {
       for (const msg of [sent].flat()) if (msg) this.#follow(source.wires?.[output] ?? [], ways, msg);
     }
   }
 
-  /** @throws what Node-RED throws where it cannot clone a message for a second wire: nobody gets that */
+  /**
+   * Sends from a node. If Node-RED cannot clone a message for a second wire, reports all messages as stranded.
+   * @throws the error of Node-RED
+   */
   #sendBy(node: WiredNode, outputs: Outputs): void {
     const messages = outputs.flat().filter((msg) => msg !== null && msg !== undefined);
     const clients = messages.map(({ res }) => ({ res }) as PipelineMessage);
@@ -257,7 +264,7 @@ export class Succession {
     }
   }
 
-  /** A copy that some node would only have looked at is no loss. */
+  /** Reports messages as stranded or lost. A copy that leads to no response and no pipeline is not a loss. */
   #lose(messages: readonly (PipelineMessage | null | undefined)[], { id, ways }: Place): void {
     for (const msg of messages) {
       if (msg && ways.canAnswer(id)) this.#custody.stranded(msg);
@@ -266,7 +273,7 @@ export class Succession {
   }
 }
 
-/** What a node was told to send, from what Node-RED has made of it: one event for each wire. */
+/** Restores the outputs that a node sent from Node-RED's events, which are one for each wire. */
 function outputsOf(events: readonly SendEvent[]): PipelineMessage[][] {
   const outputs: PipelineMessage[][] = [];
   const firstWires = new Map<number, string>();

@@ -1,10 +1,10 @@
-/** What comes while flows start waits here, in the order in which it came, until they run. */
+/** Queues messages and outcomes that arrive while flows start. Runs them in order of arrival when the flows run. */
 import type { NodeAPI } from 'node-red';
 import { asError } from '../../core/errors.ts';
 import { logFault } from '../log.ts';
 import type { Done } from '../request/messages.ts';
 
-/** Most messages that wait for flows to start; each is answered, more are refused. */
+/** Most messages that wait for flows to start. Each of them gets an answer; further messages are refused. */
 const MOST_WAITING = 10_000;
 
 export class UntilRunning {
@@ -15,22 +15,22 @@ export class UntilRunning {
     this.#RED = RED;
   }
 
-  /** No message is to be added. */
+  /** Whether further messages must be refused. */
   get isFull(): boolean {
     return this.#waiting.length >= MOST_WAITING;
   }
 
-  /** `done` hears of what `act` throws. */
+  /** Queues a call. @param done called with the error if `act` throws */
   add(act: () => void, done?: Done): void {
     this.#waiting.push(() => this.safely(act, done));
   }
 
-  /** Does all that waits. */
+  /** Runs all waiting calls. */
   wake(): void {
     for (const waiting of this.#waiting.splice(0)) waiting();
   }
 
-  /** What it throws must not reach the channel that an outcome came by, nor Node-RED, nor what waits behind it. */
+  /** Runs a call and logs its error. The error must not reach the outcome's channel, Node-RED, or the next call. */
   safely(act: () => void, done?: Done): void {
     try {
       act();

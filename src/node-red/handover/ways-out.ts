@@ -1,14 +1,14 @@
-/** Where messages can get to in the running flows: to an HTTP response, to a pipeline, or to nothing that counts. */
+/** Finds out where messages can go in the running flows: to an HTTP response, to a pipeline, or to neither. */
 import type { Definition, RunningNode, WiredNode } from './running-nodes.ts';
 
 export interface WaysOut {
-  /** By wire, as results go: errors may end at a response that results never get to. */
+  /** Whether results reach an HTTP response from a node. Paths of errors do not count. */
   canAnswer(id: string): boolean;
-  /** To an HTTP response or a pipeline node: a message that ends here has not just been looked at. */
+  /** Whether an HTTP response or a pipeline node is reachable: a message that ends here is a loss. */
   leadsOn(id: string): boolean;
-  /** The same, and messages come to it by wire: it is not where they begin. */
+  /** Whether `leadsOn` holds and messages reach the node by a wire or link, so that they do not begin there. */
   isPassed(id: string): boolean;
-  /** Everything that a message can come to from a node, itself included; by a Catch node too. */
+  /** Returns all nodes that a message can reach from a node, itself included, also through Catch nodes. */
   reachedFrom(id: string): ReadonlySet<string>;
 }
 
@@ -55,12 +55,12 @@ export function waysOut(running: readonly RunningNode[]): WaysOut {
   };
 }
 
-/** The ways that are no wires. */
+/** The paths that are not wires: links and Catch nodes. */
 class Links {
-  /** By the id that flows know: the ids under which it runs. */
+  /** Ids of the running nodes, by the id of their definition. */
   readonly #running: Map<string, string[]> = new Map();
   readonly #linkIns: string[] = [];
-  /** Where link calls go on when they are through. */
+  /** Ids of the nodes wired to the outputs of link calls. */
   readonly #behindCalls: string[] = [];
   readonly #catches: Map<string, string[]> = new Map();
 
@@ -73,9 +73,9 @@ class Links {
     }
   }
 
-  /** From a link call to its target, and from a link out in return mode to whatever is behind a link call. */
+  /** Returns the targets of a link call; for a link out in return mode, the nodes wired to any link call. */
   from({ node: { type }, definition: { links = [], linkType, mode } }: RunningNode): readonly string[] {
-    // Its target is in the message.
+    // The message names the target of a dynamic link call, so any link in may be it.
     if (type === 'link call' && linkType === 'dynamic') return this.#linkIns;
     if (type === 'link call') return [links].flat().flatMap((id) => this.#running.get(id) ?? []);
     return type === 'link out' && mode === 'return' ? this.#behindCalls : [];
