@@ -1,4 +1,4 @@
-/** One input on its way through a paced split: sends its items as the window lets them go, ends when all are settled. */
+/** Splits one input of a paced split: sends items as the window allows, and ends when all items have settled. */
 import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
 import type { FeedConfig } from '../../config/compile.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -10,13 +10,13 @@ import { feedItems } from './feed-source.ts';
 import type { FeedSequence, Feeds, FeedWindow } from './feeds.ts';
 
 /**
- * An item that leaves a pipeline may be on its way through other nodes to the next one. Each hop takes Node-RED a turn
- * of the event loop; one that has come nowhere after so many is settled.
+ * Turns of the event loop after which an item counts as settled. An item that leaves a pipeline may pass through other
+ * nodes to the next pipeline, and Node-RED takes one turn for each hop.
  */
 const TURNS_BETWEEN_PIPELINES = 8;
 
 interface UnsettledItem {
-  /** Pipelines that have it. */
+  /** Number of pipelines that have the item. */
   passes: number;
 }
 
@@ -25,7 +25,7 @@ export class FeedRun implements FeedSequence {
   readonly #node: Node;
   readonly #window: FeedWindow;
   readonly #sequence: string;
-  /** By index. */
+  /** Unsettled items, by index. */
   readonly #unsettled: Map<number, UnsettledItem> = new Map();
   #stopped = false;
   #wake: () => void = () => {};
@@ -47,15 +47,15 @@ export class FeedRun implements FeedSequence {
     };
   }
 
-  /** Sends no more. Its window is to be reset by who stops it. */
+  /** Stops sending items. The caller must reset the window. */
   stop(): void {
     this.#stopped = true;
     this.#wake();
   }
 
-  /** Resolves when the last item has settled, or the run was stopped. Rejects for an input that cannot be taken apart. */
+  /** Resolves when the last item has settled or the run was stopped. Rejects if the input cannot be split. */
   async run(msg: NodeMessageInFlow, from: FeedConfig['from'], feeds: Feeds): Promise<void> {
-    // Of any type: it is for those who send it to know what can be taken apart.
+    // Any media type is accepted: the sender must know whether the body can be split.
     readBody(msg as PipelineMessage, { mediaTypes: null, maxBytes: DEFAULT_LIMITS.maxPayloadBytes });
     feeds.open(this.#sequence, this);
     try {
@@ -89,7 +89,7 @@ export class FeedRun implements FeedSequence {
     value: unknown,
     place: { readonly index: number; readonly count?: number },
   ): void {
-    // As core split does it: a split inside a split keeps the outer sequence in parts.parts.
+    // As in the core split node, a split inside a split keeps the outer sequence in parts.parts.
     const outer = rest.parts === undefined ? {} : { parts: rest.parts };
     const parts = { id: this.#sequence, type: 'array', len: 1, ...place, ...outer };
     const item = this.#RED.util.cloneMessage({ ...rest, _msgid: this.#RED.util.generateId(), parts });
@@ -110,7 +110,7 @@ export class FeedRun implements FeedSequence {
   }
 
   #settle(index: number): void {
-    // A window that was reset has forgotten the items of the runs it stopped.
+    // The window of a stopped run was reset and no longer counts its items.
     if (this.#unsettled.delete(index) && !this.#stopped) this.#window.leave();
     this.#wake();
   }

@@ -1,4 +1,4 @@
-/** What a paced split takes apart, one item at a time and never more in memory than that: an array, a text, a file. */
+/** Reads the items of a paced split one at a time, from an array, a text or a file. Never reads a whole file. */
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
@@ -8,15 +8,16 @@ import { ModeletError } from '../../core/errors.ts';
 import { resolveModeletFile } from '../files.ts';
 
 export interface FeedItem {
-  /** The item, or why it cannot be read. */
+  /** The item, or the error if it cannot be read. */
   readonly value: unknown;
-  /** It is the last one: known only when the next was looked for. */
+  /** Whether this is the last item. The reader knows this only after it has looked for the next item. */
   readonly last: boolean;
 }
 
 /**
- * The items of a message. Lines come from a text or Buffer in the payload, or from the file that `msg.filename` names.
- * @throws ModeletError `invalid_input` for a payload that cannot be taken apart.
+ * Yields the items of a message. Lines come from the file that `msg.filename` names, else from a text or Buffer in the
+ * payload.
+ * @throws ModeletError `invalid_input` if the payload cannot be split
  */
 export async function* feedItems(
   RED: NodeAPI,

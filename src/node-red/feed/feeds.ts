@@ -1,4 +1,4 @@
-/** The paced splits that run: which message belongs to which, and how many of a node's have not been settled. */
+/** Tracks the running paced splits: the split that each message belongs to, and each node's unsettled messages. */
 
 interface Parts {
   readonly id: string;
@@ -6,9 +6,12 @@ interface Parts {
   readonly parts?: Parts;
 }
 
-/** One input that is being taken apart. */
+/** One input that a paced split is splitting. */
 export interface FeedSequence {
-  /** A pipeline takes in a message made of one of its items; returns what to call when it is through with that. */
+  /**
+   * Records that a pipeline takes in a message made from an item. Returns a function to call when the pipeline is done
+   * with the message, or undefined if the item has settled.
+   */
   enter(index: number): (() => void) | undefined;
 }
 
@@ -28,7 +31,7 @@ export class FeedWindow {
     return this.#unsettled;
   }
 
-  /** Resolves when one more message may go; it counts from then on. */
+  /** Resolves when one more message may be sent, and counts it as unsettled. */
   async enter(): Promise<void> {
     while (this.#unsettled >= this.#size) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     this.#unsettled += 1;
@@ -41,7 +44,7 @@ export class FeedWindow {
     this.#onChange();
   }
 
-  /** Counts from zero again, and lets all that wait look why. */
+  /** Resets the count to zero and wakes all waiting runs, which then see that they were stopped. */
   reset(): void {
     this.#unsettled = 0;
     for (const wake of this.#waiting.splice(0)) wake();
@@ -51,7 +54,7 @@ export class FeedWindow {
 
 export class Feeds {
   readonly #noneOpen: () => void;
-  /** By the sequence id that a paced split writes into `msg.parts`. */
+  /** Running sequences, by the id that a paced split writes into `msg.parts`. */
   readonly #sequences: Map<string, FeedSequence> = new Map();
 
   /** @param noneOpen called when the last sequence has ended */
@@ -73,8 +76,8 @@ export class Feeds {
   }
 
   /**
-   * What to call when a pipeline is through with a message; undefined if no paced split waits for it. An item that was
-   * split once more is found by its outer parts.
+   * Returns a function to call when a pipeline is done with a message, or undefined if no paced split waits for the
+   * message. Finds an item that was split again by its outer parts.
    */
   waiterFor(msg: { readonly parts?: object | undefined }): (() => void) | undefined {
     const leaves: (() => void)[] = [];
