@@ -1,10 +1,10 @@
-/** The wiring every pipeline node shares with Node-RED: settings, input, close. */
+/** Connects a pipeline node to Node-RED: settings, input and close. */
 import type { Node } from 'node-red';
 import { ModeletError } from '../core/errors.ts';
 import type { Pipeline } from './pipeline.ts';
 import type { PipelineMessage } from './request/messages.ts';
 
-/** The settings, or the error that makes the node unusable: a runtime cannot refuse a deploy. */
+/** Returns the settings, or the error that makes the node unusable: a runtime cannot refuse a deploy. */
 export function configure<Config>(compile: () => Config): Config | ModeletError {
   try {
     return compile();
@@ -17,7 +17,10 @@ export function acceptInput(node: Node, pipeline: Pipeline): void {
   node.on('input', (msg, _send, done) => pipeline.accept(node, msg as PipelineMessage, done));
 }
 
-/** As core's batch and delay nodes do it: a message with `reset` or `flush` acts on what waits and goes no further. */
+/**
+ * Passes messages to the pipeline. As in the core batch and delay nodes, a message with `reset` or `flush` acts on the
+ * queue and goes no further.
+ */
 export function acceptControl(node: Node, pipeline: Pipeline): void {
   node.on('input', (msg, _send, done) => {
     const action = 'reset' in msg ? 'reset' : 'flush' in msg ? 'flush' : null;
@@ -29,7 +32,7 @@ export function acceptControl(node: Node, pipeline: Pipeline): void {
   });
 }
 
-/** A message with `gate` is an order to the gate and goes no further. */
+/** Passes messages to the pipeline. A message with `gate` is an order to the gate and goes no further. */
 export function acceptOrders(node: Node, pipeline: Pipeline): void {
   node.on('input', (msg, _send, done) => {
     if ((msg as { gate?: unknown }).gate === undefined) pipeline.accept(node, msg as PipelineMessage, done);
@@ -37,7 +40,7 @@ export function acceptOrders(node: Node, pipeline: Pipeline): void {
   });
 }
 
-/** Two parameters, or Node-RED would not wait for `done`. */
+/** Removes a node from the pipeline when it closes. The listener needs two parameters, or Node-RED ignores `done`. */
 export function leaveOnClose(node: Node, pipeline: Pipeline): void {
   node.on('close', (_removed: boolean, done: () => void) => {
     pipeline.remove(node).then(done, (error: unknown) => {

@@ -1,4 +1,4 @@
-/** Folders of this Node-RED against which a stage's files and modules are looked up. */
+/** Finds the folders of this Node-RED in which a stage's files and modules are looked up. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { NodeAPI } from 'node-red';
@@ -7,24 +7,27 @@ import { liesIn, resolveFile } from '../config/paths.ts';
 import { asError, ModeletError } from '../core/errors.ts';
 import { findPython } from '../process/python.ts';
 
-/** Makes a stage's path absolute: `fileWorkingDirectory`, else the active project's folder, else the user directory. */
+/**
+ * Returns a stage's path as an absolute path. The base is `fileWorkingDirectory`, else the active project's folder,
+ * else the user directory.
+ */
 export function resolveModeletFile(RED: NodeAPI, path: string): string {
   return resolveFile(path, baseFolder(RED));
 }
 
-/** Whether a file lies where the files of flows belong: in one of the folders that relative paths are looked up in. */
+/** Whether a file lies in one of the folders for files of flows: base folder, modules folder or user directory. */
 export function isFileOfFlows(RED: NodeAPI, file: string): boolean {
   return liesIn(file, [baseFolder(RED), modulesFolder(RED), userFolder(RED)]);
 }
 
-/** Where Node-RED installs what flows need. */
+/** Returns the user directory, in which Node-RED installs the modules that flows need. */
 export function userFolder(RED: NodeAPI): string {
   return RED.settings.userDir ?? process.cwd();
 }
 
 /**
- * From where modules are looked up, upwards: the active project's folder, which is below the user directory, else the
- * user directory itself.
+ * Returns the folder from which modules are looked up, upwards: the active project's folder, which is below the user
+ * directory, else the user directory itself.
  */
 export function modulesFolder(RED: NodeAPI): string {
   const userDir = userFolder(RED);
@@ -49,8 +52,8 @@ function activeProject(userDir: string): string | undefined {
 }
 
 /**
- * Looks for the interpreter of a stage in Python as its workers will, each in its own PATH.
- * @throws ModeletError `config_invalid` where there is none, or one that may not be run.
+ * Checks that the Python interpreter of a stage exists. Looks in each worker's own PATH, as the workers will.
+ * @throws ModeletError `config_invalid` if there is no interpreter, or it may not be run
  */
 export function checkInterpreter(RED: NodeAPI, { source, workers }: Pick<StageConfig, 'source' | 'workers'>): void {
   if (source.kind !== 'python') return;

@@ -1,16 +1,16 @@
 /**
- * The first words of a message, for a badge. The canvas cuts nothing: a text that is longer than a node and the gap
- * behind it covers the next node's badge. The whole message is in the log, in the sidebar and in the dialog.
+ * Shortens a message for a badge. The canvas does not cut text: a text that is longer than a node and the gap behind it
+ * covers the next node's badge. The log, the sidebar and the dialog show the whole message.
  */
 
-/** 180 to 210 px in the canvas's font; nodes that both have badges are mostly 160 to 220 px apart. */
+/** Characters in a badge: 180 to 210 px in the canvas's font. Nodes with badges are mostly 160 to 220 px apart. */
 export const LONGEST_BADGE = 30;
-/** Longer messages quote what a client or a modelet wrote. */
+/** Characters read of a message. Longer messages quote a client or a modelet. */
 const READ_AT_MOST = 300;
 
-/** What a badge can do without. */
+/** Parts of a message that a badge omits. */
 const DROPPED: readonly RegExp[] = [
-  // `SyntaxError: `: the words behind it tell more.
+  // `SyntaxError: `: the words after it say more.
   /^\w*(?:Error|Exception): /,
   // The stage's own name before a place in its code: `scale: Predict:2: `.
   /^[^:]*: (?=[^\s:]+:\d+: )/,
@@ -20,7 +20,7 @@ const DROPPED: readonly RegExp[] = [
 ];
 const VARIABLE = /the environment variable (\w+)/;
 
-/** As many whole clauses of a message's first line as fit; if not even half of that fits, its beginning. */
+/** Returns as many whole clauses of a message's first line as fit; if they fill at most half, the line's beginning. */
 export function headline(message: string, longest: number = LONGEST_BADGE): string {
   const [line = ''] = message.slice(0, READ_AT_MOST).split('\n', 1);
   const short = DROPPED.reduce((rest, dropped) => rest.replace(dropped, ''), line).replace(VARIABLE, '$${$1}');

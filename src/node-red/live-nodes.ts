@@ -1,4 +1,4 @@
-/** The pipeline nodes of the running flows: what is deployed now, by id. A deploy replaces nodes, not this table. */
+/** The pipeline nodes of the running flows, by id. A deploy replaces nodes, not this table. */
 import type { Node } from 'node-red';
 import type { BatcherConfig, CollectorConfig, RuntimeConfig } from '../config/compile.ts';
 import type { GateConfig } from '../config/compile-gate.ts';
@@ -8,7 +8,7 @@ import type { ModeletError } from '../core/errors.ts';
 interface Live<Kind extends string, Config> {
   readonly kind: Kind;
   readonly node: Node;
-  /** The settings, or why there are none. */
+  /** The settings, or the error if they are invalid. */
   readonly config: Config | ModeletError;
 }
 
@@ -26,7 +26,7 @@ export class LiveNodes {
     this.#nodes.set(live.node.id, live);
   }
 
-  /** Forgets a node, unless another instance has taken its id meanwhile. */
+  /** Removes a node, unless a new instance has already taken its id. */
   remove(node: Node): void {
     if (this.#nodes.get(node.id)?.node === node) this.#nodes.delete(node.id);
   }

@@ -1,4 +1,4 @@
-/** From the log of a runtime to Node-RED's: a line to read on the console, and its parts for other log handlers. */
+/** Writes a runtime's log to Node-RED's log: a line for the console, and its fields for other log handlers. */
 import type { NodeAPI } from 'node-red';
 import type { LogLevel, LogRecord } from '../core/model.ts';
 import type { Service } from '../server/service.ts';
@@ -8,7 +8,7 @@ const LEVELS = { trace: 'TRACE', debug: 'DEBUG', info: 'INFO', warn: 'WARN', err
   string
 >;
 
-/** Shows as `[modelet:runtime/stage/worker 0] message` on the console: Node-RED puts type and name in front. */
+/** Writes a record. The console shows `[modelet:runtime/stage/worker 0] message`: Node-RED adds type and name. */
 export function writeLog(RED: NodeAPI, { id, name }: Pick<Service, 'id' | 'name'>, record: LogRecord): void {
   const { level, message, stage, worker, fields } = record;
   const where = [name, ...(stage === undefined ? [] : [stage])];
@@ -26,14 +26,14 @@ export function writeLog(RED: NodeAPI, { id, name }: Pick<Service, 'id' | 'name'
   RED.log.log(entry);
 }
 
-/** A fault of this package's own code. */
+/** Logs a fault of this package's own code. */
 export function logFault(RED: NodeAPI, what: string, thrown: unknown): void {
   RED.log.error(oneLine(`modelet: ${what}: ${(thrown as Error).stack ?? String(thrown)}`));
 }
 
 const ESCAPES: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-/** Names and messages may come from anybody: none may begin a line of its own or speak to the terminal. */
+/** Escapes control characters: names and messages from others must not start a new line or control the terminal. */
 export function oneLine(text: string): string {
   return text.replace(
     /[\p{Cc}\u2028\u2029]/gu,

@@ -1,6 +1,6 @@
 /**
- * The pipeline side of one Node-RED: which nodes live, what is deployed, what runs. Follows Node-RED's deploys
- * and outlives them. One per process of Node-RED; node files reach it through `pipelineOf(RED)`.
+ * The composition root in the Node-RED process: holds the live nodes, the deployment and the running services. Follows
+ * Node-RED's deploys and outlives them. One per Node-RED process; node files get it from `pipelineOf(RED)`.
  *
  *   stopped   no flows run                                   -> starting
  *   starting  flows start; messages and outcomes wait        -> running | stopped
@@ -39,14 +39,14 @@ import { StatusBadges } from './status.ts';
 
 type PipelineState = 'stopped' | 'starting' | 'running';
 
-/** From the stop of the old flows to the start of the new; Node-RED gives nodes 15 s to close. */
+/** Longest time from the stop of the old flows to the start of the new. Node-RED gives nodes 15 s to close. */
 const LONGEST_DEPLOY_MS = 30_000;
 const LOST = new ModeletError('shutting_down', 'lost in a deploy');
 const CHANGED = new ModeletError('shutting_down', 'the flow was changed or stopped');
 
 const pipelines: WeakMap<object, Pipeline> = new WeakMap();
 
-/** All node files of one Node-RED share its event emitter, and with it this. */
+/** Returns the pipeline of a Node-RED. All its node files share its event emitter, which is therefore the key. */
 export function pipelineOf(RED: NodeAPI): Pipeline {
   let pipeline = pipelines.get(RED.events);
   if (!pipeline) {
@@ -61,9 +61,9 @@ export class Pipeline {
   readonly live: LiveNodes = new LiveNodes();
   /** Read before anything pins this process. */
   readonly allowedCpus: readonly number[] = allowedCpus();
-  /** The paced splits that run. */
+  /** The running paced splits. */
   readonly feeds: Feeds = new Feeds(() => this.#endTimers());
-  /** Measures Node-RED's event loop while there is a runtime. */
+  /** Measures Node-RED's event loop while a runtime exists. */
   readonly loop: LoopMonitor = new LoopMonitor();
   readonly gates: Gates;
   readonly #clients: HttpClients = new HttpClients(() => this.#endTimers());
@@ -73,7 +73,7 @@ export class Pipeline {
   readonly #hold: HttpHold;
   readonly #sequencers: Sequencers = new Sequencers();
   readonly #machine: Promise<Machine>;
-  /** The same, known before the first flows run. */
+  /** The result of `#machine`; before the first flows run, a default without launcher tools. */
   #known: Machine = { allowedCpus: this.allowedCpus, launcher: { setpriv: false, taskset: false } };
   readonly #registry: Registry;
   readonly #badges: StatusBadges;
@@ -143,7 +143,7 @@ export class Pipeline {
     return this.#deployment;
   }
 
-  /** No flow runs, nor is one about to. */
+  /** Whether no flow runs or is about to start. */
   get isStopped(): boolean {
     return this.#state === 'stopped';
   }
@@ -156,28 +156,28 @@ export class Pipeline {
     this.live.add(live);
   }
 
-  /** A node closes. Its runtime's processes end only if the flows stop for good; that is waited for. */
+  /** Removes a node that closes. If the flows have stopped for good, also waits for the runtimes' processes to end. */
   async remove(node: Node): Promise<void> {
     this.live.remove(node);
     if (this.#state === 'stopped') await Promise.all([this.#registry.closeAll(), this.gates.rooms.closed()]);
   }
 
-  /** Takes a message that a stage, batcher or gate has received; it is answered once, whatever happens. */
+  /** Takes a message that a stage, batcher or gate has received. Every message is answered exactly once. */
   accept(entry: Node, msg: PipelineMessage, done: Done): void {
     this.#onceRunning(() => this.#begin(entry, msg, done), done);
   }
 
-  /** Takes what a message asks of a gate. */
+  /** Applies a message's order to a gate. */
   order(entry: Node, msg: PipelineMessage, done: Done): void {
     this.#onceRunning(() => orderGate(this.#context, this.gates, entry, msg, done), done);
   }
 
-  /** Lets what waits at the stage behind a node leave at once, or drops it. */
+  /** Flushes or drops the queue of the stage behind a node. */
   actOnQueue(entry: Node, action: 'flush' | 'reset'): void {
     this.#deployment.routes.get(entry.id)?.service.actOnStage(entry.id, action);
   }
 
-  /** Sends by the node that bears the id once flows run: a deploy may replace a node while a message comes to it. */
+  /** Sends from the node that has the id when flows run: a deploy may replace a node while a message is on its way. */
   sendBy(id: string, messages: (object | null)[], done: Done): void {
     this.#whenRunning(() => {
       const node = this.live.get(id)?.node;
@@ -186,12 +186,12 @@ export class Pipeline {
     });
   }
 
-  /** A message has come to a collector: what it holds of gates is over. */
+  /** Ends the gate leases of a message that has reached a collector. */
   collected(msg: PipelineMessage): void {
     this.#leases.end(msg, endOfMessage(msg));
   }
 
-  /** Keeps the order of one collector's results. */
+  /** Returns the sequencer that keeps the order of a collector's results. */
   sequencer(collector: string): Sequencer {
     return this.#sequencers.of(collector);
   }
@@ -225,7 +225,7 @@ export class Pipeline {
 
   #flowsStopping(event: FlowsEvent): void {
     this.#start += 1;
-    // A deploy puts new flows in place before it stops the old ones; a stop leaves them as they are.
+    // A deploy sets the new flows before it stops the old ones. A stop does not change the flows.
     if (event?.config === this.#startedConfig) {
       this.#stopped();
       return;
@@ -236,12 +236,12 @@ export class Pipeline {
     this.#untilRunning.safely(() => this.#succession.pause(this.#isAwaited));
     const start = this.#start;
     setTimeout(() => {
-      // Whatever keeps the new flows from starting, nobody may wait for them for ever.
+      // The new flows may never start, and no client may wait for them forever.
       if (start === this.#start) this.#stopped();
     }, LONGEST_DEPLOY_MS).unref();
   }
 
-  /** No flow runs: what is in the engine is finished and answered past the flow, and the processes end. */
+  /** Stops because no flow runs. The engines finish their requests, which are answered directly, and then end. */
   #stopped(): void {
     const error = new ModeletError('shutting_down', 'the flows were stopped');
     this.#state = 'stopped';
@@ -267,7 +267,7 @@ export class Pipeline {
       this.loop[this.services.length > 0 ? 'start' : 'stop']();
       this.#apply(deploy(this.RED, this.live, (runtime) => this.#registry.get(runtime)));
     } catch (thrown) {
-      // A fault of ours must not end Node-RED, which an unhandled rejection would.
+      // A fault of this package must not end Node-RED, as an unhandled rejection would.
       this.#deployment = NOTHING_DEPLOYED;
       logFault(this.RED, 'the pipelines could not be deployed', thrown);
     }
@@ -280,7 +280,7 @@ export class Pipeline {
     this.#badges.update();
   }
 
-  /** Hands each service and gate its part of a deploy, and says what is wrong with the others. */
+  /** Gives each service and gate its part of a deploy, and reports warnings and invalid nodes. */
   #apply({ deployment, plans, warnings }: Deployed): void {
     for (const service of this.services) {
       const plan = plans.get(service.id);
@@ -292,7 +292,7 @@ export class Pipeline {
     for (const [id, reason] of invalid) this.live.get(id)?.node.error(`config_invalid: ${reason}`);
   }
 
-  /** What is under way goes to the nodes that run now; whoever is left without a way to an answer gets one at once. */
+  /** Hands messages in progress to the nodes that run now. Answers clients without a path to a response at once. */
   #handOver(): void {
     const { endpoints } = this.#deployment;
     const running = flowsWith(runningNodes(this.RED), isPipelineNode);
@@ -306,7 +306,7 @@ export class Pipeline {
     if (isChanged) this.#clients.answerInTime(this.#longestTimeout(), LOST, (msg) => this.#lost(msg));
   }
 
-  /** Somebody waits for what was under way when the last deploy began. */
+  /** Whether a client from before the last deploy, a paced split or a gate lease waits for a message. */
   get #isAwaited(): boolean {
     return !(this.#clients.isNoneEarlier && this.feeds.isNoneOpen && this.#leases.isNoneHeld);
   }
@@ -315,12 +315,12 @@ export class Pipeline {
     if (!this.#isAwaited) this.#succession.endTimers();
   }
 
-  /** In ms; 0: none. */
+  /** Returns the longest `timeoutMs` of all runtimes; 0: none. */
   #longestTimeout(): number {
     return Math.max(0, ...this.services.map(({ config }) => config.timeoutMs));
   }
 
-  /** A deploy has left nobody to whom a message could go. */
+  /** Ends a message that a deploy has left without a next node: frees its leases, its paced split and its place. */
   #lost(msg: PipelineMessage): void {
     this.#leases.end(msg, { kind: 'lost' });
     this.feeds.waiterFor(msg)?.();

@@ -1,4 +1,4 @@
-/** Live badges: what stages, batchers and gates are doing, at most once a second. */
+/** Updates the badges of stages, batchers and gates at most once a second. */
 import type { Node, NodeStatus } from 'node-red';
 import { ModeletError } from '../core/errors.ts';
 import type { GateSnapshot } from '../observe/views/gate-snapshot.ts';
@@ -9,7 +9,7 @@ import type { LiveNode } from './live-nodes.ts';
 
 const INTERVAL_MS = 1000;
 
-/** What the badges show, read at each update. */
+/** The state that the badges show, read at each update. */
 interface BadgeReader {
   readonly live: Iterable<LiveNode>;
   readonly deployment: Deployment;
@@ -19,7 +19,7 @@ interface BadgeReader {
 
 export class StatusBadges {
   readonly #shows: BadgeReader;
-  /** By instance: a deploy's new node starts without a badge. */
+  /** The badge that each node instance shows. A new instance after a deploy starts without a badge. */
   readonly #shown: WeakMap<Node, string> = new WeakMap();
   #timer: NodeJS.Timeout | null = null;
   #lastAt = 0;
@@ -28,7 +28,7 @@ export class StatusBadges {
     this.#shows = shows;
   }
 
-  /** Something may have changed: shows it now, or when a second has passed since the last time. */
+  /** Call after any change: updates the badges now, or one second after the last update. */
   update(): void {
     if (this.#timer) return;
     const wait = Math.max(0, this.#lastAt + INTERVAL_MS - performance.now());
@@ -68,18 +68,18 @@ export class StatusBadges {
   }
 }
 
-/** Marks a node that nothing but its own settings keeps from working, and logs why. */
+/** Marks a node whose own settings are invalid, and logs the reason. */
 export function showInvalid(node: Node, { message }: ModeletError): void {
   node.status(invalidBadge(message));
   node.error(`config_invalid: ${message}`);
 }
 
-/** The red ring says that the node cannot be used, the text why. */
+/** Returns the badge of a node that cannot be used: a red ring with the reason. */
 function invalidBadge(reason: string): NodeStatus {
   return { fill: 'red', shape: 'ring', text: headline(reason) };
 }
 
-/** `ready 1/2 q:5 b:31.2`: process state, busy of all workers, queue length, mean batch size. */
+/** Returns a stage's badge, `ready 1/2 q:5 b:31.2`: process state, busy/all workers, queue length, mean batch size. */
 export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot): NodeStatus {
   const failed = stage.workers.find((worker) => worker.error !== null);
   if (stage.ready === 0 || stage.circuit === 'open') {
@@ -87,7 +87,7 @@ export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot): Node
     if (cause) return { fill: 'red', shape: 'ring', text: headline(cause) };
     return { fill: 'yellow', shape: 'ring', text: 'startup' };
   }
-  // Code that was deployed and does not start leaves older code to serve: that must not look like success.
+  // If deployed code does not start, older code continues to serve. The badge must not look like success.
   if (stage.successorError !== null)
     return { fill: 'yellow', shape: 'dot', text: `new code: ${headline(stage.successorError, LONGEST_BADGE - 10)}` };
   const text = `ready ${stage.busy}/${stage.workers.length} q:${stage.queue} b:${round(stage.meanBatchSize)}`;
@@ -101,7 +101,7 @@ function batcherBadge(stage: StageSnapshot): NodeStatus {
   return { fill: 'grey', shape: 'dot', text: `q:${stage.queue} b:${round(stage.meanBatchSize)}/${maxBatchSize}` };
 }
 
-/** `open D 0.42 N 12 waiting 5`, or `closed: sample 7 s old`. */
+/** Returns a gate's badge: `open D 0.42 N 12 waiting 5`, or `closed: sample 7 s old`. */
 export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
   if (!gate) return null;
   const { open, control, budget, quota, waiting, source, store } = gate;
@@ -109,7 +109,7 @@ export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
   const dead = store?.dead ? ` dead ${store.dead}` : '';
   if (!open) {
     const broken = control === 'auto' && !source.available;
-    // What would open it is in the dialog.
+    // The dialog says what would open the gate.
     const [cause = ''] = gate.why.split(';', 1);
     return { fill: broken ? 'red' : 'yellow', shape: 'ring', text: withWaiting(headline(cause), waiting) + dead };
   }
@@ -121,7 +121,7 @@ export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
   return { fill, shape: 'dot', text: withWaiting(text, waiting) + dead };
 }
 
-/** A gate that counts a stage of another tab says that first: the other figures mislead a reader who does not know it. */
+/** Prefixes the badge of a gate that counts a stage of another tab: without this fact, the other figures mislead. */
 function withElsewhere(badge: NodeStatus | null, elsewhere: string | null): NodeStatus | null {
   if (!badge || elsewhere === null) return badge;
   return {
