@@ -1,6 +1,6 @@
 /**
- * Compiles the running nodes of one deploy: a plan for each runtime, and all that an arriving message needs to know.
- * Made whole at each `flows:started`, and changes nothing itself: pipeline.ts applies it.
+ * Compiles the running nodes of one deploy: a plan for each runtime, and all data needed to handle arriving messages.
+ * Each `flows:started` compiles everything again. This file changes nothing itself: pipeline.ts applies the result.
  */
 import { basename, extname } from 'node:path';
 import type { Node, NodeAPI } from 'node-red';
@@ -23,9 +23,9 @@ import { uniqueNames } from './names.ts';
 export interface DeployedRoute {
   readonly route: CompiledRoute;
   readonly service: Service;
-  /** The first stage, whose input property and code decide what is sent. */
+  /** The first stage. Its input property and code decide which parts of the message are sent. */
   readonly first: StageConfig;
-  /** Whether a stage of the route looks at more of the message than its payload. */
+  /** Whether a stage of the route reads more of the message than its payload. */
   readonly wantsMeta: boolean;
 }
 
@@ -33,21 +33,21 @@ export interface Deployment {
   readonly routes: ReadonlyMap<string, DeployedRoute>;
   readonly invalid: ReadonlyMap<string, string>;
   readonly gates: ReadonlyMap<string, DeployedGate>;
-  /** Stages behind which a collector hears of results. */
+  /** Stages with a collector downstream. */
   readonly collected: ReadonlySet<string>;
-  /** By stage and gate. */
+  /** Error handlers, by the id of the stage or gate. */
   readonly handlers: ReadonlyMap<string, ErrorHandler>;
   readonly stageIdByName: ReadonlyMap<string, string>;
   readonly stageNames: ReadonlyMap<string, string>;
-  /** By stage: the collectors right behind it that keep the order of arrival. */
+  /** Collectors wired directly to a stage that keep the order of arrival, by stage. */
   readonly ordering: ReadonlyMap<string, readonly string[]>;
-  /** By stage: the collectors right behind it that pass on parts of results. */
+  /** Collectors wired directly to a stage that pass on results in parts, by stage. */
   readonly parting: ReadonlyMap<string, readonly string[]>;
-  /** By stage: how its result could be answered without the flow. */
+  /** HTTP responses that can send a stage's result without the flow, by stage. */
   readonly answers: ReadonlyMap<string, DirectAnswer>;
   /** HTTP-in nodes that lead to a pipeline. */
   readonly endpoints: readonly Endpoint[];
-  /** By runtime: the path below which it is shown beside the user's endpoints. */
+  /** Paths under which runtimes publish metrics, health and OpenAPI beside the user's endpoints, by runtime. */
   readonly publicPaths: ReadonlyMap<string, string>;
 }
 
@@ -66,12 +66,12 @@ export const NOTHING_DEPLOYED: Deployment = {
   publicPaths: new Map(),
 };
 
-/** The runtimes that are to run: those with stages. */
+/** Returns the runtimes that must run: those with stages. */
 export function usedRuntimes(live: LiveNodes): Map<string, RuntimeConfig> {
   const used = new Set(live.of('stage').map(({ config }) => (config instanceof ModeletError ? '' : config.runtime)));
   const runtimes = new Map<string, RuntimeConfig>();
   for (const { node, config } of live.of('runtime')) {
-    // Where it is looked at from is no part of what runs: changing that restarts nothing.
+    // `publicPath` is excluded: changing it must not restart the engine.
     if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, publicPath: '' });
   }
   return runtimes;
@@ -87,7 +87,7 @@ interface RuntimePlan {
   readonly routes: readonly CompiledRoute[];
 }
 
-/** A deploy as it is applied: plans by runtime, and warnings by node. */
+/** The result of a deploy: plans by runtime, and warnings by node. */
 export interface Deployed {
   readonly deployment: Deployment;
   readonly plans: ReadonlyMap<string, RuntimePlan>;
@@ -96,7 +96,7 @@ export interface Deployed {
 
 type Services = (runtime: string) => Service | undefined;
 
-/** @param services those of the runtimes in use, which run already */
+/** Compiles the running nodes. @param services the services of the runtimes in use; they must be running already */
 export function deploy(RED: NodeAPI, live: LiveNodes, services: Services): Deployed {
   const folders = { modules: modulesFolder(RED), user: userFolder(RED) };
   const graph = readGraph(RED, live);
@@ -156,7 +156,7 @@ export function deploy(RED: NodeAPI, live: LiveNodes, services: Services): Deplo
   };
 }
 
-/** Of all nodes that a message can come to, also of those that cannot be used: their errors are answers as well. */
+/** Returns terms for every node that can receive a message, unusable nodes included: they answer with an error. */
 function entryTerms(
   live: LiveNodes,
   services: Services,
@@ -176,7 +176,7 @@ function entryTerms(
   );
 }
 
-/** By stage: those right behind it that are set so. */
+/** Returns, by stage, the collectors wired directly to it whose settings satisfy `isSet`. */
 function collectorsBehind(
   graph: Graph,
   stages: readonly UsableStage[],
@@ -203,7 +203,7 @@ function reasonForNoRuntime(config: StageConfig, live: LiveNodes): string | null
   return runtime.config instanceof ModeletError ? `its runtime cannot be used: ${runtime.config.message}` : null;
 }
 
-/** A stage is known by its name, else by its file's, else by its id. */
+/** Names each stage by its own name, else by its file's name, else by its id. */
 function nameStages(stages: readonly UsableStage[]): Map<string, string> {
   return uniqueNames(
     'stage',

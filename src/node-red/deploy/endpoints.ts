@@ -1,4 +1,4 @@
-/** Which HTTP-in nodes lead to a pipeline, and which routes lead straight to an HTTP response. */
+/** Finds the HTTP-in nodes that lead to a pipeline, and the stages that lead straight to an HTTP response. */
 import type { Node, NodeAPI } from 'node-red';
 import type { ModeletError } from '../../core/errors.ts';
 import { httpIns } from './http-ins.ts';
@@ -6,13 +6,13 @@ import { LinkCalls } from './link-calls.ts';
 
 type WiredNode = Node & { readonly wires?: readonly (readonly string[])[] };
 
-/** What a pipeline node says of the requests that come to it. */
+/** Terms that a pipeline node sets for the requests that reach it. */
 export interface EntryTerms {
-  /** They wait while a deploy is under way. */
+  /** Whether requests wait during a deploy. */
   readonly held: boolean;
-  /** Largest payload. */
+  /** Largest payload, in bytes. */
   readonly maxBytes: number;
-  /** Counts one that was refused before it came to a node. */
+  /** Counts a request that was refused before it reached a node. */
   readonly countRefused: (error: ModeletError) => void;
 }
 
@@ -20,11 +20,11 @@ export interface Endpoint extends EntryTerms {
   /** Id of the HTTP-in node. */
   readonly id: string;
   readonly method: string;
-  /** As the HTTP-in node has it; may have `:name` and `*`. */
+  /** URL as set in the HTTP-in node; may contain `:name` and `*`. */
   readonly url: string;
 }
 
-/** The HTTP-in nodes from which a message can reach one of `entries`, with the terms of those that it can reach first. */
+/** Returns the HTTP-in nodes that lead to one of `entries`, with the terms of the entries that messages reach first. */
 export function endpointsTo(RED: NodeAPI, entries: ReadonlyMap<string, EntryTerms>): Endpoint[] {
   const calls = new LinkCalls(RED);
   return httpIns(RED).flatMap(({ id, method, url }): Endpoint[] => {
@@ -59,13 +59,13 @@ function termsFrom(
   return { held: found.some(({ held }) => held), maxBytes, countRefused: first.countRefused };
 }
 
-/** What an HTTP response node would do with a message. */
+/** Status and headers that an HTTP response node would send. */
 export interface DirectAnswer {
   readonly statusCode: number | undefined;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The HTTP response behind a stage's node, if nothing but junctions, links and collectors lies between. */
+/** Returns the HTTP response behind a stage if only junctions, links and collectors lie between; null otherwise. */
 export function directAnswer(RED: NodeAPI, stage: string): DirectAnswer | null {
   const seen = new Set<string>();
   const pending = [...((RED.nodes.getNode(stage) as WiredNode | null)?.wires?.[0] ?? [])];

@@ -1,4 +1,4 @@
-/** What a deploy makes of its gates: which can be used, whose workers count, and what is odd about their settings. */
+/** Compiles the gates of a deploy: rejects unusable gates, picks the stage whose workers count, collects warnings. */
 
 import type { RuntimeConfig } from '../../config/compile.ts';
 import type { GateConfig } from '../../config/compile-gate.ts';
@@ -18,24 +18,24 @@ export interface DeployedGate {
   readonly id: string;
   readonly name: string;
   readonly config: GateConfig;
-  /** Of a gate that no runtime belongs to: the defaults. */
+  /** Limits of the gate's runtime, or the defaults if it has none. */
   readonly limits: GateLimits;
-  /** Id of the runtime node that it belongs to; null: none. */
+  /** Id of the runtime node that the gate belongs to; null: none. */
   readonly runtime: string | null;
-  /** The stage whose workers count; null: none does. */
+  /** Id of the stage whose workers count; null: none. */
   readonly stage: string | null;
-  /** What it was told to count and is on other tabs, in words; null: nothing. */
+  /** Names of the selected stage or members that are on other tabs, in words; null: none. */
   readonly elsewhere: string | null;
-  /** In words, for the editor and the log. */
+  /** Warnings about the settings, in words, for the editor and the log. */
   readonly warnings: readonly string[];
 }
 
 type UsableGate = LiveGate & { readonly config: GateConfig };
 
-/** Where no runtime says how long a request may take, and how large it may be. */
+/** Time and size limits of a gate that belongs to no runtime. */
 export const DEFAULT_LIMITS: GateLimits = { timeoutMs: 30_000, flowTimeoutMs: 0, maxPayloadBytes: 64 * 1024 * 1024 };
 
-/** @param invalid gets those that cannot be used, with the reason. */
+/** Compiles all gates. @param invalid receives the ids of unusable gates, with the reason. */
 export function deployGates(drawn: Drawn, invalid: Map<string, string>): Map<string, DeployedGate> {
   const { graph, live } = drawn;
   const gates: UsableGate[] = [];
@@ -92,7 +92,7 @@ function stageOf(id: string, config: GateConfig, graph: Graph, live: LiveNodes):
   return stage ?? null;
 }
 
-/** That of the settings; else the stage's; else the only one there is. */
+/** Returns the selected runtime, else the stage's runtime, else the only runtime that exists; null otherwise. */
 function runtimeOf(config: GateConfig, stage: string | null, live: LiveNodes): string | null {
   if (config.runtime !== '') {
     if (live.get(config.runtime)?.kind === 'runtime') return config.runtime;
@@ -105,7 +105,7 @@ function runtimeOf(config: GateConfig, stage: string | null, live: LiveNodes): s
   return only && others.length === 0 ? only.node.id : null;
 }
 
-/** Members that are not there, or that lead back to the composite, make it unusable, and with it those made of it. */
+/** Rejects composites whose members are missing or lead back to them, and then every composite that contains those. */
 function rejectMembers(deployed: Map<string, DeployedGate>, invalid: Map<string, string>): void {
   for (const { id } of [...deployed.values()].filter((gate) => isOnCircle(gate, deployed))) {
     invalid.set(id, 'its members lead back to itself: a gate cannot be part of itself');
@@ -148,7 +148,7 @@ export interface Drawn {
   readonly live: LiveNodes;
   /** By stage. */
   readonly batching: ReadonlyMap<string, Batching>;
-  /** What people call a tab or an instance of a subflow, by its id. */
+  /** Returns the label of a tab or of a subflow instance. */
   tabName(id: string): string;
 }
 
@@ -163,7 +163,7 @@ function warningsOf(gate: Omit<DeployedGate, 'warnings'>, drawn: Drawn): string[
   ].filter((warning) => warning !== null);
 }
 
-/** D is at most 1, and of a constant what it says. */
+/** Warns if the gate never opens. D is at most the set budget for a constant source, and at most 1 for any other. */
 function neverOpens({ config }: Pick<DeployedGate, 'config'>): string | null {
   const { source, baseline, maxSys, rounding, atLeastOne } = config;
   if (source.kind === 'composite') return null;
@@ -175,7 +175,7 @@ function neverOpens({ config }: Pick<DeployedGate, 'config'>): string | null {
   return `it never opens: N is at most ${round(mostN)}, which is rounded down to 0`;
 }
 
-/** A stage's own queue refuses before its saturation comes near what would close the gate. */
+/** Warns if the gate never closes: the stage's queue is full before the saturation reaches the closing level. */
 function neverCloses({ config, stage }: Pick<DeployedGate, 'config' | 'stage'>, drawn: Drawn): string | null {
   const found = stage === null ? undefined : drawn.live.get(stage)?.config;
   if (config.source.kind !== 'saturation' || stage === null || !found || found instanceof ModeletError) return null;
@@ -217,8 +217,8 @@ function severalStages(
 }
 
 /**
- * The selected stage or members that are on other tabs, in words; null where none is. Mostly they are meant; but a gate
- * that was copied without them refers to those it was copied from.
+ * Returns the selected stage or members that are on other tabs, in words; null if there are none. This is usually
+ * intended, but a gate that was copied without its stage still refers to the stage on the original tab.
  */
 function elsewhereOf(id: string, { stage, source }: GateConfig, { live, tabName }: Drawn): string | null {
   const tab = live.get(id)?.node.z;

@@ -1,13 +1,13 @@
-/** Reads the running nodes and their wires into the plain graph that the compiler takes. */
+/** Reads the running nodes and their wires into the plain graph that the compiler expects. */
 import type { Node, NodeAPI } from 'node-red';
 import { ModeletError } from '../../core/errors.ts';
 import type { Graph, GraphNode } from '../../flow/graph.ts';
 import type { LiveNode, LiveNodes } from '../live-nodes.ts';
 
-/** A running node's wires: in the instance, not in the types. */
+/** A running node. Its instance has `wires`, but the Node-RED types omit them. */
 type WiredNode = Node & { readonly wires?: readonly (readonly string[])[] };
 
-/** Everything downstream of the pipeline nodes, themselves included. */
+/** Returns the graph of the pipeline nodes and all nodes downstream of them. */
 export function readGraph(RED: NodeAPI, live: LiveNodes): Graph {
   const graph = new Map<string, GraphNode>();
   const pending: string[] = [];
@@ -28,13 +28,13 @@ export function readGraph(RED: NodeAPI, live: LiveNodes): Graph {
   return graph;
 }
 
-/** Running nodes' wires already lead into and out of subflow instances, and from link out to link in. */
+/** Converts a node of another type. Running nodes' wires already lead through subflow instances and links. */
 function toForeignNode(id: string, { type, wires = [] }: WiredNode): GraphNode {
   const transparent = type === 'junction' || type === 'link in' || type === 'link out' || type.startsWith('subflow:');
   return transparent ? { kind: 'transparent', id, wires } : { kind: 'other', id, type, wires };
 }
 
-/** What people call a tab, or the instance of a subflow whose nodes have its id as theirs. */
+/** Returns a lookup from the id of a tab or a subflow instance (a node's `z`) to its label. */
 export function tabNames(RED: NodeAPI): (id: string) => string {
   const names = new Map<string, string>();
   RED.nodes.eachNode((node) => {
@@ -44,7 +44,7 @@ export function tabNames(RED: NodeAPI): (id: string) => string {
   return (id) => names.get(id) ?? id;
 }
 
-/** Ids of the nodes that some Complete node watches; inside subflows those of the template. */
+/** Returns the ids of the nodes that a Complete node watches. Inside subflows these are the ids in the template. */
 function watchedNodes(RED: NodeAPI): Set<string> {
   const watched = new Set<string>();
   RED.nodes.eachNode((node) => {

@@ -1,4 +1,4 @@
-/** The HTTP-in nodes that run, those of subflows' instances too. */
+/** Lists the running HTTP-in nodes, including those in subflow instances. */
 import type { Node, NodeAPI } from 'node-red';
 import { type RunningNode, runningNodes } from '../handover/running-nodes.ts';
 
@@ -7,14 +7,14 @@ type RunningHttpIn = Node & { readonly method?: string; readonly url?: string; r
 export interface HttpIn {
   readonly id: string;
   readonly method: string;
-  /** As Express takes it. */
+  /** URL pattern in Express syntax. */
   readonly url: string;
-  /** Files may be sent to it. */
+  /** Whether the node accepts file uploads. */
   readonly upload: boolean;
-  /** '' where it has none. */
+  /** Name of the node, or '' if it has none. */
   readonly name: string;
   readonly info: string;
-  /** The flow that it is in, or that its subflow's instance is in. */
+  /** Tab that contains the node, or the subflow instance around it. */
   readonly tab: { readonly label: string; readonly info: string };
 }
 
@@ -27,7 +27,7 @@ export function httpInsAmong(running: readonly RunningNode[]): HttpIn[] {
 }
 
 function toHttpIn({ node, definition: { name = '', info = '' }, tab }: RunningNode): HttpIn[] {
-  // Its settings are those of the node that runs: variables of the environment have been put in.
+  // Read the settings from the running node: environment variables are already substituted there.
   const { id, method, url, upload = false } = node as RunningHttpIn;
   if (!method || !url) return [];
   return [{ id, method, url, upload, name, info, tab: { label: tab?.label ?? '', info: tab?.info ?? '' } }];

@@ -1,4 +1,4 @@
-/** Where HTTP requests go in the running flows: from an HTTP-in node to stages, and from a stage to what answers. */
+/** Traces HTTP requests through the running flows: from an HTTP-in node to stages, and from a stage to responses. */
 import type { Node, NodeAPI } from 'node-red';
 import { ModeletError } from '../../core/errors.ts';
 import type { LiveNode, LiveNodes } from '../live-nodes.ts';
@@ -8,21 +8,21 @@ type RunningNode = Node & { readonly wires?: readonly (readonly string[])[] };
 
 export interface Reached {
   readonly id: string;
-  /** Nothing lies between that may change the message. */
+  /** Whether no node in between can change the message. */
   readonly direct: boolean;
-  /** It comes out of a durable gate, without its HTTP client. */
+  /** Whether the message has passed a durable gate, and so has lost its HTTP client. */
   readonly stored: boolean;
-  /** The link call nodes that it is to come back behind, the last one first to be left. */
+  /** Link call nodes that the message must return to, innermost last. */
   readonly calls: readonly string[];
 }
 
-/** What a message meets first, on each of its ways. */
+/** Nodes that a message can reach before it passes another stage. */
 export interface Ways {
   readonly stages: readonly Reached[];
   readonly gates: readonly Reached[];
   /** HTTP response nodes. */
   readonly responses: readonly Reached[];
-  /** A collector passes results on in parts. */
+  /** Whether a collector on the way passes on results in parts. */
   readonly inParts: boolean;
 }
 
@@ -33,7 +33,7 @@ export interface Flows {
   readonly linkCalls: LinkCalls;
 }
 
-/** The ways from the first output of a node to the next stages and HTTP responses. */
+/** Returns the ways from the first output of a node to the next stages and HTTP responses. */
 export function waysFrom(flows: Flows, { id: from, calls }: Pick<Reached, 'id' | 'calls'>): Ways {
   const { RED, live } = flows;
   const found = { stages: [] as Reached[], gates: [] as Reached[], responses: [] as Reached[], inParts: false };
@@ -54,7 +54,7 @@ export function waysFrom(flows: Flows, { id: from, calls }: Pick<Reached, 'id' |
   return found;
 }
 
-/** The second output of a pipeline node is for errors. */
+/** Follows only the first output: the second output of a pipeline node is for errors. */
 function passPipelineNode(RED: NodeAPI, at: Reached, passed: LiveNode): Reached[] {
   return wiresOf(RED, at.id, 0).map((id) => ({ ...at, id, stored: at.stored || isDurable(passed) }));
 }

@@ -1,4 +1,4 @@
-/** Where link call nodes lead: to a link in node, and from a link out node in return mode back behind themselves. */
+/** Resolves link calls: a link call node leads to link in nodes, and a link out node in return mode leads back. */
 import type { NodeAPI } from 'node-red';
 
 interface Definition {
@@ -9,7 +9,7 @@ interface Definition {
   readonly mode?: string;
 }
 
-/** Calls within calls that are followed; more are a circle. */
+/** Deepest nesting of link calls to follow. Deeper nesting is taken for a cycle. */
 const MOST_NESTED = 8;
 
 export class LinkCalls {
@@ -19,13 +19,13 @@ export class LinkCalls {
   constructor(RED: NodeAPI) {
     RED.nodes.eachNode((one) => {
       const { id, type, links = [], linkType, mode } = one as unknown as Definition;
-      // Which one a dynamic one calls is in the message.
+      // A dynamic link call takes its target from the message, so it is unknown here.
       if (type === 'link call' && linkType !== 'dynamic') this.#targets.set(id, links);
       if (type === 'link out' && mode === 'return') this.#returns.add(id);
     });
   }
 
-  /** What a link call node calls; null for any other node. */
+  /** Returns the ids that a link call node calls, none if `calls` are nested too deep; null for any other node. */
   targetsOf(id: string, calls: readonly string[]): readonly string[] | null {
     const targets = this.#targets.get(id);
     return targets && calls.length >= MOST_NESTED ? [] : (targets ?? null);

@@ -1,7 +1,7 @@
-/** The names by which metrics and people know nodes: none twice. */
+/** Gives nodes unique names for metrics and for people. */
 import type { Node } from 'node-red';
 
-/** A second node that wants the same name gets a number after it, and says so. */
+/** Returns a name for each node. Appends a number to a name that is already taken, and warns on that node. */
 export function uniqueNames(
   what: 'stage' | 'gate',
   wanted: Iterable<readonly [node: Node, name: string]>,
