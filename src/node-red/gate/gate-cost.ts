@@ -1,4 +1,4 @@
-/** What a message costs a gate, in the gate's unit. */
+/** Computes the cost of a message, in the gate's unit. */
 import type { NodeAPI } from 'node-red';
 import type { GateConfig } from '../../config/compile-gate.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -6,7 +6,7 @@ import { encodePayload } from '../../wire/codec/codec.ts';
 import type { PipelineMessage } from '../request/messages.ts';
 import { numberIn } from '../request/request-terms.ts';
 
-/** @throws ModeletError `invalid_input` where the message does not say what it has to. */
+/** Returns the cost of a message. @throws ModeletError `invalid_input` if the message lacks a valid cost property. */
 export function costOf(
   RED: NodeAPI,
   msg: PipelineMessage,

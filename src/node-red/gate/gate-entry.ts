@@ -1,4 +1,4 @@
-/** Where a message that comes to a gate goes: into its waiting room, in memory or on disk, or it is an order. */
+/** Handles messages that arrive at a gate: queues requests in memory or on disk, and carries out orders. */
 import type { Node } from 'node-red';
 import type { RequestContext } from '../request/context.ts';
 import { refuse } from '../request/error-exit.ts';
@@ -8,7 +8,7 @@ import { storeMessage } from './durable/durable-request.ts';
 import { GateRequest } from './gate-request.ts';
 import type { Gates } from './gates.ts';
 
-/** False if the node is no gate that can be used. */
+/** Takes in a request. Returns false if the node is not a usable gate. */
 export function enterGate(
   context: RequestContext,
   gates: Gates,
@@ -24,7 +24,7 @@ export function enterGate(
   return true;
 }
 
-/** Does what a message asks of a gate, or refuses it. */
+/** Carries out the order in `msg.gate`, or refuses the message. */
 export function orderGate(context: RequestContext, gates: Gates, entry: Node, msg: PipelineMessage, done: Done): void {
   const order = msg['gate'];
   const place = gates.rooms.place(entry.id);

@@ -1,9 +1,9 @@
 /**
- * One message's way through one gate: it is admitted and sent on, or goes to the handler of its error. Whatever
- * happens, it ends once.
+ * Takes one message through one gate: sends it on when the gate admits it, or delivers the error to its handler.
+ * Each request ends exactly once.
  *
- *   waiting  in the gate                          -> over
- *   over     admitted, refused, or nobody waits for it any more
+ *   waiting  in the gate                                -> over
+ *   over     admitted, refused, or the client has gone
  */
 import type { Node } from 'node-red';
 import { deadlineAfter, systemClock } from '../../core/clock.ts';
@@ -29,11 +29,11 @@ import { checkTimeout, priorityOf, timeoutOf } from '../request/request-terms.ts
 import { continueTrace } from '../request/trace.ts';
 import { costOf } from './gate-cost.ts';
 
-/** A gate as it is when a message comes. */
+/** A gate and its settings at the time a message arrives. */
 export interface OpenGate {
   readonly gate: Gate;
   readonly deployed: DeployedGate;
-  /** Counts a request that ends here, where a runtime belongs to the gate. */
+  /** Counts a request that ends at the gate. Does nothing if the gate has no runtime. */
   count(error: ModeletError): void;
 }
 
@@ -55,21 +55,21 @@ export class GateRequest {
     this.#id = entry.id;
     this.#open = open;
     this.#msg = msg;
-    // The time that a request may take begins here, not at the first stage.
+    // The request's timeout starts here, not at the first stage.
     this.#trace = continueTrace(msg, deadlineAfter(systemClock, timeoutOf(msg, open.deployed.limits)));
-    // One that comes again asks anew: what it held of this gate is over, and what it brings tells how.
+    // A message that returns to this gate needs a new lease: end its old one with the outcome in the message.
     context.leases.end(msg, endOfMessage(msg), { gate: entry.id });
     this.#leaseHold = context.leases.enter(msg);
     this.#leaving = { msg, trace: this.#trace, done };
   }
 
-  /** Asks the gate. Never throws. */
+  /** Asks the gate for admission. Never throws. */
   begin(): void {
     const { gate, deployed } = this.#open;
     let cost: number;
     try {
       checkTimeout(this.#msg);
-      // Of which types it may be is for the stage to say.
+      // Accept every media type here: the stage checks the type.
       readBody(this.#msg, { mediaTypes: null, maxBytes: deployed.limits.maxPayloadBytes });
       cost = costOf(this.#context.RED, this.#msg, deployed.config);
     } catch (thrown) {
@@ -89,7 +89,7 @@ export class GateRequest {
     cancel = () => void asked.cancel();
   }
 
-  /** False if it is over already. */
+  /** Ends the request. Returns false if it is over already. */
   #end(): boolean {
     if (this.#state.tag === 'over') return false;
     this.#state.stopWatching();
@@ -105,14 +105,14 @@ export class GateRequest {
       return;
     }
     this.#trace.gateMs += systemClock.now() - this.#cameAt;
-    // What failed the last time says nothing of this time.
+    // An error of an earlier attempt must not count for this one.
     forgetError(this.#msg);
     this.#leaseHold.leave();
     leases.hold(lease.id, this.#id, deployed.config.leaseMs, (end) => gate.end(lease.id, end));
     this.#trace.leases = [...(this.#trace.leases ?? []), lease.id];
-    // Where another node fails, a Catch node may lead past every collector, straight to the HTTP response.
+    // If another node fails, a Catch node may lead past every collector, straight to the HTTP response.
     clients.whenFailed(this.#msg, () => leases.endIfElsewhere(lease.id, { kind: 'failed' }));
-    // Until it is sent on no deploy can lose it.
+    // Until the message is sent on, a deploy must not end its leases.
     const stay = leases.enter(this.#msg);
     whenRunning(() => this.#send(stay));
   }
@@ -128,7 +128,7 @@ export class GateRequest {
     try {
       keepingClient(this.#msg, () => sendFrom(node, [this.#msg, null]));
     } catch (thrown) {
-      // Nothing was sent: Node-RED clones for a second wire before it sends along the first.
+      // Nothing was sent: Node-RED clones the message for the second wire before it sends along the first.
       const error = asModeletError(thrown, 'invalid_input');
       stay.end({ kind: 'cancelled' });
       deliverError(this.#context, this.#leaving, error, this.#id, this.#msg.payload);
@@ -144,7 +144,7 @@ export class GateRequest {
     this.#leaseHold.end(endOfError(error), error);
     this.#open.count(error);
     this.#context.whenRunning(() => {
-      // Nobody is left to hear that the client went away.
+      // The client has gone, so there is nobody to send this error to.
       if (error.code === 'cancelled') this.#leaving.done();
       else deliverError(this.#context, this.#leaving, error, this.#id, this.#msg.payload);
     });

@@ -1,4 +1,4 @@
-/** What a gate's source needs of Node-RED: credentials, a TLS configuration, context, and the load of a stage. */
+/** Gives a gate's source access to Node-RED: credentials, TLS configuration, context, and the load of a stage. */
 import type { Node, NodeAPI } from 'node-red';
 import type { GateConfig } from '../../config/compile-gate.ts';
 import { systemClock } from '../../core/clock.ts';
@@ -9,13 +9,13 @@ import { loadRedis } from '../../gate/sources/redis-client.ts';
 
 export interface SourceHost {
   readonly RED: NodeAPI;
-  /** The gate's node as it is now: a deploy replaces it. */
+  /** Returns the gate's current node. Do not keep it: each deploy replaces it. */
   readonly node: () => Node | undefined;
   readonly readLoad: SourceServices['readLoad'];
   readonly watchLoad: NonNullable<SourceServices['watchLoad']>;
 }
 
-/** @throws ModeletError `config_invalid`. */
+/** Creates the budget source of a gate. @throws ModeletError `config_invalid`. */
 export function makeSource(around: SourceHost, config: GateConfig, credentials: SourceCredentials): BudgetSource {
   const { RED, node, readLoad, watchLoad } = around;
   return createSource(config, {
@@ -29,7 +29,7 @@ export function makeSource(around: SourceHost, config: GateConfig, credentials: 
   });
 }
 
-/** Tells sources apart: one that would be made of the same can stay. */
+/** Returns a key of all settings that a source is created from. A source with an unchanged key is kept. */
 export function sourceKey(RED: NodeAPI, config: GateConfig, credentials: SourceCredentials): string {
   const { source, maxSys, maxConcurrency } = config;
   return JSON.stringify([source, maxSys, maxConcurrency, credentials, tlsOptions(RED, config) ?? null]);
@@ -39,7 +39,7 @@ interface TlsNode {
   addTLSOptions?(options: object): object;
 }
 
-/** Those of the tls-config node that the settings name; undefined if they name none, or it is not there. */
+/** Returns the options of the selected tls-config node; undefined if none is selected or the node does not exist. */
 function tlsOptions(RED: NodeAPI, { source }: GateConfig): TlsOptions | undefined {
   if (!('tls' in source) || source.tls === '') return undefined;
   const node = RED.nodes.getNode(source.tls) as TlsNode | null;
@@ -50,7 +50,7 @@ interface ContextStore {
   get(key: string, store: string | undefined, answer: (error: Error | null, value: unknown) => void): void;
 }
 
-/** Stores may answer later; `#:(file)::key` names one. */
+/** Reads a context value. Stores may answer asynchronously; `#:(file)::key` names a store. */
 function readContext(
   RED: NodeAPI,
   node: Node | undefined,

@@ -1,6 +1,6 @@
 /**
- * The gates of one Node-RED, by the ids of their nodes. They outlive deploys: what waits in one and what it has
- * admitted stays, as long as a node with that id comes back.
+ * The gates of one Node-RED, by node id. Gates survive deploys: a gate keeps its waiting and admitted requests as long
+ * as the deploy still contains a node with its id.
  */
 import type { NodeAPI } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
@@ -22,7 +22,7 @@ import { makeSource, type SourceHost, sourceKey } from './gate-sources.ts';
 interface GatesHost extends RoomsHost {
   readonly RED: NodeAPI;
   readonly live: LiveNodes;
-  /** The service of a runtime node; undefined while none runs. */
+  /** Returns the service of a runtime node, or undefined while none runs. */
   service(runtime: string): Service | undefined;
 }
 
@@ -32,11 +32,11 @@ interface Host {
   readonly gate: Gate;
   deployed: DeployedGate;
   readonly supply: Supply;
-  /** What the supply was made of. */
+  /** `sourceKey` of the settings that the supply was created from; '' for members. */
   readonly key: string;
 }
 
-/** What can be asked of a gate. */
+/** Orders that a gate accepts. */
 export const GATE_ORDERS: readonly GateOrder[] = ['open', 'close', 'auto', 'flush', 'drop'];
 
 function isOrder(order: unknown): order is GateOrder {
@@ -45,12 +45,12 @@ function isOrder(order: unknown): order is GateOrder {
 
 export class Gates {
   readonly #around: GatesHost;
-  /** Of the durable ones. */
+  /** Stores of the durable gates. */
   readonly rooms: DurableRooms;
   readonly #hosts: Map<string, Host> = new Map();
-  /** Sources that want to hear of another load. */
+  /** Callbacks of sources that watch the load. */
   readonly #watchers: Set<() => void> = new Set();
-  /** Instances of nodes whose warnings have been told. */
+  /** Node instances whose warnings have been logged. */
   readonly #warned: WeakSet<object> = new WeakSet();
 
   constructor(around: GatesHost) {
@@ -65,7 +65,7 @@ export class Gates {
     return { gate, deployed, count: (error) => this.#serviceOf(deployed)?.countRefused(error) };
   }
 
-  /** Does what a message asks of a gate; returns the error where it cannot. */
+  /** Carries out an order. Returns the error if the gate cannot do so, else null. */
   order(id: string, order: unknown): ModeletError | null {
     const gate = this.#hosts.get(id)?.gate;
     if (!gate) return new ModeletError('config_invalid', 'the gate cannot be used as it is configured');
@@ -76,7 +76,7 @@ export class Gates {
     return null;
   }
 
-  /** A gate as people see it. */
+  /** Returns the state of a gate for display; undefined if there is no such gate. */
   snapshot(id: string): GateSnapshot | undefined {
     const gate = this.#hosts.get(id)?.gate;
     return gate && this.rooms.complete(gate.snapshot());
@@ -86,7 +86,7 @@ export class Gates {
     return this.measured.map(({ snapshot }) => snapshot);
   }
 
-  /** The same with the runtimes that they belong to. */
+  /** Snapshots of all gates, each with the id of its runtime. */
   get measured(): MeasuredGate[] {
     return [...this.#hosts.values()].map(({ gate, deployed: { runtime } }) => ({
       snapshot: this.rooms.complete(gate.snapshot()),
@@ -94,7 +94,7 @@ export class Gates {
     }));
   }
 
-  /** Takes over the gates of a deploy. Returns the reasons of gates that cannot be made, by id. */
+  /** Applies the gates of a deploy. Returns, by id, why a gate could not be created. */
   apply(deployed: ReadonlyMap<string, DeployedGate>): Map<string, string> {
     const invalid = new Map<string, string>();
     for (const gate of membersFirst(deployed)) {
@@ -114,18 +114,18 @@ export class Gates {
     this.#close([...this.#hosts.keys()], error);
   }
 
-  /** A runtime has told of itself. */
+  /** Notifies sources that a runtime has reported its load. */
   loadChanged(): void {
     for (const changed of [...this.#watchers]) changed();
   }
 
-  /** A stage, as its runtime has last told; null while nothing is known of it. */
+  /** Returns the load of a stage as its runtime last reported it; null before the first report. */
   loadOf({ runtime, stage }: Pick<DeployedGate, 'runtime' | 'stage'>): StageLoad | null {
     const service = runtime === null ? undefined : this.#around.service(runtime);
     return stage === null ? null : (service?.load(stage) ?? null);
   }
 
-  /** How a source for settings that are not deployed would see things. */
+  /** Returns the host for the source of a gate. The gate need not be deployed. */
   sourceHost(id: string, place: () => Pick<DeployedGate, 'runtime' | 'stage'>): SourceHost {
     return {
       RED: this.#around.RED,
@@ -138,7 +138,7 @@ export class Gates {
     };
   }
 
-  /** The gate as it was, reconfigured, or a new one. @throws ModeletError `config_invalid`. */
+  /** Reconfigures the existing gate, or creates it. @throws ModeletError `config_invalid`. */
   #host(deployed: DeployedGate): Host {
     const { id, name, config } = deployed;
     const known = this.#hosts.get(id);
@@ -197,7 +197,7 @@ export class Gates {
       const host = this.#hosts.get(id);
       this.#hosts.delete(id);
       if (!host) continue;
-      // First, so that what it holds is given back rather than ended.
+      // Close the store first, so that it gives its claims back instead of ending them.
       this.#quietly(this.rooms.close(id));
       this.#quietly(host.gate.close(error));
     }
@@ -214,13 +214,13 @@ export class Gates {
   }
 }
 
-/** A system of which nothing says how many servers it has counts as one. */
+/** Returns the number of ready workers. A gate without a stage counts as one worker. */
 function readyOf(deployed: DeployedGate | undefined, loadOf: (deployed: DeployedGate) => StageLoad | null): number {
   if (!deployed) return 0;
   return deployed.stage === null ? 1 : (loadOf(deployed)?.ready ?? 0);
 }
 
-/** There are no circles among them. */
+/** Orders gates so that members come before their composites. The gates must contain no cycle. */
 function membersFirst(deployed: ReadonlyMap<string, DeployedGate>): DeployedGate[] {
   const ordered = new Set<DeployedGate>();
   const add = (gate: DeployedGate): void => {

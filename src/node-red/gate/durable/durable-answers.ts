@@ -1,6 +1,6 @@
 /**
- * What a durable gate says of its items: to the HTTP client of a message that it stores, and to messages that ask.
- * By its second output where that is wired, else straight to the HTTP client.
+ * Answers about the items of a durable gate: receipts for stored messages, and replies to store orders.
+ * Answers leave by the gate's second output if that is wired, else they go straight to the HTTP client.
  */
 import type { Node } from 'node-red';
 import { asModeletError, HTTP_STATUS, isErrorCode, ModeletError } from '../../../core/errors.ts';
@@ -20,7 +20,7 @@ export interface Answer {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** What a message may ask of the store. */
+/** Orders that a message can give to the store. */
 export type StoreOrder = 'status' | 'cancel' | 'redrive';
 
 const ORDERS: Readonly<Record<StoreOrder, (room: DurableRoom, jobId: unknown) => Promise<Answer>>> = {
@@ -33,7 +33,7 @@ export function isStoreOrder(order: unknown): order is StoreOrder {
   return typeof order === 'string' && Object.hasOwn(ORDERS, order);
 }
 
-/** Does what a message asks, and answers it. Never throws. */
+/** Carries out the order of a message and answers it. Never throws. */
 export function obey(
   context: RequestContext,
   entry: Node,
@@ -55,7 +55,7 @@ export function obey(
   );
 }
 
-/** Its client may ask for it under the address that it has sent it to. */
+/** Returns the answer to the client of a stored message. `Location` is the request's URL followed by the item's id. */
 export function receipt(msg: PipelineMessage, id: string): Answer {
   const [path = ''] = (msg.req?.originalUrl ?? '').split('?', 1);
   return {
@@ -90,11 +90,11 @@ async function cancel(room: DurableRoom, jobId: unknown): Promise<Answer> {
   const cancelled = await room.cancel(id);
   if (cancelled === 'cancelled') return { statusCode: 200, payload: { id, state: 'cancelled' } };
   const result = await room.result(id);
-  // It runs, or has ended.
+  // The item runs or has ended.
   return result ? { ...describe(id, result), statusCode: 409 } : unknown(id);
 }
 
-/** Without an id, all dead letters. */
+/** Puts back one dead letter, or all of them if `jobId` is undefined. */
 async function redrive(room: DurableRoom, jobId: unknown): Promise<Answer> {
   const redriven = await room.redrive(jobId === undefined ? null : [idIn(jobId)]);
   return { statusCode: 200, payload: { redriven } };
@@ -124,7 +124,7 @@ function unknown(id: string): Answer {
   return { statusCode: 404, payload: { id, state: 'unknown' } };
 }
 
-/** @throws ModeletError `invalid_input` */
+/** Returns the item id in `msg.jobId`. @throws ModeletError `invalid_input` */
 function idIn(jobId: unknown): string {
   if (typeof jobId === 'string' && isItemId(jobId)) return jobId;
   throw new ModeletError('invalid_input', 'msg.jobId must be the id of an item');

@@ -1,4 +1,4 @@
-/** Collects what is to be stored while something is being stored: one write to disk for all that came meanwhile. */
+/** Groups writes to the store: values that arrive during one write go to disk together in the next. */
 
 interface Waiting<In, Out> {
   readonly value: In;
@@ -12,13 +12,13 @@ export class Batches<In, Out> {
   #waiting: Waiting<In, Out>[] = [];
   #storing: Promise<void> | null = null;
 
-  /** `store` answers for each value, in order. @param most values of one call. */
+  /** @param store must return one answer per value, in order. @param most largest number of values in one call. */
   constructor(store: (values: readonly In[]) => Promise<readonly Out[]>, most: number) {
     this.#store = store;
     this.#most = most;
   }
 
-  /** Resolves when it is stored. */
+  /** Adds a value. Resolves when it is stored. */
   add(value: In): Promise<Out> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ value, resolve, reject });
@@ -26,13 +26,13 @@ export class Batches<In, Out> {
     });
   }
 
-  /** Resolves when all that was added is stored, or has failed. */
+  /** Resolves when all added values are stored or have failed. */
   async settled(): Promise<void> {
     await this.#storing;
   }
 
   async #run(): Promise<void> {
-    // What comes in the same turn goes together.
+    // Wait one turn, so that values added in the same turn share a write.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.#waiting.length > 0) {
       const batch = this.#waiting.splice(0, this.#most);

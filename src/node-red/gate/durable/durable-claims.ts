@@ -1,8 +1,8 @@
-/** What is claimed of a store and not ended: kept from being given to others by a sign of life before each lease ends. */
+/** Holds the open claims of a store, and extends their leases in time so that nobody else gets the items. */
 import type { Clock, Timer } from '../../../core/clock.ts';
 import type { Claim, WorkQueue } from '../../../store/work-queue.ts';
 
-/** Long enough for a machine that swaps; after a kill of this process nobody waits for it. */
+/** Long enough for a machine that swaps. The next start does not wait for it after this process was killed. */
 const LEASE_MS = 30_000;
 
 export class HeldClaims {
@@ -13,7 +13,7 @@ export class HeldClaims {
   readonly #claims: Set<Claim> = new Set();
   #timer: Timer | null = null;
 
-  /** `onLost`: somebody else may have the item now. */
+  /** @param onLost called when a lease has ended and another process may have the item */
   constructor(queue: WorkQueue, clock: Clock, onLost: (claim: Claim) => void) {
     this.#queue = queue;
     this.#clock = clock;
@@ -33,7 +33,7 @@ export class HeldClaims {
     this.#claims.delete(claim);
   }
 
-  /** Gives all of them back, no attempt counted. */
+  /** Gives back all claims without counting an attempt. */
   async giveBack(reason: string): Promise<void> {
     this.#timer?.cancel();
     const claims = [...this.#claims];
@@ -42,7 +42,7 @@ export class HeldClaims {
     try {
       await this.#queue.nack(claims, { delayMs: 0, reason, countAttempt: false, alone: false });
     } catch {
-      // Whoever opens the store next takes them back.
+      // The next process that opens the store takes the claims back.
     }
   }
 
@@ -56,7 +56,7 @@ export class HeldClaims {
         if (!extended[index] && this.#claims.delete(claim)) this.#onLost(claim);
       }
     } catch {
-      // A store that cannot be asked ends no lease either.
+      // A store that does not answer does not end leases either, so try again later.
     }
     if (this.#claims.size > 0 && !this.#timer) {
       this.#timer = this.#clock.at(this.#clock.now() + LEASE_MS / 3, () => void this.#extend());

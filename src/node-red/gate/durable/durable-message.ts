@@ -1,15 +1,15 @@
-/** A message as a durable gate stores it: what of it can be bytes, without its HTTP client. */
+/** Converts messages to and from the bytes that a durable gate stores: all encodable fields except the HTTP client. */
 import { wallTime } from '../../../core/clock.ts';
 import { ModeletError } from '../../../core/errors.ts';
 import type { Payload } from '../../../core/model.ts';
 import { decodePayload, encodePayload } from '../../../wire/codec/codec.ts';
 import type { PipelineMessage } from '../../request/messages.ts';
 
-/** Of this process, this client, or this way through the flow: nothing of them means anything later. */
+/** Fields bound to this process, this client, or this run of the flow. They are meaningless after a restart. */
 const LEFT_OUT: ReadonlySet<string> = new Set(['req', 'res', 'modelet', 'gate', 'error', '_error']);
 
 export interface StoredMessage {
-  /** Without `modelet`. */
+  /** The message without `modelet`. */
   readonly msg: PipelineMessage;
   readonly requestId: string | null;
 }
@@ -20,8 +20,9 @@ interface Envelope {
 }
 
 /**
- * @returns what is stored, and the names of the fields that cannot be: functions, sockets and their like
- * @throws ModeletError `invalid_input` where that is the payload, or `payload_too_large`
+ * Encodes a message for the store.
+ * @returns the bytes, and the names of the fields that cannot be stored, such as functions and sockets
+ * @throws ModeletError `invalid_input` if the payload cannot be stored, or `payload_too_large`
  */
 export function encodeMessage(
   msg: PipelineMessage,
@@ -32,7 +33,7 @@ export function encodeMessage(
   const names = Object.keys(msg).filter((name) => !LEFT_OUT.has(name));
   const envelope = (kept: readonly string[]): Envelope => ({
     requestId,
-    // Not assignment: a field called `__proto__` must stay plain data.
+    // Not by assignment: a field named `__proto__` must stay plain data.
     fields: Object.fromEntries(kept.map((name) => [name, msg[name as keyof PipelineMessage]])),
   });
   try {
@@ -46,14 +47,14 @@ export function encodeMessage(
   }
 }
 
-/** @throws ModeletError `protocol_error` for bytes that are no message. */
+/** Decodes a stored message. @throws ModeletError `protocol_error` if the bytes are not a message. */
 export function decodeMessage(payload: Payload): StoredMessage {
   const { requestId, fields } = (decodePayload(payload) ?? {}) as Partial<Envelope>;
   if (fields === null || typeof fields !== 'object') throw new ModeletError('protocol_error', 'no message is stored');
   return { msg: fields as PipelineMessage, requestId: requestId ?? null };
 }
 
-/** The time of day at which its time is over; null for one without limit. */
+/** Returns the deadline as a time of day, in ms since 1970; null if the timeout is 0 (no limit). */
 export function storedDeadline(timeoutMs: number): number | null {
   return timeoutMs > 0 ? wallTime() + timeoutMs : null;
 }

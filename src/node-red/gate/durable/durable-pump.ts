@@ -1,29 +1,29 @@
 /**
- * Claims of a durable gate's store what its budget admits, and nothing while that is nothing.
+ * Claims as many items from a durable gate's store as the budget admits, and none while the gate has no room.
  *
- *   idle      nothing can be claimed, or nothing may be   -> claiming | closed
- *   claiming  asks the store as long as there is room     -> idle | closed
+ *   idle      the store has no items, or the gate no room   -> claiming | closed
+ *   claiming  asks the store as long as there is room       -> idle | closed
  *   closed
  */
 import type { Gate } from '../../../gate/gate.ts';
 import type { Lease } from '../../../gate/leases.ts';
 import type { Claim } from '../../../store/work-queue.ts';
 
-/** What the pump is for. None of it throws but where it says so. */
+/** Callbacks of the pump. They do not throw or reject unless their comment says so. */
 export interface PumpWork {
-  /** Of items whose deadline has passed, or of others. Rejects where the store cannot be asked. */
+  /** Claims only items whose deadline has passed, or only the others. Rejects if the store is unavailable. */
   claim(max: number, expired: boolean): Promise<Claim[]>;
-  /** In the gate's unit. @throws ModeletError for an item that does not say. */
+  /** Returns the cost in the gate's unit. @throws ModeletError if the item does not tell its cost. */
   costOf(claim: Claim): number;
   countsRequests(): boolean;
   admit(claim: Claim, lease: Lease): void;
   expire(claim: Claim): Promise<void>;
   reject(claim: Claim, error: Error): Promise<void>;
-  /** The store could not be asked: whoever is told wakes it again. */
+  /** Called when the store is unavailable. The callee must wake the pump later. */
   onTrouble(error: Error): void;
 }
 
-/** Most items of one claim. */
+/** Most items in one claim. */
 export const AT_ONCE = 64;
 
 export class DurablePump {
@@ -31,12 +31,12 @@ export class DurablePump {
   readonly #work: PumpWork;
   readonly #leaveGate: () => void;
   #state: 'idle' | 'claiming' | 'closed' = 'idle';
-  /** There may be something to claim. */
+  /** Whether the store may have items to claim. */
   #more = true;
   #mayHaveExpired = true;
-  /** Claimed, and larger than what there is room for now. */
+  /** A claimed item that waits until the gate has room for its cost. */
   #head: Claim | null = null;
-  /** How many may go whatever the budget: by a message. */
+  /** Number of items that may pass regardless of the budget, after a flush. */
   #free = 0;
 
   constructor(gate: Gate, work: PumpWork) {
@@ -45,19 +45,19 @@ export class DurablePump {
     this.#leaveGate = gate.admission.onRoom(() => void this.#run());
   }
 
-  /** Something may be there to claim. */
+  /** Call when the store may have items to claim. */
   wake(): void {
     this.#more = true;
     void this.#run();
   }
 
-  /** The deadline of something may have passed. */
+  /** Call when the deadline of an item may have passed. */
   wakeForExpiry(): void {
     this.#mayHaveExpired = true;
     this.wake();
   }
 
-  /** So many may go whatever the budget. */
+  /** Lets the next `count` items pass regardless of the budget. */
   release(count: number): void {
     this.#free = count;
     this.wake();
@@ -80,12 +80,12 @@ export class DurablePump {
     if (this.#isClaiming()) this.#state = 'idle';
   }
 
-  /** It may have been closed while something was waited for. */
+  /** Whether the pump is still claiming. Check after each `await`: the pump may have been closed meanwhile. */
   #isClaiming(): boolean {
     return this.#state === 'claiming';
   }
 
-  /** False: there is no room, or nothing to claim. */
+  /** Claims and admits items. Returns false if there is no room or nothing to claim. */
   async #claimSome(): Promise<boolean> {
     if (this.#mayHaveExpired) await this.#claimExpired();
     if (this.#head || !this.#work.countsRequests()) return this.#claimOne();
@@ -103,7 +103,7 @@ export class DurablePump {
     return this.#more && this.#isClaiming();
   }
 
-  /** Where what an item costs is known only when it is there: it stands at the head until there is room for it. */
+  /** Claims one item and admits it if it fits. Its cost is known only after the claim, so it may wait as the head. */
   async #claimOne(): Promise<boolean> {
     const head = this.#head ?? (await this.#claimHead());
     if (!head) return false;

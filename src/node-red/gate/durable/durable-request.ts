@@ -1,4 +1,7 @@
-/** A message's way into a durable gate, which ends when it is on disk, and out of it again, as a new message. */
+/**
+ * Takes messages into a durable gate and out of it. The incoming message ends when it is on disk; the stored item
+ * leaves the gate as a new message.
+ */
 import { randomUUID } from 'node:crypto';
 import type { Node } from 'node-red';
 import { systemClock, wallTime } from '../../../core/clock.ts';
@@ -23,13 +26,13 @@ import type { DurableRoom, Outlet } from './durable-room.ts';
 export interface StorePlace {
   readonly context: RequestContext;
   readonly room: DurableRoom;
-  /** Largest message that is stored. */
+  /** Largest message to store, in bytes. */
   readonly maxBytes: number;
-  /** Tells of message fields that cannot be stored. */
+  /** Called with the names of message fields that cannot be stored. */
   readonly onDropped: (names: readonly string[]) => void;
 }
 
-/** Stores a message; its client, if it has one, is told of it. Never throws. */
+/** Stores a message and sends a receipt to its HTTP client, if any. Never throws. */
 export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg: PipelineMessage, done: Done): void {
   const { context, room } = place;
   const fail = (thrown: unknown): void => {
@@ -37,12 +40,12 @@ export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg
     open.count(error);
     context.whenRunning(() => refuse(context, context.live.get(entry.id)?.node ?? entry, msg, done, error));
   };
-  // One that comes again asks anew: what it held of this gate is over, and what it brings tells how.
+  // A message that returns to this gate needs a new lease: end its old one with the outcome in the message.
   context.leases.end(msg, endOfMessage(msg), { gate: entry.id });
   const stay = context.leases.enter(msg);
   let item: QueueItem;
   try {
-    // It is stored without its request, of which the type of its body would be read.
+    // Decode the body now: the stored item has no request, and so no media type to decode it by.
     readBody(msg, { mediaTypes: null, maxBytes: place.maxBytes });
     item = itemOf(place, open, msg);
   } catch (thrown) {
@@ -56,7 +59,7 @@ export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg
       fail(refusedFull(open.gate.admission, open.deployed.config));
       return;
     }
-    // Its way ends here; what other gates have let through has arrived.
+    // The message ends here, so leases of other gates end as done.
     context.leases.end(msg, { kind: 'done' });
     msg['jobId'] = item.id;
     context.whenRunning(() => {
@@ -73,12 +76,12 @@ function itemOf({ maxBytes, onDropped }: StorePlace, { deployed }: OpenGate, msg
   }
   const { payload, dropped } = encodeMessage(msg, maxBytes);
   if (dropped.length > 0) onDropped(dropped);
-  // Nobody waits for the answer of what is stored.
+  // No HTTP client waits for the result of a stored item, so the timeout for HTTP requests does not apply.
   const { res: _, ...stored } = msg;
   return { id, payload, priority: priorityOf(msg), deadline: storedDeadline(timeoutOf(stored, deployed.limits)) };
 }
 
-/** How what is stored leaves the gate that bears the id. */
+/** Returns the outlet that sends stored items on from the gate's current node. */
 export function outletOf(
   place: () => StorePlace,
   deployed: () => DeployedGate,
@@ -99,7 +102,7 @@ export function outletOf(
   };
 }
 
-/** @throws ModeletError `protocol_error` */
+/** Restores the message of a claimed item. @throws ModeletError `protocol_error` */
 function restored({ id, payload, attempt, enqueuedAt, deadline }: Claim): PipelineMessage {
   const { msg, requestId } = decodeMessage(payload);
   const end = deadline === null ? Number.POSITIVE_INFINITY : systemClock.now() + deadline - wallTime();
@@ -122,7 +125,7 @@ function sendOn({ context, room }: StorePlace, { id, config }: DeployedGate, cla
   }
   leases.hold(lease.id, id, config.leaseMs, (end, ended) => room.settle(lease.id, { end, ...ended }));
   if (msg.modelet) msg.modelet.leases = [lease.id];
-  // Until it is sent on no deploy can lose it.
+  // Until the message is sent on, a deploy must not end its leases.
   const stay = leases.enter(msg);
   context.whenRunning(() => {
     const node = live.get(id)?.node;
@@ -134,7 +137,7 @@ function sendOn({ context, room }: StorePlace, { id, config }: DeployedGate, cla
       keepingClient(msg, () => sendFrom(node, [msg, null]));
       stay.leave();
     } catch (thrown) {
-      // Nothing was sent: Node-RED clones for a second wire before it sends along the first.
+      // Nothing was sent: Node-RED clones the message for the second wire before it sends along the first.
       stay.end({ kind: 'failed' }, asModeletError(thrown, 'invalid_input'));
     }
   });

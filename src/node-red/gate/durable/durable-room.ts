@@ -1,6 +1,6 @@
 /**
- * The waiting room of a durable gate: items wait in a store on disk, are claimed as the gate's budget allows, sent on,
- * and end there when their way through the flow has. What is claimed and not ended comes again.
+ * The waiting room of a durable gate. Items wait in a store on disk. The room claims them as the gate's budget allows,
+ * sends them on, and reports their outcome to the store. An item that was claimed but has no outcome runs again.
  */
 import { randomUUID } from 'node:crypto';
 import type { GateConfig } from '../../../config/compile-gate.ts';
@@ -25,13 +25,13 @@ import { HeldClaims } from './durable-claims.ts';
 import { AT_ONCE, DurablePump } from './durable-pump.ts';
 import { type AttemptEnd, failed, type Verdict, verdictOn, verdictOnSilence } from './durable-verdict.ts';
 
-/** Sends on what the room lets through. Only `costOf` throws. */
+/** Receives the items that leave the room. Only `costOf` may throw. */
 export interface Outlet {
-  /** In the gate's unit. @throws ModeletError for what does not say, or cannot be read. */
+  /** Returns the cost in the gate's unit. @throws ModeletError if the item is unreadable or does not tell its cost. */
   costOf(claim: Claim): number;
-  /** The lease is the message's until `settle` or `bury` is called for it. */
+  /** Sends an item on. The message holds the lease until `settle` or `bury` is called for it. */
   admit(claim: Claim, lease: Lease): void;
-  /** Its time is over, or a message has dropped it. */
+  /** Reports the error of an item whose deadline has passed or that a drop order removed. */
   refuse(claim: Claim, error: ModeletError): void;
   onChange(): void;
   onTrouble(error: Error): void;
@@ -41,7 +41,7 @@ export interface RoomOptions {
   readonly gate: Gate;
   readonly queue: WorkQueue;
   readonly config: GateConfig;
-  /** Largest result that is kept. */
+  /** Largest result to keep, in bytes. */
   readonly maxBytes: number;
   readonly clock: Clock;
   readonly outlet: Outlet;
@@ -50,12 +50,12 @@ export interface RoomOptions {
 /** An item on its way through the flow. */
 interface Run {
   readonly claim: Claim;
-  /** Fires when nothing was seen of it for too long. */
+  /** Fires when the run has no outcome after the gate's `leaseMs`. */
   readonly timer: Timer;
 }
 
 const STORED_AT_ONCE = 256;
-/** After the store has failed to take the end of an item. */
+/** Delay before a failed report to the store is repeated. */
 const RETRY_MS = 1000;
 
 export class DurableRoom {
@@ -69,7 +69,7 @@ export class DurableRoom {
   readonly #claims: HeldClaims;
   readonly #pump: DurablePump;
   readonly #view: DurableView;
-  /** By lease. */
+  /** Runs, by lease id. */
   readonly #runs: Map<string, Run> = new Map();
   readonly #decisions: Partial<Record<GateDecision, number>> = {};
   #config: GateConfig;
@@ -87,7 +87,7 @@ export class DurableRoom {
     this.#claims = new HeldClaims(queue, clock, (lost) => this.#lost(lost));
     this.#view = new DurableView(queue, clock, {
       onStats: ({ ready }) => {
-        // What was to be alone, or waited for one that was, may go by now.
+        // An item that must run alone, or one that waited for such an item, may be claimable by now.
         if (ready > 0) this.#pump.wake();
         outlet.onChange();
       },
@@ -119,7 +119,7 @@ export class DurableRoom {
     return this.#decisions;
   }
 
-  /** Resolves when it is on disk. @throws ModeletError `store_unavailable`, `capacity_exceeded`. */
+  /** Stores an item. Resolves when it is on disk. @throws ModeletError `store_unavailable`, `capacity_exceeded`. */
   async store(item: QueueItem): Promise<Enqueued> {
     const enqueued = await this.#incoming.add(item);
     if (enqueued === 'full') this.#decide('refused_full');
@@ -127,27 +127,27 @@ export class DurableRoom {
     return enqueued;
   }
 
-  /** One attempt has ended. */
+  /** Ends one attempt and reports its verdict to the store. */
   settle(leaseId: string, how: AttemptEnd): void {
     this.#gate.end(leaseId, how.end);
     const run = this.#takeRun(leaseId);
     if (run) void this.#conclude(run.claim, verdictOn(how, run.claim, this.#maxBytes));
   }
 
-  /** It cannot be sent on, now or ever: a dead letter. */
+  /** Makes an item that can never be sent on a dead letter. */
   bury(leaseId: string, reason: string): void {
     this.#gate.end(leaseId, { kind: 'cancelled' });
     const run = this.#takeRun(leaseId);
     if (run) void this.#conclude(run.claim, { kind: 'bury', reason });
   }
 
-  /** All that waits now goes through, whatever the budget. */
+  /** Lets all items that wait now pass regardless of the budget. */
   async flush(): Promise<void> {
     const { ready, delayed } = await this.#queue.stats();
     this.#pump.release(ready + delayed);
   }
 
-  /** All that waits and can be claimed is refused with `dropped`. */
+  /** Refuses all claimable items with `dropped`. */
   async drop(): Promise<void> {
     const error = this.#error('dropped', 'was told by a message to drop it');
     for (let claims = await this.#claim(AT_ONCE, false); claims.length > 0; ) {
@@ -156,7 +156,7 @@ export class DurableRoom {
     }
   }
 
-  /** Dead letters get all their attempts again; null: all there are. Resolves to their number. */
+  /** Puts dead letters back with all their attempts; null: all dead letters. Resolves to their number. */
   async redrive(ids: readonly string[] | null): Promise<number> {
     const driven = await this.#queue.redrive(ids);
     this.#wake();
@@ -180,7 +180,7 @@ export class DurableRoom {
     this.#wake();
   }
 
-  /** Gives back what runs: it comes again with the next start. */
+  /** Gives back running items, which run again after the next start, and closes the store. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -198,7 +198,7 @@ export class DurableRoom {
     this.#view.lookSoon();
   }
 
-  /** With a token of its own for each claim: asked again after a lost answer, the store gives the same. */
+  /** Claims with a new token per call: if the answer is lost, a retry with the same token returns the same claims. */
   async #claim(max: number, expired: boolean): Promise<Claim[]> {
     if (this.#closed) return [];
     const { leaseMs } = this.#claims;
@@ -233,7 +233,7 @@ export class DurableRoom {
     return run;
   }
 
-  /** Tells the store, again and again until it has taken it or the claim is lost. */
+  /** Reports a verdict to the store, and retries until the store has taken it or the claim is lost. */
   async #conclude(claim: Claim, verdict: Verdict): Promise<void> {
     while (this.#claims.has(claim)) {
       try {
@@ -245,7 +245,7 @@ export class DurableRoom {
         await new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + RETRY_MS, resolve));
       }
     }
-    // Others may have waited for one that was to be alone, or for all that ran beside it.
+    // Other items may have waited for an item that ran alone, or an item to run alone for the others to end.
     if (claim.alone || verdict.kind === 'nack' || (this.stats?.ready ?? 0) > 0) this.#wake();
     else this.#view.lookSoon();
   }
@@ -264,7 +264,7 @@ export class DurableRoom {
     }
   }
 
-  /** Its lease in the store ended: someone else will have it, and what this attempt comes to is of no account. */
+  /** Drops a run whose lease in the store has ended. The item is claimed again; this attempt's outcome is ignored. */
   #lost(claim: Claim): void {
     for (const [leaseId, run] of this.#runs) {
       if (run.claim !== claim) continue;

@@ -1,4 +1,4 @@
-/** The stores of the durable gates of one Node-RED, by the ids of their nodes. Each has a file and a process. */
+/** The stores of the durable gates of one Node-RED, by node id. Each store has its own file and its own process. */
 import { join } from 'node:path';
 import { systemClock } from '../../../core/clock.ts';
 import type { Gate } from '../../../gate/gate.ts';
@@ -23,13 +23,13 @@ interface Opened {
   deployed: DeployedGate;
 }
 
-/** The same trouble is told so often. */
+/** Shortest time between two log entries with the same message. */
 const TOLD_EVERY_MS = 10_000;
 
 export class DurableRooms {
   readonly #context: RoomsHost;
   readonly #opened: Map<string, Opened> = new Map();
-  /** Files that are being closed. */
+  /** Stores that are being closed, by gate id. */
   readonly #closing: Map<string, Promise<void>> = new Map();
   readonly #told: Map<string, number> = new Map();
 
@@ -37,13 +37,13 @@ export class DurableRooms {
     this.#context = context;
   }
 
-  /** Where a message for the gate is stored; undefined for a gate that is not durable. */
+  /** Returns the store of a gate; undefined for a gate that is not durable. */
   place(id: string): StorePlace | undefined {
     const opened = this.#opened.get(id);
     return opened && this.#placeOf(opened);
   }
 
-  /** Opens the store of a durable gate or goes on with it; of any other it closes what there was. */
+  /** Opens or reconfigures the store of a durable gate. Closes the store of a gate that is no longer durable. */
   apply(gate: Gate, deployed: DeployedGate): void {
     const opened = this.#opened.get(deployed.id);
     if (deployed.config.store === 'memory') {
@@ -56,7 +56,7 @@ export class DurableRooms {
     }
   }
 
-  /** Gives back what runs. The file stays: it is opened again when a gate with the id comes back. */
+  /** Closes a store and gives back its running items. The file stays and is opened again if the gate comes back. */
   close(id: string): Promise<void> {
     const opened = this.#opened.get(id);
     if (!opened) return Promise.resolve();
@@ -68,12 +68,12 @@ export class DurableRooms {
     });
   }
 
-  /** Resolves when all that is being closed is. */
+  /** Resolves when all stores that are being closed are closed. */
   async closed(): Promise<void> {
     await Promise.all(this.#closing.values());
   }
 
-  /** What a gate shows of itself, with what its store knows. */
+  /** Adds the state of the gate's store to its snapshot. */
   complete(snapshot: GateSnapshot): GateSnapshot {
     const opened = this.#opened.get(snapshot.id);
     if (!opened) return snapshot;
@@ -99,7 +99,7 @@ export class DurableRooms {
     const { RED } = this.#context.pipeline();
     const present = (): DeployedGate => this.#opened.get(id)?.deployed ?? deployed;
     const client = new QueueClient({
-      // Ids of nodes have no characters that are something else in a path, but imported ones may.
+      // Node-RED's own node ids are safe in a path; ids in an imported flow may not be.
       file: join(RED.settings.userDir ?? process.cwd(), 'modelets', `${encodeURIComponent(id)}.sqlite`),
       limits: config,
       ...this.#context.machine(),
@@ -147,7 +147,7 @@ export class DurableRooms {
   }
 }
 
-/** Whatever its budget: a gate without its store takes and admits nothing. */
+/** Shows a gate as closed while its store fails: it then takes and admits nothing, regardless of its budget. */
 function closedBy({ error }: QueueClient): Partial<GateSnapshot> {
   return error ? { open: false, why: `closed: ${error.message}` } : {};
 }

@@ -1,4 +1,4 @@
-/** What the end of one attempt makes of a stored item. */
+/** Decides what happens to a stored item after an attempt: it is done, runs again, or becomes a dead letter. */
 import { asError, type ErrorCode, isErrorCode, type ModeletError } from '../../../core/errors.ts';
 import type { Payload } from '../../../core/model.ts';
 import type { LeaseEnd } from '../../../gate/source.ts';
@@ -6,10 +6,10 @@ import type { NackOptions } from '../../../store/work-queue.ts';
 import { encodePayload } from '../../../wire/codec/codec.ts';
 import type { PipelineMessage } from '../../request/messages.ts';
 
-/** How an attempt ended: what its lease was told, and with what. */
+/** How an attempt ended: the end of its lease, with the message or error. */
 export interface AttemptEnd {
   readonly end: LeaseEnd;
-  /** As it came to the collector, or failed. */
+  /** The message as it reached the collector or failed. */
   readonly msg?: PipelineMessage | undefined;
   readonly error?: ModeletError | undefined;
 }
@@ -17,16 +17,16 @@ export interface AttemptEnd {
 export type Verdict =
   | { readonly kind: 'ack'; readonly ok: boolean; readonly result: Payload | null }
   | { readonly kind: 'nack'; readonly options: NackOptions }
-  /** To be a dead letter at once. */
+  /** Makes the item a dead letter at once. */
   | { readonly kind: 'bury'; readonly reason: string };
 
-/** An error as it is kept for whoever asks. */
+/** An error as the store keeps it for status queries. */
 export interface KeptError {
   readonly code: string;
   readonly message: string;
 }
 
-/** The same again would end the same: another attempt is of no use. */
+/** Errors after which another attempt is useless, because it would end the same. */
 const FINAL: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'invalid_input',
   'bad_request',
@@ -35,7 +35,7 @@ const FINAL: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'deadline_exceeded',
   'dropped',
 ]);
-/** Says nothing of the item: it waits until the runtime has got over it. */
+/** Errors that the item did not cause: it waits and runs again, and the attempt does not count. */
 const NOT_ITS_FAULT: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'capacity_exceeded',
   'gate_refused',
@@ -46,12 +46,12 @@ const NOT_ITS_FAULT: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'cancelled',
 ]);
 
-/** Before an item that was refused comes again: the gate, which is closed meanwhile, decides when. */
+/** Shortest delay of an item that was refused. The gate is closed meanwhile and decides when it lets the item in. */
 const REFUSED_DELAY_MS = 250;
 const FIRST_RETRY_MS = 500;
 const LONGEST_RETRY_MS = 60_000;
 
-/** @param attempt from 1. @param alone it ran with nothing else of its gate beside it. */
+/** Returns the verdict on an attempt. @param attempt from 1. @param alone whether no other item of the gate ran. */
 export function verdictOn(
   { end, msg, error }: AttemptEnd,
   { attempt, alone }: { readonly attempt: number; readonly alone: boolean },
@@ -61,7 +61,7 @@ export function verdictOn(
   const reason = reasonOf(end, code, error?.message ?? msg?.error?.message);
   if (code !== null && FINAL.has(code)) return failed({ code, message: error?.message ?? reason });
   if (code === 'worker_lost') return nack(reason, { countAttempt: true, alone: true });
-  // The death of an engine is many items' at once: it counts for one that was alone there.
+  // An engine's death hits many items at once, so it counts as an attempt only for an item that ran alone.
   if (code === 'engine_lost') return nack(reason, { countAttempt: alone, alone: true });
   if (code !== null && NOT_ITS_FAULT.has(code)) return again(reason, end);
   switch (end.kind) {
@@ -76,7 +76,7 @@ export function verdictOn(
   }
 }
 
-/** Nothing was seen of it for as long as it may take. */
+/** Returns the verdict on an attempt without an outcome after `leaseMs`. */
 export function verdictOnSilence(leaseMs: number): Verdict {
   return nack(`no result was seen within ${leaseMs} ms`, { countAttempt: true, alone: true });
 }
@@ -94,7 +94,7 @@ function succeeded(msg: PipelineMessage | undefined, maxBytes: number): Verdict 
     const result = encodePayload(msg?.payload ?? null, { blame: 'modelet_failed', maxBytes });
     return { kind: 'ack', ok: true, result };
   } catch (thrown) {
-    // The work is done, and doing it again would end the same.
+    // The work is done, and another attempt would end the same.
     return failed({ code: 'modelet_failed', message: `the result cannot be kept: ${asError(thrown).message}` });
   }
 }
@@ -108,7 +108,7 @@ function nack(reason: string, options: Partial<NackOptions>): Verdict {
   return { kind: 'nack', options: { delayMs: 0, countAttempt: false, alone: false, ...options, reason } };
 }
 
-/** Doubles with each attempt. */
+/** Returns the delay before a retry, in ms. It doubles with each attempt. */
 function backoff(attempt: number): number {
   return Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** (attempt - 1));
 }
