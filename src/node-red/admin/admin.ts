@@ -1,4 +1,4 @@
-/** The admin routes, each behind a permission: what the editor's dialogs and people with curl can ask, and do. */
+/** The admin routes for the editor's dialogs and for people with curl. Each route requires a permission. */
 import type { NodeAPI } from 'node-red';
 import { whyRouteEnds } from '../../observe/views/why.ts';
 import { visibleCpus } from '../../process/affinity.ts';
@@ -9,7 +9,7 @@ import { serveLiveView } from './live-view-routes.ts';
 import { Observation } from './observation.ts';
 import { serveOnnx } from './onnx-route.ts';
 
-/** What people can do to a stage, and how the log tells of it. */
+/** Actions on a stage, with the log message for each. */
 const STAGE_ACTIONS = {
   restart: 'new workers were asked for',
   flush: 'what waits was told to leave at once',
@@ -82,12 +82,12 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   });
 }
 
-/** What a node's dialog shows of it; undefined if there is no such node. */
+/** Returns the details that a node's dialog shows; undefined if there is no such node. */
 function tellOf({ deployment, live }: Pipeline, id: string): object | undefined {
   const { routes, handlers, stageNames, gates } = deployment;
   const route = routes.get(id)?.route;
   const warnings = gates.get(id)?.warnings;
-  // A node that cannot be used says so on its badge; asking about it is no mistake.
+  // An unusable node exists and shows its error on its badge, so answer with an empty object, not with 404.
   if (!route && !warnings) return live.get(id) ? {} : undefined;
   const handler = handlers.get(id) ?? { kind: 'catch' };
   const name = handler.kind === 'collector' ? live.get(handler.id)?.node.name : undefined;
@@ -97,7 +97,7 @@ function tellOf({ deployment, live }: Pipeline, id: string): object | undefined 
   return { ...told, route: { text: `${chain}; ends there because ${route.end}` } };
 }
 
-/** Workers that are kept to some of the cores that there are. */
+/** Returns the workers that are pinned to some of the available cores. */
 function pinnedWorkers(pipeline: Pipeline, allowed: readonly number[]): object[] {
   const stages = pipeline.services.flatMap((service) => service.snapshot().stages);
   return stages.flatMap(({ id, name, workers }) =>

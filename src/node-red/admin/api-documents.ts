@@ -1,4 +1,4 @@
-/** OpenAPI documents as they are asked for. */
+/** Builds OpenAPI documents on request and caches them briefly. */
 import { type Deadline, systemClock } from '../../core/clock.ts';
 import { buildDocument, type OpenApiDocument } from '../../openapi/document.ts';
 import type { Service } from '../../server/service.ts';
@@ -6,7 +6,7 @@ import type { Deployment } from '../deploy/deployment.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { apiOf } from './api.ts';
 
-/** Schemas may be large, and anybody may ask in public: within this time everybody gets the same. */
+/** Time for which a document is reused. Schemas may be large, and the public route is open to anybody. */
 const FRESH_MS = 500;
 
 interface Made {
@@ -17,14 +17,14 @@ interface Made {
 
 export class ApiDocuments {
   readonly #pipeline: Pipeline;
-  /** By the runtimes that it is about. */
+  /** Documents, by the ids of the runtimes that they describe. */
   readonly #made: Map<string, Made> = new Map();
 
   constructor(pipeline: Pipeline) {
     this.#pipeline = pipeline;
   }
 
-  /** @param services null: all. */
+  /** Returns the document of some services. @param services null: all. */
   of(services: readonly Service[] | null): OpenApiDocument {
     const { deployment } = this.#pipeline;
     const key = JSON.stringify(services?.map(({ id }) => id) ?? null);

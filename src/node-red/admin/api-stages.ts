@@ -1,4 +1,4 @@
-/** What stages take and give, as far as their settings and their modelets say it. */
+/** Describes the inputs and outputs of stages, as far as their settings and modelets declare them. */
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { ApiInput, ApiStage } from '../../openapi/endpoint.ts';
@@ -22,14 +22,14 @@ export function inputOf(stages: Stages, { id, direct }: Reached): ApiInput {
   };
 }
 
-/** What a stage gives, to where something may lie between that changes it, or nothing. */
+/** Describes a stage's output. @param direct whether no node behind the stage can change its result */
 export function outputOf(stages: Stages, id: string, direct: boolean): ApiStage {
   return stageOf(stages, id, direct, 'output');
 }
 
 function stageOf(stages: Stages, id: string, direct: boolean, side: 'input' | 'output'): ApiStage {
   const config = configOf(stages, id);
-  // What the workers hold to, once there are some; before that, what they are to hold to.
+  // The workers' schema counts once they have reported it; until then, the configured one.
   const told = descriptionOf(stages, id, config)?.[`${side}Schema`] ?? null;
   return {
     name: stages.names.get(id) ?? id,

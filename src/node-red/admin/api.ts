@@ -1,4 +1,4 @@
-/** What the running flows say of their HTTP endpoints, for their OpenAPI document. */
+/** Derives the description of the HTTP endpoints from the running flows, for the OpenAPI document. */
 import { createRequire } from 'node:module';
 import type { Node, NodeAPI } from 'node-red';
 import { mediaTypeOf } from '../../endpoint/media-type.ts';
@@ -12,24 +12,24 @@ import { inputOf, outputOf, type Stages } from './api-stages.ts';
 
 const { version } = createRequire(import.meta.url)('@modelet/node-red-pipeline/package.json') as { version: string };
 
-/** A stage, and what is behind it. */
+/** A stage, and the ways that lead on from it. */
 interface Passed {
   readonly stage: string;
   readonly ways: Ways;
 }
 
-/** All that is behind one HTTP-in node. */
+/** All pipeline nodes downstream of one HTTP-in node. */
 interface Behind {
   readonly first: Ways;
   readonly stages: readonly Passed[];
-  /** The same without the stages that nobody waits for any more. */
+  /** `stages` without those behind a durable gate, whose results no HTTP client waits for. */
   readonly answering: readonly Passed[];
   readonly gates: ReadonlySet<string>;
 }
 
 /**
- * The endpoints that lead to a pipeline of these services, in the order of the flows.
- * @param services null: those of all, and what no runtime belongs to.
+ * Returns the endpoints that lead to a pipeline of these services, in the order of the flows.
+ * @param services null: all services, and endpoints that belong to no runtime.
  */
 export function apiOf(pipeline: Pipeline, services: readonly Service[] | null): Api {
   const { RED, deployment } = pipeline;
@@ -56,7 +56,7 @@ function lookBehind(flows: Flows, httpIn: string): Behind {
   return { first, stages, answering: follow(flows, first, ({ stored }) => !stored), gates: new Set(gates) };
 }
 
-/** The stages that are reached from each other, as far as `wanted`. */
+/** Follows the ways from stage to stage. Returns all stages reached; does not enter stages that are not `wanted`. */
 function follow(flows: Flows, first: Ways, wanted: (reached: Reached) => boolean): Passed[] {
   const passed = new Map<string, Passed>();
   const pending = first.stages.filter(wanted);
@@ -83,7 +83,7 @@ function endpointOf(pipeline: Pipeline, stages: Stages, httpIn: HttpIn, behind: 
     inputs: behind.first.stages.map((reached) => inputOf(stages, reached)),
     answers: answersOf(pipeline, stages, method, behind),
     gates: isStored ? 'durable' : isGated ? 'memory' : 'none',
-    // A property of the node that it uses for no other method.
+    // The HTTP-in node uses its `upload` property for POST only.
     takesFiles: upload && method === 'post',
   };
 }
@@ -93,7 +93,7 @@ function answersOf({ RED, live }: Pipeline, stages: Stages, method: string, behi
   const durable = [first, ...answering.map(({ ways }) => ways)].flatMap(({ gates }) =>
     gates.filter(({ id, stored }) => !stored && isDurable(live.get(id))),
   );
-  // What lies before the gate may ask it for an item instead.
+  // A node before the gate may turn the request into a query about an item.
   const states = durable.some(({ direct }) => !direct) ? [{ kind: 'state' } as const] : [];
   const stored = durable.some(({ direct }) => direct || method === 'post') ? [{ kind: 'stored' } as const] : [];
   const inParts = answering.some(({ ways }) => ways.inParts) ? [{ kind: 'parts' } as const] : [];
@@ -105,7 +105,7 @@ function answersOf({ RED, live }: Pipeline, stages: Stages, method: string, behi
     ),
   );
   const known = [...states, ...stored, ...inParts, ...results];
-  // Where the flow answers by itself beside all that: in which cases, and with what, is not known here.
+  // Responses that the flow sends without a stage. Their conditions and content are unknown here.
   const plain = first.responses.flatMap((response): ApiAnswer[] => {
     const sent = sentBy(RED, response);
     const isKnown = known.length > 0 && (!sent.setsStatus || results.some(({ status }) => status === sent.status));
@@ -114,7 +114,7 @@ function answersOf({ RED, live }: Pipeline, stages: Stages, method: string, behi
   return [...known, ...plain];
 }
 
-/** What an HTTP response node makes of a message. */
+/** Returns the status and content type that an HTTP response node sends. */
 function sentBy(RED: NodeAPI, { id }: Reached): Omit<Result, 'stage'> & { readonly setsStatus: boolean } {
   const node = RED.nodes.getNode(id) as (Node & { statusCode?: number; headers?: Record<string, unknown> }) | null;
   const { statusCode, headers = {} } = node ?? {};

@@ -1,21 +1,21 @@
-/** What happened in an interval, in the forms that dashboards take. */
+/** Converts the figures of an interval into messages for dashboards. */
 import type { MeasuredGate } from '../../observe/export/collect.ts';
 import type { RuntimeInterval } from '../../observe/views/interval.ts';
 import type { StageSnapshot } from '../../observe/views/snapshot.ts';
 
-/** One number, for a chart, which draws a line per topic, or for a gauge. */
+/** One number for a gauge or a chart. A chart draws one line per topic. */
 export type SeriesMessage = {
   readonly topic: string;
   readonly payload: number;
-  /** In ms since 1970. */
+  /** Time of day in ms since 1970. */
   readonly timestamp: number;
-  /** By which a switch node picks what a chart is about. */
+  /** Name of the metric, so that a switch node can route each metric to its chart. */
   readonly metric: string;
   readonly stage?: string;
   readonly gate?: string;
 };
 
-/** How a gate stands now. */
+/** Current state of a gate. */
 export interface GateStanding {
   readonly open: boolean;
   readonly budget: number;
@@ -43,7 +43,7 @@ const OF_STAGE = ['queue', 'busy', 'workers', 'meanBatch', 'runMs', 'cached'] as
 
 const OF_GATE = ['budget', 'quota', 'inFlight', 'waiting'] as const;
 
-/** By name, the gates that belong to a runtime. */
+/** Returns the gates that belong to a runtime, by name. */
 export function gatesOf(gates: readonly MeasuredGate[], runtime: string): Record<string, GateStanding> {
   const own = gates.filter((gate) => gate.runtime === runtime).map(({ snapshot }) => snapshot);
   return Object.fromEntries(
@@ -51,7 +51,7 @@ export function gatesOf(gates: readonly MeasuredGate[], runtime: string): Record
   );
 }
 
-/** One message per number. What the interval has no value for is left out: a chart has a gap there. */
+/** Returns one message per number. Skips metrics without a value, so that a chart shows a gap. */
 export function seriesOf(interval: RuntimeInterval, gates: Readonly<Record<string, GateStanding>>): SeriesMessage[] {
   const timestamp = interval.time;
   const ofRuntime = OF_RUNTIME.flatMap((metric) => {
@@ -70,12 +70,12 @@ export function seriesOf(interval: RuntimeInterval, gates: Readonly<Record<strin
   return [...ofRuntime, ...ofStages, ...ofGates];
 }
 
-/** A row per stage. */
+/** Returns a table with one row per stage. */
 export function stageRows({ stages }: RuntimeInterval): TableMessage {
   return { topic: 'stages', payload: Object.entries(stages).map(([stage, values]) => ({ stage, ...values })) };
 }
 
-/** A row per worker, as it is now. Cells are numbers and texts, which tables show as they are. */
+/** Returns a table of the current workers, one row each. Cells are numbers or text, which tables show unchanged. */
 export function workerRows(stages: readonly StageSnapshot[]): TableMessage {
   const payload = stages.flatMap(({ name, workers }) =>
     workers.map(({ index, pid, state, cpus, rssBytes, restarts, error }) => ({

@@ -1,16 +1,19 @@
-/** How many items wait in a durable gate's store, and when time alone will change that: looked at when something may have. */
+/**
+ * Keeps the statistics of a durable gate's store up to date: reads them after each change, and wakes the gate when a
+ * delay, a lease or a deadline ends.
+ */
 import type { Clock, Timer } from '../../core/clock.ts';
 import type { QueueStats, WorkQueue } from '../../store/work-queue.ts';
 
 export interface ViewEvents {
-  /** It was looked at. */
+  /** Called with each new reading. */
   onStats(stats: QueueStats): void;
-  /** A delay, a lease or a deadline is over, or the store is worth another try. */
+  /** Called when a delay, a lease or a deadline has ended, or when it is time to try the store again. */
   onTime(): void;
   onTrouble(error: Error): void;
 }
 
-/** Between two looks. */
+/** Shortest time between two readings. */
 const LOOK_MS = 250;
 const RETRY_MS = 1000;
 
@@ -29,12 +32,12 @@ export class DurableView {
     this.#events = events;
   }
 
-  /** Null before the first look. */
+  /** The latest reading; null before the first. */
   get stats(): QueueStats | null {
     return this.#stats;
   }
 
-  /** Something has changed. */
+  /** Schedules a reading. Call after any change to the store. */
   lookSoon(): void {
     if (this.#lookTimer || this.#closed) return;
     this.#lookTimer = this.#clock.at(this.#clock.now() + LOOK_MS, () => {
@@ -57,7 +60,7 @@ export class DurableView {
     }
   }
 
-  /** The store could not be asked: in a while it may be. */
+  /** Tries the store again after `RETRY_MS`. Call when the store is unavailable. */
   retry(): void {
     this.#wakeIn(RETRY_MS);
   }

@@ -1,4 +1,4 @@
-/** What the dialog of a gate asks: why it is open or closed, and whether its source can be read. */
+/** Admin routes of gates: state, orders, redrive of dead letters, and a test of the source from the gate's dialog. */
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { compileGate, type GateConfig } from '../../config/compile-gate.ts';
@@ -9,7 +9,7 @@ import { GATE_ORDERS } from '../gate/gates.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { gateView } from './gate-view.ts';
 
-/** What Node-RED shows an editor of a secret that it keeps. */
+/** Placeholder that Node-RED sends to the editor instead of a saved secret. */
 const KEPT = '__PWRD__';
 const SECRETS = ['token', 'username', 'password'] as const;
 
@@ -20,7 +20,7 @@ export function serveGates(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHan
   RED.httpAdmin.get('/modelets/gates/:id', mayRead, (request, response) => {
     const id = String(request.params['id']);
     const view = gateView(pipeline, id);
-    // Of one that cannot be used, or is about to start, there is nothing to tell; asking about it is no mistake.
+    // A gate that is unusable or about to start exists but has no state, so do not answer with 404.
     if (view) response.json(view);
     else if (pipeline.live.get(id)) response.json({ id, invalid: pipeline.deployment.invalid.get(id) });
     else response.status(404).end();
@@ -35,7 +35,7 @@ export function serveGates(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHan
     });
   }
 
-  /** Dead letters get all their attempts again: those of `ids`, else all. */
+  /** Puts dead letters back with all their attempts: those in `ids`, or all if `ids` is missing. */
   RED.httpAdmin.post('/modelets/gates/:id/redrive', mayWrite, (request, response) => {
     const room = pipeline.gates.rooms.place(String(request.params['id']))?.room;
     const { ids } = (request.body ?? {}) as { readonly ids?: unknown };
@@ -57,7 +57,7 @@ export function serveGates(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHan
   });
 }
 
-/** Reads the source of settings that need not be deployed. @throws ModeletError `config_invalid`. */
+/** Reads the source of a form once. The form need not be deployed. @throws ModeletError `config_invalid`. */
 async function readOnce(pipeline: Pipeline, form: Form): Promise<object> {
   const config = compileGate({ ...form });
   const id = typeof form['id'] === 'string' ? form['id'] : '';
@@ -73,9 +73,9 @@ async function readOnce(pipeline: Pipeline, form: Form): Promise<object> {
 }
 
 /**
- * Those of the form; of a secret that the form only says is kept, the kept one. That one goes nowhere but where it goes
- * already: who may test a source may not read its secrets by having them sent to himself, or to another place on the same
- * server that shows what it gets.
+ * Returns the credentials of the form, with each placeholder replaced by the saved secret. A saved secret goes to the
+ * deployed address only. Otherwise a user who may test a source could read its secrets by sending them to another
+ * server, or to a page on the same server that displays them.
  */
 function credentialsOf({ live }: Pipeline, id: string, config: GateConfig, form: Form): SourceCredentials {
   const given = form.credentials ?? {};
@@ -97,7 +97,7 @@ function credentialsOf({ live }: Pipeline, id: string, config: GateConfig, form:
   );
 }
 
-/** Where secrets are sent to, and over what: all of the URL but what no server sees of it. */
+/** Returns the destination of secrets: kind, TLS configuration, and the URL without its hash, which no server sees. */
 function addressOf({ source }: GateConfig): string {
   if (!('url' in source)) return '';
   const url = new URL(source.url);

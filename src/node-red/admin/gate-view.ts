@@ -1,8 +1,8 @@
-/** What the editor shows of the gates that are deployed. */
+/** Builds the views of deployed gates for the editor. */
 import type { GateView } from '../../observe/views/gate-snapshot.ts';
 import type { Pipeline } from '../pipeline.ts';
 
-/** Undefined of a gate that is not deployed, or cannot be used. */
+/** Returns the view of a gate; undefined if the gate is not deployed or unusable. */
 export function gateView({ gates, deployment }: Pipeline, id: string): GateView | undefined {
   const snapshot = gates.snapshot(id);
   const deployed = deployment.gates.get(id);

@@ -1,4 +1,4 @@
-/** How editors come to the live view: a ticket over an admin route, and events of their connections. */
+/** Connects editors to the live view: an admin route issues tickets, and editors redeem them over their connections. */
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
@@ -9,10 +9,10 @@ import type { Pipeline } from '../pipeline.ts';
 import { gateViews } from './gate-view.ts';
 import { LiveView } from './live-view.ts';
 
-/** What Node-RED tells of the connection of an editor. */
+/** An event that Node-RED emits for an editor's connection. */
 interface CommsEvent {
   readonly session?: string;
-  /** What the editor sent. */
+  /** Data that the editor sent. */
   readonly data?: unknown;
 }
 
@@ -21,14 +21,14 @@ interface Events {
   emit(event: 'comms', message: object): void;
 }
 
-/** To be called once per process of Node-RED. */
+/** Serves the live view. Call once per Node-RED process. */
 export function serveLiveView(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHandler): void {
   const events = RED.events as unknown as Events;
   const live = new LiveView({
     clock: systemClock,
     measure: () => pipeline.services.map((service) => service.measure()),
     around: () => aroundOf(pipeline),
-    // As RED.comms.publish does it, but to one connection only.
+    // Like RED.comms.publish, but to one connection only.
     publish: (session, view) => events.emit('comms', { topic: 'modelets/view', data: view, retain: false, session }),
   });
   RED.httpAdmin.post('/modelets/watch', mayRead, (_request, response) => {

@@ -1,13 +1,13 @@
 /**
- * The live view of the editor's sidebar: once a second to the editors that look, to nobody else, and nothing is
- * computed while nobody looks.
+ * The live view of the editor's sidebar. Publishes once a second to the editors that watch, and only to them. Computes
+ * nothing while no editor watches.
  *
- * Node-RED sends what it publishes to every editor that is connected, also to those whose account may not read it.
- * So an editor that may gets a ticket from an admin route, hands it in by its connection, and what is published is
- * addressed to the connections that have. To look on, it does so again before its time is over.
+ * Node-RED publishes to every connected editor, even to accounts without read permission. So an editor with permission
+ * gets a ticket from an admin route and redeems it over its connection. The view is published only to connections that
+ * have redeemed a ticket. To keep watching, an editor redeems another ticket before `LEASE_MS` ends.
  *
- *   idle     nobody looks                                     -> watched
- *   watched  looks once a second at what runs, and publishes  -> idle
+ *   idle     no editor watches                            -> watched
+ *   watched  measures the runtimes and publishes, each s  -> idle
  */
 import { randomUUID } from 'node:crypto';
 import type { Clock, Timer } from '../../core/clock.ts';
@@ -15,11 +15,11 @@ import type { Measurement } from '../../observe/views/interval.ts';
 import { type Around, type View, viewBetween } from '../../observe/views/view.ts';
 
 export const INTERVAL_MS = 1000;
-/** How long an editor is told without asking anew. */
+/** Time for which a ticket is valid, and for which an editor watches per ticket. */
 export const LEASE_MS = 10_000;
-/** Rates and quantiles are about so many intervals: fewer would flicker. */
+/** Number of intervals that rates and quantiles cover. With fewer, the figures would flicker. */
 const LOOKED_BACK = 5;
-/** Most tickets that have not been handed in. */
+/** Most tickets that have not been redeemed. */
 const MOST_TICKETS = 1000;
 
 interface ViewHost {
@@ -31,14 +31,14 @@ interface ViewHost {
 
 type LiveViewState =
   | { readonly tag: 'idle' }
-  /** `looks`: the last ones, the oldest first. */
+  /** `looks`: the latest measurements, oldest first. */
   | { readonly tag: 'watched'; timer: Timer; readonly looks: (readonly Measurement[])[] };
 
 export class LiveView {
   readonly #host: ViewHost;
-  /** Until when each can be handed in. */
+  /** Expiry times, by ticket. */
   readonly #tickets: Map<string, number> = new Map();
-  /** By connection of an editor: until when it is told. */
+  /** Times until which editors watch, by connection. */
   readonly #sessions: Map<string, number> = new Map();
   #state: LiveViewState = { tag: 'idle' };
 
@@ -50,7 +50,7 @@ export class LiveView {
     return this.#state.tag === 'watched';
   }
 
-  /** For an editor whose account may read: to be handed in once, soon. */
+  /** Issues a ticket for one use within `LEASE_MS`. Call only for an account with read permission. */
   ticket(): string {
     const now = this.#host.clock.now();
     forgetPast(this.#tickets, now);
@@ -63,7 +63,7 @@ export class LiveView {
     return ticket;
   }
 
-  /** Tells a connection from now on; one that looks already looks on. A ticket that is none changes nothing. */
+  /** Starts or extends publishing to a connection. Ignores an invalid ticket. */
   watch(session: string, ticket: string): void {
     const now = this.#host.clock.now();
     forgetPast(this.#tickets, now);

@@ -1,4 +1,4 @@
-/** What machines ask of the runtimes: metrics, health, OpenAPI. On the admin side, and below the public paths of runtimes. */
+/** Serves metrics, health and OpenAPI, as admin routes and under the public paths of runtimes. */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { RequestHandler } from 'express';
@@ -30,7 +30,7 @@ interface Response {
 }
 
 type Handler = (request: Request, response: Response, next: (error?: unknown) => void) => void;
-/** Express knows it by its four parameters. */
+/** Express recognizes an error handler by its four parameters. */
 type ErrorHandler = (error: unknown, request: Request, response: Response, next: unknown) => void;
 
 interface HttpNodeApp {
@@ -39,7 +39,7 @@ interface HttpNodeApp {
 
 const ANY_PATH = /^/;
 
-/** What a request for something public asks for. */
+/** Answer and services that a public path selects. */
 interface Asked {
   readonly answer: Answer;
   readonly services: readonly Service[];
@@ -47,13 +47,13 @@ interface Asked {
 
 interface View {
   readonly services: readonly Service[];
-  /** Whether whoever asks may see what is not for everybody. */
+  /** Whether the client may see details that are not public. */
   readonly inside: boolean;
 }
 
 type Answer = (view: View, response: Response, request: Omit<Request, 'path'>) => void;
 
-/** One per process of Node-RED. */
+/** Answers all observation routes. One instance per Node-RED process. */
 export class Observation {
   readonly #RED: NodeAPI;
   readonly #pipeline: Pipeline;
@@ -73,7 +73,7 @@ export class Observation {
     this.#documents = new ApiDocuments(pipeline);
   }
 
-  /** To be called once: which runtimes and public paths there are is asked at each request. */
+  /** Registers the routes. Call once: each request looks up the current runtimes and public paths. */
   serve(mayRead: RequestHandler): void {
     for (const [path, answer] of this.#answers) {
       this.#RED.httpAdmin.get(`/modelets${path}`, mayRead, (request, response) => {
@@ -81,7 +81,7 @@ export class Observation {
       });
     }
     const app = this.#RED.httpNode as unknown as HttpNodeApp | false;
-    // Before any HTTP-in node: a flow cannot take the place of what watches it.
+    // Registered before any HTTP-in node, so that a flow cannot replace the routes that observe it.
     if (!app) return;
     app.get(ANY_PATH, this.#passBy, ...protectionOf(this.#RED), this.#answerPublicly, this.#answerFailed);
   }
@@ -90,12 +90,12 @@ export class Observation {
 
   readonly #answerPublicly: Handler = (request, response, next) => {
     const asked = this.#asked(request.path);
-    // A deploy may have taken the path away since.
+    // A deploy may have removed the path since the first check.
     if (!asked) next('route');
     else asked.answer({ services: asked.services, inside: false }, response, request);
   };
 
-  /** As HTTP-in nodes do it where what stands before them fails. */
+  /** Answers like an HTTP-in node whose middleware fails. */
   readonly #answerFailed: ErrorHandler = (error, _request, response, _next) => {
     logFault(this.#RED, 'what stands before HTTP endpoints failed', asError(error));
     response.sendStatus(500);
@@ -103,7 +103,7 @@ export class Observation {
 
   #asked(path: string): Asked | null {
     const { publicPaths } = this.#pipeline.deployment;
-    // Most Node-REDs have none, and every request to an endpoint comes by here.
+    // Every request to an endpoint passes here, and most installations have no public path: keep that case fast.
     const found = publicPaths.size > 0 ? [...this.#answers].find(([what]) => path.endsWith(what)) : undefined;
     if (!found) return null;
     const publicPath = path.slice(0, -found[0].length) || '/';
@@ -127,7 +127,7 @@ export class Observation {
 
   #answerPage(view: View, response: Response, { protocol, headers }: Pick<Request, 'protocol' | 'headers'>): void {
     response.set('Content-Type', 'text/html; charset=utf-8');
-    // Whatever may be in names and schemas: it is text.
+    // Names and schemas may contain anything: the policy prevents scripts in them from running.
     response.set('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'");
     response.send(pageOf(this.#document(view), `${protocol}://${headers.host ?? 'localhost'}`));
   }
@@ -144,7 +144,7 @@ export class Observation {
     void Promise.all(checks).then((lists) => this.#answerChecked(view, response, lists.flat()));
   }
 
-  /** @param checks what came of the stages' examples; null where nobody asked. */
+  /** Sends the readiness. @param checks results of the stages' examples; null if the client did not ask for them. */
   #answerChecked({ services, inside }: View, response: Response, checks: readonly ShownCheck[] | null): void {
     const missing = services.flatMap((service) => missingIn(service.snapshot()));
     const { isStopped } = this.#pipeline;
@@ -158,7 +158,7 @@ export class Observation {
   }
 }
 
-/** What came of a stage's examples, for everybody: a message has text of the modelet's code in it. */
+/** Result of a stage's examples. Public answers omit `message`, which may contain text from the modelet's code. */
 interface ShownCheck {
   readonly stage: string;
   readonly ok: boolean;
@@ -187,8 +187,9 @@ interface HttpNodeSettings {
 }
 
 /**
- * What Node-RED puts before each HTTP-in node, in its order: cookies, `httpNodeMiddleware`, `httpNodeCors`. It has
- * `httpNodeAuth` before all of them, where it is started by its own command; else that is up to its host.
+ * Returns the handlers that Node-RED puts before each HTTP-in node, in its order: cookies, `httpNodeMiddleware`,
+ * `httpNodeCors`. Node-RED's own command puts `httpNodeAuth` before all of them; an embedding application must do so
+ * itself.
  */
 function protectionOf(RED: NodeAPI): (Handler | Handler[])[] {
   const { httpNodeMiddleware: middleware, httpNodeCors: cors } = RED.settings as HttpNodeSettings;
@@ -199,7 +200,7 @@ function protectionOf(RED: NodeAPI): (Handler | Handler[])[] {
   ];
 }
 
-/** What HTTP-in nodes make of a package of theirs; nothing where it is not found, which lets nobody in. */
+/** Loads a handler from the packages that HTTP-in nodes use; empty if not found, which skips no access check. */
 function coreHandler(RED: NodeAPI, name: string, ...options: readonly unknown[]): Handler[] {
   try {
     const require = createRequire(join((RED.settings as HttpNodeSettings).coreNodesDir ?? '/', 'package.json'));

@@ -1,7 +1,7 @@
 /**
- * What the dialog of a stage asks of an ONNX model: its inputs and outputs. A path that somebody types makes this
- * machine open a file, so that it must be one of those of flows: below the folders that relative paths are looked up in,
- * with all links resolved, or the model of a stage that is deployed, which its workers have open anyway.
+ * Returns the inputs and outputs of an ONNX model to the dialog of a stage. A path typed by a user makes this machine
+ * open a file. So the file, with all links resolved, must lie below the folders in which relative paths are looked up,
+ * or be the model of a deployed stage, which its workers have open anyway.
  */
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
@@ -40,13 +40,13 @@ function isDeployed({ live }: Pipeline, file: string): boolean {
   });
 }
 
-/** Stages may run it all the same. */
+/** Returns the refusal of a file outside the folders. Stages may still run such a file. */
 function outside(file: string): object {
   const where = 'it lies outside fileWorkingDirectory, the project and the user directory';
   return { error: `${file} is not looked into before it is deployed: ${where}` };
 }
 
-/** That a model cannot be read is an answer like another; that it is not its turn is none. */
+/** Answers 200 with the error for an unreadable model; a `ModeletError`, such as a full queue, keeps its own status. */
 function failed(error: Error): Answer {
   return { status: error instanceof ModeletError ? error.statusCode : 200, body: { error: error.message } };
 }
