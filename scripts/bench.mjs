@@ -1,4 +1,4 @@
-// Builds and runs the benchmark with the Node that belongs to the current Node-RED. Arguments are passed on:
+// Builds and runs the benchmark with the Node version of the current Node-RED. Passes arguments on:
 //   node scripts/bench.mjs [--only a,b] [--quick] [--gate] [--no-build]
 import { build, runBuilt } from './run-built.mjs';
 import { current } from './runtimes.mjs';

@@ -15,13 +15,13 @@ const tsc = join(dirname(require.resolve('typescript/package.json')), 'bin', 'ts
 const compiled = spawnSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.json')], { stdio: 'inherit' });
 if (compiled.status !== 0) process.exit(compiled.status ?? 1);
 
-// Python is copied as it is.
+// Copy Python files unchanged.
 cpSync(join(root, 'src', 'worker', 'python'), join(root, 'dist', 'src', 'worker', 'python'), {
   recursive: true,
   filter: (path) => !path.includes('__pycache__'),
 });
 
-// By this a process knows whether another one runs the same code: see src/process/build-id.ts.
+// Processes compare this hash to check that they run the same code: see src/process/build-id.ts.
 const code = join(root, 'dist', 'src');
 const build = createHash('sha256');
 for (const file of readdirSync(code, { recursive: true }).sort()) {

@@ -5,7 +5,7 @@ import { builtinModules } from 'node:module';
 import { join, posix } from 'node:path';
 import { root } from './runtimes.mjs';
 
-/** From the ground up. A room imports itself and rooms of lower floors, types included. */
+/** Floors, lowest first. A room may import, types included, only itself and rooms of lower floors. */
 const FLOORS = [
   ['core'],
   ['config', 'observe', 'openapi'],
@@ -32,17 +32,17 @@ const PACKAGES = {
   'prom-client': ['src/observe/export/metrics.ts', 'src/observe/export/collect.ts'],
   redis: ['src/gate/sources/redis-client.ts'],
 };
-/** Packages that every file of some rooms may import; `express` gives types only. */
+/** Packages that every file of some rooms may import. Of `express`, only types are used. */
 const PACKAGES_OF_ROOMS = { 'node-red': ['node-red', 'nodes'], express: ['node-red'] };
 
-/** Code that runs in different processes. The two meet in `wire` and in the files of `src/process` itself. */
+/** Pairs of folders that run in different processes. They share only `wire` and the files directly in `src/process`. */
 const SIDES = [
   ['src/process/parent/', 'src/process/child/'],
   ['src/engine/', 'src/server/'],
   ['src/engine/', 'src/worker/'],
   ['src/store/client/', 'src/store/process/'],
 ];
-/** Files that processes and threads start with. Their parents find them by URL. */
+/** Entry files of processes and threads. Their parents find them by URL. */
 const ENTRIES = [
   'src/engine/main.ts',
   'src/store/process/main.ts',
@@ -50,7 +50,7 @@ const ENTRIES = [
   'src/worker/onnx/inspect.ts',
   'src/worker/thread.ts',
 ];
-/** Source files in one folder. */
+/** Most source files in one folder. */
 const MOST_FILES = 12;
 
 const files = ['src', 'nodes'].flatMap((folder) =>
@@ -120,7 +120,7 @@ function sideFaults() {
   );
 }
 
-/** The longer of two prefixes wins: a room may have its process in a folder of its own. */
+/** Returns the longest matching prefix, since a room may keep the code of its process in a subfolder. */
 function sideOf(file, sides) {
   return sides.filter((side) => file.startsWith(side)).sort((a, b) => b.length - a.length)[0];
 }
@@ -129,7 +129,7 @@ function bothIn(one, other, sides) {
   return sideOf(one, sides) !== undefined && sideOf(other, sides) !== undefined;
 }
 
-/** Every group of files that import each other, types included (Tarjan's algorithm). */
+/** Returns every group of files that import each other, types included (Tarjan's algorithm). */
 function circles() {
   const found = [];
   const order = new Map();

@@ -1,7 +1,7 @@
-// A pipeline under load and a page that shows what it does: starts Node-RED with the dashboard example.
+// Starts Node-RED with the dashboard example: a pipeline under load, and a page with its figures.
 //   npm run dashboard            editor, endpoint and dashboard on 127.0.0.1:1880
 //   PORT=1890 npm run dashboard  on another port
-//   RATE=0 npm run dashboard     without a load; else so many requests a second, 120 if not said
+//   RATE=0 npm run dashboard     without load; RATE is the number of requests per second, 120 by default
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ prepareUserDir(userDir, {
   manifest: { name: 'dashboard' },
   example: 'Dashboard of a pipeline',
   port,
-  // Not linked into the user directory: npm would take the link away there, or install what this package needs twice.
+  // Do not link the package into the user directory: npm would remove the link or install the dependencies twice.
   settings: { nodesDir: [root] },
 });
 installDashboard();
@@ -60,7 +60,7 @@ function welcome() {
   Ctrl-C ends it. Your edits are kept in ${userDir}.
 `);
   if (rate === 0) return;
-  // The channel tells it when this process is gone, however that came about.
+  // The IPC channel closes when this process ends for any reason, so that the load ends too.
   load = spawn(process.execPath, [join(root, 'scripts', 'load.mjs'), endpoint, String(rate)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });

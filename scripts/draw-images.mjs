@@ -1,5 +1,5 @@
-// Draws the pictures of the example "Images by ONNX": handwritten digits of the test images, large and in colour, as a
-// camera may see them. The same each time, byte for byte.
+// Draws the pictures of the example "Images by ONNX": handwritten digits of the test images, large and in colour, like
+// camera images. The output is identical each time, byte for byte.
 //   node scripts/draw-images.mjs
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ const GRID = 8;
 const INK_MAX = 16;
 const NOISE = 10;
 
-/** Colours of paper and ink, red, green and blue; light ink on dark paper as well. */
+/** Colours of paper and ink as red, green and blue. Includes light ink on dark paper. */
 const COLOURS = [
   { paper: [242, 236, 220], ink: [28, 44, 110] },
   { paper: [214, 230, 214], ink: [120, 24, 30] },
@@ -24,7 +24,7 @@ const COLOURS = [
   { paper: [24, 34, 80], ink: [255, 216, 96] },
 ];
 
-/** `[{name, file}]`: a picture of each digit, drawn from a test image that keeps its shape when it is large and blurred. */
+/** Returns `[{name, file}]`: one picture per digit, from a test image that stays legible when enlarged and blurred. */
 export function drawImages() {
   const { images } = JSON.parse(readFileSync(join(root, 'assets', 'data', 'digits-test.json'), 'utf8'));
   return Array.from({ length: 10 }, (_, digit) => {
@@ -35,7 +35,7 @@ export function drawImages() {
   });
 }
 
-/** The digit fills the square in the middle; the light comes from one side. */
+/** Draws one picture. The digit fills the square in the middle; the light comes from one side. */
 function draw(image, { paper, ink }, random) {
   const data = Buffer.alloc(WIDTH * HEIGHT * 4, 255);
   const left = (WIDTH - HEIGHT) / 2;
@@ -53,7 +53,7 @@ function draw(image, { paper, ink }, random) {
   return { width: WIDTH, height: HEIGHT, data };
 }
 
-/** Between the centres of its cells the ink changes evenly; around the image there is none. */
+/** Returns the ink at a point: interpolated linearly between cell centres, and 0 outside the image. */
 function inkAt(image, x, y) {
   const [column, row] = [Math.floor(x - 0.5), Math.floor(y - 0.5)];
   const [right, down] = [x - 0.5 - column, y - 0.5 - row];
@@ -63,7 +63,7 @@ function inkAt(image, x, y) {
   return above * (1 - down) + below * down;
 }
 
-/** Numbers from 0 to 1 that look random and are the same for the same seed (mulberry32). */
+/** Returns a generator of pseudorandom numbers from 0 to 1, the same for the same seed (mulberry32). */
 function randomNumbers(seed) {
   let state = seed;
   return () => {

@@ -1,4 +1,4 @@
-// Writes the tables of docs/faults.md anew: faults from the tests' rows, seeded bugs from their edits.
+// Regenerates the tables of docs/faults.md: faults from the tests' rows, seeded bugs from their edits.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from './run-built.mjs';

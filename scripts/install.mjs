@@ -1,10 +1,10 @@
-// Installs the packages where that has not been done: the README's commands work on a fresh clone.
+// Installs the packages if they are missing or outdated, so that the README's commands work on a fresh clone.
 import { spawnSync } from 'node:child_process';
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './runtimes.mjs';
 
-/** Installs once; a lock file newer than the last install means that something has changed. */
+/** Installs the packages unless the last install is newer than the lock file. */
 export function install() {
   const done = join(root, 'node_modules', '.package-lock.json');
   const lock = join(root, 'package-lock.json');
@@ -17,13 +17,13 @@ export function install() {
   }
 }
 
-/** Runs npm in a folder, with only its errors to be seen; tells whether it succeeded. */
+/** Runs npm in a folder and shows only its errors. Returns whether it succeeded. */
 export function npm(args, folder) {
   const cli = process.env.npm_execpath;
   const [command, first] = cli ? [process.execPath, [cli]] : ['npm', []];
-  // An npm that does not know `allowScripts` of package.json would let onnxruntime-node fetch CUDA, which nothing needs.
+  // An npm without support for `allowScripts` would let onnxruntime-node download CUDA, which nothing here uses.
   const env = { ...process.env, ONNXRUNTIME_NODE_INSTALL: 'skip' };
   const options = { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'], env };
-  // Its warnings are about packages and a Node that are chosen as they are: Node-RED 5 runs on a Node of its own.
+  // Hide warnings about deliberate choices of packages and Node: Node-RED 5 runs on a Node of its own.
   return spawnSync(command, [...first, ...args, '--loglevel=error'], options).status === 0;
 }

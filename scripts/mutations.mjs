@@ -10,7 +10,7 @@ import { current, maintained, root } from './runtimes.mjs';
 const { values: options } = parseArgs({ options: { only: { type: 'string', default: '' } } });
 const { node } = current() ?? maintained();
 const NOT_COPIED = new Set(['node_modules', '.git', '.node-red', '.node-red-dashboard', 'dist']);
-/** A test that hangs because of the bug is red as well. */
+/** Time limit of a test. A test that hangs because of the bug counts as red. */
 const TEST_TIMEOUT_MS = 120_000;
 
 const copy = mkdtempSync(join(tmpdir(), 'modelet-mutations-'));
@@ -24,19 +24,19 @@ function build() {
   if (status !== 0) throw new Error(`the copy does not compile:\n${stdout}`);
 }
 
-/** `ok`, `not ok`, or undefined where no test of that name ran. */
+/** Returns `ok`, `not ok`, or undefined if no test of that name ran. */
 function run({ suite, test }) {
   const pattern = `^${test.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')}$`;
   const file = join(copy, 'dist', 'test', `${suite}.test.js`);
   const args = ['--test-reporter=tap', `--test-name-pattern=${pattern}`, file];
-  // In one process: what the mark is on besides it is what it has started.
+  // Run the test file directly, in one process: all other marked processes are then processes that the test started.
   const { stdout } = spawnSync(node, args, { cwd: copy, encoding: 'utf8', timeout: TEST_TIMEOUT_MS });
   killStarted();
   const line = stdout.split('\n').find((text) => /^ *(not )?ok \d+ - /.test(text) && text.endsWith(` - ${test}`));
   return line && /^ *((not )?ok)/.exec(line)[1];
 }
 
-/** With the bug made and unmade again: what the test says. */
+/** Makes the bug, runs its test, and reverts the bug. Returns the result for the table. */
 function judge(mutation) {
   const path = join(copy, mutation.file);
   const source = readFileSync(path, 'utf8');
@@ -57,14 +57,14 @@ function judge(mutation) {
 }
 
 build();
-// What is started from here on is marked, so that none of a bug's processes outlives its test.
+// Marks all processes started from here on, so that none outlives its test.
 const { killStarted } = await import(join(copy, 'dist', 'test', 'fixtures', 'processes.js'));
 const { MUTATIONS } = await import(join(copy, 'dist', 'test', 'mutations', 'edits.js'));
 
 let failures = 0;
 try {
   const chosen = MUTATIONS.filter(({ bug }) => bug.includes(options.only));
-  // A test that fails without the bug proves nothing with it.
+  // A test that fails without the bug proves nothing when it fails with the bug.
   const sound = chosen.map((mutation) => run(mutation) === 'ok');
   console.log('| bug | test | result |\n|---|---|---|');
   chosen.forEach((mutation, index) => {

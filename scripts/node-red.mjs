@@ -1,4 +1,4 @@
-// What the commands have in common that start Node-RED with an example: a build, a user directory, a process that ends well.
+// Shared by the commands that start Node-RED with an example: builds, prepares a user directory, and runs the process.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -8,7 +8,7 @@ import { current, maintained, root } from './runtimes.mjs';
 
 export const HOST = '127.0.0.1';
 
-/** The port that PORT names, 1880 without it. Ends this process if that is none, or taken. */
+/** Returns the port in PORT, by default 1880. Ends this process if the port is invalid or in use. */
 export async function choosePort(command) {
   const port = Number(process.env.PORT ?? 1880);
   if (!Number.isInteger(port) || port < 1 || port > 65535)
@@ -35,8 +35,8 @@ function newest(path) {
 }
 
 /**
- * A user directory inside the repository. Manifest and flows are written once, and what the user edits there stays;
- * the settings are written at each start. `example` is the title of the first flows, `settings` are more of them.
+ * Prepares a user directory inside the repository. Writes manifest and flows only once, so that the user's edits stay;
+ * writes the settings at each start. `example` is the title of the first flows; `settings` are additional settings.
  */
 export function prepareUserDir(userDir, { manifest, example, port, settings = {} }) {
   mkdirSync(userDir, { recursive: true });
@@ -50,7 +50,7 @@ export function prepareUserDir(userDir, { manifest, example, port, settings = {}
     userDir,
     flowFile: 'flows.json',
     credentialSecret: false,
-    // Apart from the endpoints' root: an editor at / doubles the cost of every HTTP-in request.
+    // Keep the editor away from the endpoints' root: an editor at / doubles the cost of every HTTP-in request.
     httpAdminRoot: '/editor',
     httpNodeRoot: '/',
     telemetry: { enabled: false, updateNotification: false },
@@ -65,8 +65,8 @@ export function prepareUserDir(userDir, { manifest, example, port, settings = {}
 }
 
 /**
- * Starts Node-RED in a user directory; this process ends with it, and with its exit code. `welcome` is called when its
- * flows have started, `goodbye` when it is about to end or has ended, perhaps twice.
+ * Starts Node-RED in a user directory. This process ends with Node-RED and with the same exit code. Calls `welcome`
+ * when the flows have started, and `goodbye` when Node-RED is about to end or has ended, possibly twice.
  */
 export function startNodeRed(userDir, { welcome, goodbye = () => {} }) {
   const newer = current();
@@ -90,7 +90,7 @@ export function startNodeRed(userDir, { welcome, goodbye = () => {} }) {
     welcomed = true;
     welcome();
   });
-  // Ctrl-C reaches Node-RED itself, as it is in the same terminal; a signal to this process alone is passed on.
+  // Ctrl-C reaches Node-RED directly, as it shares the terminal. Other signals reach only this process: pass them on.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
     process.on(signal, () => {
       goodbye();
@@ -104,7 +104,7 @@ export function startNodeRed(userDir, { welcome, goodbye = () => {} }) {
   child.on('error', (error) => fail(`Node-RED could not be started: ${error.message}`));
 }
 
-/** Test images of the examples: `{ image, label }`, 64 pixels and the digit they show. */
+/** Returns the test images of the examples: `{ image, label }`, 64 pixels and their digit. */
 export function readImages() {
   return JSON.parse(readFileSync(join(root, 'assets', 'data', 'digits-test.json'), 'utf8')).images;
 }

@@ -1,4 +1,4 @@
-// The Nodes and Node-REDs this repository brings along, so that each pair is really used whatever Node runs npm.
+// The Node and Node-RED versions installed with this repository, so that each pair is used whichever Node runs npm.
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -19,7 +19,7 @@ function bundledNode(folder) {
   }
 }
 
-/** Node-RED 5 with Node 24; undefined where that Node could not be installed and this one is too old. */
+/** Node-RED 5 with Node 24; undefined if that Node could not be installed and the current one is too old. */
 export function current() {
   const node = bundledNode('node-24') ?? (major > 22 || (major === 22 && minor >= 9) ? process.execPath : undefined);
   return node && { name: 'Node-RED 5', node, module: 'node-red' };

@@ -1,4 +1,4 @@
-// Builds and runs the soak test with the Node that belongs to the current Node-RED. Arguments are passed on:
+// Builds and runs the soak test with the Node version of the current Node-RED. Passes arguments on:
 //   node scripts/soak.mjs [--minutes 1] [--rate 100] [--seed N]
 import { build, runBuilt } from './run-built.mjs';
 import { current, maintained } from './runtimes.mjs';

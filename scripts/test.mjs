@@ -1,4 +1,4 @@
-// Builds, lints and runs the tests, each with the Node and Node-RED it is about.
+// Builds, lints and runs the tests, each with the Node and Node-RED that it targets.
 //   node scripts/test.mjs [--full] [--only FOLDER[,FOLDER]] [--pair 5|4] [--no-build]
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
@@ -19,7 +19,7 @@ const strict = process.env.CI === 'true';
 
 /**
  * Folders of tests, quickest first. `npm test` runs all of them on Node-RED 5; `npm run test:full` runs them on 4.1,
- * but for those that `npm test` is enough for, and the long forms of those that have one.
+ * except those that `npm test` covers sufficiently, and runs the long forms of tests that have one.
  */
 const SUITES = [
   {
@@ -47,7 +47,7 @@ const SUITES = [
   { folders: ['nodered', 'package'] },
   { folders: ['editor'], needsChromium: true },
 ];
-/** Tests that say nothing new on Node-RED 4.1 and take long: `test:full` leaves them to `npm test`. */
+/** Slow tests that show nothing new on Node-RED 4.1: `test:full` leaves them to `npm test`. */
 const ONCE = [
   'editor/broken-stages.',
   'editor/cpu-picker.',
@@ -95,9 +95,9 @@ const ONCE = [
 const LONG_FORMS = ['deploys-of-shapes', 'deploys-under-load', 'durable-kills', 'metrics-counts'].map((name) =>
   join('dist', 'test', 'nodered', `${name}.test.js`),
 );
-/** A bound against tests that hang; the longest takes a few minutes. */
+/** Time limit against tests that hang. The longest test takes a few minutes. */
 const SECONDS_PER_TEST = 600;
-/** Most tests wait for processes; a browser is busy all the time. */
+/** Test files that run at once. Most tests wait for processes, but a browser is busy all the time. */
 const FILES_AT_ONCE = { browser: 2, other: 3 };
 
 function run(label, command, args, env = {}) {
