@@ -16,6 +16,7 @@ const { values: options } = parseArgs({
   },
 });
 const strict = process.env.CI === 'true';
+const began = Date.now();
 
 /**
  * Folders of tests, quickest first. `npm test` runs all of them on Node-RED 5; `npm run test:full` runs them on 4.1,
@@ -166,6 +167,7 @@ for (const suite of SUITES) {
 }
 if (options.full && !options.only && newer) runFiles('long forms', newer, LONG_FORMS, { TEST_FULL: '1' });
 
+console.log(`\nTook ${Math.round((Date.now() - began) / 1000)} s.`);
 if (failures.length > 0) {
   console.error(`\nFAILED: ${failures.join('; ')}`);
   process.exit(1);
