@@ -51,7 +51,9 @@ describe('a gate that asks Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
 
   test('says in its badge and dialog that it is scraped less often than a sample may be old', async () => {
     await until('the badge says so', () =>
-      /^stale before the next scrape/.test(red.badges.get('impatient')?.text ?? ''),
+      /^(?:stale before the next scrape|closed: scraped every 1(?:\.\d)? s)/.test(
+        red.badges.get('impatient')?.text ?? '',
+      ),
     );
     await until('the dialog says so', async () => {
       const response = await fetch(`${red.url}/admin/modelets/gates/impatient`);
