@@ -38,10 +38,6 @@ export class Histogram {
   }
 }
 
-export function emptyReading(bounds: readonly number[]): HistogramReading {
-  return { counts: new Array<number>(bounds.length + 1).fill(0), sum: 0 };
-}
-
 /** Returns the number of counted values. */
 export function countOf({ counts }: HistogramReading): number {
   return counts.reduce((total, count) => total + count, 0);
