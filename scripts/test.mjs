@@ -2,7 +2,7 @@
 //   node scripts/test.mjs [--full] [--only FOLDER[,FOLDER]] [--pair 5|4] [--no-build]
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { install } from './install.mjs';
 import { current, maintained, root } from './runtimes.mjs';
@@ -48,54 +48,12 @@ const SUITES = [
   { folders: ['nodered', 'package'] },
   { folders: ['editor'], needsChromium: true },
 ];
-/** Slow tests that show nothing new on Node-RED 4.1: `test:full` leaves them to `npm test`. */
-const ONCE = [
-  'editor/broken-stages.',
-  'editor/cpu-picker.',
-  'editor/dashboard.',
-  'editor/examples.',
-  'editor/gate-form.',
-  'editor/gate-live.',
-  'editor/help.',
-  'editor/modules.',
-  'editor/restart.',
-  'editor/sidebar-accounts.',
-  'editor/sidebar-picture.',
-  'editor/validators-stage.',
-  'editor/validators.',
-  'faults/',
-  'gate/sources/outage.',
-  'gate/sources/prometheus.',
-  'nodered/cache.',
-  'nodered/example-chat.',
-  'nodered/example-tokens.',
-  'nodered/http-answers.',
-  'nodered/http-bodies.',
-  'nodered/tracing.',
-  'processes/cache.',
-  'processes/circuit.',
-  'processes/clock-jump.',
-  'processes/engine-hang.',
-  'processes/examples.',
-  'processes/load.',
-  'processes/log-flood.',
-  'processes/meters.',
-  'processes/overload.',
-  'processes/package-update.',
-  'processes/parts.',
-  'processes/python-codec.',
-  'processes/python-parts.',
-  'processes/python-start.',
-  'processes/recycle.',
-  'processes/retry-lost.',
-  'processes/run-timeout.',
-  'processes/slowest.',
-  'processes/why.',
-];
-/** Tests that take longer when TEST_FULL is set. */
-const LONG_FORMS = ['deploys-of-shapes', 'deploys-under-load', 'durable-kills', 'metrics-counts'].map((name) =>
-  join('dist', 'test', 'nodered', `${name}.test.js`),
-);
+/**
+ * Marks in the names of test files. `x.once.test.ts` is slow and shows nothing new on Node-RED 4.1: `test:full` leaves
+ * it to `npm test`. `x.long.test.ts` also has a long form, which it takes when TEST_FULL is set, and `test:full` sets it.
+ */
+const ONCE = 'once';
+const LONG = 'long';
 /** Time limit against tests that hang. The longest test takes a few minutes. */
 const SECONDS_PER_TEST = 600;
 /** Test files that run at once. Most tests wait for processes, but a browser is busy all the time. */
@@ -128,8 +86,12 @@ function testFiles(folders) {
   });
 }
 
+function hasMark(file, mark) {
+  return basename(file, '.test.js').split('.').slice(1).includes(mark);
+}
+
 function leavesToOther(file) {
-  return options.full && newer && ONCE.some((start) => file.startsWith(join('dist', 'test', start)));
+  return options.full && newer && hasMark(file, ONCE);
 }
 
 function findChromium() {
@@ -165,7 +127,10 @@ for (const suite of SUITES) {
   if (suite.needsChromium && !chromium) skip('browser tests: no Chromium found (install it, or set CHROMIUM)');
   else runFiles(folders.join(', '), pair, files, chromium ? { CHROMIUM: chromium } : {});
 }
-if (options.full && !options.only && newer) runFiles('long forms', newer, LONG_FORMS, { TEST_FULL: '1' });
+if (options.full && !options.only && newer) {
+  const files = testFiles(SUITES.flatMap(({ folders }) => folders)).filter((file) => hasMark(file, LONG));
+  runFiles('long forms', newer, files, { TEST_FULL: '1' });
+}
 
 console.log(`\nTook ${Math.round((Date.now() - began) / 1000)} s.`);
 if (failures.length > 0) {

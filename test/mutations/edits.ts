@@ -32,7 +32,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/engine/stage/stage.ts',
     find: 'this.#singleFlight.fail(item, workerLost(this.name, worker, error, again));',
     replace: 'void [worker, again, workerLost];',
-    suite: 'faults/worker',
+    suite: 'faults/worker.once',
     test: 'kill -9 in the middle of a batch',
   },
   {
@@ -73,7 +73,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/process/parent/child-process.ts',
     find: 'this.#process = launch(spec);',
     replace: "this.#process = launch(spec);\n    process.on('exit', () => this.kill(null));",
-    suite: 'faults/engine',
+    suite: 'faults/engine.once',
     test: 'kill -9',
   },
   {
@@ -81,7 +81,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/server/ledger.ts',
     find: 'request.timer?.cancel();',
     replace: '',
-    suite: 'faults/worker',
+    suite: 'faults/worker.once',
     test: 'kill -9 in the middle of a batch',
   },
   {
@@ -97,7 +97,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/engine/pools/supervised-worker.ts',
     find: 'this.#supervisor.kill(new RunTimeout(runTimeoutMs));',
     replace: 'void RunTimeout;',
-    suite: 'faults/worker',
+    suite: 'faults/worker.once',
     test: 'infinite loop, with runTimeoutMs',
   },
   {
@@ -105,7 +105,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/engine/stage/stage.ts',
     find: 'this.#queue.putBackAlone(wanted.filter((item) => retries',
     replace: 'this.#queue.putBack(wanted.filter((item) => retries',
-    suite: 'processes/retry-lost',
+    suite: 'processes/retry-lost.once',
     test: 'by exit, with retryLost: seven results, one worker_lost, and nothing else is held up',
   },
   {
@@ -137,7 +137,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/server/engine-client.ts',
     find: 'onSilent: (seconds) => this',
     replace: 'onSilent: (seconds) => seconds > 0 || this',
-    suite: 'faults/engine',
+    suite: 'faults/engine.once',
     test: 'stands still (SIGSTOP), while a worker spins in synchronous code',
   },
   {
@@ -145,7 +145,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/engine/pools/circuit.ts',
     find: 'if (deaths.length < CIRCUIT.deaths) {',
     replace: 'if (deaths.length < CIRCUIT.deaths * 1000) {',
-    suite: 'processes/circuit',
+    suite: 'processes/circuit.once',
     test: 'open the circuit: what comes is refused at once, with the cause and when to come again',
   },
   {
@@ -292,7 +292,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/handover/succession.ts',
     find: 'for (const node of replaced) this.#bequeath',
     replace: 'for (const node of replaced.slice(0, 0)) this.#bequeath',
-    suite: 'nodered/deploys-of-shapes',
+    suite: 'nodered/deploys-of-shapes.long',
     test: 'a Full deploy of unchanged flows answers every client of all shapes with its own result',
   },
   ...HTTP_MUTATIONS,

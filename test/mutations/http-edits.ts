@@ -15,7 +15,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/http/request-body.ts',
     find: "kept?.tag === 'whole' ? Buffer.concat(kept.chunks) : kept && null",
     replace: "kept?.tag === 'whole' ? undefined : kept && null",
-    suite: 'nodered/http-bodies',
+    suite: 'nodered/http-bodies.once',
     test: 'of msgpack keeps what JSON has not: bytes, dates, large integers',
   },
   {
@@ -32,7 +32,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     find: 'return terms ? [{ id, method, url, ...terms }] : [];',
     replace:
       'const any = terms ?? { held: false, maxBytes: 1e6, countRefused: () => {} };\n    return [{ id, method, url, ...any }];',
-    suite: 'nodered/http-bodies',
+    suite: 'nodered/http-bodies.once',
     test: 'is left as Node-RED has it',
   },
 ];
