@@ -232,9 +232,9 @@ test('the choice of isolation says what it is good for, and what it costs', asyn
     const form = new Form(editor);
     await editor.open(id);
     const tip = editor.page.locator('#node-input-isolation ~ .modelet-hint');
-    await tip.getByText(/^Right for every model: .* takes one worker/).waitFor();
+    await tip.getByText(/^Right for every model\. .* ends one worker/).waitFor();
     await form.set({ isolation: 'thread' });
-    await tip.getByText(/many small workers\. Not for native add-ons: .* takes the engine/).waitFor();
+    await tip.getByText(/many small workers\. Do not use native add-ons: .* ends the engine/).waitFor();
     await editor.cancel();
   });
 });

@@ -117,7 +117,7 @@ test('a gate that is copied alone keeps its stage on the same tab, and on anothe
     const [, , far] = await named(editor, 'gate');
     assert.deepEqual([far?.['stage'], far?.['z']], ['work', OTHER_TAB.id]);
     await editor.open(far?.id ?? '');
-    assert.match((await hint.textContent()) ?? '', /^On another tab: work \(tests\)\. This gate counts that one/);
+    assert.match((await hint.textContent()) ?? '', /^On another tab: work \(tests\)\. This gate uses that one/);
     await editor.cancel();
     await editor.deploy();
     await editor.waitForBadge(far?.id ?? '', /^counts work on tests/);

@@ -179,7 +179,7 @@ test('refuses what it cannot use, and says why', async () => {
         bad: [
           ['', /^Address: is missing$/],
           ['redis://127.0.0.1', /^Address: must be a URL that begins with http:\/\/, https:\/\/$/],
-          ['http://me:secret@127.0.0.1', /^Address: must not have user and password in it/],
+          ['http://me:secret@127.0.0.1', /^Address: must not contain user and password/],
         ],
         good: 'http://127.0.0.1:9090',
       },

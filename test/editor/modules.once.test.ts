@@ -53,7 +53,7 @@ test('modules are listed, saved, exported and shown again; the code knows their 
     await showModules(editor);
     await editor.page
       .locator('#modelet-stage-no-install')
-      .getByText(/^The settings of Node-RED keep it/)
+      .getByText(/^The settings of Node-RED do not let it/)
       .waitFor();
     const jpeg = await addRow(editor);
     await editor.fill(jpeg.module, 'jpeg-js@^0.4');

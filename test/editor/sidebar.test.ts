@@ -155,10 +155,7 @@ test('says who shares Node-RED\u2019s event loop while requests wait for it, and
       assert.match(hint, /Encoding and sending between Node-RED, the engine and the workers/);
       assert.doesNotMatch(hint, /event loop/);
     }
-    assert.match(
-      busy,
-      /event loop is busy.*HTTP requests, those of the pipelines included, and the nodes of all flows/,
-    );
+    assert.match(busy, /event loop is busy.*HTTP requests and the nodes of all flows/);
   });
 });
 
@@ -230,7 +227,7 @@ test('its buttons drain a queue and give a stage new workers, without an error t
         .stage('second')
         .getByRole('button', { name: /^Drain/ })
         .click();
-      await editor.page.locator('.red-ui-notification', { hasText: 'What waited has left' }).waitFor();
+      await editor.page.locator('.red-ui-notification', { hasText: 'The waiting items have left the queue' }).waitFor();
       await until('other workers are shown', async () => {
         const pids = await sidebar.pidsOf('first');
         return pids.length === 2 && pids.every((pid) => pid > 0 && !old.includes(pid));
