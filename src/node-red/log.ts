@@ -1,29 +1,33 @@
-/** Writes a runtime's log to Node-RED's log: a line for the console, and its fields for other log handlers. */
+/** Writes to Node-RED's log: a line for the console, and its fields for other log handlers. */
 import type { NodeAPI } from 'node-red';
-import type { LogLevel, LogRecord } from '../core/model.ts';
-import type { Service } from '../server/service.ts';
+import type { LogLevel } from '../core/model.ts';
+import { Log, recordsTo } from '../observe/log/log.ts';
 
 const LEVELS = { trace: 'TRACE', debug: 'DEBUG', info: 'INFO', warn: 'WARN', error: 'ERROR' } as const satisfies Record<
   LogLevel,
   string
 >;
 
-/** Writes a record. The console shows `[modelet:runtime/stage/worker 0] message`: Node-RED adds type and name. */
-export function writeLog(RED: NodeAPI, { id, name }: Pick<Service, 'id' | 'name'>, record: LogRecord): void {
-  const { level, message, stage, worker, fields } = record;
-  const where = [name, ...(stage === undefined ? [] : [stage])];
-  if (worker !== undefined) where.push(`worker ${worker}`);
-  const entry = {
-    ...fields,
-    ...(stage === undefined ? {} : { stage }),
-    ...(worker === undefined ? {} : { worker }),
-    level: RED.log[LEVELS[level]],
-    type: 'modelet',
-    id,
-    name: oneLine(where.join('/')),
-    msg: oneLine(message),
-  };
-  RED.log.log(entry);
+/** Creates a log in Node-RED's. The console shows `[modelet:runtime/stage/worker 0] message`. */
+export function nodeRedLog(RED: NodeAPI): Log {
+  return Log.to(
+    recordsTo(({ owner: { id, ...owner }, level, message, stage, worker, fields }) => {
+      const names = [...Object.values(owner), ...(stage === undefined ? [] : [stage])];
+      if (worker !== undefined) names.push(`worker ${worker}`);
+      const entry = {
+        ...owner,
+        ...fields,
+        ...(stage === undefined ? {} : { stage }),
+        ...(worker === undefined ? {} : { worker }),
+        level: RED.log[LEVELS[level]],
+        type: 'modelet',
+        id,
+        name: oneLine(names.join('/')),
+        msg: oneLine(message),
+      };
+      RED.log.log(entry);
+    }),
+  );
 }
 
 /** Logs a fault of this package's own code. */

@@ -27,7 +27,7 @@ import { UntilRunning } from './handover/until-running.ts';
 import { isPipelineNode, waysOut } from './handover/ways-out.ts';
 import { HttpHold } from './http/http-hold.ts';
 import { type LiveNode, LiveNodes } from './live-nodes.ts';
-import { logFault, writeLog } from './log.ts';
+import { logFault, nodeRedLog } from './log.ts';
 import type { OpenRequest, RequestContext } from './request/context.ts';
 import { refuse } from './request/error-exit.ts';
 import { HttpClients } from './request/http-clients.ts';
@@ -102,12 +102,13 @@ export class Pipeline {
     this.#tracing = new Tracing((thrown) => logFault(RED, 'no more spans, OpenTelemetry has thrown', thrown));
     this.#hold = new HttpHold(RED, this.#clients);
     this.#badges = new StatusBadges(this);
+    const log = nodeRedLog(RED);
     this.#registry = new Registry({
       onChange: () => {
         this.gates.loadChanged();
         this.#badges.update();
       },
-      onLog: (service, record) => writeLog(RED, service, record),
+      log,
     });
     this.gates = new Gates({
       RED,
@@ -116,6 +117,7 @@ export class Pipeline {
       onChange: () => this.#badges.update(),
       pipeline: () => this.#context,
       machine: () => this.#known,
+      log,
     });
     this.#context = {
       RED,

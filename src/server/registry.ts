@@ -3,9 +3,8 @@
  * service keeps running if its runtime node comes back unchanged.
  */
 import type { RuntimeConfig } from '../config/compile.ts';
-import type { LogRecord } from '../core/model.ts';
 import type { Machine } from './runtime-pins.ts';
-import { Service } from './service.ts';
+import { Service, type ServiceHost } from './service.ts';
 
 interface Entry {
   readonly service: Service;
@@ -13,18 +12,13 @@ interface Entry {
   readonly configuration: string;
 }
 
-export interface RegistryEvents {
-  onChange(): void;
-  onLog(service: Service, record: LogRecord): void;
-}
-
 export class Registry {
-  readonly #events: RegistryEvents;
+  readonly #host: ServiceHost;
   readonly #entries: Map<string, Entry> = new Map();
   readonly #closing: Set<Promise<void>> = new Set();
 
-  constructor(events: RegistryEvents) {
-    this.#events = events;
+  constructor(host: ServiceHost) {
+    this.#host = host;
   }
 
   get services(): Service[] {
@@ -58,10 +52,7 @@ export class Registry {
   }
 
   #start(id: string, config: RuntimeConfig, machine: Machine): Entry {
-    const service: Service = new Service(id, config, machine, {
-      onChange: () => this.#events.onChange(),
-      onLog: (record) => this.#events.onLog(service, record),
-    });
+    const service = new Service(id, config, machine, this.#host);
     service.start();
     return { service, configuration: JSON.stringify(config) };
   }

@@ -7,7 +7,7 @@ import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/c
 import { ModeletError } from '../core/errors.ts';
 import type { LogRecord, ModeletDescription, Outcome, Payload, RequestNumber, StageAction } from '../core/model.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
-import { Log } from '../observe/log/log.ts';
+import type { Log } from '../observe/log/log.ts';
 import { Refusals } from '../observe/log/refusals.ts';
 import type { Measurement } from '../observe/views/interval.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/views/snapshot.ts';
@@ -43,11 +43,11 @@ export interface SubmitRequest extends Caller {
   readonly meta: Uint8Array | null;
 }
 
-export interface ServiceEvents {
+export interface ServiceHost {
   /** Displayed state has changed. Called often. */
   onChange(): void;
-  /** The runtime logged a record at or above its `logLevel`. */
-  onLog(record: LogRecord): void;
+  /** The log of the process. The runtime writes to a child of it, records at or above its `logLevel`. */
+  readonly log: Log;
 }
 
 type ServiceState = { readonly tag: 'open' } | { readonly tag: 'closing'; readonly ended: Promise<void> };
@@ -77,13 +77,13 @@ export class Service {
   readonly #told: EngineReports = new EngineReports();
   #deploys = { count: 0, handedOver: 0 };
 
-  constructor(id: string, config: RuntimeConfig, machine: Machine, events: ServiceEvents, clock: Clock = systemClock) {
+  constructor(id: string, config: RuntimeConfig, machine: Machine, host: ServiceHost, clock: Clock = systemClock) {
     this.id = id;
     this.name = config.name || id;
     this.config = config;
     this.#machine = machine;
     this.#clock = clock;
-    this.#log = new Log(this.name, config.logLevel, (record) => events.onLog(record));
+    this.#log = host.log.of({ id, runtime: this.name }, config.logLevel);
     this.#pins = new RuntimePins(config, machine, (record) => this.log(record));
     this.#refusals = new Refusals(clock, (record) => this.log(record));
     this.#ledger = new Ledger(config.capacity, clock, {
@@ -128,11 +128,11 @@ export class Service {
       onLost: (error) => this.#engineLost(error),
       onStatus: (status) => {
         this.#told.update(status, clock.now());
-        events.onChange();
+        host.onChange();
       },
       onDescribed: (stage) => this.#told.describe(stage),
       onChecked: (check, stages) => this.#checks.checked(check, stages),
-      onChange: () => events.onChange(),
+      onChange: () => host.onChange(),
       onLog: (record) => this.log(record),
     });
   }

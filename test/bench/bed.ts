@@ -2,6 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { compileRuntime } from '../../src/config/compile.ts';
 import { compileStage } from '../../src/config/compile-stage.ts';
+import { Log, recordsTo } from '../../src/observe/log/log.ts';
 import type { RuntimeSnapshot } from '../../src/observe/views/snapshot.ts';
 import { allowedCpus } from '../../src/process/affinity.ts';
 import { probeLauncher } from '../../src/process/parent/launch.ts';
@@ -49,8 +50,8 @@ export class Bed {
   static async start(routes: Readonly<Record<string, readonly BedStage[]>>): Promise<Bed> {
     const cpus = allowedCpus();
     const machine = { allowedCpus: cpus, launcher: await probeLauncher(cpus) };
-    const events = { onChange: () => {}, onLog: () => {} };
-    const bed = new Bed(new Service('bench', compileRuntime({ name: 'bench' }), machine, events));
+    const host = { onChange: () => {}, log: Log.to(recordsTo(() => {})) };
+    const bed = new Bed(new Service('bench', compileRuntime({ name: 'bench' }), machine, host));
     bed.service.start();
     const planned = Object.entries(routes).map(([entry, stages]) => ({
       entry,

@@ -27,6 +27,7 @@ import { enterRequest } from '../../src/node-red/request/request-id.ts';
 import { checkTimeout, numberIn } from '../../src/node-red/request/request-terms.ts';
 import { gateBadge } from '../../src/node-red/status.ts';
 import { parseTraceparent } from '../../src/observe/export/traceparent.ts';
+import { withoutSecrets } from '../../src/observe/log/secrets.ts';
 import { templatesOf } from '../../src/openapi/path-template.ts';
 import { Lines } from '../../src/process/parent/lines.ts';
 import { StderrTail } from '../../src/process/parent/stderr-tail.ts';
@@ -40,6 +41,7 @@ const ATTEMPTS = 40;
 
 /** Repeated, they are what one or another expression could read in more than one way. */
 const UNITS = [
+  ...['://', '://a:', '@', ':'],
   ...['\n', ' ', '\t\n', '\n at', '/', '//a', '/a', 'a/', '_', '-', 'a', 'a-', '0', '0.', '.', '1e', '+'],
   ...['"', '\\', '\\"', "'", '`', '"\\', '{', '}', '[', '[]', '(', ')', 'a{', 'a="",', 'a[]', '#', ' # ', ',', ' ,'],
   ...[';', '; q', 'q=', '=', '*', '*/', ':', ':\\', 'a:\\', '!a:\\a', '!/', '<', '%', '%2f', '\0', 'ä', ']'],
@@ -94,7 +96,11 @@ const READERS: Readonly<Record<string, (text: string) => unknown>> = {
     } as unknown as PipelineMessage),
   'the time limit of a message': (text) => checkTimeout({ timeout: text } as unknown as PipelineMessage),
   'the priority of a message': (text) => numberIn(text),
-  'a message for the log': oneLine,
+  'a message for the log': (text) => [
+    oneLine(text),
+    withoutSecrets(`://${text}`),
+    withoutSecrets(`authorization: ${text}`),
+  ],
   'what a child prints': (text) => {
     const tail = new StderrTail();
     const lines = new Lines((line) => tail.add(line));

@@ -1,42 +1,97 @@
 /**
- * The log of one runtime: takes records of the engine, its workers and the server, and passes those of the runtime's
- * level and above to a sink, as data. Only the sink writes lines.
+ * The log of a process: pino with one destination. Each runtime and each gate logs through a child of it, with
+ * bindings of its own, and a runtime with its own level.
  */
-import { type Logger, pino } from 'pino';
-import type { LogLevel, LogRecord } from '../../core/model.ts';
+import { type DestinationStream, type LogFn, type Logger, levels, destination as openDestination, pino } from 'pino';
+import type { LogLevel, LogRecord, LogValue } from '../../core/model.ts';
+import { withoutSecrets } from './secrets.ts';
 
-/** A record as pino writes it. */
-type PinoLine = LogRecord & { readonly runtime: string };
+/** Takes the lines of a log. */
+export type LogDestination = DestinationStream;
+
+/** The node that a log belongs to: its id, and the name shown to users. */
+export type LogOwner =
+  | { readonly id: string; readonly runtime: string }
+  | { readonly id: string; readonly gate: string };
+
+/** A record as data: with the owner of the log that it was written to. */
+export type OwnedRecord = LogRecord & { readonly owner: LogOwner };
 
 export class Log {
   readonly #logger: Logger;
 
-  /**
-   * @param runtime the runtime's name, a field of each record
-   * @param level the least important level that reaches `sink`
-   */
-  constructor(runtime: string, level: LogLevel, sink: (record: LogRecord) => void) {
-    this.#logger = pino(
+  private constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  /** Creates the log of a process. */
+  static to(destination: LogDestination): Log {
+    const logger = pino(
       {
-        level,
-        base: { runtime },
-        timestamp: false,
+        // Each runtime sets its own level.
+        level: 'trace',
+        base: null,
+        timestamp: pino.stdTimeFunctions.isoTime,
         messageKey: 'message',
         // Nested, so that a record's own fields cannot overwrite its level, message, stage or worker.
         nestedKey: 'fields',
         formatters: { level: (label) => ({ level: label }) },
+        hooks: { logMethod: logWithoutSecrets },
       },
-      {
-        write: (line: string) => {
-          const { runtime: bound, fields, ...record } = JSON.parse(line) as PinoLine;
-          sink({ ...record, fields: { runtime: bound, ...fields } });
-        },
-      },
+      destination,
     );
+    return new Log(logger);
+  }
+
+  /**
+   * Returns the log of one runtime or gate.
+   * @param level the least important level that reaches the destination
+   */
+  of(owner: LogOwner, level: LogLevel = 'trace'): Log {
+    return new Log(this.#logger.child(owner, { level }));
   }
 
   write({ level, message, stage, worker, fields = {} }: LogRecord): void {
     if (!this.#logger.isLevelEnabled(level)) return;
     this.#logger.child({ stage, worker })[level](fields, message);
   }
+}
+
+/**
+ * Returns a destination that writes JSON, one record a line, and loses no line when the process exits.
+ * @param file a path, or the number of an open file; 1 is the standard output
+ */
+export function jsonLines(file: string | number): LogDestination {
+  return openDestination({ dest: file, sync: true });
+}
+
+/** Returns a destination that passes records on as data. It ignores the lines, so nothing has to parse them. */
+export function recordsTo(take: (record: OwnedRecord) => void): LogDestination {
+  const destination = {
+    // Makes pino set the properties below before it writes a line.
+    [Symbol.for('pino.metadata')]: true,
+    lastLevel: 0,
+    lastMsg: '',
+    lastObj: {} as NonNullable<LogRecord['fields']>,
+    lastLogger: undefined as Logger | undefined,
+    write(): void {
+      const { lastLevel, lastMsg: message, lastObj: fields, lastLogger } = destination;
+      const { stage, worker, ...owner } = (lastLogger as Logger).bindings() as LogOwner &
+        Pick<LogRecord, 'stage' | 'worker'>;
+      take({
+        level: levels.labels[lastLevel] as LogLevel,
+        message,
+        ...(stage === undefined ? {} : { stage }),
+        ...(worker === undefined ? {} : { worker }),
+        fields,
+        owner,
+      });
+    },
+  };
+  return destination;
+}
+
+/** Redacts before pino writes anything, so that every destination gets the same. */
+function logWithoutSecrets(this: Logger, [fields, message]: Parameters<LogFn>, method: LogFn): void {
+  method.apply(this, [withoutSecrets(fields as unknown as LogValue), withoutSecrets(message ?? '')]);
 }

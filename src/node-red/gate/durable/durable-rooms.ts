@@ -2,11 +2,11 @@
 import { join } from 'node:path';
 import { systemClock } from '../../../core/clock.ts';
 import type { Gate } from '../../../gate/gate.ts';
+import type { Log } from '../../../observe/log/log.ts';
 import type { GateSnapshot, StoreSnapshot } from '../../../observe/views/gate-snapshot.ts';
 import type { Machine } from '../../../server/runtime-pins.ts';
 import { QueueClient } from '../../../store/client/queue-client.ts';
 import type { DeployedGate } from '../../deploy/gate-deployment.ts';
-import { writeLog } from '../../log.ts';
 import type { RequestContext } from '../../request/context.ts';
 import { outletOf, type StorePlace } from './durable-request.ts';
 import { DurableRoom } from './durable-room.ts';
@@ -14,6 +14,7 @@ import { DurableRoom } from './durable-room.ts';
 export interface RoomsHost {
   pipeline(): RequestContext;
   machine(): Machine;
+  readonly log: Log;
   onChange(): void;
 }
 
@@ -105,7 +106,7 @@ export class DurableRooms {
       ...this.#context.machine(),
       startAfter: this.#closing.get(id) ?? Promise.resolve(),
       onChange: () => this.#context.onChange(),
-      onLog: (record) => writeLog(RED, present(), record),
+      onLog: (record) => this.#logOf(present()).write(record),
     });
     const events = {
       onChange: () => this.#context.onChange(),
@@ -143,7 +144,11 @@ export class DurableRooms {
     for (const [told, at] of this.#told) if (now - at >= TOLD_EVERY_MS) this.#told.delete(told);
     if (this.#told.has(key)) return;
     this.#told.set(key, now);
-    writeLog(this.#context.pipeline().RED, gate, { level: 'warn', message });
+    this.#logOf(gate).write({ level: 'warn', message });
+  }
+
+  #logOf({ id, name }: DeployedGate): Log {
+    return this.#context.log.of({ id, gate: name });
   }
 }
 
