@@ -29,7 +29,7 @@ const PACKAGES = {
   'node:child_process': ['src/process/parent/launch.ts'],
   pino: ['src/observe/log/log.ts'],
   piscina: ['src/engine/pools/thread-worker.ts'],
-  'prom-client': ['src/observe/export/metrics.ts', 'src/observe/export/collect.ts'],
+  'prom-client': ['src/observe/export/collect.ts'],
   redis: ['src/gate/sources/redis-client.ts'],
 };
 /** Packages that every file of some rooms may import. Of `express`, only types are used. */

@@ -2,17 +2,11 @@
  * The Prometheus exposition. Each scrape reads the runtimes again, and nothing is kept between scrapes: the series of a
  * removed stage disappear, and no item causes work for labels.
  */
-import { type Metric as PromMetric, Registry } from 'prom-client';
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { countOf } from '../meters/histogram.ts';
-import type { Labels, Sample } from '../meters/metric.ts';
 import type { GateSnapshot } from '../views/gate-snapshot.ts';
-import { METRICS, type Measured, type Metric } from './metrics.ts';
-
-interface Line {
-  readonly metricName: string;
-  readonly labels: Labels;
-  readonly value: number;
-}
+import type { HistogramMetric, HistogramSample, Measured, NumberMetric, Scrape } from './metric.ts';
+import { METRICS } from './metrics.ts';
 
 /** A gate at the moment of a scrape. */
 export interface MeasuredGate {
@@ -21,14 +15,15 @@ export interface MeasuredGate {
   readonly runtime: string | null;
 }
 
-/** The exposition of a Node-RED process, which has only one. */
+/** The exposition of a process, which has only one. */
 export class Exposition {
   readonly #registry: Registry = new Registry();
-  #measured: readonly Measured[] = [];
-  #gates: readonly MeasuredGate[] = [];
+  #scrape: Scrape = { runtimes: [], gates: [] };
 
-  constructor() {
-    for (const metric of METRICS) this.#register(metric);
+  /** @param ownsProcess whether to describe this process too; Node-RED's process belongs to the user */
+  constructor(ownsProcess: boolean = false) {
+    if (ownsProcess) collectDefaultMetrics({ register: this.#registry });
+    for (const metric of METRICS) if (metric.type !== 'histogram') this.#register(metric);
   }
 
   get contentType(): string {
@@ -37,58 +32,76 @@ export class Exposition {
 
   /** Returns the exposition of these runtimes and gates. */
   text(runtimes: readonly Measured[], gates: readonly MeasuredGate[]): Promise<string> {
-    // The registry reads all metrics in this event loop turn, so scrapes do not mix.
-    this.#measured = runtimes;
-    this.#gates = gates;
-    return this.#registry.metrics();
+    // The registry collects all metrics in this event loop turn, so scrapes do not mix.
+    this.#scrape = scrapeOf(runtimes, gates);
+    return Registry.merge([this.#registry, histogramsOf(this.#scrape)]).metrics();
   }
 
-  #register(described: Metric): void {
-    const { name, type, help } = described;
-    // The registry accepts any object whose `get` returns its values.
-    const metric = {
-      name,
-      help,
-      type,
-      get: () => Promise.resolve({ name, help, type, values: this.#read(described) }),
-    };
-    this.#registry.registerMetric(metric as unknown as PromMetric);
-  }
-
-  #read(metric: Metric): Line[] {
-    const names = runtimeNames(this.#measured);
-    const lines = (runtime: string, samples: readonly Sample[]): Line[] =>
-      samples.flatMap((sample) => linesOf(metric.name, { runtime, ...sample.labels }, sample));
-    if ('read' in metric) {
-      return this.#measured.flatMap((runtime, index) => lines(names[index] ?? '', metric.read(runtime)));
-    }
-    return this.#gates.flatMap(({ snapshot, runtime }) => {
-      const index = this.#measured.findIndex((measured) => measured.snapshot.id === runtime);
-      return lines(names[index] ?? '', metric.readGate(snapshot));
-    });
+  #register(metric: NumberMetric): void {
+    const { name, help, labels } = metric;
+    const read = (): ReturnType<NumberMetric['read']> => metric.read(this.#scrape);
+    const configuration = { name, help, labelNames: ['runtime', ...labels], registers: [] };
+    const registered =
+      metric.type === 'gauge'
+        ? new Gauge({
+            ...configuration,
+            collect() {
+              this.reset();
+              for (const { labels, value } of read()) this.set(labels, value);
+            },
+          })
+        : new Counter({
+            ...configuration,
+            collect() {
+              this.reset();
+              for (const { labels, value } of read()) this.inc(labels, value);
+            },
+          });
+    this.#registry.registerMetric(registered);
   }
 }
 
-/** Returns each runtime's name, or its id if the name is blank or not unique. */
-function runtimeNames(measured: readonly Measured[]): string[] {
-  const names = measured.map(({ snapshot }) => snapshot.name);
-  return measured.map(({ snapshot: { id, name } }) =>
-    name === '' || names.filter((other) => other === name).length > 1 ? id : name,
-  );
+/**
+ * Returns a registry with the histograms. A histogram of prom-client counts in its own process, but these are counted
+ * in the engine; prom-client takes metrics of other processes in the form in which its registries give them out.
+ */
+function histogramsOf(scrape: Scrape): Registry {
+  const metrics = METRICS.filter((metric) => metric.type === 'histogram').map((metric) => ({
+    name: metric.name,
+    help: metric.help,
+    type: 'histogram',
+    aggregator: 'sum',
+    values: metric.read(scrape).flatMap((sample) => valuesOf(metric, sample)),
+  }));
+  return AggregatorRegistry.aggregate([metrics]);
 }
 
-function linesOf(metricName: string, labels: Labels, sample: Sample): Line[] {
-  if ('value' in sample) return [{ metricName, labels, value: sample.value }];
-  const { bounds, reading } = sample;
+function valuesOf({ name, bounds }: HistogramMetric, { labels, reading }: HistogramSample): object[] {
   let upTo = 0;
   const buckets = reading.counts.map((count, index) => {
     upTo += count;
     const le = index < bounds.length ? String(bounds[index]) : '+Inf';
-    return { metricName: `${metricName}_bucket`, labels: { ...labels, le }, value: upTo };
+    return { metricName: `${name}_bucket`, labels: { ...labels, le }, value: upTo };
   });
   return [
     ...buckets,
-    { metricName: `${metricName}_sum`, labels, value: reading.sum },
-    { metricName: `${metricName}_count`, labels, value: countOf(reading) },
+    { metricName: `${name}_sum`, labels, value: reading.sum },
+    { metricName: `${name}_count`, labels, value: countOf(reading) },
   ];
+}
+
+/** Names each runtime by its name, or by its id if the name is blank or not unique. */
+function scrapeOf(measured: readonly Measured[], gates: readonly MeasuredGate[]): Scrape {
+  const names = measured.map(({ snapshot }) => snapshot.name);
+  const runtimes = measured.map((one) => {
+    const { id, name } = one.snapshot;
+    return { ...one, runtime: name === '' || names.filter((other) => other === name).length > 1 ? id : name };
+  });
+  return {
+    runtimes,
+    gates: gates.map(({ snapshot, runtime }) => ({
+      snapshot,
+      runtime: runtimes.find((one) => one.snapshot.id === runtime)?.runtime ?? '',
+    })),
+  };
 }

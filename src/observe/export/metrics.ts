@@ -1,101 +1,23 @@
 /** Every metric of the exposition: its name, its meaning, and how it is read from the state of runtimes and gates. */
-import type { HistogramReading } from '../../core/readings.ts';
-import type { DurationReadings } from '../meters/duration-meter.ts';
-import { DURATION_BOUNDS, SIZE_BOUNDS } from '../meters/histogram.ts';
-import type { Described, Sample } from '../meters/metric.ts';
-import type { RuntimeSnapshot, StageSnapshot } from '../views/snapshot.ts';
-import { GATES, type GateMetric } from './gate-metrics.ts';
-
-/** A runtime at the moment of a scrape. */
-export interface Measured {
-  readonly snapshot: RuntimeSnapshot;
-  readonly durations: DurationReadings;
-}
-
-export interface RuntimeMetric extends Described {
-  /** Returns the series of one runtime. */
-  read(runtime: Measured): readonly Sample[];
-}
-
-export type Metric = RuntimeMetric | GateMetric;
+import type { StageSnapshot } from '../views/snapshot.ts';
+import {
+  byKey,
+  durationOfStage,
+  durations,
+  type Metric,
+  ofGate,
+  ofGateByKey,
+  ofRuntime,
+  ofStage,
+  ofStageByKey,
+  ofWorker,
+  perRuntime,
+  sizeOfStage,
+} from './metric.ts';
 
 const SECONDS_PER_MS = 1 / 1000;
-const DURATION_BOUNDS_SECONDS: readonly number[] = DURATION_BOUNDS.map((ms) => ms / 1000);
 const CIRCUIT_STATES = ['closed', 'open', 'half-open'] as const;
 const PROCESS_STATES = ['startup', 'ready', 'error', 'shutdown', 'dead'] as const;
-
-function ofRuntime(
-  type: 'counter' | 'gauge',
-  name: string,
-  help: string,
-  read: (runtime: Measured) => number,
-): RuntimeMetric {
-  return { name, type, help, labels: [], read: (runtime) => [{ labels: {}, value: read(runtime) }] };
-}
-
-/** Creates a metric with one series for each key of an object; the key is the label's value. */
-function byKey(
-  type: 'counter' | 'gauge',
-  [name, label]: readonly [string, string],
-  help: string,
-  read: (runtime: Measured) => Readonly<Record<string, number>>,
-): RuntimeMetric {
-  return {
-    name,
-    type,
-    help,
-    labels: [label],
-    read: (runtime) => Object.entries(read(runtime)).map(([key, value]) => ({ labels: { [label]: key }, value })),
-  };
-}
-
-function ofStage(
-  type: 'counter' | 'gauge',
-  name: string,
-  help: string,
-  read: (stage: StageSnapshot) => number,
-): RuntimeMetric {
-  return {
-    name,
-    type,
-    help,
-    labels: ['stage'],
-    read: ({ snapshot }) => snapshot.stages.map((stage) => ({ labels: { stage: stage.name }, value: read(stage) })),
-  };
-}
-
-function ofStageByKey(
-  type: 'counter' | 'gauge',
-  [name, label]: readonly [string, string],
-  help: string,
-  read: (stage: StageSnapshot) => Readonly<Record<string, number>>,
-): RuntimeMetric {
-  return {
-    name,
-    type,
-    help,
-    labels: ['stage', label],
-    read: ({ snapshot }) =>
-      snapshot.stages.flatMap((stage) =>
-        Object.entries(read(stage)).map(([key, value]) => ({ labels: { stage: stage.name, [label]: key }, value })),
-      ),
-  };
-}
-
-function durationOfStage(name: string, help: string, read: (stage: StageSnapshot) => HistogramReading): RuntimeMetric {
-  return {
-    name,
-    type: 'histogram',
-    help,
-    labels: ['stage'],
-    read: ({ snapshot }) =>
-      snapshot.stages.map((stage) => ({ labels: { stage: stage.name }, ...inSeconds(read(stage)) })),
-  };
-}
-
-function inSeconds({ counts, sum }: HistogramReading): { bounds: readonly number[]; reading: HistogramReading } {
-  return { bounds: DURATION_BOUNDS_SECONDS, reading: { counts, sum: sum * SECONDS_PER_MS } };
-}
 
 /** Counts the workers in each state, including states with no worker. */
 function workerStates({ workers }: StageSnapshot): Record<string, number> {
@@ -104,21 +26,18 @@ function workerStates({ workers }: StageSnapshot): Record<string, number> {
   );
 }
 
-const REQUESTS: readonly RuntimeMetric[] = [
+const REQUESTS: readonly Metric[] = [
   byKey(
     'counter',
     ['modelet_requests_total', 'code'],
     'Requests that have ended: ok, or with this error code',
     ({ snapshot }) => snapshot.requests,
   ),
-  {
-    name: 'modelet_request_duration_seconds',
-    type: 'histogram',
-    help: 'From the opening of a request to its end; requests that are refused at once are not in it',
-    labels: ['code'],
-    read: ({ durations }) =>
-      Object.entries(durations).map(([code, reading]) => ({ labels: { code }, ...inSeconds(reading) })),
-  },
+  durations(
+    ['modelet_request_duration_seconds', 'code'],
+    'From the opening of a request to its end; requests that are refused at once are not in it',
+    (runtime) => runtime.durations,
+  ),
   ofRuntime('gauge', 'modelet_backlog', 'Open requests', ({ snapshot }) => snapshot.backlog),
   ofRuntime('gauge', 'modelet_capacity', 'Most open requests', ({ snapshot }) => snapshot.capacity),
   ofRuntime(
@@ -141,7 +60,7 @@ const REQUESTS: readonly RuntimeMetric[] = [
   ),
 ];
 
-const STAGES: readonly RuntimeMetric[] = [
+const STAGES: readonly Metric[] = [
   ofStage('gauge', 'modelet_queue_length', 'Items that wait in the queue', (stage) => stage.queue),
   ofStage('gauge', 'modelet_queue_capacity', 'Most items that wait in the queue', (stage) => stage.capacity),
   durationOfStage(
@@ -155,18 +74,7 @@ const STAGES: readonly RuntimeMetric[] = [
     ({ reading }) => reading.batchWait,
   ),
   durationOfStage('modelet_run_seconds', 'Per item: the run of the batch that held it', ({ reading }) => reading.run),
-  {
-    name: 'modelet_batch_size',
-    type: 'histogram',
-    help: 'Per batch: its items',
-    labels: ['stage'],
-    read: ({ snapshot }) =>
-      snapshot.stages.map(({ name, reading }) => ({
-        labels: { stage: name },
-        bounds: SIZE_BOUNDS,
-        reading: reading.batchSize,
-      })),
-  },
+  sizeOfStage('modelet_batch_size', 'Per batch: its items', ({ reading }) => reading.batchSize),
   ofStageByKey(
     'counter',
     ['modelet_batches_total', 'reason'],
@@ -202,28 +110,7 @@ const STAGES: readonly RuntimeMetric[] = [
   ),
 ];
 
-function ofWorker(
-  type: 'counter' | 'gauge',
-  name: string,
-  help: string,
-  read: (worker: StageSnapshot['workers'][number]) => number | null,
-): RuntimeMetric {
-  return {
-    name,
-    type,
-    help,
-    labels: ['stage', 'worker'],
-    read: ({ snapshot }) =>
-      snapshot.stages.flatMap((stage) =>
-        stage.workers.flatMap((worker) => {
-          const value = read(worker);
-          return value === null ? [] : [{ labels: { stage: stage.name, worker: String(worker.index) }, value }];
-        }),
-      ),
-  };
-}
-
-const WORKERS: readonly RuntimeMetric[] = [
+const WORKERS: readonly Metric[] = [
   ofStage('gauge', 'modelet_workers', 'Workers that the stage has', ({ workers }) => workers.length),
   ofStage('gauge', 'modelet_workers_ready', 'Workers that serve', (stage) => stage.ready),
   ofStage('gauge', 'modelet_workers_busy', 'Workers that run a batch', (stage) => stage.busy),
@@ -260,7 +147,7 @@ const WORKERS: readonly RuntimeMetric[] = [
   ),
 ];
 
-const ENGINE: readonly RuntimeMetric[] = [
+const ENGINE: readonly Metric[] = [
   byKey('gauge', ['modelet_engine_state', 'state'], '1 for the state that the engine is in', ({ snapshot }) =>
     Object.fromEntries(PROCESS_STATES.map((state) => [state, snapshot.engine.state === state ? 1 : 0])),
   ),
@@ -271,21 +158,69 @@ const ENGINE: readonly RuntimeMetric[] = [
     ({ snapshot }) => ({ died: snapshot.engine.deaths.serving, not_started: snapshot.engine.deaths.starting }),
   ),
   ofRuntime('gauge', 'modelet_engine_rss_bytes', 'Memory of the engine', ({ snapshot }) => snapshot.engine.rssBytes),
-  {
-    name: 'modelet_frames_total',
-    type: 'counter',
-    help: 'Frames between Node-RED and the engine',
-    labels: ['direction', 'type'],
-    read: ({ snapshot }) =>
+  perRuntime(
+    'counter',
+    'modelet_frames_total',
+    'Frames between Node-RED and the engine',
+    ['direction', 'type'],
+    ({ snapshot }) =>
       Object.entries(snapshot.frames).flatMap(([direction, byType]) =>
         Object.entries(byType).map(([type, { frames }]) => ({ labels: { direction, type }, value: frames })),
       ),
-  },
+  ),
   byKey(
     'counter',
     ['modelet_channel_bytes_total', 'direction'],
     'Bytes between Node-RED and the engine',
     ({ snapshot }) => ({ ...snapshot.bytes }),
+  ),
+];
+
+const GATES: readonly Metric[] = [
+  ofGate('gauge', 'modelet_gate_open', '1 while the gate lets requests in, as far as N goes', ({ open }) =>
+    Number(open),
+  ),
+  ofGate(
+    'gauge',
+    'modelet_gate_budget',
+    'D: share of the capacity that is free; 0 where it is not known',
+    ({ budget }) => budget,
+  ),
+  ofGate('gauge', 'modelet_gate_baseline', 'B: share of the capacity that is kept free', ({ baseline }) => baseline),
+  ofGate('gauge', 'modelet_gate_quota', "N, in the gate's unit", ({ quota }) => quota),
+  ofGate(
+    'gauge',
+    'modelet_gate_in_flight',
+    "Admitted and not ended, in the gate's unit",
+    ({ inFlightCost }) => inFlightCost,
+  ),
+  ofGate('gauge', 'modelet_gate_waiting', 'Requests that wait to be let in', ({ waiting }) => waiting),
+  ofGateByKey(
+    'counter',
+    ['modelet_gate_decisions_total', 'reason'],
+    'Requests by what the gate decided: admitted, admitted_late (it has waited), refused_closed, refused_full, expired, dropped, cancelled',
+    ({ decisions }) => decisions,
+  ),
+  ofGate(
+    'counter',
+    'modelet_gate_lost_total',
+    'Admitted requests of which nothing was seen any more',
+    ({ lost }) => lost,
+  ),
+  ofGate('gauge', 'modelet_gate_source_available', '1 if the last reading of the source gave a number', ({ source }) =>
+    Number(source.available),
+  ),
+  ofGate('gauge', 'modelet_gate_sample_age_seconds', 'Age of the last number that was read', ({ source }) =>
+    source.ageMs === null ? null : source.ageMs / 1000,
+  ),
+  ofGate(
+    'gauge',
+    'modelet_gate_dead_letters',
+    'Items of a durable gate that have used up their attempts',
+    ({ store }) => (store === null ? null : store.dead),
+  ),
+  ofGate('gauge', 'modelet_gate_store_available', '1 if the store of a durable gate can be used', ({ store }) =>
+    store === null ? null : Number(store.error === null),
   ),
 ];
 
