@@ -4,7 +4,7 @@ import { type Deadline, systemClock } from '../core/clock.ts';
 import type { LogLevel } from '../core/model.ts';
 import { UsageReporter } from '../observe/meters/usage.ts';
 import { type Reports, report } from '../process/child/entry.ts';
-import { shortened } from '../process/parent/lines.ts';
+import { shortened } from '../process/lines.ts';
 import type { WorkerBoot } from '../wire/frames/bodies.ts';
 import { CancelledRequests } from '../wire/frames/cancelled-requests.ts';
 import { type ControlFrame, type Frame, HEAD, type ItemFrame, LONGEST_FRAME } from '../wire/frames/frames.ts';

@@ -29,8 +29,8 @@ import { gateBadge } from '../../src/node-red/status.ts';
 import { parseTraceparent } from '../../src/observe/export/traceparent.ts';
 import { withoutSecrets } from '../../src/observe/log/secrets.ts';
 import { templatesOf } from '../../src/openapi/path-template.ts';
-import { Lines } from '../../src/process/parent/lines.ts';
-import { StderrTail } from '../../src/process/parent/stderr-tail.ts';
+import { Lines } from '../../src/process/lines.ts';
+import { StderrTail } from '../../src/process/parent/output.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 
 const LENGTH = 1000;

@@ -1,7 +1,7 @@
 /** Which lines of stderr make one message. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LineGroups } from '../../src/process/parent/line-groups.ts';
+import { LineGroups } from '../../src/process/parent/output.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 function messagesOf(...lines: readonly string[]): string[] {

@@ -1,7 +1,7 @@
 /** Lines of what a child writes, however it writes them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Lines, LONGEST_LINE, shortened } from '../../src/process/parent/lines.ts';
+import { Lines, LONGEST_LINE, shortened } from '../../src/process/lines.ts';
 
 function linesOf(...chunks: string[]): string[] {
   const found: string[] = [];

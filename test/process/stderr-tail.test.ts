@@ -1,7 +1,7 @@
 /** The reason in what a child said last. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { StderrTail } from '../../src/process/parent/stderr-tail.ts';
+import { StderrTail } from '../../src/process/parent/output.ts';
 
 function tailOf(lines: readonly string[]): string {
   const tail = new StderrTail();

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { LINES_PER_SECOND } from '../../src/observe/log/line-limit.ts';
-import { LONGEST_LINE } from '../../src/process/parent/lines.ts';
+import { LONGEST_LINE } from '../../src/process/lines.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
 import { until } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';

@@ -18,7 +18,7 @@ import type {
   WorkerStatus,
 } from '../../core/model.ts';
 import type { RestartCause } from '../../core/readings.ts';
-import { shortened } from '../../process/parent/lines.ts';
+import { shortened } from '../../process/lines.ts';
 import { LastingFailure } from '../../process/parent/start-failure.ts';
 import type { LifePhase } from '../../process/parent/supervisor.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';

@@ -9,12 +9,11 @@ import { decodeError } from '../../wire/codec/error-codec.ts';
 import type { StateReport } from '../../wire/frames/bodies.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
 import { BUILD_ID, isReplaced, packageUpdated } from '../build-id.ts';
+import { Lines } from '../lines.ts';
 import { type ProcessState, StateMachine } from '../process-state.ts';
 import type { Child, ChildEvents } from './child.ts';
-import { LineGroups } from './line-groups.ts';
-import { Lines } from './lines.ts';
+import { LineGroups, StderrTail } from './output.ts';
 import { loadFailure } from './start-failure.ts';
-import { StderrTail } from './stderr-tail.ts';
 
 /** A child as `ChildLife` sees it. */
 export interface Kept extends Child {

@@ -1,7 +1,7 @@
-/** Interface of a worker or engine to its supervisor, for processes and threads alike. */
+/** A worker or engine as its supervisor sees it, process and thread alike. */
 import type { Deadline } from '../../core/clock.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
-import type { ProcessState } from '../process-state.ts';
+import { type ProcessState, StateMachine } from '../process-state.ts';
 
 export interface ChildEvents {
   /**
@@ -28,4 +28,27 @@ export interface Child {
   close(deadline: Deadline): void;
   /** Kills the child now. `reason` becomes the cause of death; null if its exit explains more. */
   kill(reason: Error | null): void;
+}
+
+/** Stands for a child that could not be started. Its supervisor sees a child that died at once, and restarts it. */
+export class NeverStarted implements Child {
+  readonly pid: null = null;
+  readonly isReachable: boolean = false;
+  readonly #machine: StateMachine;
+
+  constructor(reason: Error, events: ChildEvents) {
+    this.#machine = new StateMachine((state) => events.onState(state, this));
+    // The supervisor does not have this object yet, so it must die later.
+    setImmediate(() => this.#machine.enter({ tag: 'dead', error: reason }));
+  }
+
+  get state(): ProcessState {
+    return this.#machine.state;
+  }
+
+  send(): void {}
+
+  close(): void {}
+
+  kill(): void {}
 }

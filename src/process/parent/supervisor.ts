@@ -12,8 +12,7 @@ import { asError } from '../../core/errors.ts';
 import type { ControlFrame, Frame } from '../../wire/frames/frames.ts';
 import type { ProcessStateTag } from '../process-state.ts';
 import { Backoff } from './backoff.ts';
-import type { Child, ChildEvents } from './child.ts';
-import { NeverStarted } from './never-started.ts';
+import { type Child, type ChildEvents, NeverStarted } from './child.ts';
 import { asThrown, LastingFailure, loadFailure } from './start-failure.ts';
 
 /** Phase in which a process ended: a failed start, a death in service, or a requested end. */

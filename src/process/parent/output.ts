@@ -1,9 +1,6 @@
-/**
- * Groups lines of stderr that belong together into one message: a Python traceback, a JavaScript stack, or any line
- * with indented lines below it. Passes a message on when an unrelated line arrives, or after MOMENT_MS without a line.
- */
+/** What a child prints to stderr: grouped into messages for the log, and its last lines kept to explain its end. */
 import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
-import { shortened } from './lines.ts';
+import { shortened } from '../lines.ts';
 
 /** How long a message waits for its next line, in ms. */
 const MOMENT_MS = 100;
@@ -16,6 +13,10 @@ const TRACEBACK = /^(?:Exception in thread .*|Traceback \(most recent call last\
 const GOES_ON =
   /^(?:Traceback \(most recent call last\):|During handling of the above exception|The above exception was|(?:Current thread|Thread) 0x|Extension modules:)/;
 
+/**
+ * Groups lines of stderr that belong together into one message: a Python traceback, a JavaScript stack, or any line
+ * with indented lines below it. Passes a message on when an unrelated line arrives, or after MOMENT_MS without a line.
+ */
 export class LineGroups {
   readonly #onMessage: (message: string) => void;
   readonly #clock: Clock;
@@ -71,5 +72,28 @@ export class LineGroups {
     else if (!/^\s/.test(line)) this.#inTraceback = false;
     this.#lines.push(...Array.from({ length: this.#emptyLines }, () => ''), line);
     this.#emptyLines = 0;
+  }
+}
+
+/** Most lines of the tail. */
+const TAIL_LINES = 20;
+/** Matches the line above the stack addresses that Node.js prints after the reason for an abort. */
+const ADDRESSES_FOLLOW = /^-+ Native stack trace -+$/;
+
+/** Keeps the last lines of stderr, for a child that reported no error on its channel. */
+export class StderrTail {
+  readonly #lines: string[] = [];
+  /** Whether the addresses have begun. They are not kept, because they would push the reason out. */
+  #isComplete = false;
+
+  add(line: string): void {
+    this.#isComplete ||= ADDRESSES_FOLLOW.test(line);
+    if (this.#isComplete) return;
+    this.#lines.push(line);
+    if (this.#lines.length > TAIL_LINES) this.#lines.shift();
+  }
+
+  get text(): string {
+    return this.#lines.join('\n').trim();
   }
 }
