@@ -5,11 +5,9 @@
 import { fileURLToPath } from 'node:url';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import type { EnginePlan, EngineStatus, LogRecord, Payload, RequestNumber, StageAction } from '../core/model.ts';
-import { LineLimit } from '../observe/log/line-limit.ts';
 import type { ByteCounts, EngineDeaths, FrameCounts } from '../observe/views/snapshot.ts';
 import { inheritedEnvironment } from '../process/node-options.ts';
-import { ChildProcess } from '../process/parent/child-process.ts';
-import { Heartbeat } from '../process/parent/heartbeat.ts';
+import { ChildProcess, type ChildSpec } from '../process/parent/child-process.ts';
 import { Supervisor } from '../process/parent/supervisor.ts';
 import type { ProcessStateTag } from '../process/process-state.ts';
 import { isLarge } from '../wire/channel/bulk-lane.ts';
@@ -42,9 +40,7 @@ export interface EngineClientEvents {
 
 export class EngineClient {
   readonly #events: EngineClientEvents;
-  readonly #clock: Clock;
   readonly #supervisor: Supervisor;
-  readonly #heartbeat: Heartbeat;
   readonly #outbox: Outbox;
   readonly #cancelled: RequestNumber[] = [];
   /** Number of result parts that the flow has taken, by request. */
@@ -52,10 +48,6 @@ export class EngineClient {
   /** Requests submitted while no engine was ready. */
   readonly #held: Map<RequestNumber, WireItem> = new Map();
   readonly #frames: { readonly sent: FrameCounts; readonly received: FrameCounts } = { sent: {}, received: {} };
-  /** The running engine, or the last one that ran. */
-  #process: ChildProcess | null = null;
-  /** Bytes sent to and received from all earlier engines. */
-  #pastBytes: ByteCounts = { sent: 0, received: 0 };
   #deaths: EngineDeaths = { serving: 0, starting: 0 };
   #plan: EnginePlan = { stages: [], routes: [] };
 
@@ -66,38 +58,18 @@ export class EngineClient {
     clock: Clock = systemClock,
   ) {
     this.#events = events;
-    this.#clock = clock;
-    const words = new LineLimit((level, message) => events.onLog({ level, message }), clock);
     this.#supervisor = new Supervisor(
       {
         startTimeoutMs: START_TIMEOUT_MS,
-        launch: (events) => {
-          this.#pastBytes = this.bytes;
-          this.#process = null;
-          this.#process = new ChildProcess(
-            {
-              command: [process.execPath, ENGINE_ENTRY],
-              entry: ENGINE_ENTRY,
-              cpus: boot.launcher.taskset ? (cpus ?? boot.allowedCpus) : null,
-              // The kernel must not kill the engine with its parent: the exiting engine ends its workers and their
-              // children.
-              launcher: { ...boot.launcher, setpriv: false },
-              env: inheritedEnvironment(),
-            },
-            events,
-            clock,
-          );
-          return this.#process;
-        },
+        launch: (events) => new ChildProcess(launchSpec(boot, cpus), events, clock),
         bootFrame: () => ({ type: 'boot', body: boot }),
+        ping: () => this.#send({ type: 'ping', body: null }),
         onReady: () => this.#ready(),
         onFrame: (frame) => {
           count(this.#frames.received, frame);
           this.#receive(frame);
         },
         onLost: (error, phase) => {
-          this.#heartbeat.stop();
-          words.tell();
           if (phase === 'closing') events.onLog({ level: 'debug', message: 'engine ended' });
           else this.#died(error, phase);
           // `onLost` settles the held requests too.
@@ -105,15 +77,7 @@ export class EngineClient {
           events.onLost(error);
         },
         onChange: () => events.onChange(),
-        onOutput: (stream, line) => words.write(stream === 'stdout' ? 'info' : 'warn', line),
-      },
-      clock,
-    );
-    this.#heartbeat = new Heartbeat(
-      {
-        ping: () => this.#send({ type: 'ping', body: null }),
-        hasMoved: () => this.#process?.traffic.hasMoved() ?? false,
-        onSilent: (seconds) => this.#supervisor.kill(new Error(`did not answer for ${seconds} s`)),
+        onLog: (level, message) => events.onLog({ level, message }),
       },
       clock,
     );
@@ -138,7 +102,7 @@ export class EngineClient {
 
   /** Milliseconds until the next engine starts; 0 if no start is pending. */
   get pauseMs(): number {
-    return Math.max(0, (this.#supervisor.nextStartAt ?? 0) - this.#clock.now());
+    return this.#supervisor.pauseMs;
   }
 
   /** Frames and items sent and received so far, by frame type. */
@@ -148,9 +112,7 @@ export class EngineClient {
 
   /** Bytes sent and received so far, over all engines. */
   get bytes(): ByteCounts {
-    const { sent, received } = this.#pastBytes;
-    const present = this.#process?.traffic.bytes;
-    return present ? { sent: sent + present.sent, received: received + present.received } : this.#pastBytes;
+    return this.#supervisor.bytes;
   }
 
   get deaths(): EngineDeaths {
@@ -159,7 +121,7 @@ export class EngineClient {
 
   /** Whether the channel to the engine is too full for this payload. */
   isCongested(payload: Payload): boolean {
-    const { bufferedBytes = 0, waitingBytes = 0 } = this.#process?.traffic ?? {};
+    const { bufferedBytes = 0, waitingBytes = 0 } = this.#supervisor.traffic ?? {};
     return isLarge(payload) ? waitingBytes > MOST_BYTES.large : bufferedBytes > MOST_BYTES.small;
   }
 
@@ -172,7 +134,7 @@ export class EngineClient {
    * @param waitedFor numbers of the routes of requests that are not submitted yet.
    */
   apply(plan: EnginePlan, waitedFor: ReadonlySet<number>): void {
-    const late = [...this.#held.values(), ...(this.#process?.traffic.waiting ?? [])].map(({ ref }) => ref);
+    const late = [...this.#held.values(), ...(this.#supervisor.traffic?.waiting ?? [])].map(({ ref }) => ref);
     this.#plan = withEarlierRoutes(plan, this.#plan, new Set([...waitedFor, ...late]));
     // Submitted requests must reach the engine before the plan, which may drop their routes.
     this.#outbox.flush();
@@ -217,8 +179,6 @@ export class EngineClient {
 
   /** Ends the engine and its workers by the deadline. */
   close(deadline: Deadline): Promise<void> {
-    // The deadline replaces the heartbeat.
-    this.#heartbeat.stop();
     return this.#supervisor.close(deadline);
   }
 
@@ -232,7 +192,6 @@ export class EngineClient {
     this.#send({ type: 'plan', body: this.#plan });
     for (const item of this.#held.values()) this.#outbox.add(item);
     this.#held.clear();
-    this.#heartbeat.start();
     const { pid, restarts } = this.#supervisor;
     const again = restarts > 0 ? `, restart ${restarts}` : '';
     this.#events.onLog({ level: 'info', message: `engine ready, pid ${pid}${again}`, fields: { pid, restarts } });
@@ -253,6 +212,17 @@ export class EngineClient {
     else if (frame.type === 'described') this.#events.onDescribed(frame.body);
     else if (frame.type === 'log') this.#events.onLog(frame.body);
   }
+}
+
+function launchSpec({ launcher, allowedCpus }: EngineBoot, cpus: readonly number[] | null): ChildSpec {
+  return {
+    command: [process.execPath, ENGINE_ENTRY],
+    entry: ENGINE_ENTRY,
+    cpus: launcher.taskset ? (cpus ?? allowedCpus) : null,
+    // The kernel must not kill the engine with its parent: the exiting engine ends its workers and their children.
+    launcher: { ...launcher, setpriv: false },
+    env: inheritedEnvironment(),
+  };
 }
 
 function count(counts: FrameCounts, frame: Frame): void {

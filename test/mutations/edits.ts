@@ -134,7 +134,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'nobody minds that the engine is silent',
-    file: 'src/server/engine-client.ts',
+    file: 'src/process/parent/supervisor.ts',
     find: 'onSilent: (seconds) => this',
     replace: 'onSilent: (seconds) => seconds > 0 || this',
     suite: 'faults/engine.once',

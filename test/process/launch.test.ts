@@ -30,7 +30,7 @@ function supervised(t: TestContext, command: readonly string[], env: Record<stri
       onFrame: () => {},
       onLost: (error, phase) => losses.push(`${phase}: ${error.message}`),
       onChange: () => {},
-      onOutput: () => {},
+      onLog: () => {},
     },
     clock,
   );
@@ -62,7 +62,7 @@ for (const [name, command, env, cause] of IMPOSSIBLE) {
       assert.equal(supervisor.processState, 'error');
       assert.match(losses.at(-1) ?? '', cause);
       assert.match(losses.at(-1) ?? '', /^starting: /);
-      clock.advance((supervisor.nextStartAt ?? 0) - clock.now());
+      clock.advance(supervisor.pauseMs);
     }
     assert.equal(supervisor.restarts, 3);
   });

@@ -10,6 +10,7 @@ import { FakeClock } from '../fixtures/fake-clock.ts';
 class FakeChild implements Child {
   readonly pid = 1234;
   readonly isReachable = true;
+  readonly traffic = null;
   readonly #machine: StateMachine;
 
   constructor(events: ChildEvents) {
@@ -56,7 +57,7 @@ class Rig {
       onFrame: () => {},
       onLost: (_error, phase) => this.losses.push(phase),
       onChange: () => {},
-      onOutput: () => {},
+      onLog: () => {},
     },
     this.clock,
   );

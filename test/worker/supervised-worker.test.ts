@@ -26,6 +26,7 @@ class Rig {
           return machine.state;
         },
         isReachable: true,
+        traffic: null,
         send: () => {},
         close: () => {},
         kill: (reason) => machine.enter({ tag: 'dead', error: reason ?? new Error('killed') }),

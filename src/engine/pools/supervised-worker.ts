@@ -2,7 +2,6 @@
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { LogLevel, ModeletDescription, RequestNumber, WorkerUsage } from '../../core/model.ts';
-import { LineLimit } from '../../observe/log/line-limit.ts';
 import { shortened } from '../../process/lines.ts';
 import type { Child, ChildEvents } from '../../process/parent/child.ts';
 import { asThrown } from '../../process/parent/start-failure.ts';
@@ -52,8 +51,6 @@ export interface WorkerHost<T extends WireItem> {
 export class SupervisedWorker<T extends WireItem> {
   readonly #host: WorkerHost<T>;
   readonly #supervisor: Supervisor;
-  /** The modelet's log lines and output. */
-  readonly #words: LineLimit;
   /** Batches in the order sent; the worker runs them one after the other. */
   readonly #batches: Batch<T>[] = [];
   /** The example that runs; never at the same time as a batch. */
@@ -69,7 +66,6 @@ export class SupervisedWorker<T extends WireItem> {
 
   constructor(host: WorkerHost<T>) {
     this.#host = host;
-    this.#words = new LineLimit((level, line) => host.onLog(level, line), host.clock);
     this.#supervisor = new Supervisor(
       {
         startTimeoutMs: host.startTimeoutMs,
@@ -86,7 +82,7 @@ export class SupervisedWorker<T extends WireItem> {
         onFrame: (frame) => this.#receive(frame),
         onLost: (error, phase) => this.#lost(error, phase),
         onChange: () => host.onChange(),
-        onOutput: (stream, line) => this.#words.write(stream === 'stdout' ? 'info' : 'warn', line),
+        onLog: (level, text) => host.onLog(level, text),
       },
       host.clock,
     );
@@ -207,7 +203,7 @@ export class SupervisedWorker<T extends WireItem> {
   }
 
   #receive(frame: Frame): void {
-    if (frame.type === 'log') this.#words.write(frame.body.level, shortened(frame.body.message));
+    if (frame.type === 'log') this.#supervisor.log(frame.body.level, shortened(frame.body.message));
     else if (frame.type === 'usage') this.#used(frame.body);
     else if (frame.type === 'parts') for (const part of frame.items) this.#sentPart(part);
     else if (frame.type === 'reply') this.#replied(frame.batch, frame.items, frame.runMs);
@@ -268,7 +264,6 @@ export class SupervisedWorker<T extends WireItem> {
 
   #lost(error: Error, phase: LifePhase): void {
     if (phase === 'starting') this.#startError = asThrown(error);
-    this.#words.tell();
     if (phase === 'closing') this.#host.onLog('debug', 'ended');
     // The pool logs a cause that keeps all workers of a stage from starting, and only once.
     else if (!this.isStuck)

@@ -41,6 +41,7 @@ export function startThreadWorker(spec: WorkerLaunch, events: ChildEvents, clock
 class ThreadWorker implements Kept {
   readonly entry: string = THREAD_ENTRY;
   readonly pid: number = process.pid;
+  readonly traffic: null = null;
   readonly #pool: Piscina<ArrayBuffer | MessagePort, void>;
   /** Port to the thread's tasks. */
   readonly #port: MessagePort;

@@ -11,7 +11,7 @@ import { isModeletError } from '../../core/errors.ts';
 import { type Channel, SocketChannel } from '../../wire/channel/channel.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
 import type { ProcessState } from '../process-state.ts';
-import type { ChildEvents } from './child.ts';
+import type { ChildEvents, Traffic } from './child.ts';
 import { ChildLife, type Kept } from './child-life.ts';
 import { killGroup, killTree, type LaunchedProcess, type LaunchSpec, launch } from './launch.ts';
 
@@ -73,8 +73,7 @@ export class ChildProcess implements Kept {
     return this.#exit === null && !this.#channelClosed;
   }
 
-  /** Read-only view of the channel to the child. */
-  get traffic(): Omit<Channel, 'send' | 'flushed' | 'close'> {
+  get traffic(): Traffic {
     return this.#channel;
   }
 

@@ -1,5 +1,6 @@
 /** A worker or engine as its supervisor sees it, process and thread alike. */
 import type { Deadline } from '../../core/clock.ts';
+import type { Channel } from '../../wire/channel/channel.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
 import { type ProcessState, StateMachine } from '../process-state.ts';
 
@@ -14,12 +15,17 @@ export interface ChildEvents {
   onOutput(stream: 'stdout' | 'stderr', text: string): void;
 }
 
+/** Read-only view of a channel. */
+export type Traffic = Omit<Channel, 'send' | 'flushed' | 'close'>;
+
 export interface Child {
   /** Id of the child's process, or of the process that runs its thread; null if no process could be started. */
   readonly pid: number | null;
   readonly state: ProcessState;
   /** Whether frames can still reach the child. False after the first sign of its end; later frames are lost. */
   readonly isReachable: boolean;
+  /** The bytes between parent and child; null for a thread, which shares memory. */
+  readonly traffic: Traffic | null;
   send(frame: Frame): void;
   /**
    * Asks the child to finish, and kills it at `deadline`. Kills a child that is not ready yet at once. A later call may
@@ -34,6 +40,7 @@ export interface Child {
 export class NeverStarted implements Child {
   readonly pid: null = null;
   readonly isReachable: boolean = false;
+  readonly traffic: null = null;
   readonly #machine: StateMachine;
 
   constructor(reason: Error, events: ChildEvents) {

@@ -1,5 +1,6 @@
 /**
- * Keeps one child process running: starts it, waits until it is ready, starts a new one when it dies.
+ * Keeps one child process running: starts it, waits until it is ready, notices when it hangs, starts a new one when it
+ * dies. Limits what it prints to the log, and counts the bytes of all processes in turn.
  *
  *   stopped  nothing runs until `start`  -> running | closed
  *   running  a child exists              -> waiting (it died) | stuck (it cannot start) | closed
@@ -9,10 +10,13 @@
  */
 import { type Clock, type Deadline, systemClock, type Timer } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
+import type { LogLevel } from '../../core/model.ts';
+import { LineLimit } from '../../observe/log/line-limit.ts';
 import type { ControlFrame, Frame } from '../../wire/frames/frames.ts';
 import type { ProcessStateTag } from '../process-state.ts';
 import { Backoff } from './backoff.ts';
-import { type Child, type ChildEvents, NeverStarted } from './child.ts';
+import { type Child, type ChildEvents, NeverStarted, type Traffic } from './child.ts';
+import { Heartbeat } from './heartbeat.ts';
 import { asThrown, LastingFailure, loadFailure } from './start-failure.ts';
 
 /** Phase in which a process ended: a failed start, a death in service, or a requested end. */
@@ -25,13 +29,16 @@ export interface SupervisedProcess {
   bootFrame(): ControlFrame;
   /** Most milliseconds from launch to `ready`; a process that takes longer is killed. 0 means no limit. */
   readonly startTimeoutMs: number;
+  /** Asks for a sign of life. A process with this method is killed if it gives none for long while it is ready. */
+  ping?(): void;
   onReady(): void;
   onFrame(frame: Frame): void;
   /** The process is gone, and everything that it sent has been read. There is no retry after a `LastingFailure`. */
   onLost(error: Error, phase: LifePhase): void;
   /** Displayed state has changed. */
   onChange(): void;
-  onOutput(stream: 'stdout' | 'stderr', line: string): void;
+  /** The process printed this, or has passed it to `log`. */
+  onLog(level: LogLevel, text: string): void;
 }
 
 type SupervisorState =
@@ -44,14 +51,29 @@ export class Supervisor {
   readonly #process: SupervisedProcess;
   readonly #clock: Clock;
   readonly #backoff: Backoff = new Backoff();
+  readonly #words: LineLimit;
+  readonly #heartbeat: Heartbeat | null;
   #state: SupervisorState = { tag: 'stopped' };
   #starts = 0;
   #lastError: Error | null = null;
+  /** Bytes sent to and received from all processes before the present one. */
+  #pastBytes: Traffic['bytes'] = { sent: 0, received: 0 };
   #childEnded: () => void = () => {};
 
   constructor(process: SupervisedProcess, clock: Clock = systemClock) {
     this.#process = process;
     this.#clock = clock;
+    this.#words = new LineLimit((level, text) => process.onLog(level, text), clock);
+    this.#heartbeat = process.ping
+      ? new Heartbeat(
+          {
+            ping: () => process.ping?.(),
+            hasMoved: () => this.traffic?.hasMoved() ?? false,
+            onSilent: (seconds) => this.kill(new Error(`did not answer for ${seconds} s`)),
+          },
+          clock,
+        )
+      : null;
   }
 
   /** State to display: the child's state, or `error` if a failure left no child running. */
@@ -80,9 +102,21 @@ export class Supervisor {
     return Math.max(0, this.#starts - 1);
   }
 
-  /** When the pause before the next start ends; null if there is no pause. */
-  get nextStartAt(): Deadline | null {
-    return this.#state.tag === 'waiting' ? this.#state.until : null;
+  /** Milliseconds until the next start; 0 if no start is pending. */
+  get pauseMs(): number {
+    return this.#state.tag === 'waiting' ? Math.max(0, this.#state.until - this.#clock.now()) : 0;
+  }
+
+  /** The channel of the present process; null if there is no process, or for a thread. */
+  get traffic(): Traffic | null {
+    return this.#child?.traffic ?? null;
+  }
+
+  /** Bytes sent and received so far, over all processes. */
+  get bytes(): Traffic['bytes'] {
+    const { sent, received } = this.#pastBytes;
+    const present = this.traffic?.bytes;
+    return present ? { sent: sent + present.sent, received: received + present.received } : this.#pastBytes;
   }
 
   /** Whether the last start failed in a way that a restart would repeat. Only `start` makes another attempt. */
@@ -116,6 +150,11 @@ export class Supervisor {
     if (serves && child.isReachable) child.send(frame);
   }
 
+  /** Writes a line to the log, or only counts it if the process writes too many. */
+  log(level: LogLevel, line: string): void {
+    this.#words.write(level, line);
+  }
+
   kill(reason: Error): void {
     this.#child?.kill(reason);
   }
@@ -129,6 +168,8 @@ export class Supervisor {
       this.#state.child?.close(deadline);
       return this.#state.ended;
     }
+    // The deadline replaces the heartbeat.
+    this.#heartbeat?.stop();
     const child = this.#child;
     if (this.#state.tag === 'waiting') this.#state.timer.cancel();
     if (this.#state.tag === 'running') this.#state.startTimer?.cancel();
@@ -154,7 +195,7 @@ export class Supervisor {
       onFrame: (frame, which) => {
         if (which === this.#child) this.#process.onFrame(frame);
       },
-      onOutput: (stream, line) => this.#process.onOutput(stream, line),
+      onOutput: (stream, text) => this.log(stream === 'stdout' ? 'info' : 'warn', text),
     });
     const startTimer =
       startTimeoutMs > 0
@@ -196,9 +237,13 @@ export class Supervisor {
     state.readySince = this.#clock.now();
     this.#lastError = null;
     this.#process.onReady();
+    this.#heartbeat?.start();
   }
 
   #buried(error: Error): void {
+    this.#heartbeat?.stop();
+    this.#pastBytes = this.bytes;
+    this.#words.tell();
     if (this.#state.tag === 'closed') {
       this.#state = { ...this.#state, child: null };
       this.#childEnded();

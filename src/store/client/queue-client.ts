@@ -10,10 +10,8 @@ import { fileURLToPath } from 'node:url';
 import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
 import { asError, isModeletError, ModeletError } from '../../core/errors.ts';
 import type { LogRecord } from '../../core/model.ts';
-import { LineLimit } from '../../observe/log/line-limit.ts';
 import { inheritedEnvironment } from '../../process/node-options.ts';
-import { ChildProcess } from '../../process/parent/child-process.ts';
-import { Heartbeat } from '../../process/parent/heartbeat.ts';
+import { ChildProcess, type ChildSpec } from '../../process/parent/child-process.ts';
 import type { Launcher } from '../../process/parent/launch.ts';
 import { type LifePhase, Supervisor } from '../../process/parent/supervisor.ts';
 import type { ProcessStateTag } from '../../process/process-state.ts';
@@ -74,9 +72,6 @@ export class QueueClient implements WorkQueue {
   readonly #spec: QueueClientSpec;
   readonly #clock: Clock;
   readonly #supervisor: Supervisor;
-  readonly #heartbeat: Heartbeat;
-  /** The process that runs, or ran last. */
-  #process: ChildProcess | null = null;
   readonly #outbox: Outbox;
   readonly #pending: Map<number, Pending> = new Map();
   #pendingBytes = 0;
@@ -91,38 +86,23 @@ export class QueueClient implements WorkQueue {
     this.#spec = spec;
     this.#clock = clock;
     this.#limits = spec.limits;
-    const words = new LineLimit((level, message) => spec.onLog({ level, message }), clock);
     this.#supervisor = new Supervisor(
       {
         startTimeoutMs: START_TIMEOUT_MS,
-        launch: (events) => {
-          this.#process = new ChildProcess(launchSpec(spec), events, clock);
-          return this.#process;
-        },
+        launch: (events) => new ChildProcess(launchSpec(spec), events, clock),
         bootFrame: () => ({ type: 'open', body: { file: spec.file, session: SESSION, limits: this.#limits } }),
-        onReady: () => this.#ready(),
-        onFrame: (frame) => {
-          if (frame.type === 'answers') for (const item of frame.items) this.#answered(item);
-        },
-        onLost: (error, phase) => {
-          this.#heartbeat.stop();
-          words.tell();
-          this.#lost(error, phase);
-        },
-        onChange: () => spec.onChange(),
-        onOutput: (stream, line) => words.write(stream === 'stdout' ? 'info' : 'warn', line),
-      },
-      clock,
-    );
-    this.#heartbeat = new Heartbeat(
-      {
         ping: () => {
           this.#supervisor.send({ type: 'ping', body: null });
           // Each call checks the file, so an idle store also notices when its file is lost.
           this.extend([], 1).catch(() => {});
         },
-        hasMoved: () => this.#process?.traffic.hasMoved() ?? false,
-        onSilent: (seconds) => this.#supervisor.kill(new Error(`did not answer for ${seconds} s`)),
+        onReady: () => this.#ready(),
+        onFrame: (frame) => {
+          if (frame.type === 'answers') for (const item of frame.items) this.#answered(item);
+        },
+        onLost: (error, phase) => this.#lost(error, phase),
+        onChange: () => spec.onChange(),
+        onLog: (level, message) => spec.onLog({ level, message }),
       },
       clock,
     );
@@ -205,7 +185,6 @@ export class QueueClient implements WorkQueue {
   /** Waits up to 5 s for the answers to all calls, then closes the process. */
   async close(): Promise<void> {
     this.#outbox.flush();
-    this.#heartbeat.stop();
     await this.#supervisor.close(this.#clock.now() + CLOSE_MS);
     this.#rejectAll(new ModeletError('shutting_down', `the store ${this.#spec.file} was closed`));
   }
@@ -261,7 +240,6 @@ export class QueueClient implements WorkQueue {
     this.#error = null;
     this.#lostFile = null;
     for (const { item } of this.#pending.values()) this.#outbox.add(item);
-    this.#heartbeat.start();
     const { pid, restarts } = this.#supervisor;
     this.#spec.onLog({
       level: 'debug',
@@ -291,7 +269,7 @@ export class QueueClient implements WorkQueue {
   }
 }
 
-function launchSpec({ launcher, allowedCpus }: QueueClientSpec): ConstructorParameters<typeof ChildProcess>[0] {
+function launchSpec({ launcher, allowedCpus }: QueueClientSpec): ChildSpec {
   return {
     // Node 22 warns at each start that its SQLite is experimental.
     command: [process.execPath, '--disable-warning=ExperimentalWarning', QUEUE_ENTRY],

@@ -2,6 +2,7 @@
 import { asError, type ErrorCode, isErrorCode, type ModeletError } from '../../../core/errors.ts';
 import type { Payload } from '../../../core/model.ts';
 import type { LeaseEnd } from '../../../gate/source.ts';
+import { growingPause } from '../../../process/parent/backoff.ts';
 import type { NackOptions } from '../../../store/work-queue.ts';
 import { encodePayload } from '../../../wire/codec/codec.ts';
 import type { PipelineMessage } from '../../request/messages.ts';
@@ -48,8 +49,7 @@ const NOT_ITS_FAULT: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 
 /** Shortest delay of an item that was refused. The gate is closed meanwhile and decides when it lets the item in. */
 const REFUSED_DELAY_MS = 250;
-const FIRST_RETRY_MS = 500;
-const LONGEST_RETRY_MS = 60_000;
+const RETRY = { firstMs: 500, longestMs: 60_000 } as const;
 
 /** Returns the verdict on an attempt. @param attempt from 1. @param alone whether no other item of the gate ran. */
 export function verdictOn(
@@ -68,7 +68,7 @@ export function verdictOn(
     case 'done':
       return succeeded(msg, maxBytes);
     case 'failed':
-      return nack(reason, { countAttempt: true, delayMs: backoff(attempt) });
+      return nack(reason, { countAttempt: true, delayMs: growingPause(attempt, RETRY, () => 1) });
     case 'refused':
     case 'cancelled':
     case 'lost':
@@ -106,11 +106,6 @@ function again(reason: string, end: LeaseEnd): Verdict {
 
 function nack(reason: string, options: Partial<NackOptions>): Verdict {
   return { kind: 'nack', options: { delayMs: 0, countAttempt: false, alone: false, ...options, reason } };
-}
-
-/** Returns the delay before a retry, in ms. It doubles with each attempt. */
-function backoff(attempt: number): number {
-  return Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** (attempt - 1));
 }
 
 function codeIn(msg: PipelineMessage | undefined): ErrorCode | null {
