@@ -191,6 +191,39 @@ export interface Route {
   readonly taps: readonly number[];
 }
 
+/** The answer that an HTTP response node would send. */
+export interface AnswerSpec {
+  /** null: 200 for a result, the error's own status for an error. */
+  readonly statusCode: number | null;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/**
+ * An HTTP-in node, the route behind it and the HTTP response at its end, compiled into one. Such a request is never a
+ * message.
+ */
+export interface EndpointSpec {
+  /** Id of the HTTP-in node. */
+  readonly id: string;
+  readonly method: 'post' | 'put' | 'patch';
+  /** The exact path, `httpNodeRoot` included. */
+  readonly path: string;
+  /** Id of the runtime. */
+  readonly runtime: string;
+  /** Id of the stage or batcher at which a message would enter. */
+  readonly entry: string;
+  /** Media ranges that the first stage accepts; null: all that can be decoded. */
+  readonly mediaTypes: readonly string[] | null;
+  /** Answer with a result. */
+  readonly answer: AnswerSpec;
+  /** Answer behind the collector's catch output; null: nothing handles errors, and the client gets them as they are. */
+  readonly failure: AnswerSpec | null;
+  /** Whether the payload of a failed request becomes the error's body or stays as it was. */
+  readonly errorPayload: 'body' | 'keep';
+  /** Debug nodes beside the answer. Each gets a copy of the result's message, without `req` and `res`. */
+  readonly copies: readonly string[];
+}
+
 /** Everything an engine needs to know; sent whole at each deploy. */
 export interface EnginePlan {
   readonly stages: readonly StageDefinition[];
