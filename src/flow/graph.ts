@@ -3,8 +3,14 @@ import type { Batching } from '../core/model.ts';
 
 interface AnyNode {
   readonly id: string;
+  /** The type as Node-RED has it, such as `http in`. */
+  readonly type: string;
+  /** Id of the flow that contains the node, or the subflow instance around it; '' for a node that all flows share. */
+  readonly flow: string;
   /** Ids of the nodes that each output is wired to, by output. */
   readonly wires: readonly (readonly string[])[];
+  /** Whether a Complete node watches this node. */
+  readonly watched: boolean;
 }
 
 export interface StageNode extends AnyNode {
@@ -13,8 +19,6 @@ export interface StageNode extends AnyNode {
   readonly name: string;
   readonly input: string;
   readonly output: string;
-  /** Whether a Complete node watches this node. If so, a message must enter and leave the engine here. */
-  readonly watched: boolean;
   /** Why the node cannot be used; null if it can. */
   readonly invalid: string | null;
 }
@@ -28,11 +32,15 @@ export interface BatcherNode extends AnyNode {
 export interface CollectorNode extends AnyNode {
   readonly kind: 'collector';
   readonly catches: boolean;
+  /** Whether the collector passes on results in parts. */
+  readonly inParts: boolean;
 }
 
 /** A dispatch gate: messages wait in it, so a chain ends before it. */
 export interface GateNode extends AnyNode {
   readonly kind: 'gate';
+  /** Whether the gate stores its items. Then the HTTP client gets its answer from the gate. */
+  readonly durable: boolean;
 }
 
 /** A junction, a link node or the border of a subflow. Wires run through it as if it were not there. */
@@ -40,32 +48,69 @@ export interface TransparentNode extends AnyNode {
   readonly kind: 'transparent';
 }
 
+export interface LinkCallNode extends AnyNode {
+  readonly kind: 'link call';
+  /** Ids of the link-in nodes that the node may call. */
+  readonly calls: readonly string[];
+  /** Whether the message names the link-in node. */
+  readonly dynamic: boolean;
+}
+
+/** A link-out node that returns messages to the link call node that they come from. */
+export interface LinkReturnNode extends AnyNode {
+  readonly kind: 'link return';
+}
+
+export interface HttpInNode extends AnyNode {
+  readonly kind: 'http in';
+  readonly method: string;
+  /** URL pattern in Express syntax. */
+  readonly url: string;
+  /** Whether the node accepts file uploads. */
+  readonly upload: boolean;
+  /** Name of the node, or '' if it has none. */
+  readonly name: string;
+  readonly info: string;
+  /** Tab that contains the node, or the subflow instance around it. */
+  readonly tab: { readonly label: string; readonly info: string };
+}
+
+export interface HttpResponseNode extends AnyNode {
+  readonly kind: 'http response';
+  /** null: as the message says. */
+  readonly statusCode: number | null;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
 /** Any other node: a chain ends before it. */
 export interface OtherNode extends AnyNode {
   readonly kind: 'other';
-  readonly type: string;
 }
 
-export type GraphNode = StageNode | BatcherNode | CollectorNode | GateNode | TransparentNode | OtherNode;
+export type GraphNode =
+  | StageNode
+  | BatcherNode
+  | CollectorNode
+  | GateNode
+  | TransparentNode
+  | LinkCallNode
+  | LinkReturnNode
+  | HttpInNode
+  | HttpResponseNode
+  | OtherNode;
 
+/** The nodes by id, in the order of the flows. */
 export type Graph = ReadonlyMap<string, GraphNode>;
 
-/**
- * Returns the nodes that get a message sent on `output`, once for each path to them. Follows wires through transparent
- * nodes. A circle of transparent nodes leads nowhere.
- */
-export function targetsOf(graph: Graph, node: GraphNode, output = 0): Exclude<GraphNode, TransparentNode>[] {
-  const behind = (wires: readonly string[], passed: readonly string[]): Exclude<GraphNode, TransparentNode>[] =>
-    wires.flatMap((id) => {
-      const target = graph.get(id);
-      if (!target || passed.includes(id)) return [];
-      return target.kind === 'transparent' ? behind(target.wires.flat(), [...passed, id]) : [target];
-    });
-  return behind(node.wires[output] ?? [], []);
+type Kind = GraphNode['kind'];
+export type NodeOf<K extends Kind> = Extract<GraphNode, { readonly kind: K }>;
+
+/** Returns the nodes of a kind, in the order of the flows. */
+export function nodesOf<K extends Kind>(graph: Graph, kind: K): NodeOf<K>[] {
+  return [...graph.values()].filter((node): node is NodeOf<K> => node.kind === kind);
 }
 
-/** Returns the nodes one hop downstream, from all outputs and through transparent nodes. */
-export function nextHops(graph: Graph, id: string): string[] {
-  const node = graph.get(id);
-  return node ? node.wires.flatMap((_, output) => targetsOf(graph, node, output).map((target) => target.id)) : [];
+/** Whether the node is one of this package. */
+export function isPipelineNode({ type }: { readonly type: string }): boolean {
+  return type.startsWith('modelet-');
 }

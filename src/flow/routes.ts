@@ -3,7 +3,8 @@
  * the reason why its chain ends. Pure.
  */
 import { type Batching, SINGLE_ITEMS } from '../core/model.ts';
-import { type BatcherNode, type Graph, type GraphNode, type StageNode, targetsOf } from './graph.ts';
+import type { BatcherNode, Graph, GraphNode, StageNode } from './graph.ts';
+import { targetsOf, walk } from './walk.ts';
 
 export interface CompiledRoute {
   /** The stage or batcher at which messages enter. */
@@ -87,14 +88,8 @@ function stageBehind(graph: Graph, node: GraphNode): StageNode | undefined {
 function rejectCircles(graph: Graph, invalid: Map<string, string>): void {
   for (const node of graph.values()) {
     if (node.kind !== 'stage') continue;
-    const seen = new Set<string>();
-    const pending = nextStages(graph, node);
-    for (let stage = pending.pop(); stage; stage = pending.pop()) {
-      if (seen.has(stage.id)) continue;
-      seen.add(stage.id);
-      pending.push(...nextStages(graph, stage));
-    }
-    if (seen.has(node.id))
+    const behind = [...walk(nextStages(graph, node), (stage) => nextStages(graph, stage))];
+    if (behind.includes(node))
       invalid.set(node.id, 'its results lead back to itself through stages alone: no request would end');
   }
 }
@@ -153,8 +148,8 @@ function describeAll(targets: readonly GraphNode[]): string {
 }
 
 function describe(node: GraphNode): string {
-  if (node.kind === 'other') return describeType(node.type);
-  return node.kind === 'gate' ? 'a dispatch gate' : 'a result collector';
+  if (node.kind === 'gate') return 'a dispatch gate';
+  return node.kind === 'collector' ? 'a result collector' : describeType(node.type);
 }
 
 /** Acronyms that node types write in small letters, and the palette and people in capitals. */

@@ -8,6 +8,8 @@
  */
 import type { Node, NodeAPI } from 'node-red';
 import { ModeletError } from '../core/errors.ts';
+import { isPipelineNode, nodesOf } from '../flow/graph.ts';
+import { waysOut } from '../flow/ways-out.ts';
 import { Tracing } from '../observe/export/tracing.ts';
 import { LoopMonitor } from '../observe/meters/loop.ts';
 import { allowedCpus } from '../process/affinity.ts';
@@ -16,15 +18,12 @@ import { Registry } from '../server/registry.ts';
 import type { Machine } from '../server/runtime-pins.ts';
 import type { Service } from '../server/service.ts';
 import { type Deployed, type Deployment, deploy, NOTHING_DEPLOYED, usedRuntimes } from './deploy/deployment.ts';
-import { httpInsAmong } from './deploy/http-ins.ts';
+import { flowsWith, type RunningNode, runningNodes } from './deploy/running-nodes.ts';
 import { Feeds } from './feed/feeds.ts';
 import { enterGate, orderGate } from './gate/gate-entry.ts';
 import { Gates } from './gate/gates.ts';
-import { type FlowsEvent, listenToFlows } from './handover/flow-events.ts';
-import { flowsWith, runningNodes } from './handover/running-nodes.ts';
+import { type FlowsEvent, listenToFlows, UntilRunning } from './handover/flow-events.ts';
 import { Succession } from './handover/succession.ts';
-import { UntilRunning } from './handover/until-running.ts';
-import { isPipelineNode, waysOut } from './handover/ways-out.ts';
 import { HttpHold } from './http/http-hold.ts';
 import { type LiveNode, LiveNodes } from './live-nodes.ts';
 import { logFault, nodeRedLog } from './log.ts';
@@ -264,10 +263,11 @@ export class Pipeline {
     this.#known = machine;
     if (start !== this.#start) return;
     this.#tracing.look(this.RED.settings.userDir ?? process.cwd());
+    const running = runningNodes(this.RED);
     try {
       this.#registry.reconcile(usedRuntimes(this.live), machine);
       this.loop[this.services.length > 0 ? 'start' : 'stop']();
-      this.#apply(deploy(this.RED, this.live, (runtime) => this.#registry.get(runtime)));
+      this.#apply(deploy(this.RED, running, this.live, (runtime) => this.#registry.get(runtime)));
     } catch (thrown) {
       // A fault of this package must not end Node-RED, as an unhandled rejection would.
       this.#deployment = NOTHING_DEPLOYED;
@@ -275,7 +275,7 @@ export class Pipeline {
     }
     this.#state = 'running';
     this.#sequencers.tidy(new Set([...this.#deployment.ordering.values()].flat()));
-    this.#untilRunning.safely(() => this.#handOver());
+    this.#untilRunning.safely(() => this.#handOver(running));
     this.#untilRunning.wake();
     for (const request of this.#open) request.endIfStranded();
     this.#hold.open();
@@ -295,15 +295,21 @@ export class Pipeline {
   }
 
   /** Hands messages in progress to the nodes that run now. Answers clients without a path to a response at once. */
-  #handOver(): void {
-    const { endpoints } = this.#deployment;
-    const running = flowsWith(runningNodes(this.RED), isPipelineNode);
+  #handOver(all: readonly RunningNode[]): void {
+    const { endpoints, graph } = this.#deployment;
+    const running = flowsWith(all, isPipelineNode);
+    const ours = new Map(
+      running.flatMap(({ node: { id } }) => {
+        const node = graph.get(id);
+        return node ? [[id, node] as const] : [];
+      }),
+    );
     const isGuarded = (id: string): boolean => endpoints.some((endpoint) => endpoint.id === id);
     this.#hold.guard(
       endpoints,
-      httpInsAmong(running).filter(({ id }) => !isGuarded(id)),
+      nodesOf(ours, 'http in').filter(({ id }) => !isGuarded(id)),
     );
-    const isChanged = this.#succession.resume(running, waysOut(running));
+    const isChanged = this.#succession.resume(running, waysOut(ours));
     this.#clients.answerFrom((httpIn) => this.#succession.isDeadEnd(httpIn), CHANGED);
     if (isChanged) this.#clients.answerInTime(this.#longestTimeout(), LOST, (msg) => this.#lost(msg));
   }

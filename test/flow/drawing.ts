@@ -22,13 +22,20 @@ function outputs(wires: Wires): readonly (readonly string[])[] {
     : [wires as readonly string[]];
 }
 
+/** The properties that no test of this folder looks at. */
+function common(type: string): Pick<GraphNode, 'type' | 'flow' | 'watched'> {
+  return { type, flow: 'tab', watched: false };
+}
+
 export function stage(id: string, wires: Wires = [], overrides: Partial<StageNode> = {}): StageNode {
-  const settings = { runtime: 'r1', input: 'payload', output: 'payload', watched: false, invalid: null };
-  return { kind: 'stage', id, name: id.toUpperCase(), wires: outputs(wires), ...settings, ...overrides };
+  const settings = { runtime: 'r1', input: 'payload', output: 'payload', invalid: null };
+  const drawn = { ...common('modelet-stage'), id, name: id.toUpperCase(), wires: outputs(wires) };
+  return { kind: 'stage', ...drawn, ...settings, ...overrides };
 }
 
 export function batcher(id: string, wires: Wires, overrides: Partial<BatcherNode> = {}): BatcherNode {
-  return { kind: 'batcher', id, wires: outputs(wires), batching: TEN, invalid: null, ...overrides };
+  const drawn = { ...common('modelet-batcher'), id, wires: outputs(wires) };
+  return { kind: 'batcher', ...drawn, batching: TEN, invalid: null, ...overrides };
 }
 
 /** A collector with both outputs: results, then errors. */
@@ -38,20 +45,20 @@ export function collector(
   errors: readonly string[],
   catches = true,
 ): CollectorNode {
-  return { kind: 'collector', id, wires: [results, errors], catches };
+  return { kind: 'collector', ...common('modelet-collector'), id, wires: [results, errors], catches, inParts: false };
 }
 
 /** A gate with both outputs: admitted, then catch. */
 export function gate(id: string, admitted: readonly string[], errors: readonly string[] = []): GateNode {
-  return { kind: 'gate', id, wires: [admitted, errors] };
+  return { kind: 'gate', ...common('modelet-gate'), id, wires: [admitted, errors], durable: false };
 }
 
 export function other(id: string, wires: Wires = [], type = 'function'): OtherNode {
-  return { kind: 'other', id, wires: outputs(wires), type };
+  return { kind: 'other', ...common(type), id, wires: outputs(wires) };
 }
 
 export function junction(id: string, wires: Wires): TransparentNode {
-  return { kind: 'transparent', id, wires: outputs(wires) };
+  return { kind: 'transparent', ...common('junction'), id, wires: outputs(wires) };
 }
 
 export function drawing(...nodes: readonly GraphNode[]): Graph {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Graph } from '../../src/flow/graph.ts';
-import { findHandler } from '../../src/flow/handlers.ts';
+import { findHandler } from '../../src/flow/walk.ts';
 import { batcher, collector, drawing, gate, junction, other, stage } from './drawing.ts';
 
 const near = collector('near', ['far'], ['out']);

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Graph } from '../../src/flow/graph.ts';
-import { nearest } from '../../src/flow/reach.ts';
+import { nearest } from '../../src/flow/walk.ts';
 import { batcher, collector, drawing, gate, junction, other, stage } from './drawing.ts';
 
 /** Each graph, and the stages that are nearest behind gate `g`. */

@@ -56,7 +56,7 @@ const SHAPES: readonly Shape[] = [
   },
   {
     name: 'a collector',
-    graph: drawing(stage('a', ['c']), { kind: 'collector', id: 'c', wires: [[], []], catches: true }),
+    graph: drawing(stage('a', ['c']), collector('c', [], [])),
     routes: { a: ['a', /goes to a result collector/] },
   },
   {

@@ -29,9 +29,9 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
   {
     bug: 'an endpoint that leads to no pipeline is answered like one that does',
     file: 'src/node-red/deploy/endpoints.ts',
-    find: 'return terms ? [{ id, method, url, ...terms }] : [];',
+    find: 'return first ? [{ id, method, url, ...first, ...widest(found) }] : [];',
     replace:
-      'const any = terms ?? { held: false, maxBytes: 1e6, countRefused: () => {} };\n    return [{ id, method, url, ...any }];',
+      'const any = first ?? { held: false, maxBytes: 1e6, countRefused: () => {} };\n    return [{ id, method, url, ...any }];',
     suite: 'nodered/http-bodies.once',
     test: 'is left as Node-RED has it',
   },

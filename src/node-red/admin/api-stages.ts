@@ -1,9 +1,9 @@
 /** Describes the inputs and outputs of stages, as far as their settings and modelets declare them. */
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
+import type { Reached } from '../../flow/http-ways.ts';
 import type { ApiInput, ApiStage } from '../../openapi/endpoint.ts';
 import type { Service } from '../../server/service.ts';
-import type { Reached } from '../deploy/http-ways.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 
 export interface Stages {

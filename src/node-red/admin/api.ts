@@ -1,12 +1,12 @@
 /** Derives the description of the HTTP endpoints from the running flows, for the OpenAPI document. */
 import { createRequire } from 'node:module';
-import type { Node, NodeAPI } from 'node-red';
+import type { NodeAPI } from 'node-red';
 import { mediaTypeOf } from '../../endpoint/media-type.ts';
+import { type Graph, type HttpInNode, type HttpResponseNode, nodesOf } from '../../flow/graph.ts';
+import { type Reached, type Ways, waysFrom } from '../../flow/http-ways.ts';
+import { walk } from '../../flow/walk.ts';
 import type { Api, ApiAnswer, ApiEndpoint } from '../../openapi/endpoint.ts';
 import type { Service } from '../../server/service.ts';
-import { type HttpIn, httpIns } from '../deploy/http-ins.ts';
-import { type Flows, isDurable, type Reached, type Ways, waysFrom } from '../deploy/http-ways.ts';
-import { LinkCalls } from '../deploy/link-calls.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { inputOf, outputOf, type Stages } from './api-stages.ts';
 
@@ -34,10 +34,9 @@ interface Behind {
 export function apiOf(pipeline: Pipeline, services: readonly Service[] | null): Api {
   const { RED, deployment } = pipeline;
   const stages: Stages = { live: pipeline.live, names: deployment.stageNames, services: pipeline.services };
-  const flows: Flows = { RED, live: pipeline.live, linkCalls: new LinkCalls(RED) };
   const shown = new Set(services?.map(({ id }) => id));
-  const endpoints = httpIns(RED).flatMap((httpIn) => {
-    const behind = lookBehind(flows, httpIn.id);
+  const endpoints = nodesOf(deployment.graph, 'http in').flatMap((httpIn) => {
+    const behind = lookBehind(deployment.graph, httpIn.id);
     if (behind.stages.length + behind.gates.size === 0) return [];
     const runtimes = [
       ...behind.stages.map(({ stage }) => deployment.routes.get(stage)?.service.id),
@@ -49,31 +48,29 @@ export function apiOf(pipeline: Pipeline, services: readonly Service[] | null): 
   return { title: titleOf(services ?? pipeline.services, endpoints), version, root: rootOf(RED), endpoints };
 }
 
-function lookBehind(flows: Flows, httpIn: string): Behind {
-  const first = waysFrom(flows, { id: httpIn, calls: [] });
-  const stages = follow(flows, first, () => true);
+function lookBehind(graph: Graph, httpIn: string): Behind {
+  const first = waysFrom(graph, { id: httpIn, calls: [] });
+  const stages = follow(graph, first, () => true);
   const gates = [first, ...stages.map(({ ways }) => ways)].flatMap((ways) => ways.gates.map(({ id }) => id));
-  return { first, stages, answering: follow(flows, first, ({ stored }) => !stored), gates: new Set(gates) };
+  return { first, stages, answering: follow(graph, first, ({ stored }) => !stored), gates: new Set(gates) };
 }
 
 /** Follows the ways from stage to stage. Returns all stages reached; does not enter stages that are not `wanted`. */
-function follow(flows: Flows, first: Ways, wanted: (reached: Reached) => boolean): Passed[] {
-  const passed = new Map<string, Passed>();
-  const pending = first.stages.filter(wanted);
-  for (let at = pending.pop(); at; at = pending.pop()) {
-    const key = JSON.stringify([at.id, at.calls]);
-    if (passed.has(key)) continue;
-    const ways = waysFrom(flows, at);
-    passed.set(key, { stage: at.id, ways });
-    pending.push(...ways.stages.filter(wanted));
-  }
-  return [...passed.values()];
+function follow(graph: Graph, first: Ways, wanted: (reached: Reached) => boolean): Passed[] {
+  const passed: Passed[] = [];
+  const next = (at: Reached): Reached[] => {
+    const ways = waysFrom(graph, at);
+    passed.push({ stage: at.id, ways });
+    return ways.stages.filter(wanted);
+  };
+  Array.from(walk(first.stages.filter(wanted), next, ({ id, calls }) => JSON.stringify([id, calls])));
+  return passed;
 }
 
-function endpointOf(pipeline: Pipeline, stages: Stages, httpIn: HttpIn, behind: Behind): ApiEndpoint {
+function endpointOf(pipeline: Pipeline, stages: Stages, httpIn: HttpInNode, behind: Behind): ApiEndpoint {
   const { method, url, name, info, tab, upload } = httpIn;
   const isGated = behind.gates.size > 0;
-  const isStored = [...behind.gates].some((id) => isDurable(pipeline.live.get(id)));
+  const isStored = [...behind.gates].some((id) => isDurable(pipeline.deployment.graph, id));
   return {
     method,
     url,
@@ -88,10 +85,10 @@ function endpointOf(pipeline: Pipeline, stages: Stages, httpIn: HttpIn, behind: 
   };
 }
 
-function answersOf({ RED, live }: Pipeline, stages: Stages, method: string, behind: Behind): ApiAnswer[] {
+function answersOf({ deployment: { graph } }: Pipeline, stages: Stages, method: string, behind: Behind): ApiAnswer[] {
   const { first, answering } = behind;
   const durable = [first, ...answering.map(({ ways }) => ways)].flatMap(({ gates }) =>
-    gates.filter(({ id, stored }) => !stored && isDurable(live.get(id))),
+    gates.filter(({ id, stored }) => !stored && isDurable(graph, id)),
   );
   // A node before the gate may turn the request into a query about an item.
   const states = durable.some(({ direct }) => !direct) ? [{ kind: 'state' } as const] : [];
@@ -101,30 +98,33 @@ function answersOf({ RED, live }: Pipeline, stages: Stages, method: string, behi
     ways.responses.flatMap((response) =>
       response.stored || ways.inParts
         ? []
-        : [{ ...sentBy(RED, response), stage: outputOf(stages, stage, response.direct) }],
+        : [{ ...sentBy(response.node), stage: outputOf(stages, stage, response.direct) }],
     ),
   );
   const known = [...states, ...stored, ...inParts, ...results];
   // Responses that the flow sends without a stage. Their conditions and content are unknown here.
   const plain = first.responses.flatMap((response): ApiAnswer[] => {
-    const sent = sentBy(RED, response);
+    const sent = sentBy(response.node);
     const isKnown = known.length > 0 && (!sent.setsStatus || results.some(({ status }) => status === sent.status));
     return isKnown || response.stored ? [] : [{ ...sent, stage: null }];
   });
   return [...known, ...plain];
 }
 
+function isDurable(graph: Graph, id: string): boolean {
+  const node = graph.get(id);
+  return node?.kind === 'gate' && node.durable;
+}
+
 /** Returns the status and content type that an HTTP response node sends. */
-function sentBy(RED: NodeAPI, { id }: Reached): Omit<Result, 'stage'> & { readonly setsStatus: boolean } {
-  const node = RED.nodes.getNode(id) as (Node & { statusCode?: number; headers?: Record<string, unknown> }) | null;
-  const { statusCode, headers = {} } = node ?? {};
+function sentBy({ statusCode, headers }: HttpResponseNode): Omit<Result, 'stage'> & { readonly setsStatus: boolean } {
   const type = Object.entries(headers).find(([name]) => name.toLowerCase() === 'content-type')?.[1];
   const contentType = typeof type === 'string' ? mediaTypeOf(type) : null;
   return {
     kind: 'result',
-    status: statusCode || OK,
+    status: statusCode ?? OK,
     contentType,
-    setsStatus: Boolean(statusCode),
+    setsStatus: statusCode !== null,
   };
 }
 

@@ -2,23 +2,23 @@
  * Compiles the running nodes of one deploy: a plan for each runtime, and all data needed to handle arriving messages.
  * Each `flows:started` compiles everything again. This file changes nothing itself: pipeline.ts applies the result.
  */
-import { basename, extname } from 'node:path';
 import type { Node, NodeAPI } from 'node-red';
 import type { CollectorConfig, RuntimeConfig } from '../../config/compile.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
-import { type Graph, targetsOf } from '../../flow/graph.ts';
-import { type ErrorHandler, findHandler } from '../../flow/handlers.ts';
-import { nearest } from '../../flow/reach.ts';
+import type { Graph, HttpResponseNode } from '../../flow/graph.ts';
+import { directResponse } from '../../flow/http-ways.ts';
 import { type CompiledGraph, type CompiledRoute, compileRoutes } from '../../flow/routes.ts';
+import { type ErrorHandler, findHandler, nearest, targetsOf } from '../../flow/walk.ts';
 import type { PlannedStage } from '../../server/planner.ts';
 import type { Service } from '../../server/service.ts';
 import { modulesFolder, userFolder } from '../files.ts';
 import type { LiveNodes, LiveStage } from '../live-nodes.ts';
-import { type DirectAnswer, directAnswer, type Endpoint, type EntryTerms, endpointsTo } from './endpoints.ts';
+import { type Endpoint, type EntryTerms, endpointsTo } from './endpoints.ts';
 import { DEFAULT_LIMITS, type DeployedGate, deployGates } from './gate-deployment.ts';
-import { readGraph, tabNames } from './graph-reader.ts';
-import { uniqueNames } from './names.ts';
+import { readGraph } from './graph-reader.ts';
+import { nameStages, tabNames } from './names.ts';
+import type { RunningNode } from './running-nodes.ts';
 
 export interface DeployedRoute {
   readonly route: CompiledRoute;
@@ -30,6 +30,8 @@ export interface DeployedRoute {
 }
 
 export interface Deployment {
+  /** All running nodes. */
+  readonly graph: Graph;
   readonly routes: ReadonlyMap<string, DeployedRoute>;
   readonly invalid: ReadonlyMap<string, string>;
   readonly gates: ReadonlyMap<string, DeployedGate>;
@@ -44,7 +46,7 @@ export interface Deployment {
   /** Collectors wired directly to a stage that pass on results in parts, by stage. */
   readonly parting: ReadonlyMap<string, readonly string[]>;
   /** HTTP responses that can send a stage's result without the flow, by stage. */
-  readonly answers: ReadonlyMap<string, DirectAnswer>;
+  readonly answers: ReadonlyMap<string, HttpResponseNode>;
   /** HTTP-in nodes that lead to a pipeline. */
   readonly endpoints: readonly Endpoint[];
   /** Paths under which runtimes publish metrics, health and OpenAPI beside the user's endpoints, by runtime. */
@@ -52,6 +54,7 @@ export interface Deployment {
 }
 
 export const NOTHING_DEPLOYED: Deployment = {
+  graph: new Map(),
   routes: new Map(),
   invalid: new Map(),
   gates: new Map(),
@@ -96,10 +99,14 @@ export interface Deployed {
 
 type Services = (runtime: string) => Service | undefined;
 
-/** Compiles the running nodes. @param services the services of the runtimes in use; they must be running already */
-export function deploy(RED: NodeAPI, live: LiveNodes, services: Services): Deployed {
+/**
+ * Compiles the running nodes.
+ * @param running all running nodes
+ * @param services the services of the runtimes in use; they must be running already
+ */
+export function deploy(RED: NodeAPI, running: readonly RunningNode[], live: LiveNodes, services: Services): Deployed {
   const folders = { modules: modulesFolder(RED), user: userFolder(RED) };
-  const graph = readGraph(RED, live);
+  const graph = readGraph(RED, running, live);
   const compiled = compileRoutes(graph);
   const invalid = new Map(compiled.invalid);
   const stages = live.of('stage').filter((stage): stage is UsableStage => {
@@ -120,6 +127,7 @@ export function deploy(RED: NodeAPI, live: LiveNodes, services: Services): Deplo
   const failing = [...stages, ...live.of('gate')].map(({ node }) => node);
   const handlers = new Map(failing.map((node) => [node.id, findHandler(graph, node.id)]));
   const deployment: Deployment = {
+    graph,
     routes,
     invalid,
     gates,
@@ -133,11 +141,11 @@ export function deploy(RED: NodeAPI, live: LiveNodes, services: Services): Deplo
     parting: collectorsBehind(graph, stages, live, ({ results }) => results === 'parts'),
     answers: new Map(
       stages.flatMap(({ node }) => {
-        const answer = directAnswer(RED, node.id);
+        const answer = directResponse(graph, node.id);
         return answer ? [[node.id, answer] as const] : [];
       }),
     ),
-    endpoints: endpointsTo(RED, entryTerms(live, services, routes, gates)),
+    endpoints: endpointsTo(graph, entryTerms(live, services, routes, gates)),
     publicPaths: new Map(
       live.of('runtime').flatMap(({ node, config }) => {
         const shown = !(config instanceof ModeletError) && config.publicPath !== '';
@@ -201,19 +209,6 @@ function reasonForNoRuntime(config: StageConfig, live: LiveNodes): string | null
   const runtime = live.get(config.runtime);
   if (runtime?.kind !== 'runtime') return 'no runtime is selected, or it is disabled';
   return runtime.config instanceof ModeletError ? `its runtime cannot be used: ${runtime.config.message}` : null;
-}
-
-/** Names each stage by its own name, else by its file's name, else by its id. */
-function nameStages(stages: readonly UsableStage[]): Map<string, string> {
-  return uniqueNames(
-    'stage',
-    stages.map(({ node, config }) => [node, config.name || sourceName(config) || node.id]),
-  );
-}
-
-function sourceName({ source }: StageConfig): string {
-  if (source.kind === 'inline') return '';
-  return source.kind === 'module' ? basename(source.module) : basename(source.path, extname(source.path));
 }
 
 function planStage(

@@ -6,7 +6,7 @@ import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { Batching } from '../../core/model.ts';
 import type { Graph } from '../../flow/graph.ts';
-import { nearest } from '../../flow/reach.ts';
+import { nearest, walk } from '../../flow/walk.ts';
 import { whyNoSqlite } from '../../store/requirement.ts';
 import type { LiveGate, LiveNodes } from '../live-nodes.ts';
 import type { TimeLimits } from '../request/request-terms.ts';
@@ -132,15 +132,11 @@ export function membersOf({ source }: GateConfig): readonly string[] {
 }
 
 function isOnCircle({ id, config }: DeployedGate, deployed: ReadonlyMap<string, DeployedGate>): boolean {
-  const seen = new Set<string>();
-  const pending = [...membersOf(config)];
-  for (let member = pending.pop(); member !== undefined; member = pending.pop()) {
-    if (member === id) return true;
-    const gate = seen.has(member) ? undefined : deployed.get(member);
-    seen.add(member);
-    if (gate) pending.push(...membersOf(gate.config));
-  }
-  return false;
+  const behind = (member: string): readonly string[] => {
+    const gate = deployed.get(member);
+    return gate ? membersOf(gate.config) : [];
+  };
+  return [...walk(membersOf(config), behind)].includes(id);
 }
 
 export interface Drawn {

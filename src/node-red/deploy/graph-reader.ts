@@ -1,81 +1,117 @@
 /** Reads the running nodes and their wires into the plain graph that the compiler expects. */
-import type { Node, NodeAPI } from 'node-red';
+import type { NodeAPI } from 'node-red';
 import { ModeletError } from '../../core/errors.ts';
-import type { Graph, GraphNode } from '../../flow/graph.ts';
+import { SINGLE_ITEMS } from '../../core/model.ts';
+import type { Graph, GraphNode, HttpInNode, HttpResponseNode, LinkCallNode } from '../../flow/graph.ts';
 import type { LiveNode, LiveNodes } from '../live-nodes.ts';
+import { type Definition, type RunningNode, SUBFLOW, type WiredNode } from './running-nodes.ts';
 
-/** A running node. Its instance has `wires`, but the Node-RED types omit them. */
-type WiredNode = Node & { readonly wires?: readonly (readonly string[])[] };
+type Common = Pick<GraphNode, 'id' | 'type' | 'flow' | 'wires' | 'watched'>;
+type HttpIn = WiredNode & Partial<Pick<HttpInNode, 'method' | 'url' | 'upload'>>;
+type HttpResponse = WiredNode & { readonly statusCode?: number; readonly headers?: Record<string, string> };
 
-/** Returns the graph of the pipeline nodes and all nodes downstream of them. */
-export function readGraph(RED: NodeAPI, live: LiveNodes): Graph {
+/** Returns the graph of all running nodes. @param running all running nodes */
+export function readGraph(RED: NodeAPI, running: readonly RunningNode[], live: LiveNodes): Graph {
   const graph = new Map<string, GraphNode>();
-  const pending: string[] = [];
-  const add = (node: GraphNode): void => {
-    graph.set(node.id, node);
-    pending.push(...node.wires.flat());
-  };
-  const watched = watchedNodes(RED);
-  for (const entry of live) {
-    const node = toGraphNode(entry, watched);
-    if (node) add(node);
+  const watched = watchedNodes(running);
+  const links = new Links(running);
+  for (const one of running) {
+    const { node, definition, tab } = one;
+    const { id, type, wires = [] } = node;
+    const common = { id, type, flow: tab?.id ?? '', wires, watched: watched.has(definition.id) };
+    const entry = live.get(id);
+    graph.set(id, (entry && toPipelineNode(entry, common)) ?? toForeignNode(one, common, links));
   }
-  for (let id = pending.pop(); id !== undefined; id = pending.pop()) {
-    if (graph.has(id)) continue;
-    const node = RED.nodes.getNode(id) as WiredNode | null;
-    if (node) add(toForeignNode(id, node));
-  }
+  addUndefined(RED, graph);
   return graph;
 }
 
-/** Converts a node of another type. Running nodes' wires already lead through subflow instances and links. */
-function toForeignNode(id: string, { type, wires = [] }: WiredNode): GraphNode {
-  const transparent = type === 'junction' || type === 'link in' || type === 'link out' || type.startsWith('subflow:');
-  return transparent ? { kind: 'transparent', id, wires } : { kind: 'other', id, type, wires };
-}
-
-/** Returns a lookup from the id of a tab or a subflow instance (a node's `z`) to its label. */
-export function tabNames(RED: NodeAPI): (id: string) => string {
-  const names = new Map<string, string>();
-  RED.nodes.eachNode((node) => {
-    const { id, type, label, name } = node as { id: string; type: string; label?: string; name?: string };
-    if (type === 'tab' || type.startsWith('subflow:')) names.set(id, label || name || id);
-  });
-  return (id) => names.get(id) ?? id;
+/** Adds nodes that have no definition of their own, such as the status output of a subflow. */
+function addUndefined(RED: NodeAPI, graph: Map<string, GraphNode>): void {
+  const pending = [...graph.values()].flatMap(({ wires }) => wires.flat());
+  for (let id = pending.pop(); id !== undefined; id = pending.pop()) {
+    const node = graph.has(id) ? null : (RED.nodes.getNode(id) as WiredNode | null);
+    if (!node) continue;
+    const { type, wires = [] } = node;
+    graph.set(id, { kind: isTransparent(type) ? 'transparent' : 'other', id, type, flow: '', wires, watched: false });
+    pending.push(...wires.flat());
+  }
 }
 
 /** Returns the ids of the nodes that a Complete node watches. Inside subflows these are the ids in the template. */
-function watchedNodes(RED: NodeAPI): Set<string> {
-  const watched = new Set<string>();
-  RED.nodes.eachNode((node) => {
-    const { type, scope, d: disabled } = node as { type: string; scope?: readonly string[]; d?: boolean };
-    if (type === 'complete' && !disabled) for (const id of scope ?? []) watched.add(id);
-  });
-  return watched;
+function watchedNodes(running: readonly RunningNode[]): Set<string> {
+  const completes = running.filter(({ definition: { type } }) => type === 'complete');
+  return new Set(completes.flatMap(({ definition: { scope } }) => (Array.isArray(scope) ? scope : [])));
 }
 
-function toGraphNode({ kind, node, config }: LiveNode, watched: ReadonlySet<string>): GraphNode | null {
-  const wires = (node as WiredNode).wires ?? [];
+function toPipelineNode({ kind, node, config }: LiveNode, common: Common): GraphNode | null {
   const invalid = config instanceof ModeletError ? config.message : null;
-  const { id } = node;
   switch (kind) {
     case 'runtime':
       return null;
     case 'stage': {
       const usable = config instanceof ModeletError ? { runtime: '', input: '', output: '' } : config;
       const { runtime, input, output } = usable;
-      const isWatched = watched.has(id) || watched.has(node._alias ?? '');
-      return { kind, id, wires, runtime, input, output, name: node.name || id, watched: isWatched, invalid };
+      return { kind, ...common, runtime, input, output, name: node.name || node.id, invalid };
     }
     case 'batcher': {
-      const batching =
-        config instanceof ModeletError ? { policy: 'greedy' as const, maxBatchSize: 1, maxWaitMs: 0 } : config;
-      const { policy, maxBatchSize, maxWaitMs } = batching;
-      return { kind, id, wires, batching: { policy, maxBatchSize, maxWaitMs }, invalid };
+      const { policy, maxBatchSize, maxWaitMs } = config instanceof ModeletError ? SINGLE_ITEMS : config;
+      return { kind, ...common, batching: { policy, maxBatchSize, maxWaitMs }, invalid };
     }
     case 'gate':
-      return { kind, id, wires };
-    case 'collector':
-      return { kind, id, wires, catches: !(config instanceof ModeletError) && config.catch === 'upstream' };
+      return { kind, ...common, durable: !(config instanceof ModeletError) && config.store === 'durable' };
+    case 'collector': {
+      const usable = config instanceof ModeletError ? null : config;
+      return { kind, ...common, catches: usable?.catch === 'upstream', inParts: usable?.results === 'parts' };
+    }
   }
+}
+
+/** Converts a node of another type. Running nodes' wires already lead through subflow instances and links. */
+function toForeignNode({ node, definition, tab }: RunningNode, common: Common, links: Links): GraphNode {
+  const { type } = common;
+  if (type === 'http in') return toHttpIn(node, definition, tab, common) ?? { kind: 'other', ...common };
+  if (type === 'http response') {
+    const { statusCode, headers } = node as HttpResponse;
+    return { kind: type, ...common, statusCode: statusCode || null, headers: headers ?? {} } satisfies HttpResponseNode;
+  }
+  if (type === 'link call') return { kind: type, ...common, ...links.callsOf(definition) };
+  if (type === 'link out' && definition.mode === 'return') return { kind: 'link return', ...common };
+  return { kind: isTransparent(type) ? 'transparent' : 'other', ...common };
+}
+
+function toHttpIn(
+  node: HttpIn,
+  { name = '', info = '' }: Definition,
+  tab: Definition | undefined,
+  common: Common,
+): HttpInNode | null {
+  // Read the settings from the running node: environment variables are already substituted there.
+  const { method, url, upload = false } = node;
+  if (!method || !url) return null;
+  const { label = '', info: about = '' } = tab ?? {};
+  return { kind: 'http in', ...common, method, url, upload, name, info, tab: { label, info: about } };
+}
+
+/** The ends of link calls. */
+class Links {
+  /** Ids of the running link-in nodes, by the id of their definition. */
+  readonly #linkIns: Map<string, string[]> = new Map();
+
+  constructor(running: readonly RunningNode[]) {
+    for (const { node, definition } of running) {
+      if (node.type !== 'link in') continue;
+      this.#linkIns.set(definition.id, [...(this.#linkIns.get(definition.id) ?? []), node.id]);
+    }
+  }
+
+  callsOf({ links = [], linkType }: Definition): Pick<LinkCallNode, 'calls' | 'dynamic'> {
+    // The message names the target of a dynamic link call, so any link-in node may be it.
+    if (linkType === 'dynamic') return { calls: [...this.#linkIns.values()].flat(), dynamic: true };
+    return { calls: [links].flat().flatMap((id) => this.#linkIns.get(id) ?? []), dynamic: false };
+  }
+}
+
+function isTransparent(type: string): boolean {
+  return type === 'junction' || type === 'link in' || type === 'link out' || type.startsWith(SUBFLOW);
 }

@@ -10,10 +10,11 @@
  *   ended    no flow runs; messages that replaced nodes still send are lost                   -> closing | moving
  */
 import type { Node, NodeAPI, NodeMessage } from 'node-red';
+import { isPipelineNode } from '../../flow/graph.ts';
+import { NO_WAYS, type WaysOut } from '../../flow/ways-out.ts';
+import type { RunningNode, WiredNode } from '../deploy/running-nodes.ts';
 import type { PipelineMessage } from '../request/messages.ts';
 import { FunctionTimers } from './function-timers.ts';
-import type { RunningNode, WiredNode } from './running-nodes.ts';
-import { isPipelineNode, NO_WAYS, type WaysOut } from './ways-out.ts';
 
 type SuccessionState = 'moving' | 'closing' | 'paused' | 'ended';
 

@@ -5,8 +5,8 @@
  */
 import type { NodeAPI } from 'node-red';
 import type { ModeletError } from '../../core/errors.ts';
+import type { HttpInNode } from '../../flow/graph.ts';
 import type { Endpoint } from '../deploy/endpoints.ts';
-import type { HttpIn } from '../deploy/http-ins.ts';
 import type { HttpClients } from '../request/http-clients.ts';
 import { answerError } from '../request/messages.ts';
 import { prepareAnswer } from './answer-form.ts';
@@ -29,7 +29,7 @@ export class HttpHold {
   readonly #clients: HttpClients;
   #state: GateState = { tag: 'open' };
   readonly #endpoints: GuardedEndpoints<Endpoint> = new GuardedEndpoints();
-  readonly #others: GuardedEndpoints<HttpIn> = new GuardedEndpoints();
+  readonly #others: GuardedEndpoints<HttpInNode> = new GuardedEndpoints();
   readonly #bodyErrors: BodyErrors;
   readonly #prepared: WeakSet<HttpResponse> = new WeakSet();
 
@@ -46,7 +46,7 @@ export class HttpHold {
    * Replaces the guarded endpoints.
    * @param others other HTTP-in nodes, whose clients a deploy must not leave without an answer
    */
-  guard(endpoints: readonly Endpoint[], others: readonly HttpIn[]): void {
+  guard(endpoints: readonly Endpoint[], others: readonly HttpInNode[]): void {
     this.#endpoints.set(endpoints);
     this.#others.set(others);
   }

@@ -2,8 +2,7 @@
 import type { Node, NodeAPI, NodeMessage, NodeMessageInFlow } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { StageTiming } from '../../core/model.ts';
-import type { DirectAnswer } from '../deploy/endpoints.ts';
+import type { AnswerSpec, StageTiming } from '../../core/model.ts';
 import { textForClient } from '../http/client-text.ts';
 import type { HttpResponse } from '../http/http-types.ts';
 import { enterRequest, type Headers } from './request-id.ts';
@@ -165,7 +164,7 @@ export function willAnswer(msg: PipelineMessage): void {
 }
 
 /** Answers an HTTP client with a result that cannot reach its HTTP response node, in the same way as that node. */
-export function answerWithResult(msg: PipelineMessage, payload: unknown, answer: DirectAnswer): void {
+export function answerWithResult(msg: PipelineMessage, payload: unknown, answer: AnswerSpec): void {
   const response = msg.res?._res;
   if (!response || response.headersSent || response.destroyed) return;
   for (const [name, value] of Object.entries({ ...msg.headers, ...answer.headers })) response.set(name, value);

@@ -1,5 +1,6 @@
 /** Lists the running nodes with their definitions. A node inside a subflow runs once in each of its instances. */
 import type { Node, NodeAPI } from 'node-red';
+import { walk } from '../../flow/walk.ts';
 
 /** A node's definition in the flows. */
 export interface Definition {
@@ -13,6 +14,8 @@ export interface Definition {
   readonly links?: readonly string[] | string;
   readonly linkType?: string;
   readonly mode?: string;
+  /** The nodes that a Complete, Catch or Status node watches. */
+  readonly scope?: readonly string[] | string | null;
 }
 
 export type WiredNode = Node & { readonly wires?: readonly (readonly string[])[] };
@@ -31,16 +34,17 @@ interface Place {
   readonly tab: Definition | undefined;
 }
 
-const SUBFLOW = 'subflow:';
+/** Begins the type of a subflow's instance. */
+export const SUBFLOW = 'subflow:';
 
-export function runningNodes(RED: NodeAPI, isWanted: (definition: Definition) => boolean = () => true): RunningNode[] {
+export function runningNodes(RED: NodeAPI): RunningNode[] {
   const definitions: Definition[] = [];
   const tabs = new Map<string, Definition>();
   const instances = new Map<string, Definition[]>();
   RED.nodes.eachNode((one) => {
     const definition = one as unknown as Definition;
     const { id, type } = definition;
-    if (isWanted(definition)) definitions.push(definition);
+    definitions.push(definition);
     if (type === 'tab') tabs.set(id, definition);
     if (!type.startsWith(SUBFLOW)) return;
     const subflow = type.slice(SUBFLOW.length);
@@ -64,13 +68,8 @@ export function runningNodes(RED: NodeAPI, isWanted: (definition: Definition) =>
 /** Returns the nodes of all flows that contain a wanted node, and of all flows joined to these by links. */
 export function flowsWith(running: readonly RunningNode[], isWanted: (node: Node) => boolean): RunningNode[] {
   const linked = linkedFlows(running);
-  const chosen = new Set<string>();
-  const pending = running.flatMap(({ node, tab }) => (tab && isWanted(node) ? [tab.id] : []));
-  for (let id = pending.pop(); id !== undefined; id = pending.pop()) {
-    if (chosen.has(id)) continue;
-    chosen.add(id);
-    pending.push(...(linked.get(id) ?? []));
-  }
+  const first = running.flatMap(({ node, tab }) => (tab && isWanted(node) ? [tab.id] : []));
+  const chosen = new Set(walk(first, (id) => linked.get(id) ?? []));
   return running.filter(({ tab }) => tab && chosen.has(tab.id));
 }
 

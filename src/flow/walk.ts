@@ -1,0 +1,103 @@
+/** Follows the wires of a graph: which nodes a message reaches, and which of them handles an error. Pure. */
+import type { Graph, GraphNode, TransparentNode } from './graph.ts';
+
+/** Any node that a message stops at. */
+export type Target = Exclude<GraphNode, TransparentNode>;
+
+/**
+ * Yields every step that can be reached, nearest first, each once.
+ * @param next returns the steps that follow a step
+ * @param keyOf steps with the same key are one step
+ */
+export function* walk<Step>(
+  first: Iterable<Step>,
+  next: (step: Step) => Iterable<Step>,
+  keyOf: (step: Step) => unknown = (step) => step,
+): Generator<Step, void> {
+  const seen = new Set<unknown>();
+  let frontier = [...first];
+  while (frontier.length > 0) {
+    const reached: Step[] = [];
+    for (const step of frontier) {
+      const key = keyOf(step);
+      if (seen.has(key)) continue;
+      seen.add(key);
+      yield step;
+      reached.push(...next(step));
+    }
+    frontier = reached;
+  }
+}
+
+/**
+ * Returns the nodes that get a message sent on `output`, once for each path to them. Follows wires through transparent
+ * nodes. A circle of transparent nodes leads nowhere. (`walk` would report a node with two paths only once.)
+ */
+export function targetsOf(graph: Graph, node: GraphNode, output = 0): Target[] {
+  const behind = (wires: readonly string[], passed: readonly string[]): Target[] =>
+    wires.flatMap((id) => {
+      const target = graph.get(id);
+      if (!target || passed.includes(id)) return [];
+      return target.kind === 'transparent' ? behind(target.wires.flat(), [...passed, id]) : [target];
+    });
+  return behind(node.wires[output] ?? [], []);
+}
+
+/** Returns the nodes one hop downstream, from all outputs and through transparent nodes. */
+function nextHops(graph: Graph, node: GraphNode): Target[] {
+  return node.wires.flatMap((_, output) => targetsOf(graph, node, output));
+}
+
+/**
+ * Returns the wanted nodes that are the fewest hops behind the first output of a node; an empty array if there are
+ * none. The node itself does not count.
+ */
+function nearestWhere(graph: Graph, from: string, isWanted: (node: Target) => boolean): string[] {
+  const start = graph.get(from);
+  const first = (start ? targetsOf(graph, start) : []).map((node) => ({ node, hops: 1 }));
+  const steps = walk(
+    first,
+    ({ node, hops }) =>
+      node.id === from ? [] : nextHops(graph, node).map((after) => ({ node: after, hops: hops + 1 })),
+    ({ node }) => node.id,
+  );
+  const found: { readonly id: string; readonly hops: number }[] = [];
+  for (const { node, hops } of steps) {
+    if (found[0] && hops > found[0].hops) break;
+    if (node.id !== from && isWanted(node)) found.push({ id: node.id, hops });
+  }
+  return found.map(({ id }) => id);
+}
+
+/** Returns the nodes of a kind that are the fewest hops downstream; an empty array if there are none. */
+export function nearest(graph: Graph, from: string, kind: GraphNode['kind']): string[] {
+  return nearestWhere(graph, from, (node) => node.kind === kind);
+}
+
+/** The handler for the errors of a stage or gate: exactly one, fixed at deploy. */
+export type ErrorHandler =
+  /** The node's own catch output. */
+  | { readonly kind: 'output' }
+  | { readonly kind: 'collector'; readonly id: string }
+  /** Node-RED's Catch nodes; `tie` lists collectors at equal distance. */
+  | { readonly kind: 'catch'; readonly tie: readonly string[] };
+
+/**
+ * Returns a gate's own catch output if it is wired; else the nearest collector downstream with a wired catch output. If
+ * there is none, or a tie, returns Catch nodes.
+ */
+export function findHandler(graph: Graph, failing: string): ErrorHandler {
+  const node = graph.get(failing);
+  if (node?.kind === 'gate' && hasCatchOutput(node)) return { kind: 'output' };
+  const [id, ...others] = nearestWhere(
+    graph,
+    failing,
+    (at) => at.kind === 'collector' && at.catches && hasCatchOutput(at),
+  );
+  if (id === undefined) return { kind: 'catch', tie: [] };
+  return others.length === 0 ? { kind: 'collector', id } : { kind: 'catch', tie: [id, ...others] };
+}
+
+function hasCatchOutput({ wires }: GraphNode): boolean {
+  return (wires[1]?.length ?? 0) > 0;
+}
