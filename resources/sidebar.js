@@ -10,8 +10,7 @@ import { makeCpus, makeLoop, makeRuntime, makeSlowest } from './sidebar-sections
 import { makeHistory } from './sidebar-stage.js';
 
 const ID = 'modelets';
-/** The lease that Node-RED gives is longer. */
-const RENEW_MS = 4000;
+const INTERVAL_MS = 1000;
 const STALE_MS = 5000;
 
 /** The node on the canvas; for one inside a subflow the instance of that. */
@@ -133,30 +132,25 @@ class Sidebar {
   }
 }
 
-/** Looks while the element is in sight and the window is; Node-RED is told when it no longer is. */
+/** Requests the view once a second while the element and the window are visible. */
 class Watch {
   constructor(sidebar) {
     this.sidebar = sidebar;
     this.isInSight = false;
+    /** Runs while the sidebar is watched; else null. */
     this.timer = null;
-    this.ages = null;
+    this.isAsking = false;
     new IntersectionObserver((entries) => {
       this.isInSight = entries[entries.length - 1].isIntersecting;
       this.check();
     }).observe(sidebar.element);
     document.addEventListener('visibilitychange', () => this.check());
-    RED.comms.on('connect', () => {
-      if (this.timer) this.renew();
-    });
-    RED.comms.subscribe('modelets/view', (_topic, view) => {
-      if (this.timer) sidebar.show(view);
-    });
   }
 
   check() {
-    const looks = this.isInSight && document.visibilityState === 'visible';
-    if (looks && !this.timer) this.start();
-    if (!looks && this.timer) this.stop();
+    const watches = this.isInSight && document.visibilityState === 'visible';
+    if (watches && !this.timer) this.start();
+    if (!watches && this.timer) this.stop();
   }
 
   start() {
@@ -165,22 +159,27 @@ class Watch {
       this.sidebar.say('forbidden');
       return;
     }
-    this.timer = setInterval(() => this.renew(), RENEW_MS);
-    this.ages = setInterval(() => this.sidebar.checkAge(), 1000);
-    this.renew();
+    this.timer = setInterval(() => this.look(), INTERVAL_MS);
+    this.look();
   }
 
   stop() {
     clearInterval(this.timer);
-    clearInterval(this.ages);
     this.timer = null;
-    RED.comms.send('modelets/leave', '');
   }
 
-  renew() {
-    $.ajax({ url: 'modelets/watch', method: 'POST' }).done(({ ticket }) => {
-      if (this.timer) RED.comms.send('modelets/watch', ticket);
-    });
+  look() {
+    this.sidebar.checkAge();
+    // A slow server gets the next request when it has answered this one.
+    if (this.isAsking) return;
+    this.isAsking = true;
+    $.ajax({ url: 'modelets/view', dataType: 'json', timeout: STALE_MS })
+      .done((view) => {
+        if (this.timer) this.sidebar.show(view);
+      })
+      .always(() => {
+        this.isAsking = false;
+      });
   }
 }
 

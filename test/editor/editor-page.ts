@@ -64,11 +64,15 @@ export class EditorPage {
     page.on('pageerror', (error) => this.problems.push(`uncaught: ${error.stack ?? error.message}`));
   }
 
-  /** Opens the editor; resolves when it can be worked with. */
-  static async open(context: BrowserContext, nodeRed: Pick<NodeRedProcess, 'editorUrl'>): Promise<EditorPage> {
+  /** Opens the editor; resolves when it can be worked with. `token`: of an account that has logged in. */
+  static async open(
+    context: BrowserContext,
+    nodeRed: Pick<NodeRedProcess, 'editorUrl'>,
+    token?: string,
+  ): Promise<EditorPage> {
     const editor = new EditorPage(await context.newPage());
     await editor.page.setViewportSize(VIEWPORT);
-    await editor.page.goto(nodeRed.editorUrl);
+    await editor.page.goto(`${nodeRed.editorUrl}${token ? `?access_token=${token}` : ''}`);
     await editor.page.waitForFunction(
       () => 'RED' in globalThis && RED.nodes?.getType('modelet-stage') && RED.workspaces.active(),
     );

@@ -9,8 +9,8 @@ export interface Session {
   readonly nodeRed: NodeRedProcess;
   /** Opens the editor with these flows deployed, lets the test work with it, and closes it. Fails on errors in the page. */
   inEditor(flows: readonly object[], work: (editor: EditorPage) => Promise<void>): Promise<void>;
-  /** The same with the flows that Node-RED has. */
-  inDeployed(work: (editor: EditorPage) => Promise<void>): Promise<void>;
+  /** The same with the flows that Node-RED has. `token`: of an account that has logged in. */
+  inDeployed(work: (editor: EditorPage) => Promise<void>, token?: string): Promise<void>;
 }
 
 /** Call at the top of a file. */
@@ -39,9 +39,9 @@ export function startSession(options: StartOptions = {}): Session {
       await nodeRed.deploy(flows);
       await this.inDeployed(work);
     },
-    async inDeployed(work): Promise<void> {
+    async inDeployed(work, token): Promise<void> {
       assert.ok(context && nodeRed, 'Node-RED and the browser run');
-      const editor = await EditorPage.open(context, nodeRed);
+      const editor = await EditorPage.open(context, nodeRed, token);
       try {
         await work(editor);
         assert.deepEqual(editor.problems, []);

@@ -59,3 +59,31 @@ describe('the sidebar, to an account that may not read the pipelines', () => {
     });
   });
 });
+
+describe('the sidebar, to an account that has logged in', () => {
+  const password = 'open sesame';
+  const users = [
+    {
+      username: 'reader',
+      password: '$2b$04$e.LxUAdMcPqz2cCRoLJAdu1RfeWWC6U4u.pBUJ3dTuXIz4IsXCm1S',
+      permissions: 'read',
+    },
+  ];
+  const session = startSession({ files, settings: { adminAuth: { type: 'credentials', users } } });
+
+  test('is asked for with the token of the account, and keeps up', async () => {
+    const { editorUrl } = session.nodeRed;
+    const form = { client_id: 'node-red-editor', grant_type: 'password', scope: 'read', username: 'reader', password };
+    const login = await fetch(`${editorUrl}auth/token`, { method: 'POST', body: new URLSearchParams(form) });
+    const { access_token } = (await login.json()) as { readonly access_token: string };
+    assert.equal((await fetch(`${editorUrl}modelets/view`)).status, 401);
+    await session.inDeployed(async (editor) => {
+      const sidebar = await SidebarPage.show(editor);
+      for (let views = 0; views < 3; views += 1) {
+        const view = await editor.page.waitForResponse((response) => response.url().includes('modelets/view'));
+        assert.deepEqual([view.status(), new URL(view.url()).search], [200, '']);
+      }
+      await sidebar.stage('one').locator('.modelet-sb-pid', { hasText: /\d/ }).waitFor();
+    }, access_token);
+  });
+});

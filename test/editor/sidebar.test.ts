@@ -11,11 +11,10 @@ import { SidebarPage } from './sidebar-page.ts';
 declare const RED: {
   readonly settings: Record<string, unknown>;
   readonly nodes: { node(id: string): Record<string, unknown> };
-  readonly comms: { subscribe(topic: string, listener: () => void): void };
   readonly view: { selection(): { readonly nodes?: readonly { readonly id: string }[] } };
 };
 declare const document: { dispatchEvent(event: Event): void };
-declare const window: { pwned?: number; views: number };
+declare const window: { pwned?: number };
 
 const session = startSession();
 
@@ -68,15 +67,13 @@ async function whenReady(editor: EditorPage): Promise<void> {
   await editor.waitForBadge('second', /^ready/);
 }
 
-/** From now on the page counts the views that come to it, whoever asked for them. */
-async function countViews(editor: EditorPage): Promise<() => Promise<number>> {
-  await editor.page.evaluate(() => {
-    window.views = 0;
-    RED.comms.subscribe('modelets/view', () => {
-      window.views += 1;
-    });
+/** Counts the views that the page gets from now on. */
+function countViews(editor: EditorPage): () => number {
+  let views = 0;
+  editor.page.on('requestfinished', (request) => {
+    if (request.url().endsWith('/modelets/view')) views += 1;
   });
-  return () => editor.page.evaluate(() => window.views);
+  return () => views;
 }
 
 /** As when another tab of the browser is in front. */
@@ -238,25 +235,25 @@ test('its buttons drain a queue and give a stage new workers, without an error t
 
 test('asks for nothing while it is not in sight, and goes on when it is again', async () => {
   await session.inEditor(FLOWS, async (editor) => {
-    const views = await countViews(editor);
+    const views = countViews(editor);
     const other = await EditorPage.open(editor.page.context(), session.nodeRed);
     try {
-      const othersViews = await countViews(other);
+      const othersViews = countViews(other);
       await SidebarPage.show(other);
       const sidebar = await SidebarPage.show(editor);
-      await until('this editor is told', async () => (await views()) >= 2);
+      await until('this editor is told', () => views() >= 2);
       await sidebar.leave();
-      const [from, heard] = [await othersViews(), await views()];
-      await until('the other one is told on', async () => (await othersViews()) >= from + 3);
-      assert.ok((await views()) <= heard + 1, 'what was under way arrives, and no more');
+      const [from, heard] = [othersViews(), views()];
+      await until('the other one is told on', () => othersViews() >= from + 3);
+      assert.ok(views() <= heard + 1, 'what was under way arrives, and no more');
 
-      const before = await views();
+      const before = views();
       await SidebarPage.show(editor);
-      await until('this editor is told again', async () => (await views()) > before + 1);
+      await until('this editor is told again', () => views() > before + 1);
       await hideWindow(editor);
-      const [others, own] = [await othersViews(), await views()];
-      await until('the other one is told on', async () => (await othersViews()) >= others + 3);
-      assert.ok((await views()) <= own + 1, 'a window that is hidden is told nothing');
+      const [others, own] = [othersViews(), views()];
+      await until('the other one is told on', () => othersViews() >= others + 3);
+      assert.ok(views() <= own + 1, 'a window that is hidden is told nothing');
     } finally {
       await other.close();
     }

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { copyFileSync, symlinkSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import type { View } from '../../src/observe/views/view.ts';
 import { instance, on, subflow } from '../fixtures/drawn.ts';
 import { batcher, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, NodeRed, type Snapshot, until } from '../fixtures/node-red.ts';
@@ -11,6 +12,7 @@ import { folderFor } from '../fixtures/service.ts';
 
 const ROUTES = [
   '/admin/modelets/snapshot',
+  '/admin/modelets/view',
   '/admin/modelets/metrics',
   '/admin/modelets/openapi.json',
   '/admin/modelets/openapi',
@@ -139,15 +141,6 @@ describe('admin routes: permission', () => {
     assert.equal((await act('unknown', 'flush', 'operator')).status, 404);
   });
 
-  test('watching the live view needs that to read', async () => {
-    for (const token of [undefined, 'injector']) {
-      assert.equal((await post('/admin/modelets/watch', token)).status, 401, token);
-    }
-    const response = await post('/admin/modelets/watch', 'reader');
-    assert.equal(response.status, 200);
-    assert.match(((await response.json()) as { ticket: string }).ticket, /^[\da-f-]{36}$/);
-  });
-
   test('an endpoint of the user needs none', async () => {
     assert.equal((await nodeRed.post('/open', {})).status, 200);
   });
@@ -177,6 +170,15 @@ describe('admin routes: answers', () => {
     );
     assert.deepEqual(routes.find(({ entry }) => entry === 'batch')?.stages, ['one', 'two']);
     assert.deepEqual(invalid, {});
+  });
+
+  test('view has the runtime, its stages and its chains', async () => {
+    const { runtimes } = await read<View>('/admin/modelets/view');
+    assert.deepEqual(
+      runtimes.map(({ id, stages }) => [id, stages.map(({ name }) => name)]),
+      [['runtime', ['one', 'two', 'instance-within']]],
+    );
+    assert.deepEqual(runtimes[0]?.chains[0]?.stages, ['one', 'two']);
   });
 
   test('cpus has the cores that this machine grants', async () => {

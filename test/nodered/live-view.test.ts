@@ -1,96 +1,66 @@
-/** The live view of the sidebar goes to editors that look and may, and to nobody else. */
+/** The live view of the sidebar measures the runtimes when an editor asks for it, and shares what is fresh. */
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
-import { INTERVAL_MS, LEASE_MS, LiveView } from '../../src/node-red/admin/live-view.ts';
+import { describe, type TestContext, test } from 'node:test';
+import { FRESH_MS, LiveView, LOOKED_BACK_MS } from '../../src/node-red/admin/live-view.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
+import { serve } from '../fixtures/service.ts';
 
 interface Bed {
   readonly clock: FakeClock;
   readonly live: LiveView;
-  /** Sessions that were told, in order; emptied when it is read. */
-  told(): string[];
-  /** How often it has looked at the runtimes. */
+  /** Number of times that the runtimes have been measured. */
   looks(): number;
 }
 
-function bed(): Bed {
+/** Sees a runtime that, by the fake clock, ends ten requests a second. */
+async function bed(t: TestContext): Promise<Bed> {
+  const real = await serve(t, { stages: [{ id: 'sleep', file: 'sleep' }] });
   const clock = new FakeClock();
-  const sessions: string[] = [];
   let looks = 0;
   const live = new LiveView({
     clock,
     measure: () => {
       looks += 1;
-      return [];
+      const { snapshot, ...rest } = real.service.measure();
+      return [{ ...rest, at: clock.now(), snapshot: { ...snapshot, requests: { ok: clock.now() / 100 } } }];
     },
     around: () => ({ chains: [], gates: [], loop: null, allowedCpus: [0], serverCpus: null, engineCpus: () => null }),
-    publish: (session) => sessions.push(session),
   });
-  return { clock, live, told: () => sessions.splice(0), looks: () => looks };
+  return { clock, live, looks: () => looks };
 }
 
 describe('the live view', () => {
-  test('costs nothing before somebody looks', () => {
-    const { clock, looks } = bed();
+  test('measures nothing by itself', async (t) => {
+    const { clock, live, looks } = await bed(t);
+    live.now();
     clock.advance(60_000);
-    assert.deepEqual([looks(), clock.pending], [0, 0]);
+    assert.deepEqual([looks(), clock.pending], [1, 0]);
   });
 
-  test('comes at once, and then once a second', () => {
-    const { clock, live, told } = bed();
-    live.watch('one', live.ticket());
-    assert.deepEqual(told(), ['one']);
-    clock.advance(3 * INTERVAL_MS);
-    assert.deepEqual(told(), ['one', 'one', 'one']);
+  test('is measured once for all editors that ask within a short time', async (t) => {
+    const { clock, live, looks } = await bed(t);
+    const view = live.now();
+    clock.advance(FRESH_MS - 1);
+    assert.equal(live.now(), view);
+    clock.advance(1);
+    assert.notEqual(live.now(), view);
+    assert.equal(looks(), 2);
   });
 
-  test('needs a ticket, which is good for one connection and not for long', () => {
-    const { clock, live, told, looks } = bed();
-    live.watch('guest', 'made up');
-    const ticket = live.ticket();
-    const late = live.ticket();
-    live.watch('one', ticket);
-    live.watch('two', ticket);
-    live.leave('one');
-    clock.advance(LEASE_MS);
-    live.watch('three', late);
-    assert.deepEqual([told(), looks(), clock.pending], [['one'], 1, 0]);
+  test('has rates from the second request on, over the last seconds', async (t) => {
+    const { clock, live } = await bed(t);
+    const rate = (): number | null | undefined => live.now().runtimes[0]?.requestsPerSecond;
+    const rates = [0, 1000, 1000, 1000, 1000, 1000, 1000].map((ms) => {
+      clock.advance(ms);
+      return rate();
+    });
+    assert.deepEqual(rates, [null, 10, 10, 10, 10, 10, 10]);
   });
 
-  test('ends for a connection that does not ask anew, and goes on for one that does', () => {
-    const { clock, live, told } = bed();
-    live.watch('one', live.ticket());
-    live.watch('two', live.ticket());
-    clock.advance(LEASE_MS / 2);
-    live.watch('two', live.ticket());
-    told();
-    clock.advance(LEASE_MS);
-    const after = told();
-    assert.equal(after.filter((session) => session === 'one').length, LEASE_MS / 2 / INTERVAL_MS - 1);
-    assert.equal(after.filter((session) => session === 'two').length, LEASE_MS / INTERVAL_MS - 1);
-    assert.equal(clock.pending, 0);
-    assert.equal(live.isWatched, false);
-  });
-
-  test('stops at once when the last one leaves', () => {
-    const { clock, live, told, looks } = bed();
-    live.watch('one', live.ticket());
-    live.watch('two', live.ticket());
-    live.leave('one');
-    clock.advance(INTERVAL_MS);
-    assert.deepEqual(told(), ['one', 'two', 'two']);
-    live.leave('two');
-    live.leave('two');
-    const until = looks();
-    clock.advance(60_000);
-    assert.deepEqual([told(), looks(), clock.pending], [[], until, 0]);
-  });
-
-  test('keeps a bounded number of tickets', () => {
-    const { live, told } = bed();
-    const first = live.ticket();
-    for (let count = 0; count < 1000; count += 1) live.ticket();
-    live.watch('one', first);
-    assert.deepEqual(told(), []);
+  test('has no rates after a time in which nobody asked', async (t) => {
+    const { clock, live } = await bed(t);
+    live.now();
+    clock.advance(LOOKED_BACK_MS + 1);
+    assert.equal(live.now().runtimes[0]?.requestsPerSecond, null);
   });
 });

@@ -5,7 +5,7 @@ import { visibleCpus } from '../../process/affinity.ts';
 import { resolveModeletFile } from '../files.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { serveGates } from './gate-routes.ts';
-import { serveLiveView } from './live-view-routes.ts';
+import { serveLiveView } from './live-view.ts';
 import { Observation } from './observation.ts';
 import { serveOnnx } from './onnx-route.ts';
 

@@ -4,10 +4,10 @@ import type { NodeAPI } from 'node-red';
 import { compileGate, type GateConfig } from '../../config/compile-gate.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { Credentials as SourceCredentials } from '../../gate/sources/http-endpoint.ts';
+import type { GateView } from '../../observe/views/gate-snapshot.ts';
 import { makeSource } from '../gate/gate-sources.ts';
 import { GATE_ORDERS } from '../gate/gates.ts';
 import type { Pipeline } from '../pipeline.ts';
-import { gateView } from './gate-view.ts';
 
 /** Placeholder that Node-RED sends to the editor instead of a saved secret. */
 const KEPT = '__PWRD__';
@@ -55,6 +55,20 @@ export function serveGates(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHan
       (thrown: unknown) => response.json({ ok: false, reason: asError(thrown).message }),
     );
   });
+}
+
+/** Returns the view of a gate; undefined if the gate is not deployed or unusable. */
+function gateView({ gates, deployment }: Pipeline, id: string): GateView | undefined {
+  const snapshot = gates.snapshot(id);
+  const deployed = deployment.gates.get(id);
+  if (!snapshot || !deployed) return undefined;
+  const stage = deployed.stage === null ? null : (deployment.stageNames.get(deployed.stage) ?? deployed.stage);
+  const { rare } = snapshot.source;
+  return { ...snapshot, stage, warnings: rare === null ? deployed.warnings : [...deployed.warnings, rare] };
+}
+
+export function gateViews(pipeline: Pipeline): GateView[] {
+  return [...pipeline.deployment.gates.keys()].flatMap((id) => gateView(pipeline, id) ?? []);
 }
 
 /** Reads the source of a form once. The form need not be deployed. @throws ModeletError `config_invalid`. */
