@@ -110,6 +110,7 @@ export class Engine {
         position: 0,
         arrivedAt: 0,
         state: MOVING,
+        lookup: null,
         run: null,
         wantsParts: wire.streams,
         parts: 0,

@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StageQueue } from '../../src/engine/stage/stage-queue.ts';
-import { ask, caching } from './caching.ts';
 import { ids, NEVER, queued } from './queued.ts';
-import { Rig, route, stage } from './rig.ts';
+import { Rig } from './rig.ts';
 
 /** A queue with items that came at 0 and have these deadlines. */
 function queueOf(...deadlines: readonly number[]): StageQueue {
@@ -94,69 +93,4 @@ test('while a batch fills beside a free worker none is passed over', async () =>
   assert.deepEqual([pool.held(), rig.answers()], [[], ['1', '3 deadline_exceeded']]);
   await rig.advance(2);
   assert.deepEqual(pool.held(), [[2, 4]]);
-});
-
-/** A stage that keeps results, whose last answer took `turnaroundMs` and whose worker is busy again. */
-async function busyStage(turnaroundMs: number): Promise<Rig> {
-  const rig = new Rig();
-  const pool = await rig.single(caching());
-  await ask(rig, [1], '"slow"');
-  await rig.advance(turnaroundMs);
-  await ask(rig, [2], '"slower"');
-  pool.answer(0, turnaroundMs);
-  await rig.turn();
-  rig.answers();
-  assert.deepEqual(pool.held(), [[2]]);
-  return rig;
-}
-
-for (const { what, answersTake, timeout, waits } of [
-  { what: 'with more time', answersTake: 500, timeout: 120, waits: 40 },
-  { what: 'with less time', answersTake: 500, timeout: 90, waits: 40 },
-  { what: 'where answers are quick', answersTake: 5, timeout: 120, waits: 90 },
-]) {
-  test(`who joins one that has waited long has as much of its own time as if it were alone: ${what}`, async () => {
-    const rig = await busyStage(answersTake);
-    await ask(rig, [3], '"shared"', { deadline: rig.clock.now() + 1000 });
-    await rig.advance(900);
-    await ask(rig, [4], '"shared"', { deadline: rig.clock.now() + timeout });
-    await rig.advance(waits);
-    await ask(rig, [5], '"has time"');
-    assert.deepEqual([rig.queueOf(1), rig.answers()], [2, []]);
-    await rig.advance(timeout - waits - 2);
-    await ask(rig, [6], '"has time too"');
-    assert.deepEqual([rig.queueOf(1), rig.answers()], [2, ['3 deadline_exceeded', '4 deadline_exceeded']]);
-  });
-}
-
-test('where all are late, those go in favour of one that another joins with more time', async () => {
-  const rig = await busyStage(500);
-  await ask(rig, [3], '"alone"', { deadline: rig.clock.now() + 1000 });
-  await ask(rig, [4], '"shared"', { deadline: rig.clock.now() + 1000 });
-  await rig.advance(600);
-  rig.engine.act(1, 'flush');
-  assert.deepEqual([rig.queueOf(1), rig.answers()], [2, []]);
-  await ask(rig, [5], '"shared"', { deadline: rig.clock.now() + 1000 });
-  rig.engine.act(1, 'flush');
-  assert.deepEqual([rig.queueOf(1), rig.answers()], [1, ['3 deadline_exceeded']]);
-});
-
-test('an answer that is known needs no time to run, until a restart makes it unknown', async () => {
-  const rig = new Rig();
-  await rig.apply({ stages: [stage(1, caching()), stage(2, { capacity: 1 })], routes: [route(1, [1, 2])] });
-  await ask(rig, [1], '"kept"');
-  await rig.advance(500);
-  rig.pool(1).answer(0, 500);
-  await rig.turn();
-  await ask(rig, [2], '"fills the next stage"');
-  rig.pool(1).answer(0, 500);
-  await rig.turn();
-  await ask(rig, [3], '"kept"', { deadline: rig.clock.now() + 100 });
-  await rig.advance(60);
-  await ask(rig, [4], '"has time"');
-  assert.deepEqual([rig.queueOf(1), rig.answers()], [2, []]);
-  rig.engine.act(1, 'restart');
-  await rig.turn();
-  await ask(rig, [5], '"has time too"');
-  assert.deepEqual([rig.queueOf(1), rig.answers()], [2, ['3 deadline_exceeded']]);
 });

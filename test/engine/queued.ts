@@ -13,6 +13,7 @@ export function queued(id: number, arrivedAt: number, overrides: Partial<WireIte
     position: 0,
     arrivedAt,
     state: MOVING,
+    lookup: null,
     run: null,
     wantsParts: false,
     parts: 0,

@@ -23,20 +23,39 @@ async function answer(rig: Rig, pool: FakePool): Promise<void> {
   await rig.turn();
 }
 
-test('requests with one input run once, whether they come while it waits or while it runs', async () => {
-  const [rig, pool] = await busyStage({ capacity: 1 });
+test('an input runs once, whether identical requests come while it runs or wait in the queue', async () => {
+  const [rig, pool] = await busyStage();
   await ask(rig, [2], '"first"');
   await ask(rig, [3, 4, 5], '"second"');
-  assert.deepEqual([pool.held(), rig.queueOf(1)], [[[1]], 1]);
+  assert.deepEqual([pool.held(), rig.queueOf(1)], [[[1]], 3]);
   await answer(rig, pool);
   await ask(rig, [6], '"second"');
+  assert.deepEqual([pool.held(), rig.queueOf(1)], [[[3]], 2]);
   await answer(rig, pool);
-  assert.deepEqual(how(rig), ['1 0', '2 joined', '3 0', '4 joined', '5 joined', '6 joined']);
+  assert.deepEqual(how(rig), ['1 0', '2 joined', '3 0', '6 joined', '4 hit', '5 hit']);
   assert.deepEqual(
     rig.outcomes.map(({ payload }) => Buffer.from(payload.bytes).toString()),
     ['"first"', '"first"', '"second"', '"second"', '"second"', '"second"'],
   );
-  assert.deepEqual(counts(rig), [0, 2, 4]);
+  assert.deepEqual(counts(rig), [2, 2, 2]);
+});
+
+test('a request that joins a run needs no room in the queue', async () => {
+  const [rig, pool] = await busyStage({ capacity: 1 });
+  await ask(rig, [2], '"second"');
+  await ask(rig, [3], '"first"');
+  await answer(rig, pool);
+  assert.deepEqual(how(rig), ['1 0', '3 joined']);
+});
+
+test('identical items of one batch share a run and leave their places in it to others', async () => {
+  const [rig, pool] = await busyStage({ batching: { policy: 'greedy', maxBatchSize: 2, maxWaitMs: 0 } });
+  await ask(rig, [2, 3, 4], '"second"');
+  await ask(rig, [5], '"third"');
+  await answer(rig, pool);
+  assert.deepEqual([pool.held(), rig.queueOf(1)], [[[2, 5]], 0]);
+  await answer(rig, pool);
+  assert.deepEqual(rig.answers(), ['1', '2', '3', '4', '5']);
 });
 
 test('one that joins is told how long it waited in all', async () => {
@@ -79,19 +98,15 @@ test('with retryLost all who share a run get what its second try brings', async 
   assert.deepEqual(rig.answers(), ['1', '2', '3']);
 });
 
-test('who began it may go: the run, and its place in the queue, are those of all who share it', async () => {
+test('the request that began a run may be cancelled: the run goes on for the others that share it', async () => {
   const [rig, pool] = await busyStage();
-  await ask(rig, [2], '"second"');
-  await ask(rig, [3], '"third"');
-  await ask(rig, [4], '"second"');
+  await ask(rig, [2], '"first"');
+  rig.engine.cancel([1]);
+  await ask(rig, [3], '"first"');
   rig.engine.cancel([2]);
-  await answer(rig, pool);
-  assert.deepEqual(pool.held(), [[2]]);
-  await ask(rig, [5], '"second"');
-  rig.engine.cancel([4]);
   assert.deepEqual(pool.cancelled, []);
   await answer(rig, pool);
-  assert.deepEqual(how(rig), ['1 0', '5 joined']);
+  assert.deepEqual(how(rig), ['3 joined']);
 });
 
 test('nobody runs for those who have all gone', async () => {
@@ -110,22 +125,14 @@ test('nobody runs for those who have all gone', async () => {
   assert.deepEqual(rig.answers(), ['5']);
 });
 
-test('the item waits for the latest deadline of those who share it', async () => {
+test('each identical request that waits has its own deadline', async () => {
   const [rig, pool] = await busyStage();
   await ask(rig, [2], '"second"', { deadline: rig.clock.now() + 10 });
   await ask(rig, [3], '"second"', { deadline: rig.clock.now() + 50 });
   await rig.advance(20);
-  // As the server does at the deadline of the first.
-  rig.engine.cancel([2]);
   await answer(rig, pool);
   await answer(rig, pool);
-  assert.deepEqual(rig.answers(), ['1', '3']);
-  await ask(rig, [4], '"x"');
-  await ask(rig, [5], '"y"', { deadline: rig.clock.now() + 10 });
-  await ask(rig, [6], '"y"', { deadline: rig.clock.now() + 20 });
-  await rig.advance(30);
-  await answer(rig, pool);
-  assert.deepEqual(rig.answers(), ['4', '5 deadline_exceeded', '6 deadline_exceeded']);
+  assert.deepEqual(rig.answers(), ['1', '2 deadline_exceeded', '3']);
 });
 
 test('who joined a run with more time than it had begun with has another where it came too late', async () => {
@@ -143,7 +150,7 @@ test('who joined a run with more time than it had begun with has another where i
   assert.deepEqual(rig.answers(), ['3', '4']);
 });
 
-test('what a dead worker had begun runs again for those who joined it with more time', async () => {
+test('what a dead worker had begun runs again for the requests that joined it with more time', async () => {
   const rig = new Rig();
   const pool = await rig.single({ ...caching(), retryLost: true });
   await ask(rig, [1], '"a"', { deadline: rig.clock.now() + 50 });
@@ -153,12 +160,26 @@ test('what a dead worker had begun runs again for those who joined it with more 
   rig.engine.cancel([1]);
   pool.lose();
   await rig.turn();
-  assert.deepEqual([pool.held(), rig.answers()], [[[1]], []]);
+  assert.deepEqual([pool.held(), rig.answers()], [[[2]], []]);
   await answer(rig, pool);
   assert.deepEqual(rig.answers(), ['2']);
 });
 
-test('what had been sent ahead to a dead worker comes back with the time and the urgency of those who joined it', async () => {
+test('requests that shared a lost run share the second one too: an input kills two workers at most', async () => {
+  const [rig, pool] = await busyStage({ retryLost: true });
+  await ask(rig, [2, 3], '"first"');
+  await ask(rig, [4], '"other"');
+  pool.lose();
+  await rig.turn();
+  assert.deepEqual([pool.held(), rig.queueOf(1)], [[[1]], 1]);
+  await ask(rig, [5], '"first"');
+  pool.lose();
+  await rig.turn();
+  assert.deepEqual(rig.answers(), ['1 worker_lost', '2 worker_lost', '3 worker_lost', '5 worker_lost']);
+  assert.deepEqual(pool.held(), [[4]]);
+});
+
+test('requests that joined a run sent ahead to a dead worker come back, each with its own time and priority', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching());
   await ask(rig, [1], '"brief"');
@@ -175,26 +196,10 @@ test('what had been sent ahead to a dead worker comes back with the time and the
   assert.deepEqual(
     [pool.held(), rig.answers()],
     [
-      [[3], [5]],
+      [[4], [5]],
       ['1', '2 worker_lost'],
     ],
   );
-});
-
-test('a more urgent request lifts what it joins to its own place', async () => {
-  const [rig, pool] = await busyStage();
-  await ask(rig, [2], '"second"');
-  await ask(rig, [3], '"third"', { priority: 1 });
-  await ask(rig, [4], '"fourth"', { priority: 2 });
-  await ask(rig, [5], '"second"', { priority: 1 });
-  await ask(rig, [6], '"third"');
-  const order: number[] = [];
-  for (const _ of upTo(4)) {
-    order.push(...pool.held().flat());
-    await answer(rig, pool);
-  }
-  assert.deepEqual(order, [1, 4, 3, 2]);
-  assert.deepEqual(rig.answers(), ['1', '4', '3', '6', '2', '5']);
 });
 
 test('a reset drops all that wait, and none that share what runs', async () => {
@@ -206,31 +211,27 @@ test('a reset drops all that wait, and none that share what runs', async () => {
   assert.deepEqual(rig.answers(), ['3 dropped', '4 dropped', '1', '2']);
 });
 
-test('each is dropped at its own age', async () => {
+test('each identical request is dropped at its own age', async () => {
   const [rig, pool] = await busyStage({ maxAgeMs: 50 });
   await ask(rig, [2, 3], '"second"');
   await rig.advance(40);
   await ask(rig, [4], '"second"');
-  await ask(rig, [5], '"third"');
   await rig.advance(20);
   await answer(rig, pool);
-  assert.deepEqual([rig.answers(), pool.held()], [['1', '2 dropped', '3 dropped'], [[2]]]);
+  assert.deepEqual([rig.answers(), pool.held()], [['1', '2 dropped', '3 dropped'], [[4]]]);
   await answer(rig, pool);
-  await rig.advance(60);
-  await answer(rig, pool);
-  assert.deepEqual(rig.answers(), ['4', '5']);
+  assert.deepEqual(rig.answers(), ['4']);
 });
 
-test('where the oldest is dropped for a newer one, so are those that share its place; groups share none', async () => {
+test('a full queue drops the oldest request of a group, not those that share a run', async () => {
   const [rig, pool] = await busyStage({ capacity: 2, overflow: 'drop-oldest' });
-  await ask(rig, [2, 3], '"second"', { group: 1 });
+  await ask(rig, [2], '"first"', { group: 1 });
+  await ask(rig, [3], '"second"', { group: 1 });
   await ask(rig, [4], '"second"', { group: 2 });
   await ask(rig, [5], '"fifth"', { group: 1 });
-  assert.deepEqual(rig.answers(), ['2 dropped', '3 dropped']);
+  assert.deepEqual(rig.answers(), ['3 dropped']);
   for (const _ of upTo(3)) await answer(rig, pool);
-  assert.deepEqual(rig.answers().sort(), ['1', '4', '5']);
-  await ask(rig, [6], '"second"', { group: 1 });
-  assert.deepEqual(how(rig), ['6 hit']);
+  assert.deepEqual(rig.answers().sort(), ['1', '2', '4', '5']);
 });
 
 test('those who share a run go on as the next stage has room', async () => {

@@ -1,12 +1,19 @@
 /** A stage that keeps results, in Node-RED: what messages, the snapshot, the metrics and the metrics node say of it. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import type { RuntimeInterval } from '../../src/observe/views/interval.ts';
 import { Scrape } from '../fixtures/exposition.ts';
 import { node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type Message, NodeRed, type Snapshot, until } from '../fixtures/node-red.ts';
 
-const SLOW = 'await new Promise((done) => setTimeout(done, 400)); return { of: input, by: Math.random() };';
+/** Its runs end when the file is there. */
+const RELEASE = join(mkdtempSync(join(tmpdir(), 'modelet-cache-')), 'release');
+const SLOW = `const { existsSync } = require('node:fs');
+while (!existsSync(${JSON.stringify(RELEASE)})) await new Promise((done) => setTimeout(done, 5));
+return { of: input, by: Math.random() };`;
 
 let nodeRed: NodeRed;
 before(async () => {
@@ -22,7 +29,10 @@ before(async () => {
   ]);
   await nodeRed.whenReady();
 });
-after(() => nodeRed.stop());
+after(async () => {
+  await nodeRed.stop();
+  rmSync(dirname(RELEASE), { recursive: true });
+});
 
 /** Sends messages at the same time, and resolves with them as they come out, in the order they were sent. */
 async function pass(entry: string, messages: readonly object[]): Promise<Message[]> {
@@ -39,11 +49,14 @@ const stageOf = async (id: string): Promise<Snapshot['runtimes'][number]['stages
 
 test('messages with the same input share a run or what is kept, and everything that tells of stages tells of it', async () => {
   const told = nodeRed.inputs('all');
-  const together = await pass('slow', [
-    { payload: { a: 1 } },
-    { payload: { a: 1 } },
-    { payload: { a: 1 }, topic: 'x' },
-  ]);
+  const results = nodeRed.inputs('end');
+  const together = [{ payload: { a: 1 } }, { payload: { a: 1 } }, { payload: { a: 1 }, topic: 'x' }] as Message[];
+  nodeRed.send('slow', together[0] as Message);
+  await until('a worker has it', async () => (await stageOf('slow')).busy === 1);
+  for (const message of together.slice(1)) nodeRed.send('slow', message);
+  await until('the others share its run', async () => (await stageOf('slow')).reading.cache.joined === 2);
+  writeFileSync(RELEASE, '');
+  await until('all are through', () => results.length === together.length);
   const [later] = await pass('slow', [{ payload: { a: 1 } }]);
   const entries = [...together, later].map(
     (message) => message?.modelet?.stages[0] as unknown as Record<string, number>,

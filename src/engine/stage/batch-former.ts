@@ -54,7 +54,7 @@ export class BatchFormer {
   }
 
   /** Takes the items that leave together now; sets the fill timer if they must wait for more. */
-  take(batching: Batching, freeSince: number, mayLeave: (item: Item) => boolean): Leaving {
+  take(batching: Batching, freeSince: number, mayRun: (item: Item) => boolean): Leaving {
     const queue = this.#queue;
     if (queue.batchable === 0) return NOTHING_LEAVES;
     const { batchable: length, oldestAt, newestAt } = queue;
@@ -68,7 +68,7 @@ export class BatchFormer {
       this.#timer = this.#clock.at(decision.until, this.#onDue);
       return NOTHING_LEAVES;
     }
-    const items = queue.take(decision.size, mayLeave);
+    const items = queue.take(decision.size, mayRun);
     this.#flushing = Math.max(0, this.#flushing - items.length);
     return { items, reason: decision.reason };
   }

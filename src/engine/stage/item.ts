@@ -3,11 +3,9 @@
  * with the same input share.
  */
 import type { Deadline } from '../../core/clock.ts';
-import { Fifo, type FifoNode } from '../../core/fifo.ts';
-import type { Payload, SavedRun } from '../../core/model.ts';
+import type { FifoNode } from '../../core/fifo.ts';
 import type { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
-import { earliestStart } from './lateness.ts';
 
 /** A stage as the items on a route see it. */
 export interface RouteStage {
@@ -32,13 +30,13 @@ export interface LiveRoute {
 
 /**
  * An item's state, written by the stage that has the item. `alone`: a worker died while it ran the item, and the stage
- * runs the item once more, in a batch of its own. `sharing`: the item waits for a run that another item represents.
+ * runs the item once more, in a batch of its own. `sharing`: the item waits for the run of another item.
  */
 export type ItemState =
   | { readonly tag: 'moving' }
   | { readonly tag: 'queued'; readonly node: FifoNode<Item>; readonly alone: boolean }
   | { readonly tag: 'running'; readonly alone: boolean }
-  | { readonly tag: 'sharing'; readonly run: CoalescedRun; readonly node: FifoNode<Item> };
+  | { readonly tag: 'sharing'; readonly run: CoalescedRun };
 
 export interface Item extends WireItem {
   readonly route: LiveRoute;
@@ -55,8 +53,10 @@ export interface Item extends WireItem {
   parts: number;
   /** Call with the number of parts that the flow has taken; null before the first part. */
   onTaken: ((parts: number) => void) | null;
-  /** The run whose requests this item represents; null if the item is a request itself. */
-  readonly run: CoalescedRun | null;
+  /** The item's place in the cache of the present stage; null if the stage keeps no result of this item. */
+  lookup: { readonly key: string; counted: boolean } | null;
+  /** The run that this item began and others may share, while a worker has the item. */
+  run: CoalescedRun | null;
 }
 
 export const MOVING: ItemState = { tag: 'moving' };
@@ -68,11 +68,6 @@ export function isAlone({ state }: Item): boolean {
   return (state.tag === 'queued' || state.tag === 'running') && state.alone;
 }
 
-/** Whether the item's answer is known: the item waits for the next stage, not for a worker. */
-export function isKnown({ run }: Item): boolean {
-  return run !== null && run.known !== null;
-}
-
 /** Whether the item's present stage forwards partial results. Only the last stage does. */
 export function sendsParts(item: Item): boolean {
   return item.wantsParts && nextStage(item) === undefined;
@@ -82,67 +77,39 @@ export function nextStage(item: Item): RouteStage | undefined {
   return item.route.stages[item.position + 1];
 }
 
-/** An answer that only waits for room at the next stage, and its run's place among the runs that wait there. */
-export interface KnownAnswer {
-  readonly payload: Payload;
-  readonly how: SavedRun;
-  readonly node: FifoNode<CoalescedRun>;
-}
-
-/** One run for all requests with the same input. The queue and the workers see only `item`, which represents it. */
+/** One run for all requests with the same input. The worker sees only `item`, the request that began the run. */
 export class CoalescedRun {
   readonly key: string;
   readonly item: Item;
-  /** The known answer, while it waits for room at the next stage; otherwise null. */
-  known: KnownAnswer | null = null;
-  /** Arrival time of the request whose deadline the item has. */
-  longestSince: number;
-  /** The run is not late before this time, however long answers take. */
-  earliestStart: number = Number.NEGATIVE_INFINITY;
-  /** Requests that share the run, in order of arrival. */
-  readonly #requests: Fifo<Item> = new Fifo();
+  /** Requests that wait for the run, in order of arrival. The first may have left. */
+  readonly #requests: Set<Item>;
 
-  /** @param first gives the item its input, its place in the queue and its number */
-  constructor(key: string, first: Item) {
+  constructor(key: string, item: Item) {
     this.key = key;
-    const { id, deadline, priority, ref, patient, group, payload, meta, route, position, arrivedAt } = first;
-    const wire = { id, deadline, priority, ref, ok: true, patient, group, payload, meta, timings: [] };
-    const whole = { streams: false, wantsParts: false, parts: 0, onTaken: null };
-    this.longestSince = arrivedAt;
-    this.item = { ...wire, ...whole, route, position, arrivedAt, state: MOVING, run: this };
-    this.add(first);
+    this.item = item;
+    this.#requests = new Set([item]);
   }
 
-  /** Number of requests that share the run. */
-  get size(): number {
-    return this.#requests.size;
+  /** Whether any request waits for the run. */
+  get isWanted(): boolean {
+    return this.#requests.size > 0;
   }
 
-  get requests(): Iterable<Item> {
-    return this.#requests;
+  join(request: Item): void {
+    request.state = { tag: 'sharing', run: this };
+    this.#requests.add(request);
   }
 
-  add(request: Item): void {
-    request.state = { tag: 'sharing', run: this, node: this.#requests.push(request) };
-    this.earliestStart = Math.max(this.earliestStart, earliestStart(request));
+  /** Lets a cancelled request go. The item that began the run stays with the worker. */
+  leave(request: Item): void {
+    this.#requests.delete(request);
+    if (request !== this.item) request.state = MOVING;
   }
 
-  /** Extends the item's deadline to that of a request that shares the run, if the request's is later. */
-  prolong({ deadline, arrivedAt }: Item): void {
-    if (deadline < this.item.deadline) return;
-    this.item.deadline = deadline;
-    this.longestSince = arrivedAt;
-  }
-
-  remove(request: Item): void {
-    if (request.state.tag !== 'sharing' || !this.#requests.remove(request.state.node)) return;
-    request.state = MOVING;
-  }
-
-  /** Removes and returns the requests that match `which`. */
-  take(which: (request: Item) => boolean = () => true): Item[] {
-    const taken = [...this.#requests].filter(which);
-    for (const request of taken) this.remove(request);
-    return taken;
+  /** Ends the run. Returns the requests that waited for it. */
+  end(): Item[] {
+    this.item.state = MOVING;
+    for (const request of this.#requests) request.state = MOVING;
+    return [...this.#requests];
   }
 }

@@ -12,41 +12,17 @@ const RESERVED = 0.05;
 /** Largest expected run time as a fraction of an item's time: otherwise one slow run would make all items late. */
 const MOST_EXPECTED = 0.5;
 
-interface Waiting {
+interface TimedItem {
   readonly arrivedAt: number;
   readonly deadline: Deadline;
 }
 
-/** The fields of an item that decide its lateness; `run` is set if the item represents the requests of a shared run. */
-interface TimedItem extends Waiting {
-  readonly run: {
-    /** Arrival time of the request whose deadline the item has. */
-    readonly longestSince: number;
-    /** The item is not late before this time, however long answers take. */
-    readonly earliestStart: number;
-    readonly known: object | null;
-  } | null;
-}
-
 /**
- * Returns the latest time at which an item can leave its queue and be answered in time. A shared run uses its latest
- * deadline, but is never late for a request that has just joined.
+ * Returns the latest time at which an item can leave its queue and be answered in time.
  *
  * @param turnaroundMs how long answers take; an increase makes the result earlier by at most that increase
  */
-export function latestStart({ arrivedAt, deadline, run }: TimedItem, turnaroundMs: number): number {
-  if (!run) return startOf(arrivedAt, deadline, turnaroundMs);
-  // A known answer takes no time.
-  const start = startOf(run.longestSince, deadline, run.known ? 0 : turnaroundMs);
-  return Math.max(start, run.earliestStart);
-}
-
-/** Returns the time before which a request is not late, however long answers take. */
-export function earliestStart({ arrivedAt, deadline }: Waiting): number {
-  return startOf(arrivedAt, deadline, Number.POSITIVE_INFINITY);
-}
-
-function startOf(arrivedAt: number, deadline: number, turnaroundMs: number): number {
+export function latestStart({ arrivedAt, deadline }: TimedItem, turnaroundMs: number): number {
   if (deadline === Number.POSITIVE_INFINITY) return deadline;
   const whole = Math.max(deadline - arrivedAt, 0);
   return deadline - RESERVED * whole - Math.min(turnaroundMs, MOST_EXPECTED * whole);
@@ -62,7 +38,7 @@ export class LateBounds {
   /** No item expires before this time. */
   #expiry: Deadline = Number.POSITIVE_INFINITY;
 
-  /** Widens the bounds for an item. Call when an item arrives or its times change; not needed when an item leaves. */
+  /** Widens the bounds for an item. Call when an item arrives; not needed when an item leaves. */
   note(item: TimedItem): void {
     const start = latestStart(item, this.#turnaroundMs);
     this.#first = Math.min(this.#first, start);

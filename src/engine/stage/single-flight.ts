@@ -1,18 +1,16 @@
 /**
- * Stands before the queue of a stage that caches results. Answers a request from the cache, joins it to the run of an
- * identical request that waits or runs, or lets the stage queue it.
+ * Saves runs at a stage that keeps results. Answers a request from the cache, joins it to the run of an identical
+ * request that a worker has, or leaves it to the stage. The stage asks twice: when a request comes, and when its turn in
+ * the queue comes. Requests that wait in the queue share nothing.
  *
- * The queue and the workers hold a run's item, never a request itself. So a run outlives the request that began it:
- * it ends when it has an answer, when the stage gives it up, or when no request waits for it.
- * The caller watches its request's deadline and cancels the request; the item has the latest deadline of all requests.
+ * A run outlives the request that began it: it ends when the worker replies or dies, or when no request waits for it.
  */
-import type { ModeletError } from '../../core/errors.ts';
-import type { CacheStatus, Payload, SavedRun, StageDefinition, StageTiming } from '../../core/model.ts';
+import type { CacheSettings, CacheStatus, SavedRun, StageTiming } from '../../core/model.ts';
+import type { CacheResult } from '../../core/readings.ts';
 import type { StageMeter } from '../../observe/meters/stage-meter.ts';
 import { decodeModeletError } from '../../wire/codec/error-codec.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
-import { CoalescedRun, type Item } from './item.ts';
-import { KnownAnswers } from './known-answers.ts';
+import { CoalescedRun, type Item, isAlone, MOVING, sendsParts } from './item.ts';
 import { cacheKey, ResponseCache } from './response-cache.ts';
 import type { StageHost } from './stage-host.ts';
 import type { StageQueue } from './stage-queue.ts';
@@ -23,192 +21,141 @@ type Reply = Pick<WireItem, 'ok' | 'payload'>;
 const NOTHING_KEPT: CacheStatus = { entries: 0, bytes: 0 };
 
 export class SingleFlight {
+  readonly #stage: number;
   readonly #host: StageHost;
   readonly #queue: StageQueue;
   readonly #meter: StageMeter;
-  #definition: StageDefinition;
-  #cache: ResponseCache | null = null;
-  /** Runs that requests may join and whose results are cached, by place. */
+  #settings: CacheSettings;
+  #cache: ResponseCache | null;
+  /** Runs that requests may join and whose results are kept, by key. */
   readonly #open: Map<string, CoalescedRun> = new Map();
-  /** Runs in the queue whose answer is known. */
-  readonly #known: KnownAnswers = new KnownAnswers();
 
-  constructor(definition: StageDefinition, host: StageHost, queue: StageQueue, meter: StageMeter) {
+  constructor(stage: number, settings: CacheSettings, host: StageHost, queue: StageQueue, meter: StageMeter) {
+    this.#stage = stage;
     this.#host = host;
     this.#queue = queue;
     this.#meter = meter;
-    this.#definition = definition;
-    this.#makeCache();
-  }
-
-  /** Whether new requests must pass `admit`. Runs in progress when the cache was turned off still complete. */
-  get isOn(): boolean {
-    return this.#cache !== null;
+    this.#settings = settings;
+    this.#cache = this.#makeCache();
   }
 
   get status(): CacheStatus {
     return this.#cache?.status ?? NOTHING_KEPT;
   }
 
-  /** Takes over a new definition. Empties the cache if its bounds change. */
-  redefine(definition: StageDefinition): void {
-    const { cache } = this.#definition;
-    const { entries, maxBytes, ttlMs } = definition.cache;
-    this.#definition = definition;
-    if (entries !== cache.entries || maxBytes !== cache.maxBytes || ttlMs !== cache.ttlMs) this.#makeCache();
+  /** Takes over new settings. Empties the cache if they differ. */
+  redefine(settings: CacheSettings): void {
+    const { entries, maxBytes, ttlMs } = this.#settings;
+    this.#settings = settings;
+    if (entries === settings.entries && maxBytes === settings.maxBytes && ttlMs === settings.ttlMs) return;
+    this.#cache = this.#makeCache();
   }
 
   /** Ensures that no later request gets a result of the present modelet, neither from the cache nor from a run. */
   renew(): void {
     this.#cache?.clear();
-    for (const run of this.#open.values()) {
-      if (run.item.state.tag === 'running') this.#close(run);
-    }
-    for (const run of this.#known.drain()) {
-      run.known = null;
-      this.#queue.unknown(run.item);
-    }
+    this.#open.clear();
   }
 
-  /** Returns the item to queue for a new request, or null if the request has its answer or shares another's run. */
-  admit(request: Item): Item | null {
-    const key = cacheKey(request);
-    const kept = this.#cache?.get(key);
+  /** Prepares a request that has come to the stage. Parts of results are not kept. */
+  admit(request: Item): void {
+    request.lookup = this.#cache && !sendsParts(request) ? { key: cacheKey(request), counted: false } : null;
+  }
+
+  /** Answers a request from the cache or joins it to a run; returns false if it must wait for a worker. */
+  serves(request: Item): boolean {
+    const { lookup } = request;
+    if (!lookup || !this.#cache) return false;
+    const kept = this.#cache.get(lookup.key);
     if (kept) {
-      this.#meter.cacheAsked('hit');
-      if (!this.#host.mayLeave(request)) return this.#holdBack(key, request, kept, 'hit');
-      this.#pass(request, kept, 'hit');
-      return null;
+      if (!this.#host.mayLeave(request)) return false;
+      this.#count(request, 'hit');
+      this.#queue.remove(request);
+      this.#answer(request, { ok: true, payload: kept }, this.#saved(request, 'hit'));
+      return true;
     }
-    const place = placeOf(key, request);
-    const open = this.#open.get(place);
-    this.#meter.cacheAsked(open ? 'joined' : 'miss');
-    if (open) {
-      this.#join(open, request);
-      return null;
-    }
-    const run = new CoalescedRun(key, request);
-    this.#open.set(place, run);
-    return run.item;
-  }
-
-  /** Drops a cancelled request. Returns the item that no request waits for now, or null if others still do. */
-  leave(request: Item): Item | null {
-    if (request.state.tag !== 'sharing') return request;
-    const { run } = request.state;
-    run.remove(request);
-    const [first] = run.requests;
-    if (first) {
-      const { state, arrivedAt } = run.item;
-      if (state.tag === 'queued' && arrivedAt < first.arrivedAt) this.#queue.rejuvenate(run.item, first.arrivedAt);
-      return null;
-    }
-    this.#end(run);
-    return run.item;
-  }
-
-  /** Whether any request that the item represents may go on to the next stage. */
-  mayLeave(item: Item): boolean {
-    if (!item.run) return this.#host.mayLeave(item);
-    for (const request of item.run.requests) if (this.#host.mayLeave(request)) return true;
-    return false;
+    const run = this.#open.get(lookup.key);
+    // A request that runs again alone must not take part in another first run.
+    if (!run || (isAlone(request) && !isAlone(run.item))) return false;
+    this.#count(request, 'joined');
+    this.#queue.remove(request);
+    run.join(request);
+    return true;
   }
 
   /**
-   * Notes that a batch goes to a worker.
+   * Whether a worker is to run a queued item; if not, the item stays or has left the queue. Call for each item of a
+   * batch in turn: later items may join the run of an earlier one.
    *
-   * @param current whether the worker runs the stage's current modelet; if not, no later request gets its results
+   * @param current whether the worker runs the stage's current modelet; if not, no other request gets its results
    */
-  dispatch(items: readonly Item[], current: boolean): void {
-    if (current) return;
-    for (const { run } of items) if (run) this.#close(run);
+  mayRun(item: Item, current: boolean): boolean {
+    if (!this.#host.mayLeave(item)) return false;
+    const { lookup } = item;
+    if (!lookup || !this.#cache) return true;
+    if (this.serves(item) || this.#open.has(lookup.key)) return false;
+    this.#count(item, 'miss');
+    if (current) {
+      item.run = new CoalescedRun(lookup.key, item);
+      this.#open.set(lookup.key, item.run);
+    }
+    return true;
   }
 
-  /** Passes on a worker's answer to an item, which leaves the stage. Requests of a run may have to wait again. */
+  /** Drops a cancelled request that a worker runs. Returns the item that no request waits for now, or null. */
+  leave(request: Item): Item | null {
+    const run = request.state.tag === 'sharing' ? request.state.run : request.run;
+    if (!run) {
+      request.state = MOVING;
+      return request;
+    }
+    run.leave(request);
+    if (run.isWanted) return null;
+    this.#close(run);
+    run.item.state = MOVING;
+    return run.item;
+  }
+
+  /** Passes on a worker's answer to an item, which leaves the stage. Some requests of a run may have to wait again. */
   complete(item: Item, reply: Reply, timing: StageTiming): void {
     const { run } = item;
-    if (!run) {
-      this.#answer(item, reply, timing);
-      return;
+    const keeps = run !== null && this.#open.get(run.key) === run;
+    const requests = this.end(item);
+    if (run && reply.ok && keeps) this.#cache?.keep(run.key, reply.payload);
+    const isLate = requests.length > 1 && this.#isLate(item, reply);
+    const again: Item[] = [];
+    for (const request of requests) {
+      if (request === item) this.#answer(request, reply, timing);
+      else if (isLate ? request.deadline > item.deadline : reply.ok && !this.#host.mayLeave(request))
+        again.push(request);
+      else this.#answer(request, reply, this.#saved(request, 'joined'));
     }
-    if (this.#runsAgain(run, reply, timing)) return;
-    const keeps = this.#open.get(placeOf(run.key, item)) === run;
-    this.#end(run);
-    if (reply.ok && keeps) this.#cache?.keep(run.key, reply.payload);
-    for (const request of run.take()) {
-      if (request.id === item.id) this.#answer(request, reply, timing);
-      else this.#answerJoined(run.key, request, reply);
-    }
+    this.#queue.putBack(again);
   }
 
-  /** Prepares an item to run again: requests that joined while a worker had it now count for deadline and priority. */
-  comeBack(item: Item): void {
-    if (!item.run) return;
-    for (const request of item.run.requests) {
-      item.run.prolong(request);
-      item.priority = Math.max(item.priority, request.priority);
-    }
-  }
-
-  /** Fails an item that the stage cannot serve; the item leaves the stage. */
-  fail(item: Item, error: ModeletError): void {
+  /** Takes an item from its worker. Returns the requests that still wait for it, in order of arrival. */
+  end(item: Item): Item[] {
     const { run } = item;
     if (!run) {
-      this.#host.onFailed(item, error);
-      return;
+      if (item.state.tag !== 'running') return [];
+      item.state = MOVING;
+      return [item];
     }
-    this.#end(run);
-    for (const request of run.take()) this.#host.onFailed(request, error);
+    this.#close(run);
+    item.run = null;
+    return run.end();
   }
 
-  /** Drops queued requests that came before `time`. Younger requests that share their run keep its place. */
-  dropOlder(time: number, makeError: () => ModeletError): void {
-    if (!this.#queue.mayHaveOlder(time)) return;
-    for (const { run, arrivedAt } of this.#queue) {
-      if (!run || arrivedAt >= time) continue;
-      const rest = [...run.requests].find((request) => request.arrivedAt >= time);
-      // Without a younger request, `sweepOlder` drops the whole run like any item.
-      if (!rest) continue;
-      this.#queue.rejuvenate(run.item, rest.arrivedAt);
-      for (const request of run.take((one) => one.arrivedAt < time)) this.#host.onFailed(request, makeError());
-    }
-    for (const item of this.#queue.sweepOlder(time)) this.fail(item, makeError());
+  #makeCache(): ResponseCache | null {
+    // With the cache off, workers of an older modelet may run items. Turned on again, it must not keep their results.
+    this.#open.clear();
+    return this.#settings.entries > 0 ? new ResponseCache(this.#settings, this.#host.clock) : null;
   }
 
-  /** Answers queued runs whose answer is known and that the next stage now has room for. */
-  answerKnown(): void {
-    for (const run of this.#known.leaving((item) => this.mayLeave(item))) {
-      this.#queue.remove(run.item);
-      this.#end(run);
-      if (!run.known) continue;
-      const { payload, how } = run.known;
-      for (const request of run.take()) this.#pass(request, payload, how);
-    }
-  }
-
-  #makeCache(): void {
-    const { cache } = this.#definition;
-    this.#cache = cache.entries > 0 ? new ResponseCache(cache, this.#host.clock) : null;
-    // With the cache off, `dispatch` is not called and does not close runs of an older modelet. If the cache is turned
-    // on again, such runs must not bring their results into it.
-    if (!this.#cache) this.#open.clear();
-  }
-
-  #join(run: CoalescedRun, request: Item): void {
-    run.add(request);
-    const { item } = run;
-    if (item.state.tag !== 'queued') return;
-    run.prolong(request);
-    this.#queue.retimed(item);
-    if (request.priority > item.priority) this.#queue.raise(item, request.priority);
-  }
-
-  /** Returns an item for a request that has its answer and waits for room at the next stage. */
-  #holdBack(key: string, request: Item, payload: Payload, how: SavedRun): Item {
-    const run = new CoalescedRun(key, request);
-    run.item.arrivedAt = this.#host.clock.now();
-    this.#known.add(run, payload, how);
-    return run.item;
+  /** Whether the worker missed the deadline it was sent. Requests that joined may have a later deadline. */
+  #isLate(item: Item, { ok, payload }: Reply): boolean {
+    if (ok || this.#host.clock.now() < item.deadline) return false;
+    return decodeModeletError(payload.bytes, 'protocol_error').code === 'deadline_exceeded';
   }
 
   #answer(request: Item, { ok, payload }: Reply, timing: StageTiming): void {
@@ -216,50 +163,20 @@ export class SingleFlight {
     this.#host.onOutcome(request, ok, payload);
   }
 
-  #answerJoined(key: string, request: Item, reply: Reply): void {
-    if (!reply.ok || this.#host.mayLeave(request)) this.#answer(request, reply, this.#saved(request, 'joined'));
-    else this.#queue.push(this.#holdBack(key, request, reply.payload, 'joined'));
-  }
-
-  #pass(request: Item, payload: Payload, how: SavedRun): void {
-    this.#answer(request, { ok: true, payload }, this.#saved(request, how));
+  /** Counts a request once, by what it met first. */
+  #count({ lookup }: Item, result: CacheResult): void {
+    if (!lookup || lookup.counted) return;
+    lookup.counted = true;
+    this.#meter.cacheAsked(result);
   }
 
   #saved({ arrivedAt }: Item, cache: SavedRun): StageTiming {
     const waitMs = this.#host.clock.now() - arrivedAt;
-    return { stage: this.#definition.ref, waitMs, batchMs: 0, runMs: 0, batchSize: 0, worker: -1, cache };
+    return { stage: this.#stage, waitMs, batchMs: 0, runMs: 0, batchSize: 0, worker: -1, cache };
   }
 
-  /**
-   * Runs the item again if the worker missed the deadline it was sent while requests that joined later have more time.
-   * Returns false if the reply stands.
-   */
-  #runsAgain(run: CoalescedRun, reply: Reply, timing: StageTiming): boolean {
-    const { item } = run;
-    if (reply.ok || this.#host.clock.now() < item.deadline) return false;
-    const first = [...run.requests].find(({ deadline }) => deadline > item.deadline);
-    if (!first || decodeModeletError(reply.payload.bytes, 'protocol_error').code !== 'deadline_exceeded') return false;
-    const sent = item.deadline;
-    for (const request of run.take(({ deadline }) => deadline <= sent)) this.#answer(request, reply, timing);
-    this.comeBack(item);
-    item.arrivedAt = first.arrivedAt;
-    this.#queue.putBack([item]);
-    return true;
-  }
-
-  /** Closes a run: no request may join it, and its result is not cached. */
+  /** Closes a run: no request may join it, and its result is not kept. */
   #close(run: CoalescedRun): void {
-    const place = placeOf(run.key, run.item);
-    if (this.#open.get(place) === run) this.#open.delete(place);
+    if (this.#open.get(run.key) === run) this.#open.delete(run.key);
   }
-
-  #end(run: CoalescedRun): void {
-    this.#close(run);
-    this.#known.remove(run);
-  }
-}
-
-/** A full queue that drops the oldest evicts within a group. So all requests of a run must be of one group. */
-function placeOf(key: string, { group }: Item): string {
-  return `${group} ${key}`;
 }

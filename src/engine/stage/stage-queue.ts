@@ -5,7 +5,7 @@
 import type { ModeletError } from '../../core/errors.ts';
 import type { StageDefinition } from '../../core/model.ts';
 import { PriorityFifo } from '../../core/priority-fifo.ts';
-import { type Item, isAlone, isKnown, MOVING } from './item.ts';
+import { type Item, isAlone, MOVING } from './item.ts';
 import { LateBounds, latestStart } from './lateness.ts';
 import { dropped, queueFull } from './stage-errors.ts';
 
@@ -22,8 +22,6 @@ export class StageQueue implements Iterable<Item> {
   readonly #items: PriorityFifo<Item> = new PriorityFifo();
   /** Number of items that must run alone. */
   #alone = 0;
-  /** Number of items whose answer is known. */
-  #known = 0;
   #newestAt = 0;
   /** Whether the items of each priority are certainly in order of arrival. */
   #inOrder = true;
@@ -33,9 +31,9 @@ export class StageQueue implements Iterable<Item> {
     return this.#items.size;
   }
 
-  /** Number of items that may share a batch: all but those that must run alone and those whose answer is known. */
+  /** Number of items that may share a batch: all but those that must run alone. */
   get batchable(): number {
-    return this.length - this.#alone - this.#known;
+    return this.length - this.#alone;
   }
 
   get hasAlone(): boolean {
@@ -59,7 +57,6 @@ export class StageQueue implements Iterable<Item> {
   push(item: Item): void {
     if (this.length === 0) this.#inOrder = true;
     item.state = { tag: 'queued', node: this.#items.push(item.priority, item), alone: false };
-    if (isKnown(item)) this.#known += 1;
     this.#newestAt = item.arrivedAt;
     this.#bounds.note(item);
   }
@@ -76,31 +73,19 @@ export class StageQueue implements Iterable<Item> {
     return { item: victim, error: dropped(name, 'a newer one came and the queue was full') };
   }
 
-  /** Puts items that were taken but not started back where they were; expects `items` in the order they were taken. */
-  putBack(items: readonly Item[]): void {
-    for (const item of items.toReversed()) this.#unshift(item, isAlone(item));
-  }
-
-  /** Puts items that a dead worker may have begun before all others of their priority; each runs alone. */
-  putBackAlone(items: readonly Item[]): void {
-    for (const item of items.toReversed()) this.#unshift(item, true);
-  }
-
-  /** Gives a queued item a higher priority, behind the items that already have it. */
-  raise(item: Item, priority: number): void {
-    const alone = isAlone(item);
-    if (!this.remove(item)) return;
-    item.priority = priority;
-    if (alone) this.#alone += 1;
-    if (isKnown(item)) this.#known += 1;
-    this.#inOrder = false;
-    item.state = { tag: 'queued', node: this.#items.push(priority, item), alone };
-  }
-
-  /** Sets a later arrival time for a queued item, which keeps its place. */
-  rejuvenate(item: Item, arrivedAt: number): void {
-    item.arrivedAt = arrivedAt;
-    this.#inOrder = false;
+  /**
+   * Puts items back before all others of their priority; expects `items` in the order they were taken.
+   *
+   * @param alone whether each item must run alone, because a worker died that may have begun it
+   */
+  putBack(items: readonly Item[], alone: boolean = false): void {
+    for (const item of items.toReversed()) {
+      // Two workers may have died in either order, so their items may come back out of order.
+      this.#inOrder = false;
+      if (alone) this.#alone += 1;
+      item.state = { tag: 'queued', node: this.#items.unshift(item.priority, item), alone };
+      this.#bounds.note(item);
+    }
   }
 
   /** Iterates in the order of leaving. The caller may remove the item just yielded. */
@@ -112,20 +97,8 @@ export class StageQueue implements Iterable<Item> {
   remove(item: Item): boolean {
     if (item.state.tag !== 'queued' || !this.#items.remove(item.state.node)) return false;
     if (item.state.alone) this.#alone -= 1;
-    if (isKnown(item)) this.#known -= 1;
     item.state = MOVING;
     return true;
-  }
-
-  /** Updates the counts. Call when the answer of a queued item is no longer known. */
-  unknown(item: Item): void {
-    this.#known -= 1;
-    this.retimed(item);
-  }
-
-  /** Updates the late bounds. Call when the times of a queued item, or of the run it represents, have changed. */
-  retimed(item: Item): void {
-    this.#bounds.note(item);
   }
 
   /** Removes and returns the items whose deadline has passed. */
@@ -153,14 +126,9 @@ export class StageQueue implements Iterable<Item> {
     return late;
   }
 
-  /** Returns false only if no item arrived before `time`. */
-  mayHaveOlder(time: number): boolean {
-    return this.oldestAt < time || this.#alone > 0;
-  }
-
   /** Removes and returns the items that arrived before `time`. */
   sweepOlder(time: number): Item[] {
-    if (!this.mayHaveOlder(time)) return [];
+    if (this.oldestAt >= time && this.#alone === 0) return [];
     return this.#removeAll((item) => item.arrivedAt < time);
   }
 
@@ -183,8 +151,6 @@ export class StageQueue implements Iterable<Item> {
     const node = inPlace && victim.state.tag === 'queued' ? this.#items.replace(victim.state.node, item) : null;
     if (node) {
       if (isAlone(victim)) this.#alone -= 1;
-      if (isKnown(victim)) this.#known -= 1;
-      if (isKnown(item)) this.#known += 1;
       victim.state = MOVING;
       item.state = { tag: 'queued', node, alone: false };
       this.#inOrder = false;
@@ -196,26 +162,29 @@ export class StageQueue implements Iterable<Item> {
     }
   }
 
-  /** Takes the first item that must run alone, skipping those that `mayLeave` holds back. */
-  takeAlone(mayLeave: (item: Item) => boolean): Item | undefined {
+  /** Takes the first item that must run alone and that `mayRun` allows. `mayRun` may remove the item it refuses. */
+  takeAlone(mayRun: (item: Item) => boolean): Item | undefined {
     if (this.#alone === 0) return undefined;
     for (const item of this.#items) {
-      if (!isAlone(item) || !mayLeave(item)) continue;
+      if (!isAlone(item) || !mayRun(item)) continue;
       this.remove(item);
       return item;
     }
     return undefined;
   }
 
-  /** Takes up to `count` items that may share a batch, in order, skipping those that `mayLeave` holds back. */
-  take(count: number, mayLeave: (item: Item) => boolean): Item[] {
+  /** Takes up to `count` items that may share a batch and that `mayRun` allows, in order; see `takeAlone`. */
+  take(count: number, mayRun: (item: Item) => boolean): Item[] {
     const taken: Item[] = [];
     let bytes = 0;
     for (const item of this.#items) {
       if (taken.length === count) break;
-      if (isAlone(item) || isKnown(item) || !mayLeave(item)) continue;
-      bytes += item.payload.bytes.byteLength;
-      if (taken.length > 0 && bytes > FULL_BATCH_BYTES) break;
+      if (isAlone(item)) continue;
+      const size = item.payload.bytes.byteLength;
+      // Asked before `mayRun`: an item that `mayRun` allows must be taken.
+      if (taken.length > 0 && bytes + size > FULL_BATCH_BYTES) break;
+      if (!mayRun(item)) continue;
+      bytes += size;
       this.remove(item);
       taken.push(item);
     }
@@ -225,14 +194,6 @@ export class StageQueue implements Iterable<Item> {
   /** Removes and returns all items. */
   drain(): Item[] {
     return this.#removeAll(() => true);
-  }
-
-  #unshift(item: Item, alone: boolean): void {
-    // Two workers may have died in either order, so their items may come back out of order.
-    this.#inOrder = false;
-    if (alone) this.#alone += 1;
-    item.state = { tag: 'queued', node: this.#items.unshift(item.priority, item), alone };
-    this.#bounds.note(item);
   }
 
   #removeAll(which: (item: Item) => boolean): Item[] {

@@ -4,14 +4,13 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { Deadline } from '../../core/clock.ts';
-import type { ModeletError } from '../../core/errors.ts';
 import type { ModeletDescription, StageDefinition, StageStatus } from '../../core/model.ts';
 import { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { type Batch, type CheckResult, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
 import { BatchFormer, type Leaving } from './batch-former.ts';
-import { type Item, isAlone, MOVING, type RouteStage, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
+import { type Item, isAlone, type RouteStage, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
 import { RecentBatches } from './recent-batches.ts';
 import { SingleFlight } from './single-flight.ts';
 import { dropped, expired, unavailable, workerLost } from './stage-errors.ts';
@@ -38,7 +37,7 @@ export class Stage implements RouteStage {
     this.#definition = definition;
     this.#host = host;
     this.#former = new BatchFormer(this.#queue, host.clock, () => this.#pump());
-    this.#singleFlight = new SingleFlight(definition, host, this.#queue, this.meter);
+    this.#singleFlight = new SingleFlight(definition.ref, definition.cache, host, this.#queue, this.meter);
     this.#pools = new StagePools(
       definition,
       (newest) => this.#createPool(newest),
@@ -60,21 +59,19 @@ export class Stage implements RouteStage {
     return this.#queue.length < this.#definition.capacity;
   }
 
-  /** Answers from the cache, joins an identical run, or queues the request. */
+  /** Answers from the cache, joins the run of an identical request, or queues the request. */
   enqueue(request: Item, entry: boolean): void {
     request.arrivedAt = this.#host.clock.now();
-    // The cache does not keep results that are sent in parts.
-    const item = this.#singleFlight.isOn && !sendsParts(request) ? this.#singleFlight.admit(request) : request;
-    if (item) this.#queueUp(item, entry);
-    else this.#host.onChange();
+    this.#singleFlight.admit(request);
+    if (this.#singleFlight.serves(request)) this.#host.onChange();
+    else this.#queueUp(request, entry);
   }
 
   /** Removes a cancelled request from the queue, or tells the worker that has it. */
   cancel(request: Item): void {
+    if (this.#removeQueued(request)) return;
     const item = this.#singleFlight.leave(request);
-    if (!item || this.#removeQueued(item)) return;
-    item.state = MOVING;
-    this.#pools.cancel([item.id]);
+    if (item) this.#pools.cancel([item.id]);
   }
 
   /** Lets all items that wait now leave at once, however small the batch. */
@@ -85,7 +82,7 @@ export class Stage implements RouteStage {
 
   /** Drops all items that wait now. */
   reset(): void {
-    for (const item of this.#queue.drain()) this.#singleFlight.fail(item, dropped(this.name, 'reset'));
+    for (const item of this.#queue.drain()) this.#host.onFailed(item, dropped(this.name, 'reset'));
     this.#host.onRoom();
   }
 
@@ -100,7 +97,7 @@ export class Stage implements RouteStage {
   /** Takes over a new definition of the same stage; replaces workers only if their modelet has changed. */
   redefine(definition: StageDefinition): void {
     this.#definition = definition;
-    this.#singleFlight.redefine(definition);
+    this.#singleFlight.redefine(definition.cache);
     this.#pools.redefine(definition);
     this.#poolChanged();
   }
@@ -134,8 +131,7 @@ export class Stage implements RouteStage {
 
   #pump(): void {
     const hadRoom = this.hasRoom;
-    for (const item of this.#sweepLate()) this.#singleFlight.fail(item, expired(this.name));
-    this.#singleFlight.answerKnown();
+    for (const item of this.#sweepLate()) this.#host.onFailed(item, expired(this.name));
     this.#former.renew();
     while (this.#queue.length > 0) {
       const worker = this.#pools.present.freeWorker(this.#mayPrefetch());
@@ -153,23 +149,30 @@ export class Stage implements RouteStage {
   #dispatchTo(worker: number): boolean {
     const now = this.#host.clock.now();
     const freeSince = this.#freeSince ?? now;
-    const mayLeave = (item: Item): boolean => this.#singleFlight.mayLeave(item);
-    const alone = this.#queue.takeAlone(mayLeave);
+    const current = this.#pools.isCurrent(worker);
+    const mayRun = (item: Item): boolean => this.#singleFlight.mayRun(item, current);
+    const alone = this.#queue.takeAlone(mayRun);
     const { items, reason }: Leaving = alone
       ? { items: [alone], reason: 'retry' }
-      : this.#former.take(this.#definition.batching, freeSince, mayLeave);
+      : this.#former.take(this.#definition.batching, freeSince, mayRun);
     if (items.length === 0) return false;
     for (const item of items) {
       item.state = alone ? RUNNING_ALONE : RUNNING;
       item.streams = sendsParts(item);
     }
-    if (this.#singleFlight.isOn) this.#singleFlight.dispatch(items, this.#pools.isCurrent(worker));
+    if (alone) this.#gather();
     this.#batchNumber += 1;
     const batch = { number: this.#batchNumber, items, dispatchedAt: now, freeSince, startedAt: now };
     this.#pools.present.dispatch(worker, batch);
     this.meter.batchLeft(reason, items.length);
     this.#host.onChange();
     return true;
+  }
+
+  /** Joins the other items that must run alone to the run of one with the same input: it may kill its worker again. */
+  #gather(): void {
+    if (!this.#queue.hasAlone) return;
+    for (const item of this.#queue) if (isAlone(item)) this.#singleFlight.serves(item);
   }
 
   /**
@@ -192,8 +195,9 @@ export class Stage implements RouteStage {
   #dropAged(): void {
     const { maxAgeMs } = this.#definition;
     if (maxAgeMs === 0) return;
-    const tooOld = (): ModeletError => dropped(this.name, `older than ${maxAgeMs} ms`);
-    this.#singleFlight.dropOlder(this.#host.clock.now() - maxAgeMs, tooOld);
+    for (const item of this.#queue.sweepOlder(this.#host.clock.now() - maxAgeMs)) {
+      this.#host.onFailed(item, dropped(this.name, `older than ${maxAgeMs} ms`));
+    }
   }
 
   #noteFree(free: boolean): void {
@@ -210,7 +214,6 @@ export class Stage implements RouteStage {
       const waitMs = batch.startedAt - item.arrivedAt - batchMs;
       this.meter.itemWaited(waitMs, batchMs);
       const timing = { stage: this.ref, waitMs, batchMs, runMs, batchSize: batch.items.length, worker };
-      item.state = MOVING;
       this.#singleFlight.complete(item, reply, timing);
     });
     this.#host.onChange();
@@ -224,20 +227,21 @@ export class Stage implements RouteStage {
   }
 
   #onLost(running: readonly Item[], notStarted: readonly Item[], error: Error, worker: number): void {
-    // Items cancelled meanwhile are no longer in state `running`.
-    const wanted = running.filter((item) => item.state.tag === 'running');
-    for (const item of [...running, ...notStarted]) this.#singleFlight.comeBack(item);
-    this.#queue.putBack(notStarted.filter((item) => item.state.tag === 'running'));
-    const retries = this.#definition.retryLost && !(error instanceof RunTimeout);
+    const { retryLost } = this.#definition;
+    const wasAlone = running.some(isAlone);
     // Parts already sent cannot be taken back, so such an item does not run again.
-    this.#queue.putBackAlone(wanted.filter((item) => retries && !isAlone(item) && item.parts === 0));
-    for (const item of wanted) {
-      if (item.state.tag !== 'running') continue;
-      const again = isAlone(item);
-      item.state = MOVING;
-      this.#singleFlight.fail(item, workerLost(this.name, worker, error, again));
+    const again = (item: Item): boolean => retryLost && !(error instanceof RunTimeout) && !wasAlone && item.parts === 0;
+    this.#queue.putBack(this.#end(notStarted));
+    this.#queue.putBack(this.#end(running.filter(again)), true);
+    for (const item of this.#end(running.filter((item) => !again(item)))) {
+      this.#host.onFailed(item, workerLost(this.name, worker, error, wasAlone));
     }
     this.pumpSoon();
+  }
+
+  /** Takes items from a worker. Returns the requests that still wait for them. */
+  #end(items: readonly Item[]): Item[] {
+    return items.flatMap((item) => this.#singleFlight.end(item));
   }
 
   #createPool(definition: StageDefinition): StagePool {
@@ -256,7 +260,7 @@ export class Stage implements RouteStage {
     this.#describe();
     const { health } = this.#pools.present;
     if (health.tag === 'failed' && this.#queue.length > 0) {
-      for (const item of this.#queue.drain()) this.#singleFlight.fail(item, unavailable(this.name, health));
+      for (const item of this.#queue.drain()) this.#host.onFailed(item, unavailable(this.name, health));
       this.#host.onRoom();
     }
     this.#host.onChange();
@@ -277,13 +281,13 @@ export class Stage implements RouteStage {
   #queueUp(item: Item, entry: boolean): void {
     const { health } = this.#pools.present;
     if (health.tag === 'failed') {
-      this.#singleFlight.fail(item, unavailable(this.name, health));
+      this.#host.onFailed(item, unavailable(this.name, health));
       return;
     }
     if (!entry || item.patient || this.hasRoom) this.#queue.push(item);
     else {
       const refused = this.#queue.pushFull(item, this.#definition, this.#recent.meanRunMs ?? 0);
-      this.#singleFlight.fail(refused.item, refused.error);
+      this.#host.onFailed(refused.item, refused.error);
     }
     this.pumpSoon();
   }
