@@ -9,6 +9,7 @@
  * | binary     | one typed array, ArrayBuffer or DataView                    |
  * | sections   | JSON with binaries nested in it: a JSON head and raw bytes  |
  * | structured | values that JSON would change: NaN, -0, Date, Map, cycles   |
+ * | jsonText   | JSON text from an HTTP client, which nobody has parsed yet  |
  *
  * Drops undefined properties, as JSON does. Rejects functions and symbols. In results, also rejects objects of classes
  * without own data, because they would arrive as `{}`.
@@ -26,12 +27,13 @@ import {
   encodeSections,
   type FoundBinary,
 } from './binaries.ts';
+import { parseJsonText } from './json-text.ts';
 import { ByteBudget, type EncodeOptions, tooLarge } from './payload-limits.ts';
 import { decodeStructured, encodeStructured, withoutData } from './structured.ts';
 
 export type { EncodeOptions } from './payload-limits.ts';
 
-export const CODEC = { none: 0, json: 1, bytes: 2, binary: 3, sections: 4, structured: 5 } as const;
+export const CODEC = { none: 0, json: 1, bytes: 2, binary: 3, sections: 4, structured: 5, jsonText: 6 } as const;
 
 /** Depth from which the walk checks for cycles. Nearly all payloads are shallower and avoid the cost. */
 const LOOK_FOR_CYCLES_FROM = 64;
@@ -74,10 +76,11 @@ function encode(value: unknown, options: EncodeOptions): Payload {
 
 /**
  * Decodes a payload into a value that shares no memory with the bytes.
- * @throws ModeletError `protocol_error` for bytes that do not match their tag.
+ * @throws ModeletError `protocol_error` for bytes that do not match their tag; for the tag `jsonText`, see json-text.ts.
  */
 export function decodePayload(payload: Payload): unknown {
   const bytes = asBuffer(payload.bytes);
+  if (payload.codec === CODEC.jsonText) return parseJsonText(bytes);
   try {
     switch (payload.codec) {
       case CODEC.none:

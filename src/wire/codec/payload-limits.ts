@@ -8,7 +8,7 @@ export interface EncodeOptions {
 }
 
 /** Deepest nesting that is accepted. A recursive parser could run out of stack on deeper values. */
-const DEEPEST = 1000;
+export const DEEPEST = 1000;
 
 /**
  * Makes the error for a payload that is too large.

@@ -19,7 +19,7 @@ from .structured import LARGEST_SAFE
 from .structured_reader import Reader
 from .structured_writer import Writer, key_of
 
-NONE, JSON, BYTES, BINARY, SECTIONS, STRUCTURED = range(6)
+NONE, JSON, BYTES, BINARY, SECTIONS, STRUCTURED, JSON_TEXT = range(7)
 
 # Deeper values are refused: a recursive parser would run out of stack.
 DEEPEST = 1000
@@ -45,8 +45,10 @@ class _NotJson(Exception):
 def decode_payload(codec: int, content: memoryview) -> Any:
     """
     Decodes a payload. Raises ModeletError: `protocol_error` if the bytes do not match their codec, `invalid_input` if
-    Python cannot represent the value.
+    Python cannot represent the value, `bad_request` if the text of an HTTP client is not JSON.
     """
+    if codec == JSON_TEXT:
+        return _parse_json_text(bytes(content))
     try:
         if codec == NONE:
             return None
@@ -115,6 +117,23 @@ def _encode_slowly(value: Any) -> Payload:
     for _, _, content in binaries:
         parts += [content, _padding(len(content))]
     return _payload(SECTIONS, parts)
+
+
+def _parse_json_text(text: bytes) -> Any:
+    """Parses JSON as an HTTP client sent it; src/wire/codec/json-text.ts does the same for JavaScript."""
+    try:
+        # `utf-8-sig` ignores a byte order mark. Invalid bytes become U+FFFD, as in JavaScript.
+        decoded = text.decode("utf-8-sig", "replace")
+        parse_int = _integer if _may_be_unsafe(text) else None
+        return json.loads(decoded, parse_int=parse_int, parse_constant=_refuse_constant)
+    except RecursionError as cause:
+        raise ModeletError("invalid_input", f"the value is nested deeper than {DEEPEST} levels") from cause
+    except ValueError as cause:
+        raise ModeletError("bad_request", f"the body is not valid JSON: {cause}") from cause
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"unexpected {name}")
 
 
 def _parse(text: bytes) -> Any:

@@ -1,0 +1,61 @@
+/**
+ * Decodes JSON text as an HTTP client sent it. No process between the client and the worker has parsed it, so the worker
+ * is the first to find out whether it is JSON. Everything that is wrong with it is the caller's fault.
+ */
+import { asError, ModeletError } from '../../core/errors.ts';
+import { DEEPEST } from './payload-limits.ts';
+
+/** How the message of an error begins if text is not JSON. */
+export const NOT_JSON = 'the body is not valid JSON';
+
+/** Byte order mark in UTF-8. RFC 8259 allows parsers to ignore it. */
+const MARK = [0xef, 0xbb, 0xbf] as const;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+/** `[` and `{`, and `]` and `}`, differ only in this bit. */
+const CURLY = 0x20;
+const OPEN = 0x7b;
+const CLOSE = 0x7d;
+
+/** @throws ModeletError `bad_request` for text that is not JSON; `invalid_input` for JSON that is nested too deep */
+export function parseJsonText(bytes: Buffer): unknown {
+  // A value of that many levels needs at least two brackets for each of them.
+  if (bytes.byteLength > 2 * DEEPEST && isTooDeep(bytes)) {
+    throw new ModeletError('invalid_input', `the value is nested deeper than ${DEEPEST} levels`);
+  }
+  try {
+    return JSON.parse(bytes.toString('utf8', startOf(bytes)));
+  } catch (thrown) {
+    throw new ModeletError('bad_request', `${NOT_JSON}: ${asError(thrown).message}`);
+  }
+}
+
+/** Returns the index of the first byte after a byte order mark. */
+export function startOf(bytes: Uint8Array): number {
+  return MARK.every((byte, index) => bytes[index] === byte) ? MARK.length : 0;
+}
+
+/** Counts brackets outside of strings. The parser checks the rest. */
+function isTooDeep(bytes: Buffer): boolean {
+  let depth = 0;
+  for (let index = 0; index < bytes.length; index += 1) {
+    const byte = bytes[index] as number;
+    if (byte === QUOTE) index = endOfString(bytes, index);
+    else if ((byte | CURLY) === OPEN) {
+      depth += 1;
+      if (depth > DEEPEST + 1) return true;
+    } else if ((byte | CURLY) === CLOSE) depth -= 1;
+  }
+  return false;
+}
+
+/** Returns the index of the quote that ends the string which begins at `start`. */
+function endOfString(bytes: Buffer, start: number): number {
+  for (let end = bytes.indexOf(QUOTE, start + 1); end >= 0; end = bytes.indexOf(QUOTE, end + 1)) {
+    let escapes = 0;
+    while (bytes[end - 1 - escapes] === BACKSLASH) escapes += 1;
+    if (escapes % 2 === 0) return end;
+  }
+  return bytes.length;
+}

@@ -1,0 +1,42 @@
+/** JSON text that only the worker parses: in JavaScript and in Python, with neighbours in the batch that are no JSON. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { WITHOUT_PYTHON } from '../fixtures/python.ts';
+import { folderFor, type StageSpec, serve } from '../fixtures/service.ts';
+
+const ECHO = { js: 'export default (inputs) => inputs;', py: 'def predict(inputs): return inputs\n' };
+
+function stageIn(t: TestContext, language: 'js' | 'py'): StageSpec {
+  const path = join(folderFor(t), language === 'js' ? 'echo.mjs' : 'echo.py');
+  writeFileSync(path, ECHO[language]);
+  const source = language === 'js' ? { file: path } : { python: path };
+  return { id: 'echo', ...source, predict: 'batch', batch: { policy: 'oldest', maxBatchSize: 8, maxWaitMs: 60_000 } };
+}
+
+const SENT: readonly (readonly [text: string, value: unknown])[] = [
+  ['{"a": [1, 2.5, null, true]}', { a: [1, 2.5, null, true] }],
+  ['\ufeff[]', []],
+  ['{"a"', 'bad_request'],
+  ['[NaN]', 'bad_request'],
+  ['"\\ud83d\\ude00"', '\u{1f600}'],
+  ['{"a": 1, "a": 2}', { a: 2 }],
+  ['', 'bad_request'],
+  [`${'['.repeat(100_000)}${']'.repeat(100_000)}`, 'invalid_input'],
+];
+
+for (const language of ['js', 'py'] as const) {
+  const skip = language === 'py' && WITHOUT_PYTHON;
+  test(`text that is no JSON fails its item alone, in a batch in ${language}`, { skip }, async (t) => {
+    const service = await serve(t, { stages: [stageIn(t, language)] });
+    const asked = SENT.map(([text]) => service.ask(text, { asText: true }));
+    const answers = await Promise.all(asked.map(({ answer }) => answer));
+    for (const [index, { code, value, error, timings }] of answers.entries()) {
+      const expected = SENT[index]?.[1];
+      assert.deepEqual(code === 'ok' ? value : code, expected, error?.message);
+      assert.equal(timings[0]?.batchSize, SENT.length);
+      if (code === 'bad_request') assert.match(error?.message ?? '', /^the body is not valid JSON: ./);
+    }
+  });
+}
