@@ -20,7 +20,7 @@ const FLOORS = [
 
 /** The files that may import a package. */
 const PACKAGES = {
-  '@msgpack/msgpack': ['src/endpoint/msgpack.ts'],
+  '@msgpack/msgpack': ['src/endpoint/values/msgpack.ts'],
   '@opentelemetry/api': ['src/observe/export/tracing.ts'],
   ajv: ['src/config/validate.ts', 'src/config/payload-schema.ts'],
   'ajv/dist/2020.js': ['src/config/payload-schema.ts'],

@@ -1,8 +1,8 @@
 /** Makes the body of an HTTP answer. */
 import type { AnswerForm } from './accept.ts';
-import { jsonable } from './jsonable.ts';
 import { MSGPACK_TYPE } from './media-type.ts';
-import { encodeMsgpack } from './msgpack.ts';
+import { jsonable } from './values/jsonable.ts';
+import { encodeMsgpack } from './values/msgpack.ts';
 
 export interface AnswerBody {
   readonly contentType: string;

@@ -2,7 +2,7 @@
 import { asError, ModeletError } from '../core/errors.ts';
 import { quoted } from '../core/text.ts';
 import { isInRanges, kindOfHeader, mediaTypeOf } from './media-type.ts';
-import { decodeMsgpack } from './msgpack.ts';
+import { decodeMsgpack } from './values/msgpack.ts';
 
 export interface RequestBody {
   readonly contentType: string | undefined;

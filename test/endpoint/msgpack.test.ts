@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { isModeletError, type ModeletError } from '../../src/core/errors.ts';
-import { decodeMsgpack, encodeMsgpack } from '../../src/endpoint/msgpack.ts';
+import { decodeMsgpack, encodeMsgpack } from '../../src/endpoint/values/msgpack.ts';
 
 const hex = (text: string): Buffer => Buffer.from(text.replaceAll(' ', ''), 'hex');
 

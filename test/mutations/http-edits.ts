@@ -4,7 +4,7 @@ import type { Mutation } from './edits.ts';
 export const HTTP_MUTATIONS: readonly Mutation[] = [
   {
     bug: 'room is made for what a few bytes of msgpack claim',
-    file: 'src/endpoint/msgpack.ts',
+    file: 'src/endpoint/values/msgpack.ts',
     find: 'const { wide } = shapeOf(bytes);',
     replace: 'const wide = shapeOf.length > 0;',
     suite: 'endpoint/msgpack',

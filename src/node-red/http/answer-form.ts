@@ -6,8 +6,8 @@
 import { asError, ModeletError } from '../../core/errors.ts';
 import { type AnswerForm, answerForm } from '../../endpoint/accept.ts';
 import { type AnswerBody, answerBody } from '../../endpoint/answer.ts';
-import { jsonable } from '../../endpoint/jsonable.ts';
 import { kindOfHeader } from '../../endpoint/media-type.ts';
+import { jsonable } from '../../endpoint/values/jsonable.ts';
 import { errorBody, type PipelineMessage } from '../request/messages.ts';
 import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
 

@@ -1,5 +1,5 @@
 /** The used part of the Express requests and responses behind Node-RED's HTTP nodes. */
-import type { AnswerHeaders, Headers } from '../request/request-id.ts';
+import type { AnswerHeaders, Headers } from '../../endpoint/request-id.ts';
 
 export interface HttpRequest {
   readonly method: string;

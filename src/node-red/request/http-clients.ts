@@ -6,9 +6,9 @@
 import { deadlineAfter, systemClock, type Timer } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import { Fifo, type FifoNode } from '../../core/fifo.ts';
+import type { Headers } from '../../endpoint/request-id.ts';
 import type { HttpRequest, HttpResponse } from '../http/http-types.ts';
 import { answerDirectly, answerError, type PipelineMessage } from './messages.ts';
-import type { Headers } from './request-id.ts';
 
 interface WaitingClient {
   readonly response: HttpResponse;

@@ -3,9 +3,9 @@ import type { Node, NodeAPI, NodeMessage, NodeMessageInFlow } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { AnswerSpec, StageTiming } from '../../core/model.ts';
-import { textForClient } from '../http/client-text.ts';
+import { textForClient } from '../../endpoint/client-text.ts';
+import { enterRequest, type Headers } from '../../endpoint/request-id.ts';
 import type { HttpResponse } from '../http/http-types.ts';
-import { enterRequest, type Headers } from './request-id.ts';
 
 /** Node-RED's `done` of a received message. */
 export type Done = (error?: Error) => void;

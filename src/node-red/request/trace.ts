@@ -1,7 +1,7 @@
 /** Starts `msg.modelet`, or continues it if the message has been through a pipeline before. */
 import { systemClock } from '../../core/clock.ts';
+import { enterRequest, PROCESS_TAG } from '../../endpoint/request-id.ts';
 import type { ModeletTrace, PipelineMessage } from './messages.ts';
-import { enterRequest, PROCESS_TAG } from './request-id.ts';
 
 let lastPass = 0;
 

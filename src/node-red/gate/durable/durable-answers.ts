@@ -5,9 +5,9 @@
 import type { Node } from 'node-red';
 import { asModeletError, HTTP_STATUS, isErrorCode, ModeletError } from '../../../core/errors.ts';
 import { withoutTrailing } from '../../../core/text.ts';
+import { textForClient } from '../../../endpoint/client-text.ts';
 import { type ItemResult, isItemId } from '../../../store/work-queue.ts';
 import { decodePayload } from '../../../wire/codec/codec.ts';
-import { textForClient } from '../../http/client-text.ts';
 import type { RequestContext } from '../../request/context.ts';
 import { refuse } from '../../request/error-exit.ts';
 import { type Done, type PipelineMessage, sendFrom } from '../../request/messages.ts';

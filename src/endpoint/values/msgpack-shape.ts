@@ -2,7 +2,7 @@
  * Checks the shape of msgpack bytes before they are decoded. A few bytes can claim a lot of memory: five bytes declare
  * an array of four billion items, and a decoder allocates it at once.
  */
-import { ModeletError } from '../core/errors.ts';
+import { ModeletError } from '../../core/errors.ts';
 
 /** Most levels, as for any payload. Code that walks a deeper value recursively would run out of stack. */
 const DEEPEST = 1000;

@@ -1,5 +1,5 @@
 /** Converts values that JSON would distort: typed arrays, sets, maps, BigInts. */
-import { elementType, nested } from '../core/tensor.ts';
+import { elementType, nested } from '../../core/tensor.ts';
 import { converted, type Form } from './conversion.ts';
 
 /** Most values of an answer. The limit is below the length of the longest text. */

@@ -1,7 +1,7 @@
 /** Converts values that msgpack cannot hold unchanged. */
 import { types } from 'node:util';
-import { toHalfBits } from '../core/float16.ts';
-import { elementType, type Tensor } from '../core/tensor.ts';
+import { toHalfBits } from '../../core/float16.ts';
+import { elementType, type Tensor } from '../../core/tensor.ts';
 import { converted, copyOf, type Form } from './conversion.ts';
 
 const MOST_VALUES = 20_000_000;

@@ -13,7 +13,7 @@ import {
   encodeDateToTimeSpec,
   encodeTimeSpecToTimestamp,
 } from '@msgpack/msgpack';
-import { asError, ModeletError } from '../core/errors.ts';
+import { asError, ModeletError } from '../../core/errors.ts';
 import { shapeOf } from './msgpack-shape.ts';
 import { packable } from './packable.ts';
 

@@ -1,6 +1,6 @@
 /** Shortens an error's text to what may leave this machine. `msg.error`, log and badges have the whole text. */
-import type { ErrorCode } from '../../core/errors.ts';
-import { isSpaceAt } from '../../core/text.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import { isSpaceAt } from '../core/text.ts';
 
 /** Codes whose text comes from the modelet. Other texts may quote process output: clients get only the first line. */
 const WORDS_OF_MODELETS: ReadonlySet<string> = new Set(['invalid_input', 'modelet_failed'] satisfies ErrorCode[]);

@@ -1,7 +1,7 @@
 /** Converts a value to one that a form of answer can hold. Copies only changed parts; never changes its input. */
 import { types } from 'node:util';
-import { className, hasNoData, RETURN_DATA } from '../core/objects.ts';
-import { asTensor, type Tensor } from '../core/tensor.ts';
+import { className, hasNoData, RETURN_DATA } from '../../core/objects.ts';
+import { asTensor, type Tensor } from '../../core/tensor.ts';
 
 /** Most levels. A deeper value contains itself, or is deeper than a payload may be. */
 const DEEPEST = 1000;
