@@ -1,9 +1,8 @@
 /**
- * Interface and contract of a queue of work that survives its processes. The implementations are in the files beside.
+ * Interface and contract of a queue of work that survives its processes: process/sqlite-queue.ts implements it.
  *
  * Contract:
- * - At-least-once execution. An `enqueue` that resolved is durable at the stated level: after `fsync` in the embedded
- *   queue; in memory it is as durable as the process.
+ * - At-least-once execution. An `enqueue` that resolved is durable: it returns after `fsync`.
  * - At most one *effective* `ack` per claim token. Duplicates are possible, bounded by in flight x crashes.
  * - Effects are exactly once **per id within the dedupe window**, the time for which outcomes are kept.
  * - Report overload by `nack` with `countAttempt: false`, and an error of the model with `countAttempt: true`. The
@@ -200,3 +199,21 @@ export function checkItems(items: readonly QueueItem[]): void {
 
 /** Tells what is wrong with the file of a store. */
 export type StoreFault = 'corrupt' | 'foreign' | 'locked' | 'lost' | 'read-only' | 'full' | 'unreadable';
+
+/** The first Node.js with `node:sqlite` without a flag. */
+const FIRST_NODE = [22, 13];
+
+/** Why this Node.js has no usable SQLite; null if it has. */
+export function whyNoSqlite(version: string = process.versions.node): string | null {
+  if (isAtLeast(version, FIRST_NODE)) return null;
+  return `a durable store needs Node.js ${FIRST_NODE.join('.')} or later, and this is ${version}`;
+}
+
+export function isAtLeast(version: string, least: readonly number[]): boolean {
+  const parts = version.split('.').map((part) => Number.parseInt(part, 10));
+  for (const [index, wanted] of least.entries()) {
+    const found = parts[index] ?? 0;
+    if (found !== wanted) return found > wanted;
+  }
+  return true;
+}

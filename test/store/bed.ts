@@ -1,14 +1,23 @@
 /** Queues to try, on clocks that stand still, and what goes through them. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { whyNoSqlite } from '../../src/store/requirement.ts';
-import type { Held, QueueItem, QueueLimits, QueueTime, WorkQueue, WorkStore } from '../../src/store/work-queue.ts';
+import {
+  type Held,
+  type QueueItem,
+  type QueueLimits,
+  type QueueTime,
+  type WorkQueue,
+  type WorkStore,
+  whyNoSqlite,
+} from '../../src/store/work-queue.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 
 /** Why there is no embedded queue here, for tests that need one; false where there is. */
 export const NO_SQLITE: string | false = whyNoSqlite() ?? false;
+
+const MEMORY = '/dev/shm';
 
 export const LIMITS: QueueLimits = { capacity: 10_000, maxAttempts: 3, resultTtlMs: 60_000 };
 
@@ -46,10 +55,15 @@ export function local(store: WorkStore): WorkQueue {
   }) as unknown as WorkQueue;
 }
 
-export function folderFor(t: Pick<TestContext, 'after'>): string {
-  const folder = mkdtempSync(join(tmpdir(), 'modelet-queue-'));
+export function folderFor(t: Pick<TestContext, 'after'>, parent: string = tmpdir()): string {
+  const folder = mkdtempSync(join(parent, 'modelet-queue-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
+}
+
+/** A folder in memory, where the system has one: a queue syncs its file in each call, which costs most of its time. */
+export function memoryFolderFor(t: Pick<TestContext, 'after'>): string {
+  return folderFor(t, existsSync(MEMORY) ? MEMORY : undefined);
 }
 
 export function item(id: string, more: Partial<QueueItem> = {}): QueueItem {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ModeletError } from '../../src/core/errors.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
-import { idsOf, item, items } from './bed.ts';
+import { idsOf, item, items, NO_SQLITE } from './bed.ts';
 import { RoomBed } from './room-bed.ts';
 
 const LOST_WORKER = { end: { kind: 'failed' }, error: new ModeletError('worker_lost', 'it died') } as const;
@@ -13,9 +13,9 @@ async function counts(bed: RoomBed): Promise<number[]> {
   return [ready + delayed, leased, dead];
 }
 
-describe('a durable waiting room', () => {
-  test('claims what the budget admits, and the next when one has ended', async () => {
-    const bed = new RoomBed();
+describe('a durable waiting room', { skip: NO_SQLITE }, () => {
+  test('claims what the budget admits, and the next when one has ended', async (t) => {
+    const bed = new RoomBed(t);
     await bed.store('a', 'b', 'c', 'd');
     assert.deepEqual(bed.ids, ['a', 'b']);
     assert.deepEqual(await counts(bed), [2, 2, 0], 'what may not go is not claimed');
@@ -27,8 +27,8 @@ describe('a durable waiting room', () => {
     assert.equal(bed.gate.admission.inFlight, 0);
   });
 
-  test('claims nothing while the gate is closed, and goes on when it opens', async () => {
-    const bed = new RoomBed();
+  test('claims nothing while the gate is closed, and goes on when it opens', async (t) => {
+    const bed = new RoomBed(t);
     bed.gate.control('close');
     await bed.store('a', 'b');
     await bed.advance(1000);
@@ -38,8 +38,8 @@ describe('a durable waiting room', () => {
     assert.deepEqual(bed.ids, ['a', 'b']);
   });
 
-  test('an end that is told twice counts once', async () => {
-    const bed = new RoomBed();
+  test('an end that is told twice counts once', async (t) => {
+    const bed = new RoomBed(t);
     await bed.store('a', 'b', 'c', 'd');
     await bed.end('a');
     await bed.end('a');
@@ -47,8 +47,8 @@ describe('a durable waiting room', () => {
     assert.equal(bed.gate.admission.inFlight, 2);
   });
 
-  test('what was refused comes again after its time, and the refusal closes the gate', async () => {
-    const bed = new RoomBed();
+  test('what was refused comes again after its time, and the refusal closes the gate', async (t) => {
+    const bed = new RoomBed(t);
     await bed.store('a');
     await bed.end('a', { end: { kind: 'refused', retryAfterMs: 2000 } });
     await bed.advance(1900);
@@ -58,8 +58,8 @@ describe('a durable waiting room', () => {
     assert.equal(bed.admitted[1]?.claim.attempt, 1);
   });
 
-  test('after a death it comes alone, and the others when it has ended', async () => {
-    const bed = new RoomBed({ maxAttempts: 3 });
+  test('after a death it comes alone, and the others when it has ended', async (t) => {
+    const bed = new RoomBed(t, { maxAttempts: 3 });
     await bed.store('a', 'b');
     await bed.end('b', LOST_WORKER);
     await bed.store('c');
@@ -71,8 +71,8 @@ describe('a durable waiting room', () => {
     assert.deepEqual(bed.ids, ['a', 'b', 'b', 'c']);
   });
 
-  test('what nothing is seen of comes again, alone, until it is a dead letter', async () => {
-    const bed = new RoomBed({ leaseMs: 2000 });
+  test('what nothing is seen of comes again, alone, until it is a dead letter', async (t) => {
+    const bed = new RoomBed(t, { leaseMs: 2000 });
     await bed.store('a', 'b');
     await bed.end('b');
     await bed.advance(2500);
@@ -86,8 +86,8 @@ describe('a durable waiting room', () => {
     assert.deepEqual(bed.ids, ['a', 'b', 'a', 'a']);
   });
 
-  test('what runs for long is kept from others by signs of life', async () => {
-    const bed = new RoomBed();
+  test('what runs for long is kept from others by signs of life', async (t) => {
+    const bed = new RoomBed(t);
     await bed.store('a');
     await bed.advance(200_000);
     assert.deepEqual(bed.ids, ['a']);
@@ -95,8 +95,8 @@ describe('a durable waiting room', () => {
     assert.equal(await bed.stateOf('a'), 'done');
   });
 
-  test('past its deadline it is refused, also while the gate is closed', async () => {
-    const bed = new RoomBed();
+  test('past its deadline it is refused, also while the gate is closed', async (t) => {
+    const bed = new RoomBed(t);
     bed.gate.control('close');
     await bed.store(item('a', { deadline: bed.wall + 1000 }), 'b');
     await bed.advance(900);
@@ -107,8 +107,8 @@ describe('a durable waiting room', () => {
     assert.equal(await bed.stateOf('b'), 'pending');
   });
 
-  test('flush lets through what waits, whatever the budget; drop refuses it', async () => {
-    const bed = new RoomBed();
+  test('flush lets through what waits, whatever the budget; drop refuses it', async (t) => {
+    const bed = new RoomBed(t);
     bed.gate.control('close');
     await bed.store(...items(3, 'early'));
     await bed.room.flush();
@@ -124,8 +124,8 @@ describe('a durable waiting room', () => {
     assert.deepEqual(await counts(bed), [0, 3, 0]);
   });
 
-  test('counted in bytes, what does not fit waits at the head, and holds up those behind it', async () => {
-    const bed = new RoomBed({ unit: 'bytes', maxSys: '100' });
+  test('counted in bytes, what does not fit waits at the head, and holds up those behind it', async (t) => {
+    const bed = new RoomBed(t, { unit: 'bytes', maxSys: '100' });
     const large = (id: string, size: number): ReturnType<typeof item> =>
       item(id, { payload: { codec: CODEC.bytes, bytes: Buffer.alloc(size) } });
     await bed.store(large('a', 60), large('b', 50), large('c', 10), large('d', 500));
@@ -139,8 +139,8 @@ describe('a durable waiting room', () => {
     assert.deepEqual(await counts(bed), [0, 0, 0]);
   });
 
-  test('an end that the store does not take is told again until it does', async () => {
-    const bed = new RoomBed();
+  test('an end that the store does not take is told again until it does', async (t) => {
+    const bed = new RoomBed(t);
     await bed.store('a', 'b');
     bed.failing = new ModeletError('store_unavailable', 'the disk is full');
     await bed.end('a');
@@ -155,8 +155,8 @@ describe('a durable waiting room', () => {
     assert.ok(bed.troubles.includes('the disk is full'));
   });
 
-  test('closed, it gives back what runs, no attempt counted', async () => {
-    const bed = new RoomBed();
+  test('closed, it gives back what runs, no attempt counted', async (t) => {
+    const bed = new RoomBed(t);
     await bed.store('a', 'b', 'c');
     await bed.room.close();
     const stats = await bed.queue.stats();

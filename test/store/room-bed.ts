@@ -1,4 +1,6 @@
-/** A durable gate's waiting room without a flow: a real gate, a queue in memory, a clock that the test moves. */
+/** A durable gate's waiting room without a flow: a real gate, a real queue, a clock that the test moves. */
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import type { GateConfig } from '../../src/config/compile-gate.ts';
 import type { ModeletError } from '../../src/core/errors.ts';
@@ -7,11 +9,11 @@ import type { Lease } from '../../src/gate/leases.ts';
 import { constantSource } from '../../src/gate/sources/create.ts';
 import { DurableRoom } from '../../src/node-red/gate/durable/durable-room.ts';
 import type { AttemptEnd } from '../../src/node-red/gate/durable/durable-verdict.ts';
-import { MemoryQueue } from '../../src/store/memory-queue.ts';
+import { SqliteQueue } from '../../src/store/process/sqlite-queue.ts';
 import type { Claim, QueueItem, WorkQueue } from '../../src/store/work-queue.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { settings } from '../gate/stand-in.ts';
-import { item, local } from './bed.ts';
+import { item, local, memoryFolderFor } from './bed.ts';
 
 const WALL = 1_700_000_000_000;
 const DONE: AttemptEnd = { end: { kind: 'done' } };
@@ -31,9 +33,11 @@ export class RoomBed {
   failing: Error | null = null;
   readonly #config: GateConfig;
 
-  constructor(change: Record<string, unknown> = {}) {
+  constructor(t: Pick<TestContext, 'after'>, change: Record<string, unknown> = {}) {
     this.#config = settings({ store: 'durable', maxSys: '2', maxAttempts: 2, ...change });
-    const store = new MemoryQueue(this.#config, { now: () => this.clock.now(), wall: () => this.wall });
+    const spec = { file: join(memoryFolderFor(t), 'queue.sqlite'), session: 'test', limits: this.#config };
+    const store = new SqliteQueue(spec, { now: () => this.clock.now(), wall: () => this.wall });
+    t.after(() => store.close());
     this.queue = this.#fallible(local(store));
     this.gate = new Gate({
       id: 'gate',
@@ -102,8 +106,9 @@ export class RoomBed {
     return new Proxy(queue, {
       get: (target, name: keyof WorkQueue) => {
         const call = target[name] as (...args: unknown[]) => Promise<unknown>;
-        return (...args: unknown[]) =>
-          this.failing && name !== 'close' ? Promise.reject(this.failing) : call(...args);
+        // The file stays open until the end of the test, which looks at what a closed room leaves in it.
+        if (name === 'close') return () => Promise.resolve();
+        return (...args: unknown[]) => (this.failing ? Promise.reject(this.failing) : call(...args));
       },
     });
   }

@@ -7,7 +7,7 @@ import { ModeletError } from '../../core/errors.ts';
 import type { Batching } from '../../core/model.ts';
 import type { Graph } from '../../flow/graph.ts';
 import { nearest, walk } from '../../flow/walk.ts';
-import { whyNoSqlite } from '../../store/requirement.ts';
+import { whyNoSqlite } from '../../store/work-queue.ts';
 import type { LiveGate, LiveNodes } from '../live-nodes.ts';
 import type { TimeLimits } from '../request/request-terms.ts';
 import { uniqueNames } from './names.ts';

@@ -70,8 +70,7 @@ export class SqliteQueue implements WorkStore {
   }
 
   claim({ max, leaseMs, token, expired = false }: ClaimOptions): Claim[] {
-    return this.together(() => {
-      this.#moveOn();
+    return this.#upToDate(() => {
       const before = this.#sql.claimed.all(token);
       if (before.length > 0) return this.#claims(before);
       const lease = [token, this.#time.now() + leaseMs, leaseMs];
@@ -82,25 +81,20 @@ export class SqliteQueue implements WorkStore {
   }
 
   extend(held: readonly Held[], leaseMs: number): boolean[] {
-    return this.together(() => {
-      this.#moveOn();
+    return this.#upToDate(() => {
       const until = this.#time.now() + leaseMs;
       return held.map(({ id, token }) => this.#sql.extend.run(until, leaseMs, id, token).changes === 1);
     });
   }
 
   ack(acks: readonly Ack[]): boolean[] {
-    return this.together(() => {
-      this.#moveOn();
-      return acks.map((ack) => this.#ackOne(ack));
-    });
+    return this.#upToDate(() => acks.map((ack) => this.#ackOne(ack)));
   }
 
   nack(held: readonly Held[], { delayMs, reason, countAttempt, alone }: NackOptions): Nacked[] {
     const attempts = countAttempt ? 1 : 0;
     const counted = [attempts, attempts, this.#limits.maxAttempts];
-    return this.together(() => {
-      this.#moveOn();
+    return this.#upToDate(() => {
       const state = delayMs > 0 ? STATE.delayed : STATE.ready;
       const changes = [state, this.#time.now() + delayMs, alone ? 1 : 0, bytesOf(reason)];
       return held.map(({ id, token }) => {
@@ -114,13 +108,12 @@ export class SqliteQueue implements WorkStore {
   }
 
   deadLetter(held: readonly Held[], reason: string): boolean[] {
-    return this.together(() => {
-      this.#moveOn();
-      return held.map(
-        ({ id, token }) =>
-          this.#sql.bury.run(bytesOf(reason), id, token).changes === 1 || this.#settledBefore({ id, token }) === 'dead',
-      );
-    });
+    return this.#upToDate(() =>
+      held.map(({ id, token }) => {
+        const { changes } = this.#sql.bury.run(bytesOf(reason), id, token);
+        return changes === 1 || this.#settledBefore({ id, token }) === 'dead';
+      }),
+    );
   }
 
   redrive(ids: readonly string[] | null): number {
@@ -134,8 +127,7 @@ export class SqliteQueue implements WorkStore {
 
   cancel(id: string): Cancelled {
     if (!isItemId(id)) return 'unknown';
-    return this.together(() => {
-      this.#moveOn();
+    return this.#upToDate(() => {
       const row = this.#sql.withdraw.get(id);
       if (!row) return this.#sql.find.get(id) ? 'running' : 'unknown';
       if (row['state'] !== STATE.dead) this.#countWaiting(-1);
@@ -146,8 +138,7 @@ export class SqliteQueue implements WorkStore {
 
   result(id: string): ItemResult | null {
     if (!isItemId(id)) return null;
-    return this.together(() => {
-      this.#moveOn();
+    return this.#upToDate(() => {
       const ended = this.#sql.outcome.get(id, this.#time.wall());
       if (ended) return this.#endedResult(ended);
       const row = this.#sql.find.get(id);
@@ -156,8 +147,7 @@ export class SqliteQueue implements WorkStore {
   }
 
   stats(): QueueStats {
-    return this.together(() => {
-      this.#moveOn();
+    return this.#upToDate(() => {
       const counts = new Map(this.#sql.counts.all().map(({ state, count }) => [Number(state), Number(count)]));
       const oldest = this.#sql.oldest.get();
       return {
@@ -207,6 +197,14 @@ export class SqliteQueue implements WorkStore {
     } finally {
       this.#inTransaction = false;
     }
+  }
+
+  /** Runs `work` as one transaction, after all delays and leases that are due have ended. */
+  #upToDate<T>(work: () => T): T {
+    return this.together(() => {
+      this.#moveOn();
+      return work();
+    });
   }
 
   #rollBack(): void {

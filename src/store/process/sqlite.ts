@@ -4,8 +4,7 @@
  * Loads SQLite by name at run time, because Node 20 and its `@types/node` lack it.
  */
 import { ModeletError } from '../../core/errors.ts';
-import { isAtLeast, whyNoSqlite } from '../requirement.ts';
-import type { StoreFault } from '../work-queue.ts';
+import { isAtLeast, type StoreFault, whyNoSqlite } from '../work-queue.ts';
 
 export type SqlValue = number | string | Uint8Array | null;
 
