@@ -214,6 +214,8 @@ export interface EndpointSpec {
   readonly entry: string;
   /** Media ranges that the first stage accepts; null: all that can be decoded. */
   readonly mediaTypes: readonly string[] | null;
+  /** Whether requests wait when the queue of the first stage is full. */
+  readonly patient: boolean;
   /** Answer with a result. */
   readonly answer: AnswerSpec;
   /** Answer behind the collector's catch output; null: nothing handles errors, and the client gets them as they are. */

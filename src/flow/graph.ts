@@ -19,6 +19,16 @@ export interface StageNode extends AnyNode {
   readonly name: string;
   readonly input: string;
   readonly output: string;
+  /** Message property that divides the queue; '' if none does. */
+  readonly dropKey: string;
+  /** Another message property that the stage's code may read; null: none. */
+  readonly readsAlso: string | null;
+  /** Media ranges that the stage accepts from HTTP clients. */
+  readonly mediaTypes: readonly string[];
+  /** Whether requests of HTTP clients wait when its queue is full. */
+  readonly patient: boolean;
+  /** Whether a Catch node gets the errors that no result collector handles. */
+  readonly caught: boolean;
   /** Why the node cannot be used; null if it can. */
   readonly invalid: string | null;
 }
@@ -32,8 +42,12 @@ export interface BatcherNode extends AnyNode {
 export interface CollectorNode extends AnyNode {
   readonly kind: 'collector';
   readonly catches: boolean;
+  readonly order: 'completion' | 'arrival';
   /** Whether the collector passes on results in parts. */
   readonly inParts: boolean;
+  /** The payload of a failed request: the error's body, or the payload as it was. */
+  readonly errorPayload: 'body' | 'keep';
+  readonly invalid: string | null;
 }
 
 /** A dispatch gate: messages wait in it, so a chain ends before it. */
@@ -68,6 +82,8 @@ export interface HttpInNode extends AnyNode {
   readonly url: string;
   /** Whether the node accepts file uploads. */
   readonly upload: boolean;
+  /** Whether the node leaves bodies unparsed. */
+  readonly raw: boolean;
   /** Name of the node, or '' if it has none. */
   readonly name: string;
   readonly info: string;

@@ -3,6 +3,7 @@
  * the reason why its chain ends. Pure.
  */
 import { type Batching, SINGLE_ITEMS } from '../core/model.ts';
+import { describeAll } from './describe.ts';
 import type { BatcherNode, Graph, GraphNode, StageNode } from './graph.ts';
 import { targetsOf, walk } from './walk.ts';
 
@@ -139,29 +140,4 @@ function nextInChain(
   if (next.input !== stage.output)
     return `stage ${next.name} reads msg.${next.input}, this one writes msg.${stage.output}`;
   return next;
-}
-
-function describeAll(targets: readonly GraphNode[]): string {
-  return targets.length === 0
-    ? 'nothing is wired to its output'
-    : `its output goes to ${targets.map(describe).join(' and ')}`;
-}
-
-function describe(node: GraphNode): string {
-  if (node.kind === 'gate') return 'a dispatch gate';
-  return node.kind === 'collector' ? 'a result collector' : describeType(node.type);
-}
-
-/** Acronyms that node types write in small letters, and the palette and people in capitals. */
-const ACRONYM = /^(?:csv|html|http|json|mqtt|rbe|tcp|tls|udp|xml|yaml)\b/;
-/** Letters whose spoken names begin with a vowel sound. */
-const SPOKEN_WITH_VOWEL = /^[AEFHILMNORSX]/;
-
-/** Describes a node's type with its article, as in `an HTTP response node`. */
-function describeType(type: string): string {
-  // Node-RED itself adds nodes of this type.
-  if (type === 'subflow-status') return 'the status output of its subflow';
-  const name = type.replace(ACRONYM, (acronym) => acronym.toUpperCase());
-  const takesAn = name === type ? /^[aeio]/i.test(name) : SPOKEN_WITH_VOWEL.test(name);
-  return `${takesAn ? 'an' : 'a'} ${name} node`;
 }

@@ -6,6 +6,8 @@ import type {
   GateNode,
   Graph,
   GraphNode,
+  HttpInNode,
+  HttpResponseNode,
   OtherNode,
   StageNode,
   TransparentNode,
@@ -28,9 +30,10 @@ function common(type: string): Pick<GraphNode, 'type' | 'flow' | 'watched'> {
 }
 
 export function stage(id: string, wires: Wires = [], overrides: Partial<StageNode> = {}): StageNode {
-  const settings = { runtime: 'r1', input: 'payload', output: 'payload', invalid: null };
+  const settings = { runtime: 'r1', input: 'payload', output: 'payload', dropKey: '', readsAlso: null, invalid: null };
+  const forClients = { mediaTypes: ['application/json'], patient: false, caught: false };
   const drawn = { ...common('modelet-stage'), id, name: id.toUpperCase(), wires: outputs(wires) };
-  return { kind: 'stage', ...drawn, ...settings, ...overrides };
+  return { kind: 'stage', ...drawn, ...settings, ...forClients, ...overrides };
 }
 
 export function batcher(id: string, wires: Wires, overrides: Partial<BatcherNode> = {}): BatcherNode {
@@ -44,8 +47,11 @@ export function collector(
   results: readonly string[],
   errors: readonly string[],
   catches = true,
+  overrides: Partial<CollectorNode> = {},
 ): CollectorNode {
-  return { kind: 'collector', ...common('modelet-collector'), id, wires: [results, errors], catches, inParts: false };
+  const drawn = { ...common('modelet-collector'), id, wires: [results, errors], catches };
+  const settings = { order: 'completion', inParts: false, errorPayload: 'body', invalid: null } as const;
+  return { kind: 'collector', ...drawn, ...settings, ...overrides };
 }
 
 /** A gate with both outputs: admitted, then catch. */
@@ -59,6 +65,17 @@ export function other(id: string, wires: Wires = [], type = 'function'): OtherNo
 
 export function junction(id: string, wires: Wires): TransparentNode {
   return { kind: 'transparent', ...common('junction'), id, wires: outputs(wires) };
+}
+
+export function httpIn(id: string, wires: Wires, overrides: Partial<HttpInNode> = {}): HttpInNode {
+  const settings = { method: 'post', url: `/${id}`, upload: false, raw: false, name: '', info: '' };
+  const drawn = { ...common('http in'), id, wires: outputs(wires), tab: { label: '', info: '' } };
+  return { kind: 'http in', ...drawn, ...settings, ...overrides };
+}
+
+export function httpOut(id: string, overrides: Partial<HttpResponseNode> = {}): HttpResponseNode {
+  const settings = { wires: [], statusCode: null, headers: {} };
+  return { kind: 'http response', ...common('http response'), id, ...settings, ...overrides };
 }
 
 export function drawing(...nodes: readonly GraphNode[]): Graph {

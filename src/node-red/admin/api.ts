@@ -1,12 +1,12 @@
 /** Derives the description of the HTTP endpoints from the running flows, for the OpenAPI document. */
 import { createRequire } from 'node:module';
-import type { NodeAPI } from 'node-red';
 import { mediaTypeOf } from '../../endpoint/media-type.ts';
 import { type Graph, type HttpInNode, type HttpResponseNode, nodesOf } from '../../flow/graph.ts';
 import { type Reached, type Ways, waysFrom } from '../../flow/http-ways.ts';
 import { walk } from '../../flow/walk.ts';
 import type { Api, ApiAnswer, ApiEndpoint } from '../../openapi/endpoint.ts';
 import type { Service } from '../../server/service.ts';
+import { rootOf } from '../deploy/http-facts.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { inputOf, outputOf, type Stages } from './api-stages.ts';
 
@@ -137,9 +137,4 @@ function titleOf(services: readonly Service[], endpoints: readonly ApiEndpoint[]
   if (service && others.length === 0 && service.config.name !== '') return service.config.name;
   const [label, ...more] = new Set(endpoints.map(({ tab }) => tab.label));
   return label && more.length === 0 ? label : 'Inference endpoints';
-}
-
-function rootOf(RED: NodeAPI): string {
-  const root = (RED.settings as { httpNodeRoot?: string | false }).httpNodeRoot || '/';
-  return `/${root.split('/').filter(Boolean).join('/')}`;
 }

@@ -6,6 +6,7 @@ import type { Node, NodeAPI } from 'node-red';
 import type { CollectorConfig, RuntimeConfig } from '../../config/compile.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
+import { type CompiledEndpoints, compileEndpoints } from '../../flow/endpoints.ts';
 import type { Graph, HttpResponseNode } from '../../flow/graph.ts';
 import { directResponse } from '../../flow/http-ways.ts';
 import { type CompiledGraph, type CompiledRoute, compileRoutes } from '../../flow/routes.ts';
@@ -14,9 +15,10 @@ import type { PlannedStage } from '../../server/planner.ts';
 import type { Service } from '../../server/service.ts';
 import { modulesFolder, userFolder } from '../files.ts';
 import type { LiveNodes, LiveStage } from '../live-nodes.ts';
-import { type Endpoint, type EntryTerms, endpointsTo } from './endpoints.ts';
-import { DEFAULT_LIMITS, type DeployedGate, deployGates } from './gate-deployment.ts';
+import { type Endpoint, endpointsTo, entryTerms } from './endpoints.ts';
+import { type DeployedGate, deployGates } from './gate-deployment.ts';
 import { readGraph } from './graph-reader.ts';
+import { httpFacts } from './http-facts.ts';
 import { nameStages, tabNames } from './names.ts';
 import type { RunningNode } from './running-nodes.ts';
 
@@ -49,6 +51,8 @@ export interface Deployment {
   readonly answers: ReadonlyMap<string, HttpResponseNode>;
   /** HTTP-in nodes that lead to a pipeline. */
   readonly endpoints: readonly Endpoint[];
+  /** The HTTP-in nodes among them that are compiled, and the reasons why others are not. */
+  readonly compiled: CompiledEndpoints;
   /** Paths under which runtimes publish metrics, health and OpenAPI beside the user's endpoints, by runtime. */
   readonly publicPaths: ReadonlyMap<string, string>;
 }
@@ -66,6 +70,7 @@ export const NOTHING_DEPLOYED: Deployment = {
   parting: new Map(),
   answers: new Map(),
   endpoints: [],
+  compiled: { endpoints: [], uncompiled: [] },
   publicPaths: new Map(),
 };
 
@@ -122,7 +127,7 @@ export function deploy(RED: NodeAPI, running: readonly RunningNode[], live: Live
       .map((stage) => planStage(stage, stageNames, compiled, folders)),
     routes: [...compiled.routes.values()].filter((route) => route.runtime === runtime),
   });
-  const routes = deployRoutes(compiled, live, services, invalid);
+  const routes = deployRoutes(graph, compiled, live, services, invalid);
   const gates = deployGates({ graph, live, batching: compiled.batching, tabName: tabNames(RED) }, invalid);
   const failing = [...stages, ...live.of('gate')].map(({ node }) => node);
   const handlers = new Map(failing.map((node) => [node.id, findHandler(graph, node.id)]));
@@ -145,6 +150,11 @@ export function deploy(RED: NodeAPI, running: readonly RunningNode[], live: Live
         return answer ? [[node.id, answer] as const] : [];
       }),
     ),
+    compiled: compileEndpoints(graph, {
+      routes: new Map([...routes].map(([id, { route }]) => [id, route])),
+      invalid,
+      ...httpFacts(RED, graph),
+    }),
     endpoints: endpointsTo(graph, entryTerms(live, services, routes, gates)),
     publicPaths: new Map(
       live.of('runtime').flatMap(({ node, config }) => {
@@ -162,26 +172,6 @@ export function deploy(RED: NodeAPI, running: readonly RunningNode[], live: Live
       return [{ node, text: `${handler.tie.length} collectors are equally near: its errors go to Catch nodes` }];
     }),
   };
-}
-
-/** Returns terms for every node that can receive a message, unusable nodes included: they answer with an error. */
-function entryTerms(
-  live: LiveNodes,
-  services: Services,
-  routes: ReadonlyMap<string, DeployedRoute>,
-  gates: ReadonlyMap<string, DeployedGate>,
-): Map<string, EntryTerms> {
-  const entries = [...live].filter(({ kind }) => ['stage', 'batcher', 'gate'].includes(kind));
-  return new Map(
-    entries.map(({ node: { id } }) => {
-      const gate = gates.get(id);
-      const service = routes.get(id)?.service ?? services(gate?.runtime ?? '');
-      const maxBytes =
-        gate?.limits.maxPayloadBytes ?? service?.config.maxPayloadBytes ?? DEFAULT_LIMITS.maxPayloadBytes;
-      const held = service?.config.holdOnDeploy ?? gate !== undefined;
-      return [id, { held, maxBytes, countRefused: (error) => service?.countRefused(error) }];
-    }),
-  );
 }
 
 /** Returns, by stage, the collectors wired directly to it whose settings satisfy `isSet`. */
@@ -251,6 +241,7 @@ function planStage(
 }
 
 function deployRoutes(
+  graph: Graph,
   compiled: CompiledGraph,
   live: LiveNodes,
   services: Services,
@@ -266,7 +257,7 @@ function deployRoutes(
       invalid.set(entry, (unusable && invalid.get(unusable)) ?? 'its stage has no runtime');
       continue;
     }
-    routes.set(entry, { route, service, first, wantsMeta: configs.some(readsMeta) });
+    routes.set(entry, { route, service, first, wantsMeta: route.stages.some((id) => readsMore(graph, id)) });
   }
   return routes;
 }
@@ -276,6 +267,8 @@ function stageConfig(live: LiveNodes, id: string): StageConfig | undefined {
   return stage?.kind === 'stage' && !(stage.config instanceof ModeletError) ? stage.config : undefined;
 }
 
-function readsMeta({ source }: StageConfig): boolean {
-  return source.kind === 'inline' && /\btopic\b|\b_msgid\b/.test(source.code);
+/** Whether a stage reads more of the message than its input. */
+function readsMore(graph: Graph, id: string): boolean {
+  const stage = graph.get(id);
+  return stage?.kind === 'stage' && stage.readsAlso !== null;
 }

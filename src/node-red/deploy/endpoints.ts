@@ -2,6 +2,9 @@
 import type { ModeletError } from '../../core/errors.ts';
 import { type Graph, nodesOf } from '../../flow/graph.ts';
 import { entriesFrom } from '../../flow/http-ways.ts';
+import type { Service } from '../../server/service.ts';
+import type { LiveNodes } from '../live-nodes.ts';
+import { DEFAULT_LIMITS, type DeployedGate } from './gate-deployment.ts';
 
 /** Terms that a pipeline node sets for the requests that reach it. */
 export interface EntryTerms {
@@ -32,4 +35,24 @@ export function endpointsTo(graph: Graph, entries: ReadonlyMap<string, EntryTerm
 
 function widest(found: readonly EntryTerms[]): Pick<EntryTerms, 'held' | 'maxBytes'> {
   return { held: found.some(({ held }) => held), maxBytes: Math.max(...found.map(({ maxBytes }) => maxBytes)) };
+}
+
+/** Returns terms for every node that can receive a message, unusable nodes included: they answer with an error. */
+export function entryTerms(
+  live: LiveNodes,
+  services: (runtime: string) => Service | undefined,
+  routes: ReadonlyMap<string, { readonly service: Service }>,
+  gates: ReadonlyMap<string, DeployedGate>,
+): Map<string, EntryTerms> {
+  const entries = [...live].filter(({ kind }) => ['stage', 'batcher', 'gate'].includes(kind));
+  return new Map(
+    entries.map(({ node: { id } }) => {
+      const gate = gates.get(id);
+      const service = routes.get(id)?.service ?? services(gate?.runtime ?? '');
+      const maxBytes =
+        gate?.limits.maxPayloadBytes ?? service?.config.maxPayloadBytes ?? DEFAULT_LIMITS.maxPayloadBytes;
+      const held = service?.config.holdOnDeploy ?? gate !== undefined;
+      return [id, { held, maxBytes, countRefused: (error) => service?.countRefused(error) }];
+    }),
+  );
 }

@@ -1,13 +1,15 @@
 /** Reads the running nodes and their wires into the plain graph that the compiler expects. */
 import type { NodeAPI } from 'node-red';
+import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { SINGLE_ITEMS } from '../../core/model.ts';
-import type { Graph, GraphNode, HttpInNode, HttpResponseNode, LinkCallNode } from '../../flow/graph.ts';
+import type { Graph, GraphNode, HttpInNode, HttpResponseNode, LinkCallNode, StageNode } from '../../flow/graph.ts';
 import type { LiveNode, LiveNodes } from '../live-nodes.ts';
 import { type Definition, type RunningNode, SUBFLOW, type WiredNode } from './running-nodes.ts';
 
 type Common = Pick<GraphNode, 'id' | 'type' | 'flow' | 'wires' | 'watched'>;
-type HttpIn = WiredNode & Partial<Pick<HttpInNode, 'method' | 'url' | 'upload'>>;
+type HttpIn = WiredNode &
+  Partial<Pick<HttpInNode, 'method' | 'url' | 'upload'>> & { readonly skipBodyParsing?: boolean };
 type HttpResponse = WiredNode & { readonly statusCode?: number; readonly headers?: Record<string, string> };
 
 /** Returns the graph of all running nodes. @param running all running nodes */
@@ -15,12 +17,16 @@ export function readGraph(RED: NodeAPI, running: readonly RunningNode[], live: L
   const graph = new Map<string, GraphNode>();
   const watched = watchedNodes(running);
   const links = new Links(running);
+  const catches = new CatchNodes(RED, running);
   for (const one of running) {
     const { node, definition, tab } = one;
     const { id, type, wires = [] } = node;
     const common = { id, type, flow: tab?.id ?? '', wires, watched: watched.has(definition.id) };
     const entry = live.get(id);
-    graph.set(id, (entry && toPipelineNode(entry, common)) ?? toForeignNode(one, common, links));
+    graph.set(
+      id,
+      (entry && toPipelineNode(entry, common, () => catches.catch(one))) ?? toForeignNode(one, common, links),
+    );
   }
   addUndefined(RED, graph);
   return graph;
@@ -44,15 +50,14 @@ function watchedNodes(running: readonly RunningNode[]): Set<string> {
   return new Set(completes.flatMap(({ definition: { scope } }) => (Array.isArray(scope) ? scope : [])));
 }
 
-function toPipelineNode({ kind, node, config }: LiveNode, common: Common): GraphNode | null {
+function toPipelineNode({ kind, node, config }: LiveNode, common: Common, isCaught: () => boolean): GraphNode | null {
   const invalid = config instanceof ModeletError ? config.message : null;
   switch (kind) {
     case 'runtime':
       return null;
     case 'stage': {
-      const usable = config instanceof ModeletError ? { runtime: '', input: '', output: '' } : config;
-      const { runtime, input, output } = usable;
-      return { kind, ...common, runtime, input, output, name: node.name || node.id, invalid };
+      const name = node.name || node.id;
+      return { kind, ...common, name, caught: isCaught(), invalid, ...stageSettings(config) };
     }
     case 'batcher': {
       const { policy, maxBatchSize, maxWaitMs } = config instanceof ModeletError ? SINGLE_ITEMS : config;
@@ -62,9 +67,26 @@ function toPipelineNode({ kind, node, config }: LiveNode, common: Common): Graph
       return { kind, ...common, durable: !(config instanceof ModeletError) && config.store === 'durable' };
     case 'collector': {
       const usable = config instanceof ModeletError ? null : config;
-      return { kind, ...common, catches: usable?.catch === 'upstream', inParts: usable?.results === 'parts' };
+      const { order = 'completion', errorPayload = 'body' } = usable ?? {};
+      const inParts = usable?.results === 'parts';
+      return { kind, ...common, catches: usable?.catch === 'upstream', order, inParts, errorPayload, invalid };
     }
   }
+}
+
+function stageSettings(
+  config: StageConfig | ModeletError,
+): Pick<StageNode, 'runtime' | 'input' | 'output' | 'dropKey' | 'readsAlso' | 'mediaTypes' | 'patient'> {
+  if (config instanceof ModeletError) {
+    return { runtime: '', input: '', output: '', dropKey: '', readsAlso: null, mediaTypes: [], patient: false };
+  }
+  const { runtime, input, output, dropKey, mediaTypes, overflow } = config;
+  return { runtime, input, output, dropKey, readsAlso: readsAlso(config), mediaTypes, patient: overflow === 'wait' };
+}
+
+/** Returns the message property, other than the payload, that inline code may read; null if there is none. */
+function readsAlso({ source }: StageConfig): string | null {
+  return source.kind === 'inline' ? (/\b(?:topic|_msgid)\b/.exec(source.code)?.[0] ?? null) : null;
 }
 
 /** Converts a node of another type. Running nodes' wires already lead through subflow instances and links. */
@@ -87,10 +109,10 @@ function toHttpIn(
   common: Common,
 ): HttpInNode | null {
   // Read the settings from the running node: environment variables are already substituted there.
-  const { method, url, upload = false } = node;
+  const { method, url, upload = false, skipBodyParsing: raw = false } = node;
   if (!method || !url) return null;
   const { label = '', info: about = '' } = tab ?? {};
-  return { kind: 'http in', ...common, method, url, upload, name, info, tab: { label, info: about } };
+  return { kind: 'http in', ...common, method, url, upload, raw, name, info, tab: { label, info: about } };
 }
 
 /** The ends of link calls. */
@@ -109,6 +131,39 @@ class Links {
     // The message names the target of a dynamic link call, so any link-in node may be it.
     if (linkType === 'dynamic') return { calls: [...this.#linkIns.values()].flat(), dynamic: true };
     return { calls: [links].flat().flatMap((id) => this.#linkIns.get(id) ?? []), dynamic: false };
+  }
+}
+
+/** The Catch nodes, by the rules of Node-RED: scope, groups, subflows. */
+class CatchNodes {
+  /** The Catch nodes, by the id of the tab or subflow that contains them. */
+  readonly #catches: Map<string, Definition[]> = new Map();
+  /** The group around a group, by its id. */
+  readonly #groups: Map<string, string | undefined> = new Map();
+
+  constructor(RED: NodeAPI, running: readonly RunningNode[]) {
+    for (const { definition } of running) {
+      const { type, z = '' } = definition;
+      if (type === 'catch') this.#catches.set(z, [...(this.#catches.get(z) ?? []), definition]);
+    }
+    RED.nodes.eachNode((one) => {
+      const { id, type, g } = one as unknown as Definition;
+      if (type === 'group') this.#groups.set(id, g);
+    });
+  }
+
+  /** Whether a Catch node gets the errors of a node. Those that a subflow does not catch are its instance's errors. */
+  catch({ definition, instances }: RunningNode): boolean {
+    return [definition, ...instances].some((reporting) =>
+      (this.#catches.get(reporting.z ?? '') ?? []).some((node) => this.#isInScope(node, reporting)),
+    );
+  }
+
+  #isInScope({ scope, g }: Definition, reporting: Definition): boolean {
+    if (Array.isArray(scope)) return scope.includes(reporting.id);
+    if (scope !== 'group' || g === undefined) return true;
+    for (let group = reporting.g; group !== undefined; group = this.#groups.get(group)) if (group === g) return true;
+    return false;
   }
 }
 

@@ -7,6 +7,8 @@ export interface Definition {
   readonly id: string;
   readonly type: string;
   readonly z?: string;
+  /** Id of the group that contains the node. */
+  readonly g?: string;
   readonly name?: string;
   readonly info?: string;
   readonly label?: string;
@@ -25,6 +27,8 @@ export interface RunningNode {
   readonly definition: Definition;
   /** The flow that contains the node or its subflow's instance; undefined for a node that all flows share. */
   readonly tab: Definition | undefined;
+  /** The subflow instances around the node, from the inside out. */
+  readonly instances: readonly Definition[];
 }
 
 /** A place where the nodes of a tab or a subflow run: the tab itself, or an instance of the subflow. */
@@ -32,6 +36,7 @@ interface Place {
   /** Prefix of the ids of the nodes that run there. */
   readonly prefix: string;
   readonly tab: Definition | undefined;
+  readonly instances: readonly Definition[];
 }
 
 /** Begins the type of a subflow's instance. */
@@ -52,15 +57,19 @@ export function runningNodes(RED: NodeAPI): RunningNode[] {
   });
   const placesOf = (z = ''): Place[] => {
     const of = instances.get(z);
-    if (!of) return [{ prefix: '', tab: tabs.get(z) }];
+    if (!of) return [{ prefix: '', tab: tabs.get(z), instances: [] }];
     return of.flatMap((instance) =>
-      placesOf(instance.z).map(({ prefix, tab }) => ({ prefix: `${prefix}${instance.id}-`, tab })),
+      placesOf(instance.z).map(({ prefix, tab, instances: around }) => ({
+        prefix: `${prefix}${instance.id}-`,
+        tab,
+        instances: [instance, ...around],
+      })),
     );
   };
   return definitions.flatMap((definition) =>
-    placesOf(definition.z).flatMap(({ prefix, tab }) => {
+    placesOf(definition.z).flatMap(({ prefix, tab, instances: around }) => {
       const node = RED.nodes.getNode(prefix + definition.id) as WiredNode | null;
-      return node ? [{ node, definition, tab }] : [];
+      return node ? [{ node, definition, tab, instances: around }] : [];
     }),
   );
 }

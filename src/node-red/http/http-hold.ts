@@ -39,7 +39,9 @@ export class HttpHold {
     this.#bodyErrors = new BodyErrors(RED);
     const app = RED.httpNode as { use(handler: Handler): void } | false;
     // Added once, before any HTTP-in node: a released request continues with the routes that exist at that time.
-    if (app) app.use((request, response, next) => this.#handle(request, response, next));
+    // The compiler of endpoints knows it by its name, see http-facts.ts.
+    const modeletRequests: Handler = (request, response, next) => this.#handle(request, response, next);
+    if (app) app.use(modeletRequests);
   }
 
   /**

@@ -1,0 +1,117 @@
+/**
+ * Reads from Node-RED whatever the compiler of endpoints must know and the flows do not say: settings, hooks, and handlers
+ * of the HTTP server that come before an HTTP-in node. Such a handler may refuse a request, so the request must pass it.
+ */
+import type { NodeAPI } from 'node-red';
+import type { EndpointFacts } from '../../flow/endpoints.ts';
+import { type Graph, type HttpInNode, nodesOf } from '../../flow/graph.ts';
+
+type Facts = Pick<EndpointFacts, 'root' | 'barred' | 'taken'>;
+
+interface Settings {
+  readonly httpNodeRoot?: string | false;
+  readonly httpAdminRoot?: string | false;
+  readonly httpNodeAuth?: unknown;
+  readonly httpNodeMiddleware?: unknown;
+  readonly httpNodeCors?: unknown;
+}
+
+/** An entry of an Express application. */
+interface Layer {
+  readonly name: string;
+  readonly regexp?: RegExp;
+  readonly handle: { readonly stack?: readonly Layer[] };
+  readonly route?: { readonly path: unknown; readonly methods: Readonly<Record<string, boolean>> };
+}
+interface App {
+  readonly _router?: { readonly stack: readonly Layer[] };
+}
+
+/** Names of handlers that refuse nothing: those of Express itself, and the one of http-hold.ts. */
+const HARMLESS: ReadonlySet<string> = new Set(['query', 'expressInit', 'modeletRequests']);
+
+/** Paths to which the editor posts. Node-RED's API shows the routes of nodes only; it mounts its own in applications. */
+const EDITORS = /^\/(?:auth|flow|flows|library|nodes|projects|settings|theme)(?:\/|$)/i;
+
+/** Hooks of Node-RED that see messages. */
+const HOOKS = ['onSend', 'preRoute', 'preDeliver', 'postDeliver', 'onReceive', 'postReceive', 'onComplete'];
+
+export function httpFacts(RED: NodeAPI, graph: Graph): Facts {
+  const root = rootOf(RED);
+  const taken = new Map<string, string>();
+  for (const httpIn of nodesOf(graph, 'http in')) {
+    const reason = whoTakes(RED, httpIn, root);
+    if (reason !== null) taken.set(httpIn.id, reason);
+  }
+  return { root, barred: reasonOfSettings(RED), taken };
+}
+
+/** Returns the path below which HTTP-in nodes listen. */
+export function rootOf(RED: NodeAPI): string {
+  return rooted((RED.settings as Settings).httpNodeRoot || '/');
+}
+
+function rooted(root: string): string {
+  return `/${root.split('/').filter(Boolean).join('/')}`;
+}
+
+/** Whether anything but this package has a hook that sees messages, as a debugger does. */
+export function hasMessageHooks(RED: NodeAPI): boolean {
+  const { hooks } = RED as unknown as { hooks: { has(name: string): boolean } };
+  // During a deploy, the package itself has hooks; see succession.ts.
+  return HOOKS.some((name) => hooks.has(name) && !hooks.has(`${name}.modelet`));
+}
+
+function reasonOfSettings(RED: NodeAPI): string | null {
+  const { httpNodeAuth, httpNodeMiddleware, httpNodeCors } = RED.settings as Settings;
+  if (httpNodeAuth) return 'Node-RED asks HTTP clients to log in (httpNodeAuth)';
+  if (httpNodeMiddleware) return 'Node-RED has a middleware for HTTP requests (httpNodeMiddleware)';
+  if (httpNodeCors) return 'Node-RED has settings for requests of other origins (httpNodeCors)';
+  if ((RED.log as unknown as { metric(): boolean }).metric())
+    return 'Node-RED writes metrics of every message to its log';
+  return hasMessageHooks(RED) ? 'a message hook or a debugger looks at messages' : null;
+}
+
+/** Returns the reason why another handler of the HTTP server may answer the requests first; null if there is none. */
+function whoTakes(RED: NodeAPI, { method, url }: HttpInNode, root: string): string | null {
+  const path = url.startsWith('/') ? url : `/${url}`;
+  const whole = root === '/' ? path : `${root}${path}`;
+  if (isEditors(RED, method, whole)) return `the editor's server answers ${whole} itself`;
+  for (const layer of layersOf(RED.httpNode)) {
+    if (layer.route?.path === url || layer.route?.path === path) break;
+    if (mayRefuse(layer, method, path)) return 'another module handles requests in front of the HTTP-in node';
+  }
+  return null;
+}
+
+/** Whether the editor's server has a route for the path. Node-RED asks it before the HTTP-in nodes. */
+function isEditors(RED: NodeAPI, method: string, whole: string): boolean {
+  const { httpAdminRoot } = RED.settings as Settings;
+  const admin = rooted(httpAdminRoot || '/');
+  if (httpAdminRoot === false || !(admin === '/' || whole.startsWith(`${admin}/`))) return false;
+  const path = admin === '/' ? whole : whole.slice(admin.length);
+  return EDITORS.test(path) || layersOf(RED.httpAdmin).some((layer) => hasRoute(layer, method, path));
+}
+
+function mayRefuse({ name, regexp, route }: Layer, method: string, path: string): boolean {
+  if (HARMLESS.has(name) || regexp?.test(path) !== true) return false;
+  return !route || answers(route, method);
+}
+
+function layersOf(app: unknown): readonly Layer[] {
+  // `false` if the settings switch the application off.
+  return ((app || {}) as App)._router?.stack ?? [];
+}
+
+/** Whether a layer, or a router in it, has a route for the path. */
+function hasRoute({ regexp, handle, route }: Layer, method: string, path: string): boolean {
+  const match = regexp?.exec(path);
+  if (!match) return false;
+  if (route) return answers(route, method);
+  const inner = path.slice(match[0].length).replace(/^\/?/, '/');
+  return (handle.stack ?? []).some((layer) => hasRoute(layer, method, inner));
+}
+
+function answers({ methods }: NonNullable<Layer['route']>, method: string): boolean {
+  return methods[method] === true || methods['_all'] === true;
+}
