@@ -21,8 +21,9 @@ export function install() {
 export function npm(args, folder) {
   const cli = process.env.npm_execpath;
   const [command, first] = cli ? [process.execPath, [cli]] : ['npm', []];
-  // An npm without support for `allowScripts` would let onnxruntime-node download CUDA, which nothing here uses.
-  const env = { ...process.env, ONNXRUNTIME_NODE_INSTALL: 'skip' };
+  // An npm without support for `allowScripts` would let onnxruntime-node download CUDA, which nothing here uses, and
+  // let a package below swagger-ui-dist report the installation.
+  const env = { ...process.env, ONNXRUNTIME_NODE_INSTALL: 'skip', SCARF_ANALYTICS: 'false' };
   const options = { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'], env };
   // Hide warnings about deliberate choices of packages and Node: Node-RED 5 runs on a Node of its own.
   return spawnSync(command, [...first, ...args, '--loglevel=error'], options).status === 0;

@@ -6,15 +6,17 @@ import type { ApiEndpoint, ApiInput, ApiStage, JsonObject } from './endpoint.ts'
 type Schema = JsonObject;
 
 const ANYTHING: Schema = {};
-export const JSON_TYPE = 'application/json';
+const JSON_TYPE = 'application/json';
+/** Node-RED refuses a body of application/json that is neither object nor array, but no body of another JSON type. */
+const VALUE_TYPE = 'application/x.value+json';
 const MSGPACK_TYPE = 'application/msgpack';
-export const MULTIPART_TYPE = 'multipart/form-data';
-export const FORM_TYPE = 'application/x-www-form-urlencoded';
+const MULTIPART_TYPE = 'multipart/form-data';
+const FORM_TYPE = 'application/x-www-form-urlencoded';
 /** Media types whose content has a structure that a schema can describe. */
 export const STRUCTURED: ReadonlySet<string> = new Set([JSON_TYPE, MSGPACK_TYPE, FORM_TYPE]);
 
 /** Whether the type is JSON, by any of its names. */
-export function isJson(type: string): boolean {
+function isJson(type: string): boolean {
   return type === JSON_TYPE || type.endsWith('+json');
 }
 
@@ -50,11 +52,14 @@ function parameter(name: string, schema: unknown, required: boolean): [string, J
 export function requestBody({ inputs, takesFiles }: ApiEndpoint, components: Components): JsonObject {
   const schema = anyOf(inputs.map((input) => bodySchema(input, 'input', ['payload', 'req.body'], components)));
   const types = [...new Set(inputs.flatMap((input) => typesOf(input, takesFiles)))];
+  const named = types.length > 0 ? types : [JSON_TYPE];
+  const json = isScalar(schema, components) ? [VALUE_TYPE, JSON_TYPE] : [JSON_TYPE];
+  const all = named.flatMap((type) => (type === JSON_TYPE ? json : [type]));
   const examples = examplesOf(inputs);
   return {
     required: true,
     content: Object.fromEntries(
-      (types.length > 0 ? types : [JSON_TYPE]).map((type) => {
+      all.map((type) => {
         if (!STRUCTURED.has(type) && !isJson(type)) return [type, {}];
         return [type, { schema, ...(isJson(type) && examples ? { examples } : {}) }];
       }),
@@ -95,10 +100,20 @@ export function resultSchema(stages: readonly (ApiStage | null)[], components: C
 
 /** Returns the media types of a result if the flow sets none. Text and numbers are text unless JSON is asked for. */
 export function usualTypes(schema: Schema, components: Components): string[] {
+  const isText = ['string', 'number', 'integer'].includes(typeOf(schema, components));
+  return [JSON_TYPE, MSGPACK_TYPE, ...(isText ? ['text/html'] : [])];
+}
+
+/** Whether the schema allows only values that are neither objects nor arrays. */
+function isScalar(schema: Schema, components: Components): boolean {
+  return ['string', 'number', 'integer', 'boolean', 'null'].includes(typeOf(schema, components));
+}
+
+/** Returns the type that a schema or the target of its reference names; '' without one, or with several. */
+function typeOf(schema: Schema, components: Components): string {
   const whole = '$ref' in schema ? components.read(schema) : schema;
   const { type } = (whole ?? {}) as { type?: unknown };
-  const isText = type === 'string' || type === 'number' || type === 'integer';
-  return [JSON_TYPE, MSGPACK_TYPE, ...(isText ? ['text/html'] : [])];
+  return typeof type === 'string' ? type : '';
 }
 
 function bodySchema(

@@ -116,7 +116,7 @@ test('shows what runs while requests come', async () => {
     const opened = editor.page.waitForEvent('popup');
     await sidebar.root.locator('a.modelet-sb-api').click();
     const page = await opened;
-    await page.getByText('/sums', { exact: true }).first().waitFor();
+    await page.locator('[data-path="/sums"]').waitFor();
     await page.close();
     // Of an account that has logged in a link brings no token along.
     await editor.page.evaluate(() => {

@@ -7,7 +7,8 @@ import { httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
 
-const PUBLIC = ['/metrics', '/health/live', '/health/ready', '/health/ready?deep=1', '/openapi.json', '/openapi'];
+const OPENAPI = ['/openapi.json', '/openapi', '/openapi/viewer.js'];
+const PUBLIC = ['/metrics', '/health/live', '/health/ready', '/health/ready?deep=1', ...OPENAPI];
 const PATHS = ['/endpoint', ...PUBLIC.map((path) => `/ops${path}`)];
 
 const FLOWS: readonly FlowNode[] = [

@@ -106,12 +106,23 @@ describe('document', () => {
   });
 
   test('media types are those of the first stage; only what has structure has the schema', async () => {
-    const inputs = [input({ schema: NUMBER, mediaTypes: ['image/*', 'application/json', 'application/ld+json'] })];
+    const inputs = [input({ schema: PAIR, mediaTypes: ['image/*', 'application/json', 'application/ld+json'] })];
     const content = contentOf(operation(await documentOf({ inputs }), 'post', '/digits').requestBody);
     assert.deepEqual(Object.keys(content), ['image/*', 'application/json', 'application/ld+json']);
     assert.ok(content['application/ld+json']?.schema);
     assert.deepEqual(content['image/*'], {});
     assert.ok(content['application/json']?.schema);
+  });
+
+  test('a value that is neither object nor array has a media type as which Node-RED takes it', async () => {
+    for (const schema of [NUMBER, { type: 'string' }, { type: 'null' }]) {
+      const content = contentOf(
+        operation(await documentOf({ inputs: [input({ schema })] }), 'post', '/digits').requestBody,
+      );
+      const types = ['application/x.value+json', 'application/json', 'application/msgpack'];
+      assert.deepEqual(Object.keys(content), types);
+      assert.deepEqual(content['application/x.value+json'], content['application/json']);
+    }
   });
 
   test('a form with files is among the media types where it can reach a stage', async () => {

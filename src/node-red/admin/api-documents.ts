@@ -1,6 +1,17 @@
-/** Builds OpenAPI documents on request and caches them briefly. */
+/** Serves the OpenAPI document and its page. Documents are built on request and cached briefly. */
+import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
 import { type Deadline, systemClock } from '../../core/clock.ts';
 import { buildDocument, type OpenApiDocument } from '../../openapi/document.ts';
+import {
+  PAGE_POLICY,
+  PLAIN_PAGE,
+  VIEWER_FILES,
+  VIEWER_PACKAGE,
+  VIEWER_PAGE,
+  VIEWER_SCRIPT,
+  VIEWER_START,
+} from '../../openapi/page.ts';
 import type { Service } from '../../server/service.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import type { Pipeline } from '../pipeline.ts';
@@ -15,17 +26,39 @@ interface Made {
   readonly until: Deadline;
 }
 
+interface Response {
+  set(name: string, value: string): Response;
+  send(body: string): unknown;
+  json(body: unknown): unknown;
+  sendFile(path: string, options: { readonly root: string }): unknown;
+  sendStatus(code: number): unknown;
+}
+
+/** @param services the services to describe; null: all */
+type Answer = (services: readonly Service[] | null, response: Response) => void;
+
 export class ApiDocuments {
   readonly #pipeline: Pipeline;
   /** Documents, by the ids of the runtimes that they describe. */
   readonly #made: Map<string, Made> = new Map();
+  /** Folder of the viewer's package; null: it is not installed. */
+  readonly #viewer: string | null = viewerFolder();
+  /** All that is served, by its path. */
+  readonly answers: readonly (readonly [path: string, Answer])[] = [
+    ['/openapi.json', (services, response) => response.json(this.#of(services))],
+    ['/openapi', (_services, response) => this.#sendPage(response)],
+    [VIEWER_START, (_services, response) => response.set('Content-Type', 'text/javascript').send(VIEWER_SCRIPT)],
+    ...Object.entries(VIEWER_FILES).map(([path, file]): [string, Answer] => [
+      path,
+      (_services, response) => this.#sendFile(file, response),
+    ]),
+  ];
 
   constructor(pipeline: Pipeline) {
     this.#pipeline = pipeline;
   }
 
-  /** Returns the document of some services. @param services null: all. */
-  of(services: readonly Service[] | null): OpenApiDocument {
+  #of(services: readonly Service[] | null): OpenApiDocument {
     const { deployment } = this.#pipeline;
     const key = JSON.stringify(services?.map(({ id }) => id) ?? null);
     const known = this.#made.get(key);
@@ -34,5 +67,23 @@ export class ApiDocuments {
     const document = buildDocument(apiOf(this.#pipeline, services));
     this.#made.set(key, { document, deployment, until: systemClock.now() + FRESH_MS });
     return document;
+  }
+
+  #sendPage(response: Response): void {
+    response.set('Content-Type', 'text/html; charset=utf-8').set('Content-Security-Policy', PAGE_POLICY);
+    response.send(this.#viewer === null ? PLAIN_PAGE : VIEWER_PAGE);
+  }
+
+  #sendFile(file: string, response: Response): void {
+    if (this.#viewer === null) response.sendStatus(404);
+    else response.sendFile(file, { root: this.#viewer });
+  }
+}
+
+function viewerFolder(): string | null {
+  try {
+    return dirname(createRequire(import.meta.url).resolve(`${VIEWER_PACKAGE}/package.json`));
+  } catch {
+    return null;
   }
 }

@@ -1,16 +1,24 @@
 /** Derives the description of the HTTP endpoints from the running flows, for the OpenAPI document. */
 import { createRequire } from 'node:module';
+import type { StageConfig } from '../../config/compile-stage.ts';
+import { ModeletError } from '../../core/errors.ts';
 import { mediaTypeOf } from '../../endpoint/media-type.ts';
 import { type Graph, type HttpInNode, type HttpResponseNode, nodesOf } from '../../flow/graph.ts';
 import { type Reached, type Ways, waysFrom } from '../../flow/http-ways.ts';
 import { walk } from '../../flow/walk.ts';
-import type { Api, ApiAnswer, ApiEndpoint } from '../../openapi/endpoint.ts';
+import type { Api, ApiAnswer, ApiEndpoint, ApiInput, ApiStage } from '../../openapi/endpoint.ts';
 import type { Service } from '../../server/service.ts';
 import { rootOf } from '../deploy/http-facts.ts';
+import type { LiveNodes } from '../live-nodes.ts';
 import type { Pipeline } from '../pipeline.ts';
-import { inputOf, outputOf, type Stages } from './api-stages.ts';
 
 const { version } = createRequire(import.meta.url)('@modelet/node-red-pipeline/package.json') as { version: string };
+
+interface Stages {
+  readonly live: LiveNodes;
+  readonly names: ReadonlyMap<string, string>;
+  readonly services: readonly Service[];
+}
 
 /** A stage, and the ways that lead on from it. */
 interface Passed {
@@ -131,6 +139,47 @@ function sentBy({ statusCode, headers }: HttpResponseNode): Omit<Result, 'stage'
 type Result = Extract<ApiAnswer, { kind: 'result' }>;
 
 const OK = 200;
+
+/** Describes the input of a stage, as far as its settings and modelet declare it. */
+function inputOf(stages: Stages, { id, direct }: Reached): ApiInput {
+  const config = configOf(stages, id);
+  const examples = descriptionOf(stages, id, config)?.examples ?? [];
+  return {
+    ...stageOf(stages, id, direct, 'input'),
+    mediaTypes: config?.mediaTypes ?? [],
+    examples: examples.map((text) => JSON.parse(text) as unknown),
+  };
+}
+
+/** Describes a stage's output. @param direct whether no node behind the stage can change its result */
+function outputOf(stages: Stages, id: string, direct: boolean): ApiStage {
+  return stageOf(stages, id, direct, 'output');
+}
+
+function stageOf(stages: Stages, id: string, direct: boolean, side: 'input' | 'output'): ApiStage {
+  const config = configOf(stages, id);
+  // The workers' schema counts once they have reported it; until then, the configured one.
+  const told = descriptionOf(stages, id, config)?.[`${side}Schema`] ?? null;
+  return {
+    name: stages.names.get(id) ?? id,
+    property: config?.[side] ?? 'payload',
+    schema: told === null ? (config?.[`${side}Schema`] ?? null) : JSON.parse(told),
+    direct,
+  };
+}
+
+function configOf({ live }: Stages, id: string): StageConfig | null {
+  const stage = live.get(id);
+  return stage?.kind === 'stage' && !(stage.config instanceof ModeletError) ? stage.config : null;
+}
+
+function descriptionOf(
+  { services }: Stages,
+  id: string,
+  config: StageConfig | null,
+): ReturnType<Service['description']> {
+  return services.find((service) => service.id === config?.runtime)?.description(id) ?? null;
+}
 
 function titleOf(services: readonly Service[], endpoints: readonly ApiEndpoint[]): string {
   const [service, ...others] = services;

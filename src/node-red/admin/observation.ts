@@ -6,8 +6,6 @@ import type { NodeAPI } from 'node-red';
 import { asError, type ErrorCode } from '../../core/errors.ts';
 import { Exposition } from '../../observe/export/collect.ts';
 import { type Missing, missingIn } from '../../observe/views/health.ts';
-import type { OpenApiDocument } from '../../openapi/document.ts';
-import { pageOf } from '../../openapi/page.ts';
 import type { StageCheck } from '../../server/checks.ts';
 import type { Service } from '../../server/service.ts';
 import { logFault } from '../log.ts';
@@ -17,8 +15,6 @@ import { ApiDocuments } from './api-documents.ts';
 interface Request {
   readonly path: string;
   readonly query: { readonly deep?: unknown };
-  readonly protocol: string;
-  readonly headers: { readonly host?: string | undefined };
 }
 
 interface Response {
@@ -26,6 +22,7 @@ interface Response {
   set(name: string, value: string): Response;
   send(body: string): unknown;
   json(body: unknown): unknown;
+  sendFile(path: string, options: { readonly root: string }): unknown;
   sendStatus(code: number): unknown;
 }
 
@@ -57,20 +54,22 @@ type Answer = (view: View, response: Response, request: Omit<Request, 'path'>) =
 export class Observation {
   readonly #RED: NodeAPI;
   readonly #pipeline: Pipeline;
-  readonly #documents: ApiDocuments;
   readonly #exposition: Exposition = new Exposition();
-  readonly #answers: ReadonlyMap<string, Answer> = new Map([
-    ['/metrics', (view, response) => this.#answerMetrics(view, response)],
-    ['/health/live', (_view, response) => response.json({ live: true })],
-    ['/openapi.json', (view, response) => response.json(this.#document(view))],
-    ['/openapi', (view, response, request) => this.#answerPage(view, response, request)],
-    ['/health/ready', (view, response, { query }) => this.#answerReady(view, response, query.deep === '1')],
-  ]);
+  readonly #answers: ReadonlyMap<string, Answer>;
 
   constructor(RED: NodeAPI, pipeline: Pipeline) {
     this.#RED = RED;
     this.#pipeline = pipeline;
-    this.#documents = new ApiDocuments(pipeline);
+    const documents = new ApiDocuments(pipeline).answers.map(([path, answer]): [string, Answer] => [
+      path,
+      ({ services, inside }, response) => answer(inside ? null : services, response),
+    ]);
+    this.#answers = new Map([
+      ...documents,
+      ['/metrics', (view, response) => this.#answerMetrics(view, response)],
+      ['/health/live', (_view, response) => response.json({ live: true })],
+      ['/health/ready', (view, response, { query }) => this.#answerReady(view, response, query.deep === '1')],
+    ]);
   }
 
   /** Registers the routes. Call once: each request looks up the current runtimes and public paths. */
@@ -119,17 +118,6 @@ export class Observation {
       (text) => response.set('Content-Type', this.#exposition.contentType).send(text),
       (error: Error) => response.status(500).send(error.message),
     );
-  }
-
-  #document({ services, inside }: View): OpenApiDocument {
-    return this.#documents.of(inside ? null : services);
-  }
-
-  #answerPage(view: View, response: Response, { protocol, headers }: Pick<Request, 'protocol' | 'headers'>): void {
-    response.set('Content-Type', 'text/html; charset=utf-8');
-    // Names and schemas may contain anything: the policy prevents scripts in them from running.
-    response.set('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'");
-    response.send(pageOf(this.#document(view), `${protocol}://${headers.host ?? 'localhost'}`));
   }
 
   #answerReady(view: View, response: Response, deep: boolean): void {
