@@ -1,19 +1,85 @@
-/** Makes the body of an HTTP answer. */
+/**
+ * Makes the body of an HTTP answer from a value, as Node-RED's HTTP response node and Express make it. JSON that a
+ * worker has encoded is the body as it is.
+ */
+import { asError, ModeletError } from '../core/errors.ts';
+import type { Payload } from '../core/model.ts';
+import { CODEC, decodePayload } from '../wire/codec/codec.ts';
 import type { AnswerForm } from './accept.ts';
+import { errorBody } from './client-text.ts';
 import { MSGPACK_TYPE } from './media-type.ts';
 import { jsonable } from './values/jsonable.ts';
 import { encodeMsgpack } from './values/msgpack.ts';
 
+export type WrittenForm = Exclude<AnswerForm, 'usual'>;
+
 export interface AnswerBody {
   readonly contentType: string;
   readonly body: string | Buffer;
+  /** Whether the client must not guess another type. */
+  readonly nosniff?: boolean;
 }
+
+/** Types that an answer has if its headers set none. */
+const JSON_UTF8 = 'application/json; charset=utf-8';
+const HTML_UTF8 = 'text/html; charset=utf-8';
+const BYTES = 'application/octet-stream';
+
+const OPEN_BRACE = 0x7b;
+const OPEN_BRACKET = 0x5b;
 
 /**
  * Encodes a value in the given form.
  * @throws ModeletError `modelet_failed` for a value that msgpack cannot hold; Error for one that JSON cannot hold.
  */
-export function answerBody(form: Exclude<AnswerForm, 'usual'>, value: unknown): AnswerBody {
+export function answerBody(form: WrittenForm, value: unknown): AnswerBody {
   if (form === 'msgpack') return { contentType: MSGPACK_TYPE, body: encodeMsgpack(value) };
-  return { contentType: 'application/json; charset=utf-8', body: JSON.stringify(jsonable(value)) ?? 'null' };
+  return { contentType: JSON_UTF8, body: JSON.stringify(jsonable(value)) ?? 'null' };
+}
+
+/**
+ * Makes the body of an answer with a value.
+ * @param typed whether the answer's headers set a Content-Type; the value is then written as it is
+ * @throws ModeletError `modelet_failed` for a value that the form cannot hold
+ */
+export function bodyOfValue(value: unknown, form: AnswerForm, typed: boolean): AnswerBody {
+  if (Buffer.isBuffer(value)) return { contentType: BYTES, body: value };
+  const isText = typeof value === 'string' || typeof value === 'number';
+  if (isText && (typed || form === 'usual')) return { contentType: HTML_UTF8, body: String(value) };
+  const written = form === 'usual' || typed ? 'json' : form;
+  try {
+    const { contentType, body } = answerBody(written, value);
+    return { contentType, body, nosniff: written === 'json' && typeof value === 'object' };
+  } catch (thrown) {
+    throw unwritable(thrown);
+  }
+}
+
+/** The same for a value that is still encoded. @throws ModeletError `modelet_failed`, `protocol_error` */
+export function bodyOfPayload(payload: Payload, form: AnswerForm, typed: boolean): AnswerBody {
+  const { codec, bytes } = payload;
+  const first = bytes[0];
+  const isJson = codec === CODEC.json && (first === OPEN_BRACE || first === OPEN_BRACKET);
+  if (isJson && (form !== 'msgpack' || typed)) return { contentType: JSON_UTF8, body: view(bytes), nosniff: true };
+  if (codec === CODEC.bytes) return { contentType: BYTES, body: view(bytes) };
+  return bodyOfValue(decodePayload(payload), form, typed);
+}
+
+/** Makes the body that says why an answer could not be written. @returns the status, too */
+export function refusedBody(
+  form: WrittenForm,
+  thrown: unknown,
+  requestId: string,
+): AnswerBody & { readonly statusCode: number } {
+  const { code, message, statusCode } = unwritable(thrown);
+  return { ...answerBody(form, errorBody({ code, message, requestId, stage: undefined })), statusCode };
+}
+
+function unwritable(thrown: unknown): ModeletError {
+  if (thrown instanceof ModeletError) return thrown;
+  return new ModeletError('modelet_failed', `the answer cannot be written as JSON: ${asError(thrown).message}`);
+}
+
+function view(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -43,6 +43,13 @@ export function checkMediaType(contentType: string | undefined, mediaTypes: Body
   throw new ModeletError('unsupported_media', whatToSend(contentType, mediaTypes));
 }
 
+/** @throws ModeletError `unsupported_media` */
+export function checkMsgpackCoding(contentEncoding: string | undefined): void {
+  if (contentEncoding === undefined || contentEncoding.toLowerCase() === 'identity') return;
+  const text = `msgpack is taken as it is, not with Content-Encoding ${quoted(contentEncoding)}`;
+  throw new ModeletError('unsupported_media', text);
+}
+
 function isRaw(given: unknown): given is string | Buffer {
   return typeof given === 'string' || Buffer.isBuffer(given);
 }
@@ -52,12 +59,7 @@ function isEmpty(given: unknown): boolean {
 }
 
 function bytesOf({ given, bytes, contentEncoding }: RequestBody, maxBytes: number): Buffer {
-  if (contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity') {
-    throw new ModeletError(
-      'unsupported_media',
-      `msgpack is taken as it is, not with Content-Encoding ${quoted(contentEncoding)}`,
-    );
-  }
+  checkMsgpackCoding(contentEncoding);
   // Text gives back the original bytes only if they were valid UTF-8, so the received bytes come first.
   const whole = bytes === undefined ? Buffer.from(given as string | Buffer) : bytes;
   if (whole === null || whole.length > maxBytes) {

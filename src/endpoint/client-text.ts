@@ -1,4 +1,4 @@
-/** Shortens an error's text to what may leave this machine. `msg.error`, log and badges have the whole text. */
+/** Says what a client may read of an error. `msg.error`, log and badges have the whole text. */
 import type { ErrorCode } from '../core/errors.ts';
 import { isSpaceAt } from '../core/text.ts';
 
@@ -30,4 +30,21 @@ function withoutStack(text: string): string {
     end = text.indexOf('\n', at);
   }
   return text;
+}
+
+/** An error as its request ended with it. */
+export interface ClientError {
+  readonly code: string;
+  readonly message: string;
+  /** Name of the stage that failed; undefined if no stage did. */
+  readonly stage: string | undefined;
+  readonly requestId: string;
+  /** For a schema check `[{path, message, keyword}]`. */
+  readonly details?: unknown;
+}
+
+/** Returns the body of an answer with an error. `details` are included only for the client's own input. */
+export function errorBody({ code, message, stage, requestId, details }: ClientError): object {
+  const own = code === 'invalid_input' && details !== undefined ? { details } : {};
+  return { error: { code, message: textForClient(code, message), stage, requestId, ...own } };
 }

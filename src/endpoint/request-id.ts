@@ -15,7 +15,8 @@ export interface AnswerHeaders {
   setHeader(name: string, value: string): unknown;
 }
 
-const HEADER = 'X-Request-Id';
+/** The header of an answer that bears its request's id. */
+export const REQUEST_ID = 'X-Request-Id';
 /** Visible ASCII, which is safe in a header, a log line and a label. */
 const VALID = /^[\x21-\x7e]{1,128}$/;
 
@@ -29,14 +30,20 @@ let lastMade = 0;
  */
 export function enterRequest(headers: Headers | undefined, answer: AnswerHeaders | undefined): string {
   const canBear = typeof answer?.getHeader === 'function' && typeof answer.setHeader === 'function';
-  const borne = canBear ? answer.getHeader(HEADER) : undefined;
-  const id =
+  const borne = canBear ? answer.getHeader(REQUEST_ID) : undefined;
+  const id = requestIdOf(headers, borne);
+  if (canBear && borne === undefined && !answer.headersSent) answer.setHeader(REQUEST_ID, id);
+  return id;
+}
+
+/** Returns the id of a request, which its answer must bear. @param borne the id already set on the answer */
+export function requestIdOf(headers: Headers | undefined, borne: unknown): string {
+  return (
     valid(borne) ??
     valid(headers?.['x-request-id']) ??
     parseTraceparent(headers?.['traceparent'])?.traceId ??
-    makeRequestId();
-  if (canBear && borne === undefined && !answer.headersSent) answer.setHeader(HEADER, id);
-  return id;
+    makeRequestId()
+  );
 }
 
 function makeRequestId(): string {

@@ -3,15 +3,12 @@
  * behind a Catch node, or directly from a pipeline. All of them call a few methods of the response, which this file
  * replaces for each request. Results and errors in the flow keep their values.
  */
-import { asError, ModeletError } from '../../core/errors.ts';
 import { type AnswerForm, answerForm } from '../../endpoint/accept.ts';
-import { type AnswerBody, answerBody } from '../../endpoint/answer.ts';
+import { type AnswerBody, answerBody, refusedBody, type WrittenForm } from '../../endpoint/answer.ts';
 import { kindOfHeader } from '../../endpoint/media-type.ts';
 import { jsonable } from '../../endpoint/values/jsonable.ts';
-import { errorBody, type PipelineMessage } from '../request/messages.ts';
+import type { PipelineMessage } from '../request/messages.ts';
 import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
-
-type WrittenForm = Exclude<AnswerForm, 'usual'>;
 
 /** Types of values that Node-RED or Express cannot send: they throw. */
 const UNSENDABLE: ReadonlySet<string> = new Set(['boolean', 'bigint', 'function', 'symbol']);
@@ -71,17 +68,10 @@ function shaped(form: WrittenForm, value: unknown, response: HttpResponse): Answ
 
 /** Returns an error body for an answer that cannot be written, and sets status and type: a client must never hang. */
 function refused(form: WrittenForm, thrown: unknown, response: HttpResponse): AnswerBody {
-  const error = thrown instanceof ModeletError ? thrown : notJson(asError(thrown));
-  const { code, message, statusCode } = error;
-  const requestId = String(response.getHeader('X-Request-Id') ?? '');
-  response.status(statusCode);
-  const answer = answerBody(form, errorBody({ code, message, requestId, stage: undefined }));
+  const answer = refusedBody(form, thrown, String(response.getHeader('X-Request-Id') ?? ''));
+  response.status(answer.statusCode);
   response.set('Content-Type', answer.contentType);
   return answer;
-}
-
-function notJson({ message }: Error): ModeletError {
-  return new ModeletError('modelet_failed', `the answer cannot be written as JSON: ${message}`);
 }
 
 /**

@@ -9,6 +9,7 @@ import type { NodeAPI } from 'node-red';
 import { type ErrorCode, ModeletError } from '../../core/errors.ts';
 import { answerError } from '../request/messages.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
+import { apiMaxLength } from './json-limit.ts';
 import { isTooLarge } from './request-body.ts';
 
 /** The part of a `body-parser` or `raw-body` error that the log entry keeps. */
@@ -32,8 +33,9 @@ export class BodyErrors {
   /** Largest body that HTTP-in nodes parse, in the notation of Node-RED's settings. */
   readonly #limit: string;
 
-  constructor({ log, settings }: NodeAPI) {
-    this.#limit = String((settings as { apiMaxLength?: unknown }).apiMaxLength ?? '5mb');
+  constructor(RED: NodeAPI) {
+    const { log } = RED;
+    this.#limit = apiMaxLength(RED);
     const listener = new EventEmitter();
     listener.on('log', ({ type, msg }: { readonly type?: string; readonly msg?: unknown }) => {
       if (type !== 'http in') return;

@@ -5,6 +5,7 @@
 import type { Node, NodeAPI } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
+import { errorBody } from '../../endpoint/client-text.ts';
 import { Failures } from '../../observe/log/failures.ts';
 import { isRefusal } from '../../observe/log/refusals.ts';
 import type { LiveCollector } from '../live-nodes.ts';
@@ -13,7 +14,6 @@ import type { RequestContext } from './context.ts';
 import {
   answerDirectly,
   type Done,
-  errorBody,
   keepingClient,
   type ModeletTrace,
   type PipelineMessage,
@@ -131,12 +131,21 @@ function toCatchNodes(failing: Node, error: ModeletError, { msg, trace }: Omit<L
   if (msg.error) msg.error = { ...msg.error, source: { ...msg.error.source, count: msg.error.source.count - 1 } };
   if (flow.handleError(failing, error, msg)) return;
   // If the client gets the refusal as its answer, the runtime's log reports the number of refusals.
-  if (!msg.res || !isRefusal(error.code)) failuresOf(failing).note(error.code, `${error.code}: ${error.message}`);
+  if (!msg.res || !isRefusal(error.code)) note(failing, error);
   answerDirectly(msg, error, trace.requestId);
 }
 
 /** Failures that each node has logged. A deploy that replaces the node starts an empty record. */
 const told: WeakMap<Node, Failures> = new WeakMap();
+
+/** Logs an error of a request that an HTTP client gets as its answer, and nobody else. */
+export function noteUnhandled(failing: Node, error: ModeletError): void {
+  if (!isRefusal(error.code)) note(failing, error);
+}
+
+function note(failing: Node, { code, message }: ModeletError): void {
+  failuresOf(failing).note(code, `${code}: ${message}`);
+}
 
 function failuresOf(failing: Node): Failures {
   const known = told.get(failing);

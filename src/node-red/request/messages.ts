@@ -3,7 +3,7 @@ import type { Node, NodeAPI, NodeMessage, NodeMessageInFlow } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { AnswerSpec, StageTiming } from '../../core/model.ts';
-import { textForClient } from '../../endpoint/client-text.ts';
+import { errorBody } from '../../endpoint/client-text.ts';
 import { enterRequest, type Headers } from '../../endpoint/request-id.ts';
 import type { HttpResponse } from '../http/http-types.ts';
 
@@ -147,12 +147,6 @@ export function keepingClient(msg: PipelineMessage, act: () => void): void {
     Object.assign(msg, req === undefined ? {} : { req }, res === undefined ? {} : { res });
     throw thrown;
   }
-}
-
-/** Returns the part of an error that a client may see. `details` are included only for the client's own input. */
-export function errorBody({ code, message, stage, requestId, details }: Omit<ErrorInfo, 'source'>): object {
-  const own = code === 'invalid_input' && details !== undefined ? { details } : {};
-  return { error: { code, message: textForClient(code, message), stage, requestId, ...own } };
 }
 
 /** Responses that a flow may have started with the first part of a result. */

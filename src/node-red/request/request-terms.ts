@@ -1,14 +1,11 @@
 /** Reads a request's timeout and priority from its message. */
 import type { RuntimeConfig } from '../../config/compile.ts';
-import { ModeletError } from '../../core/errors.ts';
+import { parseTimeout } from '../../endpoint/request-head.ts';
 import type { PipelineMessage } from './messages.ts';
 
 export type TimeLimits = Pick<RuntimeConfig, 'timeoutMs' | 'flowTimeoutMs'>;
 
 const LARGEST_PRIORITY = 2 ** 31 - 1;
-
-/** Matches a positive number in an HTTP header. */
-const POSITIVE = /^(?=.*[1-9])\d+(?:\.\d+)?$/;
 
 /**
  * Returns the time limit in ms; 0: no limit. `msg.timeout`, else the header `timeout` of an HTTP request, can only
@@ -24,9 +21,7 @@ export function timeoutOf(msg: PipelineMessage, { timeoutMs, flowTimeoutMs }: Ti
 /** @throws ModeletError `bad_request` if `msg.timeout` is not set and the header `timeout` is not a positive number */
 export function checkTimeout(msg: PipelineMessage): void {
   const header = timeoutHeader(msg);
-  if (header === undefined || msg['timeout'] !== undefined) return;
-  if (typeof header === 'string' && POSITIVE.test(header)) return;
-  throw new ModeletError('bad_request', 'the header timeout must be a positive number, of milliseconds');
+  if (msg['timeout'] === undefined) parseTimeout(header);
 }
 
 /** Returns the header `timeout`, or undefined if no HTTP client waits for the request. */

@@ -7,8 +7,7 @@ let lastPass = 0;
 
 /** Starts or continues a message's trace. A message that comes back keeps its request id and deadline. */
 export function continueTrace(msg: PipelineMessage, deadline: number): ModeletTrace {
-  lastPass += 1;
-  const pass = lastPass;
+  const pass = nextPass();
   const known = msg.modelet;
   // Times from another process mean nothing on this process's clock.
   if (known?.process === PROCESS_TAG && typeof known.requestId === 'string' && Array.isArray(known.stages)) {
@@ -16,8 +15,14 @@ export function continueTrace(msg: PipelineMessage, deadline: number): ModeletTr
     msg.modelet = { ...known, pass, stages: [...known.stages] };
     return msg.modelet;
   }
-  const trace: ModeletTrace = {
-    requestId: enterRequest(msg.req?.headers, msg.res?._res),
+  msg.modelet = newTrace(enterRequest(msg.req?.headers, msg.res?._res), deadline, pass);
+  return msg.modelet;
+}
+
+/** Starts the trace of a request that enters its first pipeline. */
+export function newTrace(requestId: string, deadline: number, pass: number = nextPass()): ModeletTrace {
+  return {
+    requestId,
     process: PROCESS_TAG,
     pass,
     totalMs: 0,
@@ -26,6 +31,9 @@ export function continueTrace(msg: PipelineMessage, deadline: number): ModeletTr
     startedAt: systemClock.now(),
     ...(deadline === Number.POSITIVE_INFINITY ? {} : { deadline }),
   };
-  msg.modelet = trace;
-  return trace;
+}
+
+function nextPass(): number {
+  lastPass += 1;
+  return lastPass;
 }

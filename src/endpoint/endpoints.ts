@@ -1,0 +1,41 @@
+/**
+ * The table of compiled endpoints that a host serves. A deploy replaces it in one step. Requests under way keep the
+ * endpoint with which they began.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Exchange } from './exchange.ts';
+import { isForFlow } from './request-head.ts';
+import type { ServedEndpoint } from './served-endpoint.ts';
+
+export class Endpoints {
+  #table: ReadonlyMap<string, ServedEndpoint> = new Map();
+
+  /** Replaces all endpoints. */
+  replace(endpoints: readonly ServedEndpoint[]): void {
+    this.#table = new Map(endpoints.map((endpoint) => [keyOf(endpoint.spec.method, endpoint.spec.path), endpoint]));
+  }
+
+  get size(): number {
+    return this.#table.size;
+  }
+
+  /**
+   * Serves a request for which there is an endpoint. Returns false, and leaves the request as it is, if there is none,
+   * or if only a flow can read the request.
+   * @param url path and query
+   */
+  take(request: IncomingMessage, response: ServerResponse, url: string): boolean {
+    const queryAt = url.indexOf('?');
+    const path = queryAt < 0 ? url : url.slice(0, queryAt);
+    const endpoint = this.#table.get(keyOf(request.method ?? '', path));
+    if (!endpoint || isForFlow(request.headers, queryAt < 0 ? '' : url.slice(queryAt + 1), endpoint.spec.mediaTypes)) {
+      return false;
+    }
+    new Exchange(endpoint, request, response).begin();
+    return true;
+  }
+}
+
+function keyOf(method: string, path: string): string {
+  return `${method.toUpperCase()} ${path}`;
+}

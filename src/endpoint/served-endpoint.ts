@@ -1,0 +1,109 @@
+/** An endpoint that a host serves: the compiled endpoint, its runtime, and its answers prepared for each request. */
+import { validateHeaderName, validateHeaderValue } from 'node:http';
+import type { Deadline } from '../core/clock.ts';
+import type { ModeletError } from '../core/errors.ts';
+import type { AnswerSpec, EndpointSpec, Outcome, Payload, RequestNumber, StageTiming } from '../core/model.ts';
+import type { Headers } from './request-id.ts';
+
+/** A request as an endpoint submits it. */
+export interface EndpointRequest {
+  /** Id shown to users; need not be unique. */
+  readonly requestId: string;
+  readonly payload: Payload;
+  readonly deadline: Deadline;
+  /** The HTTP request; the same object for all spans. */
+  readonly http: { readonly headers: Headers };
+  /** Called exactly once, never before `submit` has returned. */
+  onSettled(settled: { readonly outcome: Outcome<Payload>; readonly timings: readonly StageTiming[] }): void;
+}
+
+/** The runtime behind an endpoint. */
+export interface EndpointRuntime {
+  /** @throws ModeletError if the request is refused; the runtime has counted it */
+  submit(request: EndpointRequest): RequestNumber;
+  /** Settles a request early. No effect if it has settled. */
+  abandon(id: RequestNumber, error: ModeletError): void;
+  deadlineFor(timeoutMs: number): Deadline;
+  /** Notes a request that fails before it can be submitted. */
+  refused(error: ModeletError, requestId: string): void;
+}
+
+export interface EndpointLimits {
+  /** Longest time for an answer, in ms; 0: no limit. */
+  readonly timeoutMs: number;
+  /** Largest payload, in bytes. */
+  readonly maxBytes: number;
+  /** Largest JSON body that the host takes, in bytes, and how its setting is called. */
+  readonly maxJson: { readonly bytes: number; readonly name: string };
+}
+
+/** An answer's status and headers. */
+export interface PreparedAnswer {
+  /** null: as the request ends. */
+  readonly statusCode: number | null;
+  /** Names and values in turn. Without the Content-Type. */
+  readonly headers: readonly string[];
+  /** Types of texts and of bytes; null: as the body is. */
+  readonly contentType: { readonly text: string; readonly bytes: string } | null;
+  /** Names of the headers, in lower case. */
+  readonly sets: ReadonlySet<string>;
+}
+
+export interface ServedEndpoint {
+  readonly spec: EndpointSpec;
+  readonly limits: EndpointLimits;
+  readonly runtime: EndpointRuntime;
+  /** Names of the stages, in the order of the route. */
+  readonly stageNames: readonly string[];
+  readonly answer: PreparedAnswer;
+  /** null: the client gets an error as it is. */
+  readonly failure: PreparedAnswer | null;
+  /** For errors that no HTTP response node would answer. */
+  readonly direct: PreparedAnswer;
+}
+
+/** Headers that depend on the body. */
+const OF_THE_BODY: ReadonlySet<string> = new Set(['content-length', 'transfer-encoding']);
+/** Types to which Express adds the character set. */
+const TEXTUAL = /^(?:text\/|application\/(?:javascript|json)\b)/i;
+const CHARSET = /;\s*charset\s*=\s*(?:"[^"]*"|[^\s;]*)/i;
+
+/** @param more headers of every answer, names and values in turn */
+export function prepareAnswer(spec: AnswerSpec, more: readonly string[] = []): PreparedAnswer {
+  const entries = Object.entries(spec.headers).map(([name, value]) => [name, String(value)] as const);
+  const typed = entries.findLast(([name]) => name.toLowerCase() === 'content-type')?.[1];
+  const own = entries.filter(([name]) => {
+    const lower = name.toLowerCase();
+    return lower !== 'content-type' && !OF_THE_BODY.has(lower);
+  });
+  return {
+    statusCode: spec.statusCode,
+    headers: [...more, ...own.flat()],
+    contentType: typed === undefined ? null : { text: inUtf8(typed), bytes: withCharset(typed) },
+    sets: new Set(own.map(([name]) => name.toLowerCase())),
+  };
+}
+
+/** Returns why HTTP cannot carry an answer's status and headers; null if it can. */
+export function flawOf({ statusCode, headers }: AnswerSpec): string | null {
+  if (statusCode !== null && !(Number.isInteger(statusCode) && statusCode >= 200 && statusCode <= 999)) {
+    return `${statusCode} is no status of an answer`;
+  }
+  for (const [name, value] of Object.entries(headers)) {
+    try {
+      validateHeaderName(name);
+      validateHeaderValue(name, String(value));
+    } catch {
+      return `its header ${JSON.stringify(name)} cannot be sent`;
+    }
+  }
+  return null;
+}
+
+function withCharset(type: string): string {
+  return CHARSET.test(type) || !TEXTUAL.test(type) ? type : `${type}; charset=utf-8`;
+}
+
+function inUtf8(type: string): string {
+  return `${type.replace(CHARSET, '')}; charset=utf-8`;
+}
