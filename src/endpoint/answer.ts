@@ -25,8 +25,11 @@ const JSON_UTF8 = 'application/json; charset=utf-8';
 const HTML_UTF8 = 'text/html; charset=utf-8';
 const BYTES = 'application/octet-stream';
 
-const OPEN_BRACE = 0x7b;
-const OPEN_BRACKET = 0x5b;
+/** The last byte of JSON text that begins with a byte. */
+const CLOSING: ReadonlyMap<number | undefined, number> = new Map([
+  [0x7b, 0x7d],
+  [0x5b, 0x5d],
+]);
 
 /**
  * Encodes a value in the given form.
@@ -55,12 +58,15 @@ export function bodyOfValue(value: unknown, form: AnswerForm, typed: boolean): A
   }
 }
 
-/** The same for a value that is still encoded. @throws ModeletError `modelet_failed`, `protocol_error` */
+/**
+ * The same for a value that is still encoded.
+ * @throws ModeletError `modelet_failed`; `protocol_error` for bytes that do not match their codec
+ */
 export function bodyOfPayload(payload: Payload, form: AnswerForm, typed: boolean): AnswerBody {
   const { codec, bytes } = payload;
-  const first = bytes[0];
-  const isJson = codec === CODEC.json && (first === OPEN_BRACE || first === OPEN_BRACKET);
-  if (isJson && (form !== 'msgpack' || typed)) return { contentType: JSON_UTF8, body: view(bytes), nosniff: true };
+  // Text that ends otherwise is cut off. The decoder says so.
+  const isWhole = codec === CODEC.json && bytes.at(-1) === CLOSING.get(bytes[0]);
+  if (isWhole && bytes.length > 1 && (form !== 'msgpack' || typed)) return { contentType: JSON_UTF8, body: view(bytes), nosniff: true };
   if (codec === CODEC.bytes) return { contentType: BYTES, body: view(bytes) };
   return bodyOfValue(decodePayload(payload), form, typed);
 }

@@ -204,7 +204,10 @@ export class Exchange implements BodyReadEvents {
       const body = bodyOfPayload(value, this.#form, answer.contentType !== null);
       writeAnswer(this.#response, { status: answer.statusCode ?? 200, requestId: this.#requestId, answer }, body);
     } catch (thrown) {
-      this.#answerError(asModeletError(thrown, 'modelet_failed'), 'parser', null);
+      const error = asModeletError(thrown, 'modelet_failed');
+      const isUnreadable = error.code === 'protocol_error';
+      if (isUnreadable) error.stage ??= this.#endpoint.stageNames.at(-1);
+      this.#answerError(error, isUnreadable ? 'pipeline' : 'parser', null);
     }
   }
 

@@ -24,6 +24,7 @@ import { enterGate, orderGate } from './gate/gate-entry.ts';
 import { Gates } from './gate/gates.ts';
 import { type FlowsEvent, listenToFlows, UntilRunning } from './handover/flow-events.ts';
 import { Succession } from './handover/succession.ts';
+import { CompiledHost } from './http/compiled-host.ts';
 import { HttpHold } from './http/http-hold.ts';
 import { type LiveNode, LiveNodes } from './live-nodes.ts';
 import { logFault, nodeRedLog } from './log.ts';
@@ -69,6 +70,7 @@ export class Pipeline {
   readonly #leases: Leases = new Leases(() => this.#endTimers());
   readonly #succession: Succession;
   readonly #tracing: Tracing;
+  readonly #compiled: CompiledHost;
   readonly #hold: HttpHold;
   readonly #sequencers: Sequencers = new Sequencers();
   readonly #machine: Promise<Machine>;
@@ -99,7 +101,8 @@ export class Pipeline {
       lost: (msg) => this.#lost(msg),
     });
     this.#tracing = new Tracing((thrown) => logFault(RED, 'no more spans, OpenTelemetry has thrown', thrown));
-    this.#hold = new HttpHold(RED, this.#clients);
+    this.#compiled = new CompiledHost(RED, this.#tracing);
+    this.#hold = new HttpHold(RED, this.#clients, this.#compiled);
     this.#badges = new StatusBadges(this);
     const log = nodeRedLog(RED);
     this.#registry = new Registry({
@@ -246,6 +249,7 @@ export class Pipeline {
   #stopped(): void {
     const error = new ModeletError('shutting_down', 'the flows were stopped');
     this.#state = 'stopped';
+    this.#compiled.close();
     this.#hold.close(error);
     this.loop.stop();
     this.gates.closeAll(error);
@@ -271,6 +275,7 @@ export class Pipeline {
     } catch (thrown) {
       // A fault of this package must not end Node-RED, as an unhandled rejection would.
       this.#deployment = NOTHING_DEPLOYED;
+      this.#compiled.close();
       logFault(this.RED, 'the pipelines could not be deployed', thrown);
     }
     this.#state = 'running';
@@ -290,6 +295,7 @@ export class Pipeline {
     }
     const invalid = new Map([...deployment.invalid, ...this.gates.apply(deployment.gates)]);
     this.#deployment = { ...deployment, invalid };
+    this.#compiled.serve(this.#deployment);
     for (const { node, text } of warnings) node.warn(text);
     for (const [id, reason] of invalid) this.live.get(id)?.node.error(`config_invalid: ${reason}`);
   }

@@ -1,5 +1,6 @@
 /**
- * Middleware in front of the HTTP-in nodes that lead to a pipeline. Prepares the request's body and the answer's form.
+ * Middleware in front of the HTTP-in nodes that lead to a pipeline. Lets compiled endpoints take their requests. For the
+ * others, prepares the request's body and the answer's form.
  * Holds requests during a deploy: their routes do not exist until the new flows have started, and Node-RED would answer
  * 404. Answers 503 when the flows have stopped for good.
  */
@@ -11,6 +12,7 @@ import type { HttpClients } from '../request/http-clients.ts';
 import { answerError } from '../request/messages.ts';
 import { prepareAnswer } from './answer-form.ts';
 import { BodyErrors } from './body-errors.ts';
+import type { CompiledHost } from './compiled-host.ts';
 import { GuardedEndpoints } from './guarded-endpoints.ts';
 import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
 import { keepBody } from './request-body.ts';
@@ -27,6 +29,7 @@ const LONGEST_HOLD_MS = 15_000;
 
 export class HttpHold {
   readonly #clients: HttpClients;
+  readonly #compiled: CompiledHost;
   #state: GateState = { tag: 'open' };
   readonly #endpoints: GuardedEndpoints<Endpoint> = new GuardedEndpoints();
   readonly #others: GuardedEndpoints<HttpInNode> = new GuardedEndpoints();
@@ -34,8 +37,9 @@ export class HttpHold {
   readonly #prepared: WeakSet<HttpResponse> = new WeakSet();
 
   /** @param clients records each request that passes */
-  constructor(RED: NodeAPI, clients: HttpClients) {
+  constructor(RED: NodeAPI, clients: HttpClients, compiled: CompiledHost) {
     this.#clients = clients;
+    this.#compiled = compiled;
     this.#bodyErrors = new BodyErrors(RED);
     const app = RED.httpNode as { use(handler: Handler): void } | false;
     // Added once, before any HTTP-in node: a released request continues with the routes that exist at that time.
@@ -75,7 +79,7 @@ export class HttpHold {
 
   #handle(request: HttpRequest, response: HttpResponse, next: () => void): void {
     // The client disconnected while the request was held. Its `close` event is over, so nothing would end the request.
-    if (response.destroyed) return;
+    if (response.destroyed || this.#compiled.takeInApp(request, response)) return;
     const endpoint = this.#endpoints.find(request);
     if (!endpoint) {
       const other = this.#others.find(request);

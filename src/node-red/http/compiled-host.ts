@@ -1,0 +1,84 @@
+/** Serves compiled endpoints in Node-RED's process: before Express, or inside the application of the HTTP-in nodes. */
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { NodeAPI } from 'node-red';
+import type { EndpointSpec } from '../../core/model.ts';
+import { Endpoints } from '../../endpoint/endpoints.ts';
+import { flawOf, prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
+import type { Tracing } from '../../observe/export/tracing.ts';
+import type { Deployment } from '../deploy/deployment.ts';
+import { rootOf } from '../deploy/http-facts.ts';
+import { EndpointOfFlow } from './endpoint-of-flow.ts';
+import { type HostPlace, type HostSettings, hostPlace, isOwnCommand } from './host-place.ts';
+import type { HttpRequest, HttpResponse } from './http-types.ts';
+import { jsonLimit } from './json-limit.ts';
+
+export class CompiledHost {
+  readonly #RED: NodeAPI;
+  readonly #tracing: Tracing;
+  readonly #endpoints: Endpoints = new Endpoints();
+  readonly #place: HostPlace;
+  /** Path of the application of the HTTP-in nodes, without a slash at its end. */
+  readonly #root: string;
+  #isInFront = false;
+
+  constructor(RED: NodeAPI, tracing: Tracing) {
+    this.#RED = RED;
+    this.#tracing = tracing;
+    const settings = RED.settings as HostSettings;
+    this.#place = hostPlace(settings, isOwnCommand(), Number.parseInt(String(RED.version()), 10));
+    this.#root = rootOf(RED).replace(/\/$/, '');
+  }
+
+  /** Serves the endpoints of a deploy from now on, in one step. */
+  serve(deployment: Deployment): void {
+    const { endpoints } = deployment.compiled;
+    this.#endpoints.replace(endpoints.flatMap((spec) => this.#prepare(spec, deployment) ?? []));
+    if (this.#endpoints.size > 0 && this.#place.tag === 'server') this.#standInFront();
+  }
+
+  /** Serves no endpoint any more: the flows have stopped. Requests under way end as they began. */
+  close(): void {
+    this.#endpoints.replace([]);
+  }
+
+  /** Takes a request inside the application of the HTTP-in nodes. Returns false if the flow must take it. */
+  takeInApp(express: HttpRequest, answer: HttpResponse): boolean {
+    if (this.#endpoints.size === 0) return false;
+    const request = express as unknown as IncomingMessage;
+    const response = answer as unknown as ServerResponse;
+    // A body parser in front, for example the one of the editor's application, may have read the body.
+    if (express._body || request.readableDidRead) return false;
+    return this.#endpoints.take(request, response, `${this.#root}${request.url ?? ''}`);
+  }
+
+  #prepare(spec: EndpointSpec, deployment: Deployment): ServedEndpoint | null {
+    const deployed = deployment.routes.get(spec.entry);
+    const answers = [spec.answer, ...(spec.failure ? [spec.failure] : [])];
+    if (!deployed || answers.some((answer) => flawOf(answer) !== null)) return null;
+    const { service, route } = deployed;
+    const { timeoutMs, maxPayloadBytes: maxBytes } = service.config;
+    const headers = this.#place.tag === 'server' ? this.#place.headers : [];
+    return {
+      spec,
+      limits: { timeoutMs, maxBytes, maxJson: jsonLimit(this.#RED) },
+      runtime: new EndpointOfFlow({ RED: this.#RED, tracing: this.#tracing, service, spec, stages: route.stages }),
+      stageNames: route.stages.map((id) => deployment.stageNames.get(id) ?? id),
+      answer: prepareAnswer(spec.answer, headers),
+      failure: spec.failure ? prepareAnswer(spec.failure, headers) : null,
+      direct: prepareAnswer({ statusCode: null, headers: {} }, headers),
+    };
+  }
+
+  /** Once, because other modules may stand in front of it later. */
+  #standInFront(): void {
+    if (this.#isInFront) return;
+    this.#isInFront = true;
+    const server = this.#RED.server as unknown as Server;
+    const others = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
+    server.removeAllListeners('request');
+    server.on('request', (request: IncomingMessage, response: ServerResponse) => {
+      if (this.#endpoints.take(request, response, request.url ?? '')) return;
+      for (const other of others) other.call(server, request, response);
+    });
+  }
+}

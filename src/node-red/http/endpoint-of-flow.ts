@@ -1,0 +1,112 @@
+/**
+ * The runtime behind a compiled endpoint in Node-RED's process: submits its requests, and does for them what a message
+ * would have caused on its way: spans, log lines, and copies for debug nodes.
+ */
+import type { Node, NodeAPI } from 'node-red';
+import type { Deadline } from '../../core/clock.ts';
+import type { ModeletError } from '../../core/errors.ts';
+import type { EndpointSpec, Payload, RequestNumber, StageTiming } from '../../core/model.ts';
+import type { EndpointRequest, EndpointRuntime } from '../../endpoint/served-endpoint.ts';
+import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
+import type { Settlement } from '../../server/ledger.ts';
+import type { Service } from '../../server/service.ts';
+import { decodePayload } from '../../wire/codec/codec.ts';
+import { noteUnhandled } from '../request/error-exit.ts';
+import { appendTimings, type ModeletTrace, type PipelineMessage } from '../request/messages.ts';
+import { newTrace } from '../request/trace.ts';
+import { isOfRequest } from './request-body.ts';
+
+export interface FlowBehind {
+  readonly RED: NodeAPI;
+  readonly tracing: Tracing;
+  readonly service: Service;
+  readonly spec: EndpointSpec;
+  /** Ids of the stages, in the order of the route. */
+  readonly stages: readonly string[];
+}
+
+export class EndpointOfFlow implements EndpointRuntime {
+  readonly #flow: FlowBehind;
+
+  constructor(flow: FlowBehind) {
+    this.#flow = flow;
+  }
+
+  submit({ requestId, payload, deadline, http, onSettled }: EndpointRequest): RequestNumber {
+    const { service, spec, tracing } = this.#flow;
+    const traced = tracing.begin(http);
+    const trace = spec.copies.length > 0 ? newTrace(requestId, deadline) : null;
+    try {
+      return service.submit({
+        entry: spec.entry,
+        requestId,
+        gateMs: 0,
+        payload,
+        deadline,
+        priority: 0,
+        patient: spec.patient,
+        group: 0,
+        meta: null,
+        onSettled: (settlement) => {
+          if (traced) this.#endSpans(traced, requestId, settlement);
+          onSettled(settlement);
+          if (!settlement.outcome.ok) this.#note(settlement.outcome.error, requestId, settlement.timings.length);
+          else if (trace) this.#copy(settlement.outcome.value, trace, settlement.timings);
+        },
+      });
+    } catch (thrown) {
+      const error = thrown as ModeletError;
+      if (traced) this.#endSpans(traced, requestId, { outcome: { ok: false, error }, timings: [] });
+      throw thrown;
+    }
+  }
+
+  abandon(id: RequestNumber, error: ModeletError): void {
+    this.#flow.service.abandon(id, error);
+  }
+
+  deadlineFor(timeoutMs: number): Deadline {
+    return this.#flow.service.deadlineFor(timeoutMs);
+  }
+
+  refused(error: ModeletError, requestId: string): void {
+    // The service has counted its own refusals.
+    if (isOfRequest(error.code)) this.#flow.service.countRefused(error);
+    this.#note(error, requestId, 0);
+  }
+
+  #endSpans(traced: TracedRequest, requestId: string, { outcome, timings }: Settlement): void {
+    traced.end({
+      runtime: this.#flow.service.name,
+      requestId,
+      error: outcome.ok ? null : outcome.error,
+      stages: timings.map(({ stage, ...timing }) => ({ name: this.#nameOf(stage), ...timing })),
+    });
+  }
+
+  /** Logs an error as the flow would have: at debug level, and at the stage if nothing else handles the stage's errors. */
+  #note(error: ModeletError, requestId: string, passed: number): void {
+    const { service, spec, stages, RED } = this.#flow;
+    const { code, message, stage } = error;
+    if (code === 'cancelled') return;
+    const fields = { requestId, code };
+    service.log({ level: 'debug', message: `${code}: ${message}`, fields, ...(stage === undefined ? {} : { stage }) });
+    const failing = stage !== undefined && spec.failure === null ? (stages[passed] ?? stages[0]) : undefined;
+    const node = failing === undefined ? null : (RED.nodes.getNode(failing) as Node | null);
+    if (node) noteUnhandled(node, error);
+  }
+
+  #copy(value: Payload, trace: ModeletTrace, timings: readonly StageTiming[]): void {
+    const { RED, spec } = this.#flow;
+    appendTimings(trace, timings, (ref) => this.#nameOf(ref));
+    const _msgid = RED.util.generateId();
+    for (const id of spec.copies) {
+      const msg: PipelineMessage = { _msgid, payload: decodePayload(value), modelet: structuredClone(trace) };
+      RED.nodes.getNode(id)?.receive(msg);
+    }
+  }
+
+  #nameOf(ref: number): string {
+    return this.#flow.service.stage(ref)?.name ?? String(ref);
+  }
+}
