@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { listeningAt } from '../fixtures/flow.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { boxOf, type EditorPage, type ExportedNode } from './editor-page.ts';
 import { takePicture } from './picture.ts';
@@ -58,7 +59,7 @@ async function assertInView(editor: EditorPage): Promise<void> {
 }
 
 test('the quick start gets ready, tells digits, and looks good', async () => {
-  await session.inEditor(flow, async (editor) => {
+  await session.inEditor(listeningAt(session.nodeRed.url, flow), async (editor) => {
     await editor.waitForBadge(idOf('modelet-stage', 'normalise'), /^ready/);
     await editor.waitForBadge(idOf('modelet-stage', 'classify'), /^ready/);
     const { nodeRed } = session;

@@ -3,6 +3,9 @@ import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { pipelineOf } from '../../src/node-red/pipeline.ts';
+import type { RuntimeSnapshot } from '../../src/observe/views/snapshot.ts';
+import { listeningAt } from '../fixtures/flow.ts';
 import { linkModule } from '../fixtures/link-module.ts';
 import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
 import { NUMPY, WITHOUT_NUMPY, WITHOUT_PYTHON } from '../fixtures/python.ts';
@@ -24,7 +27,8 @@ after(() => nodeRed.stop());
 async function deployExample(title: string, changes: object = {}): Promise<(type: string) => string> {
   const shipped = JSON.parse(await readFile(join(folder, `${title}.json`), 'utf8')) as FlowNode[];
   const flow = shipped.map((node) => (node.type === 'modelet-stage' ? { ...node, ...changes } : node));
-  await nodeRed.deploy(flow);
+  await nodeRed.deploy(listeningAt(nodeRed.url, flow));
+  assert.deepEqual(pipelineOf(nodeRed.red as never).deployment.compiled.uncompiled, []);
   await nodeRed.whenReady();
   return (type) => {
     const found = flow.filter((node) => node.type === type);
@@ -87,15 +91,18 @@ describe('examples: images by ONNX', () => {
   test('each picture gets the label of what it shows, and two workers decode them', async () => {
     const find = await deployExample('Images by ONNX');
     assert.deepEqual([...pictures.keys()].sort(), [...'0123456789']);
-    const answers = nodeRed.inputs(find('http response'));
-    const workersOf = (stage: string): Set<number | undefined> =>
-      new Set(answers.map(({ modelet }) => modelet?.stages.find(({ name }) => name === stage)?.worker));
+    const workersOf = async (stage: string): Promise<Set<number>> => {
+      const { slowest } = (await nodeRed.snapshot()).runtimes[0] as RuntimeSnapshot;
+      return new Set(
+        slowest.flatMap(({ stages }) => stages.filter(({ name }) => name === stage).map(({ worker }) => worker)),
+      );
+    };
     await until('both have taken part', async () => {
       await postAll();
-      return workersOf('decode').size === 2;
+      return (await workersOf('decode')).size === 2;
     });
-    assert.deepEqual(workersOf('decode'), new Set([0, 1]));
-    assert.deepEqual(workersOf('digits'), new Set([0]));
+    assert.deepEqual(await workersOf('decode'), new Set([0, 1]));
+    assert.deepEqual(await workersOf('digits'), new Set([0]));
 
     const results = nodeRed.inputs(find('debug'));
     await nodeRed.press(find('inject'));

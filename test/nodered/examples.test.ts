@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { pipelineOf } from '../../src/node-red/pipeline.ts';
+import { listeningAt } from '../fixtures/flow.ts';
 import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
@@ -27,7 +29,7 @@ async function deployExample(
   change: (flow: string) => string = (flow) => flow,
 ): Promise<(type: string, name?: string) => string> {
   const flow = JSON.parse(change(JSON.stringify(await readExample(title)))) as FlowNode[];
-  await nodeRed.deploy(flow);
+  await nodeRed.deploy(listeningAt(nodeRed.url, flow));
   await nodeRed.whenReady();
   return (type, name) => {
     const found = flow.filter((node) => node.type === type && (name === undefined || node['name'] === name));
@@ -62,6 +64,11 @@ describe('examples: quick start', () => {
     const digits = await askAll();
     const right = images.filter(({ label }, index) => digits[index]?.digit === label).length;
     assert.ok(right >= 95, `${right} right`);
+  });
+
+  test('its endpoint is compiled', () => {
+    const { endpoints, uncompiled } = pipelineOf(nodeRed.red as never).deployment.compiled;
+    assert.deepEqual([endpoints.map(({ path }) => path), uncompiled], [['/predict/digits'], []]);
   });
 
   test('runs both stages as one route, in batches', async () => {
