@@ -10,6 +10,7 @@ import type { NodeSchema, SettingsOf } from './schemas/node-schema.ts';
 export type Raw = Readonly<Record<string, unknown>>;
 
 const ajv: Ajv = new Ajv({ coerceTypes: true, useDefaults: true, allErrors: true, verbose: true });
+ajv.addKeyword('goesTo');
 const validators: Map<NodeSchema, ValidateFunction> = new Map();
 
 /** Checks the properties of a node against its schema and adds the defaults. */

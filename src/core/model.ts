@@ -18,7 +18,7 @@ export type Outcome<T> =
 
 /** The time that one request spent at one stage. All durations in milliseconds. */
 export interface StageTiming {
-  /** Reference number of the stage, see `StageDefinition.ref`. */
+  /** Reference number of the stage, see stage-definition.ts. */
   readonly stage: number;
   /** Wait for a free worker. */
   readonly waitMs: number;
@@ -114,25 +114,6 @@ export interface WorkerPlacement {
 /** A parsed JSON Schema. */
 export type PayloadSchema = Readonly<Record<string, unknown>> | boolean;
 
-/** Everything a worker needs to run a stage's modelet. Any change needs new workers. */
-export interface ModeletDefinition {
-  readonly source: StageSource;
-  /** The JSON from the editor. The modelet's constructor or the inline code gets it as `init`. */
-  readonly init: unknown;
-  readonly predict: 'item' | 'batch';
-  /** Schemas of inputs and results; null: the modelet's own schema, else anything. */
-  readonly inputSchema: PayloadSchema | null;
-  readonly outputSchema: PayloadSchema | null;
-  /** Folder where the search for modules starts; it goes upwards. For Python, the user directory. */
-  readonly requireFrom: string;
-  readonly startTimeoutMs: number;
-  /** Whether each worker is a process or a thread of the engine. */
-  readonly isolation: 'process' | 'thread';
-  /** Largest JavaScript heap of a worker in MB; 0: the default of Node.js. */
-  readonly heapMb: number;
-  readonly workers: readonly WorkerPlacement[];
-}
-
 /** Description of a modelet for callers. The JSON texts are passed on without parsing. */
 export interface ModeletDescription {
   /** JSON Schemas; null if there is none, or if it is too large to send. */
@@ -150,36 +131,6 @@ export interface CacheSettings {
   readonly maxBytes: number;
   /** Lifetime of a result, in ms; 0: no limit. */
   readonly ttlMs: number;
-}
-
-/** One stage as plain data: the server writes it, the engine runs it. */
-export interface StageDefinition {
-  /** Id of the Node-RED node. */
-  readonly id: string;
-  /** Small number that identifies the stage in frames. */
-  readonly ref: number;
-  readonly name: string;
-  /** Hash of `modelet`. A stage keeps its workers while its revision stays the same. */
-  readonly revision: string;
-  readonly modelet: ModeletDefinition;
-  readonly batching: Batching;
-  /** Most items that wait in the stage's queue. */
-  readonly capacity: number;
-  /** Reaction of a full queue to an item that is not patient. */
-  readonly overflow: 'refuse' | 'drop-oldest';
-  /** Longest wait of an item; the dispatcher drops older items. 0: no limit. */
-  readonly maxAgeMs: number;
-  /** Longest run of a batch. Past it the worker is killed and its items fail with `deadline_exceeded`. 0: no limit. */
-  readonly runTimeoutMs: number;
-  /** Whether items of a dead worker run once more, one by one, so that only the item that killed the worker fails. */
-  readonly retryLost: boolean;
-  /** Memory of a worker in MB above which it is replaced by a warm one; 0: no limit. */
-  readonly maxRssMb: number;
-  /** Batches after which a worker is replaced by a warm one; 0: no limit. */
-  readonly recycleAfter: number;
-  /** Whether new workers take over when the modelet's file is saved. */
-  readonly watch: boolean;
-  readonly cache: CacheSettings;
 }
 
 /** The compiled chain of stages that a request passes without leaving the engine. */
@@ -224,14 +175,6 @@ export interface EndpointSpec {
   readonly errorPayload: 'body' | 'keep';
   /** Debug nodes beside the answer. Each gets a copy of the result's message, without `req` and `res`. */
   readonly copies: readonly string[];
-}
-
-/** Everything an engine needs to know; sent whole at each deploy. */
-export interface EnginePlan {
-  readonly stages: readonly StageDefinition[];
-  readonly routes: readonly Route[];
-  /** Routes that a deploy dropped, kept for requests that are still in transit. Default: none. */
-  readonly earlier?: readonly Route[];
 }
 
 /** Action on a stage: send the waiting items at once (flush), drop them (reset), or start new workers (restart). */

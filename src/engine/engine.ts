@@ -2,18 +2,11 @@
  * The engine: moves items along routes from stage to stage and settles them. Composition root of the engine process;
  * knows nothing of Node-RED. The engine answers through callbacks, so tests can host it in their own process.
  */
+
+import type { EnginePlan, StageDefinition } from '../config/schemas/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type {
-  EnginePlan,
-  EngineStatus,
-  LogRecord,
-  Payload,
-  RequestNumber,
-  Route,
-  StageAction,
-  StageDefinition,
-} from '../core/model.ts';
+import type { EngineStatus, LogRecord, Payload, RequestNumber, Route, StageAction } from '../core/model.ts';
 import { Table } from '../core/table.ts';
 import { residentBytes } from '../observe/meters/usage.ts';
 import { encodeError } from '../wire/codec/error-codec.ts';

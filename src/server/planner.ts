@@ -3,7 +3,8 @@
  * numbers across deploys, so that the engine recognizes unchanged stages and routes.
  */
 import { createHash } from 'node:crypto';
-import type { EnginePlan, LogRecord, Route, StageDefinition } from '../core/model.ts';
+import type { EnginePlan, StageDefinition } from '../config/schemas/stage-definition.ts';
+import type { LogRecord, Route } from '../core/model.ts';
 
 /** A stage as the deploy describes it. The planner adds its number and revision. */
 export type PlannedStage = Omit<StageDefinition, 'ref' | 'revision'>;
@@ -17,14 +18,10 @@ export interface PlannedRoute {
   readonly taps?: ReadonlyMap<string, readonly string[]>;
 }
 
-export interface KnownStage {
-  readonly id: string;
-  readonly name: string;
-}
-
 export class Planner {
   readonly #numbers: Map<string, number> = new Map();
-  readonly #known: Map<number, KnownStage> = new Map();
+  /** The last definition of each stage. */
+  readonly #known: Map<number, StageDefinition> = new Map();
   #plan: EnginePlan = { stages: [], routes: [] };
   #entries: ReadonlyMap<string, Route> = new Map();
   /** Number of stages that did not change in the last deploy and kept their workers. */
@@ -74,7 +71,7 @@ export class Planner {
   }
 
   /** Returns a stage by its number, even if a later deploy removed it. */
-  stage(ref: number): KnownStage | undefined {
+  stage(ref: number): StageDefinition | undefined {
     return this.#known.get(ref);
   }
 
@@ -89,8 +86,9 @@ export class Planner {
   #define(stage: PlannedStage): StageDefinition {
     const revision = createHash('sha256').update(JSON.stringify(stage.modelet)).digest('hex').slice(0, 16);
     const ref = this.#number(`stage ${stage.id}`);
-    this.#known.set(ref, { id: stage.id, name: stage.name });
-    return { ...stage, ref, revision };
+    const definition = { ...stage, ref, revision };
+    this.#known.set(ref, definition);
+    return definition;
   }
 
   #number(key: string): number {

@@ -3,6 +3,7 @@
  * Composition root of the server: owns the ledger and the engine client. Knows nothing of Node-RED.
  */
 import type { RuntimeConfig } from '../config/compile.ts';
+import type { StageDefinition } from '../config/schemas/stage-definition.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { LogRecord, ModeletDescription, Outcome, Payload, RequestNumber, StageAction } from '../core/model.ts';
@@ -19,7 +20,7 @@ import { Checks, type StageCheck } from './checks.ts';
 import { EngineClient } from './engine-client.ts';
 import { EngineReports } from './engine-reports.ts';
 import { type Caller, Ledger } from './ledger.ts';
-import { type KnownStage, type PlannedRoute, type PlannedStage, Planner } from './planner.ts';
+import { type PlannedRoute, type PlannedStage, Planner } from './planner.ts';
 import { type Machine, RuntimePins } from './runtime-pins.ts';
 import { SlowRequests } from './slow-requests.ts';
 
@@ -195,7 +196,7 @@ export class Service {
   }
 
   /** Returns a stage by its number in timings and taps, even if a later deploy removed it. */
-  stage(ref: number): KnownStage | undefined {
+  stage(ref: number): StageDefinition | undefined {
     return this.#planner.stage(ref);
   }
 

@@ -1,5 +1,6 @@
 /** What tests of a stage that keeps results share. */
-import type { CacheSettings, StageDefinition, StageTiming } from '../../src/core/model.ts';
+import type { StageDefinition } from '../../src/config/schemas/stage-definition.ts';
+import type { CacheSettings, StageTiming } from '../../src/core/model.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
 import type { Rig } from './rig.ts';

@@ -1,15 +1,9 @@
 /** A pool whose workers answer when the test says so. */
 import assert from 'node:assert/strict';
+import type { StageDefinition } from '../../src/config/schemas/stage-definition.ts';
 import type { Deadline } from '../../src/core/clock.ts';
 import { ModeletError } from '../../src/core/errors.ts';
-import type {
-  CircuitStatus,
-  ModeletDescription,
-  Payload,
-  RequestNumber,
-  StageDefinition,
-  WorkerStatus,
-} from '../../src/core/model.ts';
+import type { CircuitStatus, ModeletDescription, Payload, RequestNumber, WorkerStatus } from '../../src/core/model.ts';
 import type { Batch, CheckResult, PoolEvents, PoolHealth } from '../../src/engine/pools/pool.ts';
 import type { StagePool } from '../../src/engine/pools/stage-pools.ts';
 import type { Item } from '../../src/engine/stage/item.ts';

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
+import type { StageDefinition } from '../../src/config/schemas/stage-definition.ts';
 import { ModeletError } from '../../src/core/errors.ts';
-import type { Batching, StageDefinition } from '../../src/core/model.ts';
+import type { Batching } from '../../src/core/model.ts';
 import { RunTimeout } from '../../src/engine/pools/pool.ts';
 import type { FakePool } from './fake-pool.ts';
 import { Rig, route, stage, upTo } from './rig.ts';

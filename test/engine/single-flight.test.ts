@@ -1,8 +1,8 @@
 /** Requests with the same input, at the same time: they share one run, and each settles once for itself. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { StageDefinition } from '../../src/config/schemas/stage-definition.ts';
 import { ModeletError } from '../../src/core/errors.ts';
-import type { StageDefinition } from '../../src/core/model.ts';
 import { RunTimeout } from '../../src/engine/pools/pool.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { encodeError } from '../../src/wire/codec/error-codec.ts';

@@ -10,6 +10,8 @@ interface Property {
   readonly type: 'string' | 'integer' | 'number' | 'boolean' | 'array';
   readonly default: string | number | boolean | readonly [];
   readonly description: string;
+  /** The part of the runtime that gets the setting as it is; see stage-definition.ts. */
+  readonly goesTo?: 'engine' | 'modelet';
   readonly enum?: readonly string[];
   readonly minimum?: number;
   readonly maximum?: number;

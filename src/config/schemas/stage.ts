@@ -28,6 +28,7 @@ export const stage = {
     },
     path: { type: 'string', default: '', description: 'File of the modelet, or of the ONNX model' },
     watch: {
+      goesTo: 'engine',
       type: 'boolean',
       default: false,
       description: 'Whether saving the file gives the stage new workers, which take over when they are ready',
@@ -44,6 +45,7 @@ export const stage = {
     },
     init: { type: 'string', default: '{}', description: 'JSON given to the modelet as `init`' },
     predict: {
+      goesTo: 'modelet',
       type: 'string',
       default: 'item',
       enum: ['item', 'batch'],
@@ -62,6 +64,7 @@ export const stage = {
     workers: { type: 'string', default: '', description: 'Number of workers; blank: one per entry of `cpus`, or one' },
     cpus: { type: 'string', default: '', description: 'Cores of the workers, one entry each: 0,1,2-3,[4,5]' },
     isolation: {
+      goesTo: 'modelet',
       type: 'string',
       default: 'process',
       enum: ['process', 'thread'],
@@ -79,7 +82,14 @@ export const stage = {
       default: 'application/json, application/msgpack',
       description: 'Media types that the body of an HTTP request may have; `image/*` and `*/*` stand for many',
     },
-    capacity: { type: 'integer', default: 1024, minimum: 1, maximum: 1_000_000, description: 'Most waiting items' },
+    capacity: {
+      goesTo: 'engine',
+      type: 'integer',
+      default: 1024,
+      minimum: 1,
+      maximum: 1_000_000,
+      description: 'Most waiting items',
+    },
     overflow: {
       type: 'string',
       default: 'auto',
@@ -87,6 +97,7 @@ export const stage = {
       description: 'What a full queue does; auto: refuse where an HTTP client waits, else wait',
     },
     maxAgeMs: {
+      goesTo: 'engine',
       type: 'integer',
       default: 0,
       minimum: 0,
@@ -120,6 +131,7 @@ export const stage = {
       description: 'How long a result is kept, in ms; 0: no limit',
     },
     startTimeoutMs: {
+      goesTo: 'modelet',
       type: 'integer',
       default: 60_000,
       minimum: 0,
@@ -127,6 +139,7 @@ export const stage = {
       description: 'Longest time for a worker to become ready, in ms; 0: none',
     },
     runTimeoutMs: {
+      goesTo: 'engine',
       type: 'integer',
       default: 0,
       minimum: 0,
@@ -134,11 +147,13 @@ export const stage = {
       description: 'Longest run of a batch, in ms; past it the worker is killed; 0: none',
     },
     retryLost: {
+      goesTo: 'engine',
       type: 'boolean',
       default: false,
       description: 'Run the items of a worker that died once more, one by one',
     },
     heapMb: {
+      goesTo: 'modelet',
       type: 'integer',
       default: 0,
       minimum: 0,
@@ -146,6 +161,7 @@ export const stage = {
       description: 'Largest JavaScript heap of a worker, in MB; 0: as Node.js sets it',
     },
     maxRssMb: {
+      goesTo: 'engine',
       type: 'integer',
       default: 0,
       minimum: 0,
@@ -153,6 +169,7 @@ export const stage = {
       description: 'Memory of a worker above which it is replaced, in MB; 0: none',
     },
     recycleAfter: {
+      goesTo: 'engine',
       type: 'integer',
       default: 0,
       minimum: 0,

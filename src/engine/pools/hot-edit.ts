@@ -8,8 +8,9 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, statSync, unwatchFile, watchFile } from 'node:fs';
 import { basename } from 'node:path';
+import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
 import { type Clock, type Deadline, deadlineAfter, type Timer } from '../../core/clock.ts';
-import type { LogRecord, StageDefinition } from '../../core/model.ts';
+import type { LogRecord } from '../../core/model.ts';
 
 export const FILE_WATCH = {
   /** Pause between two looks at the file's status. */

@@ -1,14 +1,9 @@
 /** The interface between a stage and its workers, be they processes or threads. Contains only types and their data. */
+
+import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type {
-  CircuitStatus,
-  LogRecord,
-  ModeletDescription,
-  RequestNumber,
-  StageDefinition,
-  WorkerStatus,
-} from '../../core/model.ts';
+import type { CircuitStatus, LogRecord, ModeletDescription, RequestNumber, WorkerStatus } from '../../core/model.ts';
 import type { RestartCause } from '../../core/readings.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 

@@ -4,8 +4,10 @@
  * changes nothing. Workers that cannot start are tried again when their file changes, at a deploy, or when a user asks
  * for new ones.
  */
+
+import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
-import type { CircuitStatus, RequestNumber, StageDefinition, StageStatus } from '../../core/model.ts';
+import type { CircuitStatus, RequestNumber, StageStatus } from '../../core/model.ts';
 import type { Item } from '../stage/item.ts';
 import { HotEdit, type HotEditHost, Repair } from './hot-edit.ts';
 import type { CheckResult, WorkerPool } from './pool.ts';

@@ -7,6 +7,8 @@
  * Deaths in service count towards the circuit, including runs over the limit. Failed starts count only if no worker
  * serves or may serve soon: one worker that cannot start beside others that serve does not endanger the stage.
  */
+
+import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import type {
   CircuitStatus,
@@ -14,7 +16,6 @@ import type {
   LogLevel,
   ModeletDescription,
   RequestNumber,
-  StageDefinition,
   WorkerStatus,
 } from '../../core/model.ts';
 import type { RestartCause } from '../../core/readings.ts';

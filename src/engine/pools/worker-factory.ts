@@ -1,7 +1,9 @@
 /** Creates the workers of one stage: picks each worker's cores and its launcher, and builds its first frame. */
+
+import type { ModeletDefinition, StageDefinition } from '../../config/schemas/stage-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { ModeletDefinition, Pin, StageDefinition, WorkerPlacement } from '../../core/model.ts';
+import type { Pin, WorkerPlacement } from '../../core/model.ts';
 import { pinProblem, pinWarning, resolvePin } from '../../process/affinity.ts';
 import type { Child, ChildEvents } from '../../process/parent/child.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';

@@ -1,6 +1,7 @@
 /** The errors that a stage gives to items it cannot serve. */
+
+import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { StageDefinition } from '../../core/model.ts';
 import { type PoolHealth, RunTimeout } from '../pools/pool.ts';
 
 type FailedPool = Extract<PoolHealth, { tag: 'failed' }>;

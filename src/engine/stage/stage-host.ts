@@ -1,7 +1,9 @@
 /** The engine as a stage sees it. In a file of its own because the parts of a stage need it too. */
+
+import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { LogRecord, ModeletDescription, Payload, StageDefinition } from '../../core/model.ts';
+import type { LogRecord, ModeletDescription, Payload } from '../../core/model.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import type { PoolEvents } from '../pools/pool.ts';
 import type { StagePool } from '../pools/stage-pools.ts';

@@ -2,8 +2,9 @@
  * A stage's queue: by priority, then first in first out; removes items in constant time. The stage sweeps out items
  * past their deadline before it reads counts or the oldest arrival.
  */
+
+import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { StageDefinition } from '../../core/model.ts';
 import { PriorityFifo } from '../../core/priority-fifo.ts';
 import { type Item, isAlone, MOVING } from './item.ts';
 import { LateBounds, latestStart } from './lateness.ts';

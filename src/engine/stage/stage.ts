@@ -3,8 +3,9 @@
  * into outcomes. The engine decides where an outcome goes.
  */
 import { isDeepStrictEqual } from 'node:util';
+import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
-import type { ModeletDescription, StageDefinition, StageStatus } from '../../core/model.ts';
+import type { ModeletDescription, StageStatus } from '../../core/model.ts';
 import { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { type Batch, type CheckResult, RunTimeout } from '../pools/pool.ts';

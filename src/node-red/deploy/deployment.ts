@@ -5,6 +5,7 @@
 import type { Node, NodeAPI } from 'node-red';
 import type { CollectorConfig, RuntimeConfig } from '../../config/compile.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
+import { settingsFor } from '../../config/schemas/stage-definition.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../../flow/endpoints.ts';
 import type { Graph, HttpResponseNode } from '../../flow/graph.ts';
@@ -207,35 +208,24 @@ function planStage(
   compiled: CompiledGraph,
   folders: Readonly<Record<'modules' | 'user', string>>,
 ): PlannedStage {
-  const { source, init, predict, inputSchema, outputSchema, workers, startTimeoutMs, isolation, heapMb } = config;
-  const { capacity, overflow, maxAgeMs, runTimeoutMs, retryLost, maxRssMb, recycleAfter, watch } = config;
-  const { cache, cacheMb, cacheTtlMs } = config;
+  const { source, init, inputSchema, outputSchema, workers, overflow, cache, cacheMb, cacheTtlMs } = config;
   const batching = compiled.batching.get(node.id);
   if (!batching) throw new Error(`stage ${node.id} was not compiled`);
   return {
     id: node.id,
     name: names.get(node.id) ?? node.id,
     modelet: {
+      ...settingsFor('modelet', config),
       source,
       init,
-      predict,
       inputSchema,
       outputSchema,
       requireFrom: source.kind === 'python' ? folders.user : folders.modules,
-      startTimeoutMs,
-      isolation,
-      heapMb,
       workers,
     },
+    ...settingsFor('engine', config),
     batching,
-    capacity,
     overflow: overflow === 'drop-oldest' ? 'drop-oldest' : 'refuse',
-    maxAgeMs,
-    runTimeoutMs,
-    retryLost,
-    maxRssMb,
-    recycleAfter,
-    watch,
     cache: { entries: cache, maxBytes: cacheMb * MB, ttlMs: cacheTtlMs },
   };
 }

@@ -1,13 +1,5 @@
 /** The snapshot of a runtime: its whole state as JSON, for people. */
-import type {
-  CacheStatus,
-  CircuitTag,
-  EnginePlan,
-  EngineStatus,
-  StageDefinition,
-  StageStatus,
-  WorkerStatus,
-} from '../../core/model.ts';
+import type { Batching, EngineStatus, Route, StageStatus } from '../../core/model.ts';
 import type { StageReading } from '../../core/readings.ts';
 import type { StageTotals } from '../meters/totals.ts';
 import type { SlowRequest } from './breakdown.ts';
@@ -27,34 +19,36 @@ export interface EngineDeaths {
   readonly starting: number;
 }
 
-export interface StageSnapshot {
+/** The settings of a stage that the snapshot shows. */
+interface ShownStage {
+  readonly ref: number;
   readonly id: string;
   readonly name: string;
-  readonly queue: number;
   readonly capacity: number;
+  readonly batching: Batching;
+}
+
+/** The plan of an engine, as far as the snapshot shows it. */
+interface ShownPlan {
+  readonly stages: readonly ShownStage[];
+  readonly routes: readonly Pick<Route, 'stages'>[];
+}
+
+/** A stage's settings and its status, with times that are good for people instead of those on the monotonic clock. */
+export interface StageSnapshot
+  extends Omit<ShownStage, 'ref'>,
+    Omit<StageStatus, 'ref' | 'oldestAt' | 'leavesAt' | 'retryAt'> {
   /** Wait of the oldest item in the queue, in ms; null if none waits. */
   readonly oldestMs: number | null;
   /** Time until the filling batch leaves, in ms; null if none fills. */
   readonly leavesInMs: number | null;
+  /** Milliseconds until a worker is tried again while the circuit is open; otherwise null. */
+  readonly retryInMs: number | null;
   /** One sentence that tells why requests wait here now; null if nothing holds them. */
   readonly why: string | null;
-  readonly busy: number;
-  readonly ready: number;
-  readonly workers: readonly WorkerStatus[];
   /** Number of batches sent to workers; `items` is the number of their items. */
   readonly batches: number;
   readonly items: number;
-  readonly meanBatchSize: number;
-  readonly batching: { readonly policy: string; readonly maxBatchSize: number; readonly maxWaitMs: number };
-  readonly pinWarnings: readonly string[];
-  /** Whether no worker serves because none starts. */
-  readonly doesNotStart: boolean;
-  readonly successorError: string | null;
-  readonly cache: CacheStatus;
-  /** Open: workers died again and again, and requests are refused. Half-open: one worker is tried. */
-  readonly circuit: CircuitTag;
-  /** Milliseconds until a worker is tried again while the circuit is open; otherwise null. */
-  readonly retryInMs: number | null;
   /** Totals of the stage's meters, over all engines that this runtime has had. */
   readonly reading: StageReading;
 }
@@ -117,7 +111,7 @@ interface Parts {
     readonly capacity: number;
     readonly counts: { readonly ok: number; readonly errors: Readonly<Record<string, number>>; readonly late: number };
   };
-  readonly plan: EnginePlan;
+  readonly plan: ShownPlan;
   readonly status: EngineStatus;
   /** Time on the monotonic clock. */
   readonly now: number;
@@ -179,10 +173,7 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
 
 type Unexplained = Omit<StageSnapshot, 'why'>;
 
-function stageSnapshot(
-  { ref, id, name, capacity, batching }: StageDefinition,
-  { status, totals, now }: Parts,
-): Unexplained {
+function stageSnapshot({ ref, id, name, capacity, batching }: ShownStage, { status, totals, now }: Parts): Unexplained {
   const { oldestAt, leavesAt, retryAt, ...shown } = status.stages.find((stage) => stage.ref === ref) ?? NOT_RUNNING;
   const reading = totals.of(ref);
   return {

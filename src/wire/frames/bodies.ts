@@ -1,5 +1,6 @@
 /** Bodies of the control frames that carry more than a number or two. Interfaces only. */
-import type { ModeletDefinition, ModeletDescription } from '../../core/model.ts';
+import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
+import type { ModeletDescription } from '../../core/model.ts';
 
 export interface EngineBoot {
   readonly runtime: string;

@@ -12,9 +12,11 @@
  *
  * The protocol derives from that of seed 003: a length and a table from id to bytes.
  */
+
+import type { EnginePlan } from '../../config/schemas/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { EnginePlan, EngineStatus, LogRecord, RequestNumber, StageAction, WorkerUsage } from '../../core/model.ts';
+import type { EngineStatus, LogRecord, RequestNumber, StageAction, WorkerUsage } from '../../core/model.ts';
 import { malformed } from '../channel/malformed.ts';
 import { padded } from '../codec/binaries.ts';
 import type {

@@ -1,6 +1,8 @@
 /** Compiles the checks of a stage's inputs and results. Schemas in the stage's settings override the modelet's own. */
+
+import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { ModeletDefinition, PayloadSchema } from '../../core/model.ts';
+import type { PayloadSchema } from '../../core/model.ts';
 import type { Statics } from '../modelet/modelet.ts';
 
 /** Each check throws a ModeletError for an invalid value. A check is null if any value is allowed. */

@@ -1,5 +1,6 @@
 /** Describes a modelet for people: its schemas and first examples as JSON text, within length limits. */
-import type { ModeletDefinition, ModeletDescription } from '../../core/model.ts';
+import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
+import type { ModeletDescription } from '../../core/model.ts';
 import type { LoadedModelet, ModeletContext } from './modelet.ts';
 
 /** Longest schema in the description, in characters of its JSON. */

@@ -1,5 +1,5 @@
 /** Defines the interface of a source's loader, which turns the source's description into a callable modelet. */
-import type { ModeletDefinition } from '../../core/model.ts';
+import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
 import type { LoadedModelet, ModeletContext } from '../modelet/modelet.ts';
 
 export type Loadable = Omit<ModeletDefinition, 'workers'>;

@@ -1,0 +1,60 @@
+/**
+ * A stage as plain data: the server writes it, the engine and the workers read it. Its settings come from the schema of
+ * the stage, where `goesTo` names their reader; see there for their meaning.
+ */
+import type { Batching, CacheSettings, PayloadSchema, Route, StageSource, WorkerPlacement } from '../../core/model.ts';
+import type { NodeSchema, SettingsOf } from './node-schema.ts';
+import { stage } from './stage.ts';
+
+type Reader = 'engine' | 'modelet';
+
+type Properties = typeof stage.properties;
+
+/** The settings that a reader gets as the user made them. */
+type SettingsFor<Of extends Reader> = Pick<
+  SettingsOf<typeof stage>,
+  { [Name in keyof Properties]: Properties[Name] extends { readonly goesTo: Of } ? Name : never }[keyof Properties]
+>;
+
+/** Everything a worker needs to run a stage's modelet. Any change needs new workers. */
+export interface ModeletDefinition extends SettingsFor<'modelet'> {
+  readonly source: StageSource;
+  /** The JSON from the editor. The modelet's constructor or the inline code gets it as `init`. */
+  readonly init: unknown;
+  /** Schemas of inputs and results; null: the modelet's own schema, else anything. */
+  readonly inputSchema: PayloadSchema | null;
+  readonly outputSchema: PayloadSchema | null;
+  /** Folder where the search for modules starts; it goes upwards. For Python, the user directory. */
+  readonly requireFrom: string;
+  readonly workers: readonly WorkerPlacement[];
+}
+
+export interface StageDefinition extends SettingsFor<'engine'> {
+  /** Id of the Node-RED node. */
+  readonly id: string;
+  /** Small number that identifies the stage in frames. */
+  readonly ref: number;
+  readonly name: string;
+  /** Hash of `modelet`. A stage keeps its workers while its revision stays the same. */
+  readonly revision: string;
+  readonly modelet: ModeletDefinition;
+  readonly batching: Batching;
+  /** Reaction of a full queue to an item that is not patient. */
+  readonly overflow: 'refuse' | 'drop-oldest';
+  readonly cache: CacheSettings;
+}
+
+/** Everything an engine needs to know; sent whole at each deploy. */
+export interface EnginePlan {
+  readonly stages: readonly StageDefinition[];
+  readonly routes: readonly Route[];
+  /** Routes that a deploy dropped, kept for requests that are still in transit. Default: none. */
+  readonly earlier?: readonly Route[];
+}
+
+/** Picks the settings of a stage that a reader gets as they are. */
+export function settingsFor<Of extends Reader>(reader: Of, settings: SettingsFor<Of>): SettingsFor<Of> {
+  const { properties }: NodeSchema = stage;
+  const isRead = ([name]: readonly [string, unknown]): boolean => properties[name]?.goesTo === reader;
+  return Object.fromEntries(Object.entries(settings).filter(isRead)) as SettingsFor<Of>;
+}
