@@ -6,21 +6,23 @@ import { AS_INPUT, codecOf, roundTrip } from './payload.ts';
 
 type View = ArrayBufferView & { readonly buffer: ArrayBuffer };
 
-/** The same array alone, nested in a plain value, and beside something that needs structured clone. */
-function threeWays(view: ArrayBufferView): View[] {
+/** The same array alone, nested in a plain value, and beside a Date, in a Map, and in a value that only V8 carries. */
+function allWays(view: ArrayBufferView): View[] {
   const alone = roundTrip(view);
   const nested = (roundTrip({ deep: [{ view }] }) as { deep: { view: unknown }[] }).deep[0]?.view;
   const beside = (roundTrip({ at: new Date(0), list: [view] }) as { list: unknown[] }).list[0];
   const inMap = (roundTrip(new Map([['view', view]])) as Map<string, unknown>).get('view');
-  return [alone, nested, beside, inMap] as View[];
+  const byV8 = (roundTrip({ pattern: /x/, list: [view] }) as { list: unknown[] }).list[0];
+  return [alone, nested, beside, inMap, byV8] as View[];
 }
 
-test('the three ways are the three codecs', () => {
+test('the ways are the four codecs', () => {
   const view = new Float32Array(2);
   assert.equal(codecOf(view), CODEC.binary);
   assert.equal(codecOf(Buffer.alloc(2)), CODEC.bytes);
   assert.equal(codecOf({ view }), CODEC.sections);
-  assert.equal(codecOf({ at: new Date(0), view }), CODEC.structured);
+  assert.equal(codecOf({ at: new Date(0), view }), CODEC.sections);
+  assert.equal(codecOf({ pattern: /x/, view }), CODEC.structured);
 });
 
 test('a typed array comes back with a buffer of exactly its own bytes', () => {
@@ -34,7 +36,7 @@ test('a typed array comes back with a buffer of exactly its own bytes', () => {
     new DataView(larger, 3, 7),
   ];
   for (const view of views) {
-    for (const back of threeWays(view)) {
+    for (const back of allWays(view)) {
       assert.deepStrictEqual(back, view);
       assert.equal(back.byteOffset, 0);
       assert.equal(back.buffer.byteLength, view.byteLength);
@@ -43,13 +45,18 @@ test('a typed array comes back with a buffer of exactly its own bytes', () => {
 });
 
 test('a Buffer comes back as a Buffer, and no other binary does', () => {
-  const backs = threeWays(Buffer.from('abc'));
+  const backs = allWays(Buffer.from('abc'));
   for (const back of backs) assert.ok(Buffer.isBuffer(back) && back.toString() === 'abc');
-  for (const back of threeWays(new Uint8Array([1, 2]))) assert.equal(Buffer.isBuffer(back), false);
+  for (const back of allWays(new Uint8Array([1, 2]))) assert.equal(Buffer.isBuffer(back), false);
 });
 
 test('what was decoded shares no memory with the bytes it came from', () => {
-  for (const value of [Buffer.from('abcd'), { a: Buffer.from('abcd') }, { at: new Date(0), a: new Uint8Array(4) }]) {
+  for (const value of [
+    Buffer.from('abcd'),
+    { a: Buffer.from('abcd') },
+    { at: new Date(0), a: new Uint8Array(4) },
+    [/x/, new Uint8Array(4)],
+  ]) {
     const payload = encodePayload(value, AS_INPUT);
     const bytes = Buffer.from(payload.bytes);
     const decoded = decodePayload({ codec: payload.codec, bytes });

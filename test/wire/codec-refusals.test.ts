@@ -22,8 +22,9 @@ const FORBIDDEN: readonly (readonly [string, unknown, RegExp])[] = [
   ['a nested symbol', [{ tags: ['a', Symbol('b')] }], /^the value at 0\.tags\.1 is a symbol/],
   ['a forgotten await', { result: Promise.resolve(1) }, /^the value at result is a Promise/],
   ['a WeakMap', [new WeakMap()], /^the value at 0 is a WeakMap/],
-  ['a function beside a date', { at: new Date(0), run: () => 'beside' }, /beside.*could not be cloned/],
-  ['a function in a Map', new Map([['run', () => 'mapped']]), /mapped.*could not be cloned/],
+  ['a function beside a date', { at: new Date(0), run: () => 'beside' }, /^the value at run is a function/],
+  ['a function in a Map', new Map([['run', () => 'mapped']]), /^the value at 0\.1 is a function/],
+  ['a function that only V8 sees', { pattern: /x/, run: () => 'beside' }, /beside.*could not be cloned/],
   ['shared memory', { shared: new SharedArrayBuffer(8) }, /cannot be sent to another process/],
   ['a getter that throws', Object.defineProperty({}, 'x', { enumerable: true, get: throwBroken }), /broken getter/],
   [
@@ -45,7 +46,7 @@ const FORBIDDEN: readonly (readonly [string, unknown, RegExp])[] = [
     /thrown: a value .* cannot be read/,
   ],
   ['a revoked proxy', { list: [revoked()] }, /proxy that has been revoked/],
-  ['a proxy beside a date', { at: new Date(0), shown: new Proxy({}, {}) }, /could not be cloned/],
+  ['a proxy beside a pattern', { pattern: /x/, shown: new Proxy({}, {}) }, /could not be cloned/],
   ['a toJSON that says nothing', { toJSON: () => undefined }, /cannot be sent to another process/],
   ['a toJSON that throws', { deep: [{ toJSON: throwBroken }] }, /broken getter/],
 ];
@@ -78,6 +79,7 @@ const WITHOUT_DATA: readonly (readonly [string, unknown, RegExp])[] = [
   ['a handle of a library', new Handle(), /^the value is a Handle, which has no data of its own: return its data as/],
   ['a nested one', { model: [new Handle()] }, /^the value at model\.0 is a Handle, which has no data/],
   ['one beside a date', { at: new Date(0), model: new Handle() }, /is a Handle, which has no data/],
+  ['one beside a pattern', { pattern: /x/, model: new Handle() }, /is a Handle, which has no data/],
   ['one in a Map', new Map([['model', new Handle()]]), /is a Handle, which has no data/],
   ['an iterator', { all: new Map([[1, 2]]).values() }, /Iterator, which has no data/],
   ['an object of which all properties are undefined', Object.assign(new Handle(), { a: undefined }), /no data/],
@@ -144,10 +146,12 @@ test('900 levels go, 1100 are refused', () => {
   assert.throws(() => encodePayload(nested(1100), AS_RESULT), refused('modelet_failed', /nested deeper than 1000/));
 });
 
-test('a million levels are refused, not a stack overflow, also where structured clone has to look', () => {
+test('a million levels are refused, not a stack overflow, whatever is beside them', () => {
   assert.throws(() => encodePayload(nested(1_000_000), AS_INPUT), refused('invalid_input', /nested deeper/));
   const mixed = { first: Number.NaN, deep: nested(1_000_000) };
   assert.throws(() => encodePayload(mixed, AS_INPUT), refused('invalid_input', /nested deeper/));
+  const byV8 = { pattern: /x/, deep: nested(1_000_000) };
+  assert.throws(() => encodePayload(byV8, AS_INPUT), refused('invalid_input', /nested deeper/));
   const inMap = new Map([[1, nested(1_000_000)]]);
   assert.throws(() => encodePayload(inMap, AS_INPUT), refused('invalid_input', /nested deeper/));
 });
@@ -180,15 +184,16 @@ const texts = Array.from({ length: 100_000 }, () => text);
 const multiplied: Record<string, unknown> = {
   texts,
   'texts behind a NaN': [Number.NaN, ...texts],
+  'texts behind a pattern': [/x/, ...texts],
+  'a Map of texts behind a pattern': [/x/, new Map(texts.map((member, index) => [{ index }, member]))],
+  'a Set of texts behind a pattern': [/x/, new Set(texts.map((member) => [member]))],
+  'large integers behind a pattern': [/x/, ...Array.from({ length: 1000 }, () => 2n ** 8_000_000n)],
   'keys of a Map': new Map(texts.map((key, index) => [{ index }, key])),
   'members of a Set': new Set(texts.map((member) => [member])),
   'messages of errors': texts.slice(0, 100).map((message) => Object.assign(new Error(), { message })),
   'names of properties': texts.map((name) => ({ [name]: 1 })),
   'large integers': Array.from({ length: 1000 }, () => hugeInteger),
-  'views of one buffer': [
-    Number.NaN,
-    ...Array.from({ length: 1000 }, () => new Uint8Array(megabyte.buffer, 0, 1 << 20)),
-  ],
+  'views of one buffer': [/x/, ...Array.from({ length: 1000 }, () => new Uint8Array(megabyte.buffer, 0, 1 << 20))],
   'what a toJSON says': { toJSON: () => texts },
   'what a toJSON says beside a binary': { scan: Buffer.from('s'), rest: { toJSON: () => texts } },
 };
@@ -200,7 +205,7 @@ for (const [name, value] of Object.entries(multiplied)) {
 }
 
 test('the holes of an array count as its elements do', () => {
-  for (const value of [new Array(2 ** 32 - 1), [Number.NaN, new Array(2 ** 32 - 1)]]) {
+  for (const value of [new Array(2 ** 32 - 1), [Number.NaN, new Array(2 ** 32 - 1)], [/x/, new Array(2 ** 32 - 1)]]) {
     assert.throws(() => encodePayload(value, AS_INPUT), TOO_LARGE);
   }
   const huge = new Proxy([], { get: (_target, key) => (key === 'length' ? 2 ** 53 - 1 : 1) });
@@ -211,6 +216,13 @@ test('bytes that are not what their tag says are a bad request', () => {
   const bytes = Buffer.from('{"a":');
   for (const codec of [CODEC.json, CODEC.binary, CODEC.sections, CODEC.structured, 77]) {
     assert.throws(() => decodePayload({ codec, bytes }), refused('protocol_error', /payload/));
+  }
+  for (const specials of [[[[], 'Function']], [[['none'], 'Date', 0]], [[[], 'Map']], [[[], 'BigInt', 'x']], [7]]) {
+    const head = Buffer.from(JSON.stringify({ value: 1, paths: [], specials }));
+    const index = Buffer.alloc(8);
+    index.writeUInt32LE(head.byteLength, 0);
+    const bytes = Buffer.concat([index, head, Buffer.alloc(8)]);
+    assert.throws(() => decodePayload({ codec: CODEC.sections, bytes }), refused('protocol_error', /payload/));
   }
   assert.throws(
     () => decodePayload({ codec: CODEC.binary, bytes: Buffer.alloc(0) }),

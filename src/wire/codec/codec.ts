@@ -7,8 +7,8 @@
  * | json       | values that JSON carries without loss                       |
  * | bytes      | one Buffer                                                  |
  * | binary     | one typed array, ArrayBuffer or DataView                    |
- * | sections   | JSON with binaries nested in it: a JSON head and raw bytes  |
- * | structured | values that JSON would change: NaN, -0, Date, Map, cycles   |
+ * | sections   | JSON with binaries, NaN, Dates, Maps and the like in it     |
+ * | structured | JavaScript values that only V8 can carry: cycles, Errors    |
  * | jsonText   | JSON text from an HTTP client, which nobody has parsed yet  |
  *
  * Drops undefined properties, as JSON does. Rejects functions and symbols. In results, also rejects objects of classes
@@ -18,17 +18,10 @@ import { types } from 'node:util';
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
 import { hasNoData, RETURN_DATA } from '../../core/objects.ts';
-import {
-  BUFFER,
-  binaryKind,
-  decodeBinary,
-  decodeSections,
-  encodeBinary,
-  encodeSections,
-  type FoundBinary,
-} from './binaries.ts';
+import { BUFFER, binaryKind, decodeBinary, encodeBinary } from './binaries.ts';
 import { parseJsonText } from './json-text.ts';
 import { ByteBudget, type EncodeOptions, tooLarge } from './payload-limits.ts';
+import { decodeSections, encodeSections, Lifted, type SpecialKind } from './sections.ts';
 import { decodeStructured, encodeStructured, withoutData } from './structured.ts';
 
 export type { EncodeOptions } from './payload-limits.ts';
@@ -61,7 +54,7 @@ function encode(value: unknown, options: EncodeOptions): Payload {
     scan.visit(value, 0);
     if (scan.structured) return { codec: CODEC.structured, bytes: encodeStructured(value, options) };
     const budget = new ByteBudget(options);
-    if (scan.binaries.length > 0) return { codec: CODEC.sections, bytes: encodeSections(value, scan.binaries, budget) };
+    if (!scan.lifted.isEmpty) return { codec: CODEC.sections, bytes: encodeSections(value, scan.lifted, budget) };
     const text = scan.converts
       ? JSON.stringify(value, (_key, converted) => budget.count(converted))
       : JSON.stringify(value);
@@ -104,13 +97,14 @@ export function decodePayload(payload: Payload): unknown {
 
 // ---- what kind of value is it?
 
-/** Walks over a value once, to find whether it can go as JSON, contains binaries, or needs structured clone. */
+/** Walks over a value once, to find whether it can go as JSON, what to lift out of it, or whether it needs V8. */
 class Scan {
   /** Whether the value needs structured clone. Ends the walk, because `encodeStructured` checks the whole value. */
   structured = false;
   /** Whether the value contains an object with its own `toJSON`. */
   converts = false;
-  readonly binaries: FoundBinary[] = [];
+  /** Whatever has to travel beside the JSON. */
+  readonly lifted: Lifted = new Lifted();
   readonly #path: (string | number)[] = [];
   readonly #ancestors: object[] = [];
   readonly #blame: EncodeOptions['blame'];
@@ -131,14 +125,20 @@ class Scan {
         return;
       case 'number':
         this.#budget.spend(1);
-        if (!Number.isFinite(value) || Object.is(value, -0)) this.structured = true;
+        if (Object.is(value, -0)) this.#lift('Number', '-0');
+        else if (!Number.isFinite(value)) this.#lift('Number', String(value));
         return;
-      case 'bigint':
-        this.structured = true;
+      case 'bigint': {
+        // Only with a power of two as its base, a large integer is written in linear time.
+        const digits = value.toString(16);
+        this.#budget.spend(digits.length);
+        this.lifted.bigints.add(value);
+        this.#lift('BigInt', digits);
         return;
+      }
       case 'undefined':
         // JSON would turn it into null. Undefined properties never reach this line: they are dropped, as JSON does.
-        this.structured = true;
+        this.#lift('undefined');
         return;
       case 'object':
         this.#budget.spend(1);
@@ -197,10 +197,17 @@ class Scan {
       }
       // Add the bytes that encodeSections writes about the binary.
       this.#budget.spend(value.byteLength + 8 + 2 * this.#path.length);
-      this.binaries.push({ path: [...this.#path], value, kind });
+      this.lifted.addBinary([...this.#path], value, kind);
     } else if (isBound(value)) {
       throw this.#unusable(Object.prototype.toString.call(value).slice(8, -1));
-    } else if (changesInJson(value)) {
+    } else if (types.isDate(value)) {
+      this.lifted.dates.add(value);
+      this.#lift('Date', value.getTime());
+    } else if (types.isMap(value) || types.isSet(value)) {
+      this.#visitArray(this.lifted.listOf(value), depth);
+      // Noted after its members, so that the receiver makes these first.
+      this.#lift(types.isMap(value) ? 'Map' : 'Set');
+    } else if (onlyV8Carries(value)) {
       this.structured = true;
     } else if (typeof (value as { toJSON?: unknown }).toJSON === 'function') {
       // `toJSON` decides what is sent.
@@ -210,6 +217,12 @@ class Scan {
     } else {
       this.#visitProperties(value as Record<string, unknown>, depth);
     }
+  }
+
+  /** Notes that the value on the path is no JSON. */
+  #lift(kind: SpecialKind, data?: string | number): void {
+    this.#budget.spend(8 + 2 * this.#path.length);
+    this.lifted.specials.push([[...this.#path], kind, data]);
   }
 
   get #where(): string {
@@ -229,11 +242,8 @@ function isPlain(value: object): boolean {
 }
 
 // Checks internal slots, not instanceof, because values from a function node belong to another realm.
-function changesInJson(value: object): boolean {
+function onlyV8Carries(value: object): boolean {
   return (
-    types.isDate(value) ||
-    types.isMap(value) ||
-    types.isSet(value) ||
     types.isRegExp(value) ||
     types.isNativeError(value) ||
     types.isBoxedPrimitive(value) ||

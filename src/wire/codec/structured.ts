@@ -1,6 +1,7 @@
 /**
- * Encodes payloads that JSON would silently change, with V8's structured clone. Structured clone writes an object once
- * even if it is referenced often, but writes strings each time, and has no size limit. So the size is counted first.
+ * Encodes values that only JavaScript has, with V8's structured clone: cycles, Errors, regular expressions. Structured
+ * clone writes an object once even if it is referenced often, but writes strings each time, and has no size limit. So
+ * the size is counted first.
  */
 import { types } from 'node:util';
 import { DefaultDeserializer, serialize } from 'node:v8';

@@ -1,26 +1,33 @@
 """
 Decodes and encodes payloads in Python. src/wire/codec/codec.ts defines the format.
 
-The json module converts JSON values. NaN, infinities, dates, sets, cycles and integers that a JavaScript number cannot
-hold travel in V8's format, see structured.py. For binaries see binaries.py. Python and JavaScript share one codec, so
-that stages of both can follow each other in a route without anything in between that opens the payloads.
+The json module converts JSON values. Binaries (see binaries.py), NaN, infinities, dates, sets and integers that a
+JavaScript number cannot hold travel beside the JSON, see src/wire/codec/sections.ts. Python and JavaScript share one
+codec, so that stages of both can follow each other in a route without anything in between that opens the payloads.
+
+| JavaScript     | Python                                                          |
+|----------------|-----------------------------------------------------------------|
+| BigInt         | int; an int beyond 2^53 - 1 goes back as one                    |
+| Date           | datetime in UTC; one without a zone is local time, as in Python |
+| Map, Set       | dict, set; a dict goes back as an object                        |
+| undefined      | None                                                            |
+| cycles, RegExp, Error, boxed values, invalid Date | refused                      |
 """
 import json
 import math
 import re
 import struct
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from typing import Any, List, NamedTuple, Sequence, Tuple, Union
 
 from .binaries import BUFFER, Unusable, decode_binary, encode_binary, is_binary, plain_of, shaped
 from .errors import ModeletError
 from .frames import Bytes, padded
-from .structured import LARGEST_SAFE
-from .structured_reader import Reader
-from .structured_writer import Writer, key_of
 
 NONE, JSON, BYTES, BINARY, SECTIONS, STRUCTURED, JSON_TEXT = range(7)
 
+LARGEST_SAFE = 2**53 - 1
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 # Deeper values are refused: a recursive parser would run out of stack.
 DEEPEST = 1000
 # Integers of 16 digits are the shortest that a JavaScript number may not hold. The translation to zeros finds 16 digits
@@ -28,6 +35,8 @@ DEEPEST = 1000
 TO_ZEROS = bytes(ord("0") if chr(code).isdigit() and code < 128 else code for code in range(256))
 SIXTEEN_DIGITS = b"0" * 16
 LONG_INTEGER = re.compile(rb"(?:^|[,:\[-])\d{16}")
+
+SPECIAL = (datetime, set, frozenset)
 
 
 class Payload(NamedTuple):
@@ -61,7 +70,7 @@ def decode_payload(codec: int, content: memoryview) -> Any:
         if codec == SECTIONS:
             return _decode_sections(content)
         if codec == STRUCTURED:
-            return Reader(content).read()
+            raise Unusable("a cycle, a RegExp, an Error or a boxed value")
     except Unusable as reason:
         raise ModeletError("invalid_input", f"the input has {reason}") from reason
     except (ValueError, LookupError, TypeError, struct.error, RecursionError) as cause:
@@ -104,13 +113,12 @@ def _encode(value: Any) -> Payload:
 
 def _encode_slowly(value: Any) -> Payload:
     binaries: List[Tuple[List[Any], int, Bytes]] = []
-    try:
-        lifted = _lift(value, [], binaries)
-    except _NotJson:
-        return _payload(STRUCTURED, [Writer(DEEPEST).write(value)])
-    if not binaries:
+    specials: List[Tuple[Any, ...]] = []
+    lifted = _Lift(binaries, specials).value(value, [])
+    if not binaries and not specials:
         return _payload(JSON, [_utf8(_ENCODER.encode(lifted))])
-    head = _utf8(_ENCODER.encode({"value": lifted, "paths": [path for path, _, _ in binaries]}))
+    beside = {"paths": [path for path, _, _ in binaries], "specials": specials}
+    head = _utf8(_ENCODER.encode({"value": lifted, **beside}))
     index = struct.pack("<II", len(head), len(binaries))
     index += b"".join(struct.pack("<II", kind, len(content)) for _, kind, content in binaries)
     parts: List[Bytes] = [index, head, _padding(len(head))]
@@ -169,7 +177,7 @@ def _utf8(text: str) -> bytes:
 
 def _unlike_json(value: Any) -> Any:
     """Converts a value that the json module does not know. Raises _NotJson if JSON cannot represent the value."""
-    if is_binary(value) or isinstance(value, (datetime, set, frozenset)):
+    if is_binary(value) or isinstance(value, SPECIAL):
         raise _NotJson
     return plain_of(value)
 
@@ -177,36 +185,68 @@ def _unlike_json(value: Any) -> Any:
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_unlike_json)
 
 
-def _lift(value: Any, path: List[Any], binaries: List[Tuple[List[Any], int, Bytes]]) -> Any:
-    """Returns the value for JSON with null in place of each binary. Adds each binary and its path to `binaries`."""
-    if value is None or isinstance(value, (str, bool)):
-        return value
-    if isinstance(value, (int, float)):
-        if isinstance(value, int) and abs(value) > LARGEST_SAFE or not math.isfinite(value):
-            raise _NotJson
-        return value
-    if len(path) >= DEEPEST:
-        # Cycles also end here.
-        raise _NotJson
-    if isinstance(value, dict):
-        return {key: _lift_member(member, key, path, binaries) for key, member in _with_text_keys(value)}
-    if isinstance(value, (list, tuple)):
-        return [_lift_member(member, index, path, binaries) for index, member in enumerate(value)]
-    if is_binary(value):
-        binaries.append((list(path), *encode_binary(value)))
-        return None
-    return _lift(_unlike_json(value), path, binaries)
+class _Lift:
+    """Makes JSON of a value, with placeholders for what JSON cannot hold. Adds that, with its path, to two lists."""
+
+    def __init__(self, binaries: List[Tuple[List[Any], int, Bytes]], specials: List[Tuple[Any, ...]]) -> None:
+        self._binaries = binaries
+        self._specials = specials
+
+    def value(self, value: Any, path: List[Any]) -> Any:
+        if value is None or isinstance(value, (str, bool)):
+            return value
+        if isinstance(value, int):
+            return value if abs(value) <= LARGEST_SAFE else self._special(path, "BigInt", format(value, "x"))
+        if isinstance(value, float):
+            return value if math.isfinite(value) else self._special(path, "Number", _number(value))
+        if len(path) > DEEPEST:
+            # Cycles also end here.
+            raise RecursionError
+        if isinstance(value, dict):
+            return {key: self._member(member, key, path) for key, member in _with_text_keys(value)}
+        if isinstance(value, (list, tuple)):
+            return [self._member(member, index, path) for index, member in enumerate(value)]
+        if is_binary(value):
+            self._binaries.append((list(path), *encode_binary(value)))
+            return None
+        if isinstance(value, datetime):
+            return self._special(path, "Date", _milliseconds(value))
+        if isinstance(value, (set, frozenset)):
+            members = self.value(list(value), path)
+            self._special(path, "Set")
+            return members
+        return self.value(_unlike_json(value), path)
+
+    def _special(self, path: List[Any], *special: Any) -> None:
+        self._specials.append((list(path), *special))
+
+    def _member(self, member: Any, key: Any, path: List[Any]) -> Any:
+        path.append(key)
+        lifted = self.value(member, path)
+        path.pop()
+        return lifted
 
 
-def _lift_member(member: Any, key: Any, path: List[Any], binaries: List[Tuple[List[Any], int, Bytes]]) -> Any:
-    path.append(key)
-    lifted = _lift(member, path, binaries)
-    path.pop()
-    return lifted
+def _number(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _milliseconds(value: datetime) -> int:
+    """Rounds down to the whole milliseconds of a Date."""
+    return (value.astimezone(timezone.utc) - EPOCH) // timedelta(milliseconds=1)
 
 
 def _with_text_keys(value: Any) -> Any:
-    return ((key if isinstance(key, str) else key_of(key), member) for key, member in value.items())
+    return ((key if isinstance(key, str) else _text_of(key), member) for key, member in value.items())
+
+
+def _text_of(key: Any) -> str:
+    """Returns the text of a dict's key, as the json module writes it."""
+    if key is None or isinstance(key, bool):
+        return {None: "null", True: "true", False: "false"}[key]
+    if isinstance(key, (int, float)):
+        return repr(key)
+    raise Unusable(f"a key of type {type(key).__name__}")
 
 
 def _decode_sections(content: memoryview) -> Any:
@@ -221,9 +261,13 @@ def _decode_sections(content: memoryview) -> Any:
             raise ValueError("a section reaches beyond the payload")
         _place(holder, path, decode_binary(kind, content[at : at + length]))
         at += padded(length)
+    # Before a list becomes a Map or Set, through which no path leads.
     for path in paths:
         if len(path) > 1 and path[-1] == "data":
             _place(holder, path[:-1], shaped(_find(holder, path[:-1])))
+    for path, kind, *data in holder.get("specials", ()):
+        place = ["value", *path]
+        _place(holder, place, _MAKE[kind](_find(holder, place), *data))
     return holder["value"]
 
 
@@ -238,3 +282,35 @@ def _find(holder: Any, path: Sequence[Any]) -> Any:
     for key in path:
         holder = holder[key]
     return holder
+
+
+def _date(_placeholder: Any, milliseconds: Any) -> datetime:
+    try:
+        return EPOCH + timedelta(milliseconds=milliseconds)
+    except (TypeError, ValueError, OverflowError):
+        raise Unusable("a Date that Python cannot hold") from None
+
+
+def _map(entries: Any) -> Any:
+    try:
+        return {key: member for key, member in entries}
+    except TypeError:
+        raise Unusable("a Map of objects") from None
+
+
+def _set(members: Any) -> Any:
+    try:
+        return set(members)
+    except TypeError:
+        raise Unusable("a Set of objects") from None
+
+
+# Makes each kind of special value from its placeholder and its data.
+_MAKE = {
+    "Number": lambda _placeholder, text: float(text),
+    "BigInt": lambda _placeholder, digits: int(digits, 16),
+    "Date": _date,
+    "undefined": lambda _placeholder, _data=None: None,
+    "Map": lambda entries, _data=None: _map(entries),
+    "Set": lambda members, _data=None: _set(members),
+}

@@ -9,7 +9,7 @@ import struct
 import threading
 from typing import Any, List, NamedTuple, Optional, Sequence, Union
 
-WIRE_VERSION = 2
+WIRE_VERSION = 3
 LONGEST_FRAME = 1 << 30
 CHANNEL_FD = 3
 
