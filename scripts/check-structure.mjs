@@ -31,6 +31,7 @@ const PACKAGES = {
   piscina: ['src/engine/pools/thread-worker.ts'],
   'prom-client': ['src/observe/export/collect.ts'],
   redis: ['src/gate/sources/redis-client.ts'],
+  undici: ['src/gate/sources/http-endpoint.ts'],
 };
 /** Packages that every file of some rooms may import. Of `express`, only types are used. */
 const PACKAGES_OF_ROOMS = { 'node-red': ['node-red', 'nodes'], express: ['node-red'] };

@@ -1,11 +1,11 @@
 /**
- * Sends repeated requests to one HTTP server over kept connections.
+ * Sends repeated requests to one HTTP server over a kept connection, one at a time.
  *
  * Does not follow redirects, because they would carry the credentials along. Limits the size of an answer, and accepts
- * no compressed answers.
+ * no compressed answers. The caller's signal is the only time limit.
  */
-import { type IncomingMessage, Agent as PlainAgent, request as plainRequest } from 'node:http';
-import { Agent as TlsAgent, type AgentOptions as TlsAgentOptions, request as tlsRequest } from 'node:https';
+import type { ConnectionOptions } from 'node:tls';
+import type { Client, Dispatcher } from 'undici';
 import { NoSample } from './reading.ts';
 
 export interface Credentials {
@@ -17,7 +17,7 @@ export interface Credentials {
 
 /** Options that a TLS configuration node of Node-RED sets. */
 export type TlsOptions = Pick<
-  TlsAgentOptions,
+  ConnectionOptions,
   'ca' | 'cert' | 'key' | 'passphrase' | 'servername' | 'rejectUnauthorized'
 >;
 
@@ -37,11 +37,17 @@ export interface Answer {
 }
 
 const MAX_BYTES = 8 * 1024 * 1024;
+/** Time for which an idle connection is kept. A gate may read its source less often than the default of 4 s. */
+const KEPT_MS = 60_000;
+/** Codes of a connection that the server closed. */
+const CLOSED: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET']);
 
 export class HttpEndpoint {
   /** Texts that must not appear in anything shown to people. */
   readonly secrets: readonly string[];
-  readonly #agent: PlainAgent;
+  readonly #origin: string;
+  readonly #tls: TlsOptions | undefined;
+  #client: Promise<Client> | null = null;
   readonly #authorization: Readonly<Record<string, string>>;
 
   constructor(url: URL, credentials: Credentials, tls: TlsOptions | undefined) {
@@ -50,81 +56,69 @@ export class HttpEndpoint {
     const { token = '', password = '' } = credentials;
     const sent = authorization?.split(' ').at(-1) ?? '';
     this.secrets = [token, password, encodeURIComponent(token), encodeURIComponent(password), sent];
-    const options = { keepAlive: true, maxSockets: 2 };
-    this.#agent = url.protocol === 'https:' ? new TlsAgent({ ...options, ...tls }) : new PlainAgent(options);
+    this.#origin = url.origin;
+    this.#tls = tls;
   }
 
   /** @throws NoSample, or the error of the network. */
   async ask(question: Question, signal: AbortSignal): Promise<Answer> {
-    try {
-      return await this.#askOnce(question, signal);
-    } catch (error) {
+    this.#client ??= this.#connect();
+    const client = await this.#client;
+    const request = this.#requestOf(question, signal);
+    const response = await client.request(request).catch((error: NodeJS.ErrnoException) => {
       // The server may close a kept connection at any time, so this does not mean that it is down.
-      if (!(error instanceof LostKeptConnection)) throw error;
-      return await this.#askOnce(question, signal);
-    }
+      if (!CLOSED.has(error.code)) throw error;
+      return client.request(request);
+    });
+    return readAnswer(response);
   }
 
-  close(): void {
-    this.#agent.destroy();
+  async close(): Promise<void> {
+    await (await this.#client)?.destroy();
   }
 
-  #askOnce({ url, accept, form }: Question, signal: AbortSignal): Promise<Answer> {
-    const body = form && new URLSearchParams(form).toString();
-    const headers = {
-      accept,
-      'accept-encoding': 'identity',
-      ...this.#authorization,
-      ...(body !== undefined && { 'content-type': 'application/x-www-form-urlencoded' }),
-    };
-    const options = { agent: this.#agent, method: body === undefined ? 'GET' : 'POST', headers, signal };
-    return new Promise((resolve, reject) => {
-      const send = url.protocol === 'https:' ? tlsRequest : plainRequest;
-      const request = send(url, options, (response) => readAnswer(response).then(resolve, reject));
-      request.on('error', (error: NodeJS.ErrnoException) => {
-        const lost = error.code === 'ECONNRESET' || error.code === 'EPIPE';
-        reject(lost && request.reusedSocket ? new LostKeptConnection() : error);
-      });
-      request.end(body);
+  /** Loads the package when a gate first needs it: it takes 30 MB. */
+  async #connect(): Promise<Client> {
+    const { Client } = await import('undici');
+    return new Client(this.#origin, {
+      connect: { ...this.#tls, timeout: 0 },
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      keepAliveTimeout: KEPT_MS,
+      maxResponseSize: MAX_BYTES,
     });
   }
-}
 
-class LostKeptConnection extends NoSample {
-  constructor() {
-    super('the connection was closed');
+  #requestOf({ url, accept, form }: Question, signal: AbortSignal): Dispatcher.RequestOptions {
+    const headers = { accept, 'accept-encoding': 'identity', ...this.#authorization };
+    const path = url.pathname + url.search;
+    if (!form) return { path, method: 'GET', headers, signal };
+    const type = { 'content-type': 'application/x-www-form-urlencoded' };
+    const body = new URLSearchParams(form).toString();
+    return { path, method: 'POST', headers: { ...headers, ...type }, body, signal };
   }
 }
 
-async function readAnswer(response: IncomingMessage): Promise<Answer> {
-  const encoding = response.headers['content-encoding'];
+async function readAnswer({ statusCode, headers, body }: Dispatcher.ResponseData): Promise<Answer> {
   try {
-    if (encoding && encoding !== 'identity') throw new NoSample(`the answer is packed (${encoding})`);
+    const encoding = headers['content-encoding'];
+    if (encoding && encoding !== 'identity') throw new NoSample(`the answer is packed (${String(encoding)})`);
+    if (Number(headers['content-length'] ?? 0) > MAX_BYTES) throw tooLong();
     return {
-      status: response.statusCode ?? 0,
-      type: response.headers['content-type'] ?? '',
+      status: statusCode,
+      type: String(headers['content-type'] ?? ''),
       // biome-ignore lint/style/noRestrictedGlobals: this reads text, not the clock.
-      date: Date.parse(response.headers.date ?? ''),
-      body: await readBody(response),
+      date: Date.parse(String(headers['date'] ?? '')),
+      body: await body.text(),
     };
   } catch (error) {
-    throw (error as NodeJS.ErrnoException).code === 'ECONNRESET' ? new NoSample('the answer breaks off') : error;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') throw tooLong();
+    throw CLOSED.has(code) ? new NoSample('the answer breaks off') : error;
   } finally {
-    // Does nothing if the answer was read to its end: the connection is kept.
-    response.destroy();
+    // Does nothing if the answer was read to its end: the connection is kept. Otherwise the body reports the abort.
+    body.on('error', () => {}).destroy();
   }
-}
-
-async function readBody(response: IncomingMessage): Promise<string> {
-  if (Number(response.headers['content-length'] ?? 0) > MAX_BYTES) throw tooLong();
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > MAX_BYTES) throw tooLong();
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 function tooLong(): NoSample {

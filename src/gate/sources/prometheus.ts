@@ -57,8 +57,8 @@ export class PrometheusSource implements BudgetSource {
     return readWithin({ clock, timeoutMs, signal, secrets: this.#endpoint.secrets }, (until) => this.#read(until));
   }
 
-  async close(): Promise<void> {
-    this.#endpoint.close();
+  close(): Promise<void> {
+    return this.#endpoint.close();
   }
 
   async #read(signal: AbortSignal): Promise<Sample> {

@@ -45,8 +45,8 @@ export class ScrapeSource implements BudgetSource {
     });
   }
 
-  async close(): Promise<void> {
-    this.#endpoint.close();
+  close(): Promise<void> {
+    return this.#endpoint.close();
   }
 
   #sampleOf(answer: Answer, askedAt: Deadline): Sample {
