@@ -271,7 +271,8 @@ export class Pipeline {
     try {
       this.#registry.reconcile(usedRuntimes(this.live), machine);
       this.loop[this.services.length > 0 ? 'start' : 'stop']();
-      this.#apply(deploy(this.RED, running, this.live, (runtime) => this.#registry.get(runtime)));
+      const services = new Map(this.services.map((service) => [service.id, service]));
+      this.#apply(deploy(this.RED, running, this.live, services));
     } catch (thrown) {
       // A fault of this package must not end Node-RED, as an unhandled rejection would.
       this.#deployment = NOTHING_DEPLOYED;

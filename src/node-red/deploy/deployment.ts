@@ -103,12 +103,12 @@ export interface Deployed {
   readonly warnings: readonly { readonly node: Node; readonly text: string }[];
 }
 
-type Services = (runtime: string) => Service | undefined;
+type Services = ReadonlyMap<string, Service>;
 
 /**
  * Compiles the running nodes.
  * @param running all running nodes
- * @param services the services of the runtimes in use; they must be running already
+ * @param services the service of each runtime in use, by its id
  */
 export function deploy(RED: NodeAPI, running: readonly RunningNode[], live: LiveNodes, services: Services): Deployed {
   const folders = { modules: modulesFolder(RED), user: userFolder(RED) };
@@ -166,7 +166,7 @@ export function deploy(RED: NodeAPI, running: readonly RunningNode[], live: Live
   };
   return {
     deployment,
-    plans: new Map([...usedRuntimes(live).keys()].map((runtime) => [runtime, planFor(runtime)])),
+    plans: new Map([...services.keys()].map((runtime) => [runtime, planFor(runtime)])),
     warnings: failing.flatMap((node) => {
       const handler = handlers.get(node.id);
       if (handler?.kind !== 'catch' || handler.tie.length === 0) return [];
@@ -240,7 +240,7 @@ function deployRoutes(
   const routes = new Map<string, DeployedRoute>();
   for (const [entry, route] of compiled.routes) {
     const unusable = route.stages.find((stage) => invalid.has(stage));
-    const service = services(route.runtime);
+    const service = services.get(route.runtime);
     const configs = route.stages.flatMap((id) => stageConfig(live, id) ?? []);
     const [first] = configs;
     if (unusable !== undefined || !service || !first) {

@@ -40,7 +40,7 @@ function widest(found: readonly EntryTerms[]): Pick<EntryTerms, 'held' | 'maxByt
 /** Returns terms for every node that can receive a message, unusable nodes included: they answer with an error. */
 export function entryTerms(
   live: LiveNodes,
-  services: (runtime: string) => Service | undefined,
+  services: ReadonlyMap<string, Service>,
   routes: ReadonlyMap<string, { readonly service: Service }>,
   gates: ReadonlyMap<string, DeployedGate>,
 ): Map<string, EntryTerms> {
@@ -48,7 +48,7 @@ export function entryTerms(
   return new Map(
     entries.map(({ node: { id } }) => {
       const gate = gates.get(id);
-      const service = routes.get(id)?.service ?? services(gate?.runtime ?? '');
+      const service = routes.get(id)?.service ?? services.get(gate?.runtime ?? '');
       const maxBytes =
         gate?.limits.maxPayloadBytes ?? service?.config.maxPayloadBytes ?? DEFAULT_LIMITS.maxPayloadBytes;
       const held = service?.config.holdOnDeploy ?? gate !== undefined;

@@ -31,7 +31,7 @@ export interface Leaving {
 }
 
 /**
- * Delivers an error to its handler. Never throws.
+ * Delivers an error to its handler and ends the message.
  * @param failingId the stage, batcher or gate that failed
  * @param input the value that the failing node received
  */
@@ -42,47 +42,49 @@ export function deliverError(
   failingId: string,
   input: unknown,
 ): void {
-  try {
-    keepingClient(leaving.msg, () => handOver(context, leaving, error, failingId, input));
-  } catch (thrown) {
-    logUndelivered(context.RED, error, thrown);
-    endWithoutFlow(leaving, error);
-  }
+  deliver(context.RED, leaving, error, () => handOver(context, leaving, error, failingId, input));
+  leaving.done();
 }
 
 /** Sends the error of a paced split, which has no route, to Catch nodes, else to the HTTP client. Never throws. */
 export function deliverToCatchNodes(RED: NodeAPI, failing: Node, msg: PipelineMessage, error: ModeletError): void {
-  const trace = continueTrace(msg, Number.POSITIVE_INFINITY);
+  const failed = { msg, trace: continueTrace(msg, Number.POSITIVE_INFINITY) };
+  deliver(RED, failed, error, () => {
+    writeError(msg, error, undefined, failing);
+    toCatchNodes(failing, error, failed);
+  });
+}
+
+/** A message that has failed. */
+type Failed = Omit<Leaving, 'done'>;
+
+/**
+ * Runs `act`, which hands a failed message on. If that fails, logs why and answers the HTTP client. Node-RED clones
+ * each message for a Catch node or a second wire, and some values cannot be cloned.
+ */
+function deliver(RED: NodeAPI, { msg, trace }: Failed, error: ModeletError, act: () => void): void {
   try {
-    keepingClient(msg, () => {
-      writeError(msg, error, undefined, failing);
-      toCatchNodes(failing, error, { msg, trace });
-    });
+    keepingClient(msg, act);
   } catch (thrown) {
-    logUndelivered(RED, error, thrown);
+    const reason = `${error.code}: ${error.message}; Node-RED cannot hand it on: ${asError(thrown).message}`;
+    RED.log.error(`modelet: ${oneLine(reason)}`);
     answerDirectly(msg, error, trace.requestId);
   }
 }
 
-/** Node-RED clones each message for a Catch node or a second wire, and some values cannot be cloned. */
-function logUndelivered(RED: NodeAPI, { code, message }: ModeletError, thrown: unknown): void {
-  const reason = `${code}: ${message}; Node-RED cannot hand it on: ${asError(thrown).message}`;
-  RED.log.error(`modelet: ${oneLine(reason)}`);
-}
-
 function handOver(
   context: RequestContext,
-  leaving: Leaving,
+  failed: Failed,
   error: ModeletError,
   failingId: string,
   input: unknown,
 ): void {
+  const { msg, trace } = failed;
   const found = context.live.get(failingId);
   if (!found || context.isStopped()) {
-    endWithoutFlow(leaving, error);
+    answerDirectly(msg, error, trace.requestId);
     return;
   }
-  const { msg, trace, done } = leaving;
   const { handlers, stageNames } = context.deployment();
   trace.input = input;
   const failing = found.node;
@@ -100,9 +102,8 @@ function handOver(
     sendFrom(collector.node, [null, msg]);
   } else if (error.code !== 'dropped' || msg.res) {
     // The runtime counts requests that it drops on purpose; an error for each would flood the Catch nodes.
-    toCatchNodes(failing, error, leaving);
+    toCatchNodes(failing, error, failed);
   }
-  done();
 }
 
 /** Ends a message whose next nodes are gone: only an HTTP client can still get an answer. */
@@ -120,7 +121,7 @@ interface FlowOfNode {
   handleError?(node: Node, error: Error, msg: object): boolean;
 }
 
-function toCatchNodes(failing: Node, error: ModeletError, { msg, trace }: Omit<Leaving, 'done'>): void {
+function toCatchNodes(failing: Node, error: ModeletError, { msg, trace }: Failed): void {
   // node.error() does the same but does not say whether a Catch node took it.
   const flow = (failing as unknown as { _flow?: FlowOfNode })._flow;
   if (!flow?.handleError) {
