@@ -66,7 +66,8 @@ export function bodyOfPayload(payload: Payload, form: AnswerForm, typed: boolean
   const { codec, bytes } = payload;
   // Text that ends otherwise is cut off. The decoder says so.
   const isWhole = codec === CODEC.json && bytes.at(-1) === CLOSING.get(bytes[0]);
-  if (isWhole && bytes.length > 1 && (form !== 'msgpack' || typed)) return { contentType: JSON_UTF8, body: view(bytes), nosniff: true };
+  if (isWhole && bytes.length > 1 && (form !== 'msgpack' || typed))
+    return { contentType: JSON_UTF8, body: view(bytes), nosniff: true };
   if (codec === CODEC.bytes) return { contentType: BYTES, body: view(bytes) };
   return bodyOfValue(decodePayload(payload), form, typed);
 }
