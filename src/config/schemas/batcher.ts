@@ -4,8 +4,14 @@ import type { NodeSchema } from './node-schema.ts';
 export const batcher = {
   type: 'object',
   properties: {
-    name: { type: 'string', default: '', description: 'Name of the node' },
-    maxBatchSize: { type: 'integer', default: 32, minimum: 1, maximum: 10_000, description: 'Most items in a batch' },
+    name: { type: 'string', default: '', description: 'Label of the node' },
+    maxBatchSize: {
+      type: 'integer',
+      default: 32,
+      minimum: 1,
+      maximum: 10_000,
+      description: 'Largest batch, in items. A full batch leaves at once under every policy',
+    },
     policy: {
       type: 'string',
       default: 'greedy',
@@ -17,7 +23,7 @@ export const batcher = {
       default: 10,
       minimum: 0,
       maximum: 60_000,
-      description: 'How long to wait for more items, in ms; not used by greedy',
+      description: 'How long to wait for more items, in ms. `greedy` ignores it',
     },
   },
 } as const satisfies NodeSchema;

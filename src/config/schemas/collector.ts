@@ -4,30 +4,34 @@ import type { NodeSchema } from './node-schema.ts';
 export const collector = {
   type: 'object',
   properties: {
-    name: { type: 'string', default: '', description: 'Name of the node' },
+    name: { type: 'string', default: '', description: 'Label of the node' },
     order: {
       type: 'string',
       default: 'completion',
       enum: ['completion', 'arrival'],
-      description: 'Order of the results',
+      description:
+        '`completion`: a result leaves as soon as it is there. `arrival`: results leave in the order in which their requests entered; failed, dropped and expired requests free their place',
     },
     results: {
       type: 'string',
       default: 'whole',
       enum: ['whole', 'parts'],
-      description: 'Whether a result that comes in parts leaves whole, or each part as a message of its own',
+      description:
+        '`parts`: each part of a streamed result leaves as a message of its own. Not allowed with `order` `arrival`',
     },
     catch: {
       type: 'string',
       default: 'upstream',
       enum: ['upstream', 'off'],
-      description: 'Whether the second output gets the errors of the stages before it',
+      description:
+        '`upstream`: the second output, if it is wired, gets the errors of the stages before this collector. `off`: this collector handles no errors',
     },
     errorPayload: {
       type: 'string',
       default: 'body',
       enum: ['body', 'keep'],
-      description: 'Whether an error replaces msg.payload with a body that may be sent to a client',
+      description:
+        'Payload of an error on the second output. `body`: `{error: {code, message, stage, requestId}}`, safe for clients. `keep`: the value that the failing stage was given',
     },
   },
 } as const satisfies NodeSchema;

@@ -4,13 +4,20 @@ import type { NodeSchema } from './node-schema.ts';
 export const feed = {
   type: 'object',
   properties: {
-    name: { type: 'string', default: '', description: 'Name of the node' },
+    name: { type: 'string', default: '', description: 'Label of the node' },
     from: {
       type: 'string',
       default: 'array',
       enum: ['array', 'lines', 'jsonl'],
-      description: 'What is split: an array, the lines of a text, or lines of JSON',
+      description:
+        'What to split: `array` is the array in `msg.payload`; `lines` is the text in `msg.payload` or the file `msg.filename`; `jsonl` is the same with JSON on each line',
     },
-    window: { type: 'integer', default: 256, minimum: 1, maximum: 1_000_000, description: 'Most unsettled messages' },
+    window: {
+      type: 'integer',
+      default: 256,
+      minimum: 1,
+      maximum: 1_000_000,
+      description: 'Most messages in progress. The next message leaves when one of them has settled',
+    },
   },
 } as const satisfies NodeSchema;

@@ -4,8 +4,8 @@ import type { NodeSchema } from './node-schema.ts';
 export const metrics = {
   type: 'object',
   properties: {
-    name: { type: 'string', default: '', description: 'Name of the node' },
-    runtime: { type: 'string', default: '', description: 'Id of the runtime node; blank: the only one there is' },
+    name: { type: 'string', default: '', description: 'Label of the node' },
+    runtime: { type: 'string', default: '', description: 'Runtime to report. Blank: the only one' },
     intervalMs: {
       type: 'integer',
       default: 1000,

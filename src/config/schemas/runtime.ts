@@ -4,42 +4,58 @@ import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
 export const runtime = {
   type: 'object',
   properties: {
-    name: { type: 'string', default: '', description: 'Name of the runtime' },
+    name: { type: 'string', default: '', description: 'Name of the runtime in metrics, logs and the sidebar' },
     timeoutMs: {
       type: 'integer',
       default: 30_000,
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
-      description: 'Longest time for a request that has an HTTP response to give, in ms; 0: none',
+      description: 'Time limit for requests from an HTTP client, in ms. 0: none',
     },
     flowTimeoutMs: {
       type: 'integer',
       default: 0,
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
-      description: 'The same for all other messages, in ms; 0: none',
+      description: 'Time limit for all other messages, in ms. 0: none',
     },
-    capacity: { type: 'integer', default: 4096, minimum: 1, maximum: 1_000_000, description: 'Most open requests' },
+    capacity: {
+      type: 'integer',
+      default: 4096,
+      minimum: 1,
+      maximum: 1_000_000,
+      description: 'Most open requests, over all stages. Further requests get `capacity_exceeded`',
+    },
     maxPayloadMb: { type: 'number', default: 64, minimum: 0.001, maximum: 512, description: 'Largest payload, in MB' },
-    engineCpus: { type: 'string', default: '', description: 'Cores for the engine process; blank: all' },
-    serverCpus: { type: 'string', default: '', description: 'Cores for the Node-RED process; blank: as it is' },
-    strictPins: { type: 'boolean', default: false, description: 'A core that is not available is an error' },
+    engineCpus: { type: 'string', default: '', description: 'Cores for the engine process, such as `0,1`. Blank: all' },
+    serverCpus: {
+      type: 'string',
+      default: '',
+      description: 'Cores for the Node-RED process. Blank: unchanged. The runtime gives them back when it closes',
+    },
+    strictPins: {
+      type: 'boolean',
+      default: false,
+      description:
+        '`true`: a core that the machine does not have is an error. `false`: it is a warning, and the process runs unpinned',
+    },
     holdOnDeploy: {
       type: 'boolean',
       default: true,
-      description: 'HTTP requests that arrive while flows restart wait for the new flows',
+      description:
+        '`true`: HTTP requests that arrive while flows restart wait for the new flows. `false`: they get a 404, as without this package',
     },
     logLevel: {
       type: 'string',
       default: 'info',
       enum: ['trace', 'debug', 'info', 'warn', 'error'],
-      description: 'Least important level that is logged',
+      description: 'Least important level that reaches Node-RED’s log',
     },
     publicPath: {
       type: 'string',
       default: '',
       description:
-        'Path beside the HTTP-in endpoints below which metrics, health and OpenAPI are served; blank: nowhere',
+        'Path beside your HTTP endpoints below which metrics, health and OpenAPI are public, for example `/ops`. Blank: only on the admin side',
     },
   },
 } as const satisfies NodeSchema;

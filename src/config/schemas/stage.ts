@@ -4,83 +4,118 @@ import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
 export const stage = {
   type: 'object',
   properties: {
-    name: { type: 'string', default: '', description: 'Name of the stage' },
-    runtime: { type: 'string', default: '', description: 'Id of the runtime node' },
+    name: {
+      type: 'string',
+      default: '',
+      description:
+        'Name of the stage in metrics, errors and badges. Blank: the name of its file or module, else the node’s id',
+    },
+    runtime: { type: 'string', default: '', description: 'Runtime that the stage belongs to' },
     source: {
       type: 'string',
       default: 'inline',
       enum: ['inline', 'file', 'module', 'onnx', 'python'],
-      description: 'Where the code comes from',
+      description: 'Where the modelet comes from',
     },
-    setup: { type: 'string', default: '', description: 'Inline code: On Start; what it returns is `state`' },
-    code: { type: 'string', default: 'return input;', description: 'Inline code: Predict' },
-    teardown: { type: 'string', default: '', description: 'Inline code: On Stop' },
+    setup: {
+      type: 'string',
+      default: '',
+      description: 'Inline code, tab *On Start*. Its return value is `state` in the other tabs',
+    },
+    code: { type: 'string', default: 'return input;', description: 'Inline code, tab *Predict*' },
+    teardown: { type: 'string', default: '', description: 'Inline code, tab *On Stop*' },
     libs: {
       type: 'array',
       default: [],
       description:
-        'Modules that Node-RED installs, [{var, module}]: for inline code with their variables, for an npm module itself',
+        'Modules that Node-RED installs, `[{var, module}]`. Inline code: each module is the variable `var`. `module`: the module itself, with a blank `var`',
       items: {
         type: 'object',
         required: ['module'],
         properties: { var: { type: 'string', default: '' }, module: { type: 'string' } },
       },
     },
-    path: { type: 'string', default: '', description: 'File of the modelet, or of the ONNX model' },
+    path: {
+      type: 'string',
+      default: '',
+      description:
+        'File of the modelet or model. Relative paths start at `fileWorkingDirectory`, else at the active project, else at the user directory',
+    },
     watch: {
       goesTo: 'engine',
       type: 'boolean',
       default: false,
-      description: 'Whether saving the file gives the stage new workers, which take over when they are ready',
+      description: '`true`: saving the file starts new workers, which take over when they are ready',
     },
     module: {
       type: 'string',
       default: '',
-      description: 'npm module with the modelet, which Node-RED installs; may have a version, as in name@1.2',
+      description: 'npm module that exports the modelet, optionally with a version: `name@1.2`',
     },
     python: {
       type: 'string',
       default: '',
-      description: 'Python: the interpreter; blank: .venv beside the file, .venv in the user directory, python3',
+      description:
+        'Python interpreter: a path, or a name in the `PATH` of the workers. Blank: `.venv/bin/python` beside the file, else in the user directory, else `python3`',
     },
-    init: { type: 'string', default: '{}', description: 'JSON given to the modelet as `init`' },
+    init: {
+      type: 'string',
+      default: '{}',
+      description: 'JSON for the modelet, available as `init`. Values may name an environment variable',
+    },
     predict: {
       goesTo: 'modelet',
       type: 'string',
       default: 'item',
       enum: ['item', 'batch'],
-      description: 'Whether predict gets one input or an array of inputs',
+      description:
+        '`item`: `predict` gets one input. `batch`: it gets an array and returns an array of the same length',
     },
     inputSchema: {
       type: 'string',
       default: '',
-      description: 'JSON Schema of an input; blank: that of the modelet, if it has one',
+      description: 'JSON Schema of an input. Blank: the schema of the modelet, if it has one',
     },
     outputSchema: {
       type: 'string',
       default: '',
-      description: 'JSON Schema of a result; blank: that of the modelet, if it has one',
+      description: 'JSON Schema of a result. Blank: the schema of the modelet, if it has one',
     },
-    workers: { type: 'string', default: '', description: 'Number of workers; blank: one per entry of `cpus`, or one' },
-    cpus: { type: 'string', default: '', description: 'Cores of the workers, one entry each: 0,1,2-3,[4,5]' },
+    workers: {
+      type: 'string',
+      default: '',
+      description: 'Number of workers, 1 to 256. Blank: one per entry of `cpus`, else one',
+    },
+    cpus: {
+      type: 'string',
+      default: '',
+      description: 'Cores of the workers, one entry per worker: `0,1,2-3,[4,5]`',
+    },
     isolation: {
       goesTo: 'modelet',
       type: 'string',
       default: 'process',
       enum: ['process', 'thread'],
-      description: 'What a worker is: a process of its own, or a thread of the engine for code that is all JavaScript',
+      description:
+        '`process`: each worker is a process. `thread`: each worker is a thread of the engine; only for code that is all JavaScript',
     },
     env: {
       type: 'string',
       default: '',
-      description: 'JSON: environment of the workers, or an array with one per worker',
+      description:
+        'JSON: environment variables of the workers, or an array with one object per worker. Values may name an environment variable',
     },
     input: { type: 'string', default: 'payload', description: 'Message property that is the input' },
-    output: { type: 'string', default: 'payload', description: 'Message property that takes the result' },
+    output: {
+      type: 'string',
+      default: 'payload',
+      description:
+        'Message property that receives the result. `req` and `res` are not allowed: they belong to the HTTP client',
+    },
     mediaTypes: {
       type: 'string',
       default: 'application/json, application/msgpack',
-      description: 'Media types that the body of an HTTP request may have; `image/*` and `*/*` stand for many',
+      description: 'Media types that the body of an HTTP request may have. `image/*` and `*/*` are allowed',
     },
     capacity: {
       goesTo: 'engine',
@@ -88,13 +123,14 @@ export const stage = {
       default: 1024,
       minimum: 1,
       maximum: 1_000_000,
-      description: 'Most waiting items',
+      description: 'Most items in the queue',
     },
     overflow: {
       type: 'string',
       default: 'auto',
       enum: ['auto', 'refuse', 'wait', 'drop-oldest'],
-      description: 'What a full queue does; auto: refuse where an HTTP client waits, else wait',
+      description:
+        'When the queue is full: `refuse` answers 429; `wait` waits for room; `drop-oldest` drops the oldest item of the lowest priority; `auto` refuses HTTP clients and lets others wait',
     },
     maxAgeMs: {
       goesTo: 'engine',
@@ -102,33 +138,33 @@ export const stage = {
       default: 0,
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
-      description: 'Items that have waited longer are dropped instead of run, in ms; 0: none',
+      description: 'Items that have waited longer are dropped and not run, in ms. 0: no limit',
     },
     dropKey: {
       type: 'string',
       default: '',
-      description: 'drop-oldest: message property; only items with the same value evict each other',
+      description: 'For `drop-oldest`: a message property. A new item evicts an item with the same value first',
     },
     cache: {
       type: 'integer',
       default: 0,
       minimum: 0,
       maximum: 1_000_000,
-      description: 'Results kept, to answer the same input again without a worker; 0: none',
+      description: 'Most results to keep. 0: no cache',
     },
     cacheMb: {
       type: 'integer',
       default: 64,
       minimum: 1,
       maximum: 1_048_576,
-      description: 'Memory for results that are kept, in MB',
+      description: 'Most memory for kept results, in MB',
     },
     cacheTtlMs: {
       type: 'integer',
       default: 60_000,
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
-      description: 'How long a result is kept, in ms; 0: no limit',
+      description: 'How long to keep a result, in ms. 0: no limit',
     },
     startTimeoutMs: {
       goesTo: 'modelet',
@@ -136,7 +172,7 @@ export const stage = {
       default: 60_000,
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
-      description: 'Longest time for a worker to become ready, in ms; 0: none',
+      description: 'Time limit for a worker to become ready, in ms. A slower worker is killed and replaced. 0: none',
     },
     runTimeoutMs: {
       goesTo: 'engine',
@@ -144,13 +180,15 @@ export const stage = {
       default: 0,
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
-      description: 'Longest run of a batch, in ms; past it the worker is killed; 0: none',
+      description:
+        'Time limit for one batch, in ms. A slower worker is killed and replaced, and its items fail with `deadline_exceeded`. 0: none',
     },
     retryLost: {
       goesTo: 'engine',
       type: 'boolean',
       default: false,
-      description: 'Run the items of a worker that died once more, one by one',
+      description:
+        '`true`: if a worker dies, its items run once more, one by one, so that only the item that killed it fails. Off by default because `predict` may have side effects',
     },
     heapMb: {
       goesTo: 'modelet',
@@ -158,7 +196,7 @@ export const stage = {
       default: 0,
       minimum: 0,
       maximum: 1_048_576,
-      description: 'Largest JavaScript heap of a worker, in MB; 0: as Node.js sets it',
+      description: 'Largest JavaScript heap of a worker, in MB. 0: the default of Node.js. Python ignores it',
     },
     maxRssMb: {
       goesTo: 'engine',
@@ -166,7 +204,7 @@ export const stage = {
       default: 0,
       minimum: 0,
       maximum: 1_048_576,
-      description: 'Memory of a worker above which it is replaced, in MB; 0: none',
+      description: 'Memory of a worker above which a new worker replaces it, in MB. 0: no limit',
     },
     recycleAfter: {
       goesTo: 'engine',
@@ -174,7 +212,7 @@ export const stage = {
       default: 0,
       minimum: 0,
       maximum: 1_000_000_000,
-      description: 'Batches after which a worker is replaced; 0: none',
+      description: 'Number of batches after which a new worker replaces the old one. 0: never',
     },
   },
 } as const satisfies NodeSchema;
