@@ -30,12 +30,12 @@ const REQUESTS: readonly Metric[] = [
   byKey(
     'counter',
     ['modelet_requests_total', 'code'],
-    'Requests that have ended: ok, or with this error code',
+    'Requests that have ended, with the code ok or an error code',
     ({ snapshot }) => snapshot.requests,
   ),
   durations(
     ['modelet_request_duration_seconds', 'code'],
-    'From the opening of a request to its end; requests that are refused at once are not in it',
+    'Time from the opening of a request to its end. Requests that are refused at once have none',
     (runtime) => runtime.durations,
   ),
   ofRuntime('gauge', 'modelet_backlog', 'Open requests', ({ snapshot }) => snapshot.backlog),
@@ -43,13 +43,13 @@ const REQUESTS: readonly Metric[] = [
   ofRuntime(
     'counter',
     'modelet_late_outcomes_total',
-    'Outcomes that came after their request had ended',
+    'Outcomes that arrived after their request had ended',
     ({ snapshot }) => snapshot.lateOutcomes,
   ),
   ofRuntime(
     'counter',
     'modelet_deploys_total',
-    'Plans that deploys have made',
+    'Deploys that have changed or confirmed the plan of the runtime',
     ({ snapshot }) => snapshot.deploys.count,
   ),
   ofRuntime(
@@ -61,31 +61,31 @@ const REQUESTS: readonly Metric[] = [
 ];
 
 const STAGES: readonly Metric[] = [
-  ofStage('gauge', 'modelet_queue_length', 'Items that wait in the queue', (stage) => stage.queue),
-  ofStage('gauge', 'modelet_queue_capacity', 'Most items that wait in the queue', (stage) => stage.capacity),
+  ofStage('gauge', 'modelet_queue_length', 'Items in the queue', (stage) => stage.queue),
+  ofStage('gauge', 'modelet_queue_capacity', 'Most items that the queue takes', (stage) => stage.capacity),
   durationOfStage(
     'modelet_queue_wait_seconds',
-    'Per item: waiting because no worker was free',
+    'Per item: time in the queue because no worker was free',
     ({ reading }) => reading.queueWait,
   ),
   durationOfStage(
     'modelet_batch_wait_seconds',
-    'Per item: waiting for its batch to fill while a worker was free',
+    'Per item: time in the queue while a worker was free and the batch filled',
     ({ reading }) => reading.batchWait,
   ),
-  durationOfStage('modelet_run_seconds', 'Per item: the run of the batch that held it', ({ reading }) => reading.run),
-  sizeOfStage('modelet_batch_size', 'Per batch: its items', ({ reading }) => reading.batchSize),
+  durationOfStage('modelet_run_seconds', 'Per item: run time of its batch', ({ reading }) => reading.run),
+  sizeOfStage('modelet_batch_size', 'Per batch: number of its items', ({ reading }) => reading.batchSize),
   ofStageByKey(
     'counter',
     ['modelet_batches_total', 'reason'],
-    'Batches by what made them leave: full, timer, idle (a worker took what was there), gap, retry (an item runs again after its worker died)',
+    'Batches by the reason why they left the queue: full, timer, idle (a free worker took the items that were there), gap, retry (an item runs again after its worker died)',
     ({ reading }) => reading.reasons,
   ),
-  ofStage('counter', 'modelet_items_total', 'Items that went to a worker', ({ reading }) => reading.items),
+  ofStage('counter', 'modelet_items_total', 'Items that were sent to a worker', ({ reading }) => reading.items),
   ofStageByKey(
     'counter',
     ['modelet_items_unserved_total', 'code'],
-    'Items that no worker of the stage answered, by the error they ended with',
+    'Items that no worker of the stage answered, by their error code',
     ({ reading }) => reading.unserved,
   ),
   ofStageByKey(
@@ -94,26 +94,21 @@ const STAGES: readonly Metric[] = [
     'Requests to a stage that keeps results: hit (answered from the cache), miss (runs), joined (shares the run of another)',
     ({ reading }) => reading.cache,
   ),
-  ofStage('gauge', 'modelet_cache_entries', 'Results that are kept', ({ cache }) => cache.entries),
-  ofStage('gauge', 'modelet_cache_bytes', 'Bytes of the results that are kept', ({ cache }) => cache.bytes),
-  ofStage(
-    'counter',
-    'modelet_taps_total',
-    'Copies of values made for nodes that look on',
-    ({ reading }) => reading.taps,
-  ),
+  ofStage('gauge', 'modelet_cache_entries', 'Results in the response cache', ({ cache }) => cache.entries),
+  ofStage('gauge', 'modelet_cache_bytes', 'Bytes of the results in the response cache', ({ cache }) => cache.bytes),
+  ofStage('counter', 'modelet_taps_total', 'Copies of values made for taps', ({ reading }) => reading.taps),
   ofStage(
     'counter',
     'modelet_parts_total',
-    'Parts of results that were sent on before the rest was there',
+    'Parts of streamed results that were sent on',
     ({ reading }) => reading.parts,
   ),
 ];
 
 const WORKERS: readonly Metric[] = [
-  ofStage('gauge', 'modelet_workers', 'Workers that the stage has', ({ workers }) => workers.length),
-  ofStage('gauge', 'modelet_workers_ready', 'Workers that serve', (stage) => stage.ready),
-  ofStage('gauge', 'modelet_workers_busy', 'Workers that run a batch', (stage) => stage.busy),
+  ofStage('gauge', 'modelet_workers', 'Workers of the stage', ({ workers }) => workers.length),
+  ofStage('gauge', 'modelet_workers_ready', 'Workers that are ready', (stage) => stage.ready),
+  ofStage('gauge', 'modelet_workers_busy', 'Workers that run a batch now', (stage) => stage.busy),
   ofStageByKey('gauge', ['modelet_worker_state', 'state'], 'Workers in this state', workerStates),
   ofStageByKey(
     'counter',
@@ -124,13 +119,13 @@ const WORKERS: readonly Metric[] = [
   ofStageByKey(
     'gauge',
     ['modelet_circuit_state', 'state'],
-    '1 for the state of the circuit: open refuses requests after repeated deaths, half-open tries one worker',
+    '1 for the present state of the circuit: open refuses requests after repeated deaths, half-open tries one worker',
     ({ circuit }) => Object.fromEntries(CIRCUIT_STATES.map((state) => [state, circuit === state ? 1 : 0])),
   ),
   ofStage(
     'counter',
     'modelet_busy_seconds_total',
-    'Time spent running batches, of all workers together',
+    'Run time of all workers together',
     ({ reading }) => reading.busyMs * SECONDS_PER_MS,
   ),
   ofWorker(
@@ -142,13 +137,13 @@ const WORKERS: readonly Metric[] = [
   ofWorker(
     'counter',
     'modelet_worker_cpu_seconds_total',
-    'Processor time of a worker since it started; of a thread, the time that its event loop was busy',
+    'CPU time of a worker since its start; of a thread, the time that its event loop was busy',
     (worker) => (worker.cpuMs === null ? null : worker.cpuMs * SECONDS_PER_MS),
   ),
 ];
 
 const ENGINE: readonly Metric[] = [
-  byKey('gauge', ['modelet_engine_state', 'state'], '1 for the state that the engine is in', ({ snapshot }) =>
+  byKey('gauge', ['modelet_engine_state', 'state'], '1 for the present state of the engine', ({ snapshot }) =>
     Object.fromEntries(PROCESS_STATES.map((state) => [state, snapshot.engine.state === state ? 1 : 0])),
   ),
   byKey(
@@ -177,49 +172,39 @@ const ENGINE: readonly Metric[] = [
 ];
 
 const GATES: readonly Metric[] = [
-  ofGate('gauge', 'modelet_gate_open', '1 while the gate lets requests in, as far as N goes', ({ open }) =>
-    Number(open),
-  ),
+  ofGate('gauge', 'modelet_gate_open', '1 while the gate is open', ({ open }) => Number(open)),
   ofGate(
     'gauge',
     'modelet_gate_budget',
-    'D: share of the capacity that is free; 0 where it is not known',
+    'D: share of the capacity that is free; 0 if it is not known',
     ({ budget }) => budget,
   ),
-  ofGate('gauge', 'modelet_gate_baseline', 'B: share of the capacity that is kept free', ({ baseline }) => baseline),
-  ofGate('gauge', 'modelet_gate_quota', "N, in the gate's unit", ({ quota }) => quota),
+  ofGate('gauge', 'modelet_gate_baseline', 'B: share of the capacity to keep free', ({ baseline }) => baseline),
+  ofGate('gauge', 'modelet_gate_quota', 'N: what the gate may admit, in its unit', ({ quota }) => quota),
   ofGate(
     'gauge',
     'modelet_gate_in_flight',
     "Admitted and not ended, in the gate's unit",
     ({ inFlightCost }) => inFlightCost,
   ),
-  ofGate('gauge', 'modelet_gate_waiting', 'Requests that wait to be let in', ({ waiting }) => waiting),
+  ofGate('gauge', 'modelet_gate_waiting', 'Requests that wait at the gate', ({ waiting }) => waiting),
   ofGateByKey(
     'counter',
     ['modelet_gate_decisions_total', 'reason'],
-    'Requests by what the gate decided: admitted, admitted_late (it has waited), refused_closed, refused_full, expired, dropped, cancelled',
+    'Requests by decision: admitted, admitted_late (after a wait), refused_closed, refused_full, expired, dropped, cancelled',
     ({ decisions }) => decisions,
   ),
-  ofGate(
-    'counter',
-    'modelet_gate_lost_total',
-    'Admitted requests of which nothing was seen any more',
-    ({ lost }) => lost,
-  ),
-  ofGate('gauge', 'modelet_gate_source_available', '1 if the last reading of the source gave a number', ({ source }) =>
+  ofGate('counter', 'modelet_gate_lost_total', 'Admitted requests without a result within leaseMs', ({ lost }) => lost),
+  ofGate('gauge', 'modelet_gate_source_available', '1 if the last reading of the source gave a sample', ({ source }) =>
     Number(source.available),
   ),
-  ofGate('gauge', 'modelet_gate_sample_age_seconds', 'Age of the last number that was read', ({ source }) =>
+  ofGate('gauge', 'modelet_gate_sample_age_seconds', 'Age of the last sample', ({ source }) =>
     source.ageMs === null ? null : source.ageMs / 1000,
   ),
-  ofGate(
-    'gauge',
-    'modelet_gate_dead_letters',
-    'Items of a durable gate that have used up their attempts',
-    ({ store }) => (store === null ? null : store.dead),
+  ofGate('gauge', 'modelet_gate_dead_letters', 'Dead letters of a durable gate', ({ store }) =>
+    store === null ? null : store.dead,
   ),
-  ofGate('gauge', 'modelet_gate_store_available', '1 if the store of a durable gate can be used', ({ store }) =>
+  ofGate('gauge', 'modelet_gate_store_available', '1 while the store of a durable gate can be used', ({ store }) =>
     store === null ? null : Number(store.error === null),
   ),
 ];
