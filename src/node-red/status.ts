@@ -75,7 +75,7 @@ export function showInvalid(node: Node, { message }: ModeletError): void {
 }
 
 /** Returns the badge of a node that cannot be used: a red ring with the reason. */
-function invalidBadge(reason: string): NodeStatus {
+export function invalidBadge(reason: string): NodeStatus {
   return { fill: 'red', shape: 'ring', text: headline(reason) };
 }
 
@@ -96,7 +96,7 @@ export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot): Node
   return { fill: whole ? (stage.busy > 0 ? 'blue' : 'green') : 'yellow', shape: 'dot', text };
 }
 
-function batcherBadge(stage: StageSnapshot): NodeStatus {
+export function batcherBadge(stage: StageSnapshot): NodeStatus {
   const { maxBatchSize } = stage.batching;
   return { fill: 'grey', shape: 'dot', text: `q:${stage.queue} b:${round(stage.meanBatchSize)}/${maxBatchSize}` };
 }

@@ -115,6 +115,9 @@ describe('package: the tarball', () => {
       'package.json',
       'README.md',
       'LICENSE',
+      'docs/README.md',
+      'docs/tutorial.md',
+      'docs/nodes/modelet-stage.md',
       'dist/src/index.js',
       'dist/src/index.d.ts',
       'dist/src/build-id.txt',
@@ -136,7 +139,8 @@ describe('package: the tarball', () => {
     const unwanted = files.filter(
       (path) =>
         /(^|\/)(test|scripts|node_modules|\.node-red)\//.test(path) ||
-        /^(src|nodes|icons|docs)\//.test(path) ||
+        /^(src|nodes|icons)\//.test(path) ||
+        /^docs\/.*(?<!\.md)$/.test(path) ||
         (path.endsWith('.ts') && !path.endsWith('.d.ts')) ||
         /(^|\/)(tsconfig|biome|package-lock)\.json$/.test(path),
     );

@@ -91,7 +91,7 @@ const STAGES: readonly Metric[] = [
   ofStageByKey(
     'counter',
     ['modelet_cache_requests_total', 'result'],
-    'Requests to a stage that keeps results: hit (answered from the cache), miss (runs), joined (shares the run of another)',
+    'Requests to a stage with a response cache: hit (answered from the cache), miss (runs), joined (shares the run of an identical request)',
     ({ reading }) => reading.cache,
   ),
   ofStage('gauge', 'modelet_cache_entries', 'Results in the response cache', ({ cache }) => cache.entries),

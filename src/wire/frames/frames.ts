@@ -78,7 +78,7 @@ export type ItemFrame =
 export type Frame = ControlFrame | ItemFrame;
 
 /** Types of frames. The position is the type's number in frames, so only append. */
-const TYPES = [
+export const FRAME_TYPES = [
   'boot',
   'plan',
   'load',
@@ -161,7 +161,7 @@ function writeHead(buffer: Buffer, length: number, type: Frame['type'], items: n
   if (length > LONGEST_FRAME) throw new ModeletError('protocol_error', `a frame of ${length} bytes is too long`);
   buffer.writeUInt32LE(length, 0);
   buffer.writeUInt8(WIRE_VERSION, 4);
-  buffer.writeUInt8(TYPES.indexOf(type), 5);
+  buffer.writeUInt8(FRAME_TYPES.indexOf(type), 5);
   buffer.writeUInt32LE(items, 8);
   buffer.writeUInt32LE(json, 12);
 }
@@ -179,7 +179,7 @@ function encodeItems(frame: ItemFrame): Uint8Array[] {
  * @throws ModeletError `protocol_error` for bytes that this version did not write.
  */
 export function decodeFrame(frame: Buffer): Frame {
-  const type = TYPES[frame.readUInt8(5)];
+  const type = FRAME_TYPES[frame.readUInt8(5)];
   if (frame.readUInt8(4) !== WIRE_VERSION) {
     throw malformed(`version ${frame.readUInt8(4)} instead of ${WIRE_VERSION}`);
   }

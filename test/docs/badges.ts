@@ -1,0 +1,144 @@
+/** Badges as the code makes them, each with its meaning: the table of docs/operations/troubleshooting.md. */
+import type { NodeStatus } from 'node-red';
+import type { WorkerStatus } from '../../src/core/model.ts';
+import { batcherBadge, gateBadge, invalidBadge, stageBadge } from '../../src/node-red/status.ts';
+import type { GateSnapshot } from '../../src/observe/views/gate-snapshot.ts';
+import type { RuntimeSnapshot, StageSnapshot } from '../../src/observe/views/snapshot.ts';
+
+interface Shown {
+  readonly node: string;
+  readonly badge: NodeStatus | null;
+  readonly meaning: string;
+}
+
+const RUNTIME = { engine: { error: null } } as unknown as RuntimeSnapshot;
+
+function workers(error: string | null = null): WorkerStatus[] {
+  return [0, 1].map(
+    (index) => ({ index, state: error === null ? 'ready' : 'error', error }) as Partial<WorkerStatus> as WorkerStatus,
+  );
+}
+
+function stage(changes: Partial<StageSnapshot>): StageSnapshot {
+  const quiet = {
+    queue: 0,
+    busy: 0,
+    ready: 2,
+    workers: workers(),
+    meanBatchSize: 0,
+    batching: { policy: 'greedy', maxBatchSize: 32, maxWaitMs: 0 },
+    pinWarnings: [],
+    successorError: null,
+    circuit: 'closed',
+  } as Partial<StageSnapshot> as StageSnapshot;
+  return { ...quiet, ...changes };
+}
+
+function gate(changes: Partial<GateSnapshot>): GateSnapshot {
+  const open = {
+    control: 'auto',
+    open: true,
+    why: '',
+    budget: 0.42,
+    quota: 12,
+    waiting: 0,
+    source: { available: true, rare: null },
+    store: null,
+  } as Partial<GateSnapshot> as GateSnapshot;
+  return { ...open, ...changes };
+}
+
+const NOT_READY = { ready: 0, workers: workers() };
+const NO_SAMPLE = { available: false, rare: null } as GateSnapshot['source'];
+
+export const BADGES: readonly Shown[] = [
+  {
+    node: 'any',
+    badge: invalidBadge('no file /data/models/digits.js'),
+    meaning:
+      'The node cannot be used as it is configured or wired. Its messages get `config_invalid`; the log has the whole reason',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage(NOT_READY), RUNTIME),
+    meaning: 'Workers are starting, and requests wait for them. A model that loads slowly is normal here',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({}), RUNTIME),
+    meaning: 'All workers are ready, and none is busy',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ busy: 2, queue: 14, meanBatchSize: 31.2 }), RUNTIME),
+    meaning:
+      'Both workers are busy, 14 items wait, and the latest batches had 31.2 items. If the queue grows, add workers or larger batches',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ ready: 1, busy: 1 }), RUNTIME),
+    meaning: 'One of the workers is not ready: it starts, or it died. The sidebar has its error',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ ready: 0, workers: workers("SyntaxError: Unexpected token '}'") }), RUNTIME),
+    meaning:
+      'No worker starts, or workers died five times within a minute. Requests get `stage_unavailable`. Correct the cause; a deploy, a changed file or *Restart workers* tries again',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ successorError: "Unexpected token '}'" }), RUNTIME),
+    meaning: 'The deployed code does not start. The old code still serves',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ pinWarnings: ['core 7 is not available'] }), RUNTIME),
+    meaning: 'A CPU pin could not be applied: the machine has no such core, or cannot pin',
+  },
+  {
+    node: 'batcher',
+    badge: batcherBadge(stage({ queue: 5, meanBatchSize: 7.5 })),
+    meaning: 'Items in the queue of the stage behind, and the mean size of the latest batches with its maximum',
+  },
+  {
+    node: 'gate',
+    badge: gateBadge(gate({})),
+    meaning: 'The gate is open: budget and quota',
+  },
+  {
+    node: 'gate',
+    badge: gateBadge(gate({ waiting: 5 })),
+    meaning: 'The gate is open, and requests wait for room',
+  },
+  {
+    node: 'gate',
+    badge: gateBadge(gate({ open: false, why: 'closed: D 0.04 is not above B 0.05; opens when D is above 0.05' })),
+    meaning: 'The gate is closed because too little capacity is free. It opens by itself',
+  },
+  {
+    node: 'gate',
+    badge: gateBadge(
+      gate({
+        open: false,
+        why: 'closed: sample 7.2 s old, older than 5 s; opens when the source answers',
+        source: NO_SAMPLE,
+      }),
+    ),
+    meaning: 'The gate is closed because its source gives no usable sample. Check the source with *Test* in the dialog',
+  },
+  {
+    node: 'gate',
+    badge: gateBadge(gate({ source: { available: true, rare: 'scraped every 60 s' } as GateSnapshot['source'] })),
+    meaning: 'The source measures less often than `staleMs`, so the gate closes between samples. Raise `staleMs`',
+  },
+  {
+    node: 'gate',
+    badge: gateBadge(gate({ control: 'open' })),
+    meaning: "A message or a button has opened the gate. `msg.gate = 'auto'` lets the budget decide again",
+  },
+  {
+    node: 'gate',
+    badge: gateBadge(gate({ store: { error: null, dead: 3 } as GateSnapshot['store'] })),
+    meaning: 'A durable gate has dead letters. Correct the cause, then *redrive* them',
+  },
+];

@@ -1,0 +1,90 @@
+/**
+ * Makes the tables of the documentation that repeat what the code declares. A page has a place for each:
+ *
+ *   <!-- generated: properties modelet-stage (npm run docs) -->
+ *   ...
+ *   <!-- end -->
+ */
+import { NODE_SCHEMAS, type NodeSchema, type NodeType } from '../../src/config/schema.ts';
+import { ERROR_CODES, HTTP_STATUS } from '../../src/core/errors.ts';
+import { METRICS } from '../../src/observe/export/metrics.ts';
+import { FRAME_TYPES, WIRE_VERSION } from '../../src/wire/frames/frames.ts';
+import { BADGES } from './badges.ts';
+import { ERROR_CAUSES } from './error-causes.ts';
+
+type Property = NodeSchema['properties'][string];
+
+const PLACE = /(<!-- generated: ([\w -]+?) \(npm run docs\) -->\n)([\s\S]*?)(<!-- end -->)/g;
+const MS_PER_DAY = 24 * 60 * 60 * 1000;
+
+const TABLES: Readonly<Record<string, (argument: string) => string>> = {
+  properties: (type) => properties(NODE_SCHEMAS[type as NodeType]),
+  errors: () => table(['code', 'HTTP', 'cause', 'what to do'], ERROR_CODES.map(errorRow)),
+  metrics: (group) => metrics(group),
+  badges: () => table(['node', 'badge', 'colour', 'meaning'], BADGES.map(badgeRow)),
+  frames: () => table(['number', 'type'], FRAME_TYPES.map(frameRow)),
+  version: () => `The version of the protocol is ${WIRE_VERSION}.`,
+};
+
+/** Returns the page with its tables made anew. @throws Error for a place whose name is not known. */
+export function withTables(page: string): string {
+  return page.replace(PLACE, (_all, head: string, what: string, _old: string, end: string) => {
+    const [kind = '', ...argument] = what.split(' ');
+    const make = TABLES[kind];
+    if (!make) throw new Error(`nothing is known to generate for "${what}"`);
+    return `${head}\n${make(argument.join(' '))}\n\n${end}`;
+  });
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  return [line(head), `|${'---|'.repeat(head.length)}`, ...rows.map(line)].join('\n');
+}
+
+function properties(schema: NodeSchema): string {
+  const rows = Object.entries(schema.properties).map(([name, property]) => [
+    `\`${name}\``,
+    defaultOf(property),
+    property.description,
+    allowed(property),
+  ]);
+  return table(['property', 'default', 'meaning', 'values'], rows);
+}
+
+function defaultOf({ type, default: value }: Property): string {
+  if (type === 'array') return '`[]`';
+  return value === '' ? '' : `\`${String(value)}\``;
+}
+
+function allowed({ type, enum: choices, minimum, maximum }: Property): string {
+  if (choices) return choices.map((choice) => `\`${choice}\``).join(', ');
+  if (type === 'boolean') return '`true`, `false`';
+  if (minimum === undefined || maximum === undefined) return type === 'array' ? 'array' : 'text';
+  return `${plain(minimum)} to ${plain(maximum)}`;
+}
+
+function plain(value: number): string {
+  if (value === MS_PER_DAY) return `${value} (a day)`;
+  return value >= 1e12 ? value.toExponential().replace('+', '') : String(value);
+}
+
+function errorRow(code: (typeof ERROR_CODES)[number]): string[] {
+  const { cause, remedy } = ERROR_CAUSES[code];
+  return [`\`${code}\``, String(HTTP_STATUS[code]), cause, remedy];
+}
+
+/** @param group `gates`, or `runtimes` for all others */
+function metrics(group: string): string {
+  const rows = METRICS.filter((metric) => metric.name.startsWith('modelet_gate_') === (group === 'gates')).map(
+    ({ name, type, labels, help }) => [`\`${name}\``, type, labels.join(', '), help],
+  );
+  return table(['metric', 'type', 'labels besides `runtime`', 'meaning'], rows);
+}
+
+function frameRow(type: string, number: number): string[] {
+  return [String(number), `\`${type}\``];
+}
+
+function badgeRow({ node, badge, meaning }: (typeof BADGES)[number]): string[] {
+  return [node, `\`${badge?.text}\``, `${badge?.fill} ${badge?.shape}`, meaning];
+}
