@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { repositoryRoot } from '../fixtures/repository.ts';
-import { type CodeBlock, codeBlocks, pagePaths, readPage } from './pages.ts';
+import { type CodeBlock, codeBlocks, pagePaths, readPage, tableRows } from './pages.ts';
 
 const run = promisify(execFile);
 const { scripts } = JSON.parse(readFileSync(join(repositoryRoot, 'package.json'), 'utf8')) as {
@@ -89,8 +89,12 @@ test('every npm script that a page names exists', () => {
   assert.deepEqual(missing, []);
 });
 
+function shippedExamples(): string[] {
+  return readdirSync(join(repositoryRoot, 'examples')).flatMap((name) => /^(.+)\.json$/.exec(name)?.[1] ?? []);
+}
+
 test('every example that a page names exists', () => {
-  const shipped = readdirSync(join(repositoryRoot, 'examples')).flatMap((name) => /^(.+)\.json$/.exec(name)?.[1] ?? []);
+  const shipped = shippedExamples();
   const list = /\bexamples? (\*[^*]+\*(?:(?:,|,? and)\s+\*[^*]+\*)*)/g;
   const named = pagePaths().flatMap((page) =>
     [...readPage(page).matchAll(list)].flatMap(([, titles = '']) =>
@@ -102,4 +106,9 @@ test('every example that a page names exists', () => {
     [],
   );
   assert.ok(named.length > 5);
+});
+
+test('the index lists every example', () => {
+  const listed = tableRows(readPage('docs/README.md'), 'example').map(([cell = '']) => cell.replaceAll('*', ''));
+  assert.deepEqual(listed.toSorted(), shippedExamples().toSorted());
 });

@@ -68,7 +68,6 @@ describe('the guides', () => {
   test('the function and the class of the guide about modelets', async () => {
     await save('docs/guides/modelets.md', 'count.js');
     await save('docs/guides/modelets.md', 'digits.js');
-    await writeFile(join(red.userDir, 'package.json'), '{"type":"module"}');
     await deploy(
       ...endpoint('/count', 'c'),
       file('c', 'count.js', 'collector /count'),
