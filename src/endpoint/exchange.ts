@@ -8,6 +8,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { asModeletError, ModeletError } from '../core/errors.ts';
 import type { Outcome, Payload, RequestNumber, StageTiming } from '../core/model.ts';
+import { quoted } from '../core/text.ts';
 import { CODEC, encodePayload } from '../wire/codec/codec.ts';
 import { NOT_JSON, startOf } from '../wire/codec/json-text.ts';
 import { tooLarge } from '../wire/codec/payload-limits.ts';
@@ -103,7 +104,7 @@ export class Exchange implements BodyReadEvents {
       this.#refuse(new ModeletError('payload_too_large', text), 'parser');
     } else if (kind === 'msgpack') {
       this.#refuse(new ModeletError('payload_too_large', 'the body is larger than the runtime takes'), 'parser');
-    } else {
+    } else if (this.#isAcceptable()) {
       this.#refuse(tooLarge({ blame: 'invalid_input', maxBytes }, 'too large'), 'pipeline');
     }
   }
@@ -153,7 +154,7 @@ export class Exchange implements BodyReadEvents {
   #submit(payload: Payload): void {
     const { kind } = (this.#head as RequestHead).type;
     if (kind === 'json' && payload.codec === CODEC.jsonText && !isObjectText(payload.bytes)) {
-      this.#refuse(new ModeletError('bad_request', `${NOT_JSON}, or no object or array`), 'parser');
+      this.#refuse(noObject(complaintAbout(Buffer.from(payload.bytes).toString())), 'parser');
       return;
     }
     const { runtime, limits, spec } = this.#endpoint;
@@ -180,8 +181,7 @@ export class Exchange implements BodyReadEvents {
     const { error } = outcome;
     const { stageNames } = this.#endpoint;
     if (error.code === 'bad_request' && this.#head?.type.kind === 'json') {
-      const message = error.message.replace(NOT_JSON, `${NOT_JSON}, or no object or array`);
-      this.#answerError(new ModeletError('bad_request', message), 'parser', null);
+      this.#answerError(noObject(error.message.slice(`${NOT_JSON}: `.length)), 'parser', null);
       return;
     }
     error.stage ??= stageNames[timings.length] ?? stageNames[0];
@@ -250,6 +250,18 @@ function isObjectText(text: Uint8Array): boolean {
   let at = startOf(text);
   while (SPACES.has(text[at])) at += 1;
   return text[at] === OPEN_BRACE || text[at] === OPEN_BRACKET;
+}
+
+/** @param reason text of a JSON parser */
+function noObject(reason: string): ModeletError {
+  return new ModeletError('bad_request', `${NOT_JSON}, or no object or array: ${reason}`);
+}
+
+/** Returns how a parser that expects an object or array complains about another text: about its first character. */
+function complaintAbout(text: string): string {
+  const start = text.search(/\S/);
+  if (start < 0) return 'Unexpected end of JSON input';
+  return `Unexpected token '${text[start]}', "${quoted(text)}" is not valid JSON`;
 }
 
 /** Returns the body of an answer that repeats what a failed stage got. */

@@ -91,8 +91,9 @@ export function readHead(headers: IncomingHttpHeaders): RequestHead {
   const encoding = headers['content-encoding'];
   if (type.kind !== 'json' || !head.announced) return { ...head, coding: 'identity' };
   const coding = encoding?.toLowerCase() ?? 'identity';
-  if (!CODINGS.has(coding)) throw unreadable(`unsupported content encoding ${quoted(coding)}`);
-  if (type.charset !== '' && type.charset !== 'utf-8') throw unreadable(`unsupported charset ${quoted(type.charset)}`);
+  if (!CODINGS.has(coding)) throw unreadable(`unsupported content encoding "${quoted(coding)}"`);
+  if (type.charset !== '' && type.charset !== 'utf-8')
+    throw unreadable(`unsupported charset "${quoted(type.charset.toUpperCase())}"`);
   return { ...head, coding: coding as ContentCoding };
 }
 

@@ -46,7 +46,11 @@ function answerAs(form: AnswerForm, response: HttpResponse): void {
   const isShaped = (body: unknown): boolean =>
     typeof body === 'string' ? form !== 'usual' : UNSENDABLE.has(typeof body);
   response.send = (body) =>
-    attempt(() => (isTyped() || !isShaped(body) ? send.call(response, body) : shape(sentValue(body, response))));
+    attempt(() => {
+      if (!isShaped(body)) return send.call(response, body);
+      if (!isTyped()) return shape(sentValue(body, response));
+      return send.call(response, UNSENDABLE.has(typeof body) ? answerBody('json', body).body : body);
+    });
   // An HTTP response node counts the bytes of any value that is not an object, and fails for a boolean or a BigInt. A
   // Content-Length makes the node skip this; `send` sets the correct one.
   response.get = (name) => get.call(response, name) ?? (name.toLowerCase() === 'content-length' ? '0' : undefined);

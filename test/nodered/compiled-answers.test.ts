@@ -1,0 +1,251 @@
+/**
+ * The same requests to an endpoint that is compiled and to one whose requests pass a function node: the same status, the
+ * same body, the same headers that matter.
+ */
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
+import { pipelineOf } from '../../src/node-red/pipeline.ts';
+import { type Answer, CALLERS, TYPES, write } from '../fixtures/callers.ts';
+import { batcher, collector, func, httpIn, node, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+
+type Properties = Readonly<Record<string, unknown>>;
+
+/** Of all headers, those that a client could depend on. */
+const HEADERS = ['content-type', 'content-length', 'retry-after', 'x-request-id', 'x-own', 'x-failed', 'vary', 'allow'];
+const JSON_BODY = { 'Content-Type': TYPES.json };
+const ANY = { mediaTypes: '*/*' };
+
+const DOES = `
+  if (input === null || typeof input !== 'object') return input;
+  if (input.exit) process.exit(3);
+  if (input.error) throw Object.assign(new Error(input.error), { code: input.code });
+  if (input.ms) await new Promise((resolve) => setTimeout(resolve, input.ms));
+  return input.give ? eval('(' + input.give + ')') : input;`;
+const SCHEMA = JSON.stringify({ type: 'object', properties: { n: { type: 'number' } }, required: ['n'] });
+
+function response(id: string, statusCode = '', headers: object = {}): FlowNode {
+  return node(id, 'http response', [], { statusCode, headers });
+}
+
+/** The kinds of endpoints: what stands behind the HTTP-in node, with ids that begin with `at`. */
+const KINDS: Readonly<Record<string, (at: string) => FlowNode[]>> = {
+  '/plain': (at) => [stage(`${at}first`, DOES, `${at}out`), response(`${at}out`)],
+  '/caught': (at) => [
+    batcher(`${at}first`, `${at}stage`, { maxBatchSize: '8', policy: 'greedy' }),
+    stage(`${at}stage`, DOES, `${at}collect`, ANY),
+    collector(`${at}collect`, `${at}out`, `${at}failed`),
+    response(`${at}out`, '201', { 'X-Own': 'yes' }),
+    response(`${at}failed`, '', { 'X-Failed': 'yes' }),
+  ],
+  '/kept': (at) => [
+    stage(`${at}first`, DOES, `${at}second`, ANY),
+    stage(`${at}second`, "if (input.late) throw new Error('late'); return input;", `${at}collect`),
+    collector(`${at}collect`, `${at}out`, `${at}failed`, { errorPayload: 'keep' }),
+    response(`${at}out`, '', { 'Content-Type': 'application/vnd.own' }),
+    response(`${at}failed`, '418', { 'content-type': 'text/plain' }),
+  ],
+  '/checked': (at) => [
+    stage(`${at}first`, 'return input;', `${at}collect`, { inputSchema: SCHEMA }),
+    collector(`${at}collect`, `${at}out`, `${at}failed`),
+    response(`${at}out`, '204'),
+    response(`${at}failed`),
+  ],
+  '/batched': (at) => [
+    stage(`${at}first`, 'return [];', `${at}out`, { source: 'inline', predict: 'batch' }),
+    response(`${at}out`),
+  ],
+};
+
+function drawn(kind: string): FlowNode[] {
+  const make = KINDS[kind] as (at: string) => FlowNode[];
+  return [
+    httpIn(`c${kind} in`, `/c${kind}`, `c${kind} first`),
+    ...make(`c${kind} `),
+    httpIn(`f${kind} in`, `/f${kind}`, `f${kind} pass`),
+    func(`f${kind} pass`, 'return msg;', `f${kind} first`),
+    ...make(`f${kind} `),
+  ];
+}
+
+let red: NodeRed;
+before(async () => {
+  red = await NodeRed.start({ apiMaxLength: '100kb' });
+  const limits: Properties = { maxPayloadMb: '0.15', timeoutMs: '20000' };
+  await red.deploy([TAB, runtime('runtime', limits), ...Object.keys(KINDS).flatMap(drawn)]);
+  await red.whenReady();
+});
+after(() => red.stop());
+
+test('one of each pair is compiled', () => {
+  const { endpoints, uncompiled } = pipelineOf(red.red as never).deployment.compiled;
+  const kinds = Object.keys(KINDS);
+  assert.deepEqual(endpoints.map(({ path }) => path).sort(), kinds.map((kind) => `/c${kind}`).sort());
+  assert.deepEqual(uncompiled.map(({ url }) => url).sort(), kinds.map((kind) => `/f${kind}`).sort());
+});
+
+interface Asked {
+  readonly headers: Record<string, string>;
+  readonly body: Buffer;
+  readonly method?: string;
+  readonly kind?: string;
+}
+
+function told({ status, headers, bytes }: Answer): object {
+  const kept = HEADERS.flatMap((name) => (headers[name] === undefined ? [] : [[name, headers[name]]]));
+  // Names of stages and process ids differ.
+  const body = bytes
+    .toString('latin1')
+    .replaceAll('c/', 'f/')
+    .replace(/\bpid \d+/g, 'pid');
+  return { status, headers: Object.fromEntries(kept), body };
+}
+
+async function assertSame({ headers, body, method = 'POST', kind = '/plain' }: Asked, about: string): Promise<number> {
+  const given = { 'X-Request-Id': 'same', ...headers };
+  const answers: Answer[] = [];
+  for (const half of ['/f', '/c']) {
+    answers.push(await CALLERS['node:http'](`${red.url}${half}${kind}`, { ...given }, body, method));
+  }
+  const [flow, compiled] = answers.map(told);
+  assert.deepEqual(compiled, flow, about);
+  return (answers[0] as Answer).status;
+}
+
+const RESULTS = [
+  ...[
+    '{ a: [1, 2.5, "ä"] }',
+    '[]',
+    'null',
+    'true',
+    'false',
+    '0',
+    '-0',
+    '5',
+    '5e21',
+    'NaN',
+    '7n',
+    '""',
+    '"5"',
+    '"<b>ä"',
+  ],
+  ...['Buffer.from("ab")', 'Buffer.alloc(0)', 'Float32Array.of(1.5)', 'new Set([1])', 'new Map([[1, 2]])'],
+  ...['new Date(0)', '{ at: new Date(0) }', '{ bytes: Buffer.from("a") }', '{ n: NaN }', '/a/', 'undefined', '() => 1'],
+  ...['{ data: Float32Array.of(1, 2), dims: [2], type: "float32" }', '"x".repeat(50000)', '"x".repeat(200000)'],
+];
+
+describe('every result', () => {
+  for (const accept of [undefined, TYPES.json, TYPES.msgpack, '*/*', 'text/html, application/json;q=0.5']) {
+    test(`is answered alike to a client that accepts ${accept ?? 'whatever comes'}`, async () => {
+      for (const give of RESULTS) {
+        const headers = { ...JSON_BODY, ...(accept === undefined ? {} : { Accept: accept }) };
+        for (const kind of ['/plain', '/caught', '/kept']) {
+          await assertSame({ headers, body: write('json', { give }), kind }, `${kind} ${give}`);
+        }
+      }
+    });
+  }
+
+  test('is answered alike where its HTTP response node sends no content', async () => {
+    assert.equal(await assertSame({ headers: JSON_BODY, body: write('json', { n: 1 }), kind: '/checked' }, '204'), 204);
+  });
+});
+
+const BODIES: readonly (readonly [name: string, headers: Record<string, string>, body: string | Buffer])[] = [
+  ['JSON with white space', JSON_BODY, ' {\n"a": [1e3, "\\u00e4"]}\t'],
+  ['JSON with a character set', { 'Content-Type': 'application/json; charset=UTF-8' }, '{}'],
+  ['JSON behind a byte order mark', JSON_BODY, '\ufeff{"a":1}'],
+  ['JSON that is no UTF-8', JSON_BODY, Buffer.from([0x5b, 0x22, 0xff, 0x22, 0x5d])],
+  ['JSON in UTF-16', { 'Content-Type': 'application/json; charset=utf-16le' }, Buffer.from('{"a":1}', 'utf16le')],
+  ['JSON in Latin 1', { 'Content-Type': 'application/json; charset=latin1' }, '{}'],
+  ['no JSON', JSON_BODY, '{"a":'],
+  ['a JSON text', JSON_BODY, '"a"'],
+  ['white space as JSON', JSON_BODY, '  '],
+  ['JSON that is too deep', JSON_BODY, `${'['.repeat(1100)}${']'.repeat(1100)}`],
+  ['JSON under another name', { 'Content-Type': 'application/problem+json' }, '5'],
+  ['no JSON under another name', { 'Content-Type': 'application/problem+json' }, '{'],
+  ['compressed JSON', { ...JSON_BODY, 'Content-Encoding': 'gzip' }, gzipSync('{"a":1}')],
+  ['JSON that is not compressed as it says', { ...JSON_BODY, 'Content-Encoding': 'gzip' }, '{"a":1}'],
+  [
+    'compressed JSON that is too large',
+    { ...JSON_BODY, 'Content-Encoding': 'gzip' },
+    gzipSync(`["${'x'.repeat(2e5)}"]`),
+  ],
+  ['JSON in an unknown coding', { ...JSON_BODY, 'Content-Encoding': 'zstd' }, '{}'],
+  ['JSON that is too large', JSON_BODY, `["${'x'.repeat(120_000)}"]`],
+  ['msgpack', { 'Content-Type': TYPES.msgpack }, write('msgpack', { a: [1, Buffer.from('b')] })],
+  ['no msgpack', { 'Content-Type': TYPES.msgpack }, Buffer.from([0xc1])],
+  ['compressed msgpack', { 'Content-Type': TYPES.msgpack, 'Content-Encoding': 'gzip' }, gzipSync('a')],
+  ['text', { 'Content-Type': 'text/plain' }, 'ä'],
+  ['text that is too large', { 'Content-Type': 'text/plain', 'Content-Length': '200000' }, 'x'.repeat(200_000)],
+  ['XML', { 'Content-Type': 'application/xml' }, '<a/>'],
+  ['bytes', { 'Content-Type': 'application/octet-stream' }, Buffer.from([0, 128, 255])],
+  ['compressed bytes', { 'Content-Type': 'application/octet-stream', 'Content-Encoding': 'gzip' }, gzipSync('a')],
+  ['an image', { 'Content-Type': 'image/png' }, Buffer.from([137])],
+  ['a form', { 'Content-Type': 'application/x-www-form-urlencoded' }, 'a=1&b[]=2'],
+  ['a form of parts', { 'Content-Type': 'multipart/form-data; boundary=a' }, '--a--'],
+  ['no type', {}, 'plain'],
+  ['a malformed type', { 'Content-Type': 'json' }, '{}'],
+  ['nothing', {}, ''],
+  ['nothing, as JSON', { ...JSON_BODY, 'Content-Length': '0' }, ''],
+  ['nothing, as text', { 'Content-Type': 'text/plain', 'Content-Length': '0' }, ''],
+  ['nothing, as bytes', { 'Content-Type': 'application/octet-stream', 'Content-Length': '0' }, ''],
+  ['nothing, as msgpack', { 'Content-Type': TYPES.msgpack, 'Content-Length': '0' }, ''],
+  ['a timeout that is none', { ...JSON_BODY, timeout: 'soon' }, '{}'],
+];
+
+describe('every body', () => {
+  for (const kind of ['/plain', '/caught']) {
+    for (const [name, headers, body] of BODIES) {
+      test(`is taken or refused alike: ${name}, at ${kind}`, async () => {
+        await assertSame({ headers, body: Buffer.from(body), kind }, name);
+        await assertSame({ headers: { ...headers, Accept: TYPES.msgpack }, body: Buffer.from(body), kind }, name);
+      });
+    }
+  }
+
+  test('may be compressed with Brotli, if the endpoint is compiled', async () => {
+    const headers = { ...JSON_BODY, 'Content-Encoding': 'br' };
+    const { status, bytes } = await CALLERS.fetch(`${red.url}/c/plain`, headers, brotliCompressSync('{"a":1}'));
+    assert.deepEqual([status, bytes.toString()], [200, '{"a":1}']);
+  });
+});
+
+describe('every error', () => {
+  const rows: readonly (readonly [code: string, asked: Partial<Asked> & { readonly sent: object }, status: number])[] =
+    [
+      ['modelet_failed', { sent: { error: 'boom in /a/b/c.js' } }, 500],
+      ['invalid_input', { sent: { error: 'no', code: 'invalid_input' } }, 422],
+      ['deadline_exceeded', { sent: { ms: 1000 }, headers: { timeout: '50' } }, 408],
+      ['worker_lost', { sent: { exit: true } }, 503],
+      ['bad_batch_length', { sent: {}, kind: '/batched' }, 500],
+      ['invalid_input with details', { sent: { n: 'one' }, kind: '/checked' }, 422],
+    ];
+  for (const [code, { sent, headers = {}, kind }, status] of rows) {
+    for (const at of kind ? [kind] : ['/plain', '/caught', '/kept']) {
+      test(`is answered alike: ${code}, at ${at}`, async () => {
+        const asked = { headers: { ...JSON_BODY, ...headers }, body: write('json', sent), kind: at };
+        assert.equal(await assertSame(asked, code), at === '/kept' ? 418 : status);
+        await red.whenReady();
+      });
+    }
+  }
+
+  test('of a later stage is answered alike, with the value that the stage got', async () => {
+    const body = write('json', { give: '{ late: true }' });
+    assert.equal(await assertSame({ headers: JSON_BODY, body, kind: '/kept' }, 'late'), 418);
+  });
+});
+
+describe('every other method', () => {
+  for (const method of ['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'PATCH']) {
+    test(`is answered alike: ${method}`, async () => {
+      const [flow, compiled] = await Promise.all(
+        ['/f', '/c'].map((half) => fetch(`${red.url}${half}/plain`, { method })),
+      );
+      assert.equal(compiled?.status, flow?.status);
+      assert.equal(compiled?.headers.get('allow'), flow?.headers.get('allow'));
+    });
+  }
+});
