@@ -48,6 +48,24 @@ function makeFigure(key) {
   return { element, set: (shown) => setText(value, shown) };
 }
 
+/** An HTTP-in node that leads to the runtime's stages, and whether it is compiled. */
+function makeEndpoint(context, { id }) {
+  const name = el('button', 'endpoint-name');
+  name.type = 'button';
+  name.title = text('endpoint.reveal');
+  name.addEventListener('click', () => context.reveal(id));
+  const how = el('span', 'endpoint-how');
+  const element = el('div', 'endpoint', name, how);
+  const update = ({ method, path, reason }) => {
+    const isCompiled = reason === null;
+    setText(name, `${method} ${path}`);
+    setText(how, isCompiled ? text('endpoint.compiled') : `${text('endpoint.flow')} ${reason}`);
+    setTitle(how, isCompiled ? text('endpoint.compiledTip') : '');
+    setKind(element, isCompiled ? 'compiled' : 'flow');
+  };
+  return { element, update };
+}
+
 export function makeRuntime(context) {
   const dot = el('span', 'dot');
   const name = el('span', 'name');
@@ -69,6 +87,12 @@ export function makeRuntime(context) {
     ({ chain }) => chain.stages.join(' '),
     () => makeChain(context),
   );
+  const endpoints = el('div', 'endpoints');
+  const showEndpoints = list(
+    endpoints,
+    ({ id }) => id,
+    (endpoint) => makeEndpoint(context, endpoint),
+  );
   const update = ({ runtime, at }) => {
     setKind(dot, runtime.state);
     setTitle(dot, runtime.state);
@@ -88,8 +112,9 @@ export function makeRuntime(context) {
     showWarnings(runtime.warnings);
     const byId = new Map(runtime.stages.map((stage) => [stage.id, stage]));
     showChains(runtime.chains.map((chain) => ({ chain, byId, at })));
+    showEndpoints(runtime.endpoints);
   };
-  return { element: el('div', 'runtime', head, row, error, warnings, chains), update };
+  return { element: el('div', 'runtime', head, row, error, warnings, chains, endpoints), update };
 }
 
 function labelOf({ kind, stage, worker }) {

@@ -1,6 +1,6 @@
 /**
- * Shows facts about the deployed stage in a stage's dialog: the nodes that get its errors, its route, and the nodes
- * that get copies of its output. Adds the button that replaces its workers. Attaches
+ * Shows facts about the deployed stage in a stage's dialog: the nodes that get its errors, its route, the
+ * endpoints that lead to it, and the nodes that get copies of its output. Adds the button that replaces its workers. Attaches
  * `window.modelet.showDeployedStage`; safe to load more than once.
  */
 (() => {
@@ -23,6 +23,17 @@
     }
     const tie = handler.tie || [];
     return node._(`modelet-stage.handler.${tie.length ? 'tie' : 'catch'}`, { names: namesOf(tie) });
+  }
+
+  /** One line for each HTTP-in node that leads to the stage. */
+  function showEndpoints(node, form, endpoints) {
+    const lines = endpoints.map(({ method, path, reason }) => {
+      const how = node._(`modelet-stage.endpoint.${reason === null ? 'compiled' : 'flow'}`);
+      // The catalog must not interpolate what users have named.
+      return $('<div>').text(`${method} ${path}: ${how} ${reason ?? ''}`.trim());
+    });
+    form.find('#modelet-stage-endpoints').empty().append(lines);
+    form.find('#modelet-stage-endpoints-row').toggle(lines.length > 0);
   }
 
   /** The nodes that get copies of what the stage hands on inside the engine. */
@@ -63,6 +74,7 @@
       form.find('#modelet-stage-route').text(route || '');
       form.find('#modelet-stage-route-row').toggle(Boolean(route));
       form.find('#modelet-stage-deployed').show();
+      showEndpoints(node, form, answer.endpoints || []);
       showTaps(node, form);
       offerRestart(node, form);
     });

@@ -14,7 +14,10 @@ import { findHandler, targetsOf } from './walk.ts';
 export interface Uncompiled {
   readonly id: string;
   readonly method: string;
-  readonly url: string;
+  /** The path or pattern, `httpNodeRoot` included. */
+  readonly path: string;
+  /** Stages and batchers that its messages reach first, also behind gates. */
+  readonly entries: readonly string[];
   /** The first reason, for people. */
   readonly reason: string;
 }
@@ -36,6 +39,8 @@ export interface EndpointFacts {
   readonly barred: string | null;
   /** Reasons why the HTTP server must see the requests of HTTP-in nodes itself. */
   readonly taken: ReadonlyMap<string, string>;
+  /** Returns why HTTP cannot carry an answer; null if it can. */
+  readonly flawOf: (answer: AnswerSpec) => string | null;
 }
 
 /** A value, or the reason why there is none. */
@@ -55,11 +60,15 @@ export function compileEndpoints(graph: Graph, facts: EndpointFacts): CompiledEn
   const endpoints: EndpointSpec[] = [];
   const uncompiled: Uncompiled[] = [];
   for (const httpIn of nodesOf(graph, 'http in')) {
-    if (entriesFrom(graph, httpIn.id, (id) => isEntry(graph.get(id))).length === 0) continue;
+    const { id, method } = httpIn;
+    if (entriesFrom(graph, id, (node) => isEntry(graph.get(node))).length === 0) continue;
     const compiled = compileEndpoint(graph, httpIn, facts);
-    const { id, method, url } = httpIn;
-    if (compiled.ok) endpoints.push(compiled.value);
-    else uncompiled.push({ id, method, url, reason: compiled.reason });
+    if (compiled.ok) {
+      endpoints.push(compiled.value);
+      continue;
+    }
+    const entries = entriesFrom(graph, id, (node) => isRouted(graph.get(node)));
+    uncompiled.push({ id, method, path: pathOf(httpIn, facts.root), entries, reason: compiled.reason });
   }
   return { endpoints, uncompiled };
 }
@@ -80,6 +89,9 @@ function compileEndpoint(graph: Graph, httpIn: HttpInNode, facts: EndpointFacts)
   if (!exit.ok) return exit;
   const failure = failureOf(graph, stages, exit.value.collector);
   if (!failure.ok) return failure;
+  const answers = [answerOf(exit.value.response), ...(failure.value ? [failure.value] : [])];
+  const flaw = answers.map(facts.flawOf).find((found) => found !== null);
+  if (flaw) return no(`the HTTP response node cannot answer: ${flaw}`);
   return yes({
     id: httpIn.id,
     method: httpIn.method as EndpointSpec['method'],
@@ -251,7 +263,11 @@ function pathOf({ url }: HttpInNode, root: string): string {
 }
 
 function isEntry(node: GraphNode | undefined): boolean {
-  return node?.kind === 'stage' || node?.kind === 'batcher' || node?.kind === 'gate';
+  return isRouted(node) || node?.kind === 'gate';
+}
+
+function isRouted(node: GraphNode | undefined): boolean {
+  return node?.kind === 'stage' || node?.kind === 'batcher';
 }
 
 function isDebug({ type }: GraphNode): boolean {

@@ -135,6 +135,10 @@ test('a pipeline drawn and filled in by hand answers, and its badges say ready',
       (await editor.page.locator('#modelet-stage-route').textContent()) ?? '',
       /^scale \u2192 sum; ends there/,
     );
+    assert.equal(
+      await editor.page.locator('#modelet-stage-endpoints').textContent(),
+      'POST /sum: compiled: its requests never become messages',
+    );
     await editor.cancel();
     assert.equal(
       await editor.page.evaluate(() => document.querySelectorAll('.red-ui-flow-node-error:not(.hide)').length),

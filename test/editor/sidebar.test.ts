@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { RuntimeSnapshot, StageSnapshot } from '../../src/observe/views/snapshot.ts';
-import { batcher, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { batcher, endpoint, httpIn, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { until } from '../fixtures/node-red.ts';
 import { EditorPage } from './editor-page.ts';
 import { startSession } from './session.ts';
@@ -23,6 +23,7 @@ const FLOWS = [
   TAB,
   { ...runtime(), name: HOSTILE },
   ...endpoint('/sums', 'first'),
+  { ...httpIn('asks', '/asks', 'first'), method: 'get' },
   stage('first', 'return input;', 'batch', { workers: '2', cpus: '0', y: 200 }),
   batcher('batch', 'second', { maxBatchSize: 8, policy: 'oldest', maxWaitMs: 20, y: 300 }),
   stage('second', 'return input.map((one) => one.n + 1);', 'collector /sums', {
@@ -181,6 +182,20 @@ test('draws stages in the order of their routes, and says why these end', async 
     const ids = await stages.evaluateAll((found) => found.map((one) => one.getAttribute('data-stage')));
     assert.deepEqual(ids, ['first', 'second']);
     assert.match((await chains.first().locator('.modelet-sb-end').textContent()) ?? '', /^ends there: .*collector/);
+  });
+});
+
+test('says which endpoints are compiled, and why others are not', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    const sidebar = await SidebarPage.show(editor);
+    const endpoints = sidebar.root.locator('.modelet-sb-endpoint');
+    await endpoints.first().waitFor();
+    assert.deepEqual(await endpoints.allTextContents(), [
+      'POST /sumscompiled',
+      'GET /asksnot compiled: the HTTP-in node takes GET requests; only POST, PUT and PATCH can be',
+    ]);
+    await endpoints.last().locator('button').click();
+    assert.deepEqual(await editor.page.evaluate(() => RED.view.selection().nodes?.map(({ id }) => id)), ['asks']);
   });
 });
 

@@ -8,7 +8,7 @@ import type { GraphNode } from '../../src/flow/graph.ts';
 import { compileRoutes } from '../../src/flow/routes.ts';
 import { batcher, collector, drawing, gate, httpIn, httpOut, junction, other, stage } from './drawing.ts';
 
-type Facts = Partial<Pick<EndpointFacts, 'root' | 'barred' | 'taken'>>;
+type Facts = Partial<Pick<EndpointFacts, 'root' | 'barred' | 'taken' | 'flawOf'>>;
 
 /** A drawing that compiles: the other rows change one thing. */
 const IN = httpIn('in', ['a']);
@@ -35,7 +35,15 @@ const FAILURE = { statusCode: null, headers: {} };
 function compile(nodes: readonly GraphNode[], facts: Facts = {}): ReturnType<typeof compileEndpoints> {
   const graph = drawing(...nodes);
   const { routes, invalid } = compileRoutes(graph);
-  return compileEndpoints(graph, { root: '/', barred: null, taken: new Map(), routes, invalid, ...facts });
+  return compileEndpoints(graph, {
+    root: '/',
+    barred: null,
+    taken: new Map(),
+    flawOf: () => null,
+    routes,
+    invalid,
+    ...facts,
+  });
 }
 
 type Compiled = readonly [name: string, nodes: readonly GraphNode[], spec: Partial<EndpointSpec>, facts?: Facts];
@@ -156,6 +164,7 @@ const REFUSED: readonly Refused[] = [
   [/^the HTTP-in node all may take/, [...plain, httpIn('all', [], { url: '/*' })]],
   [/^the HTTP-in node opt may take/, [...plain, httpIn('opt', [], { url: '/in/:id?' })]],
   [/^no entry$/, plain, { barred: 'no entry' }],
+  [/^the HTTP response node cannot answer: no status$/, plain, { flawOf: () => 'no status' }],
   [/^first come$/, plain, { taken: new Map([['in', 'first come']]) }],
   [
     /^a debug node gets the whole message in front of the first stage$/,

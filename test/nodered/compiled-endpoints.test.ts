@@ -184,6 +184,24 @@ test('a Catch node around a subflow gets the errors inside it', async () => {
   assert.match(reasons(red)['in'] ?? '', /^a Catch node handles the errors of stage use-inner$/);
 });
 
+test('the snapshot and the stage tell people', async () => {
+  await red.deploy([...PLAIN, { ...httpIn('get', '/x/:id', 'a'), method: 'get' }]);
+  const { endpoints } = await red.snapshot();
+  const common = { stages: ['a'], runtimes: ['runtime'] };
+  assert.deepEqual(endpoints, [
+    { id: 'in', method: 'POST', path: '/api/plain', ...common, reason: null },
+    {
+      id: 'get',
+      method: 'GET',
+      path: '/api/x/:id',
+      ...common,
+      reason: 'the HTTP-in node takes GET requests; only POST, PUT and PATCH can be',
+    },
+  ]);
+  const answer = await fetch(`${red.url}/admin/modelets/nodes/a`);
+  assert.deepEqual(((await answer.json()) as { endpoints: unknown }).endpoints, endpoints);
+});
+
 test('a hook that sees messages', async () => {
   const { hooks } = red.red as unknown as {
     hooks: { add(name: string, hook: object): void; remove(name: string): void };

@@ -24,7 +24,15 @@ async function bed(t: TestContext): Promise<Bed> {
       const { snapshot, ...rest } = real.service.measure();
       return [{ ...rest, at: clock.now(), snapshot: { ...snapshot, requests: { ok: clock.now() / 100 } } }];
     },
-    around: () => ({ chains: [], gates: [], loop: null, allowedCpus: [0], serverCpus: null, engineCpus: () => null }),
+    around: () => ({
+      endpoints: [],
+      chains: [],
+      gates: [],
+      loop: null,
+      allowedCpus: [0],
+      serverCpus: null,
+      engineCpus: () => null,
+    }),
   });
   return { clock, live, looks: () => looks };
 }

@@ -10,6 +10,7 @@ import { serve, type TestService } from '../fixtures/service.ts';
 
 const AROUND: Around = {
   chains: [],
+  endpoints: [],
   gates: [],
   loop: null,
   allowedCpus: [0, 1],

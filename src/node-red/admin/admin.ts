@@ -4,6 +4,7 @@ import { whyRouteEnds } from '../../observe/views/why.ts';
 import { visibleCpus } from '../../process/affinity.ts';
 import { resolveModeletFile } from '../files.ts';
 import type { Pipeline } from '../pipeline.ts';
+import { endpointViews } from './endpoint-view.ts';
 import { serveGates } from './gate-routes.ts';
 import { serveLiveView } from './live-view.ts';
 import { Observation } from './observation.ts';
@@ -33,6 +34,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
         why: whyRouteEnds(route),
         taps: Object.fromEntries(route.taps),
       })),
+      endpoints: endpointViews(pipeline.deployment),
       handlers: Object.fromEntries(pipeline.deployment.handlers),
       invalid: Object.fromEntries(pipeline.deployment.invalid),
     });
@@ -94,7 +96,8 @@ function tellOf({ deployment, live }: Pipeline, id: string): object | undefined 
   const told = { handler: { ...handler, name } };
   if (!route) return { ...told, warnings };
   const chain = route.stages.map((stage) => stageNames.get(stage) ?? stage).join(' \u2192 ');
-  return { ...told, route: { text: `${chain}; ends there because ${route.end}` } };
+  const endpoints = endpointViews(deployment).filter(({ stages }) => stages.includes(id));
+  return { ...told, route: { text: `${chain}; ends there because ${route.end}` }, endpoints };
 }
 
 /** Returns the workers that are pinned to some of the available cores. */

@@ -10,6 +10,7 @@ import { type Around, type View, viewBetween } from '../../observe/views/view.ts
 import { whyRouteEnds } from '../../observe/views/why.ts';
 import { allowedCpus, visibleCpus } from '../../process/affinity.ts';
 import type { Pipeline } from '../pipeline.ts';
+import { endpointViews } from './endpoint-view.ts';
 import { gateViews } from './gate-routes.ts';
 
 /** Age up to which a view is shared, so that several editors cost little more than one. */
@@ -71,6 +72,7 @@ function aroundOf(pipeline: Pipeline): Around {
       why: whyRouteEnds(route),
       unfused: route.unfused,
     })),
+    endpoints: endpointViews(pipeline.deployment),
     gates: gateViews(pipeline),
     loop: pipeline.loop.snapshot,
     allowedCpus: visibleCpus(pipeline.allowedCpus),

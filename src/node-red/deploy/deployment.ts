@@ -7,6 +7,7 @@ import type { CollectorConfig, RuntimeConfig } from '../../config/compile.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { settingsFor } from '../../config/schemas/stage-definition.ts';
 import { ModeletError } from '../../core/errors.ts';
+import { flawOf } from '../../endpoint/served-endpoint.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../../flow/endpoints.ts';
 import type { Graph, HttpResponseNode } from '../../flow/graph.ts';
 import { directResponse } from '../../flow/http-ways.ts';
@@ -154,6 +155,7 @@ export function deploy(RED: NodeAPI, running: readonly RunningNode[], live: Live
     compiled: compileEndpoints(graph, {
       routes: new Map([...routes].map(([id, { route }]) => [id, route])),
       invalid,
+      flawOf,
       ...httpFacts(RED, graph),
     }),
     endpoints: endpointsTo(graph, entryTerms(live, services, routes, gates)),

@@ -27,8 +27,21 @@ export interface Chain {
   readonly unfused: boolean;
 }
 
+/** An HTTP-in node that leads to pipelines. */
+export interface EndpointView {
+  readonly id: string;
+  readonly method: string;
+  readonly path: string;
+  /** Ids of the stages of the routes that its requests reach first, and of their runtimes. */
+  readonly stages: readonly string[];
+  readonly runtimes: readonly string[];
+  /** Why its requests go through the flow; null: the endpoint is compiled. */
+  readonly reason: string | null;
+}
+
 /** Further data of the later look. */
 export interface Around {
+  readonly endpoints: readonly EndpointView[];
   readonly chains: readonly Chain[];
   readonly gates: readonly GateView[];
   readonly loop: LoopSnapshot | null;
@@ -89,6 +102,7 @@ export interface RuntimeView {
   readonly warnings: readonly string[];
   readonly stages: readonly StageView[];
   readonly chains: readonly Omit<Chain, 'runtime'>[];
+  readonly endpoints: readonly Pick<EndpointView, 'id' | 'method' | 'path' | 'reason'>[];
 }
 
 export interface View {
@@ -117,7 +131,7 @@ export function viewBetween(earlier: readonly Measurement[], later: readonly Mea
   };
 }
 
-function runtimeView(before: Measurement | undefined, later: Measurement, { chains }: Around): RuntimeView {
+function runtimeView(before: Measurement | undefined, later: Measurement, { chains, endpoints }: Around): RuntimeView {
   const { snapshot } = later;
   const { engine } = snapshot;
   // A runtime that was removed and added again counts from 0.
@@ -145,6 +159,9 @@ function runtimeView(before: Measurement | undefined, later: Measurement, { chai
       return stageView(stage, engine.state, since ?? null, earlier ? (later.at - earlier.at) / 1000 : 0);
     }),
     chains: longestChains(chains.filter(({ runtime }) => runtime === snapshot.id)),
+    endpoints: endpoints
+      .filter(({ runtimes }) => runtimes.includes(snapshot.id))
+      .map(({ id, method, path, reason }) => ({ id, method, path, reason })),
   };
 }
 
