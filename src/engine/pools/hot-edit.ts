@@ -68,8 +68,9 @@ export class FileWatch {
   }
 
   async #begin(since: string | null): Promise<void> {
-    const isTouched = since !== null && stampOf(this.#path) !== since;
     await this.#read();
+    // Compared after the reading: a save before it is in what was read, so that nothing else would tell of it.
+    const isTouched = since !== null && stampOf(this.#path) !== since;
     if (isTouched && typeof this.#known === 'string' && this.#state.tag !== 'closed') this.#onChanged();
   }
 
@@ -111,79 +112,61 @@ async function hashOf(path: string): Promise<string | null> {
   return bytes === 0 ? null : hash.digest('base64');
 }
 
-/** The engine as the watches of a stage see it. */
+/** The engine as the watch of a stage sees it. */
 export interface HotEditHost {
   readonly clock: Clock;
   onLog(record: LogRecord): void;
 }
 
-/** Watches the file of a stage's modelet while the stage's definition asks for it. */
+/**
+ * Watches the file of a stage's modelet: all the time if the definition asks for it, otherwise while workers do not
+ * start, since nothing else would tell that they may now.
+ */
 export class HotEdit {
   readonly #host: HotEditHost;
   readonly #onSaved: () => void;
-  #present: { readonly path: string; readonly watch: FileWatch } | null = null;
+  readonly #onRepaired: () => void;
+  /** The file as it was before workers were last started. */
+  #tried: { readonly path: string; readonly stamp: string } | null = null;
+  #present: { readonly path: string; readonly isAsked: boolean; readonly watch: FileWatch } | null = null;
 
-  /** `onSaved` is called when the file has another content than the newest workers were started with. */
-  constructor(host: HotEditHost, onSaved: () => void) {
+  /**
+   * @param onSaved called when a file that the definition wants watched has another content than before
+   * @param onRepaired called when any other file has another content than the workers that do not start were given
+   */
+  constructor(host: HotEditHost, onSaved: () => void, onRepaired: () => void) {
     this.#host = host;
     this.#onSaved = onSaved;
+    this.#onRepaired = onRepaired;
   }
 
-  /** Watches the file of the definition. A file that is watched already stays watched. */
-  follow({ name, watch, modelet: { source } }: StageDefinition): void {
-    const path = watch && 'path' in source ? source.path : null;
-    if (path === (this.#present?.path ?? null)) return;
+  /** Call before workers are started. */
+  trying({ modelet: { source } }: StageDefinition): void {
+    if (this.#present?.isAsked === false) this.stop();
+    this.#tried = 'path' in source ? { path: source.path, stamp: stampOf(source.path) } : null;
+  }
+
+  /** Starts or ends the watch. Call when the definition, or whether workers are stuck, may have changed. */
+  follow({ name, watch, modelet: { source } }: StageDefinition, isStuck: boolean): void {
+    const asked = watch && 'path' in source ? { path: source.path, stamp: null } : null;
+    const wanted = asked ?? (isStuck && !watch ? this.#tried : null);
+    const isAsked = asked !== null;
+    if (wanted?.path === this.#present?.path && (wanted === null || isAsked === this.#present?.isAsked)) return;
     this.stop();
-    if (path === null) return;
-    const onSaved = (): void => {
-      this.#host.onLog({ level: 'info', message: `${basename(path)} has been saved: new workers start`, stage: name });
-      this.#onSaved();
+    if (wanted === null) return;
+    const file = basename(wanted.path);
+    const onChanged = (): void => {
+      const message = isAsked ? `${file} has been saved: new workers start` : `${file} has changed: it is tried again`;
+      this.#host.onLog({ level: 'info', message, stage: name });
+      if (isAsked) this.#onSaved();
+      else this.#onRepaired();
     };
-    this.#present = { path, watch: new FileWatch(path, onSaved, this.#host.clock) };
+    const started = new FileWatch(wanted.path, onChanged, this.#host.clock, wanted.stamp);
+    this.#present = { path: wanted.path, isAsked, watch: started };
   }
 
   stop(): void {
     this.#present?.watch.close();
     this.#present = null;
-  }
-}
-
-/** Watches the file of workers that do not start, since nothing else would tell that they may now. */
-export class Repair {
-  readonly #host: HotEditHost;
-  readonly #onTouched: () => void;
-  /** The file as it was before the last try. */
-  #tried: { readonly path: string; readonly stamp: string } | null = null;
-  #watch: FileWatch | null = null;
-
-  constructor(host: HotEditHost, onTouched: () => void) {
-    this.#host = host;
-    this.#onTouched = onTouched;
-  }
-
-  /** Call before workers are started. */
-  trying({ modelet: { source } }: StageDefinition): void {
-    this.stop();
-    this.#tried = 'path' in source ? { path: source.path, stamp: stampOf(source.path) } : null;
-  }
-
-  /** Watches while workers are stuck, unless the definition has the file watched anyway. */
-  follow({ name, watch }: StageDefinition, isStuck: boolean): void {
-    if (!isStuck || watch || !this.#tried) {
-      this.stop();
-    } else if (!this.#watch) {
-      const { path, stamp } = this.#tried;
-      const onChanged = (): void => {
-        const message = `${basename(path)} has changed: it is tried again`;
-        this.#host.onLog({ level: 'info', message, stage: name });
-        this.#onTouched();
-      };
-      this.#watch = new FileWatch(path, onChanged, this.#host.clock, stamp);
-    }
-  }
-
-  stop(): void {
-    this.#watch?.close();
-    this.#watch = null;
   }
 }

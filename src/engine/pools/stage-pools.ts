@@ -9,7 +9,7 @@ import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import type { CircuitStatus, RequestNumber, StageStatus } from '../../core/model.ts';
 import type { Item } from '../stage/item.ts';
-import { HotEdit, type HotEditHost, Repair } from './hot-edit.ts';
+import { HotEdit, type HotEditHost } from './hot-edit.ts';
 import type { CheckResult, WorkerPool } from './pool.ts';
 
 export type StagePool = WorkerPool<Item> & { readonly pinWarnings: readonly string[] };
@@ -26,7 +26,6 @@ interface Generation {
 export class StagePools {
   readonly #create: (definition: StageDefinition) => StagePool;
   readonly #edits: HotEdit;
-  readonly #repair: Repair;
   readonly #onRenewed: () => void;
   #definition: StageDefinition;
   /** Number of times the modelet's file has been saved. */
@@ -46,16 +45,16 @@ export class StagePools {
     this.#create = create;
     this.#onRenewed = onRenewed;
     this.#definition = definition;
-    this.#repair = new Repair(host, () => this.#retry());
-    this.#present = this.#generation();
-    this.#edits = new HotEdit(host, () => {
+    const onSaved = (): void => {
       this.#saves += 1;
       this.#renew();
-    });
+    };
+    this.#edits = new HotEdit(host, onSaved, () => this.#retry());
+    this.#present = this.#generation();
   }
 
   start(): void {
-    this.#edits.follow(this.#definition);
+    this.#edits.follow(this.#definition, false);
     this.present.start();
   }
 
@@ -88,7 +87,7 @@ export class StagePools {
   redefine(definition: StageDefinition): void {
     this.#definition = definition;
     for (const pool of this.#all()) pool.redefine(definition);
-    this.#edits.follow(definition);
+    this.#edits.follow(definition, this.#isStuck);
     this.#renew();
     // The user may have fixed a cause that this process cannot see, such as a missing package.
     this.#retry();
@@ -97,14 +96,15 @@ export class StagePools {
   /** Gives the stage new workers. Old workers only finish their batches. */
   restart(): void {
     this.#onRenewed();
-    this.#repair.trying(this.#definition);
+    this.#edits.trying(this.#definition);
     this.present.restart();
     this.#successor?.pool.restart();
   }
 
   /** Puts a successor in place once it is ready. Call when a pool's health may have changed. */
   advance(): void {
-    this.#repair.follow(this.#definition, this.#isStuck);
+    if (this.#isClosed) return;
+    this.#edits.follow(this.#definition, this.#isStuck);
     const successor = this.#successor;
     // A present pool that has failed serves nothing, so any successor may replace it.
     if (!successor || (successor.pool.health.tag !== 'ready' && this.present.health.tag !== 'failed')) return;
@@ -127,7 +127,6 @@ export class StagePools {
   async close(deadline: Deadline): Promise<void> {
     const pools = this.#all();
     this.#edits.stop();
-    this.#repair.stop();
     this.#isClosed = true;
     this.#successor = null;
     await Promise.all(pools.map((pool) => pool.close(deadline)));
@@ -140,7 +139,7 @@ export class StagePools {
   /** Tries again to start the workers that are stuck. */
   #retry(): void {
     if (!this.#isStuck) return;
-    this.#repair.trying(this.#definition);
+    this.#edits.trying(this.#definition);
     this.present.retry();
     this.#successor?.pool.retry();
   }
@@ -172,7 +171,7 @@ export class StagePools {
   }
 
   #generation(): Generation {
-    this.#repair.trying(this.#definition);
+    this.#edits.trying(this.#definition);
     return { revision: this.#revision, pool: this.#create(this.#definition) };
   }
 
