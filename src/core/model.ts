@@ -255,6 +255,9 @@ export interface StageStatus extends CircuitStatus {
   readonly reading: StageReading;
 }
 
+/** The engine reports a change to its stages within this time, in ms. It reports nothing while nothing changes. */
+export const STATUS_INTERVAL_MS = 250;
+
 export interface EngineStatus {
   readonly stages: readonly StageStatus[];
   readonly rssBytes: number;

@@ -1,6 +1,6 @@
 /** Entry point of the engine process: connects an engine to its channel. Started by URL; no other file imports it. */
 import { type Deadline, systemClock } from '../core/clock.ts';
-import { STATUS_INTERVAL_MS } from '../core/status-interval.ts';
+import { STATUS_INTERVAL_MS } from '../core/model.ts';
 import { report, runChild } from '../process/child/entry.ts';
 import { killAll } from '../process/parent/launch.ts';
 import type { Channel } from '../wire/channel/channel.ts';

@@ -110,8 +110,3 @@ export class Leases<Share> {
     this.#arm();
   }
 }
-
-/** Returns the id of the gate that gave the lease: the part before the last slash. */
-export function gateOfLease(leaseId: string): string {
-  return leaseId.slice(0, Math.max(0, leaseId.lastIndexOf('/')));
-}

@@ -1,6 +1,5 @@
 /** Keeps the engine's reports about itself and its stages, over all engines of a runtime. Knows nothing of requests. */
-import type { EngineStatus, ModeletDescription } from '../core/model.ts';
-import { STATUS_INTERVAL_MS } from '../core/status-interval.ts';
+import { type EngineStatus, type ModeletDescription, STATUS_INTERVAL_MS } from '../core/model.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { StageTotals } from '../observe/meters/totals.ts';
 import type { DescribedStage } from '../wire/frames/bodies.ts';

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { ModeletError } from '../../src/core/errors.ts';
-import { gateOfLease } from '../../src/gate/leases.ts';
 import { admittedOf, Bed, endOf, settings, ToldSource } from './stand-in.ts';
 
 const DONE = { kind: 'done' } as const;
@@ -51,7 +50,7 @@ describe('a gate', () => {
     const bed = new Bed();
     bed.sample(1);
     const id = endOf(bed.ask());
-    assert.equal(gateOfLease(id), 'g1');
+    assert.ok(id.startsWith('g1/'));
     assert.equal(bed.gate.end('g1/other-1', DONE), false);
     assert.equal(bed.gate.end(`${id}0`, DONE), false);
     assert.equal(bed.gate.end(id, DONE), true);

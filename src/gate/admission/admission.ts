@@ -9,7 +9,6 @@ import type { GateRule } from '../../config/compile-gate.ts';
 import type { Clock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { type Lease, Leases } from '../leases.ts';
-import { Listeners } from '../listeners.ts';
 import type { EndedLease, LeaseEnd, Reading } from '../source.ts';
 import { why } from '../why.ts';
 import { fits } from './budget.ts';
@@ -280,5 +279,29 @@ export class Admission {
     const lease = this.#leases.take(this.#costOf(given), shares);
     this.#history.note(this.#clock.now(), this.#leases.cost);
     return lease;
+  }
+}
+
+/** Calls its listeners in rotation, for fairness: the first of one call is the last of the next. */
+class Listeners {
+  readonly #listeners = new Set<() => void>();
+  #told = 0;
+
+  /** Returns a function that removes the listener. A listener added twice is called once. */
+  add(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  tell(): void {
+    const all = [...this.#listeners];
+    if (all.length === 0) return;
+    const start = this.#told % all.length;
+    this.#told += 1;
+    for (const listener of [...all.slice(start), ...all.slice(0, start)]) listener();
+  }
+
+  clear(): void {
+    this.#listeners.clear();
   }
 }

@@ -1,6 +1,6 @@
 /** Measures how full a stage of this runtime is: items queued and held by workers, relative to its capacity. */
 import type { Deadline } from '../../core/clock.ts';
-import { STATUS_INTERVAL_MS } from '../../core/status-interval.ts';
+import { STATUS_INTERVAL_MS } from '../../core/model.ts';
 import type { BudgetSource, Reading } from '../source.ts';
 import { noSample, shown } from './reading.ts';
 
