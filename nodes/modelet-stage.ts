@@ -5,7 +5,7 @@ import { acceptInput, configure, leaveOnClose } from '../src/node-red/adapter.ts
 import { registerAdminRoutes } from '../src/node-red/admin/admin.ts';
 import { checkInterpreter, resolveModeletFile } from '../src/node-red/files.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
-import { checkMessageProperty } from '../src/node-red/request/message-property.ts';
+import { checkMessageProperty } from '../src/node-red/request/message-fields.ts';
 
 /**
  * Names the property that lists modules. Node-RED reads it from each node and installs the modules before it starts the

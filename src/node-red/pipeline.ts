@@ -20,7 +20,6 @@ import type { Service } from '../server/service.ts';
 import { type Deployed, type Deployment, deploy, NOTHING_DEPLOYED, usedRuntimes } from './deploy/deployment.ts';
 import { flowsWith, type RunningNode, runningNodes } from './deploy/running-nodes.ts';
 import { Feeds } from './feed/feeds.ts';
-import { enterGate, orderGate } from './gate/gate-entry.ts';
 import { Gates } from './gate/gates.ts';
 import { type FlowsEvent, listenToFlows, UntilRunning } from './handover/flow-events.ts';
 import { Succession } from './handover/succession.ts';
@@ -173,7 +172,7 @@ export class Pipeline {
 
   /** Applies a message's order to a gate. */
   order(entry: Node, msg: PipelineMessage, done: Done): void {
-    this.#onceRunning(() => orderGate(this.#context, this.gates, entry, msg, done), done);
+    this.#onceRunning(() => this.gates.obey(entry, msg, done), done);
   }
 
   /** Flushes or drops the queue of the stage behind a node. */
@@ -212,7 +211,7 @@ export class Pipeline {
       accepted(error);
       feed?.();
     };
-    if (enterGate(this.#context, this.gates, entry, msg, done)) return;
+    if (this.gates.enter(entry, msg, done)) return;
     const deployed = this.#deployment.routes.get(entry.id);
     if (deployed) {
       new PipelineRequest(this.#context, entry, deployed, msg, done).begin();

@@ -1,7 +1,7 @@
 /** A badge begins with what is wrong or what to do, and ends before the next node of its row. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { headline, LONGEST_BADGE } from '../../src/node-red/headline.ts';
+import { headline, LONGEST_BADGE } from '../../src/node-red/status.ts';
 import { batcher, endpoint, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { headline } from '../../src/node-red/headline.ts';
+import { headline } from '../../src/node-red/status.ts';
 import { batcher, collector, endpoint, func, runtime, sink, stage, statusNode, TAB } from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
 import { type Badge, type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';

@@ -9,7 +9,7 @@ import type { Graph } from '../../flow/graph.ts';
 import { nearest, walk } from '../../flow/walk.ts';
 import { whyNoSqlite } from '../../store/work-queue.ts';
 import type { LiveGate, LiveNodes } from '../live-nodes.ts';
-import type { TimeLimits } from '../request/request-terms.ts';
+import type { TimeLimits } from '../request/message-fields.ts';
 import { uniqueNames } from './names.ts';
 
 export type GateLimits = TimeLimits & Pick<RuntimeConfig, 'maxPayloadBytes'>;

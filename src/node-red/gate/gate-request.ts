@@ -5,19 +5,21 @@
  *   waiting  in the gate                                -> over
  *   over     admitted, refused, or the client has gone
  */
-import type { Node } from 'node-red';
+import type { Node, NodeAPI } from 'node-red';
+import type { GateConfig } from '../../config/compile-gate.ts';
 import { deadlineAfter, systemClock } from '../../core/clock.ts';
-import type { ModeletError } from '../../core/errors.ts';
-import { asModeletError } from '../../core/errors.ts';
+import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Gate } from '../../gate/gate.ts';
 import type { Lease } from '../../gate/leases.ts';
+import { encodePayload } from '../../wire/codec/codec.ts';
 import type { DeployedGate } from '../deploy/gate-deployment.ts';
 import { readBody } from '../http/request-body.ts';
 import type { RequestContext } from '../request/context.ts';
 import { deliverError, endWithoutFlow, type Leaving } from '../request/error-exit.ts';
-import type { LeaseHold } from '../request/leases.ts';
-import { endOfError, endOfMessage } from '../request/leases.ts';
+import { endOfError, endOfMessage, type LeaseHold } from '../request/leases.ts';
+import { checkTimeout, numberIn, priorityOf, timeoutOf } from '../request/message-fields.ts';
 import {
+  continueTrace,
   type Done,
   forgetError,
   keepingClient,
@@ -25,9 +27,6 @@ import {
   type PipelineMessage,
   sendFrom,
 } from '../request/messages.ts';
-import { checkTimeout, priorityOf, timeoutOf } from '../request/request-terms.ts';
-import { continueTrace } from '../request/trace.ts';
-import { costOf } from './gate-cost.ts';
 
 /** A gate and its settings at the time a message arrives. */
 export interface OpenGate {
@@ -149,4 +148,24 @@ export class GateRequest {
       else deliverError(this.#context, this.#leaving, error, this.#id, this.#msg.payload);
     });
   }
+}
+
+/** Returns the cost of a message. @throws ModeletError `invalid_input` if the message lacks a valid cost property. */
+export function costOf(
+  RED: NodeAPI,
+  msg: PipelineMessage,
+  { unit, costProperty }: Pick<GateConfig, 'unit' | 'costProperty'>,
+): number {
+  if (unit === 'requests') return 1;
+  if (costProperty === '') return sizeOf(msg.payload);
+  const cost = numberIn(RED.util.getMessageProperty(msg, costProperty));
+  if (cost >= 0 && Number.isFinite(cost)) return cost;
+  throw new ModeletError('invalid_input', `msg.${costProperty} must be the number of ${unit}`);
+}
+
+function sizeOf(payload: unknown): number {
+  if (typeof payload === 'string') return Buffer.byteLength(payload);
+  if (ArrayBuffer.isView(payload)) return payload.byteLength;
+  const limits = { blame: 'invalid_input', maxBytes: Number.MAX_SAFE_INTEGER } as const;
+  return encodePayload(payload, limits).bytes.byteLength;
 }

@@ -2,7 +2,7 @@
  * The gates of one Node-RED, by node id. Gates survive deploys: a gate keeps its waiting and admitted requests as long
  * as the deploy still contains a node with its id.
  */
-import type { NodeAPI } from 'node-red';
+import type { Node, NodeAPI } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { Gate, type GateOrder } from '../../gate/gate.ts';
@@ -15,8 +15,12 @@ import type { Service } from '../../server/service.ts';
 import { type DeployedGate, membersOf } from '../deploy/gate-deployment.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 import { logFault } from '../log.ts';
+import { refuse } from '../request/error-exit.ts';
+import type { Done, PipelineMessage } from '../request/messages.ts';
+import { isStoreOrder, obey } from './durable/durable-answers.ts';
+import { storeMessage } from './durable/durable-request.ts';
 import { DurableRooms, type RoomsHost } from './durable/durable-rooms.ts';
-import type { OpenGate } from './gate-request.ts';
+import { GateRequest, type OpenGate } from './gate-request.ts';
 import { makeSource, type SourceHost, sourceKey } from './gate-sources.ts';
 
 interface GatesHost extends RoomsHost {
@@ -65,6 +69,30 @@ export class Gates {
     return { gate, deployed, count: (error) => this.#serviceOf(deployed)?.countRefused(error) };
   }
 
+  /** Takes in a request, in memory or on disk. Returns false if the node is not a usable gate. */
+  enter(entry: Node, msg: PipelineMessage, done: Done): boolean {
+    const gate = this.get(entry.id);
+    if (!gate) return false;
+    const place = this.rooms.place(entry.id);
+    if (place) storeMessage(place, entry, gate, msg, done);
+    else new GateRequest(this.#around.pipeline(), entry, gate, msg, done).begin();
+    return true;
+  }
+
+  /** Carries out the order in `msg.gate`, or refuses the message. */
+  obey(entry: Node, msg: PipelineMessage, done: Done): void {
+    const order = msg['gate'];
+    const context = this.#around.pipeline();
+    const place = this.rooms.place(entry.id);
+    if (place && isStoreOrder(order)) {
+      obey(context, entry, place.room, order, msg, done);
+      return;
+    }
+    const error = this.order(entry.id, order);
+    if (error) refuse(context, entry, msg, done, error);
+    else done();
+  }
+
   /** Carries out an order. Returns the error if the gate cannot do so, else null. */
   order(id: string, order: unknown): ModeletError | null {
     const gate = this.#hosts.get(id)?.gate;
@@ -72,7 +100,9 @@ export class Gates {
     if (!isOrder(order)) {
       return new ModeletError('invalid_input', `msg.gate must be one of ${GATE_ORDERS.join(', ')}`);
     }
-    this.#obey(gate, order);
+    const room = this.rooms.place(id)?.room;
+    if (room && (order === 'flush' || order === 'drop')) this.#quietly(room[order]());
+    else gate.control(order);
     return null;
   }
 
@@ -201,12 +231,6 @@ export class Gates {
       this.#quietly(this.rooms.close(id));
       this.#quietly(host.gate.close(error));
     }
-  }
-
-  #obey(gate: Gate, order: GateOrder): void {
-    const room = this.rooms.place(gate.id)?.room;
-    if (room && (order === 'flush' || order === 'drop')) this.#quietly(room[order]());
-    else gate.control(order);
   }
 
   #quietly(work: Promise<void>): void {

@@ -7,7 +7,7 @@
 import { EventEmitter } from 'node:events';
 import type { NodeAPI } from 'node-red';
 import { type ErrorCode, ModeletError } from '../../core/errors.ts';
-import { answerError } from '../request/messages.ts';
+import { answerError } from '../request/direct-answers.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
 import { apiMaxLength } from './json-limit.ts';
 import { isTooLarge } from './request-body.ts';

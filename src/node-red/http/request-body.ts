@@ -8,8 +8,8 @@ import type { StageConfig } from '../../config/compile-stage.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { type BodyTerms, checkMediaType, decodeBody } from '../../endpoint/body.ts';
 import { kindOfHeader } from '../../endpoint/media-type.ts';
+import { checkTimeout } from '../request/message-fields.ts';
 import type { ModeletTrace, PipelineMessage } from '../request/messages.ts';
-import { checkTimeout } from '../request/request-terms.ts';
 import type { HttpRequest } from './http-types.ts';
 
 /** The bytes of a body as they arrive. */

@@ -11,8 +11,9 @@ import { isRefusal } from '../../observe/log/refusals.ts';
 import type { LiveCollector } from '../live-nodes.ts';
 import { oneLine } from '../log.ts';
 import type { RequestContext } from './context.ts';
+import { answerDirectly } from './direct-answers.ts';
 import {
-  answerDirectly,
+  continueTrace,
   type Done,
   keepingClient,
   type ModeletTrace,
@@ -20,7 +21,6 @@ import {
   sendFrom,
   writeError,
 } from './messages.ts';
-import { continueTrace } from './trace.ts';
 
 /** A message that leaves the pipeline, with everything needed to end it. */
 export interface Leaving {

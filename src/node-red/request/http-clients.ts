@@ -8,7 +8,8 @@ import type { ModeletError } from '../../core/errors.ts';
 import { Fifo, type FifoNode } from '../../core/fifo.ts';
 import type { Headers } from '../../endpoint/request-id.ts';
 import type { HttpRequest, HttpResponse } from '../http/http-types.ts';
-import { answerDirectly, answerError, type PipelineMessage } from './messages.ts';
+import { answerDirectly, answerError } from './direct-answers.ts';
+import type { PipelineMessage } from './messages.ts';
 
 interface WaitingClient {
   readonly response: HttpResponse;

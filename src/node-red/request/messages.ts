@@ -1,10 +1,9 @@
-/** Writes results, timings and errors into messages. Also answers HTTP clients directly when no flow can do so. */
+/** Messages of a pipeline: starts or continues `msg.modelet`, and writes results, timings and errors. */
 import type { Node, NodeAPI, NodeMessage, NodeMessageInFlow } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { AnswerSpec, StageTiming } from '../../core/model.ts';
-import { errorBody } from '../../endpoint/client-text.ts';
-import { enterRequest, type Headers } from '../../endpoint/request-id.ts';
+import type { StageTiming } from '../../core/model.ts';
+import { enterRequest, type Headers, PROCESS_TAG } from '../../endpoint/request-id.ts';
 import type { HttpResponse } from '../http/http-types.ts';
 
 /** Node-RED's `done` of a received message. */
@@ -59,6 +58,41 @@ export type PipelineMessage = NodeMessageInFlow & {
   req?: { readonly headers?: Headers; readonly originalUrl?: string };
   res?: { readonly _res?: HttpResponse };
 };
+
+let lastPass = 0;
+
+/** Starts or continues a message's trace. A message that comes back keeps its request id and deadline. */
+export function continueTrace(msg: PipelineMessage, deadline: number): ModeletTrace {
+  const pass = nextPass();
+  const known = msg.modelet;
+  // Times from another process mean nothing on this process's clock.
+  if (known?.process === PROCESS_TAG && typeof known.requestId === 'string' && Array.isArray(known.stages)) {
+    // A copy, because a function node or a split may have made several messages that share the object.
+    msg.modelet = { ...known, pass, stages: [...known.stages] };
+    return msg.modelet;
+  }
+  msg.modelet = newTrace(enterRequest(msg.req?.headers, msg.res?._res), deadline, pass);
+  return msg.modelet;
+}
+
+/** Starts the trace of a request that enters its first pipeline. */
+export function newTrace(requestId: string, deadline: number, pass: number = nextPass()): ModeletTrace {
+  return {
+    requestId,
+    process: PROCESS_TAG,
+    pass,
+    totalMs: 0,
+    gateMs: 0,
+    stages: [],
+    startedAt: systemClock.now(),
+    ...(deadline === Number.POSITIVE_INFINITY ? {} : { deadline }),
+  };
+}
+
+function nextPass(): number {
+  lastPass += 1;
+  return lastPass;
+}
 
 /** Errors that a pipeline node has set. A later success removes these and no others. */
 const setByPipeline: WeakSet<object> = new WeakSet();
@@ -147,57 +181,4 @@ export function keepingClient(msg: PipelineMessage, act: () => void): void {
     Object.assign(msg, req === undefined ? {} : { req }, res === undefined ? {} : { res });
     throw thrown;
   }
-}
-
-/** Responses that a flow may have started with the first part of a result. */
-const begun: WeakSet<HttpResponse> = new WeakSet();
-
-/** Notes that the flow has a first part of the result, may start the client's response with it, and will get more. */
-export function willAnswer(msg: PipelineMessage): void {
-  if (msg.res?._res) begun.add(msg.res._res);
-}
-
-/** Answers an HTTP client with a result that cannot reach its HTTP response node, in the same way as that node. */
-export function answerWithResult(msg: PipelineMessage, payload: unknown, answer: AnswerSpec): void {
-  const response = msg.res?._res;
-  if (!response || response.headersSent || response.destroyed) return;
-  for (const [name, value] of Object.entries({ ...msg.headers, ...answer.headers })) response.set(name, value);
-  response.status(answer.statusCode ?? msg.statusCode ?? 200);
-  if (payload !== null && typeof payload === 'object' && !Buffer.isBuffer(payload)) response.json(payload);
-  else response.send(typeof payload === 'number' ? String(payload) : payload);
-}
-
-/**
- * Answers an HTTP client with an error if its message can no longer reach an HTTP response: a client must never hang.
- * Ends a response that the flow has already started.
- */
-export function answerDirectly(msg: PipelineMessage, error: ModeletError, requestId: string): void {
-  const response = msg.res?._res;
-  if (!response || response.destroyed) return;
-  const answer = (): void => {
-    if (response.headersSent) {
-      if (begun.has(response) && !response.writableEnded) response.end();
-      return;
-    }
-    writeAnswer(response, error, requestId);
-  };
-  if (!begun.has(response)) {
-    answer();
-    return;
-  }
-  // Node-RED first delivers the parts it has queued. A later write by the flow is lost, and must not crash Node-RED.
-  response.on('error', () => {});
-  setImmediate(answer);
-}
-
-/** Answers a request that has not reached a flow. */
-export function answerError(headers: Headers, response: HttpResponse, error: ModeletError): void {
-  writeAnswer(response, error, enterRequest(headers, response));
-}
-
-function writeAnswer(response: HttpResponse, error: ModeletError, requestId: string): void {
-  response.status(error.statusCode);
-  if (error.retryAfterSeconds !== undefined) response.set('Retry-After', String(error.retryAfterSeconds));
-  const { code, message, stage, details } = error;
-  response.json(errorBody({ code, message, stage, requestId, details }));
 }

@@ -6,7 +6,8 @@ import { systemClock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { stripConnectionHeaders } from '../http/response-headers.ts';
 import type { RequestContext } from './context.ts';
-import { type ModeletTrace, type PipelineMessage, sendFrom, willAnswer } from './messages.ts';
+import { willAnswer } from './direct-answers.ts';
+import { type ModeletTrace, type PipelineMessage, sendFrom } from './messages.ts';
 
 /** `msg.parts` as the core split and join nodes define it. */
 interface Parts {

@@ -13,13 +13,13 @@ import type { DeployedRoute } from '../deploy/deployment.ts';
 import { noteResult } from '../http/answer-form.ts';
 import { isOfRequest, readRequest } from '../http/request-body.ts';
 import type { RequestContext } from './context.ts';
+import { answerWithResult } from './direct-answers.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
-import type { LeaseHold } from './leases.ts';
-import { endOfError } from './leases.ts';
-import { readMessageProperty } from './message-property.ts';
+import { endOfError, type LeaseHold } from './leases.ts';
+import { priorityOf, readMessageProperty, timeoutOf } from './message-fields.ts';
 import {
-  answerWithResult,
   appendTimings,
+  continueTrace,
   type Done,
   keepingClient,
   type ModeletTrace,
@@ -29,9 +29,7 @@ import {
   writeValue,
 } from './messages.ts';
 import { PartMessages } from './part-messages.ts';
-import { priorityOf, timeoutOf } from './request-terms.ts';
 import type { Sequencer } from './sequencer.ts';
-import { continueTrace } from './trace.ts';
 
 export class PipelineRequest {
   readonly #context: RequestContext;

@@ -1,0 +1,60 @@
+/** Answers HTTP clients directly when no flow can do so: a client must never hang. */
+import type { ModeletError } from '../../core/errors.ts';
+import type { AnswerSpec } from '../../core/model.ts';
+import { errorBody } from '../../endpoint/client-text.ts';
+import { enterRequest, type Headers } from '../../endpoint/request-id.ts';
+import type { HttpResponse } from '../http/http-types.ts';
+import type { PipelineMessage } from './messages.ts';
+
+/** Responses that a flow may have started with the first part of a result. */
+const begun: WeakSet<HttpResponse> = new WeakSet();
+
+/** Notes that the flow has a first part of the result, may start the client's response with it, and will get more. */
+export function willAnswer(msg: PipelineMessage): void {
+  if (msg.res?._res) begun.add(msg.res._res);
+}
+
+/** Answers an HTTP client with a result that cannot reach its HTTP response node, in the same way as that node. */
+export function answerWithResult(msg: PipelineMessage, payload: unknown, answer: AnswerSpec): void {
+  const response = msg.res?._res;
+  if (!response || response.headersSent || response.destroyed) return;
+  for (const [name, value] of Object.entries({ ...msg.headers, ...answer.headers })) response.set(name, value);
+  response.status(answer.statusCode ?? msg.statusCode ?? 200);
+  if (payload !== null && typeof payload === 'object' && !Buffer.isBuffer(payload)) response.json(payload);
+  else response.send(typeof payload === 'number' ? String(payload) : payload);
+}
+
+/**
+ * Answers an HTTP client with an error if its message can no longer reach an HTTP response: a client must never hang.
+ * Ends a response that the flow has already started.
+ */
+export function answerDirectly(msg: PipelineMessage, error: ModeletError, requestId: string): void {
+  const response = msg.res?._res;
+  if (!response || response.destroyed) return;
+  const answer = (): void => {
+    if (response.headersSent) {
+      if (begun.has(response) && !response.writableEnded) response.end();
+      return;
+    }
+    writeAnswer(response, error, requestId);
+  };
+  if (!begun.has(response)) {
+    answer();
+    return;
+  }
+  // Node-RED first delivers the parts it has queued. A later write by the flow is lost, and must not crash Node-RED.
+  response.on('error', () => {});
+  setImmediate(answer);
+}
+
+/** Answers a request that has not reached a flow. */
+export function answerError(headers: Headers, response: HttpResponse, error: ModeletError): void {
+  writeAnswer(response, error, enterRequest(headers, response));
+}
+
+function writeAnswer(response: HttpResponse, error: ModeletError, requestId: string): void {
+  response.status(error.statusCode);
+  if (error.retryAfterSeconds !== undefined) response.set('Retry-After', String(error.retryAfterSeconds));
+  const { code, message, stage, details } = error;
+  response.json(errorBody({ code, message, stage, requestId, details }));
+}
