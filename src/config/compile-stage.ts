@@ -1,14 +1,12 @@
 /** Compiles the settings of a stage: the source of its code, its workers with cores and environment, and its limits. */
 import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
-import { parseLibs } from './libs.ts';
-import { parseModuleName } from './module-name.ts';
+import { parseLibs, parseModuleName } from './modules.ts';
 import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
 import { parsePins } from './pins.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { stage as schema } from './schemas/stage.ts';
-import { attempt, invalid, parseJson, type Raw, validate } from './validate.ts';
-import { type LookUp, OF_PROCESS, withVariables } from './variables.ts';
+import { attempt, invalid, type LookUp, OF_PROCESS, parseJson, type Raw, validate, withVariables } from './validate.ts';
 
 type StageSettings = SettingsOf<typeof schema>;
 

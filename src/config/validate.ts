@@ -1,6 +1,7 @@
 /**
  * Checks raw node configuration, from the editor or a hand-written flow, against the schema of the node's type.
  * Numbers arrive as strings, and absent properties take their defaults. An invalid value never becomes a default.
+ * Replaces environment variables in JSON properties.
  */
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import { ModeletError } from '../core/errors.ts';
@@ -72,4 +73,38 @@ export function attempt<T>(property: string, read: () => T): T {
 
 export function invalid(message: string): ModeletError {
   return new ModeletError('config_invalid', message);
+}
+
+/** Looks up a variable as the node sees it: in its group, subflow, flow, or the process. */
+export type LookUp = (name: string) => unknown;
+
+const REFERENCE = /^\$\{([^{}\s]+)\}$/;
+/** `$${NAME}` is an escape for the text `${NAME}`. */
+const ESCAPED = /^\$(\$+\{[^{}\s]+\})$/;
+
+export const OF_PROCESS: LookUp = (name) => process.env[name];
+
+/**
+ * Returns the value with its variables replaced. A text that is exactly `${NAME}` becomes the variable's value, as
+ * Node-RED does it for whole properties. A variable's content always stays one value and is not expanded again.
+ * @throws ModeletError `config_invalid` for a variable that is not set.
+ */
+export function withVariables(property: string, value: unknown, lookUp: LookUp): unknown {
+  if (typeof value === 'string') return textWithVariables(property, value, lookUp);
+  if (Array.isArray(value)) return value.map((part) => withVariables(property, part, lookUp));
+  if (value === null || typeof value !== 'object') return value;
+  // Built from entries because a key may be `__proto__`.
+  return Object.fromEntries(
+    Object.entries(value).map(([key, part]) => [key, withVariables(property, part, lookUp)] as const),
+  );
+}
+
+function textWithVariables(property: string, text: string, lookUp: LookUp): unknown {
+  const escaped = ESCAPED.exec(text)?.[1];
+  if (escaped !== undefined) return escaped;
+  const name = REFERENCE.exec(text)?.[1];
+  if (name === undefined) return text;
+  const found = lookUp(name);
+  if (found !== undefined) return found;
+  throw invalid(`${property}: the environment variable ${name} is not set; "$\${${name}}" is the text itself`);
 }

@@ -3,7 +3,7 @@
  * the id, so it need not be unique.
  */
 import { randomBytes } from 'node:crypto';
-import { parseTraceparent } from '../observe/export/traceparent.ts';
+import { parseTraceparent } from '../observe/export/tracing.ts';
 
 /** Headers by lower-case name, as in Node.js. */
 export type Headers = Readonly<Record<string, string | string[] | undefined>>;

@@ -7,6 +7,8 @@ import { asError, ERROR_CODES, type ErrorCode, ModeletError } from '../core/erro
 import type { Outcome, Payload, RequestNumber, StageTiming } from '../core/model.ts';
 import { Table } from '../core/table.ts';
 import { DurationMeter } from '../observe/meters/duration-meter.ts';
+import { Slowest } from '../observe/meters/slowest.ts';
+import { breakDown, type SettledRequest, type SlowRequest } from '../observe/views/breakdown.ts';
 
 /** An outcome as the engine returns it: the value is still encoded, and each stage adds its timing. */
 export interface Settlement {
@@ -190,5 +192,31 @@ export class Ledger<C extends Caller = Caller> {
   #expire(id: RequestNumber): void {
     const error = new ModeletError('deadline_exceeded', 'not answered before its deadline');
     if (this.settle(id, { ok: false, error })) this.#watcher.onExpired(id);
+  }
+}
+
+interface NamedCaller extends Caller {
+  readonly requestId: string;
+  readonly gateMs: number;
+}
+
+/** Keeps the slowest requests of the last minutes and breaks down where their time went. */
+export class SlowRequests {
+  readonly #slowest: Slowest<SettledRequest> = new Slowest();
+
+  /** Notes a settled request. Runs for every request, so it returns early for one that is too fast to keep. */
+  note({ caller, openedAt, sentAt }: OpenRequest<NamedCaller>, { outcome, timings }: Settlement, at: number): void {
+    const { requestId, gateMs } = caller;
+    const totalMs = gateMs + at - openedAt;
+    if (!this.#slowest.accepts(at, totalMs)) return;
+    const entranceMs = Math.min(at, sentAt) - openedAt;
+    const code = outcome.ok ? 'ok' : outcome.error.code;
+    const stage = (outcome.ok ? undefined : outcome.error.stage) ?? null;
+    this.#slowest.add(at, totalMs, { requestId, code, stage, totalMs, gateMs, entranceMs, timings });
+  }
+
+  /** Returns the kept requests, slowest first. */
+  list(now: number, nameOf: (ref: number) => string): SlowRequest[] {
+    return this.#slowest.list(now).map(({ at, request }) => breakDown(request, now - at, nameOf));
   }
 }

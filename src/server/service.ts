@@ -19,10 +19,9 @@ import { AdmissionQueue } from './admission-queue.ts';
 import { Checks, type StageCheck } from './checks.ts';
 import { EngineClient } from './engine-client.ts';
 import { EngineReports } from './engine-reports.ts';
-import { type Caller, Ledger } from './ledger.ts';
+import { type Caller, Ledger, SlowRequests } from './ledger.ts';
 import { type PlannedRoute, type PlannedStage, Planner } from './planner.ts';
 import { type Machine, RuntimePins } from './runtime-pins.ts';
-import { SlowRequests } from './slow-requests.ts';
 
 /** A request as a node submits it. */
 export interface SubmitRequest extends Caller {

@@ -9,7 +9,7 @@ import {
   compileRuntime,
 } from '../../src/config/compile.ts';
 import { compileStage } from '../../src/config/compile-stage.ts';
-import { NODE_SCHEMAS, type NodeType } from '../../src/config/schema.ts';
+import { NODE_SCHEMAS, type NodeType } from '../fixtures/node-schemas.ts';
 
 const noFile = (path: string): string => {
   throw new Error(`no file ${path}`);

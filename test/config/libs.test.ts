@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createContext, runInContext } from 'node:vm';
-import { INLINE_NAMES, parseLibs } from '../../src/config/libs.ts';
+import { INLINE_NAMES, parseLibs } from '../../src/config/modules.ts';
 import type { ModuleBinding } from '../../src/core/model.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 

@@ -1,9 +1,9 @@
 /** The documentation repeats what the code declares, and has a place for all of it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NODE_SCHEMAS } from '../../src/config/schema.ts';
 import { ERROR_CODES } from '../../src/core/errors.ts';
 import { METRICS } from '../../src/observe/export/metrics.ts';
+import { NODE_SCHEMAS } from '../fixtures/node-schemas.ts';
 import { withTables } from './generated.ts';
 import { pagePaths, readPage, tableRows } from './pages.ts';
 

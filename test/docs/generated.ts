@@ -5,10 +5,11 @@
  *   ...
  *   <!-- end -->
  */
-import { NODE_SCHEMAS, type NodeSchema, type NodeType } from '../../src/config/schema.ts';
+
 import { ERROR_CODES, HTTP_STATUS } from '../../src/core/errors.ts';
 import { METRICS } from '../../src/observe/export/metrics.ts';
 import { FRAME_TYPES, WIRE_VERSION } from '../../src/wire/frames/frames.ts';
+import { NODE_SCHEMAS, type NodeSchema, type NodeType } from '../fixtures/node-schemas.ts';
 import { BADGES } from './badges.ts';
 import { ERROR_CAUSES } from './error-causes.ts';
 

@@ -1,7 +1,7 @@
 /** Who does not see a dialog's icons hears what its buttons do. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NODE_SCHEMAS } from '../../src/config/schema.ts';
+import { NODE_SCHEMAS } from '../fixtures/node-schemas.ts';
 import { Form } from './form.ts';
 import { startSession } from './session.ts';
 

@@ -1,7 +1,7 @@
 /** New nodes are as the schema says: the same properties, at the same defaults. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NODE_SCHEMAS, type NodeType } from '../../src/config/schema.ts';
+import { NODE_SCHEMAS, type NodeType } from '../fixtures/node-schemas.ts';
 import { exportAll, importFlows } from './clipboard.ts';
 import { ours } from './editor-page.ts';
 import { Form } from './form.ts';

@@ -1,7 +1,7 @@
 /** What the editor saves is what was typed, and what it shows is what was saved. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NODE_SCHEMAS, type NodeType } from '../../src/config/schema.ts';
+import { NODE_SCHEMAS, type NodeType } from '../fixtures/node-schemas.ts';
 import { type EditorPage, ours } from './editor-page.ts';
 import { Form, type Values } from './form.ts';
 import { startSession } from './session.ts';

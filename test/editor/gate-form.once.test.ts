@@ -1,8 +1,8 @@
 /** The dialog of a dispatch gate: the fields that its source needs, what they save, and values they cannot take. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NODE_SCHEMAS } from '../../src/config/schema.ts';
 import { node, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { NODE_SCHEMAS } from '../fixtures/node-schemas.ts';
 import { type EditorPage, ours } from './editor-page.ts';
 import { Form, type Values } from './form.ts';
 import { startSession } from './session.ts';

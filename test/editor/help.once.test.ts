@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { NODE_SCHEMAS, type NodeType } from '../../src/config/schema.ts';
+import { NODE_SCHEMAS, type NodeType } from '../fixtures/node-schemas.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import type { EditorPage } from './editor-page.ts';
 import { startSession } from './session.ts';

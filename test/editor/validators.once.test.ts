@@ -1,7 +1,7 @@
 /** Values that batchers, paced splits and runtimes cannot use, and choices that no node knows. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { NodeType } from '../../src/config/schema.ts';
+import type { NodeType } from '../fixtures/node-schemas.ts';
 import { importFlows } from './clipboard.ts';
 import { Form } from './form.ts';
 import { startSession } from './session.ts';

@@ -82,7 +82,7 @@ test('one of each pair is compiled', () => {
   const { endpoints, uncompiled } = pipelineOf(red.red as never).deployment.compiled;
   const kinds = Object.keys(KINDS);
   assert.deepEqual(endpoints.map(({ path }) => path).sort(), kinds.map((kind) => `/c${kind}`).sort());
-  assert.deepEqual(uncompiled.map(({ url }) => url).sort(), kinds.map((kind) => `/f${kind}`).sort());
+  assert.deepEqual(uncompiled.map(({ path }) => path).sort(), kinds.map((kind) => `/f${kind}`).sort());
 });
 
 interface Asked {

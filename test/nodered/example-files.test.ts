@@ -4,8 +4,8 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { resolveFile } from '../../src/config/paths.ts';
-import { NODE_SCHEMAS } from '../../src/config/schema.ts';
 import type { FlowNode } from '../fixtures/node-red.ts';
+import { NODE_SCHEMAS } from '../fixtures/node-schemas.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const folder = join(repositoryRoot, 'examples');

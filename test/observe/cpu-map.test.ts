@@ -1,7 +1,7 @@
 /** Who is kept to which core. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { cpuMap, type PlacedHolder } from '../../src/observe/views/cpu-map.ts';
+import { cpuMap, type PlacedHolder } from '../../src/observe/views/view.ts';
 
 function worker(number: number, cpus: readonly number[] | null): PlacedHolder {
   return { kind: 'worker', runtime: 'runtime', stage: 'stage', worker: number, cpus };

@@ -9,8 +9,8 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
-import { NODE_SCHEMAS } from '../../src/config/schema.ts';
 import { type FlowNode, isAlive, NODE_RED_MODULE, pidsOf, type Snapshot, until } from '../fixtures/node-red.ts';
+import { NODE_SCHEMAS } from '../fixtures/node-schemas.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const PACKAGE = '@modelet/node-red-pipeline';

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import type { PayloadSchema } from '../../src/core/model.ts';
 import { type PayloadChecks, payloadChecks } from '../../src/worker/batch/payload-checks.ts';
 import { runBatch } from '../../src/worker/batch/run-batch.ts';
-import { NO_STATICS } from '../../src/worker/modelet/statics.ts';
+import { NO_STATICS } from '../../src/worker/modelet/modelet.ts';
 import { errorOf, input, inputs, modelet, run, settings } from './rig.ts';
 
 const IMAGE: PayloadSchema = {

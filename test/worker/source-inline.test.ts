@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
-import { parseLibs } from '../../src/config/libs.ts';
+import { parseLibs } from '../../src/config/modules.ts';
 import { isModeletError } from '../../src/core/errors.ts';
 import { runBatch } from '../../src/worker/batch/run-batch.ts';
 import type { LoadedModelet } from '../../src/worker/modelet/modelet.ts';

@@ -5,7 +5,7 @@ import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
 import { asError, type ErrorCode } from '../../core/errors.ts';
 import { Exposition } from '../../observe/export/collect.ts';
-import { type Missing, missingIn } from '../../observe/views/health.ts';
+import { type Missing, missingIn } from '../../observe/views/snapshot.ts';
 import type { StageCheck } from '../../server/checks.ts';
 import type { Service } from '../../server/service.ts';
 import { logFault } from '../log.ts';

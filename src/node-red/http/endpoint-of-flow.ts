@@ -12,8 +12,7 @@ import type { Settlement } from '../../server/ledger.ts';
 import type { Service } from '../../server/service.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import { noteUnhandled } from '../request/error-exit.ts';
-import { appendTimings, type ModeletTrace, type PipelineMessage } from '../request/messages.ts';
-import { newTrace } from '../request/trace.ts';
+import { appendTimings, type ModeletTrace, newTrace, type PipelineMessage } from '../request/messages.ts';
 import { isOfRequest } from './request-body.ts';
 
 export interface FlowBehind {

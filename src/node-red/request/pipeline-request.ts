@@ -8,7 +8,7 @@ import type { Payload, RequestNumber } from '../../core/model.ts';
 import type { TracedRequest } from '../../observe/export/tracing.ts';
 import type { Settlement } from '../../server/ledger.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
-import { encodeMeta } from '../../wire/frames/meta.ts';
+import { encodeMeta } from '../../wire/frames/items.ts';
 import type { DeployedRoute } from '../deploy/deployment.ts';
 import { noteResult } from '../http/answer-form.ts';
 import { isOfRequest, readRequest } from '../http/request-body.ts';

@@ -1,6 +1,7 @@
 /**
  * Creates OpenTelemetry spans of requests for users who have installed an SDK. Without an SDK, loads nothing and does
  * no work per request. Creates the spans when a request settles, from the timings of its stages.
+ * A caller names the trace of its request in the W3C header `traceparent`.
  */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -8,7 +9,6 @@ import type { Context, ProxyTracerProvider, SpanOptions, Tracer, TracerProvider 
 import { type Clock, systemClock } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { SavedRun } from '../../core/model.ts';
-import { parseTraceparent } from './traceparent.ts';
 
 type Api = typeof import('@opentelemetry/api');
 
@@ -186,4 +186,26 @@ function makeSpans(api: Api, tracer: Tracer, parent: Context, times: Times, outc
     pass(`run ${name}`, runMs, { ...stage, 'modelet.batch_size': batchSize, 'modelet.worker': worker });
   }
   request.end(epoch + endedAt);
+}
+
+export interface TraceParent {
+  /** 32 lower-case hexadecimal digits, not all 0. */
+  readonly traceId: string;
+  /** Id of the caller's span: 16 lower-case hexadecimal digits, not all 0. */
+  readonly spanId: string;
+  /** 0 to 255; bit 0 is set if the trace is recorded. */
+  readonly flags: number;
+}
+
+const PARTS = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+const ZEROS = /^0+$/;
+
+/** Returns null if the header is not valid. A future version may append further parts to the known ones. */
+export function parseTraceparent(header: unknown): TraceParent | null {
+  const parts = typeof header === 'string' ? PARTS.exec(header) : null;
+  if (!parts) return null;
+  const [, version, traceId = '', spanId = '', flags = '', more] = parts;
+  if (version === 'ff' || (version === '00' && more !== undefined)) return null;
+  if (ZEROS.test(traceId) || ZEROS.test(spanId)) return null;
+  return { traceId, spanId, flags: Number.parseInt(flags, 16) };
 }

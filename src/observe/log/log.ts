@@ -1,10 +1,9 @@
 /**
  * The log of a process: pino with one destination. Each runtime and each gate logs through a child of it, with
- * bindings of its own, and a runtime with its own level.
+ * bindings of its own, and a runtime with its own level. No secret reaches the destination.
  */
 import { type DestinationStream, type LogFn, type Logger, levels, destination as openDestination, pino } from 'pino';
 import type { LogLevel, LogRecord, LogValue } from '../../core/model.ts';
-import { withoutSecrets } from './secrets.ts';
 
 /** Takes the lines of a log. */
 export type LogDestination = DestinationStream;
@@ -94,4 +93,29 @@ export function recordsTo(take: (record: OwnedRecord) => void): LogDestination {
 /** Redacts before pino writes anything, so that every destination gets the same. */
 function logWithoutSecrets(this: Logger, [fields, message]: Parameters<LogFn>, method: LogFn): void {
   method.apply(this, [withoutSecrets(fields as unknown as LogValue), withoutSecrets(message ?? '')]);
+}
+
+const REDACTED = '[Redacted]';
+/** Matches names of fields whose values are secret. A modelet or a library may print any of them. */
+const SECRET_NAME = /(?:authorization|cookie|passphrase|password|secret|token|api[_-]?key)$/i;
+/** Matches `://user:password@`. A slash ends a match, so each stretch of text is read once. */
+const URL_PASSWORD = /(:\/\/[^\s/@:]*:)[^\s/]+@/g;
+const AUTHORIZATION = /\b(authorization["']?[:=] ?["']?(?:basic|bearer) )[^\s"',;]+/gi;
+
+/** Returns a text, or the fields of a record, with each secret replaced. */
+export function withoutSecrets<Value extends LogValue>(value: Value): Value {
+  return redacted(value) as Value;
+}
+
+function redacted(value: LogValue): LogValue {
+  if (typeof value === 'string') {
+    return value.replace(URL_PASSWORD, `$1${REDACTED}@`).replace(AUTHORIZATION, `$1${REDACTED}`);
+  }
+  if (value === null || typeof value !== 'object') return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => [
+      name,
+      SECRET_NAME.test(name) && inner !== null ? REDACTED : redacted(inner),
+    ]),
+  );
 }

@@ -3,7 +3,7 @@
  * between them, the reader copies it into its own memory as it arrives, and keeps no chunk.
  */
 import { decodeFrame, type Frame, HEAD, isPiece, LONGEST_FRAME, wholeOf } from '../frames/frames.ts';
-import { malformed } from './malformed.ts';
+import { malformed } from '../frames/items.ts';
 
 /** A frame that has arrived in part. */
 interface Filling {

@@ -4,8 +4,8 @@
  */
 import type { MessagePort } from 'node:worker_threads';
 import { encodeFrame, type Frame } from '../frames/frames.ts';
+import { malformed } from '../frames/items.ts';
 import { FrameReader } from './frame-reader.ts';
-import { malformed } from './malformed.ts';
 
 /** The data that a worker thread is started with. */
 export interface ThreadData {

@@ -7,10 +7,10 @@
  */
 import type { ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
-import { malformed } from '../channel/malformed.ts';
 import { padded } from '../codec/binaries.ts';
 import { CODEC } from '../codec/codec.ts';
 import { decodeModeletError } from '../codec/error-codec.ts';
+import { malformed } from './items.ts';
 
 const HEAD = 8;
 

@@ -17,7 +17,6 @@ import type { EnginePlan } from '../../config/schemas/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { EngineStatus, LogRecord, RequestNumber, StageAction, WorkerUsage } from '../../core/model.ts';
-import { malformed } from '../channel/malformed.ts';
 import { padded } from '../codec/binaries.ts';
 import type {
   CheckedStage,
@@ -28,7 +27,7 @@ import type {
   StateReport,
   WorkerBoot,
 } from './bodies.ts';
-import { readItems, type WireItem, writeItems } from './items.ts';
+import { malformed, readItems, type WireItem, writeItems } from './items.ts';
 
 export type { WireItem } from './items.ts';
 

@@ -4,12 +4,19 @@
  *   items x 40-byte record, their stage timings, their metas, their payloads (each padded to 8)
  *   record f64 id | f64 deadline | i32 priority | u32 ref | u8 flags (1 ok, 2 patient, 4 streams) | u8 codec
  *          | u16 timings | u32 payload bytes | u32 meta bytes | u32 group
+ *   timing u32 stage | f32 wait, batch and run ms | u32 batch size | i32 worker, or why the stage did not run the item
+ *   meta   JSON of the topic and id of a message, for stages that want them besides the payload
  */
 import type { Deadline } from '../../core/clock.ts';
-import type { Payload, RequestNumber, StageTiming } from '../../core/model.ts';
-import { malformed } from '../channel/malformed.ts';
+import { ModeletError } from '../../core/errors.ts';
+import type { Payload, RequestNumber, SavedRun, StageTiming } from '../../core/model.ts';
 import { padded } from '../codec/binaries.ts';
-import { readTimings, TIMING, writeTiming } from './timings.ts';
+import { ByteBudget } from '../codec/payload-limits.ts';
+
+/** Makes the error for bytes that are not a valid frame. */
+export function malformed(what: string): ModeletError {
+  return new ModeletError('protocol_error', `malformed frame: ${what}`);
+}
 
 const RECORD = 40;
 const OK = 1;
@@ -156,4 +163,67 @@ export function readItems(frame: Buffer, head: number, count: number): WireItem[
   }
   if (payloadsAt !== frame.byteLength) throw malformed('its length is not that of its items');
   return items;
+}
+
+/** Size of one stage's timing, in bytes. */
+export const TIMING = 24;
+
+const SAVED: Readonly<Record<SavedRun, number>> = { hit: -1, joined: -2 };
+
+/** Writes a timing and returns the offset after it. */
+export function writeTiming(buffer: Buffer, offset: number, timing: StageTiming): number {
+  buffer.writeUInt32LE(timing.stage, offset);
+  buffer.writeFloatLE(timing.waitMs, offset + 4);
+  buffer.writeFloatLE(timing.batchMs, offset + 8);
+  buffer.writeFloatLE(timing.runMs, offset + 12);
+  buffer.writeUInt32LE(timing.batchSize, offset + 16);
+  buffer.writeInt32LE(timing.cache ? SAVED[timing.cache] : timing.worker, offset + 20);
+  return offset + TIMING;
+}
+
+export function readTimings(frame: Buffer, offset: number, count: number): StageTiming[] {
+  const timings: StageTiming[] = [];
+  for (let at = offset; at < offset + count * TIMING; at += TIMING) {
+    const worker = frame.readInt32LE(at + 20);
+    const timing: StageTiming = {
+      stage: frame.readUInt32LE(at),
+      waitMs: frame.readFloatLE(at + 4),
+      batchMs: frame.readFloatLE(at + 8),
+      runMs: frame.readFloatLE(at + 12),
+      batchSize: frame.readUInt32LE(at + 16),
+      worker: Math.max(-1, worker),
+    };
+    timings.push(worker >= 0 ? timing : { ...timing, cache: worker === SAVED.hit ? 'hit' : 'joined' });
+  }
+  return timings;
+}
+
+/** Bytes that do not count: a payload of exactly the maximum size must not fail because of field names and the id. */
+const FREE_BYTES = 64;
+
+/**
+ * Encodes the fields as JSON.
+ * @param maxBytes the request's size limit minus the size of its payload
+ * @returns null if JSON cannot hold the fields
+ * @throws ModeletError `payload_too_large`
+ */
+export function encodeMeta(
+  meta: { readonly topic?: unknown; readonly _msgid?: string },
+  maxBytes: number,
+): Uint8Array | null {
+  const budget = new ByteBudget({ blame: 'invalid_input', maxBytes: maxBytes + FREE_BYTES });
+  let bytes: Uint8Array;
+  try {
+    // Count during the encoding: JSON repeats an object for each reference, and could grow without a limit.
+    bytes = Buffer.from(JSON.stringify(meta, (_key, value) => budget.count(value)));
+  } catch (thrown) {
+    if (thrown instanceof ModeletError) throw topicTooLarge(maxBytes);
+    return null;
+  }
+  if (bytes.byteLength > maxBytes + FREE_BYTES) throw topicTooLarge(maxBytes);
+  return bytes;
+}
+
+function topicTooLarge(maxBytes: number): ModeletError {
+  return new ModeletError('payload_too_large', `the topic is too large: the payload leaves ${maxBytes} bytes for it`);
 }

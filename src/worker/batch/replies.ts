@@ -1,4 +1,9 @@
-/** Encodes the results and errors of a batch as replies that fit one frame together. */
+/**
+ * Calls user code and turns every outcome into a `Progress`; encodes the results and errors of a batch as replies that
+ * fit one frame together.
+ */
+
+import { types } from 'node:util';
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
 import { CODEC, encodePayload } from '../../wire/codec/codec.ts';
@@ -94,4 +99,30 @@ export function withinOneFrame(replies: WireItem[], limits: ReplyLimits): WireIt
     length += itemLength(item);
   }
   return replies;
+}
+
+/** Synchronous code gives a plain `Progress`; only a promise makes the caller wait. */
+export type Attempt = Progress | Promise<Progress>;
+
+/** Calls user code. A thrown string and a returned Error are failures too. */
+export function attempt(call: () => unknown): Attempt {
+  try {
+    const value = call();
+    return isThenable(value) ? Promise.resolve(value).then(checked, failed) : checked(value);
+  } catch (thrown) {
+    return failed(thrown);
+  }
+}
+
+/** Treats a returned Error like a thrown one. */
+export function checked(value: unknown): Progress {
+  return value instanceof Error || types.isNativeError(value) ? failed(value) : { tag: 'going', value };
+}
+
+export function failed(error: unknown): Progress {
+  return { tag: 'failed', error };
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as { then?: unknown } | null | undefined)?.then === 'function';
 }

@@ -9,10 +9,19 @@ import type { RequestNumber } from '../../core/model.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import type { LoadedModelet, RequestMeta } from '../modelet/modelet.ts';
-import { type Attempt, attempt, checked, failed } from './attempt.ts';
 import type { PartsOut } from './parts-out.ts';
 import type { PayloadChecks } from './payload-checks.ts';
-import { ownPayload, type Progress, type ReplyLimits, reply, withinOneFrame } from './replies.ts';
+import {
+  type Attempt,
+  attempt,
+  checked,
+  failed,
+  ownPayload,
+  type Progress,
+  type ReplyLimits,
+  reply,
+  withinOneFrame,
+} from './replies.ts';
 import { type PartSource, partsOf, runStream } from './stream.ts';
 
 export interface BatchRun extends ReplyLimits {

@@ -8,9 +8,8 @@ import { ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import type { WireItem } from '../../wire/frames/items.ts';
-import { type Attempt, attempt, checked, failed } from './attempt.ts';
 import type { PartsOut } from './parts-out.ts';
-import { answer, type Progress } from './replies.ts';
+import { type Attempt, answer, attempt, checked, failed, type Progress } from './replies.ts';
 
 /** The interface that generators and async generators share. */
 export interface PartSource {

@@ -1,4 +1,8 @@
-/** Defines the user's contract: the methods and statics of a modelet, and the context it receives. */
+/**
+ * Defines the user's contract: the methods and statics of a modelet, and the context it receives; and the interface of
+ * the loaders, which turn the description of a source into a callable modelet.
+ */
+import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
 import type { PayloadSchema } from '../../core/model.ts';
 
 /** Tells a modelet where it runs. */
@@ -77,3 +81,35 @@ export interface LoadedModelet extends Statics {
   postprocess?(output: unknown, input: unknown): unknown;
   teardown(): unknown;
 }
+
+export const NO_STATICS: Statics = { examples: [], inputSchema: null, outputSchema: null };
+
+/**
+ * Reads what a modelet declares besides its methods: properties of a function, or static properties of a class.
+ * @throws TypeError if a property has the wrong type. Ignoring it would let values pass unchecked.
+ */
+export function staticsOf(exported: object, path: string): Statics {
+  const { examples = [], inputSchema, outputSchema } = exported as Partial<Record<keyof Statics, unknown>>;
+  if (!Array.isArray(examples)) throw new TypeError(`examples in ${path} must be an array, found ${typeof examples}`);
+  return {
+    examples,
+    inputSchema: schema('inputSchema', inputSchema, path),
+    outputSchema: schema('outputSchema', outputSchema, path),
+  };
+}
+
+function schema(name: string, value: unknown, path: string): PayloadSchema | null {
+  if (value === undefined || value === null) return null;
+  const isSchema = typeof value === 'boolean' || (typeof value === 'object' && !Array.isArray(value));
+  if (!isSchema) throw new TypeError(`${name} in ${path} must be a JSON Schema, which is an object`);
+  return value as PayloadSchema;
+}
+
+export type Loadable = Omit<ModeletDefinition, 'workers'>;
+
+/**
+ * Loads the code, without running `setup`.
+ * @throws any error that keeps it from loading: a missing file, a syntax error, an export that is no modelet. The
+ * stage's node shows that error.
+ */
+export type LoadSource<S> = (source: S, definition: Loadable, context: ModeletContext) => Promise<LoadedModelet>;

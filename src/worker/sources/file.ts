@@ -1,9 +1,18 @@
-/** Loads a modelet from a file: an ES or CommonJS module whose default export is a function or a class. */
+/**
+ * Loads a modelet from a file, or from an npm module in the folder where Node-RED puts modules: an ES or CommonJS
+ * module whose default export is a function or a class.
+ */
 import { pathToFileURL } from 'node:url';
 import type { StageSource } from '../../core/model.ts';
-import type { LoadedModelet, ModeletContext, Statics } from '../modelet/modelet.ts';
-import { staticsOf } from '../modelet/statics.ts';
-import type { Loadable, LoadSource } from './source.ts';
+import {
+  type Loadable,
+  type LoadedModelet,
+  type LoadSource,
+  type ModeletContext,
+  type Statics,
+  staticsOf,
+} from '../modelet/modelet.ts';
+import { importFrom } from './import-module.ts';
 
 type Method = (...args: unknown[]) => unknown;
 type Methods = Partial<Record<'setup' | 'preprocess' | 'predict' | 'postprocess' | 'teardown', Method>>;
@@ -62,3 +71,6 @@ function fromInstance(instance: Methods, batch: boolean, context: ModeletContext
     ...(postprocess ? { postprocess: (output, input) => postprocess.call(instance, output, input, context) } : {}),
   };
 }
+
+export const loadModule: LoadSource<Extract<StageSource, { kind: 'module' }>> = async (source, definition, context) =>
+  modeletOf(await importFrom(definition.requireFrom, source.module), source.module, definition, context);

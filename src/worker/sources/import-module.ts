@@ -3,7 +3,7 @@ import { createRequire, isBuiltin } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { compileFunction, constants } from 'node:vm';
-import { packageOf } from '../../config/module-name.ts';
+import { packageOf } from '../../config/modules.ts';
 import { ModeletError } from '../../core/errors.ts';
 
 /**

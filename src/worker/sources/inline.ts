@@ -5,13 +5,11 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { compileFunction, constants } from 'node:vm';
-import { INLINE_NAMES } from '../../config/libs.ts';
+import { INLINE_NAMES } from '../../config/modules.ts';
 import { asError, isModeletError } from '../../core/errors.ts';
 import type { ModuleBinding, StageSource } from '../../core/model.ts';
-import type { ModeletContext, RequestMeta } from '../modelet/modelet.ts';
-import { NO_STATICS } from '../modelet/statics.ts';
+import { type LoadSource, type ModeletContext, NO_STATICS, type RequestMeta } from '../modelet/modelet.ts';
 import { importFrom } from './import-module.ts';
-import type { LoadSource } from './source.ts';
 
 type Body = (...args: unknown[]) => Promise<unknown>;
 

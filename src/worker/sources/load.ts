@@ -1,9 +1,7 @@
 /** Picks the loader for a modelet's source. A new source that runs in this process adds a case here. */
-import type { LoadedModelet, ModeletContext } from '../modelet/modelet.ts';
-import { loadFile } from './file.ts';
+import type { Loadable, LoadedModelet, ModeletContext } from '../modelet/modelet.ts';
+import { loadFile, loadModule } from './file.ts';
 import { loadInline } from './inline.ts';
-import { loadModule } from './module.ts';
-import type { Loadable } from './source.ts';
 
 /** @throws any error that keeps the code from loading, see `LoadSource`. */
 export async function loadSource(definition: Loadable, context: ModeletContext): Promise<LoadedModelet> {

@@ -3,8 +3,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { StageSource } from '../../core/model.ts';
-import type { LoadedModelet, ModeletContext } from '../modelet/modelet.ts';
-import { NO_STATICS } from '../modelet/statics.ts';
+import { type LoadedModelet, type LoadSource, type ModeletContext, NO_STATICS } from '../modelet/modelet.ts';
 import { documentedPorts } from '../onnx/documented.ts';
 import { describePort, type Ports, type Stacking } from '../onnx/ports.ts';
 import { itemForm, type Part, readItem } from '../onnx/read-item.ts';
@@ -12,7 +11,6 @@ import { checkLabels, type ResultOptions, toResult } from '../onnx/results.ts';
 import { runItems } from '../onnx/run-items.ts';
 import { openSession } from '../onnx/session.ts';
 import { findStacking } from '../onnx/trial.ts';
-import type { LoadSource } from './source.ts';
 
 type OnnxSource = Extract<StageSource, { kind: 'onnx' }>;
 

@@ -1,4 +1,4 @@
-"""Calls user code and turns its exceptions into values. src/worker/batch/attempt.ts does the same for JavaScript."""
+"""Calls user code and turns its exceptions into values. src/worker/batch/replies.ts does the same for JavaScript."""
 from typing import Any, Callable, NamedTuple
 
 

@@ -1,6 +1,40 @@
-/** Parses the modules of inline code: `libs` as in the function node, each module with its variable. */
+/**
+ * Parses names of npm modules as Node-RED takes them: `name`, `@scope/name` or `name/part`, with or without `@version`.
+ * Inline code names its modules in `libs` as in the function node, each with its variable.
+ */
+
+import { isBuiltin } from 'node:module';
 import type { ModuleBinding } from '../core/model.ts';
-import { parseImportName } from './module-name.ts';
+
+const NAME = /^(((?:@[\w.~-]+\/)?[\w~-][\w.~-]*)(?:\/[\w.~-]+)*)(?:@[\w.^~*|<>= -]+)?$/;
+
+/**
+ * Returns the module's name for an `import`: without its version.
+ * @throws Error for text that is not a name, and for modules of Node.js itself.
+ */
+export function parseModuleName(text: string): string {
+  const name = parseImportName(text);
+  if (isBuiltin(name)) throw new Error(`${name} is a part of Node.js, not an npm module`);
+  return name;
+}
+
+/**
+ * Does the same as `parseModuleName`, but also accepts modules of Node.js, with or without `node:`.
+ * @throws Error for text that is not a name.
+ */
+export function parseImportName(text: string): string {
+  const given = text.trim();
+  if (given === '') throw new Error('the name of the npm module is missing');
+  if (isBuiltin(given)) return given;
+  const name = NAME.exec(given)?.[1];
+  if (name === undefined) throw new Error(`"${given}" is not the name of an npm module`);
+  return name;
+}
+
+/** Returns the package of a module: its name without the part. */
+export function packageOf(module: string): string {
+  return NAME.exec(module)?.[2] ?? module;
+}
 
 /** Names that all inline code has, in the order of its parameters. */
 export const INLINE_NAMES: readonly string[] = [
