@@ -53,6 +53,30 @@ const ENTRIES = [
 ];
 /** Most source files in one folder. */
 const MOST_FILES = 12;
+/** Lines below which a file needs a reason, because a fragment is hard to understand alone. */
+const SMALL = 40;
+/** The smaller files, or folders of them, each with its reason. */
+const REASONS = {
+  'nodes/': 'Node-RED loads one file per node type, which only registers it',
+  'src/config/schemas/': 'one table per node type',
+  'src/core/objects.ts': 'rooms that do not know each other tell the same kinds of objects apart',
+  'src/endpoint/media-type.ts': 'request, answer and documents read one header by one rule',
+  'src/endpoint/values/jsonable.ts': 'the counterpart of packable.ts, for JSON',
+  'src/engine/stage/stage-host.ts': 'an interface that keeps the parts of a stage from importing the stage',
+  'src/flow/describe.ts': 'routes and endpoints give their reasons in the same words',
+  'src/gate/sources/context.ts': 'one file per source of a budget',
+  'src/gate/sources/redis-client.ts': 'the only file that imports redis, an optional package',
+  'src/index.ts': 'the entry of the package',
+  'src/node-red/admin/endpoint-view.ts': 'one description for the sidebar, the dialog and the snapshot',
+  'src/node-red/http/json-limit.ts': 'a setting of Node-RED that several files read',
+  'src/node-red/http/response-headers.ts': 'a rule of HTTP that several files apply',
+  'src/node-red/request/context.ts': 'an interface that keeps requests and gates from importing the pipeline',
+  'src/process/build-id.ts': 'parent and child compare it, and never import each other',
+  'src/wire/frames/cancelled-requests.ts': 'both sides of a worker keep them, and never import each other',
+  'src/worker/main.ts': 'the entry of a process',
+  'src/worker/onnx/inspect.ts': 'the entry of a process',
+  'src/worker/sources/load.ts': 'the only file that knows all kinds of sources',
+};
 
 const files = ['src', 'nodes'].flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true })
@@ -61,7 +85,14 @@ const files = ['src', 'nodes'].flatMap((folder) =>
 );
 const texts = new Map(files.map((file) => [file, readFileSync(join(root, file), 'utf8')]));
 const imports = new Map(files.map((file) => [file, importsOf(file)]));
-const faults = [...floorFaults(), ...packageFaults(), ...sideFaults(), ...circles(), ...folderFaults()];
+const faults = [
+  ...floorFaults(),
+  ...packageFaults(),
+  ...sideFaults(),
+  ...circles(),
+  ...folderFaults(),
+  ...smallFaults(),
+];
 
 for (const fault of faults) console.error(fault);
 if (faults.length > 0) process.exit(1);
@@ -156,6 +187,25 @@ function folderFaults() {
   return [...sizes]
     .filter(([, size]) => size > MOST_FILES)
     .map(([folder, size]) => `${folder} has ${size} files, ${MOST_FILES} at most`);
+}
+
+function smallFaults() {
+  const small = files.filter((file) => texts.get(file).split('\n').length <= SMALL);
+  const reasonOf = (file) => Object.keys(REASONS).find((place) => file === place || isIn(file, place));
+  return [
+    ...small
+      .filter((file) => reasonOf(file) === undefined)
+      .map(
+        (file) => `${file} has fewer than ${SMALL} lines: merge it, or give its reason in scripts/check-structure.mjs`,
+      ),
+    ...Object.keys(REASONS)
+      .filter((place) => !small.some((file) => reasonOf(file) === place))
+      .map((place) => `${place} needs no reason to be small any more: remove it from scripts/check-structure.mjs`),
+  ];
+}
+
+function isIn(file, folder) {
+  return folder.endsWith('/') && file.startsWith(folder);
 }
 
 function local(file) {
