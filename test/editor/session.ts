@@ -1,4 +1,4 @@
-/** One Node-RED and one browser for a file of tests, and pages in it that must be without errors at the end. */
+/** One Node-RED and one browser for the tests of a process, and pages in it that must be without errors at the end. */
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import type { Browser, BrowserContext } from 'playwright-core';
@@ -13,7 +13,16 @@ export interface Session {
   inDeployed(work: (editor: EditorPage) => Promise<void>, token?: string): Promise<void>;
 }
 
-/** Call at the top of a file. */
+let shared: Session | undefined;
+
+/** Returns the session with the usual settings. The first file of a process that asks for it has it started. */
+export function sharedSession(): Session {
+  // An example uses this module.
+  shared ??= startSession({ modules: ['jpeg-js'] });
+  return shared;
+}
+
+/** Starts Node-RED and a browser before the tests of a file or of a `describe`, and stops them afterwards. */
 export function startSession(options: StartOptions = {}): Session {
   let nodeRed: NodeRedProcess | undefined;
   let browser: Browser | undefined;

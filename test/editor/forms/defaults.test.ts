@@ -1,13 +1,13 @@
 /** New nodes are as the schema says: the same properties, at the same defaults. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NODE_SCHEMAS, type NodeType } from '../fixtures/node-schemas.ts';
-import { exportAll, importFlows } from './clipboard.ts';
-import { ours } from './editor-page.ts';
-import { Form } from './form.ts';
-import { startSession } from './session.ts';
+import { NODE_SCHEMAS, type NodeType } from '../../fixtures/node-schemas.ts';
+import { exportAll, importFlows } from '../clipboard.ts';
+import { ours } from '../editor-page.ts';
+import { Form } from '../form.ts';
+import { sharedSession } from '../session.ts';
 
-const session = startSession();
+const session = sharedSession();
 
 const TYPES = Object.keys(NODE_SCHEMAS) as NodeType[];
 

@@ -1,14 +1,14 @@
 /** The dialog of a dispatch gate: the fields that its source needs, what they save, and values they cannot take. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { node, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { NODE_SCHEMAS } from '../fixtures/node-schemas.ts';
-import { type EditorPage, ours } from './editor-page.ts';
-import { Form, type Values } from './form.ts';
-import { startSession } from './session.ts';
-import { assertBounds, tryAll, validityOf } from './trials.ts';
+import { node, runtime, stage, TAB } from '../../fixtures/flow.ts';
+import { NODE_SCHEMAS } from '../../fixtures/node-schemas.ts';
+import { type EditorPage, ours } from '../editor-page.ts';
+import { Form, type Values } from '../form.ts';
+import { sharedSession } from '../session.ts';
+import { assertBounds, tryAll, validityOf } from '../trials.ts';
 
-const session = startSession();
+const session = sharedSession();
 
 const PROPERTIES = Object.keys(NODE_SCHEMAS['modelet-gate'].properties);
 const SHARED = ['name', 'runtime', 'source', 'unit', 'whenClosed', 'capacity', 'store', 'leaseMs'];

@@ -1,14 +1,13 @@
 /** Stages that cannot start: the canvas says so, and a repair in the dialog makes them ready. */
 import assert from 'node:assert/strict';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { importFlows } from './clipboard.ts';
-import { boxOf, type EditorPage } from './editor-page.ts';
-import { startSession } from './session.ts';
+import { importFlows } from '../clipboard.ts';
+import { boxOf, type EditorPage } from '../editor-page.ts';
+import { sharedSession } from '../session.ts';
 
-const session = startSession({
-  files: { 'models/double.cjs': 'module.exports = (input) => ({ doubled: input.n * 2 });\n' },
-});
+const session = sharedSession();
 
 const RUNTIME = 'b000000000000001';
 const STAGE = 'b000000000000003';
@@ -66,6 +65,9 @@ test('an On Start that fails shows its message on the canvas until it is repaire
 });
 
 test('a missing file shows on the canvas and in the dialog until the path is right', async () => {
+  const folder = join(session.nodeRed.userDir, 'models');
+  await mkdir(folder);
+  await writeFile(join(folder, 'double.cjs'), 'module.exports = (input) => ({ doubled: input.n * 2 });\n');
   await session.inEditor([], async (editor) => {
     const id = await importAndDeploy(editor, { source: 'file', path: 'models/doubel.cjs' });
     await editor.waitForBadge(id, /^path: no file doubel\.cjs$/);

@@ -1,11 +1,11 @@
 /** Values that a stage cannot use: the field turns red and says why, the node is marked, and a good value cures both. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Form } from './form.ts';
-import { startSession } from './session.ts';
-import { assertBounds, numberTrials, type Trial, tryAll, validityOf } from './trials.ts';
+import { Form } from '../form.ts';
+import { sharedSession } from '../session.ts';
+import { assertBounds, numberTrials, type Trial, tryAll, validityOf } from '../trials.ts';
 
-const session = startSession();
+const session = sharedSession();
 
 const CPUS_REASONS: Trial['bad'] = [
   ['0,,1', /CPU pins: an entry between two commas or brackets is empty$/],

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { NODE_SCHEMAS, type NodeType } from '../fixtures/node-schemas.ts';
-import { repositoryRoot } from '../fixtures/repository.ts';
-import type { EditorPage } from './editor-page.ts';
-import { startSession } from './session.ts';
+import { NODE_SCHEMAS, type NodeType } from '../../fixtures/node-schemas.ts';
+import { repositoryRoot } from '../../fixtures/repository.ts';
+import type { EditorPage } from '../editor-page.ts';
+import { sharedSession } from '../session.ts';
 
-const session = startSession();
+const session = sharedSession();
 
 const TYPES = Object.keys(NODE_SCHEMAS) as NodeType[];
 const IN_PALETTE = TYPES.filter((type) => type !== 'modelet-runtime');

@@ -1,13 +1,13 @@
 /** A gate refers to its stage, a composite to other gates: what becomes of that when people copy, paste and import. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { collector, dispatchGate, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { importExample, importFlows } from './clipboard.ts';
-import type { EditorPage, ExportedNode } from './editor-page.ts';
-import { Form } from './form.ts';
-import { startSession } from './session.ts';
+import { collector, dispatchGate, runtime, stage, TAB } from '../../fixtures/flow.ts';
+import { importExample, importFlows } from '../clipboard.ts';
+import type { EditorPage, ExportedNode } from '../editor-page.ts';
+import { Form } from '../form.ts';
+import { sharedSession } from '../session.ts';
 
-const session = startSession();
+const session = sharedSession();
 
 const PACKAGE = '@modelet/node-red-pipeline';
 const OTHER_TAB = { id: 'other', type: 'tab', label: 'Elsewhere' };

@@ -1,13 +1,13 @@
 /** Values that batchers, paced splits and runtimes cannot use, and choices that no node knows. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { NodeType } from '../fixtures/node-schemas.ts';
-import { importFlows } from './clipboard.ts';
-import { Form } from './form.ts';
-import { startSession } from './session.ts';
-import { assertBounds, numberTrials, tryAll, validityOf } from './trials.ts';
+import type { NodeType } from '../../fixtures/node-schemas.ts';
+import { importFlows } from '../clipboard.ts';
+import { Form } from '../form.ts';
+import { sharedSession } from '../session.ts';
+import { assertBounds, numberTrials, tryAll, validityOf } from '../trials.ts';
 
-const session = startSession();
+const session = sharedSession();
 
 test('batcher: refuses what it cannot use, and says why', async () => {
   await session.inEditor([], async (editor) => {

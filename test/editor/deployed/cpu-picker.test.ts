@@ -1,11 +1,11 @@
 /** The picker of cores in a stage's dialog shows which cores the workers of other stages are kept to. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { allowedCpus } from '../../src/process/affinity.ts';
-import { runtime, stage, TAB } from '../fixtures/flow.ts';
-import { startSession } from './session.ts';
+import { allowedCpus } from '../../../src/process/affinity.ts';
+import { runtime, stage, TAB } from '../../fixtures/flow.ts';
+import { sharedSession } from '../session.ts';
 
-const session = startSession();
+const session = sharedSession();
 const allowed = allowedCpus();
 const core = String(allowed[0]);
 const HOSTILE = '<b>"other"</b>';

@@ -6,16 +6,16 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import type { Locator } from 'playwright-core';
-import { NODE_RED } from '../fixtures/editor.ts';
-import { dispatchGate, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { until } from '../fixtures/node-red.ts';
-import type { EditorPage } from './editor-page.ts';
-import { Form } from './form.ts';
-import { startSession } from './session.ts';
-import { SidebarPage } from './sidebar-page.ts';
+import { NODE_RED } from '../../fixtures/editor.ts';
+import { dispatchGate, endpoint, runtime, stage, TAB } from '../../fixtures/flow.ts';
+import { Gate } from '../../fixtures/gate.ts';
+import { until } from '../../fixtures/node-red.ts';
+import type { EditorPage } from '../editor-page.ts';
+import { Form } from '../form.ts';
+import { sharedSession } from '../session.ts';
+import { SidebarPage } from '../sidebar-page.ts';
 
-const session = startSession();
+const session = sharedSession();
 
 /** Answers as Prometheus does, to those who know the token. */
 let prometheus: Server;

@@ -1,12 +1,12 @@
 /** The sidebar "modelets": what it shows of what runs, what can be done in it, and that it costs nothing unseen. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { RuntimeSnapshot, StageSnapshot } from '../../src/observe/views/snapshot.ts';
-import { batcher, endpoint, httpIn, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { until } from '../fixtures/node-red.ts';
-import { EditorPage } from './editor-page.ts';
-import { startSession } from './session.ts';
-import { SidebarPage } from './sidebar-page.ts';
+import type { RuntimeSnapshot, StageSnapshot } from '../../../src/observe/views/snapshot.ts';
+import { batcher, endpoint, httpIn, runtime, stage, TAB } from '../../fixtures/flow.ts';
+import { until } from '../../fixtures/node-red.ts';
+import { EditorPage } from '../editor-page.ts';
+import { sharedSession } from '../session.ts';
+import { SidebarPage } from '../sidebar-page.ts';
 
 declare const RED: {
   readonly settings: Record<string, unknown>;
@@ -16,7 +16,7 @@ declare const RED: {
 declare const document: { dispatchEvent(event: Event): void };
 declare const window: { pwned?: number };
 
-const session = startSession();
+const session = sharedSession();
 
 const HOSTILE = '<img src="x" onerror="window.pwned = 1">';
 const FLOWS = [

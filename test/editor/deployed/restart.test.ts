@@ -1,10 +1,10 @@
 /** The button in the dialog of a deployed stage that gives it new workers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { RuntimeSnapshot } from '../../src/observe/views/snapshot.ts';
-import { until } from '../fixtures/node-red.ts';
-import type { EditorPage } from './editor-page.ts';
-import { startSession } from './session.ts';
+import type { RuntimeSnapshot } from '../../../src/observe/views/snapshot.ts';
+import { until } from '../../fixtures/node-red.ts';
+import type { EditorPage } from '../editor-page.ts';
+import { sharedSession } from '../session.ts';
 
 const FLOWS = [
   { id: 'tab', type: 'tab', label: 'Tab' },
@@ -15,7 +15,7 @@ const FLOWS = [
   },
 ];
 
-const session = startSession();
+const session = sharedSession();
 async function workers(): Promise<RuntimeSnapshot['stages'][number]['workers']> {
   const response = await fetch(`${session.nodeRed.editorUrl}modelets/snapshot`);
   const { runtimes } = (await response.json()) as { runtimes: RuntimeSnapshot[] };

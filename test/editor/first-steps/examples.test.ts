@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { repositoryRoot } from '../fixtures/repository.ts';
-import { importExample, listExamples } from './clipboard.ts';
-import type { EditorNode, EditorPage, ExportedNode } from './editor-page.ts';
-import { startSession } from './session.ts';
+import { repositoryRoot } from '../../fixtures/repository.ts';
+import { importExample, listExamples } from '../clipboard.ts';
+import type { EditorNode, EditorPage, ExportedNode } from '../editor-page.ts';
+import { sharedSession } from '../session.ts';
 
 const PACKAGE = '@modelet/node-red-pipeline';
 const QUICK_START = 'Quick start - handwritten digits';
@@ -16,8 +16,7 @@ const examples = readdirSync(folder)
   .filter((file) => file.endsWith('.json'))
   .map((file) => file.slice(0, -'.json'.length));
 
-// One of them has a module in its tab for these.
-const session = startSession({ modules: ['jpeg-js'] });
+const session = sharedSession();
 
 function read<T>(...path: string[]): T {
   return JSON.parse(readFileSync(join(repositoryRoot, ...path), 'utf8')) as T;

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { listeningAt } from '../fixtures/flow.ts';
-import { repositoryRoot } from '../fixtures/repository.ts';
-import { boxOf, type EditorPage, type ExportedNode } from './editor-page.ts';
-import { takePicture } from './picture.ts';
-import { startSession } from './session.ts';
+import { listeningAt } from '../../fixtures/flow.ts';
+import { repositoryRoot } from '../../fixtures/repository.ts';
+import { boxOf, type EditorPage, type ExportedNode } from '../editor-page.ts';
+import { takePicture } from '../picture.ts';
+import { sharedSession } from '../session.ts';
 
-const session = startSession();
+const session = sharedSession();
 
 const SIZE = { width: 1440, height: 560 };
 const REQUESTS = 300;

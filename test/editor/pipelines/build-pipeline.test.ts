@@ -1,10 +1,10 @@
 /** A pipeline drawn from nothing with mouse and keyboard, deployed and used. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { EditorPage } from './editor-page.ts';
-import { startSession } from './session.ts';
+import type { EditorPage } from '../editor-page.ts';
+import { sharedSession } from '../session.ts';
 
-const session = startSession();
+const session = sharedSession();
 
 interface Drawn {
   readonly httpIn: string;

@@ -1,11 +1,11 @@
 /** Who does not see a dialog's icons hears what its buttons do. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NODE_SCHEMAS } from '../fixtures/node-schemas.ts';
-import { Form } from './form.ts';
-import { startSession } from './session.ts';
+import { NODE_SCHEMAS } from '../../fixtures/node-schemas.ts';
+import { Form } from '../form.ts';
+import { sharedSession } from '../session.ts';
 
-const session = startSession();
+const session = sharedSession();
 
 /** Icons are characters of a font in this range: no words. */
 const ICONS = /[\uE000-\uF8FF\s]/g;

@@ -4,16 +4,16 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
-import { until } from '../fixtures/node-red.ts';
-import { repositoryRoot } from '../fixtures/repository.ts';
-import type { ExportedNode } from './editor-page.ts';
-import { takePicture, UPDATES_PICTURES } from './picture.ts';
-import { startSession } from './session.ts';
-import { SidebarPage } from './sidebar-page.ts';
+import { until } from '../../fixtures/node-red.ts';
+import { repositoryRoot } from '../../fixtures/repository.ts';
+import type { ExportedNode } from '../editor-page.ts';
+import { takePicture, UPDATES_PICTURES } from '../picture.ts';
+import { sharedSession } from '../session.ts';
+import { SidebarPage } from '../sidebar-page.ts';
 
 declare const RED: { readonly actions: { invoke(action: string): void } };
 
-const session = startSession();
+const session = sharedSession();
 
 const SIZE = { width: 1440, height: 900 };
 /** One a second. */

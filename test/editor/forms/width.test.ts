@@ -1,11 +1,11 @@
 /** A dialog keeps its width, whatever is unfolded in it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { EditorPage } from './editor-page.ts';
-import { boxOf } from './editor-page.ts';
-import { startSession } from './session.ts';
+import type { EditorPage } from '../editor-page.ts';
+import { boxOf } from '../editor-page.ts';
+import { sharedSession } from '../session.ts';
 
-const session = startSession();
+const session = sharedSession();
 
 const FLOWS = [
   { id: 'tab', type: 'tab', label: 'Widths' },

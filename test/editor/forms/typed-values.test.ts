@@ -1,12 +1,12 @@
 /** What the editor saves is what was typed, and what it shows is what was saved. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NODE_SCHEMAS, type NodeType } from '../fixtures/node-schemas.ts';
-import { type EditorPage, ours } from './editor-page.ts';
-import { Form, type Values } from './form.ts';
-import { startSession } from './session.ts';
+import { NODE_SCHEMAS, type NodeType } from '../../fixtures/node-schemas.ts';
+import { type EditorPage, ours } from '../editor-page.ts';
+import { Form, type Values } from '../form.ts';
+import { sharedSession } from '../session.ts';
 
-const session = startSession();
+const session = sharedSession();
 
 /** The fields of a gate depend on its source: its dialog has a file of its own. */
 type Typed = Exclude<NodeType, 'modelet-gate'>;
