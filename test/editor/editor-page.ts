@@ -10,17 +10,30 @@ export interface EditorGlobals {
     eachNode(visit: (node: Record<string, unknown>) => void): void;
     eachConfig(visit: (node: Record<string, unknown>) => void): void;
     createCompleteNodeSet(): ExportedNode[];
-    dirty(): boolean;
+    dirty(isDirty?: boolean): boolean;
+    clear(): void;
+    import(flows: unknown): void;
+    version(revision: string | null): void;
   };
+  readonly history: { clear(): void };
+  readonly actions: { invoke(action: string): void };
+  readonly comms: Record<'subscribe' | 'unsubscribe', (topic: string, listener: () => void) => void>;
   readonly workspaces: { active(): string; show(id: string): void };
-  readonly view: { state(): number };
+  readonly view: { state(): number; redraw(all: boolean): void };
   readonly state: { readonly DEFAULT: number; readonly IMPORT_DRAGGING: number };
   readonly editor: { getEditStack(): object[] };
 }
 
 declare const RED: EditorGlobals;
 /** The editor's jQuery. */
-declare const $: (selector: string) => { readonly length: number };
+declare const $: (selector: string) => Elements;
+
+interface Elements {
+  readonly length: number;
+  empty(): Elements;
+  hide(): Elements;
+  removeClass(name: string): Elements;
+}
 
 /** A node as it is saved. */
 export interface ExportedNode {
@@ -84,6 +97,20 @@ export class EditorPage {
     return this.page.close();
   }
 
+  /**
+   * Empties the editor as a change of projects does, so that another test can use it: a new page takes seconds.
+   * Resolves with false if the test has left a dialog open or hides something.
+   */
+  async unload(): Promise<boolean> {
+    await this.page.mouse.move(0, 0);
+    return this.page.evaluate(unloadFlows);
+  }
+
+  /** Shows the flows that Node-RED has after `unload`. */
+  async load(): Promise<void> {
+    await this.page.evaluate(loadFlows);
+  }
+
   get chart(): Locator {
     return this.page.locator('#red-ui-workspace-chart');
   }
@@ -123,8 +150,8 @@ export class EditorPage {
   async #drag(from: Point, to: Point): Promise<void> {
     await this.page.mouse.move(from.x, from.y);
     await this.page.mouse.down();
-    await this.page.mouse.move(from.x + 10, from.y + 5, { steps: 3 });
-    await this.page.mouse.move(to.x, to.y, { steps: 8 });
+    await this.page.mouse.move(from.x + 10, from.y + 5);
+    await this.page.mouse.move(to.x, to.y, { steps: 3 });
     await this.page.mouse.up();
   }
 
@@ -198,9 +225,9 @@ export class EditorPage {
 
   /** Types a value over what a field holds, and leaves the field. */
   async fill(field: Locator, value: string): Promise<void> {
-    await field.click({ clickCount: 3 });
-    await field.press('Delete');
-    await field.pressSequentially(value);
+    // At once, as the page is laid out again after each key, and one key for the listeners of keys.
+    await field.fill(value);
+    await field.press('End');
     // Not by the tab key: it takes what a field that completes words has to offer.
     await field.blur();
   }
@@ -291,4 +318,35 @@ export async function boxOf(element: Locator): Promise<Point & { width: number; 
 export async function centreOf(element: Locator): Promise<Point> {
   const { x, y, width, height } = await boxOf(element);
   return { x: x + width / 2, y: y + height / 2 };
+}
+
+/** Runs in the page. */
+function unloadFlows(): boolean {
+  const open = $('.red-ui-tray, .ui-dialog:visible, .red-ui-search:visible, .red-ui-type-search:visible').length;
+  if (open > 0 || RED.editor.getEditStack().length > 0 || RED.view.state() !== RED.state.DEFAULT) return false;
+  RED.actions.invoke('core:show-info-tab');
+  RED.nodes?.clear();
+  RED.history.clear();
+  // An editor without a version does not ask its user about flows that somebody else deploys.
+  RED.nodes?.version(null);
+  RED.view.redraw(true);
+  // A notification removes itself from the document when its time is over: it must still be there.
+  $('.red-ui-notification').empty().hide().removeClass('red-ui-notification');
+  return true;
+}
+
+/** Runs in the page. */
+async function loadFlows(): Promise<void> {
+  const response = await fetch('flows', { headers: { 'Node-RED-API-Version': 'v2' } });
+  const { rev, flows } = (await response.json()) as { rev: string; flows: { id: string; type: string }[] };
+  RED.nodes?.version(rev);
+  RED.nodes?.import(flows);
+  RED.nodes?.dirty(false);
+  RED.view.redraw(true);
+  const first = flows.find(({ type }) => type === 'tab');
+  if (first) RED.workspaces.show(first.id);
+  // Node-RED sends the badges again to an editor that subscribes to them again.
+  const listener = (): void => {};
+  RED.comms.subscribe('status/#', listener);
+  RED.comms.unsubscribe('status/#', listener);
 }

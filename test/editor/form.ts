@@ -82,7 +82,7 @@ export class Form {
   /** Types what the field does not take, and sees that it turns red and, if a reason is given, that it says so. */
   async assertRefuses(property: string, value: string, reason?: RegExp): Promise<void> {
     const field = await this.input(property);
-    await this.#editor.fill(field, value);
+    await this.#setField(field, value);
     const marked = this.#editor.page.locator(`#${this.#prefix}-${property}.input-error`);
     await marked.waitFor({ state: 'attached' });
     // Where the property's element is hidden behind another there is nothing to point at.

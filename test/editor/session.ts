@@ -1,16 +1,23 @@
-/** One Node-RED and one browser for the tests of a process, and pages in it that must be without errors at the end. */
+/** One Node-RED, one browser and mostly one page for all tests of a process: starting and loading them takes longest. */
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import type { Browser, BrowserContext } from 'playwright-core';
 import { launchBrowser, NodeRedProcess, type StartOptions } from '../fixtures/editor.ts';
 import { EditorPage } from './editor-page.ts';
 
+declare const document: { readonly adoptedStyleSheets: object[] };
+declare const CSSStyleSheet: new () => { replaceSync(rules: string): void };
+
+type Work = (editor: EditorPage) => Promise<void>;
+
 export interface Session {
   readonly nodeRed: NodeRedProcess;
-  /** Opens the editor with these flows deployed, lets the test work with it, and closes it. Fails on errors in the page. */
-  inEditor(flows: readonly object[], work: (editor: EditorPage) => Promise<void>): Promise<void>;
-  /** The same with the flows that Node-RED has. `token`: of an account that has logged in. */
-  inDeployed(work: (editor: EditorPage) => Promise<void>, token?: string): Promise<void>;
+  /** Deploys these flows and lets the test work with them in the editor. Fails on errors in the page. */
+  inEditor(flows: readonly object[], work: Work): Promise<void>;
+  /** Does the same in a page of its own. Use it for a test that changes more in its page than the flows. */
+  inNewEditor(flows: readonly object[], work: Work): Promise<void>;
+  /** Does so with the flows that Node-RED has. `token`: of an account that has logged in. */
+  inDeployed(work: Work, token?: string): Promise<void>;
 }
 
 let shared: Session | undefined;
@@ -27,16 +34,38 @@ export function startSession(options: StartOptions = {}): Session {
   let nodeRed: NodeRedProcess | undefined;
   let browser: Browser | undefined;
   let context: BrowserContext | undefined;
+  /** A page that shows no flows and waits for the next test. */
+  let idle: EditorPage | undefined;
 
   before(async () => {
     [nodeRed, browser] = await Promise.all([NodeRedProcess.start(options), launchBrowser()]);
-    // One for all pages: the editor's scripts come from its cache from the second page on.
+    // All pages share a context, so that the second one finds the editor's scripts in the cache.
     context = await browser.newContext();
+    await context.addInitScript(stopTransitions);
   });
   after(async () => {
     await browser?.close();
     await nodeRed?.stop();
   });
+
+  async function open(token?: string): Promise<EditorPage> {
+    assert.ok(context && nodeRed, 'Node-RED and the browser run');
+    return EditorPage.open(context, nodeRed, token);
+  }
+
+  /** Returns a page that shows the deployed flows. */
+  async function take(): Promise<EditorPage> {
+    const editor = idle;
+    // The page of a test that fails is not used again: it may hold anything.
+    idle = undefined;
+    await editor?.load();
+    return editor ?? open();
+  }
+
+  async function use(editor: EditorPage, work: Work): Promise<void> {
+    await work(editor);
+    assert.deepEqual(editor.problems, []);
+  }
 
   return {
     get nodeRed(): NodeRedProcess {
@@ -44,19 +73,31 @@ export function startSession(options: StartOptions = {}): Session {
       return nodeRed;
     },
     async inEditor(flows, work): Promise<void> {
-      assert.ok(nodeRed, 'Node-RED runs');
-      await nodeRed.deploy(flows);
+      await this.nodeRed.deploy(flows);
+      const editor = await take();
+      let isEmpty = false;
+      try {
+        await use(editor, work);
+        isEmpty = await editor.unload();
+      } finally {
+        if (isEmpty) idle = editor;
+        else await editor.close();
+      }
+    },
+    async inNewEditor(flows, work): Promise<void> {
+      await this.nodeRed.deploy(flows);
       await this.inDeployed(work);
     },
     async inDeployed(work, token): Promise<void> {
-      assert.ok(context && nodeRed, 'Node-RED and the browser run');
-      const editor = await EditorPage.open(context, nodeRed, token);
-      try {
-        await work(editor);
-        assert.deepEqual(editor.problems, []);
-      } finally {
-        await editor.close();
-      }
+      const editor = await open(token);
+      await use(editor, work).finally(() => editor.close());
     },
   };
+}
+
+/** Runs in each page as it begins. Without a graphics card, painting the steps of a transition keeps a core busy. */
+function stopTransitions(): void {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync('*, ::before, ::after { transition: none !important; animation: none !important; }');
+  document.adoptedStyleSheets.push(sheet);
 }

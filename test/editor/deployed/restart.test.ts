@@ -53,6 +53,7 @@ test('a restart that is refused says why', async () => {
     await button.click();
     await editor.page.locator('.red-ui-notification-error', { hasText: '"<b>digits</b>" is not deployed' }).waitFor();
     await editor.cancel();
+    await editor.page.unrouteAll();
     // The browser itself reports the answer on its console.
     assert.match(editor.problems.splice(0).join(), /404/);
   });

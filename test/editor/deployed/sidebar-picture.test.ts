@@ -46,7 +46,7 @@ async function ask(count: number): Promise<void> {
 }
 
 test('the quick start under load looks good in the sidebar', async () => {
-  await session.inEditor(flow, async (editor) => {
+  await session.inNewEditor(flow, async (editor) => {
     await editor.page.setViewportSize(SIZE);
     await editor.waitForBadge(idOf('classify'), /^ready/);
     const sidebar = await SidebarPage.show(editor);

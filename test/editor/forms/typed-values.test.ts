@@ -182,6 +182,7 @@ test('the core toggles compose the pins, and say what they amount to', async () 
     await editor.page.locator('.modelet-clear').click();
     assert.equal(await editor.field('cpus').inputValue(), '');
     assert.equal(await core(0).getAttribute('aria-pressed'), 'false');
+    await editor.cancel();
   });
 });
 

@@ -59,7 +59,7 @@ async function assertInView(editor: EditorPage): Promise<void> {
 }
 
 test('the quick start gets ready, tells digits, and looks good', async () => {
-  await session.inEditor(listeningAt(session.nodeRed.url, flow), async (editor) => {
+  await session.inNewEditor(listeningAt(session.nodeRed.url, flow), async (editor) => {
     await editor.waitForBadge(idOf('modelet-stage', 'normalise'), /^ready/);
     await editor.waitForBadge(idOf('modelet-stage', 'classify'), /^ready/);
     const { nodeRed } = session;

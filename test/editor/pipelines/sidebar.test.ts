@@ -86,7 +86,7 @@ function hideWindow(editor: EditorPage): Promise<void> {
 }
 
 test('shows what runs while requests come', async () => {
-  await session.inEditor(FLOWS, async (editor) => {
+  await session.inNewEditor(FLOWS, async (editor) => {
     await whenReady(editor);
     const sidebar = await SidebarPage.show(editor);
     const drawn = await sidebar.stage('second').elementHandle();
@@ -249,7 +249,7 @@ test('its buttons drain a queue and give a stage new workers, without an error t
 });
 
 test('asks for nothing while it is not in sight, and goes on when it is again', async () => {
-  await session.inEditor(FLOWS, async (editor) => {
+  await session.inNewEditor(FLOWS, async (editor) => {
     const views = countViews(editor);
     const other = await EditorPage.open(editor.page.context(), session.nodeRed);
     try {
