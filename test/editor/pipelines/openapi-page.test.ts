@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
-import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { startSession } from './session.ts';
+import { endpoint, runtime, stage, TAB } from '../../fixtures/flow.ts';
+import { sharedSession } from '../session.ts';
 
 declare const window: { pwned?: number };
 
-const session = startSession();
+const session = sharedSession();
 
 const HOSTILE = '<img src="data:," onerror="window.pwned = 1"><script>window.pwned = 1</script>';
 
