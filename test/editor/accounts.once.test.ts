@@ -1,4 +1,4 @@
-/** The sidebar "modelets" for accounts that may not do everything. */
+/** The sidebar "modelets" and the dialog of a gate for accounts with few permissions. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { dispatchGate, runtime, stage, TAB } from '../fixtures/flow.ts';
@@ -17,10 +17,10 @@ function allowing(permissions: string | readonly string[]): {
   return { files, settings: { adminAuth: { type: 'credentials', users: [], default: { permissions } } } };
 }
 
-describe('the sidebar, to an account that may only read', () => {
+describe('an account that may only read', () => {
   const session = startSession(allowing('read'));
 
-  test('shows what runs and has no buttons to change it', async () => {
+  test('sees stages and gates in the sidebar, without buttons that change them', async () => {
     await session.inDeployed(async (editor) => {
       const sidebar = await SidebarPage.show(editor);
       await sidebar.stage('one').locator('.modelet-sb-pid', { hasText: /\d/ }).waitFor();
@@ -34,7 +34,7 @@ describe('the sidebar, to an account that may only read', () => {
     assert.equal(command.status, 401, 'nor may it without them');
   });
 
-  test('shows a gate in its dialog, and has no buttons to command or try it', async () => {
+  test('sees a gate in its dialog, without buttons that command or test it', async () => {
     await session.inDeployed(async (editor) => {
       await editor.open('gate');
       const gate = editor.page.locator('#modelet-gate-live .modelet-sb-gate');
@@ -47,11 +47,11 @@ describe('the sidebar, to an account that may only read', () => {
   });
 });
 
-describe('the sidebar, to an account that may not read the pipelines', () => {
+describe('an account that may not read the pipelines', () => {
   const may = ['flows', 'nodes', 'settings', 'status', 'library', 'context', 'plugins'].map((what) => `${what}.read`);
   const session = startSession(allowing(may));
 
-  test('says which permission is lacking, and asks for nothing', async () => {
+  test('sees in the sidebar which permission is missing, and is not asked to log in', async () => {
     await session.inDeployed(async (editor) => {
       const sidebar = await SidebarPage.show(editor);
       await sidebar.root.getByText(/modelets\.read/).waitFor();
@@ -60,7 +60,7 @@ describe('the sidebar, to an account that may not read the pipelines', () => {
   });
 });
 
-describe('the sidebar, to an account that has logged in', () => {
+describe('an account that has logged in', () => {
   const password = 'open sesame';
   const users = [
     {
@@ -71,7 +71,7 @@ describe('the sidebar, to an account that has logged in', () => {
   ];
   const session = startSession({ files, settings: { adminAuth: { type: 'credentials', users } } });
 
-  test('is asked for with the token of the account, and keeps up', async () => {
+  test('gets view after view in the sidebar with its token', async () => {
     const { editorUrl } = session.nodeRed;
     const form = { client_id: 'node-red-editor', grant_type: 'password', scope: 'read', username: 'reader', password };
     const login = await fetch(`${editorUrl}auth/token`, { method: 'POST', body: new URLSearchParams(form) });

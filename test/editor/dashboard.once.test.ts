@@ -1,4 +1,4 @@
-/** `npm run dashboard` as a user runs it: what the page shows is what was sent, and what the snapshot has. */
+/** Starts `npm run dashboard` as a user does and compares the page with the requests and the snapshot. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -34,7 +34,7 @@ describe('npm run dashboard', { timeout: 600_000 }, () => {
     await copy.remove();
   });
 
-  test('without a load shows what was sent, which errors there were, and which workers there are', async () => {
+  test('without its load it shows the requests that the test sent, their errors, and the workers', async () => {
     const started = await start(copy, { RATE: '0' });
     await readySnapshot(started);
     const { page, problems } = await openDashboard(browser, started);
@@ -82,7 +82,7 @@ describe('npm run dashboard', { timeout: 600_000 }, () => {
     await end(started);
   });
 
-  test('with its load fills the page, and on Ctrl-C leaves no process', async () => {
+  test('with its load it draws every chart, and Ctrl-C leaves no process', async () => {
     const started = await start(copy);
     await readySnapshot(started);
     const { page, problems } = await openDashboard(browser, started);

@@ -1,3 +1,3 @@
-/** Runs the tests of what a newcomer meets in one process: see session.ts. */
+/** Runs the tests of help and examples in one process: see session.ts. */
 import './first-steps/help.test.ts';
 import './first-steps/examples.test.ts';

@@ -1,4 +1,4 @@
-/** Runs the tests of the dialogs' forms in one process, so that they share Node-RED, the browser and a page: see session.ts. */
+/** Runs the tests of forms in one process, because starting Node-RED and loading the editor takes longest: see session.ts. */
 import './forms/typed-values.test.ts';
 import './forms/defaults.test.ts';
 import './forms/width.test.ts';

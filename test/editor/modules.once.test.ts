@@ -1,4 +1,4 @@
-/** The tab "Modules" of a stage with inline code: what is listed, what is refused and why, what is saved and exported. */
+/** The tab "Modules" of a stage with inline code. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Locator } from 'playwright-core';
@@ -46,7 +46,7 @@ async function reasonOf(field: Locator): Promise<string> {
   return reason;
 }
 
-test('modules are listed, saved, exported and shown again; the code knows their variables', async () => {
+test('the stage dialog lists modules, saves, exports and shows them again, and declares their variables to the code editors', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-stage', 400, 100);
     await editor.open(id);
@@ -106,7 +106,7 @@ const REFUSED: readonly (readonly [module: string, variable: string, ofModule: R
   ['a-module', 'os', /^$/, /^is the variable of two modules$/],
 ];
 
-test('a module or a variable that cannot be says why, there and on the canvas', async () => {
+test('a module or variable that the stage cannot use is marked with a reason in the dialog and on the canvas', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-stage', 400, 100);
     await editor.open(id);
@@ -135,7 +135,7 @@ test('a module or a variable that cannot be says why, there and on the canvas', 
   });
 });
 
-test('what Node-RED could not install is marked, with the reason', async () => {
+test('a module that Node-RED could not install marks its stage with the reason', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-stage', 400, 100);
     await editor.open(id);

@@ -1,4 +1,4 @@
-/** Runs the tests that draw and watch pipelines in one process: see session.ts. The sidebar comes first: its figures start at 0. */
+/** Runs the tests that draw and watch pipelines in one process: see session.ts. */
 import './pipelines/sidebar.test.ts';
 import './pipelines/build-pipeline.test.ts';
 import './pipelines/gate-copies.test.ts';

@@ -1,4 +1,4 @@
-/** Stages that cannot start: the canvas says so, and a repair in the dialog makes them ready. */
+/** Stages that cannot start show the reason on the canvas. After a repair in the dialog they get ready. */
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -34,7 +34,7 @@ async function assertAnswers(expected: unknown): Promise<void> {
   assert.deepEqual(await answer.json(), expected);
 }
 
-test('code that cannot be read shows on the canvas until it is repaired', async () => {
+test('a stage whose code has a syntax error shows the error on the canvas until the code is repaired', async () => {
   await session.inEditor([], async (editor) => {
     const id = await importAndDeploy(editor, { code: 'return input.n +;' });
     await editor.waitForBadge(id, /Unexpected token/);
@@ -49,7 +49,7 @@ test('code that cannot be read shows on the canvas until it is repaired', async 
   });
 });
 
-test('an On Start that fails shows its message on the canvas until it is repaired', async () => {
+test('a stage whose On Start fails shows the message on the canvas until the code is repaired', async () => {
   await session.inEditor([], async (editor) => {
     const setup = "throw new Error('the weights are missing');";
     const id = await importAndDeploy(editor, { setup, code: 'return { n: state + input.n };' });
@@ -64,7 +64,7 @@ test('an On Start that fails shows its message on the canvas until it is repaire
   });
 });
 
-test('a missing file shows on the canvas and in the dialog until the path is right', async () => {
+test('a stage whose file is missing says so on the canvas and in its dialog until the path is right', async () => {
   const folder = join(session.nodeRed.userDir, 'models');
   await mkdir(folder);
   await writeFile(join(folder, 'double.cjs'), 'module.exports = (input) => ({ doubled: input.n * 2 });\n');
@@ -110,7 +110,7 @@ test('the badge of a broken stage ends before the badge of the next node begins'
   });
 });
 
-test('dialogs of stages that do not run show nothing as deployed, and ask for nothing that is not there', async () => {
+test('the dialog of a stage that does not run shows nothing as deployed, and sends no request that fails', async () => {
   const stage = (id: string, z: string, rest: object = {}): object => ({
     ...{ id, z, type: 'modelet-stage', name: id, runtime: RUNTIME, code: 'return 1;', x: 300, y: 100, wires: [] },
     ...rest,

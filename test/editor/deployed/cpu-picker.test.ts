@@ -1,4 +1,4 @@
-/** The picker of cores in a stage's dialog shows which cores the workers of other stages are kept to. */
+/** The core picker in the dialog of a stage shows the cores to which other workers are pinned. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allowedCpus } from '../../../src/process/affinity.ts';
@@ -10,7 +10,7 @@ const allowed = allowedCpus();
 const core = String(allowed[0]);
 const HOSTILE = '<b>"other"</b>';
 
-test('a core that others are kept to is marked, and choosing it is warned of', {
+test('the stage dialog marks a core that other workers are pinned to, and warns when it is chosen', {
   skip: allowed.length < 2,
 }, async () => {
   const flows = [

@@ -1,4 +1,4 @@
-/** A dispatch gate at work: what its dialog, its badge and the sidebar show of it, and what they can ask of it. */
+/** The dialog, badge and sidebar entry of a dispatch gate at work, and the buttons that command it. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
@@ -87,7 +87,7 @@ async function showGate(editor: EditorPage, id: string): Promise<Shown> {
   return shownIn(gate);
 }
 
-test('its dialog shows why it is open and what it holds, and follows while requests come and go', async () => {
+test('the dialog of a gate shows why the gate is open, and counts requests as they come and go', async () => {
   await session.inEditor(flows('watched'), async (editor) => {
     const gate = await showGate(editor, 'watched');
     await gate.why.filter({ hasText: 'N 2 = 4 x (D 0.75 - B 0.25)' }).waitFor();
@@ -110,7 +110,7 @@ test('its dialog shows why it is open and what it holds, and follows while reque
   });
 });
 
-test('one that cannot be used says why in its dialog', async () => {
+test('the dialog of a gate that cannot work says why', async () => {
   const odd = dispatchGate('odd', 'work', [], { source: 'composite', members: '["odd"]', name: 'odd' });
   await session.inEditor([...flows('even'), odd], async (editor) => {
     await editor.waitForBadge('odd', /^its members lead back/);
@@ -121,7 +121,7 @@ test('one that cannot be used says why in its dialog', async () => {
   });
 });
 
-test('its buttons close, drop, open and hand back to the budget', async () => {
+test('the buttons of a gate close it, drop and admit what waits, open it, and give it back to its budget', async () => {
   await session.inEditor(flows('ordered'), async (editor) => {
     const gate = await showGate(editor, 'ordered');
     await held.open();
@@ -145,7 +145,7 @@ test('its buttons close, drop, open and hand back to the budget', async () => {
   });
 });
 
-test('the sidebar shows it too, with its buttons and with what is odd about it', async () => {
+test('the sidebar shows a gate with its buttons and a warning that the gate never opens', async () => {
   await session.inEditor(flows('drawn', { budget: 0.2 }), async (editor) => {
     const sidebar = await SidebarPage.show(editor);
     const drawn = sidebar.root.locator('[data-gate="drawn"]');
@@ -163,7 +163,7 @@ test('the sidebar shows it too, with its buttons and with what is odd about it',
   });
 });
 
-test('of a durable one it shows what is dead and why, and gives that its attempts again', async (t) => {
+test('the dialog of a durable gate shows dead requests with their errors, and a button tries them again', async (t) => {
   // It needs Node.js 22.13.
   if (NODE_RED === 'node-red-4') return t.skip('Node-RED 4.1 runs on Node.js 20 here');
   const failing = `
@@ -196,7 +196,7 @@ test('of a durable one it shows what is dead and why, and gives that its attempt
   });
 });
 
-test('its test button reads once with what the dialog shows, and tells what came or why nothing did', async () => {
+test('the test button of a gate reads its source once with the values in the dialog, and shows the sample or the error', async () => {
   await session.inEditor(flows('tried'), async (editor) => {
     await editor.open('tried');
     const form = new Form(editor);

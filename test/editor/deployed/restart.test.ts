@@ -1,4 +1,4 @@
-/** The button in the dialog of a deployed stage that gives it new workers. */
+/** The button in the dialog of a deployed stage that gives the stage new workers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { RuntimeSnapshot } from '../../../src/observe/views/snapshot.ts';
@@ -31,7 +31,7 @@ async function openDialog(editor: EditorPage): Promise<ReturnType<EditorPage['no
   return button;
 }
 
-test('a click gives the stage new workers, and says so', async () => {
+test('the restart button gives a stage new workers, and a notification says so', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     const button = await openDialog(editor);
     const old = (await workers()).map(({ pid }) => pid);
@@ -46,7 +46,7 @@ test('a click gives the stage new workers, and says so', async () => {
   });
 });
 
-test('a restart that is refused says why', async () => {
+test('the restart button shows why Node-RED refused the restart', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     const button = await openDialog(editor);
     await editor.page.route('**/modelets/stages/*/restart', (route) => route.fulfill({ status: 404 }));

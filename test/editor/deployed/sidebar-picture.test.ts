@@ -45,7 +45,7 @@ async function ask(count: number): Promise<void> {
   );
 }
 
-test('the quick start under load looks good in the sidebar', async () => {
+test('the sidebar draws the quick start while it is under load', async () => {
   await session.inNewEditor(flow, async (editor) => {
     await editor.page.setViewportSize(SIZE);
     await editor.waitForBadge(idOf('classify'), /^ready/);

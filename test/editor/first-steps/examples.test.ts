@@ -1,4 +1,4 @@
-/** The examples as a newcomer meets them: Menu > Import > Examples, deploy, look at the badges. */
+/** The examples: a newcomer chooses Menu > Import > Examples, deploys, and looks at the badges. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -22,7 +22,7 @@ function read<T>(...path: string[]): T {
   return JSON.parse(readFileSync(join(repositoryRoot, ...path), 'utf8')) as T;
 }
 
-test('the menu offers every example and nothing that is no flow', async () => {
+test('the import menu offers every example and nothing else', async () => {
   await session.inEditor([], async (editor) => {
     const listed = await listExamples(editor, PACKAGE);
     assert.ok(examples.length >= 5, `${examples.length} examples`);
@@ -51,7 +51,7 @@ async function importWhole(editor: EditorPage, example: string): Promise<readonl
 
 const complete = examples.filter((example) => !needsAnother(example));
 
-test('each example can be imported, beside the others', async () => {
+test('every example can be imported beside the others', async () => {
   await session.inEditor([], async (editor) => {
     for (const example of complete) await importWhole(editor, example);
   });

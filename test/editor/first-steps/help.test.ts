@@ -1,4 +1,4 @@
-/** Palette, icons and help: what a newcomer sees of the nodes before using them. */
+/** Palette, icons and help, which a newcomer sees before using the nodes. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -42,7 +42,7 @@ async function showTip(editor: EditorPage, type: NodeType): Promise<ReturnType<E
   return tip;
 }
 
-test('the palette has the nodes in a category of their own', async () => {
+test('the palette shows the nodes in their own category', async () => {
   await session.inEditor([], async (editor) => {
     const category = editor.page.locator('#red-ui-palette-container-modelets');
     const types = await category
@@ -55,7 +55,7 @@ test('the palette has the nodes in a category of their own', async () => {
   });
 });
 
-test('the icons are those of the package, in the palette and on the canvas', async () => {
+test('the palette and the canvas show the icons of the package', async () => {
   await session.inEditor([], async (editor) => {
     for (const [index, type] of IN_PALETTE.entries()) {
       const inPalette = editor.paletteNode(type).locator('.red-ui-palette-icon-container');
@@ -72,7 +72,7 @@ test('the icons are those of the package, in the palette and on the canvas', asy
   });
 });
 
-test('each node has a tip in the palette, and help with all its headings in the sidebar', async () => {
+test('each node has a tip in the palette, and the sidebar shows its help with all headings', async () => {
   await session.inEditor([], async (editor) => {
     for (const type of IN_PALETTE) {
       const tip = await showTip(editor, type);
@@ -87,7 +87,7 @@ test('each node has a tip in the palette, and help with all its headings in the 
   });
 });
 
-test('the runtime, which is not in the palette, has its help as well', async () => {
+test('the dialog of a runtime leads to its help, although the palette does not show it', async () => {
   await session.inEditor([], async (editor) => {
     const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
     await editor.open(stage);
@@ -114,7 +114,7 @@ async function assertHelp(editor: EditorPage, type: NodeType): Promise<void> {
   assert.deepEqual(await help.locator('h4').allInnerTexts(), subheadings);
 }
 
-test('no text of a dialog is left untranslated', async () => {
+test('every text of every dialog is translated', async () => {
   await session.inEditor([], async (editor) => {
     for (const [index, type] of IN_PALETTE.entries()) {
       const id = await editor.dragFromPalette(type, 400, 60 + 60 * index);

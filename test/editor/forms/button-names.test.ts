@@ -1,4 +1,4 @@
-/** Who does not see a dialog's icons hears what its buttons do. */
+/** Screen readers can say what each button of a dialog does. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NODE_SCHEMAS } from '../../fixtures/node-schemas.ts';
@@ -10,7 +10,7 @@ const session = sharedSession();
 /** Icons are characters of a font in this range: no words. */
 const ICONS = /[\uE000-\uF8FF\s]/g;
 
-test('every button in the seven dialogs has a name', async () => {
+test('every button in every dialog has a name for screen readers', async () => {
   await session.inEditor([], async (editor) => {
     const nameless: string[] = [];
     const check = async (type: string, form: Form): Promise<void> => {

@@ -1,4 +1,4 @@
-/** New nodes are as the schema says: the same properties, at the same defaults. */
+/** New nodes have the properties and defaults of the schema. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NODE_SCHEMAS, type NodeType } from '../../fixtures/node-schemas.ts';
@@ -16,7 +16,7 @@ function defaults(type: NodeType): Record<string, unknown> {
   return Object.fromEntries(Object.entries(properties).map(([name, { default: value }]) => [name, value]));
 }
 
-test('new nodes are exported with every property of the schema, at its default', async () => {
+test('a new node is exported with every property of the schema at its default', async () => {
   await session.inEditor([], async (editor) => {
     for (const [index, type] of TYPES.entries()) {
       // The first stage brings it along.
@@ -41,7 +41,7 @@ test('new nodes are exported with every property of the schema, at its default',
   });
 });
 
-test('a runtime made in its dialog has every property at its default as well', async () => {
+test('a runtime created in its dialog has every property at its default', async () => {
   await session.inEditor([], async (editor) => {
     const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
     const first = (await editor.saved(stage))['runtime'];

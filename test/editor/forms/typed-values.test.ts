@@ -1,4 +1,4 @@
-/** What the editor saves is what was typed, and what it shows is what was saved. */
+/** The editor saves the typed values, and its dialogs show the saved values. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NODE_SCHEMAS, type NodeType } from '../../fixtures/node-schemas.ts';
@@ -93,7 +93,7 @@ async function assertKept(editor: EditorPage, id: string, type: Typed, form: For
 }
 
 for (const type of ON_CANVAS) {
-  test(`${type}: OK saves what was typed, and the dialog shows it again`, async () => {
+  test(`the dialog of ${type} saves the typed values on OK and shows them again`, async () => {
     await session.inEditor([], async (editor) => {
       const id = await editor.dragFromPalette(type, 400, 100);
       const form = new Form(editor);
@@ -111,7 +111,7 @@ for (const type of ON_CANVAS) {
   });
 }
 
-test('modelet-runtime: OK saves what was typed, and the dialog shows it again', async () => {
+test('the dialog of modelet-runtime saves the typed values on OK and shows them again', async () => {
   await session.inEditor([], async (editor) => {
     const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
     const id = String((await editor.saved(stage))['runtime']);
@@ -127,7 +127,7 @@ test('modelet-runtime: OK saves what was typed, and the dialog shows it again', 
   });
 });
 
-test('the code editors show what was saved, and cancelling changes nothing', async () => {
+test('the code editors show the saved code, and cancelling the dialog changes nothing', async () => {
   await session.inEditor([], async (editor) => {
     const { setup, code, teardown } = TYPED['modelet-stage'];
     const typed = { setup, code, teardown } as Values;
@@ -153,7 +153,7 @@ test('the code editors show what was saved, and cancelling changes nothing', asy
   });
 });
 
-test('the core toggles compose the pins, and say what they amount to', async () => {
+test('the core buttons of a stage compose its pins, and a note says what the pins mean', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-stage', 400, 100);
     await editor.open(id);
@@ -186,7 +186,7 @@ test('the core toggles compose the pins, and say what they amount to', async () 
   });
 });
 
-test('the fold-outs are open where something in them is not at its default', async () => {
+test('the stage dialog opens a fold-out if one of its fields is not at its default', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-stage', 400, 100);
     const form = new Form(editor);
@@ -211,7 +211,7 @@ test('the fold-outs are open where something in them is not at its default', asy
   });
 });
 
-test('how much is kept, and for how long, is asked of a stage that keeps results', async () => {
+test('the stage dialog asks for the size and lifetime of a cache only if the stage has a cache', async () => {
   await session.inEditor([], async (editor) => {
     await editor.open(await editor.dragFromPalette('modelet-stage', 400, 100));
     const form = new Form(editor);
@@ -227,7 +227,7 @@ test('how much is kept, and for how long, is asked of a stage that keeps results
   });
 });
 
-test('the choice of isolation says what it is good for, and what it costs', async () => {
+test('the choice of isolation shows its use and its cost', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-stage', 400, 100);
     const form = new Form(editor);

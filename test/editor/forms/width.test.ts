@@ -1,4 +1,4 @@
-/** A dialog keeps its width, whatever is unfolded in it. */
+/** A dialog keeps its width when parts of it are folded or unfolded. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { EditorPage } from '../editor-page.ts';
@@ -21,7 +21,7 @@ async function widthOf(editor: EditorPage): Promise<number> {
   return Math.round((await boxOf(editor.page.locator('.red-ui-tray').last())).width);
 }
 
-test('the stage dialog has one width: with its schemas folded, unfolded, edited, and when it is opened again', async () => {
+test('the stage dialog keeps its width while schemas are folded, unfolded and edited, and when it is opened again', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     const summary = editor.page.locator('#modelet-stage-schemas > summary');
     await editor.open('plain');

@@ -72,7 +72,7 @@ async function fillIn(editor: EditorPage, drawn: Drawn): Promise<{ cpus: string 
   return { cpus };
 }
 
-test('a pipeline drawn and filled in by hand answers, and its badges say ready', async () => {
+test('a pipeline drawn with mouse and keyboard answers requests, and its badges say ready', async () => {
   await session.inEditor([], async (editor) => {
     const drawn = await draw(editor);
 
@@ -147,7 +147,7 @@ test('a pipeline drawn and filled in by hand answers, and its badges say ready',
   });
 });
 
-test('one undo takes back the first stage and its runtime, a redo brings both', async () => {
+test('one undo removes the first stage and its runtime, and one redo restores both', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-stage', 400, 100);
     const [runtime] = await editor.configNodes();
@@ -165,7 +165,7 @@ test('one undo takes back the first stage and its runtime, a redo brings both', 
   });
 });
 
-test('looking through the quick-add search makes no runtime, adding a stage from it does', async () => {
+test('the quick-add search creates a runtime only when a stage is added from it', async () => {
   await session.inEditor([], async (editor) => {
     const search = editor.page.locator('.red-ui-search-container input:visible, .red-ui-type-search input:visible');
     const typeFor = async (text: string): Promise<void> => {

@@ -1,4 +1,4 @@
-/** A gate refers to its stage, a composite to other gates: what becomes of that when people copy, paste and import. */
+/** Gates refer to a stage or to other gates. Copies and imports of them must refer to the right nodes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { collector, dispatchGate, runtime, stage, TAB } from '../../fixtures/flow.ts';
@@ -53,7 +53,7 @@ async function assertCopied(editor: EditorPage): Promise<void> {
   assert.deepEqual(wholeCopy?.['members'], [gateCopy?.id], 'the copy is made of the copies');
 }
 
-test('gates that are copied with what they refer to refer to the copies', async () => {
+test('gates copied together with their stage and members refer to the copies', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await copyAll(editor);
     await paste(editor);
@@ -64,7 +64,7 @@ test('gates that are copied with what they refer to refer to the copies', async 
   });
 });
 
-test('the gates of an earlier version that are copied do so as well', async () => {
+test('gates saved by an earlier version and copied in this way refer to the copies', async () => {
   const earlier = FLOWS.map((one) => (one.id === 'whole' ? { ...one, members: '["gate"]' } : one));
   await session.inEditor(earlier, async (editor) => {
     await copyAll(editor);
@@ -73,7 +73,7 @@ test('the gates of an earlier version that are copied do so as well', async () =
   });
 });
 
-test('the same flow imported twice is two flows that know nothing of each other', async () => {
+test('a flow imported twice becomes two flows that do not refer to each other', async () => {
   await session.inEditor([TAB, runtime()], async (editor) => {
     const flows = FLOWS.filter(({ type }) => type !== 'tab' && type !== 'modelet-runtime');
     await importFlows(editor, flows);
@@ -82,7 +82,7 @@ test('the same flow imported twice is two flows that know nothing of each other'
   });
 });
 
-test('an example that is imported twice counts its own stage each time', async () => {
+test('the gate of an example imported twice refers to its own stage each time', async () => {
   await session.inEditor([TAB], async (editor) => {
     const gates = async (): Promise<ExportedNode[]> => {
       const found = (await editor.nodes()).filter(({ type }) => type === 'modelet-gate');
@@ -100,7 +100,7 @@ test('an example that is imported twice counts its own stage each time', async (
   });
 });
 
-test('a gate that is copied alone keeps its stage on the same tab, and on another the dialog and the badge say so', async () => {
+test('a gate copied alone keeps its stage, and on another tab its dialog and badge say so', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await editor.node('gate').click();
     await editor.page.keyboard.press('ControlOrMeta+c');
@@ -132,7 +132,7 @@ test('a gate that is copied alone keeps its stage on the same tab, and on anothe
   });
 });
 
-test('another stage and other members can be chosen and deployed', async () => {
+test('the dialogs of gates let users choose another stage and other members', async () => {
   const second = { ...stage('second', 'return input;', []), name: 'second', x: 400, y: 300 };
   const more = dispatchGate('more', 'second', [], { name: 'more', x: 200, y: 300 });
   await session.inEditor([...FLOWS, second, more], async (editor) => {

@@ -1,4 +1,4 @@
-/** The page of the endpoints in a browser: it shows them, sends requests to them, and runs and loads nothing else. */
+/** The page of the endpoints in a browser shows them and sends requests, and loads nothing from other servers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Locator, Page } from 'playwright-core';
@@ -60,7 +60,7 @@ async function execute(operation: Locator): Promise<{ readonly status: string; r
   return { status: (await status.textContent()) ?? '', body: (await body.textContent()) ?? '' };
 }
 
-test('shows the endpoints, sends requests that fit their schemas, and works without other servers', async () => {
+test('the page of the endpoints sends requests that fit their schemas, and needs no other server', async () => {
   await session.inEditor(flows('harmless'), async (editor) => {
     for (const address of [`${session.nodeRed.editorUrl}modelets/openapi`, `${session.nodeRed.url}/ops/openapi`]) {
       const { page, problems, servers } = await open(await editor.page.context().newPage(), address);
@@ -75,7 +75,7 @@ test('shows the endpoints, sends requests that fit their schemas, and works with
   });
 });
 
-test('runs nothing that stands in names and descriptions', async () => {
+test('the page of the endpoints runs no code from names and descriptions', async () => {
   await session.inEditor(flows(HOSTILE), async (editor) => {
     const { page, servers } = await open(await editor.page.context().newPage(), `${session.nodeRed.url}/ops/openapi`);
     assert.equal((await execute(page.locator('[id$="-post_sums"]'))).status, '200');

@@ -58,7 +58,7 @@ async function assertInView(editor: EditorPage): Promise<void> {
   }
 }
 
-test('the quick start gets ready, tells digits, and looks good', async () => {
+test('the quick start gets ready, recognises digits, and fits into the window', async () => {
   await session.inNewEditor(listeningAt(session.nodeRed.url, flow), async (editor) => {
     await editor.waitForBadge(idOf('modelet-stage', 'normalise'), /^ready/);
     await editor.waitForBadge(idOf('modelet-stage', 'classify'), /^ready/);

@@ -1,4 +1,4 @@
-/** The sidebar "modelets": what it shows of what runs, what can be done in it, and that it costs nothing unseen. */
+/** The sidebar "modelets": its figures and buttons, and that it costs nothing while it is hidden. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { RuntimeSnapshot, StageSnapshot } from '../../../src/observe/views/snapshot.ts';
@@ -85,7 +85,7 @@ function hideWindow(editor: EditorPage): Promise<void> {
   });
 }
 
-test('shows what runs while requests come', async () => {
+test('the sidebar shows stages, workers and rates while requests come', async () => {
   await session.inNewEditor(FLOWS, async (editor) => {
     await whenReady(editor);
     const sidebar = await SidebarPage.show(editor);
@@ -134,7 +134,7 @@ test('shows what runs while requests come', async () => {
   });
 });
 
-test('says who shares Node-RED\u2019s event loop while requests wait for it, and nothing of it else', async () => {
+test('the sidebar names other users of Node-RED\u2019s event loop only while that is busy', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     // As text: the compiler would make an import of its own of this one.
     const hints = await editor.page.evaluate<string[]>(`
@@ -157,7 +157,7 @@ test('says who shares Node-RED\u2019s event loop while requests wait for it, and
   });
 });
 
-test('shows how many of the requests of a stage that keeps results needed no run', async () => {
+test('the sidebar shows the share of requests that a stage answered from its cache', async () => {
   const kept = stage('kept', 'return input.n;', 'collector /sums', { cache: '100' });
   await session.inEditor([TAB, runtime(), ...endpoint('/sums', 'kept'), kept], async (editor) => {
     await editor.waitForBadge('kept', /^ready/);
@@ -172,7 +172,7 @@ test('shows how many of the requests of a stage that keeps results needed no run
   });
 });
 
-test('draws stages in the order of their routes, and says why these end', async () => {
+test('the sidebar draws stages in the order of their route, and says why the route ends', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     const sidebar = await SidebarPage.show(editor);
     await sidebar.stage('second').waitFor();
@@ -185,7 +185,7 @@ test('draws stages in the order of their routes, and says why these end', async 
   });
 });
 
-test('says which endpoints are compiled, and why others are not', async () => {
+test('the sidebar says which endpoints are compiled, and why others are not', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     const sidebar = await SidebarPage.show(editor);
     const endpoints = sidebar.root.locator('.modelet-sb-endpoint');
@@ -199,7 +199,7 @@ test('says which endpoints are compiled, and why others are not', async () => {
   });
 });
 
-test('shows names and errors as the text that they are', async () => {
+test('the sidebar shows names and errors as plain text', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     const sidebar = await SidebarPage.show(editor);
     assert.equal(await sidebar.stage('second').locator('.modelet-sb-name').textContent(), HOSTILE);
@@ -211,7 +211,7 @@ test('shows names and errors as the text that they are', async () => {
   });
 });
 
-test('a click on a stage selects its node', async () => {
+test('a click on a stage in the sidebar selects its node', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     const sidebar = await SidebarPage.show(editor);
     for (const id of ['second', 'first']) {
@@ -225,7 +225,7 @@ test('a click on a stage selects its node', async () => {
   });
 });
 
-test('its buttons drain a queue and give a stage new workers, without an error to anybody', async () => {
+test('the buttons of the sidebar drain a queue and restart workers, and no request fails', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await whenReady(editor);
     const sidebar = await SidebarPage.show(editor);
@@ -248,7 +248,7 @@ test('its buttons drain a queue and give a stage new workers, without an error t
   });
 });
 
-test('asks for nothing while it is not in sight, and goes on when it is again', async () => {
+test('the sidebar asks for no views while it is hidden, and asks again once it is shown', async () => {
   await session.inNewEditor(FLOWS, async (editor) => {
     const views = countViews(editor);
     const other = await EditorPage.open(editor.page.context(), session.nodeRed);
@@ -275,7 +275,7 @@ test('asks for nothing while it is not in sight, and goes on when it is again', 
   });
 });
 
-test('says what to do where nothing runs', async () => {
+test('the sidebar offers to import an example if no pipeline runs', async () => {
   await session.inEditor([TAB], async (editor) => {
     const sidebar = await SidebarPage.show(editor);
     await sidebar.root.getByText(/No pipeline runs/).waitFor();

@@ -1,4 +1,4 @@
-/** The dialog of a dispatch gate: the fields that its source needs, what they save, and values they cannot take. */
+/** The dialog of a dispatch gate: the fields of each source, the values that it saves, and those that it refuses. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { node, runtime, stage, TAB } from '../../fixtures/flow.ts';
@@ -70,7 +70,7 @@ async function visible(editor: EditorPage, properties: readonly string[]): Promi
   return found.sort();
 }
 
-test('shows the fields that the source needs, and no others', async () => {
+test('the dialog of a gate shows exactly the fields that its source needs', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await editor.open('gate');
     const form = new Form(editor);
@@ -86,7 +86,7 @@ test('shows the fields that the source needs, and no others', async () => {
   });
 });
 
-test('OK saves what was typed, and the dialog shows it again', async () => {
+test('the dialog of a gate saves the typed values on OK and shows them again', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await editor.open('gate');
     const form = new Form(editor);
@@ -127,7 +127,7 @@ test('OK saves what was typed, and the dialog shows it again', async () => {
   });
 });
 
-test('a composite names other gates of the canvas', async () => {
+test('the dialog of a composite gate offers the other gates on the canvas as members', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await editor.open('gate');
     const form = new Form(editor);
@@ -153,7 +153,7 @@ test('a composite names other gates of the canvas', async () => {
   });
 });
 
-test('a flow that is loaded is valid, whatever the order of its nodes', async () => {
+test('a loaded flow with gates is valid in any order of its nodes', async () => {
   const first = node('first', 'modelet-gate', [[], []], { source: 'composite', members: '["last"]' });
   const last = node('last', 'modelet-gate', [[], []], { y: 160, stage: 'work' });
   await session.inEditor(
@@ -164,7 +164,7 @@ test('a flow that is loaded is valid, whatever the order of its nodes', async ()
   );
 });
 
-test('refuses what it cannot use, and says why', async () => {
+test('the dialog of a gate refuses values that it cannot use, and says why', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await editor.open('gate');
     const form = new Form(editor);
@@ -198,7 +198,7 @@ test('refuses what it cannot use, and says why', async () => {
   });
 });
 
-test('has the bounds of the schema', async () => {
+test('the numbers of a gate have the bounds of the schema', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await assertBounds(editor, 'gate', 'modelet-gate', (property) => {
       const source = Object.keys(OF_SOURCE).find((name) => OF_SOURCE[name]?.includes(property)) ?? 'saturation';
@@ -207,7 +207,7 @@ test('has the bounds of the schema', async () => {
   });
 });
 
-test('certificates are asked for where the address has TLS', async () => {
+test('the dialog of a gate asks for certificates if the address uses TLS', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await editor.open('gate');
     const form = new Form(editor);
@@ -223,7 +223,7 @@ test('certificates are asked for where the address has TLS', async () => {
   });
 });
 
-test('says what the numbers amount to', async () => {
+test('the dialog of a gate says how many requests its numbers admit', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await editor.open('gate');
     const form = new Form(editor);
@@ -239,7 +239,7 @@ test('says what the numbers amount to', async () => {
   });
 });
 
-test('with Prometheus a sample may be older, unless somebody has typed how old; too short a time is told', async () => {
+test('the dialog of a gate suggests a longer sample age for Prometheus, keeps a typed one, and warns if it is too short', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await editor.open('gate');
     const form = new Form(editor);

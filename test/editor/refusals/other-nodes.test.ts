@@ -1,4 +1,4 @@
-/** Values that batchers, paced splits and runtimes cannot use, and choices that no node knows. */
+/** Values that the dialogs of batchers, paced splits, collectors, metrics and runtimes refuse. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { NodeType } from '../../fixtures/node-schemas.ts';
@@ -9,7 +9,7 @@ import { assertBounds, numberTrials, tryAll, validityOf } from '../trials.ts';
 
 const session = sharedSession();
 
-test('batcher: refuses what it cannot use, and says why', async () => {
+test('the dialog of a batcher refuses values that it cannot use, and says why', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-batcher', 400, 100);
     const form = new Form(editor);
@@ -34,7 +34,7 @@ test('batcher: refuses what it cannot use, and says why', async () => {
   });
 });
 
-test('paced split: refuses what it cannot use, and says why', async () => {
+test('the dialog of a paced split refuses values that it cannot use, and says why', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-feed', 400, 100);
     await editor.open(id);
@@ -44,7 +44,7 @@ test('paced split: refuses what it cannot use, and says why', async () => {
   });
 });
 
-test('result collector: parts do not leave in the order of arrival', async () => {
+test('the dialog of a result collector refuses results in parts with the order of arrival', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-collector', 400, 100);
     const form = new Form(editor);
@@ -66,7 +66,7 @@ test('result collector: parts do not leave in the order of arrival', async () =>
   });
 });
 
-test('pipeline metrics: refuses what it cannot use, and says why', async () => {
+test('the dialog of pipeline metrics refuses values that it cannot use, and says why', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-metrics', 400, 100);
     await editor.open(id);
@@ -76,7 +76,7 @@ test('pipeline metrics: refuses what it cannot use, and says why', async () => {
   });
 });
 
-test('runtime: refuses what it cannot use, says why, and marks the stages that use it', async () => {
+test('the dialog of a runtime refuses values that it cannot use, and marks the stages of that runtime', async () => {
   await session.inEditor([], async (editor) => {
     const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
     const runtime = String((await editor.saved(stage))['runtime']);
@@ -113,7 +113,7 @@ test('runtime: refuses what it cannot use, says why, and marks the stages that u
   });
 });
 
-test('choices that do not exist, as an imported flow may have them, mark the node with a reason', async () => {
+test('an imported node with a choice that does not exist is marked with a reason', async () => {
   await session.inEditor([], async (editor) => {
     const node = (id: string, y: number, rest: object): object => ({ id, x: 300, y, wires: [], ...rest });
     await importFlows(editor, [

@@ -15,7 +15,7 @@ const CPUS_REASONS: Trial['bad'] = [
   ['0-256', /CPU pins: makes more than 256 workers$/],
 ];
 
-test('stage: refuses what it cannot use, and says why', async () => {
+test('the dialog of a stage refuses values that it cannot use, and says why', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-stage', 400, 100);
     await editor.open(id);
@@ -117,7 +117,7 @@ test('stage: refuses what it cannot use, and says why', async () => {
   });
 });
 
-test('stage: is marked on the canvas while it has a value it cannot use, or no code', async () => {
+test('a stage is marked on the canvas while it has no code or a value that it cannot use', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-stage', 400, 100);
     const form = new Form(editor);
