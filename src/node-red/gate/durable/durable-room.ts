@@ -2,15 +2,13 @@
  * The waiting room of a durable gate. Items wait in a store on disk. The room claims them as the gate's budget allows,
  * sends them on, and reports their outcome to the store. An item that was claimed but has no outcome runs again.
  */
-import { randomUUID } from 'node:crypto';
 import type { GateConfig } from '../../../config/compile-gate.ts';
 import type { Clock, Timer } from '../../../core/clock.ts';
-import { asError, ModeletError } from '../../../core/errors.ts';
+import { ModeletError } from '../../../core/errors.ts';
 import type { Gate } from '../../../gate/gate.ts';
 import type { Lease } from '../../../gate/leases.ts';
 import type { GateDecision } from '../../../observe/views/gate-snapshot.ts';
 import type {
-  Ack,
   Cancelled,
   Claim,
   Enqueued,
@@ -19,11 +17,11 @@ import type {
   QueueStats,
   WorkQueue,
 } from '../../../store/work-queue.ts';
-import { DurableView } from '../../admin/durable-view.ts';
 import { Batches } from './durable-batches.ts';
-import { HeldClaims } from './durable-claims.ts';
+import { Claims } from './durable-claims.ts';
 import { AT_ONCE, DurablePump } from './durable-pump.ts';
 import { type AttemptEnd, failed, type Verdict, verdictOn, verdictOnSilence } from './durable-verdict.ts';
+import { DurableView } from './durable-view.ts';
 
 /** Receives the items that leave the room. Only `costOf` may throw. */
 export interface Outlet {
@@ -54,9 +52,8 @@ interface Run {
   readonly timer: Timer;
 }
 
+/** Most items in one write. */
 const STORED_AT_ONCE = 256;
-/** Delay before a failed report to the store is repeated. */
-const RETRY_MS = 1000;
 
 export class DurableRoom {
   readonly #gate: Gate;
@@ -65,15 +62,13 @@ export class DurableRoom {
   readonly #outlet: Outlet;
   readonly #maxBytes: number;
   readonly #incoming: Batches<QueueItem, Enqueued>;
-  readonly #acks: Batches<Ack, boolean>;
-  readonly #claims: HeldClaims;
+  readonly #claims: Claims;
   readonly #pump: DurablePump;
   readonly #view: DurableView;
   /** Runs, by lease id. */
   readonly #runs: Map<string, Run> = new Map();
   readonly #decisions: Partial<Record<GateDecision, number>> = {};
   #config: GateConfig;
-  #closed = false;
 
   constructor({ gate, queue, config, maxBytes, clock, outlet }: RoomOptions) {
     this.#gate = gate;
@@ -83,8 +78,10 @@ export class DurableRoom {
     this.#clock = clock;
     this.#outlet = outlet;
     this.#incoming = new Batches((items) => queue.enqueue(items), STORED_AT_ONCE);
-    this.#acks = new Batches((acks) => queue.ack(acks), STORED_AT_ONCE);
-    this.#claims = new HeldClaims(queue, clock, (lost) => this.#lost(lost));
+    this.#claims = new Claims(queue, clock, {
+      onLost: (claim) => this.#lost(claim),
+      onTrouble: (error) => outlet.onTrouble(error),
+    });
     this.#view = new DurableView(queue, clock, {
       onStats: ({ ready }) => {
         // An item that must run alone, or one that waited for such an item, may be claimable by now.
@@ -182,14 +179,10 @@ export class DurableRoom {
 
   /** Gives back running items, which run again after the next start, and closes the store. */
   async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
     this.#pump.close();
     this.#view.close();
     for (const leaseId of [...this.#runs.keys()]) this.#takeRun(leaseId);
-    await this.#incoming.settled();
-    await this.#acks.settled();
-    await this.#claims.giveBack('the gate was stopped');
+    await Promise.all([this.#incoming.settled(), this.#claims.close()]);
     await this.#queue.close();
   }
 
@@ -198,12 +191,8 @@ export class DurableRoom {
     this.#view.lookSoon();
   }
 
-  /** Claims with a new token per call: if the answer is lost, a retry with the same token returns the same claims. */
   async #claim(max: number, expired: boolean): Promise<Claim[]> {
-    if (this.#closed) return [];
-    const { leaseMs } = this.#claims;
-    const claims = await this.#queue.claim({ max, leaseMs, token: randomUUID(), expired });
-    for (const claim of claims) this.#claims.add(claim);
+    const claims = await this.#claims.claim(max, expired);
     if (claims.length > 0) this.#view.lookSoon();
     return claims;
   }
@@ -233,35 +222,11 @@ export class DurableRoom {
     return run;
   }
 
-  /** Reports a verdict to the store, and retries until the store has taken it or the claim is lost. */
   async #conclude(claim: Claim, verdict: Verdict): Promise<void> {
-    while (this.#claims.has(claim)) {
-      try {
-        await this.#write(claim, verdict);
-        this.#claims.remove(claim);
-      } catch (thrown) {
-        if (this.#closed) return;
-        this.#outlet.onTrouble(asError(thrown));
-        await new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + RETRY_MS, resolve));
-      }
-    }
+    await this.#claims.conclude(claim, verdict);
     // Other items may have waited for an item that ran alone, or an item to run alone for the others to end.
     if (claim.alone || verdict.kind === 'nack' || (this.stats?.ready ?? 0) > 0) this.#wake();
     else this.#view.lookSoon();
-  }
-
-  async #write(claim: Claim, verdict: Verdict): Promise<void> {
-    const { id, token } = claim;
-    switch (verdict.kind) {
-      case 'ack':
-        await this.#acks.add({ id, token, ok: verdict.ok, result: verdict.result });
-        return;
-      case 'nack':
-        await this.#queue.nack([{ id, token }], verdict.options);
-        return;
-      case 'bury':
-        await this.#queue.deadLetter([{ id, token }], verdict.reason);
-    }
   }
 
   /** Drops a run whose lease in the store has ended. The item is claimed again; this attempt's outcome is ignored. */

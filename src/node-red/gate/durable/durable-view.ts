@@ -2,8 +2,8 @@
  * Keeps the statistics of a durable gate's store up to date: reads them after each change, and wakes the gate when a
  * delay, a lease or a deadline ends.
  */
-import type { Clock, Timer } from '../../core/clock.ts';
-import type { QueueStats, WorkQueue } from '../../store/work-queue.ts';
+import type { Clock, Timer } from '../../../core/clock.ts';
+import type { QueueStats, WorkQueue } from '../../../store/work-queue.ts';
 
 export interface ViewEvents {
   /** Called with each new reading. */
