@@ -21,9 +21,9 @@ import type { StageHost } from './stage/stage-host.ts';
 
 export interface EngineOutput {
   onOutcome(item: WireItem): void;
-  /** Sends a part of an unfinished result; `ref` is the part's index. */
+  /** Sends a part of an unfinished result. */
   onPart(part: WireItem): void;
-  /** Sends a copy of a value that passes from one stage to the next; `ref` is the stage that made it. */
+  /** Sends a copy of a value that passes from one stage to the next. */
   onTap(item: WireItem): void;
   /** Announces that the status has changed; the engine may call this often. */
   onChange(): void;
@@ -92,7 +92,7 @@ export class Engine {
 
   submit(items: readonly WireItem[]): void {
     for (const wire of items) {
-      const route = this.#routes.get(wire.ref) ?? this.#earlier.get(wire.ref);
+      const route = this.#routes.get(wire.routeRef) ?? this.#earlier.get(wire.routeRef);
       if (!route) {
         const error = new ModeletError('shutting_down', 'the pipeline was changed before the request arrived');
         this.#output.onOutcome({ ...wire, ok: false, payload: encodeFailure(encodeError(error), null) });
@@ -199,7 +199,9 @@ export class Engine {
       id,
       deadline,
       priority,
-      ref: stage.ref,
+      routeRef: 0,
+      stageRef: stage.ref,
+      part: 0,
       ok: true,
       patient: true,
       streams: false,

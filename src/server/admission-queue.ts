@@ -45,7 +45,7 @@ export class AdmissionQueue {
   /** Numbers of the routes of all waiting requests. */
   get routes(): Set<number> {
     const routes = new Set<number>();
-    for (const { waiting } of this.#doors.values()) for (const { item } of waiting) routes.add(item.ref);
+    for (const { waiting } of this.#doors.values()) for (const { item } of waiting) routes.add(item.routeRef);
     return routes;
   }
 

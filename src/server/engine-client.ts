@@ -135,7 +135,7 @@ export class EngineClient {
    * @param waitedFor numbers of the routes of requests that are not submitted yet.
    */
   apply(plan: EnginePlan, waitedFor: ReadonlySet<number>): void {
-    const late = [...this.#held.values(), ...(this.#supervisor.traffic?.waiting ?? [])].map(({ ref }) => ref);
+    const late = [...this.#held.values(), ...(this.#supervisor.traffic?.waiting ?? [])].map(({ routeRef }) => routeRef);
     this.#plan = withEarlierRoutes(plan, this.#plan, new Set([...waitedFor, ...late]));
     // Submitted requests must reach the engine before the plan, which may drop their routes.
     this.#outbox.flush();

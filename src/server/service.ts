@@ -118,12 +118,12 @@ export class Service {
         for (const item of items) this.#ledger.settle(item.id, outcomeOf(item), item.timings);
       },
       onParts: (parts) => {
-        for (const { id, ref, payload } of parts) {
-          this.#ledger.part(id, ref, payload, () => this.#client.taken(id, ref + 1));
+        for (const { id, part, payload } of parts) {
+          this.#ledger.part(id, part, payload, () => this.#client.taken(id, part + 1));
         }
       },
       onTaps: (items) => {
-        for (const { id, ref, payload } of items) this.#ledger.tap(id, ref, payload);
+        for (const { id, stageRef, payload } of items) this.#ledger.tap(id, stageRef, payload);
       },
       onLost: (error) => this.#engineLost(error),
       onStatus: (status) => {
@@ -169,9 +169,23 @@ export class Service {
     const refusal = this.#refusal(payload) ?? (patient ? this.#admissionQueue.check(entry.stage, room) : null);
     if (refusal) throw this.#refused(refusal);
     const id = this.#ledger.open(request, deadline, patient);
-    const { ref } = entry.route;
+    const { ref: routeRef } = entry.route;
     const streams = request.onPart !== undefined;
-    const item = { id, deadline, priority, ref, ok: true, patient, streams, group, payload, meta, timings: [] };
+    const item = {
+      id,
+      deadline,
+      priority,
+      routeRef,
+      stageRef: 0,
+      part: 0,
+      ok: true,
+      patient,
+      streams,
+      group,
+      payload,
+      meta,
+      timings: [],
+    };
     if (patient) this.#admissionQueue.enter(item, entry.stage, room);
     else this.#client.submit(item);
     return id;

@@ -59,7 +59,7 @@ test('a patient item is taken by a full queue: its server sends no more than fit
 test('a request for a route that is gone is answered with shutting_down', async () => {
   const rig = new Rig();
   await rig.single();
-  await rig.submit([1], { ref: 77 });
+  await rig.submit([1], { routeRef: 77 });
   assert.deepEqual(rig.answers(), ['1 shutting_down']);
 });
 

@@ -133,7 +133,7 @@ test('a stage that is taken away serves those on their way, then its workers get
   await rig.submit([1]);
   const leaving = rig.pool(2);
   await rig.apply({ stages: [stage(1)], routes: [route(2, [1])] });
-  await rig.submit([2], { ref: 2 });
+  await rig.submit([2], { routeRef: 2 });
   rig.pool(1).answer();
   await rig.turn();
   assert.deepEqual([leaving.held(), leaving.closes], [[[1]], []]);
@@ -203,7 +203,7 @@ test('a stage that comes back is a new one; those on their way stay with the old
 test('close gives all workers the one deadline, also those of leaving and retired generations', async () => {
   const rig = new Rig();
   await rig.apply({ stages: upTo(3).map((ref) => stage(ref)), routes: upTo(3).map((ref) => route(ref, [ref])) });
-  for (const ref of upTo(3)) await rig.submit([ref], { ref });
+  for (const ref of upTo(3)) await rig.submit([ref], { routeRef: ref });
   await rig.apply({
     stages: [stage(1, { revision: 'r2' }), stage(2)],
     routes: upTo(2).map((ref) => route(ref, [ref])),

@@ -13,10 +13,10 @@ test('one that comes late passes the stages of its route, tapped as they were', 
   const stages = [stage(1), stage(2)];
   await rig.apply({ stages, routes: [route(7, [1, 2], [1])] });
   await rig.apply({ stages, routes: [route(8, [2])], earlier: [route(7, [1, 2], [1])] });
-  await rig.submit([1], { ref: 7 });
+  await rig.submit([1], { routeRef: 7 });
   await answer(rig, 1);
   await answer(rig, 2);
-  assert.deepEqual([rig.answers(), rig.taps.map(({ ref }) => ref)], [['1'], [1]]);
+  assert.deepEqual([rig.answers(), rig.taps.map(({ stageRef }) => stageRef)], [['1'], [1]]);
 });
 
 test('one that is on an earlier route stays on it when the next plan has it no more, whose stages end after it', async () => {
@@ -24,7 +24,7 @@ test('one that is on an earlier route stays on it when the next plan has it no m
   const stages = [stage(1), stage(2)];
   await rig.apply({ stages, routes: [route(7, [1, 2])] });
   await rig.apply({ stages, routes: [route(8, [1])], earlier: [route(7, [1, 2])] });
-  await rig.submit([1], { ref: 7 });
+  await rig.submit([1], { routeRef: 7 });
   await rig.apply({ stages: [stage(1)], routes: [route(8, [1])] });
   await answer(rig, 1);
   assert.deepEqual([rig.pool(2).held(), rig.pool(2).closes], [[[1]], []]);
@@ -35,8 +35,8 @@ test('one that is on an earlier route stays on it when the next plan has it no m
 test('one whose route has lost a stage is told so, as is one whose route is in no plan', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1)], routes: [route(8, [1])], earlier: [route(7, [1, 2])] });
-  await rig.submit([1], { ref: 7 });
-  await rig.submit([2], { ref: 6 });
+  await rig.submit([1], { routeRef: 7 });
+  await rig.submit([2], { routeRef: 6 });
   assert.deepEqual(rig.answers(), ['1 shutting_down', '2 shutting_down']);
 });
 
@@ -54,7 +54,7 @@ test('a full queue holds back what comes late as well', async () => {
   const rig = new Rig();
   const stages = [stage(1), stage(2, { capacity: 1 })];
   await rig.apply({ stages, routes: [route(8, [1]), route(9, [2])], earlier: [route(7, [1, 2])] });
-  await rig.submit(upTo(3), { ref: 7 });
+  await rig.submit(upTo(3), { routeRef: 7 });
   await answer(rig, 1);
   await answer(rig, 1);
   assert.deepEqual([rig.pool(1).held(), rig.queueOf(2)], [[], 1]);
@@ -64,11 +64,11 @@ test('an earlier route that leads the other way lets nothing stand still, and wh
   const rig = new Rig();
   const stages = [stage(1, { capacity: 1 }), stage(2, { capacity: 1 })];
   await rig.apply({ stages, routes: [route(8, [1, 2])], earlier: [route(7, [2, 1])] });
-  await rig.submit(upTo(3), { ref: 8, patient: true });
+  await rig.submit(upTo(3), { routeRef: 8, patient: true });
   await answer(rig, 1);
   await answer(rig, 1);
   assert.deepEqual([rig.pool(1).held(), rig.queueOf(2)], [[], 1]);
-  for (const id of [4, 5, 6]) await rig.submit([id], { ref: 7, patient: true });
+  for (const id of [4, 5, 6]) await rig.submit([id], { routeRef: 7, patient: true });
   for (let rest = 0; rest < 20; rest += 1) {
     for (const ref of [1, 2]) if (rig.pool(ref).held().length > 0) await answer(rig, ref);
   }

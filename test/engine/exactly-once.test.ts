@@ -147,7 +147,7 @@ class World {
     one.sendPart(worker);
     const after = parts.filter((part) => part.id === id);
     assert.equal(after.length, before + (this.cancelled.has(id) ? 0 : 1), `parts of ${id}`);
-    if (after.length > before) assert.equal(after.at(-1)?.ref, before, `${id} was begun again`);
+    if (after.length > before) assert.equal(after.at(-1)?.part, before, `${id} was begun again`);
     assert.equal(
       outcomes.some((outcome) => outcome.id === id),
       false,

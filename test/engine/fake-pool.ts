@@ -151,7 +151,7 @@ export class FakePool implements StagePool {
     assert.ok(item, `worker ${worker} runs nothing`);
     const index = this.#parts.get(batch) ?? 0;
     this.#parts.set(batch, index + 1);
-    this.#events.onPart(item, { ...item, ref: index }, (parts) => this.taken.push(`${item.id}: ${parts}`));
+    this.#events.onPart(item, { ...item, part: index }, (parts) => this.taken.push(`${item.id}: ${parts}`));
   }
 
   /** The worker answers its first batch: each item with its own payload, or with an error where `failing` says so. */

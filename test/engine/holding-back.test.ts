@@ -96,11 +96,11 @@ test('only items on their way to the full stage are held back; others pass them'
   const rig = new Rig();
   const stages = [stage(1), stage(2, { capacity: 1 })];
   await rig.apply({ stages, routes: [route(1, [1, 2]), route(2, [1])] });
-  await rig.submit([1, 2, 3], { ref: 1 });
+  await rig.submit([1, 2, 3], { routeRef: 1 });
   await answer(rig, 1);
   await answer(rig, 1);
   assert.deepEqual(rig.pool(1).held(), []);
-  await rig.submit([9], { ref: 2 });
+  await rig.submit([9], { routeRef: 2 });
   assert.deepEqual(rig.pool(1).held(), [[9]]);
 });
 
@@ -109,7 +109,7 @@ test('routes that pass two full stages in opposite order do not stand still', as
   const stages = [stage(1, { capacity: 1 }), stage(2, { capacity: 1 })];
   await rig.apply({ stages, routes: [route(1, [1, 2]), route(2, [2, 1])] });
   const ids = upTo(20);
-  for (const id of ids) await rig.submit([id], { ref: 1 + (id % 2), patient: true });
+  for (const id of ids) await rig.submit([id], { routeRef: 1 + (id % 2), patient: true });
   for (let rest = 0; rest < 60; rest += 1) {
     for (const ref of [1, 2]) if (rig.pool(ref).held().length > 0) await answer(rig, ref);
   }
@@ -127,7 +127,7 @@ test('a circle over three stages does not stand still, nor does a stage in front
   const stages = upTo(4).map((ref) => stage(ref, { capacity: 1 }));
   const routes = [route(1, [1, 2]), route(2, [2, 3]), route(3, [3, 1]), route(4, [4, 1])];
   await rig.apply({ stages, routes });
-  for (const id of upTo(40)) await rig.submit([id], { ref: 1 + (id % 4), patient: true });
+  for (const id of upTo(40)) await rig.submit([id], { routeRef: 1 + (id % 4), patient: true });
   for (let rest = 0; rest < 200; rest += 1) {
     for (const ref of upTo(4)) if (rig.pool(ref).held().length > 0) await answer(rig, ref);
   }

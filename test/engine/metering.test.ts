@@ -60,8 +60,8 @@ test('the times that are counted are those that the requests are told', async ()
 test('items that a stage does not serve are counted there, by the code they end with', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1), stage(2, { capacity: 2 })], routes: [route(1, [1, 2]), route(2, [2])] });
-  await rig.submit([1, 2, 3, 4], { ref: 2 });
-  await rig.submit([10], { ref: 2, deadline: rig.clock.now() + 5, patient: true });
+  await rig.submit([1, 2, 3, 4], { routeRef: 2 });
+  await rig.submit([10], { routeRef: 2, deadline: rig.clock.now() + 5, patient: true });
   await rig.advance(5);
   rig.pool(2).lose();
   await rig.turn();

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Rig, route, stage } from './rig.ts';
 
 const wanted = { streams: true };
-const indexes = (rig: Rig): string[] => rig.parts.splice(0).map(({ id, ref }) => `${id}.${ref}`);
+const indexes = (rig: Rig): string[] => rig.parts.splice(0).map(({ id, part }) => `${id}.${part}`);
 
 test('parts are asked of the last stage of a route only, and where they are wanted', async () => {
   const rig = new Rig();

@@ -40,7 +40,7 @@ test('a tapped stage shows the value it passes on, not its errors and not the la
   await rig.submit([1]);
   for (const ref of [1, 2, 3]) await answer(rig, ref);
   assert.deepEqual(
-    rig.taps.map(({ id, ref, ok, payload }) => [id, ref, ok, Buffer.from(payload.bytes).toString()]),
+    rig.taps.map(({ id, stageRef, ok, payload }) => [id, stageRef, ok, Buffer.from(payload.bytes).toString()]),
     [[1, 2, true, '1']],
   );
   await rig.submit([2]);

@@ -239,7 +239,7 @@ test('those who share a run go on as the next stage has room', async () => {
   const plan = { stages: [stage(1, caching()), stage(2, { capacity: 2 })], routes: [route(1, [1, 2]), route(2, [1])] };
   await rig.apply(plan);
   await ask(rig, upTo(6), '1');
-  await ask(rig, [7], '1', { ref: 2 });
+  await ask(rig, [7], '1', { routeRef: 2 });
   rig.pool(1).answer();
   await rig.turn();
   // One runs there and two wait; who goes no further has its answer.

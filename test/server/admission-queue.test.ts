@@ -68,9 +68,9 @@ test('tells the routes of those that wait, not of those that have passed or sett
   const { entrance } = open();
   const routes = [10, 11, 12, 12, 13];
   for (const [index, ref] of routes.entries()) {
-    entrance.enter(item({ id: index + 1, ref, patient: true }), ref === 13 ? 2 : 1, 1);
+    entrance.enter(item({ id: index + 1, routeRef: ref, patient: true }), ref === 13 ? 2 : 1, 1);
   }
-  entrance.enter(item({ id: 6, ref: 14, patient: true }), 2, 1);
+  entrance.enter(item({ id: 6, routeRef: 14, patient: true }), 2, 1);
   assert.deepEqual(entrance.routes, new Set([11, 12, 14]));
   entrance.leave(3, () => 1);
   assert.deepEqual(entrance.routes, new Set([11, 12, 14]));

@@ -172,7 +172,7 @@ test('an empty batch is answered without a call', async () => {
 
 test('a reply carries the id and the payload and nothing else of the item', async () => {
   const meta = Buffer.from('{}');
-  const [reply] = await runBatch(modelet(), [input({ a: 1 }, { id: 9, priority: 4, meta, ref: 3 })], settings());
+  const [reply] = await runBatch(modelet(), [input({ a: 1 }, { id: 9, priority: 4, meta, routeRef: 3 })], settings());
   assert.ok(reply);
   const { id, ok, meta: sent, timings } = reply;
   assert.deepEqual([id, ok, sent, [...timings]], [9, true, null, []]);

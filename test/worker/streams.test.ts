@@ -45,8 +45,8 @@ class Streamed {
   #receive(part: WireItem): void {
     assert.equal(part.id, 7);
     this.sent.push(decodePayload(part.payload));
-    this.indexes.push(part.ref);
-    if (this.takes) setImmediate(() => this.taken(part.ref + 1));
+    this.indexes.push(part.part);
+    if (this.takes) setImmediate(() => this.taken(part.part + 1));
   }
 }
 

@@ -44,7 +44,7 @@ export interface CheckResult {
 }
 
 export interface PoolEvents<T extends WireItem> {
-  /** Passes on a part of a running item's result; `ref` is its index. Call `taken` with the number of parts taken. */
+  /** Passes on a part of a running item's result. Call `taken` with the number of parts taken. */
   onPart(item: T, part: WireItem, taken: (parts: number) => void): void;
   /** Passes on a worker's answer to a batch: one reply per item, in the batch's order. */
   onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number, worker: number): void;

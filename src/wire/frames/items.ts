@@ -2,7 +2,7 @@
  * Encodes items as the body of a frame:
  *
  *   items x 40-byte record, their stage timings, their metas, their payloads (each padded to 8)
- *   record f64 id | f64 deadline | i32 priority | u32 ref | u8 flags (1 ok, 2 patient, 4 streams) | u8 codec
+ *   record f64 id | f64 deadline | i32 priority | u32 slot | u8 flags (1 ok, 2 patient, 4 streams) | u8 codec
  *          | u16 timings | u32 payload bytes | u32 meta bytes | u32 group
  *   timing u32 stage | f32 wait, batch and run ms | u32 batch size | i32 worker, or why the stage did not run the item
  *   meta   JSON of the topic and id of a message, for stages that want them besides the payload
@@ -30,8 +30,12 @@ export interface WireItem {
   readonly id: RequestNumber;
   readonly deadline: Deadline;
   readonly priority: number;
-  /** Route ref in a `submit` frame, stage ref in a `taps` frame, index in a `parts` frame; unused elsewhere. */
-  readonly ref: number;
+  /** In `submit` frames: the number of the route. */
+  readonly routeRef: number;
+  /** In `taps` frames: the number of the stage that made the value. */
+  readonly stageRef: number;
+  /** In `parts` frames: the index of the part. */
+  readonly part: number;
   /**
    * In outcomes and replies: whether the payload is a value. Otherwise it is an encoded error, or in outcomes a failure
    * (see failure.ts).
@@ -50,6 +54,9 @@ export interface WireItem {
   readonly timings: StageTiming[];
 }
 
+/** A field that only one type of frame has. The record has one slot for all of them; elsewhere they are 0. */
+export type Slot = 'routeRef' | 'stageRef' | 'part';
+
 /** Returns the size of an item in a frame, in bytes, to keep frames below the limit. */
 export function itemLength(item: WireItem): number {
   return (
@@ -63,6 +70,7 @@ export function itemLength(item: WireItem): number {
  */
 export function writeItems(
   items: readonly WireItem[],
+  slot: Slot | null,
   head: number,
   writeHead: (buffer: Buffer, length: number) => void,
 ): Uint8Array[] {
@@ -77,7 +85,7 @@ export function writeItems(
   writeHead(buffer, length);
 
   let offset = head;
-  for (const item of items) offset = writeRecord(buffer, offset, item);
+  for (const item of items) offset = writeRecord(buffer, offset, item, slot);
   for (const item of items) for (const timing of item.timings) offset = writeTiming(buffer, offset, timing);
   for (const item of items) if (item.meta) offset = writePadded(buffer, offset, item.meta);
 
@@ -102,11 +110,11 @@ function passesBeside(item: WireItem): boolean {
   return item.payload.bytes.byteLength >= COPY_BELOW;
 }
 
-function writeRecord(buffer: Buffer, offset: number, item: WireItem): number {
+function writeRecord(buffer: Buffer, offset: number, item: WireItem, slot: Slot | null): number {
   buffer.writeDoubleLE(item.id, offset);
   buffer.writeDoubleLE(item.deadline, offset + 8);
   buffer.writeInt32LE(item.priority, offset + 16);
-  buffer.writeUInt32LE(item.ref, offset + 20);
+  buffer.writeUInt32LE(slot === null ? 0 : item[slot], offset + 20);
   buffer[offset + 24] = (item.ok ? OK : 0) | (item.patient ? PATIENT : 0) | (item.streams ? STREAMS : 0);
   buffer[offset + 25] = item.payload.codec;
   buffer.writeUInt16LE(item.timings.length, offset + 26);
@@ -127,7 +135,7 @@ function writePadded(buffer: Buffer, offset: number, bytes: Uint8Array): number 
  * Reads the items of a frame, which begin at `head`. Payloads are views into the frame.
  * @throws ModeletError `protocol_error` if the frame's length is not that of its items.
  */
-export function readItems(frame: Buffer, head: number, count: number): WireItem[] {
+export function readItems(frame: Buffer, slot: Slot | null, head: number, count: number): WireItem[] {
   const records = head + count * RECORD;
   if (records > frame.byteLength) throw malformed(`${count} items do not fit`);
   let timingsAt = records;
@@ -148,7 +156,9 @@ export function readItems(frame: Buffer, head: number, count: number): WireItem[
       id: frame.readDoubleLE(at),
       deadline: frame.readDoubleLE(at + 8),
       priority: frame.readInt32LE(at + 16),
-      ref: frame.readUInt32LE(at + 20),
+      routeRef: slot === 'routeRef' ? frame.readUInt32LE(at + 20) : 0,
+      stageRef: slot === 'stageRef' ? frame.readUInt32LE(at + 20) : 0,
+      part: slot === 'part' ? frame.readUInt32LE(at + 20) : 0,
       ok: (flags & OK) !== 0,
       patient: (flags & PATIENT) !== 0,
       streams: (flags & STREAMS) !== 0,

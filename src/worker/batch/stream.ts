@@ -98,7 +98,7 @@ class Stream {
     if (part.tag === 'failed') throw part.error;
     if (part.value === undefined) throw new ModeletError('modelet_failed', 'the modelet yielded undefined');
     const payload = this.#steps.encode(part.value);
-    if (this.#sends) await this.#steps.parts?.send({ ...answer(this.#item, true, payload), ref: this.#index });
+    if (this.#sends) await this.#steps.parts?.send({ ...answer(this.#item, true, payload), part: this.#index });
     else this.#gather(payload);
     this.#index += 1;
   }

@@ -21,7 +21,7 @@ TYPES = (
 )  # fmt: skip
 
 HEAD = struct.Struct("<IBBHIIdd")  # length, version, type, 0, items, JSON bytes, batch, runMs
-RECORD = struct.Struct("<ddiIBBHIII")  # id, deadline, priority, ref, flags, codec, timings, payload, meta, group
+RECORD = struct.Struct("<ddiIBBHIII")  # id, deadline, priority, part, flags, codec, timings, payload, meta, group
 TIMING = 24
 OK = 1
 STREAMS = 4
@@ -44,7 +44,7 @@ class Item(NamedTuple):
 
 class Reply(NamedTuple):
     """
-    The reply to a request: a value, an encoded error, or one part of a result with its index as `ref`. The payload is
+    The reply to a request: a value, an encoded error, or one part of a result with its index as `part`. The payload is
     the concatenation of `parts`.
     """
 
@@ -54,7 +54,7 @@ class Reply(NamedTuple):
     parts: Sequence[Bytes]
     length: int
     error: Optional[BaseException] = None
-    ref: int = 0
+    part: int = 0
 
 
 class Frame(NamedTuple):
@@ -130,7 +130,7 @@ class Channel:
         parts: List[Bytes] = [HEAD.pack(length, WIRE_VERSION, TYPES.index(kind), 0, len(replies), 0, batch, run_ms)]
         for reply in replies:
             flags = OK if reply.ok else 0
-            parts.append(RECORD.pack(reply.id, 0, 0, reply.ref, flags, reply.codec, 0, reply.length, 0, 0))
+            parts.append(RECORD.pack(reply.id, 0, 0, reply.part, flags, reply.codec, 0, reply.length, 0, 0))
         for reply in replies:
             parts.extend(reply.parts)
             parts.append(bytes(padded(reply.length) - reply.length))

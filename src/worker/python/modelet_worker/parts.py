@@ -103,7 +103,7 @@ def _run(source: Iterator[Any], item: Item, steps: PartSteps, out: Optional[Part
             return step if step.value is not None else Done(None if sends else gathered)
         payload = step
         if sends:
-            out.send(Reply(item.id, True, payload.codec, payload.parts, payload.length, ref=index))
+            out.send(Reply(item.id, True, payload.codec, payload.parts, payload.length, part=index))
             index += 1
         else:
             # Keep a copy, because a generator may change the object and yield it again.
