@@ -1,7 +1,7 @@
 /** A deploy does not cost what did not change, and no request is lost in one. */
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, test } from 'node:test';
-import { batcher, collector, endpoint, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { batcher, collector, endpoint, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
 import {
   type DeployType,
@@ -124,7 +124,9 @@ describe('deploy: something changed', () => {
   test('requests that wait before a full stage go on to what a deploy has put behind it', async () => {
     const batch = { maxBatchSize: '1' };
     const first = { workers: '1', capacity: '1', overflow: 'wait' };
-    const longer = changed(pipeline(), { batch, first });
+    // A function node in front, because a compiled endpoint would answer them as they began.
+    const flow = [...changed(pipeline(), { 'in /run': { wires: [['pass']] } }), func('pass', 'return msg;', 'batch')];
+    const longer = changed(flow, { batch, first });
     await startAnew(changed(longer, { first: { wires: [['collector /run'], []] } }));
     const answers = Array.from({ length: 6 }, () => run());
     await until('all are there', async () => (await nodeRed.snapshot()).runtimes[0]?.backlog === 6);

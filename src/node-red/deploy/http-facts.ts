@@ -14,6 +14,7 @@ interface Settings {
   readonly httpNodeAuth?: unknown;
   readonly httpNodeMiddleware?: unknown;
   readonly httpNodeCors?: unknown;
+  readonly httpServerOptions?: object;
 }
 
 /** An entry of an Express application. */
@@ -63,9 +64,11 @@ export function hasMessageHooks(RED: NodeAPI): boolean {
 }
 
 function reasonOfSettings(RED: NodeAPI): string | null {
-  const { httpNodeAuth, httpNodeMiddleware, httpNodeCors } = RED.settings as Settings;
+  const { httpNodeAuth, httpNodeMiddleware, httpNodeCors, httpServerOptions } = RED.settings as Settings;
   if (httpNodeAuth) return 'Node-RED asks HTTP clients to log in (httpNodeAuth)';
   if (httpNodeMiddleware) return 'Node-RED has a middleware for HTTP requests (httpNodeMiddleware)';
+  if (Object.keys(httpServerOptions ?? {}).some((name) => /^jsonp? /.test(name)))
+    return 'Node-RED has settings for how JSON is written (httpServerOptions)';
   if (httpNodeCors) return 'Node-RED has settings for requests of other origins (httpNodeCors)';
   if ((RED.log as unknown as { metric(): boolean }).metric())
     return 'Node-RED writes metrics of every message to its log';

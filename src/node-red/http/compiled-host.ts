@@ -8,7 +8,7 @@ import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import { rootOf } from '../deploy/http-facts.ts';
 import { EndpointOfFlow } from './endpoint-of-flow.ts';
-import { type HostPlace, type HostSettings, hostPlace, isOwnCommand } from './host-place.ts';
+import { type HostPlace, type HostSettings, hostPlace, isOwnCommand, passesEditor } from './host-place.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
 import { jsonLimit } from './json-limit.ts';
 
@@ -54,7 +54,7 @@ export class CompiledHost {
   #prepare(spec: EndpointSpec, deployment: Deployment): ServedEndpoint | null {
     const deployed = deployment.routes.get(spec.entry);
     const answers = [spec.answer, ...(spec.failure ? [spec.failure] : [])];
-    if (!deployed || answers.some((answer) => flawOf(answer) !== null)) return null;
+    if (!deployed || answers.some((answer) => flawOf(answer) !== null) || this.#isOfEditor(spec)) return null;
     const { service, route } = deployed;
     const { timeoutMs, maxPayloadBytes: maxBytes } = service.config;
     const headers = this.#place.tag === 'server' ? this.#place.headers : [];
@@ -67,6 +67,12 @@ export class CompiledHost {
       failure: spec.failure ? prepareAnswer(spec.failure, headers) : null,
       direct: prepareAnswer({ statusCode: null, headers: {} }, headers),
     };
+  }
+
+  /** Whether the path is below the editor's root, although not all paths of HTTP-in nodes are. */
+  #isOfEditor({ path }: EndpointSpec): boolean {
+    const settings = this.#RED.settings as HostSettings;
+    return passesEditor(settings, path) && !passesEditor(settings, this.#root);
   }
 
   /** Once, because other modules may stand in front of it later. */

@@ -31,21 +31,20 @@ const OPEN_TO_ALL: readonly string[] = ['Access-Control-Allow-Origin', '*'];
  * Node-RED is not known
  */
 export function hostPlace(settings: HostSettings, isOwnCommand: boolean, majorVersion: number): HostPlace {
-  const { httpAdminRoot, httpAdminAuth, httpAdminMiddleware, httpAdminCors, httpNodeAuth, httpServerOptions } =
-    settings;
+  const { httpAdminAuth, httpAdminMiddleware, httpAdminCors, httpNodeAuth, httpServerOptions } = settings;
   if (!isOwnCommand || httpNodeAuth || httpServerOptions) return BEHIND_ALL;
-  if (!covers(httpAdminRoot, settings.httpNodeRoot)) return { tag: 'server', headers: [] };
+  if (!passesEditor(settings, settings.httpNodeRoot || '')) return { tag: 'server', headers: [] };
   if (httpAdminAuth || httpAdminMiddleware || httpAdminCors) return BEHIND_ALL;
   return { tag: 'server', headers: majorVersion < 5 ? OPEN_TO_ALL : [] };
 }
 
-/** Whether paths of HTTP-in nodes may begin with the path of the editor's application, which then comes first. */
-function covers(adminRoot: string | false | undefined, nodeRoot: string | false | undefined): boolean {
-  if (adminRoot === false) return false;
-  const [admin, node] = [adminRoot, nodeRoot].map((root) => `/${(root || '').split('/').filter(Boolean).join('/')}/`);
-  return (
-    (node as string).startsWith((admin as string).replace('//', '/')) || admin?.startsWith(node as string) === true
-  );
+/** Whether the editor's application, which comes first, gets every request to a path, or to all paths below a root. */
+export function passesEditor({ httpAdminRoot }: HostSettings, path: string): boolean {
+  return httpAdminRoot !== false && rooted(path).startsWith(rooted(httpAdminRoot || ''));
+}
+
+function rooted(path: string): string {
+  return ['', ...path.split('/').filter(Boolean), ''].join('/');
 }
 
 /** Whether this process was started by Node-RED's own command. */

@@ -1,0 +1,121 @@
+/** Compiled endpoints in front of Node-RED's own server: they answer right through deploys, and only while there are any. */
+import assert from 'node:assert/strict';
+import { Agent, request } from 'node:http';
+import { after, before, test } from 'node:test';
+import { batcher, endpoint, func, node, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { type FlowNode, until } from '../fixtures/node-red.ts';
+import { NodeRedProcess } from '../fixtures/node-red-process.ts';
+
+const CLIENTS = 16;
+const DEPLOYS = 10;
+
+function flows(version: number, change: number, more: readonly FlowNode[] = []): FlowNode[] {
+  return [
+    TAB,
+    { id: 'other', type: 'tab', label: 'other' },
+    runtime(),
+    ...endpoint('/run', 'batch'),
+    batcher('batch', 'double', { maxBatchSize: '16', policy: 'greedy' }),
+    stage('double', 'return { n: input.n * 2 };', 'add', { workers: '2' }),
+    stage('add', `return { n: input.n + 1, version: ${version} };`, 'collector /run'),
+    { ...node('comment', 'comment', []), z: 'other', info: String(change) },
+    ...more,
+  ];
+}
+
+interface Answer {
+  readonly status: number | string;
+  readonly body: string;
+}
+
+let red: NodeRedProcess;
+const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS + 1 });
+before(async () => {
+  red = await NodeRedProcess.start(flows(0, 0));
+});
+after(async () => {
+  agent.destroy();
+  await red.end();
+});
+
+function post(n: number): Promise<Answer> {
+  return new Promise((resolve) => {
+    const headers = { 'Content-Type': 'application/json' };
+    const sent = request(`${red.url}/run`, { agent, method: 'POST', headers }, (response) => {
+      let body = '';
+      response.on('data', (chunk) => {
+        body += chunk;
+      });
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, body }));
+    });
+    sent.on('error', (error) => resolve({ status: error.message, body: '' }));
+    sent.end(JSON.stringify({ n }));
+  });
+}
+
+/** Posts from all clients until `act` is over. Returns the answers other than 200, and the versions that answered. */
+async function whilePosting(
+  act: () => Promise<unknown>,
+): Promise<{ total: number; wrong: string[]; versions: number[] }> {
+  const wrong: string[] = [];
+  const versions = new Set<number>();
+  let [total, over] = [0, false];
+  const client = async (first: number): Promise<void> => {
+    for (let n = first; !over; n += CLIENTS) {
+      const { status, body } = await post(n);
+      total += 1;
+      const answered = status === 200 ? (JSON.parse(body) as { n: number; version: number }) : null;
+      if (answered?.n === 2 * n + 1) versions.add(answered.version);
+      else wrong.push(`${status} ${body}`);
+    }
+  };
+  const clients = Array.from({ length: CLIENTS }, (_, index) => client(index));
+  await act().finally(() => {
+    over = true;
+  });
+  await Promise.all(clients);
+  return { total, wrong, versions: [...versions] };
+}
+
+test(`${DEPLOYS} full deploys cost no request an answer`, async () => {
+  const { total, wrong } = await whilePosting(async () => {
+    for (let change = 1; change <= DEPLOYS; change += 1) await red.deploy(flows(0, change));
+  });
+  assert.deepEqual(wrong, []);
+  assert.ok(total > 100, `only ${total} requests`);
+});
+
+test('requests are answered while flows stop and start', async () => {
+  // The function node clears the timers that it has when it closes, and so not one that is made a moment later.
+  const close = "__node__.on('close', (done) => Promise.resolve().then(() => setTimeout(done, 3000)));";
+  const slow = { ...func('slow', 'return msg;'), initialize: close };
+  await red.deploy(flows(0, 20, [slow]));
+  let isOver = false;
+  const deploying = red.deploy(flows(0, 21)).then(() => {
+    isOver = true;
+  });
+  // One after another: a request that waited for the flows to start would be the last.
+  let answered = 0;
+  for (; !isOver; answered += 1) assert.equal((await post(answered)).status, 200);
+  assert.ok(answered >= 20, `only ${answered} were answered meanwhile`);
+  await deploying;
+});
+
+test('changed code takes over, and no request is lost in between', async () => {
+  const { wrong, versions } = await whilePosting(async () => {
+    for (const version of [1, 2]) {
+      await red.deploy(flows(version, 30));
+      await until(`version ${version} answers`, async () => (await post(0)).body.includes(`"version":${version}`));
+    }
+  });
+  assert.deepEqual(wrong, []);
+  assert.ok(versions.includes(2));
+});
+
+test('an endpoint that is deployed away is Node-RED’s again, one that comes back is compiled again', async () => {
+  await red.deploy([TAB]);
+  await until('the endpoint is gone', async () => (await post(1)).status === 404);
+  await red.deploy(flows(3, 40));
+  await red.whenReady();
+  assert.deepEqual(await post(1), { status: 200, body: '{"n":3,"version":3}' });
+});
