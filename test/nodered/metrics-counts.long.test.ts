@@ -25,7 +25,9 @@ before(async () => {
   await nodeRed.deploy([
     TAB,
     runtime('runtime', { name: 'counted' }),
-    ...endpoint('/work', 'first'),
+    // A function node in front: what messages say is compared with the metrics, and a compiled endpoint makes none.
+    ...endpoint('/work', 'pass'),
+    func('pass', 'return msg;', 'first'),
     stage('first', 'return input;', 'batch', { workers: '2' }),
     batcher('batch', 'work', { maxBatchSize: 16 }),
     stage(
