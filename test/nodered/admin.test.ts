@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict';
 import { copyFileSync, symlinkSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { View } from '../../src/observe/views/view.ts';
 import { instance, on, subflow } from '../fixtures/drawn.ts';
 import { batcher, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed, type Snapshot, until } from '../fixtures/node-red.ts';
+import { type FlowNode, type Snapshot, tokensOf, until, useNodeRed } from '../fixtures/node-red.ts';
 import { digitsModel } from '../fixtures/onnx.ts';
 import { folderFor } from '../fixtures/service.ts';
 
@@ -36,7 +36,13 @@ const DIGITS = {
   single: false,
 };
 
-let nodeRed: NodeRed;
+const nodeRed = useNodeRed({
+  settings: { adminAuth: tokensOf(PERMISSIONS) },
+  prepare: async () => {
+    await deploy(FLOWS);
+    await until('it is ready', async () => (await get('/admin/modelets/health/ready', 'reader')).status === 200);
+  },
+});
 
 function get(path: string, token?: string): Promise<Response> {
   return fetch(`${nodeRed.url}${path}`, { headers: token ? { Authorization: `Bearer ${token}` } : {} });
@@ -95,17 +101,6 @@ async function deploy(flows: readonly FlowNode[]): Promise<void> {
   assert.equal(response.status, 200);
   await started;
 }
-
-before(async () => {
-  const account = (username: string) =>
-    Promise.resolve(PERMISSIONS[username] ? { username, permissions: PERMISSIONS[username] } : null);
-  // Tokens and not passwords: Node-RED's table of sessions keeps its process alive.
-  const adminAuth = { type: 'credentials', users: account, authenticate: () => Promise.resolve(null), tokens: account };
-  nodeRed = await NodeRed.start({ adminAuth });
-  await deploy(FLOWS);
-  await until('it is ready', async () => (await get('/admin/modelets/health/ready', 'reader')).status === 200);
-});
-after(() => nodeRed.stop());
 
 describe('admin routes: permission', () => {
   for (const route of ROUTES) {

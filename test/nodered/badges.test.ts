@@ -1,9 +1,9 @@
 /** A badge begins with what is wrong or what to do, and ends before the next node of its row. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { headline, LONGEST_BADGE } from '../../src/node-red/status.ts';
 import { batcher, endpoint, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 
 const MESSAGES: readonly (readonly [message: string, badge: string])[] = [
   ['no file /home/ada/.node-red/models/doubel.cjs (from "models/doubel.cjs")', 'no file doubel.cjs'],
@@ -38,11 +38,7 @@ describe('the first words of a message', () => {
 });
 
 describe('badges', () => {
-  let red: NodeRed;
-  before(async () => {
-    red = await NodeRed.start();
-  });
-  after(() => red.stop());
+  const red = useNodeRed();
 
   async function assertBadge(id: string, flow: readonly FlowNode[], badge: string, logged: RegExp): Promise<void> {
     await red.deploy([TAB, runtime(), ...flow]);

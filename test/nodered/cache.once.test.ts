@@ -3,11 +3,11 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import type { RuntimeInterval } from '../../src/observe/views/interval.ts';
 import { Scrape } from '../fixtures/exposition.ts';
 import { node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type Message, NodeRed, type Snapshot, until } from '../fixtures/node-red.ts';
+import { type Message, type Snapshot, until, useNodeRed } from '../fixtures/node-red.ts';
 
 /** Its runs end when the file is there. */
 const RELEASE = join(mkdtempSync(join(tmpdir(), 'modelet-cache-')), 'release');
@@ -15,10 +15,8 @@ const SLOW = `const { existsSync } = require('node:fs');
 while (!existsSync(${JSON.stringify(RELEASE)})) await new Promise((done) => setTimeout(done, 5));
 return { of: input, by: Math.random() };`;
 
-let nodeRed: NodeRed;
-before(async () => {
-  nodeRed = await NodeRed.start();
-  await nodeRed.deploy([
+const nodeRed = useNodeRed({
+  flows: [
     TAB,
     runtime(),
     stage('slow', SLOW, 'end', { cache: '10' }),
@@ -26,13 +24,9 @@ before(async () => {
     sink('end'),
     node('numbers', 'modelet-metrics', [['all'], [], [], []], { intervalMs: 100 }),
     sink('all'),
-  ]);
-  await nodeRed.whenReady();
+  ],
 });
-after(async () => {
-  await nodeRed.stop();
-  rmSync(dirname(RELEASE), { recursive: true });
-});
+after(() => rmSync(dirname(RELEASE), { recursive: true }));
 
 /** Sends messages at the same time, and resolves with them as they come out, in the order they were sent. */
 async function pass(entry: string, messages: readonly object[]): Promise<Message[]> {

@@ -1,17 +1,14 @@
 /** HTTP clients that go away: what they had asked for is not computed any more, and is counted. */
 import assert from 'node:assert/strict';
 import { type ClientRequest, request } from 'node:http';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { endpoint, func, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { NodeRed, until } from '../fixtures/node-red.ts';
+import { useGate } from '../fixtures/gate.ts';
+import { until, useNodeRed } from '../fixtures/node-red.ts';
 
-let nodeRed: NodeRed;
-let gate: Gate;
-before(async () => {
-  gate = await Gate.create();
-  nodeRed = await NodeRed.start();
-  await nodeRed.deploy([
+const gate = useGate();
+const nodeRed = useNodeRed({
+  flows: [
     TAB,
     runtime(),
     ...endpoint('/held', 'first'),
@@ -20,14 +17,8 @@ before(async () => {
     ...endpoint('/elsewhere', 'wait'),
     func('wait', 'msg.res._res.once("close", () => node.send(msg));', 'late'),
     stage('late', gate.code(), 'collector /elsewhere'),
-  ]);
-  await nodeRed.whenReady();
+  ],
 });
-after(async () => {
-  await nodeRed.stop();
-  await gate.remove();
-});
-beforeEach(() => gate.close());
 
 /** Posts and does not wait for the answer; `destroy()` hangs up. */
 function open(path: string, body: object): ClientRequest {

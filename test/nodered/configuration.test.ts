@@ -2,22 +2,21 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { headline } from '../../src/node-red/status.ts';
 import { batcher, collector, endpoint, func, runtime, sink, stage, statusNode, TAB } from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
-import { type Badge, type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type Badge, type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 
 const ECHO = 'return input;';
 
-let nodeRed: NodeRed;
-before(async () => {
-  process.env['MODELET_TEST_WORKERS'] = '2';
-  nodeRed = await NodeRed.start();
-  await writeFile(join(nodeRed.userDir, 'double.cjs'), 'module.exports = (input) => ({ value: input.value * 2 });');
-  await writeFile(join(nodeRed.userDir, 'text.cjs'), 'module.exports = "no modelet";');
+process.env['MODELET_TEST_WORKERS'] = '2';
+const nodeRed = useNodeRed({
+  prepare: async (nodeRed) => {
+    await writeFile(join(nodeRed.userDir, 'double.cjs'), 'module.exports = (input) => ({ value: input.value * 2 });');
+    await writeFile(join(nodeRed.userDir, 'text.cjs'), 'module.exports = "no modelet";');
+  },
 });
-after(() => nodeRed.stop());
 
 function whenBadge(id: string, accept: (badge: Badge, text: string) => boolean): Promise<Badge> {
   return until(`the badge of ${id} is right, not ${JSON.stringify(nodeRed.badges.get(id))}`, () => {
@@ -229,7 +228,7 @@ describe('configuration: a stage that does not start', () => {
 
 describe('configuration: Status nodes', () => {
   test('see a stage start, work and rest, and a batcher beside it', async () => {
-    const gate = await Gate.create();
+    const gate = new Gate();
     await nodeRed.deploy([TAB]);
     await nodeRed.deploy([
       TAB,

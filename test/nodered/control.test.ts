@@ -1,6 +1,6 @@
 /** What messages can ask for themselves: flush and reset of a batcher, a call by link, priority, a shorter time. */
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import {
   arrived,
   linkCall,
@@ -14,20 +14,11 @@ import {
   whenIdle,
 } from '../fixtures/drawn.ts';
 import { batcher, catchNode, collector, completeNode, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { useGate } from '../fixtures/gate.ts';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 
-let red: NodeRed;
-let gate: Gate;
-before(async () => {
-  gate = await Gate.create();
-  red = await NodeRed.start();
-});
-after(async () => {
-  await red.stop();
-  await gate.remove();
-});
-beforeEach(() => gate.close());
+const red = useNodeRed();
+const gate = useGate();
 
 let deploys = 0;
 

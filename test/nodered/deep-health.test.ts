@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { after, afterEach, describe, test } from 'node:test';
 import { gateWithExamples } from '../fixtures/examples.ts';
 import { endpoint, node, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 import { kill9 } from '../fixtures/processes.ts';
 import { callsIn, release } from '../fixtures/service.ts';
 
@@ -26,18 +26,11 @@ interface Answer {
 const INSIDE = '/admin/modelets/health/ready';
 const OUTSIDE = '/health/ready';
 
-let nodeRed: NodeRed;
-let folder: string;
+const nodeRed = useNodeRed();
+const folder = mkdtempSync(join(tmpdir(), 'modelet-deep-health-'));
 let files = 0;
-before(async () => {
-  nodeRed = await NodeRed.start();
-  folder = mkdtempSync(join(tmpdir(), 'modelet-deep-health-'));
-});
 afterEach(() => writeFileSync(join(folder, 'calls'), ''));
-after(async () => {
-  await nodeRed.stop();
-  rmSync(folder, { recursive: true, force: true });
-});
+after(() => rmSync(folder, { recursive: true, force: true }));
 
 async function ask(path: string): Promise<Answer> {
   const response = await fetch(`${nodeRed.url}${path}`);
@@ -59,7 +52,7 @@ async function deploy(examples: readonly string[], properties: object = {}): Pro
     output: 'payload.input',
     ...properties,
   });
-  await nodeRed.deploy([
+  await nodeRed.deployReady([
     TAB,
     runtime('runtime', { name: 'shown', publicPath: '/' }),
     runtime('private', { name: 'not shown' }),
@@ -69,7 +62,6 @@ async function deploy(examples: readonly string[], properties: object = {}): Pro
     ...endpoint('/other', 'other'),
     stage('other', 'return input;', 'collector /other', { runtime: 'private' }),
   ]);
-  await nodeRed.whenReady();
 }
 
 const passed = (name: string, examples: number): Check => ({ stage: name, ok: true, examples });

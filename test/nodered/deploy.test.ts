@@ -1,31 +1,22 @@
 /** A deploy does not cost what did not change, and no request is lost in one. */
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { batcher, collector, endpoint, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
+import { useGate } from '../fixtures/gate.ts';
 import {
   type DeployType,
   type FlowNode,
   isAlive,
-  NodeRed,
   pidsOf,
   type Snapshot,
   until,
+  useNodeRed,
 } from '../fixtures/node-red.ts';
 
 const DEPLOYS: readonly DeployType[] = ['full', 'flows', 'nodes'];
 
-let nodeRed: NodeRed;
-let gate: Gate;
-before(async () => {
-  gate = await Gate.create();
-  nodeRed = await NodeRed.start();
-});
-after(async () => {
-  await nodeRed.stop();
-  await gate.remove();
-});
-beforeEach(() => gate.close());
+const nodeRed = useNodeRed();
+const gate = useGate();
 
 /** Two stages, the first of which waits at the gate, behind an endpoint. */
 function pipeline(): FlowNode[] {
@@ -47,8 +38,7 @@ function changed(flows: readonly FlowNode[], changes: Readonly<Record<string, ob
 /** Starts the flows with processes of their own: a stage that changed would be served by its old workers at first. */
 async function startAnew(flows: readonly FlowNode[]): Promise<Snapshot> {
   await nodeRed.deploy([TAB]);
-  await nodeRed.deploy(flows);
-  return nodeRed.whenReady();
+  return nodeRed.deployReady(flows);
 }
 
 function workers({ runtimes }: Snapshot, name: string): (number | null)[] {
@@ -166,8 +156,7 @@ describe('deploy: something changed', () => {
     await gate.open();
     const before = pidsOf(await startAnew(pipeline()));
     const flows = changed(pipeline(), { batch: { maxBatchSize: '2' }, 'out /run': { name: 'answer' } });
-    await nodeRed.deploy([...flows, stage('lonely', 'return input;', [])], 'nodes');
-    const snapshot = await nodeRed.whenReady();
+    const snapshot = await nodeRed.deployReady([...flows, stage('lonely', 'return input;', [])], 'nodes');
     assert.deepEqual(
       pidsOf(snapshot).filter((pid) => before.includes(pid)),
       before,
@@ -181,8 +170,7 @@ describe('deploy: something changed', () => {
     const before = await startAnew(pipeline());
     const old = run();
     await until('it is at work', async () => (await gate.entered()).length === 1);
-    await nodeRed.deploy(changed(pipeline(), { runtime: { timeoutMs: '20000' } }));
-    const afterwards = await nodeRed.whenReady();
+    const afterwards = await nodeRed.deployReady(changed(pipeline(), { runtime: { timeoutMs: '20000' } }));
     assert.notEqual(afterwards.runtimes[0]?.engine.pid, before.runtimes[0]?.engine.pid);
     await gate.open();
     assert.deepEqual(await old, ['first', 'second']);

@@ -5,10 +5,10 @@
 import assert from 'node:assert/strict';
 import { Agent, createServer, request, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { runtime, sink } from '../fixtures/flow.ts';
-import { type DeployType, type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+import { type DeployType, type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 import { flowsOf, QUICK_START, SHAPES } from '../fixtures/shapes.ts';
 
 const IN_FLIGHT = 64;
@@ -42,29 +42,26 @@ const ENDPOINTS: readonly Endpoint[] = [
 ];
 
 describe('deploys of flows of many shapes', { timeout: 1_500_000 }, () => {
-  let red: NodeRed;
+  const red = useNodeRed({
+    prepare: async () => {
+      upstream = createServer((asked, response) => {
+        setTimeout(() => {
+          response.setHeader('Content-Type', 'application/json');
+          asked.pipe(response);
+        }, 20 * Math.random());
+      });
+      await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
+      const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
+      flows = [...QUICK_START, runtime(), ...SHAPES.flatMap((shape, place) => flowsOf(shape, place, url))];
+    },
+    flows: () => flows,
+  });
   let upstream: Server;
   let flows: readonly FlowNode[];
   const agent = new Agent({ keepAlive: true, maxSockets: IN_FLIGHT });
 
-  before(async () => {
-    upstream = createServer((asked, response) => {
-      setTimeout(() => {
-        response.setHeader('Content-Type', 'application/json');
-        asked.pipe(response);
-      }, 20 * Math.random());
-    });
-    await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
-    const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
-    flows = [...QUICK_START, runtime(), ...SHAPES.flatMap((shape, place) => flowsOf(shape, place, url))];
-    red = await NodeRed.start();
-    await red.deploy(flows);
-    await red.whenReady();
-  });
-
   after(async () => {
     agent.destroy();
-    await red.stop();
     upstream.close();
   });
 

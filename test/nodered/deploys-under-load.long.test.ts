@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict';
 import { Agent, request } from 'node:http';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { batcher, collector, dispatchGate, httpIn, httpOut, node, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type DeployType, type FlowNode, isAlive, NodeRed, until } from '../fixtures/node-red.ts';
+import { type DeployType, type FlowNode, isAlive, until, useNodeRed } from '../fixtures/node-red.ts';
 
 const CLIENTS = 64;
 const GATED = 12;
@@ -50,17 +50,10 @@ interface Answers {
 }
 
 describe('deploys under load', { timeout: 500_000 }, () => {
-  let red: NodeRed;
+  const red = useNodeRed();
   const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS });
 
-  before(async () => {
-    red = await NodeRed.start();
-  });
-
-  after(async () => {
-    agent.destroy();
-    await red.stop();
-  });
+  after(() => agent.destroy());
 
   function post(n: number): Promise<{ status: number | string; body: string }> {
     return new Promise((resolve) => {

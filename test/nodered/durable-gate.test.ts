@@ -2,17 +2,16 @@
 import assert from 'node:assert/strict';
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { CALLERS, read, TYPES, write } from '../fixtures/callers.ts';
 import { collector, dispatchGate, func, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
-import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 import { NO_SQLITE } from '../store/bed.ts';
 
 const DURABLE = { store: 'durable', maxAttempts: 2 };
 
-let red: NodeRed;
-let held: Gate;
+const held = new Gate();
 
 function httpGet(id: string, url: string, method: string, to: string): FlowNode {
   return node(id, 'http in', [to], { url, method, upload: false, swaggerDoc: '' });
@@ -53,16 +52,13 @@ function flows(): FlowNode[] {
 }
 
 describe('a durable gate', { skip: NO_SQLITE }, () => {
-  before(async () => {
-    held = await Gate.create();
-    red = await NodeRed.start();
-    await red.deploy(flows());
-    await red.whenReady();
-  });
-  after(async () => {
-    await red.stop();
-    await held.remove();
-  });
+  const red = useNodeRed({ flows: flows() });
+  after(() => held.remove());
+
+  function badgeText(id: string, pattern: RegExp): string | false {
+    const text = red.badges.get(id)?.text ?? '';
+    return pattern.test(text) && text;
+  }
 
   test('lets stored messages through as its budget allows, with their fields, and forgets them when they have arrived', async () => {
     const results = red.inputs('results');
@@ -248,9 +244,4 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
 
 function textOf(response: Response): Promise<string> {
   return response.text();
-}
-
-function badgeText(id: string, pattern: RegExp): string | false {
-  const text = red.badges.get(id)?.text ?? '';
-  return pattern.test(text) && text;
 }

@@ -93,8 +93,7 @@ describe('the file of a durable gate', { skip: NO_SQLITE, timeout: 300_000 }, ()
   test('is moved away under load: the gate closes and says so everywhere, and loses nothing when it is back', async (t) => {
     const red = await NodeRed.start();
     t.after(() => red.stop());
-    await red.deploy(flows());
-    await red.whenReady();
+    await red.deployReady(flows());
     const file = join(red.userDir, 'modelets', 'gate.sqlite');
     const load = new Load(red.url, 'moved');
     t.after(() => load.stop());

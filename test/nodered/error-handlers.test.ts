@@ -1,17 +1,13 @@
 /** Exactly one handler gets an error: a collector's catch output, or Node-RED's Catch nodes. */
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { before, beforeEach, describe, test } from 'node:test';
 import { batcher, catchNode, collector, completeNode, func, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 
 const FAIL = `if (input.fail === ctx.stage) throw Object.assign(new Error('told to fail'), { code: input.code });
   return { ...input, seen: [...(input.seen ?? []), ctx.stage] };`;
 
-let nodeRed: NodeRed;
-before(async () => {
-  nodeRed = await NodeRed.start();
-});
-after(() => nodeRed.stop());
+const nodeRed = useNodeRed();
 
 function failing(id: string, to: string | readonly string[]): FlowNode {
   return stage(id, FAIL, to);
@@ -32,8 +28,7 @@ interface Ends {
 /** Deploys `nodes` with a Catch node beside them, and listens at the three ends a message may come to. */
 async function deploy(nodes: readonly FlowNode[], more: readonly FlowNode[] = []): Promise<Ends> {
   const ends = ['results', 'errors', 'caught'].map(sink);
-  await nodeRed.deploy([TAB, runtime(), ...nodes, catchNode('catch', 'caught'), ...ends, ...more]);
-  await nodeRed.whenReady();
+  await nodeRed.deployReady([TAB, runtime(), ...nodes, catchNode('catch', 'caught'), ...ends, ...more]);
   return {
     results: nodeRed.inputs('results'),
     errors: nodeRed.inputs('errors'),

@@ -1,24 +1,16 @@
 /** Every error code that a request can end with, seen by an HTTP client. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { batcher, catchNode, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { NodeRed, pidsOf, until } from '../fixtures/node-red.ts';
+import { useGate } from '../fixtures/gate.ts';
+import { pidsOf, until, useNodeRed } from '../fixtures/node-red.ts';
 
 interface ErrorBody {
   readonly error: { code: string; message: string; stage: string; requestId: string };
 }
 
-let nodeRed: NodeRed;
-let gate: Gate;
-before(async () => {
-  gate = await Gate.create();
-  nodeRed = await NodeRed.start();
-});
-after(async () => {
-  await nodeRed.stop();
-  await gate.remove();
-});
+const nodeRed = useNodeRed();
+const gate = useGate();
 
 /** The one shape of an error over HTTP, and nothing in it that is not for a client. */
 async function assertError(response: Response, status: number, code: string, stageName: string): Promise<string> {
@@ -50,8 +42,8 @@ const MODELET = `
   return input;`;
 
 describe('errors: what a modelet does', () => {
-  before(async () => {
-    await nodeRed.deploy([
+  before(() =>
+    nodeRed.deployReady([
       TAB,
       runtime(),
       ...endpoint('/do', 'act'),
@@ -65,9 +57,8 @@ describe('errors: what a modelet does', () => {
       stage('short', 'return input.slice(1);', 'collector /short', { predict: 'batch' }),
       ...endpoint('/scalar', 'scalar'),
       stage('scalar', 'return 1;', 'collector /scalar', { predict: 'batch' }),
-    ]);
-    await nodeRed.whenReady();
-  });
+    ]),
+  );
 
   const cases: readonly (readonly [what: string, status: number, code: string, message: RegExp])[] = [
     ['refuse', 422, 'invalid_input', /^not like this$/],
@@ -117,7 +108,7 @@ describe('errors: what comes in', () => {
   before(async () => {
     const echo = (id: string, url: string, runtimeId = 'plain') =>
       stage(id, 'return input;', `collector ${url}`, { runtime: runtimeId });
-    await nodeRed.deploy([
+    await nodeRed.deployReady([
       TAB,
       runtime('plain'),
       ...endpoint('/function', 'add function'),
@@ -132,7 +123,6 @@ describe('errors: what comes in', () => {
       ...endpoint('/grow', 'grow'),
       stage('grow', `return 'x'.repeat(input.length);`, 'collector /grow', { runtime: 'tight' }),
     ]);
-    await nodeRed.whenReady();
   });
 
   test('a function in the payload: 422 invalid_input', async () => {
@@ -171,7 +161,7 @@ describe('errors: no room and no time', () => {
     await gate.close();
     const held = (id: string, url: string, properties: object) =>
       stage(id, gate.code(), `collector ${url}`, { ...properties });
-    await nodeRed.deploy([
+    await nodeRed.deployReady([
       TAB,
       runtime('small', { capacity: '1' }),
       ...endpoint('/runtime', 'runtime full'),
@@ -186,7 +176,6 @@ describe('errors: no room and no time', () => {
       ...endpoint('/doomed', 'doomed stage'),
       held('doomed stage', '/doomed', { runtime: 'doomed' }),
     ]);
-    await nodeRed.whenReady();
   });
 
   test('a full runtime: 429 capacity_exceeded with Retry-After', async () => {
@@ -253,7 +242,7 @@ describe('errors: no worker', () => {
 
 describe('errors: nobody handles them', () => {
   test('without a collector and a Catch node the client gets the error all the same, and the log has it', async () => {
-    await nodeRed.deploy([
+    await nodeRed.deployReady([
       TAB,
       runtime(),
       httpIn('in', '/alone', 'batch'),
@@ -261,7 +250,6 @@ describe('errors: nobody handles them', () => {
       stage('alone', `throw new Error('nobody listens');`, 'out'),
       httpOut('out'),
     ]);
-    await nodeRed.whenReady();
     const message = await assertError(await nodeRed.post('/alone', {}), 500, 'modelet_failed', 'alone');
     assert.equal(message, 'nobody listens');
     await until('it is in the log', () =>
@@ -270,7 +258,7 @@ describe('errors: nobody handles them', () => {
   });
 
   test('a Catch node that answers does so alone', async () => {
-    await nodeRed.deploy([
+    await nodeRed.deployReady([
       TAB,
       runtime(),
       httpIn('in', '/caught', 'fails'),
@@ -279,7 +267,6 @@ describe('errors: nobody handles them', () => {
       func('shape', 'msg.payload = { caught: msg.error.code }; return msg;', 'out'),
       httpOut('out'),
     ]);
-    await nodeRed.whenReady();
     const response = await nodeRed.post('/caught', {});
     assert.equal(response.status, 422);
     assert.deepEqual(await response.json(), { caught: 'invalid_input' });

@@ -5,30 +5,26 @@ import { readFile } from 'node:fs/promises';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { MockGateway } from '../fixtures/mock-gateway.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, type NodeRed, until, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const EXAMPLE = join(repositoryRoot, 'examples', 'Chat completions of a remote model.json');
 
 describe('examples: chat completions of a remote model', () => {
-  let red: NodeRed;
+  const red = useNodeRed({
+    prepare: async (red) => {
+      gateway = await MockGateway.start({ 'token-ms': 1 });
+      const text = await readFile(EXAMPLE, 'utf8');
+      flow = JSON.parse(text.replaceAll('http://127.0.0.1:8000/', `${gateway.url}/`)) as FlowNode[];
+      await red.deployReady(flow);
+      await until('the gate is open', async () => (await gate()).open);
+    },
+  });
   let gateway: MockGateway;
   let flow: FlowNode[];
-  before(async () => {
-    red = await NodeRed.start();
-    gateway = await MockGateway.start({ 'token-ms': 1 });
-    const text = await readFile(EXAMPLE, 'utf8');
-    flow = JSON.parse(text.replaceAll('http://127.0.0.1:8000/', `${gateway.url}/`)) as FlowNode[];
-    await red.deploy(flow);
-    await red.whenReady();
-    await until('the gate is open', async () => (await gate()).open);
-  });
-  after(async () => {
-    await gateway.stop();
-    await red.stop();
-  });
+  after(() => gateway.stop());
 
   const idOf = (name: string): string => {
     const found = flow.find((node) => node['name'] === name);
@@ -113,8 +109,15 @@ describe('examples: chat completions of a remote model', () => {
     assert.equal((await gate()).open, false);
 
     // More than the gate has room for is refused there, the others wait for the server.
-    const asked = Array.from({ length: 70 }, () => ask({ question: 'What is a gate?' }));
-    await until('all that fit wait', async () => (await gate()).waiting === 64);
+    let answered = 0;
+    const asked = Array.from({ length: 70 }, async () => {
+      const response = await ask({ question: 'What is a gate?' });
+      answered += 1;
+      return response;
+    });
+    await until('all that fit wait, and the others are refused', async () => {
+      return (await gate()).waiting === 64 && answered === 6;
+    });
     await gateway.control({ servers: 2, queue: 16 });
     const answers = await Promise.all(asked);
     const count = (wanted: number): number => answers.filter(({ status }) => status === wanted).length;
@@ -135,8 +138,7 @@ describe('examples: chat completions of a remote model', () => {
       server.close();
     });
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1/chat/completions`;
-    await red.deploy(flow.map((node) => (node['name'] === 'ask the model' ? { ...node, url } : node)));
-    await red.whenReady();
+    await red.deployReady(flow.map((node) => (node['name'] === 'ask the model' ? { ...node, url } : node)));
     const headers = { 'Content-Type': 'application/json', Cookie: 'a=b', 'X-Of-Client': '1' };
     const body = JSON.stringify({ question: 'What is a gate?' });
     const response = await red.post('/examples/ask', null, { headers, body });
@@ -148,8 +150,7 @@ describe('examples: chat completions of a remote model', () => {
   });
 
   test('while the server is away nothing hangs: what is sent fails at once', async () => {
-    await red.deploy(flow);
-    await red.whenReady();
+    await red.deployReady(flow);
     red.send(idOf('free tokens'), { gate: 'open' });
     await gateway.stop();
     const response = await ask({ question: 'What is a gate?' });

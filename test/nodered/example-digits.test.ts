@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { pipelineOf } from '../../src/node-red/pipeline.ts';
 import type { RuntimeSnapshot } from '../../src/observe/views/snapshot.ts';
 import { listeningAt } from '../fixtures/flow.ts';
 import { linkModule } from '../fixtures/link-module.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 import { NUMPY, WITHOUT_NUMPY, WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
@@ -17,19 +17,14 @@ const { images } = JSON.parse(await readFile(join(assets, 'data', 'digits-test.j
   images: { image: number[]; label: number }[];
 };
 
-let nodeRed: NodeRed;
-before(async () => {
-  nodeRed = await NodeRed.start();
-});
-after(() => nodeRed.stop());
+const nodeRed = useNodeRed();
 
 /** Deploys an example, its stages changed; the only node of a type is then found by `find`. */
 async function deployExample(title: string, changes: object = {}): Promise<(type: string) => string> {
   const shipped = JSON.parse(await readFile(join(folder, `${title}.json`), 'utf8')) as FlowNode[];
   const flow = shipped.map((node) => (node.type === 'modelet-stage' ? { ...node, ...changes } : node));
-  await nodeRed.deploy(listeningAt(nodeRed.url, flow));
+  await nodeRed.deployReady(listeningAt(nodeRed.url, flow));
   assert.deepEqual(pipelineOf(nodeRed.red as never).deployment.compiled.uncompiled, []);
-  await nodeRed.whenReady();
   return (type) => {
     const found = flow.filter((node) => node.type === type);
     assert.equal(found.length, 1, type);

@@ -4,18 +4,14 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { MockGateway } from '../fixtures/mock-gateway.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 import { Prometheus, promtool, WITHOUT_PROMETHEUS } from '../fixtures/prometheus.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { NO_SQLITE } from '../store/bed.ts';
 
 const folder = join(repositoryRoot, 'examples');
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-});
-after(() => red.stop());
+const red = useNodeRed();
 
 async function readExample(title: string): Promise<FlowNode[]> {
   return JSON.parse(await readFile(join(folder, `${title}.json`), 'utf8')) as FlowNode[];
@@ -31,8 +27,7 @@ describe('examples: dispatch gate for batch work', () => {
   let flow: FlowNode[];
   before(async () => {
     flow = await readExample('Dispatch gate for batch work');
-    await red.deploy(flow);
-    await red.whenReady();
+    await red.deployReady(flow);
   });
 
   test('500 images wait in the gate, of which no more than 24 are at work, and a request goes past them', async () => {
@@ -143,10 +138,7 @@ describe('examples: dispatch gate by PromQL', { skip: WITHOUT_PROMETHEUS }, () =
 });
 
 describe('examples: asynchronous endpoint', { skip: NO_SQLITE }, () => {
-  before(async () => {
-    await red.deploy(await readExample('Asynchronous endpoint'));
-    await red.whenReady();
-  });
+  before(async () => red.deployReady(await readExample('Asynchronous endpoint')));
 
   test('answers 202 with the address of the result, which is there when the work is done', async () => {
     const posted = await red.post('/examples/jobs', { text: 'to be or not to be' });

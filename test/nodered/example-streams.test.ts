@@ -2,23 +2,18 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { before, describe, test } from 'node:test';
+import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const folder = join(repositoryRoot, 'examples');
 
-let nodeRed: NodeRed;
-before(async () => {
-  nodeRed = await NodeRed.start();
-});
-after(() => nodeRed.stop());
+const nodeRed = useNodeRed();
 
 /** Deploys an example; the node of a name is then found by the function returned. */
 async function deployExample(title: string): Promise<(name: string) => string> {
   const flow = JSON.parse(await readFile(join(folder, `${title}.json`), 'utf8')) as FlowNode[];
-  await nodeRed.deploy(flow);
-  await nodeRed.whenReady();
+  await nodeRed.deployReady(flow);
   return (name) => {
     const found = flow.filter((node) => node['name'] === name);
     assert.equal(found.length, 1, name);

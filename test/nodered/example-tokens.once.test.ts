@@ -2,21 +2,15 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { test } from 'node:test';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const flow = JSON.parse(
   await readFile(join(repositoryRoot, 'examples', 'Tokens as server-sent events.json'), 'utf8'),
 ) as FlowNode[];
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-  await red.deploy(flow);
-  await red.whenReady();
-});
-after(() => red.stop());
+const red = useNodeRed({ flows: flow });
 
 function find(name: string): string {
   const found = flow.filter((node) => node['name'] === name);

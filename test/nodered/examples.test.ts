@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { pipelineOf } from '../../src/node-red/pipeline.ts';
 import { listeningAt } from '../fixtures/flow.ts';
-import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const folder = join(repositoryRoot, 'examples');
@@ -13,11 +13,7 @@ const { images } = JSON.parse(await readFile(join(repositoryRoot, 'assets', 'dat
   images: { image: number[]; label: number }[];
 };
 
-let nodeRed: NodeRed;
-before(async () => {
-  nodeRed = await NodeRed.start();
-});
-after(() => nodeRed.stop());
+const nodeRed = useNodeRed();
 
 async function readExample(title: string): Promise<FlowNode[]> {
   return JSON.parse(await readFile(join(folder, `${title}.json`), 'utf8')) as FlowNode[];
@@ -29,8 +25,7 @@ async function deployExample(
   change: (flow: string) => string = (flow) => flow,
 ): Promise<(type: string, name?: string) => string> {
   const flow = JSON.parse(change(JSON.stringify(await readExample(title)))) as FlowNode[];
-  await nodeRed.deploy(listeningAt(nodeRed.url, flow));
-  await nodeRed.whenReady();
+  await nodeRed.deployReady(listeningAt(nodeRed.url, flow));
   return (type, name) => {
     const found = flow.filter((node) => node.type === type && (name === undefined || node['name'] === name));
     assert.equal(found.length, 1, `${type} ${name}`);

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { hash } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { catchNode, collector, func, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 
 interface Case {
@@ -132,20 +132,17 @@ function seen({ payload, error, statusCode, modelet, found }: Message): object {
 
 const ENTERED = { entered: 'the route' };
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-  await writeFile(join(red.userDir, 'fails.py'), 'def predict(value):\n    raise RuntimeError("told to fail")\n');
+const red = useNodeRed({
+  prepare: (red) =>
+    writeFile(join(red.userDir, 'fails.py'), 'def predict(value):\n    raise RuntimeError("told to fail")\n'),
 });
-after(() => red.stop());
 
 async function failures(
   cases: readonly Case[],
   nodes: readonly FlowNode[],
   ends: string,
 ): Promise<Map<string, object[]>> {
-  await red.deploy([TAB, runtime(), ...nodes, sink(ends)]);
-  await red.whenReady();
+  await red.deployReady([TAB, runtime(), ...nodes, sink(ends)]);
   const got = red.inputs(ends);
   const found = new Map<string, object[]>();
   for (const { name, messages = 1 } of cases) {

@@ -1,13 +1,11 @@
 /** Forms with files: what their senders are told where the file, or the end of the form, is missing. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { catchNode, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { NodeRed } from '../fixtures/node-red.ts';
+import { useNodeRed } from '../fixtures/node-red.ts';
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-  await red.deploy([
+const red = useNodeRed({
+  flows: [
     TAB,
     runtime(),
     { ...httpIn('in', '/file', 'size'), upload: true },
@@ -19,10 +17,8 @@ before(async () => {
     httpOut('out'),
     catchNode('catch', 'body'),
     func('body', 'msg.payload = { error: { code: msg._error.code, message: msg._error.message } }; return msg;', 'out'),
-  ]);
-  await red.whenReady();
+  ],
 });
-after(() => red.stop());
 
 interface Answer {
   readonly status: number;

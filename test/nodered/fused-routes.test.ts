@@ -1,6 +1,6 @@
 /** Chains of stages run as one route however their wires are drawn; where one ends, the snapshot says why. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import {
   arrived,
   instance,
@@ -15,13 +15,9 @@ import {
   tab,
 } from '../fixtures/drawn.ts';
 import { batcher, collector, completeNode, func, httpOut, node, runtime, sink, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-});
-after(() => red.stop());
+const red = useNodeRed();
 
 /** `a b, because ...`: the stages behind an entry by id, and why the chain goes no further. */
 async function routeFrom(entry: string): Promise<{ stages: string; end: string }> {
@@ -98,8 +94,7 @@ const SHAPES: readonly Shape[] = [
 describe('fused', () => {
   for (const { name, flows, entry, fused } of SHAPES) {
     test(`through ${name}`, async () => {
-      await red.deploy([TAB, runtime(), ...flows, sink('out')]);
-      await red.whenReady();
+      await red.deployReady([TAB, runtime(), ...flows, sink('out')]);
       assert.equal((await routeFrom(entry)).stages, fused);
       const out = red.inputs('out');
       const sentBefore = await requestsSent();
@@ -116,7 +111,7 @@ describe('fused', () => {
   }
 
   test('a stage fed by several upstreams, two of them on other tabs', async () => {
-    await red.deploy([
+    await red.deployReady([
       TAB,
       tab('east'),
       tab('west'),
@@ -128,7 +123,6 @@ describe('fused', () => {
       noting('shared', 'out'),
       sink('out'),
     ]);
-    await red.whenReady();
     for (const entry of ['near', 'e', 'w']) assert.equal((await routeFrom(entry)).stages, `${entry} shared`);
     const out = red.inputs('out');
     for (const entry of ['near', 'e', 'w']) red.send(entry, { payload: [] });
@@ -143,7 +137,7 @@ describe('fused', () => {
   });
 
   test('each instance of a subflow is a route of its own, with stages of its own', async () => {
-    await red.deploy([
+    const { runtimes } = await red.deployReady([
       TAB,
       runtime(),
       subflow('sub', 'q', 's'),
@@ -154,7 +148,6 @@ describe('fused', () => {
       instance('two', 'sub', 'out'),
       sink('out'),
     ]);
-    const { runtimes } = await red.whenReady();
     assert.deepEqual(runtimes[0]?.stages.map(({ id }) => id).sort(), ['a', 'b', 'one-s', 'two-s']);
     assert.equal(new Set(runtimes[0]?.stages.map(({ name }) => name)).size, 4);
     for (const id of ['one-s', 'two-s'])
@@ -168,7 +161,7 @@ describe('fused', () => {
   });
 
   test('through a subflow in a subflow', async () => {
-    await red.deploy([
+    await red.deployReady([
       TAB,
       runtime(),
       subflow('inner', 'i1', 'i2'),
@@ -180,7 +173,6 @@ describe('fused', () => {
       noting('z', 'out'),
       sink('out'),
     ]);
-    await red.whenReady();
     assert.equal((await routeFrom('a')).stages.split(' ').length, 5);
     const out = red.inputs('out');
     red.send('a', { payload: [] });
@@ -190,8 +182,14 @@ describe('fused', () => {
 
 describe('not fused', () => {
   test('a fan-out to two stages makes two messages of one, as Node-RED does', async () => {
-    await red.deploy([TAB, runtime(), noting('a', ['b', 'c']), noting('b', 'out'), noting('c', 'out'), sink('out')]);
-    await red.whenReady();
+    await red.deployReady([
+      TAB,
+      runtime(),
+      noting('a', ['b', 'c']),
+      noting('b', 'out'),
+      noting('c', 'out'),
+      sink('out'),
+    ]);
     assert.match((await routeFrom('a')).end, /goes to 2 stages/);
     const out = red.inputs('out');
     const sent = { payload: [] as string[], mine: { deep: 1 } };
@@ -213,7 +211,7 @@ describe('not fused', () => {
   });
 
   test('the reason is shown for the end of every chain, and messages go on all the same', async () => {
-    await red.deploy([
+    await red.deployReady([
       TAB,
       runtime(),
       runtime('second'),
@@ -233,7 +231,6 @@ describe('not fused', () => {
       sink('completed'),
       sink('out'),
     ]);
-    await red.whenReady();
     const expected: readonly [entry: string, stages: string, end: RegExp][] = [
       ['a', 'a b', /goes to a function node/],
       ['c', 'c', /stage d belongs to another runtime/],
@@ -257,7 +254,7 @@ describe('not fused', () => {
   });
 
   test('the reason names the HTTP response and the status output of a subflow as users do', async () => {
-    await red.deploy([
+    await red.deployReady([
       TAB,
       runtime(),
       ...[noting('answering', 'answer'), httpOut('answer')],
@@ -268,7 +265,6 @@ describe('not fused', () => {
       { ...noting('inside', []), z: 'template' },
       node('instance', 'subflow:template', []),
     ]);
-    await red.whenReady();
     assert.equal((await routeFrom('answering')).end, 'its output goes to an HTTP response node');
     const { routes } = await red.snapshot();
     const inside = routes.find(({ entry }) => entry !== 'answering');

@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import type { Reading } from '../../src/gate/source.ts';
 import type { GateSnapshot } from '../../src/observe/views/gate-snapshot.ts';
 import { collector, dispatchGate, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, tokensOf, until, useNodeRed } from '../fixtures/node-red.ts';
 
 const PERMISSIONS: Readonly<Record<string, string>> = { reader: 'read', operator: 'modelets.write', owner: '*' };
 const SECRET = 'a secret that nobody is told';
@@ -22,20 +22,17 @@ const server = createServer((request, response) => {
   else response.end('# TYPE load gauge\nload 0.25\n');
 });
 
-let red: NodeRed;
-let address: string;
-before(async () => {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/metrics`;
-  const account = (username: string) =>
-    Promise.resolve(PERMISSIONS[username] ? { username, permissions: PERMISSIONS[username] } : null);
-  const adminAuth = { type: 'credentials', users: account, authenticate: () => Promise.resolve(null), tokens: account };
-  red = await NodeRed.start({ adminAuth });
-  await deploy(FLOWS());
+const red = useNodeRed({
+  settings: { adminAuth: tokensOf(PERMISSIONS) },
+  prepare: async () => {
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/metrics`;
+    await deploy(FLOWS());
+  },
 });
-after(async () => {
-  await red.stop();
+let address: string;
+after(() => {
   server.close();
 });
 

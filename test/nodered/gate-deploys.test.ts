@@ -1,19 +1,12 @@
 /** Gates outlive deploys: what waits in them and what they have admitted stays; where one goes, nobody hangs. */
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterEach, before, describe, test } from 'node:test';
 import { dispatchGate, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
-import type { Gate } from '../fixtures/gate.ts';
-import { GatedRed } from '../fixtures/gated-red.ts';
-import { type DeployType, type FlowNode, type NodeRed, until } from '../fixtures/node-red.ts';
+import { useGatedRed } from '../fixtures/gated-red.ts';
+import { type DeployType, type FlowNode, until } from '../fixtures/node-red.ts';
 
-let bed: GatedRed;
-let red: NodeRed;
-let held: Gate;
-before(async () => {
-  bed = await GatedRed.start();
-  ({ red, held } = bed);
-});
-after(() => bed.stop());
+const bed = useGatedRed();
+const { red, held } = bed;
 afterEach(() => held.close());
 
 /** `more`: what is different from the last time. */
@@ -34,10 +27,7 @@ function flows(gateProperties: Readonly<Record<string, unknown>> = {}, more: rea
 }
 
 describe('while flows are deployed', () => {
-  before(async () => {
-    await red.deploy(flows());
-    await red.whenReady();
-  });
+  before(() => red.deployReady(flows()));
 
   for (const type of ['full', 'flows', 'nodes', 'reload'] satisfies DeployType[]) {
     test(`${type}: what waits is let in when its turn comes, and what was admitted counts`, async () => {
@@ -86,8 +76,7 @@ describe('while flows are deployed', () => {
 
 describe('where a gate goes', () => {
   test('what waits in one that is removed is answered 503, and what was admitted is answered', async () => {
-    await red.deploy(flows());
-    await red.whenReady();
+    await red.deployReady(flows());
     const [first, second] = await bed.beginTwo('/gated', 'gate');
     const without = flows().filter(({ id }) => id !== 'gate' && id !== 'in /gated');
     await red.deploy(without, 'nodes');
@@ -116,8 +105,7 @@ describe('where a gate goes', () => {
   });
 
   test('when flows stop for good, what waits is answered 503', async () => {
-    await red.deploy(flows());
-    await red.whenReady();
+    await red.deployReady(flows());
     const [first, second] = await bed.beginTwo('/gated', 'gate');
     const stopped = red.stop();
     assert.equal((await second).status, 503);

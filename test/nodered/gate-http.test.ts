@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { after, afterEach, describe, test } from 'node:test';
 import { catchNode, collector, dispatchGate, func, httpIn, httpOut, node, sink, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 
 /** Answers what it is asked to, when the test wants it. */
 let answer: (response: ServerResponse) => void;
@@ -20,37 +20,36 @@ function ok(body = 'fine'): void {
   answer = (response) => response.end(body);
 }
 
-let red: NodeRed;
-let results: Message[];
-before(async () => {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  red = await NodeRed.start();
-  await red.deploy([
-    TAB,
-    httpIn('in', '/behind', 'gate'),
-    dispatchGate('gate', 'ask', 'refused', { maxSys: '2', whenClosed: 'refuse' }),
-    httpRequest('ask', `http://127.0.0.1:${port}/model`, 'collect'),
-    collector('collect', ['out', 'results']),
-    httpOut('out'),
-    httpOut('refused'),
-    sink('results'),
-    dispatchGate('to nobody', 'ask nobody'),
-    httpRequest('ask nobody', 'http://127.0.0.1:9/', [], { senderr: true }),
-    catchNode('catch', 'collect nobody', { scope: ['ask nobody'] }),
-    collector('collect nobody', 'nobody'),
-    sink('nobody'),
-    // Sets headers itself, and comes from no `http request`.
-    func('own', "msg.headers = { connection: 'close', 'content-encoding': 'gzip' }; return msg;", 'collect own'),
-    collector('collect own', 'own results'),
-    sink('own results'),
-  ]);
-  results = red.inputs('results');
-  ok();
+const red = useNodeRed({
+  prepare: async (red) => {
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    await red.deploy([
+      TAB,
+      httpIn('in', '/behind', 'gate'),
+      dispatchGate('gate', 'ask', 'refused', { maxSys: '2', whenClosed: 'refuse' }),
+      httpRequest('ask', `http://127.0.0.1:${port}/model`, 'collect'),
+      collector('collect', ['out', 'results']),
+      httpOut('out'),
+      httpOut('refused'),
+      sink('results'),
+      dispatchGate('to nobody', 'ask nobody'),
+      httpRequest('ask nobody', 'http://127.0.0.1:9/', [], { senderr: true }),
+      catchNode('catch', 'collect nobody', { scope: ['ask nobody'] }),
+      collector('collect nobody', 'nobody'),
+      sink('nobody'),
+      // Sets headers itself, and comes from no `http request`.
+      func('own', "msg.headers = { connection: 'close', 'content-encoding': 'gzip' }; return msg;", 'collect own'),
+      collector('collect own', 'own results'),
+      sink('own results'),
+    ]);
+    results = red.inputs('results');
+    ok();
+  },
 });
+let results: Message[];
 after(async () => {
-  await red.stop();
   server.close();
 });
 afterEach(async () => {

@@ -1,6 +1,6 @@
 /** What is let through by a gate holds a lease of it: by what it ends, however the request ends. */
 import assert from 'node:assert/strict';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterEach, describe, test } from 'node:test';
 import {
   batcher,
   catchNode,
@@ -14,62 +14,58 @@ import {
   stage,
   TAB,
 } from '../fixtures/flow.ts';
-import type { Gate } from '../fixtures/gate.ts';
-import { GatedRed } from '../fixtures/gated-red.ts';
-import { type NodeRed, until } from '../fixtures/node-red.ts';
+import { useGatedRed } from '../fixtures/gated-red.ts';
+import { until } from '../fixtures/node-red.ts';
 
 const KEEP = `if (!msg.release) context.set('kept', msg); else return context.get('kept');`;
 
-let bed: GatedRed;
-let red: NodeRed;
-let held: Gate;
-before(async () => {
-  bed = await GatedRed.start();
-  ({ red, held } = bed);
-  await red.deploy([
-    TAB,
-    runtime(),
-    // A stage that refuses by itself, and one that fails.
-    dispatchGate('before failing', 'failing', 'failed', { maxSys: '9' }),
-    stage('failing', `if (input === 'fail') throw new Error('told to'); ${held.code()}`, 'done', {
-      capacity: 1,
-      overflow: 'refuse',
-    }),
-    sink('done'),
-    sink('failed'),
-    // Nothing ends what it admits.
-    dispatchGate('forgetful', 'nowhere', [], { leaseMs: 300 }),
-    func('nowhere', '', []),
-    // Another node fails, and its error leads past all collectors.
-    httpIn('in /broken', '/broken', 'before broken'),
-    dispatchGate('before broken', 'broken'),
-    func('broken', 'node.error("told to", msg);', []),
-    catchNode('catch', 'as 500', { scope: ['broken'] }),
-    func('as 500', 'msg.statusCode = 500; return msg;', 'broken out'),
-    httpOut('broken out'),
-    // What keeps results to itself until it is told to send them, with a collector behind and without.
-    dispatchGate('collected', 'quick', [], { maxSys: '9' }),
-    stage('quick', 'return input;', 'keep'),
-    func('keep', KEEP, 'collected end'),
-    collector('collected end', 'kept'),
-    dispatchGate('uncollected', 'quick too', [], { maxSys: '9' }),
-    stage('quick too', 'return input;', 'keep too'),
-    func('keep too', KEEP, 'kept'),
-    sink('kept'),
-    // A loop back to the gate.
-    dispatchGate('looped', 'again'),
-    func('again', 'msg.payload += 1; return msg.payload < 5 ? [msg, null] : [null, msg];', 'looped', 'looped end'),
-    collector('looped end', 'loop sink'),
-    sink('loop sink'),
-    // In bytes, behind a batcher's stage.
-    dispatchGate('bytes', 'batch', [], { unit: 'bytes', maxSys: '100' }),
-    batcher('batch', 'byte work', { maxBatchSize: 8 }),
-    stage('byte work', held.code(), 'byte sink'),
-    sink('byte sink'),
-  ]);
-  await red.whenReady();
+const bed = useGatedRed({
+  prepare: async (red) => {
+    await red.deploy([
+      TAB,
+      runtime(),
+      // A stage that refuses by itself, and one that fails.
+      dispatchGate('before failing', 'failing', 'failed', { maxSys: '9' }),
+      stage('failing', `if (input === 'fail') throw new Error('told to'); ${held.code()}`, 'done', {
+        capacity: 1,
+        overflow: 'refuse',
+      }),
+      sink('done'),
+      sink('failed'),
+      // Nothing ends what it admits.
+      dispatchGate('forgetful', 'nowhere', [], { leaseMs: 300 }),
+      func('nowhere', '', []),
+      // Another node fails, and its error leads past all collectors.
+      httpIn('in /broken', '/broken', 'before broken'),
+      dispatchGate('before broken', 'broken'),
+      func('broken', 'node.error("told to", msg);', []),
+      catchNode('catch', 'as 500', { scope: ['broken'] }),
+      func('as 500', 'msg.statusCode = 500; return msg;', 'broken out'),
+      httpOut('broken out'),
+      // What keeps results to itself until it is told to send them, with a collector behind and without.
+      dispatchGate('collected', 'quick', [], { maxSys: '9' }),
+      stage('quick', 'return input;', 'keep'),
+      func('keep', KEEP, 'collected end'),
+      collector('collected end', 'kept'),
+      dispatchGate('uncollected', 'quick too', [], { maxSys: '9' }),
+      stage('quick too', 'return input;', 'keep too'),
+      func('keep too', KEEP, 'kept'),
+      sink('kept'),
+      // A loop back to the gate.
+      dispatchGate('looped', 'again'),
+      func('again', 'msg.payload += 1; return msg.payload < 5 ? [msg, null] : [null, msg];', 'looped', 'looped end'),
+      collector('looped end', 'loop sink'),
+      sink('loop sink'),
+      // In bytes, behind a batcher's stage.
+      dispatchGate('bytes', 'batch', [], { unit: 'bytes', maxSys: '100' }),
+      batcher('batch', 'byte work', { maxBatchSize: 8 }),
+      stage('byte work', held.code(), 'byte sink'),
+      sink('byte sink'),
+    ]);
+    await red.whenReady();
+  },
 });
-after(() => bed.stop());
+const { red, held } = bed;
 afterEach(() => bed.settle());
 
 describe('leases', () => {

@@ -1,24 +1,28 @@
 /** A gate that asks a real Prometheus: for what is free, for how much there is in all, and how often it is scraped. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { collector, dispatchGate, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { MockGateway } from '../fixtures/mock-gateway.ts';
-import { NodeRed, until } from '../fixtures/node-red.ts';
+import { until, useNodeRed } from '../fixtures/node-red.ts';
 import { Prometheus, WITHOUT_PROMETHEUS } from '../fixtures/prometheus.ts';
 
 describe('a gate that asks Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
   let gateway: MockGateway;
   let prometheus: Prometheus;
-  let red: NodeRed;
-  let asking: Record<string, unknown>;
-
-  before(async () => {
-    gateway = await MockGateway.start({ servers: 2, 'max-concurrency': 2 });
-    prometheus = await Prometheus.start({ gateway: `${gateway.url}/metrics` });
-    red = await NodeRed.start();
-    const query = 'gateway_saturation';
-    asking = { source: 'prometheus', url: prometheus.url, query, maxSysQuery: '2 * gateway_servers_ready', maxSys: '' };
-    await red.deploy([
+  const red = useNodeRed({
+    prepare: async () => {
+      gateway = await MockGateway.start({ servers: 2, 'max-concurrency': 2 });
+      prometheus = await Prometheus.start({ gateway: `${gateway.url}/metrics` });
+      const query = 'gateway_saturation';
+      asking = {
+        source: 'prometheus',
+        url: prometheus.url,
+        query,
+        maxSysQuery: '2 * gateway_servers_ready',
+        maxSys: '',
+      };
+    },
+    flows: () => [
       TAB,
       runtime(),
       dispatchGate('follows', 'work', [], asking),
@@ -26,12 +30,11 @@ describe('a gate that asks Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
       dispatchGate('impatient', 'work', [], { ...asking, staleMs: 400 }),
       stage('work', 'return input;', 'done'),
       collector('done', []),
-    ]);
-    await red.whenReady();
+    ],
   });
+  let asking: Record<string, unknown>;
 
   after(async () => {
-    await red?.stop();
     await prometheus?.stop();
     await gateway?.stop();
   });

@@ -1,22 +1,13 @@
 /** A gate by the saturation of a stage: others that use the stage close it, and it opens by itself, at once. */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import type { GateSnapshot } from '../../src/observe/views/gate-snapshot.ts';
 import { collector, dispatchGate, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import type { Gate } from '../fixtures/gate.ts';
-import { GatedRed } from '../fixtures/gated-red.ts';
-import { type FlowNode, type NodeRed, until } from '../fixtures/node-red.ts';
+import { useGatedRed } from '../fixtures/gated-red.ts';
+import { type FlowNode, until } from '../fixtures/node-red.ts';
 
-let bed: GatedRed;
-let red: NodeRed;
-let held: Gate;
-before(async () => {
-  bed = await GatedRed.start();
-  ({ red, held } = bed);
-  await red.deploy(flows(1));
-  await red.whenReady();
-});
-after(() => bed.stop());
+const bed = useGatedRed({ flows: () => flows(1) });
+const { red, held } = bed;
 
 /** Nothing but what the engine tells can be why it is read in time. */
 const SELDOM = { intervalMs: 60_000, staleMs: 120_000, lagMs: 0 };

@@ -1,7 +1,7 @@
 /** A dispatch gate in a flow: who is let through, who waits, who is turned away, and by what its leases end. */
 import assert from 'node:assert/strict';
 import { type ClientRequest, request } from 'node:http';
-import { after, afterEach, before, describe, test } from 'node:test';
+import { afterEach, describe, test } from 'node:test';
 import {
   catchNode,
   collector,
@@ -15,17 +15,11 @@ import {
   stage,
   TAB,
 } from '../fixtures/flow.ts';
-import type { Gate } from '../fixtures/gate.ts';
-import { GatedRed } from '../fixtures/gated-red.ts';
-import { type NodeRed, until } from '../fixtures/node-red.ts';
+import { useGatedRed } from '../fixtures/gated-red.ts';
+import { until } from '../fixtures/node-red.ts';
 
-let bed: GatedRed;
-let red: NodeRed;
-let held: Gate;
-before(async () => {
-  bed = await GatedRed.start();
-  ({ red, held } = bed);
-  await red.deploy([
+const bed = useGatedRed({
+  flows: () => [
     TAB,
     runtime(),
     // One at a time; errors of the gate and of what is behind it go to the collector.
@@ -52,10 +46,9 @@ before(async () => {
     func('again', 'msg.payload += 1; return msg.payload < 5 ? [msg, null] : [null, msg];', 'looped', 'looped end'),
     collector('looped end', 'loop sink'),
     sink('loop sink'),
-  ]);
-  await red.whenReady();
+  ],
 });
-after(() => bed.stop());
+const { red, held } = bed;
 afterEach(() => bed.settle());
 
 /** Posts and does not wait for the answer; `destroy()` hangs up. */

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { endpoint, node, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 import { kill9 } from '../fixtures/processes.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
@@ -35,24 +35,23 @@ function fragile(id: string, to: string, properties: object = {}): FlowNode {
   });
 }
 
-let nodeRed: NodeRed;
-before(async () => {
-  for (const id of ['one', 'two', 'other']) starts(id, 'fine');
-  nodeRed = await NodeRed.start();
-  await nodeRed.deploy([
-    TAB,
-    runtime('runtime', { name: 'shown', publicPath: '/' }),
-    runtime('private', { name: 'not shown' }),
-    ...endpoint('/work', 'one'),
-    fragile('one', 'two', { output: 'payload.input' }),
-    fragile('two', 'collector /work'),
-    ...endpoint('/other', 'other'),
-    fragile('other', 'collector /other', { runtime: 'private' }),
-    stage('on no route', 'return input;', [], { d: true }),
-  ]);
+const nodeRed = useNodeRed({
+  prepare: async (nodeRed) => {
+    for (const id of ['one', 'two', 'other']) starts(id, 'fine');
+    await nodeRed.deploy([
+      TAB,
+      runtime('runtime', { name: 'shown', publicPath: '/' }),
+      runtime('private', { name: 'not shown' }),
+      ...endpoint('/work', 'one'),
+      fragile('one', 'two', { output: 'payload.input' }),
+      fragile('two', 'collector /work'),
+      ...endpoint('/other', 'other'),
+      fragile('other', 'collector /other', { runtime: 'private' }),
+      stage('on no route', 'return input;', [], { d: true }),
+    ]);
+  },
 });
 after(async () => {
-  await nodeRed.stop();
   rmSync(folder, { recursive: true, force: true });
 });
 

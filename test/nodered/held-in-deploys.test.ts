@@ -19,8 +19,7 @@ test('a message that cannot be taken holds up neither the others nor the HTTP re
       stage('double', 'return 2 * input.n;', 'collector /double'),
       func('slow', `${waits} // ${version}`, []),
     ];
-    await nodeRed.deploy(flows(1));
-    await nodeRed.whenReady();
+    await nodeRed.deployReady(flows(1));
     nodeRed.send('slow', {});
     await until('a node listens', () => Promise.resolve(hooks.listens));
     const deployed = nodeRed.deploy(flows(2), 'nodes');

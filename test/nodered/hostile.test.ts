@@ -1,8 +1,8 @@
 /** Values that mean harm, through whole flows: each passes as the README says or is refused with a code, and nothing else suffers. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { catchNode, collector, endpoint, func, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type Message, NodeRed, pidsOf, until } from '../fixtures/node-red.ts';
+import { type Message, pidsOf, until, useNodeRed } from '../fixtures/node-red.ts';
 
 const BODY_LIMIT = 1_000_000;
 
@@ -36,50 +36,54 @@ const MISWRITES = `
   if (!input.well) JSON.stringify = () => { JSON.stringify = stringify; return '{'; };
   return { done: true };`;
 
-let nodeRed: NodeRed;
-let pids: number[];
-before(async () => {
-  nodeRed = await NodeRed.start({ apiMaxLength: String(BODY_LIMIT) });
-  await nodeRed.deploy([
-    TAB,
-    runtime('runtime', { maxPayloadMb: '4' }),
-    stage('echo', 'return input;', 'results'),
-    collector('results', 'result', 'failure'),
-    sink('result'),
-    sink('failure'),
-    stage('topic', 'return msg.topic;', 'results'),
-    ...endpoint('/echo', 'echo body'),
-    stage('echo body', 'return input;', 'collector /echo'),
-    ...endpoint('/input', 'make input'),
-    func('make input', `${MAKE} msg.payload = makers[msg.payload.make](); return msg;`, 'echo input'),
-    stage('echo input', 'return input;', 'collector /input'),
-    ...endpoint('/result', 'make result'),
-    stage('make result', `${MAKE} return makers[input.make]();`, 'collector /result'),
-    // Node-RED clones what goes to a Catch node, and what goes along a second wire.
-    ...endpoint('/caught', 'echo caught').slice(0, 1),
-    stage('echo caught', 'return input;', 'answer'),
-    catchNode('catch', 'tell', { scope: ['echo caught'] }),
-    func('tell', 'const { code } = msg._error ?? msg.error; msg.payload = { error: { code } }; return msg;', 'answer'),
-    httpOut('answer'),
-    ...endpoint('/twice', 'echo twice').slice(0, 1),
-    stage('echo twice', 'return input;', 'collect twice'),
-    collector('collect twice', 'answer', ['tell', 'failure'], { errorPayload: 'keep' }),
-    ...endpoint('/miswritten', 'miswrite'),
-    stage('miswrite', MISWRITES, 'collector /miswritten'),
-    ...endpoint('/path', 'paths'),
-    stage('paths', `if (input.name === 'die') { ${DIES} } return require(input.name);`, 'collector /path'),
-    ...endpoint('/no-start', 'no start'),
-    stage('no start', '', 'collector /no-start', {
-      setup: "require('node:fs').readFileSync(process.execPath + '/no/such');",
-    }),
-  ]);
-  await until('the workers are ready, all but one', async () => {
-    const stages = (await nodeRed.snapshot()).runtimes[0]?.stages ?? [];
-    return stages.every(({ name, ready }) => ready === (name === 'no start' ? 0 : 1)) && stages.length > 0;
-  });
-  pids = await pidsOfHealthy();
+const nodeRed = useNodeRed({
+  settings: { apiMaxLength: String(BODY_LIMIT) },
+  prepare: async (nodeRed) => {
+    await nodeRed.deploy([
+      TAB,
+      runtime('runtime', { maxPayloadMb: '4' }),
+      stage('echo', 'return input;', 'results'),
+      collector('results', 'result', 'failure'),
+      sink('result'),
+      sink('failure'),
+      stage('topic', 'return msg.topic;', 'results'),
+      ...endpoint('/echo', 'echo body'),
+      stage('echo body', 'return input;', 'collector /echo'),
+      ...endpoint('/input', 'make input'),
+      func('make input', `${MAKE} msg.payload = makers[msg.payload.make](); return msg;`, 'echo input'),
+      stage('echo input', 'return input;', 'collector /input'),
+      ...endpoint('/result', 'make result'),
+      stage('make result', `${MAKE} return makers[input.make]();`, 'collector /result'),
+      // Node-RED clones what goes to a Catch node, and what goes along a second wire.
+      ...endpoint('/caught', 'echo caught').slice(0, 1),
+      stage('echo caught', 'return input;', 'answer'),
+      catchNode('catch', 'tell', { scope: ['echo caught'] }),
+      func(
+        'tell',
+        'const { code } = msg._error ?? msg.error; msg.payload = { error: { code } }; return msg;',
+        'answer',
+      ),
+      httpOut('answer'),
+      ...endpoint('/twice', 'echo twice').slice(0, 1),
+      stage('echo twice', 'return input;', 'collect twice'),
+      collector('collect twice', 'answer', ['tell', 'failure'], { errorPayload: 'keep' }),
+      ...endpoint('/miswritten', 'miswrite'),
+      stage('miswrite', MISWRITES, 'collector /miswritten'),
+      ...endpoint('/path', 'paths'),
+      stage('paths', `if (input.name === 'die') { ${DIES} } return require(input.name);`, 'collector /path'),
+      ...endpoint('/no-start', 'no start'),
+      stage('no start', '', 'collector /no-start', {
+        setup: "require('node:fs').readFileSync(process.execPath + '/no/such');",
+      }),
+    ]);
+    await until('the workers are ready, all but one', async () => {
+      const stages = (await nodeRed.snapshot()).runtimes[0]?.stages ?? [];
+      return stages.every(({ name, ready }) => ready === (name === 'no start' ? 0 : 1)) && stages.length > 0;
+    });
+    pids = await pidsOfHealthy();
+  },
 });
-after(() => nodeRed.stop());
+let pids: number[];
 
 async function pidsOfHealthy(): Promise<number[]> {
   const { runtimes, ...rest } = await nodeRed.snapshot();

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 
 const CLIENTS = 8;
@@ -37,11 +37,7 @@ const PYTHON: Language = {
 };
 
 describe('hot edits', () => {
-  let red: NodeRed;
-  before(async () => {
-    red = await NodeRed.start();
-  });
-  after(() => red.stop());
+  const red = useNodeRed();
 
   const flows = ({ source, file }: Language, watch: boolean): FlowNode[] => [
     TAB,
@@ -112,8 +108,7 @@ describe('hot edits', () => {
     test(`${source}: nothing is lost, and what does not load leaves what did`, { skip }, async (t) => {
       const path = join(red.userDir, file);
       await writeFile(path, code(1));
-      await red.deploy(flows(language, true));
-      await red.whenReady();
+      await red.deployReady(flows(language, true));
       const { versions, stop } = load();
       t.after(stop);
       await until('the first answers', () => versions.length > CLIENTS);
@@ -165,8 +160,7 @@ describe('hot edits', () => {
   test('an engine that comes again watches as the one before it', async () => {
     const path = join(red.userDir, JAVASCRIPT.file);
     await writeFile(path, JAVASCRIPT.code(7));
-    await red.deploy(flows(JAVASCRIPT, true));
-    const { runtimes } = await red.whenReady();
+    const { runtimes } = await red.deployReady(flows(JAVASCRIPT, true));
     const pid = runtimes[0]?.engine.pid as number;
     process.kill(pid, 'SIGKILL');
     await until('another engine runs', async () => {

@@ -1,10 +1,10 @@
 /** Answers over HTTP in the forms that callers want, through whole flows. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { decode, encode } from '@msgpack/msgpack';
 import { CALLERS, type Form, post, read, TYPES, typeOf } from '../fixtures/callers.ts';
 import { catchNode, collector, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 
 const call = CALLERS['node:http'];
 
@@ -27,10 +27,8 @@ async function refusedAsJson(url: string, body: object, headers: Record<string, 
   assert.match(error['message'] ?? '', why);
 }
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-  await red.deploy([
+const red = useNodeRed({
+  flows: [
     TAB,
     runtime(),
     ...endpoint('/echo', 'echo'),
@@ -59,10 +57,8 @@ before(async () => {
     stage('fails', `throw Object.assign(new Error('no'), { code: 'invalid_input' });`, 'out /query'),
     catchNode('catch', 'tell', { scope: ['fails'] }),
     func('tell', 'msg.payload = { caught: msg.error.code ?? msg._error.code }; return msg;', 'out /query'),
-  ]);
-  await red.whenReady();
+  ],
 });
-after(() => red.stop());
 
 describe('the form of an answer', () => {
   const rows: readonly (readonly [sent: Form, accept: string | undefined, answered: Form])[] = [

@@ -1,16 +1,14 @@
 /** Bodies over HTTP in the forms that callers send, through whole flows; and endpoints that are none of ours. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { CALLERS, post, read, TYPES, typeOf, whileAsking, write } from '../fixtures/callers.ts';
 import { endpoint, func, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { NodeRed, until } from '../fixtures/node-red.ts';
+import { until, useNodeRed } from '../fixtures/node-red.ts';
 
 const call = CALLERS['node:http'];
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-  await red.deploy([
+const red = useNodeRed({
+  flows: [
     TAB,
     runtime(),
     ...endpoint('/echo', 'echo'),
@@ -41,10 +39,8 @@ before(async () => {
     httpIn('in /foreign', '/foreign', 'answer foreign'),
     func('answer foreign', 'msg.payload = { foreign: true }; return msg;', 'out /foreign'),
     httpOut('out /foreign'),
-  ]);
-  await red.whenReady();
+  ],
 });
-after(() => red.stop());
 
 describe('the body of a request', () => {
   test('of msgpack keeps what JSON has not: bytes, dates, large integers', async () => {

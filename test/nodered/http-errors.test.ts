@@ -3,12 +3,12 @@
  * msgpack, whichever pipeline node comes first.
  */
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { type Answer, CALLERS, FORMS, type Form, read, TYPES, write } from '../fixtures/callers.ts';
 import { instance, on, subflow } from '../fixtures/drawn.ts';
 import { batcher, collector, dispatchGate, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { useGate } from '../fixtures/gate.ts';
+import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 
 const WAYS = ['stage', 'batcher', 'gate'] as const;
 
@@ -36,12 +36,10 @@ function ways(name: string, code: string, properties: Readonly<Record<string, un
   ];
 }
 
-let red: NodeRed;
-let held: Gate;
-before(async () => {
-  held = await Gate.create();
-  red = await NodeRed.start({ apiMaxLength: '200kb' });
-  await red.deploy([
+const held = useGate();
+const red = useNodeRed({
+  settings: { apiMaxLength: '200kb' },
+  flows: [
     TAB,
     runtime(),
     ...ways('do', DO),
@@ -61,12 +59,7 @@ before(async () => {
     ...on({ z: 'inside' }, httpIn('in within', '/within', 'within'), stage('within', 'return 1;', 'out within')),
     ...on({ z: 'inside' }, httpOut('out within')),
     instance('instance', 'inside', []),
-  ]);
-  await red.whenReady();
-});
-after(async () => {
-  await red.stop();
-  await held.remove();
+  ],
 });
 
 interface Row {
@@ -219,7 +212,6 @@ function assertError({ status, headers, bytes }: Answer, form: Form, requestId: 
 for (const way of WAYS) {
   for (const form of FORMS) {
     describe(`errors over HTTP, through a ${way} first, in ${form}`, () => {
-      beforeEach(() => held.close());
       for (const row of ROWS) {
         test(`${row.what}: ${row.status} ${row.code}`, async () => {
           for (const [client, call] of Object.entries(CALLERS)) {

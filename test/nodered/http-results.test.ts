@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { post, read, TYPES, typeOf } from '../fixtures/callers.ts';
 import { endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { NodeRed } from '../fixtures/node-red.ts';
+import { useNodeRed } from '../fixtures/node-red.ts';
 import { doubling, writeModel } from '../fixtures/onnx.ts';
 import { NUMPY, WITHOUT_NUMPY } from '../fixtures/python.ts';
 
@@ -26,13 +26,11 @@ def predict(asked):
 `;
 
 const folder = mkdtempSync(join(tmpdir(), 'modelet-results-'));
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-  const path = join(folder, 'model.py');
-  writeFileSync(path, PYTHON);
-  const onnx = writeModel(folder, 'int64', doubling(['batch', 2], { type: 'int64' }));
-  await red.deploy([
+const path = join(folder, 'model.py');
+writeFileSync(path, PYTHON);
+const onnx = writeModel(folder, 'int64', doubling(['batch', 2], { type: 'int64' }));
+const red = useNodeRed({
+  flows: [
     TAB,
     runtime(),
     ...endpoint('/give', 'give'),
@@ -46,13 +44,9 @@ before(async () => {
     { ...stage('python', '', 'collector /python'), source: 'python', path, python: NUMPY },
     ...endpoint('/onnx', 'onnx'),
     { ...stage('onnx', '', 'collector /onnx'), source: 'onnx', path: onnx, init: '{"tensors": true}' },
-  ]);
-  await red.whenReady();
+  ],
 });
-after(async () => {
-  await red.stop();
-  rmSync(folder, { recursive: true });
-});
+after(() => rmSync(folder, { recursive: true }));
 
 /** The status of the answer and what is in it. */
 async function ask(url: string, give: unknown, accept: 'json' | 'msgpack' = 'json'): Promise<[number, unknown]> {

@@ -2,21 +2,20 @@
 import assert from 'node:assert/strict';
 import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { NodeRed, until } from '../fixtures/node-red.ts';
+import { until, useNodeRed } from '../fixtures/node-red.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-  await writeFile(join(red.userDir, 'model.py'), 'def predict(value):\n    return {"got": value}\n');
-  await mkdir(join(red.userDir, 'closed'));
-  await writeFile(join(red.userDir, 'closed', 'python3'), '#!/bin/sh\n');
-  await chmod(join(red.userDir, 'closed', 'python3'), 0o644);
-  await mkdir(join(red.userDir, 'empty'));
+const red = useNodeRed({
+  prepare: async (red) => {
+    await writeFile(join(red.userDir, 'model.py'), 'def predict(value):\n    return {"got": value}\n');
+    await mkdir(join(red.userDir, 'closed'));
+    await writeFile(join(red.userDir, 'closed', 'python3'), '#!/bin/sh\n');
+    await chmod(join(red.userDir, 'closed', 'python3'), 0o644);
+    await mkdir(join(red.userDir, 'empty'));
+  },
 });
-after(() => red.stop());
 
 async function deploy(properties: object): Promise<void> {
   const python = { source: 'python', path: 'model.py', ...properties };

@@ -1,16 +1,12 @@
 /** Wirings that no request could go through are refused with a reason; a retry loop is none of them. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { headline } from '../../src/node-red/status.ts';
 import { arrived, junction, noting, whenIdle } from '../fixtures/drawn.ts';
 import { batcher, catchNode, collector, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-});
-after(() => red.stop());
+const red = useNodeRed();
 
 /** `config_invalid` on the node itself, and for every message that comes to it. */
 async function assertRefused(id: string, reason: RegExp): Promise<void> {
@@ -57,7 +53,7 @@ describe('what cannot be', () => {
   });
 
   test('two batchers with different settings in front of one stage are refused', async () => {
-    await red.deploy([
+    await red.deployReady([
       TAB,
       runtime(),
       batcher('small', 'a', { maxBatchSize: '2' }),
@@ -67,12 +63,11 @@ describe('what cannot be', () => {
       sink('caught'),
       sink('out'),
     ]);
-    await red.whenReady();
     for (const id of ['small', 'large']) await assertRefused(id, /different settings/);
   });
 
   test('a retry from a catch output is legitimate; the success that follows clears error and statusCode', async () => {
-    await red.deploy([
+    await red.deployReady([
       TAB,
       runtime(),
       noting('a', 'flaky'),
@@ -82,7 +77,6 @@ describe('what cannot be', () => {
       sink('failures'),
       sink('out'),
     ]);
-    await red.whenReady();
     assert.equal((await red.snapshot()).routes.find(({ entry }) => entry === 'a')?.stages.join(' '), 'a flaky');
     const [out, failures] = [red.inputs('out'), red.inputs('failures')];
     red.send('a', { payload: [], mine: 7 });

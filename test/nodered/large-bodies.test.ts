@@ -8,6 +8,8 @@ import { NodeRedProcess } from '../fixtures/node-red-process.ts';
 const BODIES = 16;
 const AT_ONCE = 8;
 const LARGE = Buffer.from(JSON.stringify({ text: 'x'.repeat(60_000_000) }));
+/** More than all of them take on a busy machine. */
+const TIMEOUT_MS = 300_000;
 const SMALL = Buffer.from('{"a":1}');
 
 interface Got {
@@ -34,7 +36,7 @@ function post(url: string, body: Buffer): Promise<Got> {
 test(`${BODIES} bodies of 60 MB, ${AT_ONCE} at a time, and small ones beside them, are all answered`, async (t) => {
   const red = await NodeRedProcess.start([
     TAB,
-    runtime(),
+    runtime('runtime', { timeoutMs: String(TIMEOUT_MS) }),
     ...endpoint('/large', 'large'),
     stage('large', 'return input;', 'collector /large'),
     ...endpoint('/small', 'small'),

@@ -1,16 +1,14 @@
 /** Many requests at once through a whole endpoint: each gets one answer, and it is its own. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { batcher, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { NodeRed, until } from '../fixtures/node-red.ts';
+import { until, useNodeRed } from '../fixtures/node-red.ts';
 
 const REQUESTS = 2000;
 const IN_FLIGHT = 64;
 
-let nodeRed: NodeRed;
-before(async () => {
-  nodeRed = await NodeRed.start();
-  await nodeRed.deploy([
+const nodeRed = useNodeRed({
+  flows: [
     TAB,
     runtime(),
     ...endpoint('/load', 'double'),
@@ -23,10 +21,8 @@ before(async () => {
       'collector /load',
       { predict: 'batch' },
     ),
-  ]);
-  await nodeRed.whenReady();
+  ],
 });
-after(() => nodeRed.stop());
 
 describe('load', () => {
   test(`${REQUESTS} posts at ${IN_FLIGHT} in flight are each answered with their own result or error`, async () => {

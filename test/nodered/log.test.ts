@@ -1,9 +1,9 @@
 /** What Node-RED's log shows of a pipeline, and what custom log handlers get. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { catchNode, endpoint, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { useGate } from '../fixtures/gate.ts';
+import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 
 /** As a log handler in Node-RED's settings gets it. */
 interface Entry {
@@ -18,20 +18,13 @@ interface Entry {
 const [ERROR, WARN, INFO, DEBUG] = [20, 30, 40, 50] as const;
 const REQUESTS = 10_000;
 
-let nodeRed: NodeRed;
-let gate: Gate;
 let entries: Entry[] = [];
-
-before(async () => {
-  gate = await Gate.create();
-  nodeRed = await NodeRed.start({
+const nodeRed = useNodeRed({
+  settings: {
     logging: { custom: { level: 'trace', handler: () => (entry: Entry) => entries.push(entry) } },
-  });
+  },
 });
-after(async () => {
-  await nodeRed.stop();
-  await gate.remove();
-});
+const gate = useGate();
 
 /** Those that the pipeline has written, so far and from now on. */
 function ours(): Entry[] {
@@ -49,8 +42,7 @@ async function logged(message: RegExp): Promise<Entry> {
 
 async function deploy(nodes: readonly FlowNode[], properties: Record<string, unknown> = {}): Promise<void> {
   entries = [];
-  await nodeRed.deploy([TAB, runtime('runtime', { name: 'main', ...properties }), ...nodes]);
-  await nodeRed.whenReady();
+  await nodeRed.deployReady([TAB, runtime('runtime', { name: 'main', ...properties }), ...nodes]);
 }
 
 describe('log: events', () => {
@@ -174,7 +166,6 @@ describe('log: requests', () => {
   });
 
   test('many refusals are one warning, and none of them an error of its own', async () => {
-    await gate.close();
     await deploy(
       [
         ...endpoint('/log', 'one').filter(({ type }) => type !== 'modelet-collector'),

@@ -3,22 +3,14 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { batcher, collector, completeNode, func, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
-import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 
-let nodeRed: NodeRed;
-let gate: Gate;
-before(async () => {
-  gate = await Gate.create();
-  nodeRed = await NodeRed.start();
-});
-after(async () => {
-  await nodeRed.stop();
-  await gate.remove();
-});
+const nodeRed = useNodeRed();
+const gate = new Gate();
+after(() => gate.remove());
 
 async function deploy(...nodes: readonly FlowNode[]): Promise<void> {
-  await nodeRed.deploy([TAB, runtime(), ...nodes]);
-  await nodeRed.whenReady();
+  await nodeRed.deployReady([TAB, runtime(), ...nodes]);
 }
 
 /** Sends a message and resolves with the one that comes out. */

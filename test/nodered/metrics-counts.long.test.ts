@@ -4,10 +4,10 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { Scrape } from '../fixtures/exposition.ts';
 import { batcher, endpoint, func, node, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const REQUESTS = process.env['TEST_FULL'] ? 20_000 : 5000;
@@ -18,11 +18,10 @@ const IN_FLIGHT = 64;
 const folder = mkdtempSync(join(tmpdir(), 'modelet-counts-'));
 const agent = new Agent({ keepAlive: true });
 
-let nodeRed: NodeRed;
-before(async () => {
-  nodeRed = await NodeRed.start();
-  const gate = join(repositoryRoot, 'test', 'fixtures', 'modelets', 'gate.js');
-  await nodeRed.deploy([
+// Before Node-RED stops: the worker ends its request.
+after(() => writeFileSync(join(folder, 'held.open'), ''));
+const nodeRed = useNodeRed({
+  flows: [
     TAB,
     runtime('runtime', { name: 'counted' }),
     // A function node in front: what messages say is compared with the metrics, and a compiled endpoint makes none.
@@ -49,18 +48,15 @@ before(async () => {
       name: 'held',
       runtime: 'runtime',
       source: 'file',
-      path: gate,
+      path: join(repositoryRoot, 'test', 'fixtures', 'modelets', 'gate.js'),
       input: 'payload.name',
       init: JSON.stringify({ folder }),
     }),
     ...endpoint('/late', 'late'),
     func('late', 'msg.timeout = 20; return msg;', 'held'),
-  ]);
-  await nodeRed.whenReady();
+  ],
 });
-after(async () => {
-  writeFileSync(join(folder, 'held.open'), '');
-  await nodeRed.stop();
+after(() => {
   agent.destroy();
   rmSync(folder, { recursive: true, force: true });
 });

@@ -1,9 +1,9 @@
 /** The node that tells flows about a runtime: in the forms it promises, over deploys, and only while there is something to tell. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { RuntimeInterval } from '../../src/observe/views/interval.ts';
 import { batcher, dispatchGate, endpoint, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 
 const OUTPUTS = ['all', 'numbers', 'stages', 'workers'] as const;
 
@@ -31,11 +31,7 @@ const second: readonly FlowNode[] = [
   stage('other', 'return input;', 'collector /other', { runtime: 'second' }),
 ];
 
-let nodeRed: NodeRed;
-before(async () => {
-  nodeRed = await NodeRed.start();
-});
-after(() => nodeRed.stop());
+const nodeRed = useNodeRed();
 
 /** What a node's outputs have sent since this was called. */
 function outputs(id: string): Record<(typeof OUTPUTS)[number], Message[]> {
@@ -58,8 +54,7 @@ const more = (messages: readonly Message[], count = 2): Promise<boolean> => {
 
 describe('pipeline metrics', () => {
   test('sends each interval whole, number by number, and as rows', async () => {
-    await nodeRed.deploy([TAB, ...pipeline, ...metrics('m', { runtime: 'runtime' })]);
-    await nodeRed.whenReady();
+    await nodeRed.deployReady([TAB, ...pipeline, ...metrics('m', { runtime: 'runtime' })]);
     const sent = outputs('m');
     const posted = [1, 2, 3, 4, -1].map((n) => nodeRed.post('/work', { n }));
     await Promise.all(posted);
@@ -159,8 +154,7 @@ describe('pipeline metrics', () => {
     const sent = outputs('m');
     await more(sent.all);
     const changed = pipeline.map((one) => (one.id === 'work' ? { ...one, workers: '2' } : one));
-    await nodeRed.deploy([TAB, ...changed, ...metrics('m', { runtime: 'runtime' })], 'nodes');
-    await nodeRed.whenReady();
+    await nodeRed.deployReady([TAB, ...changed, ...metrics('m', { runtime: 'runtime' })], 'nodes');
     await nodeRed.post('/work', { n: 1 });
     await until('the second worker is told', () => interval(sent.all.at(-1))?.stages['work']?.workers === 2);
     for (const message of sent.all) {

@@ -1,12 +1,12 @@
 /** The exposition as Prometheus gets it: complete from the start, well formed, and of what is deployed now. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { ERROR_CODES } from '../../src/core/errors.ts';
 import { METRICS } from '../../src/observe/export/metrics.ts';
 import { GATE_DECISIONS } from '../../src/observe/views/gate-snapshot.ts';
 import { Scrape } from '../fixtures/exposition.ts';
 import { batcher, dispatchGate, endpoint, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 import { Prometheus, promtool, WITHOUT_PROMETHEUS } from '../fixtures/prometheus.ts';
 
 const ADMIN = '/admin/modelets/metrics';
@@ -28,13 +28,7 @@ const flows: readonly FlowNode[] = [
   sink('nowhere'),
 ];
 
-let nodeRed: NodeRed;
-before(async () => {
-  nodeRed = await NodeRed.start();
-  await nodeRed.deploy(flows);
-  await nodeRed.whenReady();
-});
-after(() => nodeRed.stop());
+const nodeRed = useNodeRed({ flows: flows });
 
 async function text(path = ADMIN): Promise<string> {
   const response = await fetch(`${nodeRed.url}${path}`);

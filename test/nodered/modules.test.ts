@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 
 interface Install {
   readonly module: string;
@@ -19,28 +19,26 @@ interface Hooks {
 
 const TRIPLES = 'module.exports = (input) => ({ tripled: input.n * 3 });';
 
-let nodeRed: NodeRed;
+const nodeRed = useNodeRed({
+  settings: {
+    externalModules: { modules: { allowInstall: true, denyList: ['forbidden', 'node:child_process'] } },
+  },
+  prepare: async (nodeRed) => {
+    hooks = (nodeRed.red as unknown as { hooks: Hooks }).hooks;
+    // Instead of npm, which would ask a registry.
+    hooks.add('preInstall.test', async ({ module, version, dir }) => {
+      asked.push(version === undefined ? module : `${module}@${version}`);
+      await write(dir, module, TRIPLES);
+      const file = join(dir, 'package.json');
+      const { dependencies } = JSON.parse(await readFile(file, 'utf8')) as { dependencies?: object };
+      await writeFile(file, JSON.stringify({ dependencies: { ...dependencies, [module]: version ?? '*' } }));
+      return false;
+    });
+  },
+});
 let hooks: Hooks;
 const asked: string[] = [];
-before(async () => {
-  nodeRed = await NodeRed.start({
-    externalModules: { modules: { allowInstall: true, denyList: ['forbidden', 'node:child_process'] } },
-  });
-  hooks = (nodeRed.red as unknown as { hooks: Hooks }).hooks;
-  // Instead of npm, which would ask a registry.
-  hooks.add('preInstall.test', async ({ module, version, dir }) => {
-    asked.push(version === undefined ? module : `${module}@${version}`);
-    await write(dir, module, TRIPLES);
-    const file = join(dir, 'package.json');
-    const { dependencies } = JSON.parse(await readFile(file, 'utf8')) as { dependencies?: object };
-    await writeFile(file, JSON.stringify({ dependencies: { ...dependencies, [module]: version ?? '*' } }));
-    return false;
-  });
-});
-after(async () => {
-  hooks.clear();
-  await nodeRed.stop();
-});
+after(() => hooks.clear());
 
 async function write(dir: string, module: string, code: string): Promise<void> {
   const folder = join(dir, 'node_modules', module);
@@ -159,8 +157,7 @@ describe('inline code with modules', () => {
     await write(project, 'thrice', "module.exports = () => 'of the project';");
     await writeFile(join(nodeRed.userDir, '.config.projects.json'), '{"activeProject": "mine"}');
     await write(nodeRed.userDir, 'elsewhere', "module.exports = () => 'of the user';");
-    await nodeRed.deploy(flow({ libs, isolation: 'thread' }, 'return [thrice(), require("elsewhere")()];'));
-    await nodeRed.whenReady();
+    await nodeRed.deployReady(flow({ libs, isolation: 'thread' }, 'return [thrice(), require("elsewhere")()];'));
     assert.deepEqual(await triple(1), ['of the project', 'of the user']);
   });
 });

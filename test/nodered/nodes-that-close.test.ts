@@ -55,8 +55,7 @@ test('a node that a deploy closes loses no message that it holds, and none comes
           sink('done'),
           sink('out'),
         ];
-        await red.deploy(flows(1));
-        await red.whenReady();
+        await red.deployReady(flows(1));
         for (const payload of numbers(5)) red.send(id, { payload });
         await red.deploy(flows(2), type);
         const [out, done] = [red.inputs('out'), red.inputs('done')];

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import type { OpenApiDocument } from '../../src/openapi/document.ts';
 import { instance, linkCall, linkIn, linkOut, linkReturn, on, subflow, tab } from '../fixtures/drawn.ts';
 import {
@@ -17,7 +17,7 @@ import {
   stage,
   TAB,
 } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 import { JSONSCHEMA, WITHOUT_JSONSCHEMA } from '../fixtures/python.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { assertValid, at, bodySchema, contentOf, operation } from '../openapi/api.ts';
@@ -29,7 +29,20 @@ const INPUT = { ...PAIR, $defs: { text: { type: 'string' } } };
 const OUTPUT = { type: 'number', minimum: 0 };
 const HOSTILE = '<script>alert(1)</script>';
 
-let nodeRed: NodeRed;
+const nodeRed = useNodeRed({
+  settings: { httpNodeRoot: '/api' },
+  prepare: async (nodeRed) => {
+    await writeFile(join(nodeRed.userDir, files.js), modelet(3, OUTPUT));
+    const lines = [
+      'class Model:',
+      'input_schema = {"type": "string"}',
+      'examples = ["a"]',
+      'def predict(self, x): return x',
+    ];
+    await writeFile(join(nodeRed.userDir, files.python), lines.join('\n    '));
+  },
+  flows: () => flows(),
+});
 
 /** `[http in] -> first`, and what is sent to `out ID` is answered. */
 function web(id: string, method: string, url: string, first: string | string[], properties: object = {}): FlowNode[] {
@@ -122,21 +135,6 @@ function embedded(name: string): object {
   const properties = { a: { type: 'number' }, b: { $ref: `#/components/schemas/${name}/$defs/text` } };
   return { ...INPUT, properties };
 }
-
-before(async () => {
-  nodeRed = await NodeRed.start({ httpNodeRoot: '/api' });
-  await writeFile(join(nodeRed.userDir, files.js), modelet(3, OUTPUT));
-  const lines = [
-    'class Model:',
-    'input_schema = {"type": "string"}',
-    'examples = ["a"]',
-    'def predict(self, x): return x',
-  ];
-  await writeFile(join(nodeRed.userDir, files.python), lines.join('\n    '));
-  await nodeRed.deploy(flows());
-  await nodeRed.whenReady();
-});
-after(() => nodeRed.stop());
 
 describe('OpenAPI document', () => {
   test('has each endpoint that leads to a pipeline, and no other', async () => {

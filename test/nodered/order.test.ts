@@ -1,23 +1,14 @@
 /** A collector that keeps the order of arrival: whatever becomes of some requests, the results of the others keep it. */
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { arrived, numbers, payloads, queueOf, sendAll, split, whenIdle } from '../fixtures/drawn.ts';
 import { batcher, collector, httpIn, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { useGate } from '../fixtures/gate.ts';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 
-let red: NodeRed;
-let gate: Gate;
-before(async () => {
-  gate = await Gate.create();
-  red = await NodeRed.start();
-});
-after(async () => {
-  await red.stop();
-  await gate.remove();
-});
-beforeEach(() => gate.close());
+const red = useNodeRed();
+const gate = useGate();
 
 /** `{ n, ms, fate }`: takes its time, then fails or gives `n`. */
 const TAKE_TIME = `
@@ -30,8 +21,7 @@ function inOrder(order = 'arrival'): FlowNode[] {
 }
 
 async function deploy(...flows: FlowNode[]): Promise<{ out: Message[]; failed: Message[]; collected: Message[] }> {
-  await red.deploy([TAB, runtime(), ...flows]);
-  await red.whenReady();
+  await red.deployReady([TAB, runtime(), ...flows]);
   return { out: red.inputs('out'), failed: red.inputs('failed'), collected: red.inputs('collect') };
 }
 

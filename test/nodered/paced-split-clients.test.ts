@@ -1,33 +1,32 @@
 /** HTTP clients in front of a paced split that refuses what they send: they are answered, whoever else hears of it. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { type Answer, CALLERS, post, read, TYPES, typeOf } from '../fixtures/callers.ts';
 import { arrived, feed } from '../fixtures/drawn.ts';
 import { catchNode, completeNode, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type Message, NodeRed } from '../fixtures/node-red.ts';
+import { type Message, useNodeRed } from '../fixtures/node-red.ts';
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-  await red.deploy([
-    TAB,
-    runtime(),
-    ...['/array', '/jsonl', '/invalid', '/caught'].flatMap((url) => httpIn(`in ${url}`, url, url)),
-    feed('/array', 'stage', { from: 'array' }),
-    feed('/jsonl', 'stage', { from: 'jsonl' }),
-    feed('/invalid', 'stage', { window: 'wide' }),
-    feed('/caught', 'stage', { from: 'array' }),
-    stage('stage', 'return input;', 'out', { mediaTypes: '*/*' }),
-    sink('out'),
-    catchNode('catch', ['caught', 'answer'], { scope: ['/caught'] }),
-    sink('caught'),
-    httpOut('answer'),
-    completeNode('complete', ['/array', '/invalid', '/caught'], 'done'),
-    sink('done'),
-  ]);
-  await red.whenReady();
+const red = useNodeRed({
+  prepare: async (red) => {
+    await red.deploy([
+      TAB,
+      runtime(),
+      ...['/array', '/jsonl', '/invalid', '/caught'].flatMap((url) => httpIn(`in ${url}`, url, url)),
+      feed('/array', 'stage', { from: 'array' }),
+      feed('/jsonl', 'stage', { from: 'jsonl' }),
+      feed('/invalid', 'stage', { window: 'wide' }),
+      feed('/caught', 'stage', { from: 'array' }),
+      stage('stage', 'return input;', 'out', { mediaTypes: '*/*' }),
+      sink('out'),
+      catchNode('catch', ['caught', 'answer'], { scope: ['/caught'] }),
+      sink('caught'),
+      httpOut('answer'),
+      completeNode('complete', ['/array', '/invalid', '/caught'], 'done'),
+      sink('done'),
+    ]);
+    await red.whenReady();
+  },
 });
-after(() => red.stop());
 
 function refusal(answer: Answer): readonly unknown[] {
   const form = typeOf(answer) === TYPES.msgpack ? 'msgpack' : 'json';

@@ -1,18 +1,14 @@
 /** The paced split while deploys replace what is behind it: each item that it has sent comes through, and it goes on. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { arrived, feed, numbers, payloads, sorted } from '../fixtures/drawn.ts';
 import { completeNode, func, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 
 const ITEMS = 300;
 const DELAY = { pauseType: 'delay', timeout: '2', timeoutUnits: 'milliseconds', outputs: 1 };
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-});
-after(() => red.stop());
+const red = useNodeRed();
 
 const BEHIND: readonly [string, FlowNode[]][] = [
   ['a stage', [stage('first', 'return input;', 'out')]],
@@ -42,8 +38,7 @@ describe('a paced split', () => {
           sink('out'),
         ];
         await red.deploy([TAB]);
-        await red.deploy(flows(0));
-        await red.whenReady();
+        await red.deployReady(flows(0));
         const [out, done] = [red.inputs('out'), red.inputs('done')];
         red.send('feed', { payload: numbers(ITEMS) });
         let isThrough = false;

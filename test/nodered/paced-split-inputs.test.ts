@@ -2,16 +2,12 @@
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join as joinPath } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { arrived, feed, join, payloads, sendAll, whenIdle } from '../fixtures/drawn.ts';
 import { catchNode, completeNode, func, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type Message, NodeRed } from '../fixtures/node-red.ts';
+import { type Message, useNodeRed } from '../fixtures/node-red.ts';
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-});
-after(() => red.stop());
+const red = useNodeRed();
 
 interface Ends {
   readonly out: Message[];
@@ -20,7 +16,7 @@ interface Ends {
 }
 
 async function deploy(from: string, window: string): Promise<Ends> {
-  await red.deploy([
+  await red.deployReady([
     TAB,
     runtime(),
     feed('feed', 'stage', { from, window }),
@@ -29,7 +25,6 @@ async function deploy(from: string, window: string): Promise<Ends> {
     completeNode('complete', ['feed'], 'done'),
     ...['out', 'failed', 'done'].map(sink),
   ]);
-  await red.whenReady();
   return { out: red.inputs('out'), failed: red.inputs('failed'), done: red.inputs('done') };
 }
 
@@ -88,7 +83,7 @@ describe('lines of JSON', () => {
   });
 
   test('with the bad ones routed on, core join gets every part', async () => {
-    await red.deploy([
+    await red.deployReady([
       TAB,
       runtime(),
       feed('feed', 'double', { from: 'jsonl' }),
@@ -98,7 +93,6 @@ describe('lines of JSON', () => {
       join('join', 'out'),
       sink('out'),
     ]);
-    await red.whenReady();
     const out = red.inputs('out');
     red.send('feed', { payload: '1\nx\n3\ny' });
     assert.deepEqual((await arrived(out, 1))[0]?.payload, [2, 'bad', 6, 'bad']);
@@ -122,7 +116,7 @@ describe('arrays', () => {
   });
 
   test('items are copies: what one becomes is not seen in another', async () => {
-    await red.deploy([
+    await red.deployReady([
       TAB,
       runtime(),
       stage('before', 'return input;', 'feed'),
@@ -131,7 +125,6 @@ describe('arrays', () => {
       stage('stage', 'return input;', 'out'),
       sink('out'),
     ]);
-    await red.whenReady();
     const out = red.inputs('out');
     red.send('before', { payload: [1, 2, 3], mine: { list: [] } });
     await arrived(out, 3);

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createWriteStream } from 'node:fs';
 import { join as joinPath } from 'node:path';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { arrived, feed, join, linkIn, linkOut, numbers, payloads, sorted, split, whenIdle } from '../fixtures/drawn.ts';
@@ -19,29 +19,29 @@ import {
   stage,
   TAB,
 } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { useGate } from '../fixtures/gate.ts';
+import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 
-let red: NodeRed;
-let gate: Gate;
+const red = useNodeRed({
+  prepare: () => {
+    process.on('warning', ({ message }) => warnings.push(message));
+  },
+});
+const gate = useGate();
 const warnings: string[] = [];
-before(async () => {
-  process.on('warning', ({ message }) => warnings.push(message));
-  gate = await Gate.create();
-  red = await NodeRed.start();
-});
-after(async () => {
-  await red.stop();
-  await gate.remove();
-});
-beforeEach(() => gate.close());
 
 /** Takes a random time, so that results come in another order than requests. */
 const SOME_TIME = `await new Promise((resolve) => setTimeout(resolve, Math.random() * 10)); return input;`;
 
 async function deploy(...flows: FlowNode[]): Promise<void> {
-  await red.deploy([TAB, runtime(), ...flows, completeNode('complete', ['feed'], 'done'), sink('done'), sink('out')]);
-  await red.whenReady();
+  await red.deployReady([
+    TAB,
+    runtime(),
+    ...flows,
+    completeNode('complete', ['feed'], 'done'),
+    sink('done'),
+    sink('out'),
+  ]);
 }
 
 /** Counts messages that have come to `from` and not yet to one of `to`; without keeping them. */

@@ -4,20 +4,19 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { after, beforeEach, describe, test } from 'node:test';
 import { collector, func, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { callsIn, release } from '../fixtures/service.ts';
 
-let red: NodeRed;
-let folder: string;
-before(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'modelet-parts-'));
-  red = await NodeRed.start();
+const red = useNodeRed({
+  prepare: async () => {
+    folder = await mkdtemp(join(tmpdir(), 'modelet-parts-'));
+  },
 });
+let folder: string;
 after(async () => {
-  await red.stop();
   await rm(folder, { recursive: true, force: true });
 });
 // The same folder for all: a stage that is set otherwise is served by its old workers for a while.
@@ -53,8 +52,7 @@ function events({ catches = true }: { catches?: boolean } = {}): FlowNode[] {
 }
 
 async function deploy(...flows: FlowNode[]): Promise<void> {
-  await red.deploy([TAB, runtime(), ...flows]);
-  await red.whenReady();
+  await red.deployReady([TAB, runtime(), ...flows]);
 }
 
 /** A client that reads what comes, as it comes. */

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
 
 const OPENAPI = ['/openapi.json', '/openapi', '/openapi/viewer.js'];
@@ -36,13 +36,10 @@ function sign(_request: IncomingMessage, response: ServerResponse, next: Next): 
 
 describe('with httpNodeMiddleware and httpNodeCors', () => {
   const CORS = { origin: 'https://a.example', credentials: true };
-  let red: NodeRed;
-  before(async () => {
-    red = await NodeRed.start({ httpNodeRoot: '/api', httpNodeMiddleware: [login, sign], httpNodeCors: CORS });
-    await red.deploy(FLOWS);
-    await red.whenReady();
+  const red = useNodeRed({
+    settings: { httpNodeRoot: '/api', httpNodeMiddleware: [login, sign], httpNodeCors: CORS },
+    flows: FLOWS,
   });
-  after(() => red.stop());
 
   const get = (path: string, key?: string, init: RequestInit = {}): Promise<Response> =>
     fetch(`${red.url}/api${path}`, { ...(key ? { headers: { Cookie: `a=b; key=${key}` } } : {}), ...init });

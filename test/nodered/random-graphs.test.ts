@@ -1,10 +1,10 @@
 /** However stages, batchers, functions, switches and links are drawn: fused and unfused give what the drawing says. */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import fc from 'fast-check';
 import { junction, linkIn, linkOut, sendAll, sorted, whenIdle } from '../fixtures/drawn.ts';
 import { batcher, catchNode, func, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 
 /** What a unit makes of a value: another value on one of its outputs, or an error. */
 type Effect = { readonly value: number; readonly output?: number } | { readonly code: string };
@@ -152,17 +152,12 @@ function expected(graph: Graph, inputs: readonly number[]): string[] {
   return ends.sort();
 }
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-});
-after(() => red.stop());
+const red = useNodeRed();
 
 let longestRoute = 0;
 
 async function run(graph: Graph, fused: boolean, inputs: readonly number[]): Promise<string[]> {
-  await red.deploy(draw(graph, fused));
-  const { routes, invalid } = await red.whenReady();
+  const { routes, invalid } = await red.deployReady(draw(graph, fused));
   assert.deepEqual(invalid, {});
   const lengths = routes.map(({ stages }) => stages.length);
   if (fused) longestRoute = Math.max(longestRoute, ...lengths);

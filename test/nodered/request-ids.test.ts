@@ -1,21 +1,18 @@
 /** A request keeps its caller's id on its way and in its answer, whoever gives it. */
 import assert from 'node:assert/strict';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { after, before, describe, test } from 'node:test';
+import { before, describe, test } from 'node:test';
 import { catchNode, collector, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { useGate } from '../fixtures/gate.ts';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const TRACEPARENT = `00-${TRACE}-00f067aa0ba902b7-01`;
 const MADE = /^[0-9a-f]{8}-\w+$/;
 const FAIL = `if (input.fail) throw Object.assign(new Error('told to fail'), { code: 'invalid_input' }); return input;`;
 
-let red: NodeRed;
-let gate: Gate;
-before(async () => {
-  gate = await Gate.create();
-  red = await NodeRed.start({
+const red = useNodeRed({
+  settings: {
     logging: { console: { level: 'off' }, memory: { level: 'debug', handler: () => keep } },
     runtimeState: { enabled: true, ui: false },
     httpNodeMiddleware: (request: IncomingMessage, response: ServerResponse, next: () => void) => {
@@ -23,12 +20,9 @@ before(async () => {
       if (id !== undefined) response.setHeader('X-Request-Id', id);
       next();
     },
-  });
+  },
 });
-after(async () => {
-  await red.stop();
-  await gate.remove();
-});
+const gate = useGate();
 
 /** What Node-RED has logged, with all parts. */
 const logged: Readonly<Record<string, unknown>>[] = [];
@@ -50,8 +44,8 @@ function bare(url: string, first: string): FlowNode[] {
 }
 
 describe('request ids', () => {
-  before(async () => {
-    await red.deploy([
+  before(() =>
+    red.deployReady([
       TAB,
       runtime('runtime', { logLevel: 'debug' }),
       ...endpoint('/plain', 'plain'),
@@ -75,9 +69,8 @@ describe('request ids', () => {
       runtime('hasty', { timeoutMs: 100 }),
       ...endpoint('/broken', 'broken'),
       stage('broken', 'return input;', 'collector /broken', { predict: 'sometimes' }),
-    ]);
-    await red.whenReady();
-  });
+    ]),
+  );
 
   const taken: readonly [what: string, headers: Record<string, string>, id: string | RegExp][] = [
     ['X-Request-Id', { 'X-Request-Id': 'order/17:a' }, 'order/17:a'],
@@ -168,8 +161,12 @@ describe('request ids', () => {
   });
 
   test('is in the answers of flows that stop: of what was held, and of what comes later', async () => {
-    await red.deploy([TAB, runtime(), ...endpoint('/held', 'held'), stage('held', gate.code(), 'collector /held')]);
-    await red.whenReady();
+    await red.deployReady([
+      TAB,
+      runtime(),
+      ...endpoint('/held', 'held'),
+      stage('held', gate.code(), 'collector /held'),
+    ]);
     const held = ask('/held', { 'X-Request-Id': 'held' }, { number: 1 });
     await until('it is held', async () => (await gate.entered()).length === 1);
     const stopped = red.post('/admin/flows/state', { state: 'stop' });

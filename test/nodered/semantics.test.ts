@@ -1,6 +1,6 @@
 /** Fused or not, a pipeline behaves as the nodes it is drawn with: messages, splits, Catch and Status nodes, clients. */
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import {
   arrived,
   instance,
@@ -29,20 +29,11 @@ import {
   statusNode,
   TAB,
 } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { useGate } from '../fixtures/gate.ts';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 
-let red: NodeRed;
-let gate: Gate;
-before(async () => {
-  gate = await Gate.create();
-  red = await NodeRed.start();
-});
-after(async () => {
-  await red.stop();
-  await gate.remove();
-});
-beforeEach(() => gate.close());
+const red = useNodeRed();
+const gate = useGate();
 
 let deploys = 0;
 

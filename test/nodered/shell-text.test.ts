@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 
 /** What a shell that reads this leaves behind. */
 const MARK = 'marked';
@@ -24,16 +24,9 @@ const TEXTS = [
 /** All processes of this test have their temporary files here. */
 const temporary = mkdtempSync(join(tmpdir(), 'modelet-shell-'));
 const folders = [temporary, process.cwd()];
-let nodeRed: NodeRed;
-before(async () => {
-  process.env['TMPDIR'] = temporary;
-  nodeRed = await NodeRed.start();
-  folders.push(nodeRed.userDir);
-});
-after(async () => {
-  await nodeRed.stop();
-  rmSync(temporary, { recursive: true, force: true });
-});
+process.env['TMPDIR'] = temporary;
+const nodeRed = useNodeRed({ prepare: (nodeRed) => folders.push(nodeRed.userDir) });
+after(() => rmSync(temporary, { recursive: true, force: true }));
 
 function assertUnmarked(): void {
   for (const folder of folders) assert.ok(!readdirSync(folder).includes(MARK), `a shell has been in ${folder}`);
@@ -75,8 +68,7 @@ describe('text for a shell', () => {
       };
       // A stage that is only changed would be served by its old workers at first.
       await nodeRed.deploy([TAB]);
-      await nodeRed.deploy(flow(stage('use', '', 'collector /use', properties)));
-      await nodeRed.whenReady();
+      await nodeRed.deployReady(flow(stage('use', '', 'collector /use', properties)));
       assert.equal(await (await nodeRed.post('/use', {})).text(), text);
       assertUnmarked();
     });

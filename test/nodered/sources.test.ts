@@ -1,6 +1,6 @@
 /** Sources that cannot be told to come again: what a full stage does with their messages. */
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { arrived, numbers, payloads, queueOf, sendAll, sorted, whenIdle } from '../fixtures/drawn.ts';
 import {
   catchNode,
@@ -15,23 +15,14 @@ import {
   stage,
   TAB,
 } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { type FlowNode, type Message, NodeRed, until } from '../fixtures/node-red.ts';
+import { useGate } from '../fixtures/gate.ts';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 
 /** Most messages that may wait for room, over all. */
 const BUFFER = 2500;
 
-let red: NodeRed;
-let gate: Gate;
-before(async () => {
-  gate = await Gate.create();
-  red = await NodeRed.start({ nodeMessageBufferMaxLength: BUFFER });
-});
-after(async () => {
-  await red.stop();
-  await gate.remove();
-});
-beforeEach(() => gate.close());
+const red = useNodeRed({ settings: { nodeMessageBufferMaxLength: BUFFER } });
+const gate = useGate();
 
 let deploys = 0;
 
@@ -46,8 +37,7 @@ async function deploySlow(properties: object, ...more: FlowNode[]): Promise<Mess
   const slow = stage('slow', gate.code(), more.some(({ id }) => id === 'collect') ? 'collect' : 'out', {
     ...properties,
   });
-  await red.deploy([TAB, freshRuntime(), slow, sink('out'), ...more]);
-  await red.whenReady();
+  await red.deployReady([TAB, freshRuntime(), slow, sink('out'), ...more]);
   return red.inputs('out');
 }
 
@@ -113,13 +103,12 @@ describe('wait', () => {
 
 describe('HTTP at a full queue', () => {
   const deployEndpoint = async (overflow: string): Promise<void> => {
-    await red.deploy([
+    await red.deployReady([
       TAB,
       freshRuntime(),
       ...endpoint('/slow', 'slow'),
       stage('slow', gate.code(), 'collector /slow', { capacity: '1', overflow }),
     ]);
-    await red.whenReady();
   };
 
   test('auto: 429 with Retry-After', async () => {
@@ -240,7 +229,7 @@ describe('maxAgeMs', () => {
   });
 
   test('a dropped request that an HTTP client waits for goes to Catch nodes like any error', async () => {
-    await red.deploy([
+    await red.deployReady([
       TAB,
       freshRuntime(),
       httpIn('in', '/aged', 'slow'),
@@ -249,7 +238,6 @@ describe('maxAgeMs', () => {
       catchNode('catch', 'note'),
       func('note', 'msg.payload = msg._error.code; return msg;', 'answer'),
     ]);
-    await red.whenReady();
     const first = red.post('/aged', { number: 1 });
     await until('the worker has it', async () => (await gate.entered()).length === 1);
     const second = red.post('/aged', { number: 2 });

@@ -1,20 +1,12 @@
 /** Node-RED stops with requests in flight: every client is answered, no process stays. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { catchNode, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { isAlive, NodeRed, pidsOf, until } from '../fixtures/node-red.ts';
+import { useGate } from '../fixtures/gate.ts';
+import { isAlive, pidsOf, until, useNodeRed } from '../fixtures/node-red.ts';
 
-let nodeRed: NodeRed;
-let gate: Gate;
-before(async () => {
-  gate = await Gate.create();
-  nodeRed = await NodeRed.start();
-});
-after(async () => {
-  await nodeRed.stop();
-  await gate.remove();
-});
+const nodeRed = useNodeRed();
+const gate = useGate();
 
 describe('stop', () => {
   test('with requests at work, queued and between two stages answers all of them and ends all processes', async () => {

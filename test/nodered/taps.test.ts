@@ -1,15 +1,11 @@
 /** Extra wires on a fused wire get the value that passes; the route, its results and its other frames stay as they are. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { arrived, junction, noting, payloads, whenIdle } from '../fixtures/drawn.ts';
 import { batcher, collector, func, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed, type Snapshot } from '../fixtures/node-red.ts';
+import { type FlowNode, type Snapshot, useNodeRed } from '../fixtures/node-red.ts';
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-});
-after(() => red.stop());
+const red = useNodeRed();
 
 const ROUNDS = 5;
 
@@ -28,8 +24,7 @@ interface Counted {
 
 /** Sends messages one after the other through `a -> b -> c`, so that each makes frames of its own. */
 async function countTraffic(flows: readonly FlowNode[]): Promise<Counted> {
-  await red.deploy([TAB, runtime(), ...flows, sink('out')]);
-  const first = await red.whenReady();
+  const first = await red.deployReady([TAB, runtime(), ...flows, sink('out')]);
   const out = red.inputs('out');
   for (let round = 1; round <= ROUNDS; round += 1) {
     red.send('a', { payload: [round] });
@@ -55,7 +50,7 @@ function chain(more: { a?: string[]; b?: string[] }, ...nodes: FlowNode[]): Flow
 
 describe('taps', () => {
   test('debug, function and switch get the passing value in a message with the properties of the original', async () => {
-    await red.deploy([
+    await red.deployReady([
       TAB,
       runtime(),
       noting('a', ['debug', 'b', 'spoil']),
@@ -68,7 +63,6 @@ describe('taps', () => {
       node('choose', 'switch', ['two'], { property: 'payload.length', rules: [{ t: 'eq', v: '2', vt: 'num' }] }),
       ...['spoilt', 'two', 'out'].map(sink),
     ]);
-    await red.whenReady();
     const route = (await red.snapshot()).routes.find(({ entry }) => entry === 'a');
     assert.deepEqual(route?.stages, ['a', 'b', 'c']);
     const [debug, spoilt, two, out] = ['debug', 'spoilt', 'two', 'out'].map((id) => red.inputs(id));
@@ -118,8 +112,14 @@ describe('taps', () => {
       noting('unused', []),
     ]);
     assert.equal(items['taps'], 0);
-    await red.deploy([TAB, runtime(), noting('a', 'b'), noting('b', ['out', 'after']), sink('after'), sink('out')]);
-    await red.whenReady();
+    await red.deployReady([
+      TAB,
+      runtime(),
+      noting('a', 'b'),
+      noting('b', ['out', 'after']),
+      sink('after'),
+      sink('out'),
+    ]);
     const before = await red.snapshot();
     const after = red.inputs('after');
     red.send('a', { payload: [] });
@@ -128,7 +128,7 @@ describe('taps', () => {
   });
 
   test('a request that fails behind the tap has shown its value and fails once', async () => {
-    await red.deploy([
+    await red.deployReady([
       TAB,
       runtime(),
       noting('a', ['fails', 'debug']),
@@ -136,7 +136,6 @@ describe('taps', () => {
       collector('collect', 'out', 'failed'),
       ...['debug', 'failed', 'out'].map(sink),
     ]);
-    await red.whenReady();
     const [debug, failed, out] = ['debug', 'failed', 'out'].map((id) => red.inputs(id));
     red.send('a', { payload: [] });
     const [error] = await arrived(failed ?? [], 1);

@@ -1,9 +1,9 @@
 /** A traced flow: the spans of its requests belong to their callers' traces, and tell what msg.modelet tells. */
 import assert from 'node:assert/strict';
-import { after, before, describe, test } from 'node:test';
+import { after, describe, test } from 'node:test';
 import { trace } from '@opentelemetry/api';
 import { endpoint, func, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { NodeRed } from '../fixtures/node-red.ts';
+import { useNodeRed } from '../fixtures/node-red.ts';
 import { type RememberedSpan, SpanMemory } from '../fixtures/span-memory.ts';
 
 const CALLER = '00f067aa0ba902b7';
@@ -19,14 +19,8 @@ const FLOWS = [
 ];
 
 const memory = new SpanMemory();
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-});
-after(async () => {
-  trace.disable();
-  await red.stop();
-});
+const red = useNodeRed();
+after(() => trace.disable());
 
 async function spansOf(traceId: string, body: object): Promise<{ spans: RememberedSpan[]; response: Response }> {
   const headers = { 'Content-Type': 'application/json', traceparent: `00-${traceId}-${CALLER}-01` };
@@ -36,8 +30,7 @@ async function spansOf(traceId: string, body: object): Promise<{ spans: Remember
 
 describe('a traced flow', () => {
   test('makes no spans before there is an SDK', async () => {
-    await red.deploy(FLOWS);
-    await red.whenReady();
+    await red.deployReady(FLOWS);
     const { response } = await spansOf('1'.repeat(32), {});
     assert.equal(response.status, 200);
     assert.equal(memory.spans.length, 0);
@@ -45,8 +38,7 @@ describe('a traced flow', () => {
 
   test('makes spans for each way through the engine, in the caller’s trace', async () => {
     trace.setGlobalTracerProvider(memory);
-    await red.deploy(FLOWS);
-    await red.whenReady();
+    await red.deployReady(FLOWS);
     const messages = red.inputs('collector /long');
     const { spans, response } = await spansOf('2'.repeat(32), {});
     assert.equal(response.status, 200);

@@ -1,10 +1,10 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: texts in which ${NAME} is meant
 /** Variables in `init` and `env` are those that Node-RED finds for the node, and stay out of everything that is shown. */
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { instance, on, subflow } from '../fixtures/drawn.ts';
 import { catchNode, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 
 const SECRET = 'a-secret-of-the-process';
 process.env['MODELET_TEST_KEY'] = SECRET;
@@ -37,13 +37,7 @@ const FLOWS: readonly FlowNode[] = [
   sink('out'),
 ];
 
-let red: NodeRed;
-before(async () => {
-  red = await NodeRed.start();
-  await red.deploy(FLOWS);
-  await red.whenReady();
-});
-after(() => red.stop());
+const red = useNodeRed({ flows: FLOWS });
 
 const PLACES = [
   ['in flow', 'flow', 1],

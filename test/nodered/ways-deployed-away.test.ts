@@ -6,41 +6,39 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type ClientRequest, createServer, request, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { after, beforeEach, describe, test } from 'node:test';
 import { catchNode, dispatchGate, func, httpIn, httpOut, node, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { Gate } from '../fixtures/gate.ts';
-import { type DeployType, type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { useGate } from '../fixtures/gate.ts';
+import { type DeployType, type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 
 const CLIENTS = 9;
 const TYPES: readonly DeployType[] = ['full', 'flows', 'nodes'];
 const HOUR = { pauseType: 'delay', timeout: '1', timeoutUnits: 'hours', outputs: 1 };
 const COMMENT: FlowNode = { id: 'another', type: 'tab', label: 'another' };
 
-let nodeRed: NodeRed;
-let gate: Gate;
 let upstream: Server;
 /** Requests that the server has got and does not answer. */
 let asked = 0;
 const entered: { count: number; release?: (() => void) | undefined } = { count: 0 };
 
-before(async () => {
-  gate = await Gate.create();
-  upstream = createServer(() => {
-    asked += 1;
-  });
-  upstream.listen(0, '127.0.0.1');
-  await once(upstream, 'listening');
-  nodeRed = await NodeRed.start({ functionGlobalContext: { entered } });
+// Before Node-RED stops, which waits for what is held.
+after(() => gate.open());
+const nodeRed = useNodeRed({
+  settings: { functionGlobalContext: { entered } },
+  prepare: async () => {
+    upstream = createServer(() => {
+      asked += 1;
+    });
+    upstream.listen(0, '127.0.0.1');
+    await once(upstream, 'listening');
+  },
 });
-after(async () => {
-  await gate.open();
+const gate = useGate();
+after(() => {
   upstream.closeAllConnections();
   upstream.close();
-  await nodeRed.stop();
-  await gate.remove();
 });
-beforeEach(async () => {
-  await gate.close();
+beforeEach(() => {
   asked = 0;
   entered.count = 0;
   entered.release = undefined;
@@ -148,8 +146,7 @@ describe('a client gets its answer at once', () => {
         await gate.close();
         asked = 0;
         entered.count = 0;
-        await nodeRed.deploy(flows);
-        await nodeRed.whenReady();
+        await nodeRed.deployReady(flows);
         const answers = Array.from({ length: CLIENTS }, () => nodeRed.post('/answer', { n: 1 }));
         await until(`the messages are ${holder.name}`, holder.holds);
         // Each of them by another kind of deploy for each holder.
@@ -181,8 +178,7 @@ describe('where only some ways are deployed away', () => {
 
   async function held(): Promise<{ answer: Promise<Response> }> {
     await nodeRed.deploy([TAB]);
-    await nodeRed.deploy(branches());
-    await nodeRed.whenReady();
+    await nodeRed.deployReady(branches());
     const answer = nodeRed.post('/answer', { n: 1 });
     await until('the message is held', () => entered.release !== undefined);
     return { answer };
@@ -226,8 +222,7 @@ describe('where only some ways are deployed away', () => {
       return [...branches(), { ...func('source', '', 'first'), initialize }];
     };
     await nodeRed.deploy([TAB]);
-    await nodeRed.deploy(flows(1));
-    await nodeRed.whenReady();
+    await nodeRed.deployReady(flows(1));
     const answer = nodeRed.post('/aside', {});
     await until('a client waits', () => entered.count === 1);
     await nodeRed.deploy(flows(2));
@@ -273,8 +268,7 @@ describe('a body that is still arriving', () => {
 
   async function started(): Promise<ReturnType<typeof begin>> {
     await nodeRed.deploy([TAB]);
-    await nodeRed.deploy(FLOWS);
-    await nodeRed.whenReady();
+    await nodeRed.deployReady(FLOWS);
     return await begin();
   }
 

@@ -23,7 +23,7 @@ let saturation = 0.7;
 let held: Gate;
 
 before(async () => {
-  held = await Gate.create();
+  held = new Gate();
   prometheus = createServer((request, response) => {
     const isKnown = request.headers.authorization === 'Bearer hush';
     const data = { resultType: 'scalar', result: [Date.now() / 1000, String(saturation)] };
