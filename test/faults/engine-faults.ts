@@ -9,7 +9,7 @@ import { assertFails, type ServiceBed, type ServiceFault } from './service-bed.t
 const KILLS = 3;
 const MEGABYTE = 1024 * 1024;
 /** Together about as much as is let in. */
-const LARGE = { count: 16, atOnce: 8, bytes: 60 * MEGABYTE } as const;
+const LARGE = { count: 16, atOnce: 8, bytes: 60 * MEGABYTE, limitMs: 300_000 } as const;
 
 const LOST: Omit<ServiceFault, 'name' | 'inject'> = {
   requests: 'all open ones: `engine_lost`, at once; those that come meanwhile wait for the new engine',
@@ -79,7 +79,7 @@ async function sendLargePayloads(bed: ServiceBed): Promise<void> {
   const lane = async (): Promise<void> => {
     while (left > 0) {
       left -= 1;
-      const { code, error, value } = await bed.ask(bytes, 'beside').answer;
+      const { code, error, value } = await bed.ask(bytes, 'beside', LARGE.limitMs).answer;
       assert.equal(code, 'ok', error?.message);
       assert.ok(bytes.equals(value as Buffer), 'it is answered with its own bytes');
     }

@@ -34,6 +34,8 @@ export interface Bed {
   /** Requests of the same runtime that pass other stages only. */
   readonly beside: Load;
   resources(): Promise<Resources>;
+  /** Ends what only waits for time to pass, such as an interval of the log. */
+  skipTime?(): void;
   /** Resolves when all workers of all stages are ready. */
   ready(): Promise<unknown>;
   /** After the load has stopped: fails unless each request was counted once. */
@@ -66,6 +68,7 @@ export function testFaults<B extends Bed, F extends Fault<B>>(
         assertCodes(bed.load, fault.codes ?? [], fault.mostFailed ?? BATCH);
         assertCodes(bed.beside, fault.concernsAll ? (fault.codes ?? []) : [], Number.POSITIVE_INFINITY);
         await bed.assertAllCounted();
+        bed.skipTime?.();
         await assertSame(() => bed.resources(), before);
       });
     }

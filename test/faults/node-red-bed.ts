@@ -169,8 +169,8 @@ function total(counts: Counts): number {
   return Object.values(counts).reduce((all, count) => all + count, 0);
 }
 
-/** With one Node-RED for all: each fault leaves it as it was, or started again. */
-export function testNodeRedFaults(group: FaultGroup<NodeRedFault>, flows: readonly FlowNode[]): void {
+/** With one Node-RED for all groups: each fault leaves it as it was, or started again. */
+export function testNodeRedFaults(groups: readonly FaultGroup<NodeRedFault>[], flows: readonly FlowNode[]): void {
   let red: NodeRedProcess;
   before(async () => {
     red = await NodeRedProcess.start([...pipelineFlows(), ...flows]);
@@ -183,5 +183,5 @@ export function testNodeRedFaults(group: FaultGroup<NodeRedFault>, flows: readon
       killStarted();
     }
   });
-  testFaults(group, () => NodeRedBed.on(red));
+  for (const group of groups) testFaults(group, () => NodeRedBed.on(red));
 }

@@ -13,6 +13,7 @@ import {
   serve,
   type TestService,
 } from '../fixtures/service.ts';
+import { SkippingClock } from '../fixtures/skipping-clock.ts';
 import { BATCH, type Bed, type Fault, type FaultGroup, testFaults } from './fault.ts';
 import { Load, type Reply } from './load.ts';
 import { measure, type Resources } from './resources.ts';
@@ -21,6 +22,8 @@ import { measure, type Resources } from './resources.ts';
 const RUN_MS = 2;
 /** Far more than any request needs: one that expires has met a clock that is wrong. */
 const TIMEOUT_MS = 25_000;
+/** At least as long as any interval of the server's log. */
+const LONGEST_INTERVAL_MS = 60_000;
 const LANES = 12;
 const LANES_BESIDE = 4;
 
@@ -38,10 +41,12 @@ export class ServiceBed implements Bed {
   readonly folder: string;
   readonly load: Load;
   readonly beside: Load;
+  readonly #clock: SkippingClock;
   #asked = 0;
 
-  constructor(service: TestService, folder: string) {
+  constructor(service: TestService, folder: string, clock: SkippingClock) {
     this.service = service;
+    this.#clock = clock;
     this.folder = folder;
     this.load = new Load(LANES, (n) => this.#reply(n, 'in'));
     this.beside = new Load(LANES_BESIDE, (n) => this.#reply(n, 'beside'));
@@ -53,9 +58,9 @@ export class ServiceBed implements Bed {
   }
 
   /** Asks for something beside the load. */
-  ask(payload: unknown, entry = 'in'): Asked {
+  ask(payload: unknown, entry = 'in', limitMs?: number): Asked {
     this.#asked += 1;
-    return this.service.ask(payload, { entry });
+    return this.service.ask(payload, { entry, ...(limitMs ? { limitMs } : {}) });
   }
 
   /** Asks the stage at fault for something that harms its worker. */
@@ -74,6 +79,10 @@ export class ServiceBed implements Bed {
   async resources(): Promise<Resources> {
     const { backlog, stages } = this.service.service.snapshot();
     return measure([backlog, ...stages.map(({ queue, busy }) => queue + busy)]);
+  }
+
+  skipTime(): void {
+    this.#clock.skip(LONGEST_INTERVAL_MS);
   }
 
   ready(): Promise<unknown> {
@@ -104,9 +113,11 @@ export function testServiceFaults(group: FaultGroup<ServiceFault>): void {
   testFaults(group, async (t: TestContext, { model = {}, config = {}, preload }: ServiceFault) => {
     if (preload) await preloadIn(t, preload);
     const folder = folderFor(t);
-    const service = await serve(t, { config, ...planWith(typeof model === 'function' ? model(folder) : model) });
+    const clock = new SkippingClock();
+    const stages = planWith(typeof model === 'function' ? model(folder) : model);
+    const service = await serve(t, { config, clock, ...stages });
     await service.ready();
-    return new ServiceBed(service, folder);
+    return new ServiceBed(service, folder, clock);
   });
 }
 

@@ -32,7 +32,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/engine/stage/stage.ts',
     find: 'this.#host.onFailed(item, workerLost(this.name, worker, error, wasAlone));',
     replace: 'void [item, worker, workerLost];',
-    suite: 'faults/worker.once',
+    suite: 'faults/service.once',
     test: 'kill -9 in the middle of a batch',
   },
   {
@@ -73,7 +73,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/process/parent/child-process.ts',
     find: 'this.#process = launch(spec);',
     replace: "this.#process = launch(spec);\n    process.on('exit', () => this.kill(null));",
-    suite: 'faults/engine.once',
+    suite: 'faults/service.once',
     test: 'kill -9',
   },
   {
@@ -81,7 +81,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/server/ledger.ts',
     find: 'request.timer?.cancel();',
     replace: '',
-    suite: 'faults/worker.once',
+    suite: 'faults/service.once',
     test: 'kill -9 in the middle of a batch',
   },
   {
@@ -97,7 +97,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/engine/pools/supervised-worker.ts',
     find: 'this.#supervisor.kill(new RunTimeout(runTimeoutMs));',
     replace: 'void RunTimeout;',
-    suite: 'faults/worker.once',
+    suite: 'faults/service.once',
     test: 'infinite loop, with runTimeoutMs',
   },
   {
@@ -161,7 +161,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/process/parent/supervisor.ts',
     find: 'onSilent: (seconds) => this',
     replace: 'onSilent: (seconds) => seconds > 0 || this',
-    suite: 'faults/engine.once',
+    suite: 'faults/service.once',
     test: 'stands still (SIGSTOP), while a worker spins in synchronous code',
   },
   {
