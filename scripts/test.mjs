@@ -6,6 +6,7 @@ import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { install } from './install.mjs';
 import { current, maintained, root } from './runtimes.mjs';
+import { together } from './together.mjs';
 
 const { values: options } = parseArgs({
   options: {
@@ -18,46 +19,55 @@ const { values: options } = parseArgs({
 const strict = process.env.CI === 'true';
 const began = Date.now();
 
+/** Folders of tests that start no process. All files of such a folder run in one process. */
+const IN_PROCESS = [
+  'config',
+  'core',
+  'docs',
+  'endpoint',
+  'engine',
+  'flow',
+  'gate',
+  'observe',
+  'openapi',
+  'server',
+  'wire',
+];
 /**
- * Folders of tests, quickest first. `npm test` runs all of them on Node-RED 5; `npm run test:full` runs them on 4.1,
- * except those that `npm test` covers sufficiently, and runs the long forms of tests that have one.
+ * Runs of tests. `npm test` runs all of them on Node-RED 5; `npm run test:full` runs them on 4.1, except those that
+ * `npm test` covers sufficiently, and runs the long forms of tests that have one. The slowest files begin first.
  */
 const SUITES = [
   {
+    name: 'all but the browser',
     folders: [
-      'core',
-      'config',
-      'endpoint',
-      'observe',
-      'wire',
-      'engine',
-      'gate',
+      'faults',
+      'package',
+      'nodered',
+      'processes',
       'store',
-      'flow',
       'gate/sources',
-      'process',
-      'server',
-      'openapi',
       'worker',
+      'process',
       'examples',
-      'docs',
-    ],
+    ].concat(IN_PROCESS),
   },
-  { folders: ['processes'] },
-  { folders: ['faults'] },
-  { folders: ['nodered', 'package'] },
-  { folders: ['editor'], needsChromium: true },
+  { name: 'browser', folders: ['editor'], needsChromium: true },
 ];
 /**
  * Marks in the names of test files. `x.once.test.ts` is slow and shows nothing new on Node-RED 4.1: `test:full` leaves
  * it to `npm test`. `x.long.test.ts` also has a long form, which it takes when TEST_FULL is set, and `test:full` sets it.
+ * `x.shared.test.ts` uses Node-RED with the usual settings, and leaves nothing in it but flows.
  */
 const ONCE = 'once';
 const LONG = 'long';
+const SHARED = 'shared';
+/** Processes that run the files marked as shared, each with a Node-RED. */
+const SHARED_NODE_REDS = 3;
 /** Time limit against tests that hang. The longest test takes a few minutes. */
 const SECONDS_PER_TEST = 600;
 /** Test files that run at once. Most tests wait for processes, but a browser is busy all the time. */
-const FILES_AT_ONCE = { browser: 2, other: 3 };
+const FILES_AT_ONCE = { browser: 2, other: 4 };
 
 function run(label, command, args, env = {}) {
   const startedAt = Date.now();
@@ -76,14 +86,27 @@ function skip(what) {
   }
 }
 
-function testFiles(folders) {
-  return folders.flatMap((folder) => {
-    const path = join(root, 'dist', 'test', folder);
-    if (!existsSync(path)) return [];
-    return readdirSync(path)
-      .filter((file) => file.endsWith('.test.js'))
-      .map((file) => join('dist', 'test', folder, file));
-  });
+function testFiles(folder) {
+  const path = join(root, 'dist', 'test', folder);
+  if (!existsSync(path)) return [];
+  return readdirSync(path)
+    .filter((file) => file.endsWith('.test.js'))
+    .map((file) => join('dist', 'test', folder, file));
+}
+
+/** Returns the files to run for a folder: its own, and files that run several of its own in one process. */
+function gathered(folder) {
+  const files = testFiles(folder).filter((file) => !leavesToOther(file));
+  if (IN_PROCESS.includes(folder)) return files.length > 0 ? [together(folder, files)] : [];
+  const shared = files.filter((file) => hasMark(file, SHARED));
+  const groups = Array.from({ length: Math.min(SHARED_NODE_REDS, shared.length) }, (_, group) =>
+    together(
+      `${folder}-${group + 1}`,
+      shared.filter((_, index) => index % SHARED_NODE_REDS === group),
+      { sharesNodeRed: true },
+    ),
+  );
+  return [...groups, ...files.filter((file) => !hasMark(file, SHARED))];
 }
 
 function hasMark(file, mark) {
@@ -121,14 +144,14 @@ function runFiles(label, on, files, env = {}) {
 
 for (const suite of SUITES) {
   const folders = suite.folders.filter((folder) => !options.only || options.only.split(',').includes(folder));
-  const files = testFiles(folders).filter((file) => !leavesToOther(file));
+  const files = folders.flatMap(gathered);
   if (files.length === 0) continue;
   const chromium = suite.needsChromium ? findChromium() : undefined;
   if (suite.needsChromium && !chromium) skip('browser tests: no Chromium found (install it, or set CHROMIUM)');
-  else runFiles(folders.join(', '), pair, files, chromium ? { CHROMIUM: chromium } : {});
+  else runFiles(options.only ?? suite.name, pair, files, chromium ? { CHROMIUM: chromium } : {});
 }
 if (options.full && !options.only && newer) {
-  const files = testFiles(SUITES.flatMap(({ folders }) => folders)).filter((file) => hasMark(file, LONG));
+  const files = SUITES.flatMap(({ folders }) => folders.flatMap(testFiles)).filter((file) => hasMark(file, LONG));
   runFiles('long forms', newer, files, { TEST_FULL: '1' });
 }
 

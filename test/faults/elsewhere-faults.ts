@@ -49,7 +49,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     name: 'a stored message kills each worker that gets it',
     requests: 'none but itself: after the first death it runs alone',
     recovery: 'after `maxAttempts` it is a dead letter, shown and to be driven again',
-    suite: 'nodered/durable-gate',
+    suite: 'nodered/durable-gate.shared',
     test: 'a message that kills its worker is tried alone, and ends as a dead letter',
   },
   {
@@ -126,7 +126,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     name: 'a modelet returns an object without data, such as a handle of a library or a Promise',
     requests: '`modelet_failed`, which says what to return',
     recovery: 'none needed',
-    suite: 'nodered/http-results',
+    suite: 'nodered/http-results.shared',
     test: 'fails and tells its author what to return',
   },
   {

@@ -268,7 +268,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'this.#runs.set(lease.id, { claim, timer });',
     replace:
       "this.#runs.set(lease.id, { claim, timer });\n    void this.#conclude(claim, { kind: 'ack', ok: true, result: null });",
-    suite: 'nodered/durable-gate',
+    suite: 'nodered/durable-gate.shared',
     test: 'tries again what fails, and makes it a dead letter that is shown and can be driven again',
   },
   {

@@ -15,7 +15,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/http/request-body.ts',
     find: "kept?.tag === 'whole' ? Buffer.concat(kept.chunks) : kept && null",
     replace: "kept?.tag === 'whole' ? undefined : kept && null",
-    suite: 'nodered/http-bodies.once',
+    suite: 'nodered/http-bodies.once.shared',
     test: 'of msgpack keeps what JSON has not: bytes, dates, large integers',
   },
   {
@@ -32,7 +32,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     find: 'return first ? [{ id, method, url, ...first, ...widest(found) }] : [];',
     replace:
       'const any = first ?? { held: false, maxBytes: 1e6, countRefused: () => {} };\n    return [{ id, method, url, ...any }];',
-    suite: 'nodered/http-bodies.once',
+    suite: 'nodered/http-bodies.once.shared',
     test: 'is left as Node-RED has it',
   },
 ];

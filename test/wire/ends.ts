@@ -2,20 +2,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type Socket } from 'node:net';
-import { after, before } from 'node:test';
 import { SocketChannel } from '../../src/wire/channel/channel.ts';
 import type { Frame } from '../../src/wire/frames/frames.ts';
 
-const server = createServer();
-
-before(async () => {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-});
-
-after(() => server.close());
+const server = createServer().listen(0, '127.0.0.1').unref();
+const listening = once(server, 'listening');
 
 export async function socketPair(): Promise<[Socket, Socket]> {
+  await listening;
   const address = server.address();
   assert.ok(address && typeof address === 'object');
   const accepted = once(server, 'connection');

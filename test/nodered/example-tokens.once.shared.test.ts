@@ -1,13 +1,13 @@
 /** The example flow of a result that comes in parts, deployed as it is shipped: word by word, to messages and to a client. */
 import assert from 'node:assert/strict';
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const flow = JSON.parse(
-  await readFile(join(repositoryRoot, 'examples', 'Tokens as server-sent events.json'), 'utf8'),
+  readFileSync(join(repositoryRoot, 'examples', 'Tokens as server-sent events.json'), 'utf8'),
 ) as FlowNode[];
 
 const red = useNodeRed({ flows: flow });

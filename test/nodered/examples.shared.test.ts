@@ -1,5 +1,6 @@
 /** Each example flow, deployed as it is shipped, does what its comment says. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
@@ -9,7 +10,7 @@ import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const folder = join(repositoryRoot, 'examples');
-const { images } = JSON.parse(await readFile(join(repositoryRoot, 'assets', 'data', 'digits-test.json'), 'utf8')) as {
+const { images } = JSON.parse(readFileSync(join(repositoryRoot, 'assets', 'data', 'digits-test.json'), 'utf8')) as {
   images: { image: number[]; label: number }[];
 };
 

@@ -1,5 +1,6 @@
 /** The network of the quick start by other means: each such example, deployed as it is shipped, tells the same digits. */
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
@@ -13,7 +14,7 @@ import { repositoryRoot } from '../fixtures/repository.ts';
 
 const folder = join(repositoryRoot, 'examples');
 const assets = join(repositoryRoot, 'assets');
-const { images } = JSON.parse(await readFile(join(assets, 'data', 'digits-test.json'), 'utf8')) as {
+const { images } = JSON.parse(readFileSync(join(assets, 'data', 'digits-test.json'), 'utf8')) as {
   images: { image: number[]; label: number }[];
 };
 

@@ -1,0 +1,27 @@
+// Writes test files that run several others in one process: they load the code under test, and start Node-RED, once.
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { root } from './runtimes.mjs';
+
+const FOLDER = join('dist', 'test', 'together');
+
+/**
+ * Returns the path of a test file that runs `files`, one after the other, each as a suite of its own. Their hooks stay
+ * their own, because `require` runs a file within its suite; a file with a top-level await cannot be among them.
+ */
+export function together(name, files, { sharesNodeRed = false } = {}) {
+  const path = join(FOLDER, `${name.replaceAll('/', '-')}.test.js`);
+  const paths = files.map((file) => relative(FOLDER, file));
+  const share = sharesNodeRed ? `import { shareNodeRed } from '../fixtures/node-red.js';\nshareNodeRed();\n` : '';
+  mkdirSync(join(root, FOLDER), { recursive: true });
+  writeFileSync(
+    join(root, path),
+    `import { createRequire } from 'node:module';
+import { describe } from 'node:test';
+${share}
+const require = createRequire(import.meta.url);
+for (const file of ${JSON.stringify(paths)}) describe(file, () => void require(file));
+`,
+  );
+  return path;
+}
