@@ -125,7 +125,7 @@ test('numbers and booleans may arrive as text, and text as a number', () => {
   assert.equal(compileStage({ workers: 3 }, noFile).workers.length, 3);
 });
 
-test('what was compiled is frozen, and the node it came from untouched', () => {
+test('a compiled setting is frozen, and the node it came from untouched', () => {
   const raw = { maxBatchSize: '8' };
   const config = compileBatcher(raw);
   assert.ok(Object.isFrozen(config));

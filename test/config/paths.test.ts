@@ -74,7 +74,7 @@ test('a file in an examples folder of the user stays where it is', () => {
   });
 });
 
-test('what is not there, or is a folder, is refused with the place where it was looked for', () => {
+test('a file that is missing, or is a folder, is refused with the place where it was looked for', () => {
   assert.throws(() => resolveFile('models/none.js', base), {
     message: `no file ${join(base, 'models', 'none.js')} (from "models/none.js")`,
   });

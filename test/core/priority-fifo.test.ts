@@ -104,7 +104,7 @@ test('any sequence of steps does what a sorted list does', () => {
   );
 });
 
-test('what was just yielded may be removed while iterating, in either direction', () => {
+test('the item just yielded may be removed while iterating, in either direction', () => {
   for (const order of ['highest', 'lowest'] as const) {
     const queue = new PriorityFifo<number>();
     const nodes = new Map([3, 1, 2, 1].map((of, index) => [index, queue.push(of, index)]));

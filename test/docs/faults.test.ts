@@ -12,7 +12,7 @@ test('docs/faults.md has a row for each fault that is tested and for each seeded
   assert.equal(page, withTables(page));
 });
 
-test('what the page finds in other folders is tested there', () => {
+test('each fault that the page finds in another folder is tested there', () => {
   for (const { suite, test: name } of ELSEWHERE_FAULTS) {
     const source = readFileSync(join(repositoryRoot, 'test', `${suite}.test.ts`), 'utf8');
     assert.ok(source.includes(name), `${suite} has a test "${name}"`);

@@ -24,7 +24,7 @@ function refusal(act: () => unknown): readonly [code: string, message: string] {
 }
 
 describe('a body', () => {
-  test('of JSON that the server has parsed stays what it is', () => {
+  test('as JSON that the server has parsed stays what it is', () => {
     const given = { a: 1 };
     assert.equal(decode({ contentType: 'application/json', given }), given);
   });

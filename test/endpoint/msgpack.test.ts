@@ -47,7 +47,7 @@ describe('msgpack: there and back', () => {
     return isPlain ? Object.fromEntries(Object.entries(made).map(([key, inner]) => [key, asCame(inner)])) : made;
   };
 
-  test('what was encoded decodes to the same', () => {
+  test('an encoded value decodes to the same', () => {
     fc.assert(
       fc.property(value, (made) => {
         assert.deepEqual(decodeMsgpack(encodeMsgpack(made)), asCame(made));
@@ -55,7 +55,7 @@ describe('msgpack: there and back', () => {
     );
   });
 
-  test('what is cut off, or has more bytes than it should, is refused as bad_request', () => {
+  test('text that is cut off, or has more bytes than it should, is refused as bad_request', () => {
     fc.assert(
       fc.property(value, fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true }), (made, part) => {
         const bytes = encodeMsgpack(made);
@@ -128,7 +128,7 @@ describe('msgpack: what comes in', () => {
     assert.equal(refusal(() => decodeMsgpack(zeros)).code, 'payload_too_large');
   });
 
-  test('what other languages write: binaries, dates, integers of 64 bits, keys that are numbers', () => {
+  test('messages of other languages: binaries, dates, integers of 64 bits, keys that are numbers', () => {
     assert.deepEqual(decodeMsgpack(hex('c4 03 010203')), Buffer.from([1, 2, 3]));
     assert.deepEqual(decodeMsgpack(hex('d6 ff 00000001')), new Date(1000));
     assert.deepEqual(decodeMsgpack(hex('92 cf 000000e8d4a51000 cf ffffffffffffffff')), [1e12, 2n ** 64n - 1n]);
@@ -218,7 +218,7 @@ describe('msgpack: what goes out', () => {
     });
   }
 
-  test('what is encoded is not changed', () => {
+  test('encoding does not change the value', () => {
     const inner = Object.freeze({ when: 1n, set: new Set([1]) });
     const value = Object.freeze({ list: Object.freeze([inner, 2 ** 40]) });
     encodeMsgpack(value);

@@ -65,7 +65,7 @@ test('changed code: the old workers serve until a new one is ready, then finish 
   assert.deepEqual(rig.answers(), ['1', '3']);
 });
 
-test('what an old worker had not begun when it died goes to the new ones', async () => {
+test('items that an old worker had not begun when it died go to the new ones', async () => {
   const rig = new Rig();
   const old = await rig.single();
   await rig.submit([1]);
@@ -225,7 +225,7 @@ test('close gives all workers the one deadline, also those of leaving and retire
   assert.deepEqual(rig.answers(), ['1', '2', '3']);
 });
 
-test('what a modelet says of itself is told once, and again where new code that serves says something else', async () => {
+test('the description of a modelet is told once, and again where new code that serves has another', async () => {
   const rig = new Rig();
   const describe = (example: string): ModeletDescription => ({
     inputSchema: null,

@@ -132,7 +132,7 @@ test('only a full batch is sent ahead: items that come while the worker runs joi
   assert.deepEqual(rig.pool(1).held(), [[2], [3, 4, 5]]);
 });
 
-test('nothing is sent ahead while a worker is idle', async () => {
+test('no item is sent ahead while a worker is idle', async () => {
   const rig = await running(1, 2);
   await rig.submit([2, 3]);
   assert.deepEqual([rig.pool(1).held(0), rig.pool(1).held(1)], [[[2]], [[3]]]);
@@ -140,7 +140,7 @@ test('nothing is sent ahead while a worker is idle', async () => {
   assert.deepEqual([rig.pool(1).held(0), rig.pool(1).held(1)], [[[2], [4]], [[3]]]);
 });
 
-test('nothing is sent ahead where runs take long, or none is known yet', async () => {
+test('no item is sent ahead where runs take long, or none is known yet', async () => {
   const rig = await running(10);
   await rig.submit([2, 3]);
   assert.deepEqual(rig.pool(1).held(), [[2]]);
@@ -168,7 +168,7 @@ test('run times are smoothed: one long run among short ones ends the sending ahe
   assert.equal(again, 1);
 });
 
-test('nothing is sent ahead where the oldest are to be dropped: it could not be taken back', async () => {
+test('no item is sent ahead where the oldest are to be dropped: it could not be taken back', async () => {
   const rig = await running(1, 1, 'drop-oldest');
   await rig.submit([2, 3]);
   assert.deepEqual(rig.pool(1).held(), [[2]]);

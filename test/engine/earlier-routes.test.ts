@@ -8,7 +8,7 @@ async function answer(rig: Rig, ref: number): Promise<void> {
   await rig.turn();
 }
 
-test('one that comes late passes the stages of its route, tapped as they were', async () => {
+test('an item that comes late passes the stages of its route, tapped as they were', async () => {
   const rig = new Rig();
   const stages = [stage(1), stage(2)];
   await rig.apply({ stages, routes: [route(7, [1, 2], [1])] });
@@ -19,7 +19,7 @@ test('one that comes late passes the stages of its route, tapped as they were', 
   assert.deepEqual([rig.answers(), rig.taps.map(({ stageRef }) => stageRef)], [['1'], [1]]);
 });
 
-test('one that is on an earlier route stays on it when the next plan has it no more, whose stages end after it', async () => {
+test('an item on an earlier route stays on it when the next plan has it no more; its stages end after it', async () => {
   const rig = new Rig();
   const stages = [stage(1), stage(2)];
   await rig.apply({ stages, routes: [route(7, [1, 2])] });
@@ -32,7 +32,7 @@ test('one that is on an earlier route stays on it when the next plan has it no m
   assert.deepEqual([rig.answers(), rig.pool(2).closes.length], [['1'], 1]);
 });
 
-test('one whose route has lost a stage is told so, as is one whose route is in no plan', async () => {
+test('an item whose route has lost a stage is told so, as is an item whose route is in no plan', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1)], routes: [route(8, [1])], earlier: [route(7, [1, 2])] });
   await rig.submit([1], { routeRef: 7 });

@@ -80,7 +80,7 @@ test('room that a larger capacity makes is room', async () => {
   assert.deepEqual(rig.pool(1).held(), [[4]]);
 });
 
-test('what is held back is let go when a deploy takes its way away', async () => {
+test('items that are held back are let go when a deploy takes its way away', async () => {
   const rig = await standing();
   await rig.apply({ stages: [stage(2, { capacity: 2 })], routes: [route(2, [2])] });
   const leaving = rig.pool(1);

@@ -12,14 +12,14 @@ function queueOf(...deadlines: readonly number[]): StageQueue {
   return queue;
 }
 
-test('what would hardly be answered in time goes where others would be', () => {
+test('an item that would hardly be answered in time leaves where others would be', () => {
   const queue = queueOf(10, 104, 112, NEVER);
   assert.deepEqual(ids(queue.sweepLate(100, 5)), [0, 1]);
   assert.deepEqual(ids(queue.sweepLate(101, 5)), [], 'a twentieth of its time is left');
   assert.deepEqual(ids(queue.sweepLate(102, 5)), [2], 'less is left, and one without a deadline has the time');
 });
 
-test('where nothing else would be answered in time either, it may try', () => {
+test('an item may try where nothing else would be answered in time either', () => {
   const queue = queueOf(10, 104, 106);
   assert.deepEqual(ids(queue.sweepLate(103, 5)), [0]);
   assert.deepEqual(ids(queue.sweepLate(104, 5)), [1]);
@@ -39,7 +39,7 @@ test('after a slow run what has waited half its time is passed over for what has
   assert.deepEqual(ids(queue.take(9, () => true)), [2]);
 });
 
-test('where answers take less time again, there are some that have it', () => {
+test('items have enough time again where answers take less', () => {
   const queue = queueOf(100, 140);
   assert.deepEqual(ids(queue.sweepLate(80, 400)), []);
   assert.deepEqual(ids(queue.sweepLate(96, 400)), []);

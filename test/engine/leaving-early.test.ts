@@ -158,7 +158,7 @@ test('a worker that dies fails what it ran; what it had not begun goes back to t
   ]);
 });
 
-test('what goes back keeps its deadline and its cancellation', async () => {
+test('an item that goes back keeps its deadline and its cancellation', async () => {
   const rig = new Rig();
   const pool = await rig.single();
   await rig.submit([1]);

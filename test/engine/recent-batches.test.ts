@@ -13,11 +13,11 @@ test('before the first reply nothing is usual', () => {
   assert.equal(usual(), 0);
 });
 
-test('what is usual is told by the time until the reply, not by the run alone', () => {
+test('the usual time is the time until the reply, not the run alone', () => {
   assert.equal(usual(7, 7, 7), 7);
 });
 
-test('where it varies, nearly all are within what is usual', () => {
+test('nearly all batches are within the usual time where times vary', () => {
   const varied = Array.from({ length: 100 }, (_, n) => 6 + (n % 3));
   assert.ok(usual(...varied) >= 8, `${usual(...varied)} ms`);
 });
@@ -28,6 +28,6 @@ test('however much it varies, no more than twice the mean is usual', () => {
   assert.ok(Math.abs(usual(...recent) - 2 * mean) < 1e-9);
 });
 
-test('what was slow once is forgotten', () => {
+test('a batch that was slow once is forgotten', () => {
   assert.ok(usual(1000, ...Array.from({ length: 100 }, () => 5)) < 6);
 });

@@ -101,7 +101,7 @@ test('a result is good for its time, by the clock of the engine', async () => {
   assert.equal(rig.clock.pending, 0);
 });
 
-test('what was asked for longest ago goes where more are kept than may be', async () => {
+test('the result asked for longest ago goes where more are kept than may be', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching({ entries: 2 }));
   for (const [id, input] of [
@@ -141,7 +141,7 @@ test('bytes are bounded, and a result larger than all of them is not kept', asyn
   assert.deepEqual([how(rig).at(-1), pool.held()], ['5 hit', [[6]]]);
 });
 
-test('what is kept is a copy of its own: no frame is kept for it, and none can change it', async () => {
+test('a kept result is a copy of its own: it keeps no frame, and none can change it', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching());
   const frame = Buffer.from('....17....');
@@ -154,7 +154,7 @@ test('what is kept is a copy of its own: no frame is kept for it, and none can c
   assert.deepEqual([Buffer.from(bytes).toString(), bytes.buffer.byteLength], ['17', 2]);
 });
 
-test('what is kept is of one revision: another begins with nothing, and older workers add nothing', async () => {
+test('the kept results are of one revision: another begins with nothing, and older workers add nothing', async () => {
   const rig = new Rig();
   const old = await rig.single(caching(), 2);
   await ask(rig, [1], '1');

@@ -76,7 +76,7 @@ describe('with retryLost', () => {
     assert.deepEqual(pool.held(), [[3], [4, 5]]);
   });
 
-  test('what was sent ahead did not start: it runs as it would have, behind those that did', async () => {
+  test('items that were sent ahead did not start: they run as they would have, behind those that did', async () => {
     const rig = new Rig();
     const pool = await rig.single({ ...retrying, batching: greedy(2) });
     await rig.submit([1, 2]);
@@ -95,7 +95,7 @@ describe('with retryLost', () => {
     assert.deepEqual(runs, [[3], [4], [5, 6], [7]]);
   });
 
-  test('one that nobody wants any more, or that is too late, does not run again', async () => {
+  test('an item that nobody wants any more, or that is too late, does not run again', async () => {
     const rig = new Rig();
     const pool = await rig.single(retrying);
     await rig.submit([1, 2, 3]);
@@ -150,7 +150,7 @@ describe('with retryLost', () => {
 });
 
 describe('without retryLost', () => {
-  test('all that a dead worker may have begun fails at once', async () => {
+  test('all items that a dead worker may have begun fail at once', async () => {
     const rig = new Rig();
     const pool = await rig.single({ batching: greedy(8) });
     await rig.submit(upTo(8));

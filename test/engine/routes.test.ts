@@ -93,7 +93,7 @@ test('an item that came before the worker was free waits first for the worker, t
   assert.deepEqual([timing?.waitMs, timing?.batchMs, timing?.batchSize], [20, 10, 1]);
 });
 
-test('what was prefetched waits until its worker is through with the batch before', async () => {
+test('a prefetched item waits until its worker is through with the batch before', async () => {
   const rig = new Rig();
   await rig.single();
   await rig.submit([1]);

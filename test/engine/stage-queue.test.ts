@@ -194,7 +194,7 @@ test('after a sweep nothing expired can be taken, the item put back included', (
   assert.ok(queue.take(100, () => true).every((one) => one.deadline > 5));
 });
 
-test('what was put back stands where it stood, before what came meanwhile', () => {
+test('an item that was put back stands where it stood, before those that came meanwhile', () => {
   const queue = new StageQueue();
   for (const id of [1, 2, 3, 4]) queue.push(queued(id, id));
   const batch = queue.take(3, () => true);

@@ -36,7 +36,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     requests: 'what was accepted is worked on; twice only what was in flight; one end for each',
     recovery: 'what was not ended comes again, one at a time, when Node-RED runs again',
     suite: 'nodered/durable-kills.long',
-    test: 'what was accepted is worked on, all of it and once but for what was in flight, with one end each',
+    test: 'every accepted message is worked on, all of it and once but for what was in flight, with one end each',
   },
   {
     name: 'the process of a store dies again and again',

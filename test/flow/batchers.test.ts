@@ -65,7 +65,7 @@ for (const [name, change] of DIFFERENT) {
   });
 }
 
-test('of three batchers with two settings none can be used, in whatever order they come', () => {
+test('three batchers with two settings cannot be used, in whatever order they come', () => {
   for (const settings of [
     [TEN, FIVE, TEN],
     [TEN, TEN, FIVE],

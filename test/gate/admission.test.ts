@@ -6,8 +6,8 @@ import { AdmissionBed } from './admission-bed.ts';
 
 const DONE: LeaseEnd = { kind: 'done' };
 
-describe('of a sample', () => {
-  test('N is what may go beyond what the sample includes for sure', () => {
+describe('a sample', () => {
+  test('lets N requests go beyond those that it includes for sure', () => {
     const bed = new AdmissionBed({ lagMs: '1000' });
     bed.sample(0.4);
     assert.equal(bed.all().length, 4);
@@ -22,7 +22,7 @@ describe('of a sample', () => {
     assert.equal(bed.admission.inFlight, 8);
   });
 
-  test('the same one admits no more however often it is read', () => {
+  test('admits no more however often it is read', () => {
     const bed = new AdmissionBed();
     const at = bed.clock.now();
     for (let read = 0; read < 5; read += 1) {
@@ -33,7 +33,7 @@ describe('of a sample', () => {
     assert.equal(bed.admission.inFlight, 3);
   });
 
-  test('what ended since makes room', () => {
+  test('requests that ended since make room', () => {
     const bed = new AdmissionBed();
     bed.sample(0.3);
     const [first] = bed.all();
@@ -42,7 +42,7 @@ describe('of a sample', () => {
     assert.equal(bed.all().length, 1);
   });
 
-  test('its own lag counts where that is shorter', () => {
+  test('counts with its own lag where that is shorter', () => {
     const bed = new AdmissionBed({ lagMs: '5000' });
     bed.sample(0.4);
     bed.all();
@@ -54,7 +54,7 @@ describe('of a sample', () => {
     assert.equal(bed.all().length, 0);
   });
 
-  test('that does not move with what is sent, N is all that may be in flight', () => {
+  test('limits all that is in flight to N where it does not move with the requests', () => {
     const bed = new AdmissionBed();
     for (let read = 0; read < 4; read += 1) {
       bed.sample(0.5, { fixed: true });
@@ -64,7 +64,7 @@ describe('of a sample', () => {
     assert.equal(bed.admission.inFlight, 5);
   });
 
-  test('that is older than the last one is passed over', () => {
+  test('is passed over when it is older than the last one', () => {
     const bed = new AdmissionBed();
     bed.clock.advance(1000);
     bed.sample(0.1);
@@ -72,7 +72,7 @@ describe('of a sample', () => {
     assert.equal(bed.all().length, 1);
   });
 
-  test('nothing goes once it is older than staleMs', () => {
+  test('lets nothing through once it is older than staleMs', () => {
     const bed = new AdmissionBed({ staleMs: '5000' });
     bed.sample(1);
     bed.clock.advance(5000);
@@ -82,7 +82,7 @@ describe('of a sample', () => {
     assert.equal(bed.admission.why(), 'closed: sample 7 s old, older than 5 s; opens when the test answers');
   });
 
-  test('that cannot be read, or is no number, closes it until the next', () => {
+  test('closes the gate until the next one when it cannot be read or is no number', () => {
     const bed = new AdmissionBed();
     bed.sample(1);
     bed.admission.accept({ ok: false, reason: 'Prometheus answered 502' });
@@ -95,7 +95,7 @@ describe('of a sample', () => {
     assert.equal(bed.all().length, 10);
   });
 
-  test('never more than max_SYS x (1 - B) is in flight, whatever it says', () => {
+  test('never lets more than max_SYS x (1 - B) be in flight, whatever it says', () => {
     const bed = new AdmissionBed({ maxSys: '100', baseline: '0.2' });
     for (let read = 0; read < 5; read += 1) {
       bed.sample(1);
@@ -109,14 +109,14 @@ describe('of a sample', () => {
     );
   });
 
-  test('with D at B or below it is closed', () => {
+  test('closes the gate with D at B or below', () => {
     const bed = new AdmissionBed({ baseline: '0.5' });
     bed.sample(0.5, { raw: 'saturation 0.5' });
     assert.deepEqual(bed.all(), []);
     assert.equal(bed.admission.why(), 'closed: D 0.5 is not above B 0.5 (saturation 0.5); opens when D is above 0.5');
   });
 
-  test('what it includes for sure and has ended since is free again, and no more than that', () => {
+  test('frees the requests that it includes for sure and that have ended since, and no more than those', () => {
     const bed = new AdmissionBed({ baseline: '0.1', maxSys: '20', lagMs: '100' });
     bed.sample(1);
     const ids = bed.all();
@@ -136,7 +136,7 @@ describe('of a sample', () => {
     assert.equal(bed.admission.inFlight, 17);
   });
 
-  test('where nothing was free, what ends makes no room before the next', () => {
+  test('makes no room for requests that end before the next one where nothing was free', () => {
     const bed = new AdmissionBed({ baseline: '0.1', lagMs: '100' });
     bed.sample(1);
     const ids = bed.all();
@@ -172,7 +172,7 @@ describe('max_SYS', () => {
 describe('in bytes', () => {
   const bytes = { unit: 'bytes', maxSys: String(1024 * 1024), baseline: '0.1' };
 
-  test('what does not fit waits: 600 KiB go, 100 KiB more do not', () => {
+  test('a request that does not fit waits: 600 KiB go, 100 KiB more do not', () => {
     const bed = new AdmissionBed(bytes);
     bed.sample(0.7);
     assert.ok(bed.admission.take(600 * 1024));
@@ -180,7 +180,7 @@ describe('in bytes', () => {
     assert.equal(bed.admission.inFlightCost, 600 * 1024);
   });
 
-  test('what is larger than the whole budget goes alone', () => {
+  test('a request larger than the whole budget goes alone', () => {
     const bed = new AdmissionBed(bytes);
     bed.sample(0.3);
     const small = bed.admission.take(10);
@@ -191,14 +191,14 @@ describe('in bytes', () => {
     assert.equal(bed.admission.take(1), null);
   });
 
-  test('without at-least-one it goes alone only where it never could otherwise', () => {
+  test('without at-least-one a larger request goes alone only where it never could otherwise', () => {
     const bed = new AdmissionBed({ ...bytes, atLeastOne: false });
     bed.sample(0.3);
     assert.equal(bed.admission.take(500_000), null);
     assert.ok(bed.admission.take(1e6));
   });
 
-  test('less than one, with at-least-one off, is closed', () => {
+  test('a gate with N below one and at-least-one off is closed', () => {
     const bed = new AdmissionBed({
       unit: 'tokens',
       costProperty: 't',

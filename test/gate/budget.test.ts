@@ -96,7 +96,7 @@ test('closed at equality, and open just above it, for every F and B in steps of 
   }
 });
 
-test('what is left of a whole number is cut off or filled up, as chosen; an open gate admits one, unless that is off', () => {
+test('a fraction of N is cut off or filled up, as chosen; an open gate admits one, unless that is off', () => {
   assert.equal(quotaOf(rule(0.1), 0.75, 10), 6);
   assert.equal(quotaOf(rule(0.1, { rounding: 'ceil' }), 0.75, 10), 7);
   assert.equal(quotaOf(rule(0.1), 0.15, 10), 1);

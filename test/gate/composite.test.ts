@@ -65,7 +65,7 @@ describe('a composite', () => {
     assert.deepEqual([one.admission.inFlight, pair.admission.inFlight], [0, 0]);
   });
 
-  test('that leads back to itself, or counts what a member does not, is not to be had', () => {
+  test('is refused when it leads back to itself, or counts in another unit than a member', () => {
     const one = new AdmissionBed();
     const all = one.composite([one]);
     const refuses = (what: () => void, text: RegExp): void => {
@@ -108,7 +108,7 @@ describe('a composite', () => {
   });
 });
 
-test('of several that wait for one gate, none is always told first', () => {
+test('several composites that wait for one gate are told in turns', () => {
   const bed = new AdmissionBed();
   const first: string[] = [];
   let round: string[] = [];

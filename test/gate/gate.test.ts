@@ -73,7 +73,7 @@ describe('a gate', () => {
   });
 });
 
-describe('who waits', () => {
+describe('a request that waits', () => {
   test('goes by priority, then by deadline, then by arrival', () => {
     const bed = new Bed({ maxSys: '100' });
     const order: string[] = [];
@@ -120,7 +120,7 @@ describe('who waits', () => {
     assert.equal(bed.gate.snapshot().decisions.refused_full, 1);
   });
 
-  test('is nobody with whenClosed: refuse', () => {
+  test('does not exist with whenClosed: refuse', () => {
     const bed = new Bed({ whenClosed: 'refuse', maxSys: '1' });
     assert.equal(bed.ask().errors[0]?.code, 'gate_refused');
     bed.sample(1);
@@ -201,7 +201,7 @@ describe('a message', () => {
 });
 
 describe('after a deploy', () => {
-  test('what waits and what is in flight stays, under the new settings', async () => {
+  test('requests that wait and requests in flight stay, under the new settings', async () => {
     const bed = new Bed();
     bed.sample(0.2);
     const asked = bed.asks(6);
@@ -227,7 +227,7 @@ describe('after a deploy', () => {
 });
 
 describe('once it is closed', () => {
-  test('all that waits and all that comes is told so, and no timer stays', async () => {
+  test('every request that waits or comes is told so, and no timer stays', async () => {
     const bed = new Bed();
     bed.sample(0.1);
     const [through, waits] = bed.asks(2);
@@ -243,7 +243,7 @@ describe('once it is closed', () => {
   });
 });
 
-test('what an answer throws changes nothing for the others', () => {
+test('a caller that throws changes nothing for the others', () => {
   const bed = new Bed({ maxSys: '3' });
   const asked = [bed.ask(), bed.ask({ admitted: () => assert.fail('a bug of the caller') }), bed.ask()];
   bed.sample(1);

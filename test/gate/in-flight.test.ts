@@ -23,7 +23,7 @@ test('before anything was noted, nothing was in flight', () => {
   assert.equal(history.lowest(99, 200), 0);
 });
 
-test('what lies together is too low at most, a level that lasts is exact', () => {
+test('levels that lie close together are too low at most, a level that lasts is exact', () => {
   const history = new InFlightHistory(1_024_000);
   history.note(100, 5);
   history.note(101, 30);
@@ -31,7 +31,7 @@ test('what lies together is too low at most, a level that lasts is exact', () =>
   assert.equal(history.lowest(2000, 3000), 30);
 });
 
-test('never too high, whatever changes, for as long as it is to remember', () => {
+test('the remembered level is never too high, whatever changes', () => {
   const changes = fc.array(fc.record({ after: fc.nat({ max: 40 }), level: fc.nat({ max: 9 }) }), { maxLength: 80 });
   const times = fc.record({
     back: fc.nat({ max: 300 }),

@@ -63,7 +63,7 @@ describe('a refusal of the system behind it', () => {
     assert.equal(bed.all().length, 2);
   });
 
-  test('that asks for an absurd time is asked again after an hour, and nonsense is as nothing', () => {
+  test('with an absurd time closes the gate for an hour, and one with nonsense counts as one without a time', () => {
     const hours = new AdmissionBed({ staleMs: '86400000', leaseMs: '86400000' });
     hours.sample(1);
     hours.admission.end(String(hours.all()[0]), { kind: 'refused', retryAfterMs: 1e15 });

@@ -293,7 +293,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'isDeepStrictEqual(description, this.#description)',
     replace: '(this.#description && isDeepStrictEqual(1, 1))',
     suite: 'engine/deploys',
-    test: 'what a modelet says of itself is told once, and again where new code that serves says something else',
+    test: 'the description of a modelet is told once, and again where new code that serves has another',
   },
   {
     bug: 'references within a schema do not follow it into the OpenAPI document',

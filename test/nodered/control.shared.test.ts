@@ -83,7 +83,7 @@ describe('flush', () => {
     ]);
   });
 
-  test('of more than a batch holds leaves in full batches and a rest', async () => {
+  test('leaves in full batches and a rest when it holds more than a batch', async () => {
     const out = await deploy(
       batcher('batch', 'held', { ...PATIENT, maxBatchSize: '4' }),
       stage('held', gate.code(), 'out'),

@@ -155,7 +155,7 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     await until('all are done', async () => (await red.gate('jobs')).decisions.admitted_late === 4);
   });
 
-  test('what comes as msgpack is stored as what it holds, and told of in the form that is asked for', async () => {
+  test('stores a msgpack body as the value that it holds, and told of in the form that is asked for', async () => {
     await held.open();
     const headers = { 'Content-Type': TYPES.msgpack };
     const posted = await CALLERS.fetch(
@@ -188,7 +188,7 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     );
   });
 
-  test('one without a result collector behind it cannot be used, and says so', async () => {
+  test('cannot be used without a result collector behind it, and says so', async () => {
     await red.deploy([...flows(), dispatchGate('lost', 'one errors', [], DURABLE)], 'flows');
     assert.match((await red.snapshot()).invalid['lost'] ?? '', /collector/);
     assert.equal(existsSync(join(red.userDir, 'modelets', 'lost.sqlite')), false);

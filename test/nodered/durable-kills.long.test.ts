@@ -109,7 +109,7 @@ describe('kill -9 of whatever has to do with a durable gate', { skip: NO_SQLITE,
     }
   });
 
-  test('what was accepted is worked on, all of it and once but for what was in flight, with one end each', async (t) => {
+  test('every accepted message is worked on, all of it and once but for what was in flight, with one end each', async (t) => {
     const ids = Array.from({ length: ITEMS }, (_, index) => `item-${index}`);
     ids.splice(ITEMS >> 2, 0, POISON);
     const agent = new Agent({ keepAlive: true, maxSockets: LANES });

@@ -232,7 +232,7 @@ describe('error handlers: errorPayload keep', () => {
 });
 
 describe('error handlers: under load', () => {
-  test('of 300 messages each ends once, at the end it belongs to, and is complete', async () => {
+  test('each of 300 messages ends once, at the end it belongs to, and is complete', async () => {
     const ends = await deploy(
       [
         batcher('batch', 'root', { maxBatchSize: '16' }),

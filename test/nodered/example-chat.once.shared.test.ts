@@ -53,7 +53,7 @@ describe('examples: chat completions of a remote model', () => {
     });
   });
 
-  test('what is no question is refused before the gate', async () => {
+  test('a body without a question is refused before the gate', async () => {
     const { decisions } = await gate();
     const response = await ask({ question: '' });
     assert.equal(response.status, 422);
@@ -62,7 +62,7 @@ describe('examples: chat completions of a remote model', () => {
     assert.deepEqual((await gate()).decisions, decisions);
   });
 
-  test('of 40 questions none is refused by the server, and no more tokens are under way than it has room for', async () => {
+  test('40 questions are not refused by the server, and no more tokens are under way than it has room for', async () => {
     const most: number[] = [];
     let open = true;
     const watching = until('all are answered', async () => {

@@ -75,7 +75,7 @@ test('a client gets them as events, with the end, several at a time and each its
   }
 });
 
-test('what is wrong from the beginning is answered as such', async () => {
+test('a request that is wrong from the beginning is answered as such', async () => {
   const response = await tokens('words=many');
   assert.equal(response.status, 422);
   const { error } = (await response.json()) as { error: { code: string } };

@@ -95,7 +95,7 @@ test('only those who may read get an answer, and only those who may write can te
   }
 });
 
-describe('what a gate shows', () => {
+describe('the view of a gate', () => {
   test('the numbers, where they come from, whose workers count and why', async () => {
     type Shown = GateSnapshot & { readonly stage: string; readonly warnings: string[] };
     const shown = await until('it was read', async () => {
@@ -112,7 +112,7 @@ describe('what a gate shows', () => {
     await until('the badge too', () => red.badges.get('scraping')?.text === 'open D 0.75 N 30');
   });
 
-  test('what cannot be read, on its badge too', async () => {
+  test('a source that cannot be read, on its badge too', async () => {
     const { source, why, open } = await until('it was read', async () => {
       const now = await read<GateSnapshot>('/gates/blind');
       return now.source.error !== null && now;

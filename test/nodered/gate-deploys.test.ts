@@ -30,7 +30,7 @@ describe('while flows are deployed', () => {
   before(() => red.deployReady(flows()));
 
   for (const type of ['full', 'flows', 'nodes', 'reload'] satisfies DeployType[]) {
-    test(`${type}: what waits is let in when its turn comes, and what was admitted counts`, async () => {
+    test(`${type}: a waiting request is let in when its turn comes, and admitted requests count`, async () => {
       const requests = [1, 2, 3].map((number) => red.post('/gated', { number }));
       await bed.entered(1);
       await bed.waiting('gate', 2);
@@ -46,7 +46,7 @@ describe('while flows are deployed', () => {
     });
   }
 
-  test('other settings hold for what waits', async () => {
+  test('other settings hold for waiting requests', async () => {
     await red.deploy(flows());
     const requests = [1, 2, 3].map((number) => red.post('/gated', { number }));
     await bed.entered(1);
@@ -74,8 +74,8 @@ describe('while flows are deployed', () => {
   });
 });
 
-describe('where a gate goes', () => {
-  test('what waits in one that is removed is answered 503, and what was admitted is answered', async () => {
+describe('a gate that goes', () => {
+  test('answers its waiting requests 503 when it is removed, and admitted requests as usual', async () => {
     await red.deployReady(flows());
     const [first, second] = await bed.beginTwo('/gated', 'gate');
     const without = flows().filter(({ id }) => id !== 'gate' && id !== 'in /gated');
@@ -89,7 +89,7 @@ describe('where a gate goes', () => {
     );
   });
 
-  test('what waits in one whose new settings cannot be used is answered, and so is what comes', async () => {
+  test('answers its waiting requests when its new settings cannot be used, and those that come', async () => {
     await red.deploy(flows());
     const [first, second] = await bed.beginTwo('/gated', 'gate');
     await red.deploy(flows({ baseline: 'much' }), 'nodes');
@@ -104,7 +104,7 @@ describe('where a gate goes', () => {
     await until('the badge says why', () => red.badges.get('gate')?.text?.startsWith('baseline: '));
   });
 
-  test('when flows stop for good, what waits is answered 503', async () => {
+  test('answers its waiting requests 503 when flows stop for good', async () => {
     await red.deployReady(flows());
     const [first, second] = await bed.beginTwo('/gated', 'gate');
     const stopped = red.stop();

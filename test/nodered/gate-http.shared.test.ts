@@ -70,7 +70,7 @@ async function send(payload: unknown = {}): Promise<Message> {
   return result;
 }
 
-describe('what an http request brings back', () => {
+describe('the answer of an http request', () => {
   test('a result ends the lease, and reaches the client without what was about the other connection', async () => {
     answer = (response) => {
       const about = { 'Keep-Alive': 'timeout=9', 'X-Private': '1', TE: 'trailers', 'X-Model': 'small' };
@@ -126,7 +126,7 @@ describe('what an http request brings back', () => {
   });
 });
 
-test('what nobody answers comes by a Catch node, and ends its lease', async () => {
+test('a request that nobody answers comes by a Catch node, and ends its lease', async () => {
   const nobody = red.inputs('nobody');
   red.send('to nobody', { payload: 1 });
   const { error } = await until('it has failed', () => nobody[0]);

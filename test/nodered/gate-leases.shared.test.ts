@@ -69,14 +69,14 @@ const { red, held } = bed;
 afterEach(() => bed.settle());
 
 describe('leases', () => {
-  test('of a failed request end when it fails', async () => {
+  test('end with a request that fails', async () => {
     red.send('before failing', { payload: 'fail' });
     await until('it has failed', async () => (await red.snapshot()).runtimes[0]?.requests['modelet_failed'] === 1);
     const { inFlight, lastRefusal } = await red.gate('before failing');
     assert.deepEqual([inFlight, lastRefusal], [0, null]);
   });
 
-  test('what the stage behind refuses for load closes the gate until it is measured anew', async () => {
+  test('a refusal of the stage behind for load closes the gate until it is measured anew', async () => {
     const caught = red.inputs('failed');
     for (const payload of [1, 2, 3, 4]) red.send('before failing', { payload });
     const { lastRefusal } = await until('the stage has refused', async () => {
@@ -90,7 +90,7 @@ describe('leases', () => {
     red.send('before failing', { gate: 'flush' });
   });
 
-  test('of a result end when a collector has it, and where there is none when the last stage is through', async () => {
+  test('end when a collector has the result, and where there is none when the last stage is through', async () => {
     const [kept, keptToo] = ['keep', 'keep too'].map((id) => red.inputs(id));
     red.send('collected', { payload: 1 });
     red.send('uncollected', { payload: 1 });
@@ -100,7 +100,7 @@ describe('leases', () => {
     await until('the collector has it', async () => (await red.gate('collected')).inFlight === 0);
   });
 
-  test('of a request that is answered with an error end then, also where no collector hears of it', async () => {
+  test('end when a request is answered with an error, also where no collector hears of it', async () => {
     assert.equal((await red.post('/broken', {})).status, 500);
     const { lost } = await until('the lease has ended', async () => {
       const gate = await red.gate('before broken');
@@ -109,7 +109,7 @@ describe('leases', () => {
     assert.equal(lost, 0);
   });
 
-  test('of a message that comes to nothing end by themselves, and are shown', async () => {
+  test('end by themselves when a message comes to nothing, and are shown', async () => {
     red.send('forgetful', { payload: 1 });
     const { lost, inFlight } = await until('it is given up', async () => {
       const gate = await red.gate('forgetful');
@@ -118,7 +118,7 @@ describe('leases', () => {
     assert.deepEqual([lost, inFlight], [1, 0]);
   });
 
-  test('of a message that comes again end before it asks anew', async () => {
+  test('end before a message that comes again asks anew', async () => {
     const results = red.inputs('loop sink');
     red.send('looped', { payload: 0 });
     const result = await until('it is through', () => results[0]);

@@ -199,7 +199,7 @@ describe('orders to a gate', () => {
     assert.deepEqual([(await first).status, (await flushed).status], [200, 200]);
   });
 
-  test('what is no order is the error of who sent it', async () => {
+  test('a message that is no order gets an error of its own', async () => {
     const errors = red.inputs('error /one');
     red.send('one', { gate: 'ajar', payload: 1 });
     const { error } = await until('it is an error', () => errors[0]);

@@ -221,7 +221,7 @@ describe('hostile properties of messages', () => {
   });
 });
 
-describe('what a client is told', () => {
+describe('the answer to a client', () => {
   async function told(path: string, body: object): Promise<string> {
     const text = await (await nodeRed.post(path, body)).text();
     assert.doesNotMatch(text, /\bat .*:\d+|node_modules|\/(?:home|tmp|usr|work|root)\b/, 'neither stack nor folder');

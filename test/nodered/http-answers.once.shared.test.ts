@@ -89,7 +89,7 @@ describe('the form of an answer', () => {
 
   const values: readonly unknown[] = ['text', '', '42', '4.50', 42, -0.5, true, false, null, [], 'true'];
   for (const form of ['json', 'msgpack'] as const) {
-    test(`what is no object is in ${form} where Accept names it`, async () => {
+    test(`a result that is no object is in ${form} where Accept names it`, async () => {
       for (const value of values) {
         const answer = await post(`${red.url}/give`, 'json', { give: value }, { Accept: TYPES[form] });
         assert.equal(typeOf(answer), TYPES[form], JSON.stringify(value));
@@ -133,7 +133,7 @@ describe('the form of an answer', () => {
     assert.deepEqual([none.status, none.bytes.length], [204, 0]);
   });
 
-  test('what msgpack cannot hold: 500 with a reason, and nobody waits for ever', async () => {
+  test('a result that msgpack cannot hold: 500 with a reason, and nobody waits for ever', async () => {
     const answer = await post(`${red.url}/unwritable`, 'msgpack', {}, { 'X-Request-Id': 'mine' });
     assert.deepEqual([answer.status, typeOf(answer)], [500, TYPES.msgpack]);
     const { error } = read('msgpack', answer.bytes) as { error: Record<string, string> };
@@ -203,7 +203,7 @@ describe('the form of an answer', () => {
     }
   });
 
-  test('what nodes behind a Catch node answer is in the form of the caller as well', async () => {
+  test('an answer of nodes behind a Catch node is in the form of the caller as well', async () => {
     const answer = await post(`${red.url}/caught`, 'msgpack', {});
     assert.deepEqual([answer.status, typeOf(answer)], [422, TYPES.msgpack]);
     assert.deepEqual(read('msgpack', answer.bytes), { caught: 'invalid_input' });

@@ -83,14 +83,14 @@ describe('the body of a request', () => {
     assert.match(refused.bytes.toString(), /send image\/\* or application\/msgpack/);
   });
 
-  test('that a form is: 415, which tells users of curl what to do', async () => {
+  test('that is a form: 415, which tells users of curl what to do', async () => {
     const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
     const answer = await call(`${red.url}/echo`, form, Buffer.from('{"a":1}'));
     assert.equal(answer.status, 415);
     assert.match(answer.bytes.toString(), /curl -d needs -H 'Content-Type: application\/json'/);
   });
 
-  test('that is empty is none', async () => {
+  test('that is empty is no body', async () => {
     for (const headers of [{}, { 'Content-Type': 'text/plain' }]) {
       const { status } = await call(`${red.url}/echo`, { ...headers }, Buffer.alloc(0));
       assert.equal(status, 200);

@@ -243,7 +243,7 @@ for (const way of WAYS) {
 }
 
 describe('errors over HTTP', () => {
-  test('one that is refused is refused alone: its neighbours in the batch succeed, each in its own form', async () => {
+  test('an item that is refused is refused alone: its neighbours in the batch succeed, each in its own form', async () => {
     const [good, bad, last] = await Promise.all([
       CALLERS.fetch(`${red.url}/together`, { 'Content-Type': TYPES.json }, write('json', { n: 1 })),
       CALLERS['node:http'](`${red.url}/together`, { 'Content-Type': TYPES.msgpack }, write('msgpack', { bad: true })),

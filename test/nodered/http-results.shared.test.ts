@@ -183,7 +183,7 @@ describe('a result of a modelet in Python', { skip: WITHOUT_NUMPY }, () => {
 });
 
 describe('tensors of an ONNX model', () => {
-  test('of int64 are nested arrays in JSON, and keep type and shape in msgpack', async () => {
+  test('are nested arrays in JSON as int64, and keep type and shape in msgpack', async () => {
     const answer = await post(`${red.url}/onnx`, 'json', [3, 4], { Accept: TYPES.json });
     assert.deepEqual([answer.status, read('json', answer.bytes)], [200, [6, 8]]);
     const packed = await post(`${red.url}/onnx`, 'json', [3, 4], { Accept: TYPES.msgpack });

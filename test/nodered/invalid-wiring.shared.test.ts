@@ -27,7 +27,7 @@ async function assertRefused(id: string, reason: RegExp): Promise<void> {
   assert.equal(error?.source.id, id);
 }
 
-describe('what cannot be', () => {
+describe('wiring that cannot be', () => {
   test('a circle of result wires of stages alone is refused at each of its nodes, the rest works', async () => {
     await red.deploy([
       TAB,

@@ -38,14 +38,14 @@ test('a message that goes on keeps them, and only the first word of a stay count
   assert.deepEqual(ended, ['a1 done', 'b1 done']);
 });
 
-test('one gate can be left while another still counts it', () => {
+test('a message can leave a gate while another still counts it', () => {
   const { leases, ended, message } = bed();
   const msg = message('a1', 'b1');
   leases.end(msg, { kind: 'done' }, { gate: 'a' });
   assert.deepEqual([ended, msg.modelet?.leases], [['a1 done'], ['b1']]);
 });
 
-test('what a flow has written in their place does no harm', () => {
+test('a value that a flow has written in their place does no harm', () => {
   const { leases, ended } = bed();
   for (const written of [undefined, null, 7, 'a1', ['no token'], [{}]]) {
     const msg = { modelet: { leases: written } } as unknown as PipelineMessage;

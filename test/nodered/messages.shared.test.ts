@@ -276,7 +276,7 @@ describe('messages: timeout and priority', () => {
     assert.equal(error['statusCode'], 408);
   });
 
-  test('of the waiting the one with the highest msg.priority goes first, then the oldest; an expired one never', async () => {
+  test('the waiting message with the highest msg.priority goes first, then the oldest; an expired one never', async () => {
     const [ends, errors] = [nodeRed.inputs('end'), nodeRed.inputs('error')];
     nodeRed.send('held', { payload: 'late', timeout: 50 });
     nodeRed.send('held', { payload: 'low', priority: -1 });

@@ -166,7 +166,7 @@ describe('exposition', () => {
 });
 
 describe('exposition and deploys', () => {
-  test('where it is public can change without a restart', async () => {
+  test('the public path can change without a restart', async () => {
     const engine = (await nodeRed.snapshot()).runtimes[0]?.engine.pid;
     const moved = flows.map((node) => (node.id === 'runtime' ? { ...node, publicPath: 'moved' } : node));
     await nodeRed.deploy(moved, 'nodes');

@@ -292,7 +292,7 @@ describe('OpenAPI document: what changes', () => {
     assert.ok('404' in operation(document, 'get', '/examples/jobs/{id}').responses);
   });
 
-  test('what is taken away is not in it any more', async () => {
+  test('an endpoint that is taken away is not in it any more', async () => {
     await nodeRed.deploy([TAB]);
     assert.deepEqual((await read()).paths, {});
     assert.equal((await fetch(nodeRed.url + PUBLIC)).status, 404);

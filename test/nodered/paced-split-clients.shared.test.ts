@@ -36,7 +36,7 @@ function refusal(answer: Answer): readonly unknown[] {
 
 const MINE = { 'X-Request-Id': 'mine' };
 
-describe('where no Catch node takes the error, the client is answered', () => {
+describe('a paced split whose errors no Catch node takes, the client is answered', () => {
   test('for what is no array: 422, in the form of the caller', async () => {
     for (const form of ['json', 'msgpack'] as const) {
       const answer = await post(`${red.url}/array`, form, { no: 'array' }, MINE);

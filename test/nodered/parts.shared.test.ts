@@ -112,7 +112,7 @@ describe('a client that reads along', () => {
     );
   });
 
-  test('that goes away closes the generator', async () => {
+  test('closes the generator when it goes away', async () => {
     await deploy(...events());
     const client = new Client({ endless: true });
     await client.has(20);
@@ -203,7 +203,7 @@ describe('messages of parts', () => {
     assert.deepEqual([payload, parts], [[['a', 'b', 'c'], [], ['d', 'e'], ['f']], undefined]);
   });
 
-  test('of a request that fails are followed by one error, and nothing else', async () => {
+  test('are followed by one error when the request fails, and nothing else', async () => {
     await deploy(yielding('collect'), collector('collect', 'out', 'failed', PARTS), sink('out'), sink('failed'));
     const [out, failed] = [red.inputs('out'), red.inputs('failed')];
     const { runtimes } = await red.snapshot();
@@ -219,7 +219,7 @@ describe('messages of parts', () => {
     assert.equal(failed.length, 1);
   });
 
-  test('where the collector wants results whole, all are one result', async () => {
+  test('are one result where the collector wants results whole', async () => {
     await deploy(yielding('collect'), collector('collect', 'out'), sink('out'));
     const out = red.inputs('out');
     release(folder, 'part1');

@@ -51,7 +51,7 @@ const SQUARE = `
   return input * input;`;
 
 describe('messages', () => {
-  test('what comes out of a fused chain is the object that went in, with everything in it', async () => {
+  test('a fused chain sends on the object that went in, with everything in it', async () => {
     await deploy(
       httpIn('in', '/same', 'before'),
       func('before', `msg.parts = { id: 'p', index: 3, count: 9 }; msg.mine = { deep: [1] }; return msg;`, 'a'),

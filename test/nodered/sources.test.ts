@@ -211,7 +211,7 @@ describe('drop-oldest', () => {
 });
 
 describe('maxAgeMs', () => {
-  test('what has waited longer is dropped instead of run, what is fresh is not', async () => {
+  test('a request that has waited longer is dropped instead of run, what is fresh is not', async () => {
     const out = await deploySlow({ maxAgeMs: '1000' }, catchNode('catch', 'caught'), sink('caught'));
     const caught = red.inputs('caught');
     await occupy('slow', { payload: 'first' });

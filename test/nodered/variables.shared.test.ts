@@ -58,7 +58,7 @@ for (const [entry, place, limit] of PLACES) {
   });
 }
 
-test('what a variable holds is in no snapshot, no metric, no document, no flow and no line of the log', async () => {
+test('the value of a variable is in no snapshot, no metric, no document, no flow and no line of the log', async () => {
   for (const path of ['modelets/snapshot', 'modelets/metrics', 'modelets/openapi.json', 'modelets/openapi', 'flows']) {
     const response = await fetch(`${red.url}/admin/${path}`);
     assert.equal(response.status, 200, path);

@@ -159,7 +159,7 @@ describe('a client gets its answer at once', () => {
   }
 });
 
-describe('where only some ways are deployed away', () => {
+describe('a deploy that takes away only some ways', () => {
   /** Two branches, in one of which a function lets go of a message when `release` is called. */
   const branches = (): FlowNode[] => [
     TAB,

@@ -60,7 +60,7 @@ describe('an interval', () => {
     assert.deepEqual(stages['faults'], { queue: 0, busy: 0, workers: 1, meanBatch: null, runMs: null, cached: null });
   });
 
-  test('of a stage that was removed and has come back counts from its return', async (t) => {
+  test('counts a stage that was removed and has come back from its return', async (t) => {
     const service = await busy(t);
     const earlier = look(service);
     service.apply({ stages: [] });

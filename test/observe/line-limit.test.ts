@@ -14,7 +14,7 @@ function limited(): { clock: FakeClock; limit: LineLimit; written: string[]; say
   return { clock, limit, written, say };
 }
 
-test('what stays within the limit passes as it is, and needs no timer', () => {
+test('lines within the limit pass as they are, and need no timer', () => {
   const { clock, written, say } = limited();
   for (let second = 0; second < 3; second += 1) {
     say(LINES_PER_SECOND);
@@ -24,7 +24,7 @@ test('what stays within the limit passes as it is, and needs no timer', () => {
   assert.equal(clock.pending, 0);
 });
 
-test('of more, the number is told at the end of the second; then lines pass again', () => {
+test('further lines are counted and told at the end of the second; then lines pass again', () => {
   const { clock, written, say } = limited();
   say(LINES_PER_SECOND + 5000);
   clock.advance(999);
@@ -35,7 +35,7 @@ test('of more, the number is told at the end of the second; then lines pass agai
   assert.deepEqual(written, ['info 1', 'info 2']);
 });
 
-test('whoever is at the end is told at once', () => {
+test('lines dropped before the end are told at once', () => {
   const { clock, limit, written, say } = limited();
   say(LINES_PER_SECOND + 1);
   limit.tell();

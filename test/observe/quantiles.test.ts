@@ -33,7 +33,7 @@ describe('a quantile', () => {
     fc.assert(fc.property(durations, rank, (values, q) => assertClose(counted(values).read(), values, q)));
   });
 
-  test('of an interval is as close, whatever was measured before it', () => {
+  test('is as close over an interval, whatever was measured before it', () => {
     fc.assert(
       fc.property(durations, durations, rank, (before, since, q) => {
         const meter = counted(before);
@@ -50,7 +50,7 @@ describe('a quantile', () => {
     );
   });
 
-  test('of equal durations is that duration', () => {
+  test('is that duration when all are equal', () => {
     fc.assert(
       fc.property(duration, fc.integer({ min: 1, max: 1000 }), rank, (ms, times, q) => {
         const meter = new Quantiles();
@@ -60,7 +60,7 @@ describe('a quantile', () => {
     );
   });
 
-  test('of nothing is null, also where something was measured before', () => {
+  test('is null without observations, also where something was measured before', () => {
     assert.equal(quantile(new Quantiles().read(), 0.5), null);
     const reading = counted([1, 2, 3]).read();
     assert.equal(quantile(subtractReadings(reading, reading), 0.5), null);

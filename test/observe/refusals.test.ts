@@ -53,7 +53,7 @@ test('closing writes what has not been told, leaves no timer and counts no more'
   assert.equal(records.length, 1);
 });
 
-test('what is only dropped on purpose is no warning', () => {
+test('requests that are only dropped on purpose are no warning', () => {
   const { clock, refusals, records } = setUp();
   refusals.count('dropped');
   clock.advance(10_000);

@@ -180,7 +180,7 @@ describe('tracing', () => {
     request?.end(OK);
   });
 
-  test('what a flow put in the place of the HTTP request is no trouble', () => {
+  test('a value that a flow put in the place of the HTTP request does no harm', () => {
     const { memory, tracing } = traced();
     for (const http of [null, 'text', 7, {}, { headers: null }, { headers: { traceparent: 'x' } }]) {
       tracing.begin(http as object)?.end({ ...OK, stages: [] });

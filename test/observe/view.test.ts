@@ -84,7 +84,7 @@ describe('a view', () => {
     }
   });
 
-  test('of a runtime that is looked at for the first time has no rates', async (t) => {
+  test('has no rates of a runtime at the first look', async (t) => {
     const service = await started(t);
     await ask(service, [{ n: 1 }]);
     const view = viewBetween([], [look(service)], AROUND);
@@ -94,7 +94,7 @@ describe('a view', () => {
     assert.deepEqual([itemsPerSecond, unservedPerSecond, meanBatch, runP50], [null, null, null, null]);
   });
 
-  test('of a runtime that was removed and has come back has no negative rates', async (t) => {
+  test('has no negative rates of a runtime that was removed and has come back', async (t) => {
     const service = await started(t);
     const anew = look(service);
     await ask(service, [{ n: 1 }]);

@@ -41,11 +41,11 @@ describe('document', () => {
     assert.deepEqual([bodySchema(document, requestBody), bodySchema(document, responses['200'])], [{}, {}]);
   });
 
-  test('of none it has no paths', async () => {
+  test('has no paths without endpoints', async () => {
     assert.deepEqual((await documentOf()).paths, {});
   });
 
-  test('what lies within the body is said as that', async () => {
+  test('an input within the body is described there', async () => {
     const answers = [result({ property: 'payload.digit.value', schema: NUMBER })];
     const document = await documentOf({
       inputs: [input({ property: 'req.body.pixels', schema: NUMBER, examples: [3] })],
@@ -66,7 +66,7 @@ describe('document', () => {
     assert.deepEqual(contentOf(requestBody)['application/json']?.examples, { example1: { value: { pixels: 3 } } });
   });
 
-  test('what is taken from the body, and of which nothing more is known, is named all the same', async () => {
+  test('an input in the body of which nothing more is known is named all the same', async () => {
     const inputs = [input({ property: 'payload.image' })];
     const document = await documentOf({ inputs }, { method: 'get', url: '/find', inputs });
     const { requestBody } = operation(document, 'post', '/digits');
@@ -75,7 +75,7 @@ describe('document', () => {
     assert.deepEqual(parameter, { name: 'image', in: 'query', required: false, schema: {} });
   });
 
-  test('where the flow may change the message, the schema is named and not claimed', async () => {
+  test('a schema is named and not claimed where the flow may change the message', async () => {
     for (const spec of [{ direct: false }, { property: 'topic' }, { property: 'payload[0].x' }]) {
       const document = await documentOf({ inputs: [input({ ...spec, schema: PAIR, examples: [{ a: 1 }] })] });
       const { requestBody } = operation(document, 'post', '/digits');
@@ -279,7 +279,7 @@ describe('document: paths', () => {
     assert.deepEqual(schema, { type: 'string', pattern: '^(?:\\d+)$' });
   });
 
-  test('what OpenAPI cannot say is listed beside the paths', async () => {
+  test('endpoints that OpenAPI cannot describe are listed beside the paths', async () => {
     const urls = ['/a/*', '/a/:rest*', '/a+', '/(a|b)', '/{x}', '/:a/:a', '/:a?/:b?/:c?/:d?'];
     const document = await documentOf(...urls.map((url) => ({ url })), { method: 'options' }, { url: '/said' });
     assert.deepEqual(Object.keys(document.paths), ['/said']);

@@ -153,7 +153,7 @@ describe('schemas in a document', () => {
     });
   }
 
-  test('what leads elsewhere, or nowhere, is a comment', () => {
+  test('a reference that leads elsewhere, or nowhere, is a comment', () => {
     const schema = { $ref: 'https://example.com/other.json#/a', items: { $ref: '#/nowhere' } };
     const endpoints = [endpoint({ inputs: [input({ schema })] })];
     const document = buildDocument({ title: '', version: '', root: '/', endpoints });
@@ -164,7 +164,7 @@ describe('schemas in a document', () => {
     });
   });
 
-  test('one that is nested too deeply is left out', async () => {
+  test('a schema that is nested too deeply is left out', async () => {
     let schema: PayloadSchema = true;
     for (let depth = 0; depth < 100_000; depth += 1) schema = { not: schema };
     const document = await documentOf({ inputs: [input({ schema })] });

@@ -71,7 +71,7 @@ test('a changed file is told of by new workers, also those of a new engine; a st
 
 const LONG = 'x'.repeat(300_000);
 
-test('what is too large, or no JSON, is left out, and the log has why a schema is', async (t) => {
+test('a description that is too large, or no JSON, is left out, and the log has why a schema is', async (t) => {
   const folder = folderFor(t);
   const [large, odd] = [join(folder, 'large.mjs'), join(folder, 'odd.mjs')];
   writeFileSync(large, code({ description: LONG }));

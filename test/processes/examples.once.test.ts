@@ -76,7 +76,7 @@ for (const isolation of ISOLATIONS) {
       assert.equal((await service.answer('x')).code, 'ok');
     });
 
-    test('one that runs longer than runTimeoutMs ends its worker', async (t) => {
+    test('an example that runs longer than runTimeoutMs ends its worker', async (t) => {
       const service = await serve(t, { stages: [gate(folderFor(t), ['spin'], { runTimeoutMs: 300 })] });
       await service.ready();
       assert.deepEqual(await check(service), ['gate 0 deadline_exceeded']);
@@ -84,7 +84,7 @@ for (const isolation of ISOLATIONS) {
       assert.equal((await service.answer('x')).code, 'ok');
     });
 
-    test('one that hangs is answered for, while another worker serves', async (t) => {
+    test('an example that hangs is answered for, while another worker serves', async (t) => {
       const folder = folderFor(t);
       const service = await serve(t, { stages: [gate(folder, ['held'], { workers: 2 })] });
       await service.ready();

@@ -11,7 +11,7 @@ function logged(service: TestService, message: string): Promise<{ level: string;
 }
 
 describe('the tabs', () => {
-  test('what On Start returns is the state of each worker; init and ctx are there as well', async (t) => {
+  test('the result of On Start is the state of each worker; init and ctx are there as well', async (t) => {
     const service = await serve(t, {
       stages: [
         {
@@ -174,7 +174,7 @@ describe('the habits of the function node', () => {
     }
   });
 
-  test('what lives in Node-RED is explained, not undefined', async (t) => {
+  test('an API that lives in Node-RED is explained, not undefined', async (t) => {
     const service = await serve(t, { stages: [{ id: 'missing', inline: 'return eval(input);' }] });
     for (const code of [
       'flow.get("a")',

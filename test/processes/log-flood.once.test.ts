@@ -49,7 +49,7 @@ describe('a flood of lines', () => {
   });
 });
 
-describe('what a modelet says of an error', () => {
+describe('the words of a modelet about an error', () => {
   const JAVASCRIPT = `
     function inner() { throw new Error('bad weights'); }
     try { inner(); } catch (error) { console.error(error); }

@@ -89,7 +89,7 @@ describe('through Python', { skip: WITHOUT_PYTHON }, () => {
     await comeBack(await serveLines(t, lines, { interpreter: NUMPY }), 1500);
   });
 
-  test('what is 1000 levels deep passes, as JSON and otherwise', async (t) => {
+  test('a value 1000 levels deep passes, as JSON and otherwise', async (t) => {
     const service = await serveLines(t, 'def predict(values):\n    return values');
     for (const innermost of [1, Number.NaN, Buffer.from('x')]) {
       let value: unknown = innermost;
@@ -104,7 +104,7 @@ describe('through Python', { skip: WITHOUT_PYTHON }, () => {
     'a Set of objects': new Set([[1]]),
   };
   const ofV8: readonly unknown[] = [{ pattern: /x/ }, [new Error('x')], Object('x'), cycle()];
-  test('what Python has no equal of is refused, alone, with the reason', async (t) => {
+  test('a value without an equal in Python is refused, alone, with the reason', async (t) => {
     const service = await serveLines(t, 'def predict(values):\n    return values');
     for (const [what, value] of Object.entries(refused)) {
       const [answer, beside] = await Promise.all([service.answer(value), service.answer(1)]);
@@ -203,7 +203,7 @@ def predict(x):
     assert.deepEqual(await Promise.all(rows.map((row) => service.value(row))), rows);
   });
 
-  test('what JavaScript has no equal of is refused', async (t) => {
+  test('a value without an equal in JavaScript is refused', async (t) => {
     const lines = 'import numpy as np\ndef predict(x):\n    return {"x": eval(x)}';
     const service = await serveLines(t, lines, { interpreter: NUMPY, predict: 'item' });
     for (const text of ['np.array([1j])', 'np.datetime64("2020-01-01")', 'np.array([1], "M8[s]")', 'np.complex64(1)']) {

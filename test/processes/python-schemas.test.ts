@@ -47,7 +47,7 @@ class Model:
     assert.match(answers[3]?.error?.message ?? '', /must have required property 'n'/);
   });
 
-  test('that is none keeps the worker from starting', async (t) => {
+  test('that is invalid keeps the worker from starting', async (t) => {
     const service = await serve(t, {
       stages: [{ id: 'model', python: 'echo', interpreter: JSONSCHEMA, inputSchema: { type: 'whole' } }],
     });
@@ -56,7 +56,7 @@ class Model:
   });
 });
 
-test('where the package for schemas is missing, the error says how to install it', {
+test('a worker without the package for schemas, the error says how to install it', {
   skip: WITHOUT_PYTHON,
 }, async (t) => {
   const python = join(folderFor(t), 'model.py');

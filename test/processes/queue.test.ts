@@ -68,7 +68,7 @@ describe('a full queue', () => {
     });
   }
 
-  test('of the whole runtime: no more open requests than its capacity', async (t) => {
+  test('of the whole runtime is the most open requests', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, {
       config: { capacity: 2 },

@@ -103,7 +103,7 @@ describe('restart', () => {
     assert.equal(await service.value(0), 2);
   });
 
-  test('of a node that belongs to no stage does nothing', async (t) => {
+  test('does nothing for a node that belongs to no stage', async (t) => {
     const service = await serve(t, { stages: [{ id: 'echo', file: 'echo' }] });
     const pids = await service.ready();
     service.service.actOnStage('nobody', 'restart');

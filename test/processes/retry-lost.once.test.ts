@@ -25,7 +25,7 @@ async function poisoned(service: TestService, way: string): Promise<string[]> {
 
 const but = (n: number, code: string): string[] => Array.from({ length: BATCH }, (_, at) => (at === n ? code : 'ok'));
 
-describe('one item of eight in a batch ends the process', () => {
+describe('a batch of eight with an item that ends the process', () => {
   for (const way of ['exit', 'segv']) {
     test(`by ${way}, with retryLost: seven results, one worker_lost, and nothing else is held up`, async (t) => {
       const service = await serve(t, { stages: [poison(true)] });

@@ -84,7 +84,7 @@ describe('worker threads', () => {
     assert.equal(service.service.snapshot().engine.restarts, 0);
   });
 
-  test('that send what is no frame end alone', async (t) => {
+  test('that send anything but a frame end alone', async (t) => {
     const inline = `
       if (input === 'garbage') require('worker_threads').parentPort.postMessage({ garbage: true });
       return input === 'garbage' ? new Promise((go) => setTimeout(go, 60_000)) : input;`;

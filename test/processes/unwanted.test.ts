@@ -34,7 +34,7 @@ describe('a deadline', () => {
     assert.deepEqual(callsIn(folder), ['spin', 'b'], 'what expired in the queue is not computed');
   });
 
-  test('that passes in the queue means: never computed, the first item of a batch included', async (t) => {
+  test('that passes in the queue keeps an item from being computed, the first item of a batch included', async (t) => {
     const gate = await gated(t, { predict: 'batch', batch: { maxBatchSize: 8 } });
     const running = await hold(gate, 'held');
     const first = gate.service.ask('expires', { timeoutMs: 100 });
@@ -47,7 +47,7 @@ describe('a deadline', () => {
     assert.deepEqual(callsIn(gate.folder), [['held'], ['a', 'b']]);
   });
 
-  test('that passes while a batch fills, too', async (t) => {
+  test('that passes while a batch fills keeps an item from being computed, too', async (t) => {
     const gate = await gated(t, {
       predict: 'batch',
       batch: { maxBatchSize: 3, policy: 'oldest', maxWaitMs: 60_000 },
@@ -59,7 +59,7 @@ describe('a deadline', () => {
   });
 
   for (const file of ['gate', 'spin']) {
-    test(`that passes in a worker behind another batch: never computed either (${file})`, async (t) => {
+    test(`that passes in a worker behind another batch keeps an item from being computed, too (${file})`, async (t) => {
       const folder = folderFor(t);
       const service = await serve(t, { stages: [{ id: 'stage', file, init: { folder } }] });
       const held = file === 'gate' ? 'held' : 'spin';
@@ -77,7 +77,7 @@ describe('a deadline', () => {
     });
   }
 
-  test('that passes in the queue while this process is blocked: neither computed nor counted in the batch', async (t) => {
+  test('that passes in the queue while this process is blocked keeps an item from being computed and counted in the batch', async (t) => {
     const gate = await gated(t, { predict: 'batch', batch: { maxBatchSize: 8 } });
     const running = await hold(gate, 'held');
     const expiresAt = systemClock.now() + 310;
@@ -93,7 +93,7 @@ describe('a deadline', () => {
     assert.equal((await stays.answer).timings[0]?.batchSize, 1);
   });
 
-  test('that passes in a worker behind another batch while this process is blocked: not computed', async (t) => {
+  test('that passes in a worker behind another batch while this process is blocked keeps an item from being computed', async (t) => {
     const gate = await gated(t);
     await prefetching(gate.service, 'gate');
     const running = await hold(gate, 'held');

@@ -54,7 +54,7 @@ test('stages have doors of their own', () => {
   assert.deepEqual(sent, [1, 3]);
 });
 
-test('one that settles while it waits never passes, and takes nobody\u2019s place', () => {
+test('a request that settles while it waits never passes, and takes nobody\u2019s place', () => {
   const { entrance, sent } = open();
   for (const id of [1, 2, 3]) entrance.enter(request(id), ANY_STAGE, 1);
   assert.ok(entrance.isWaiting(2) && !entrance.isWaiting(1));
@@ -97,7 +97,7 @@ test('beyond the most that may wait one more is refused, unless it need not wait
   assert.equal(entrance.check(ANY_STAGE, 1), null);
 });
 
-test('one that never entered leaves without effect', () => {
+test('a request that never entered leaves without effect', () => {
   const { entrance, sent } = open();
   entrance.enter(request(1), ANY_STAGE, 1);
   entrance.enter(request(2), ANY_STAGE, 1);

@@ -10,7 +10,7 @@ function status(stage: Partial<StageStatus>): EngineStatus {
   return { stages: [{ ...NOT_RUNNING, ref: 7, reading: NOTHING_READ, ...stage }], rssBytes: 0 };
 }
 
-test('of batches, workers hold about as many items as batches have had', () => {
+test('workers that run batches hold about as many items as batches have had', () => {
   const load = loadOf(status({ queue: 3, busy: 2, ready: 4, meanBatchSize: 7.6 }), 7, 1000, 1000);
   assert.deepEqual(load, { queue: 3, busy: 15, ready: 4, at: 1000 });
 });
@@ -19,11 +19,11 @@ test('a worker that runs its first batch holds one item at least', () => {
   assert.equal(loadOf(status({ busy: 1, meanBatchSize: 0 }), 7, 0, 0)?.busy, 1);
 });
 
-test('what was told long ago still holds: an engine tells of any change', () => {
+test('a report of long ago still holds, because an engine tells of any change', () => {
   assert.equal(loadOf(status({}), 7, 1000, 61_000)?.at, 60_750);
   assert.equal(loadOf(status({}), 7, 1000, 1100)?.at, 1000);
 });
 
-test('of a stage that the engine has not told of nothing is known', () => {
+test('a stage that the engine has not told of is unknown', () => {
   assert.equal(loadOf(status({}), 8, 0, 0), null);
 });

@@ -236,7 +236,7 @@ test('a refusal before opening is counted under its code, and every code counts 
   assert.equal(ledger.counts.ok, 0);
 });
 
-test('all of a kind can be failed, the others stay open', () => {
+test('all requests of a kind can be failed, the others stay open', () => {
   const ledger = newLedger(9, new FakeClock());
   const ids = [1, 2, 3, 4].map(() => open(ledger, { onSettled: () => {} }));
   ledger.failAll(

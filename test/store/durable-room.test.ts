@@ -47,7 +47,7 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.equal(bed.gate.admission.inFlight, 2);
   });
 
-  test('what was refused comes again after its time, and the refusal closes the gate', async (t) => {
+  test('a refused item comes again after its time, and the refusal closes the gate', async (t) => {
     const bed = new RoomBed(t);
     await bed.store('a');
     await bed.end('a', { end: { kind: 'refused', retryAfterMs: 2000 } });
@@ -71,7 +71,7 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.deepEqual(bed.ids, ['a', 'b', 'b', 'c']);
   });
 
-  test('what nothing is seen of comes again, alone, until it is a dead letter', async (t) => {
+  test('an item of which nothing is seen comes again, alone, until it is a dead letter', async (t) => {
     const bed = new RoomBed(t, { leaseMs: 2000 });
     await bed.store('a', 'b');
     await bed.end('b');
@@ -86,7 +86,7 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.deepEqual(bed.ids, ['a', 'b', 'a', 'a']);
   });
 
-  test('what runs for long is kept from others by signs of life', async (t) => {
+  test('an item that runs for long is kept from others by signs of life', async (t) => {
     const bed = new RoomBed(t);
     await bed.store('a');
     await bed.advance(200_000);

@@ -73,7 +73,7 @@ describe('a queue in its own process', { skip: NO_SQLITE, concurrency: true }, (
     );
   });
 
-  test('what is wrong with one call is told to it alone, and the rest is stored', async (t) => {
+  test('an error in one call is told to it alone, and the rest is stored', async (t) => {
     const { queue } = await open(t);
     const calls = [queue.enqueue(items(2)), queue.enqueue([item('../')])];
     const [good, bad] = await Promise.allSettled(calls);

@@ -66,7 +66,7 @@ test('frames about one request keep their order, and the end comes last', async 
   await far.until(closed);
 });
 
-test('what is cancelled before it has begun to leave does not leave', async () => {
+test('a frame cancelled before it has begun to leave does not leave', async () => {
   const { near, far } = await ends();
   for (const id of [1, 2, 3]) near.channel.send(submit(id, 4 * MEGABYTE));
   assert.deepEqual(

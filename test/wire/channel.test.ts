@@ -24,7 +24,7 @@ test('frames go both ways, in order', async () => {
   await far.until(closed);
 });
 
-test('what was sent before close arrives, then both ends close without an error', async () => {
+test('frames sent before close arrive, then both ends close without an error', async () => {
   const { near, far } = await ends();
   const payload = { codec: 2, bytes: Buffer.alloc(8 * 1024 * 1024, 1) };
   near.channel.send({ type: 'submit', items: [item({ payload })] });
@@ -103,7 +103,7 @@ test('flushed resolves when the channel closes under it', async () => {
   assert.equal(end.closes.length, 1);
 });
 
-test('what the taker of a frame throws is not the end of the channel', () => {
+test('an error thrown by the taker of a frame does not end the channel', () => {
   const pipe = new PassThrough();
   const closes: unknown[] = [];
   const seen: string[] = [];

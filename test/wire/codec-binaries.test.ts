@@ -50,7 +50,7 @@ test('a Buffer comes back as a Buffer, and no other binary does', () => {
   for (const back of allWays(new Uint8Array([1, 2]))) assert.equal(Buffer.isBuffer(back), false);
 });
 
-test('what was decoded shares no memory with the bytes it came from', () => {
+test('a decoded value shares no memory with the bytes it came from', () => {
   for (const value of [
     Buffer.from('abcd'),
     { a: Buffer.from('abcd') },

@@ -100,7 +100,7 @@ test('an instance of a class travels as its fields, an object without prototype 
   assert.deepStrictEqual(roundTrip(Object.assign(Object.create(null), { a: 1 })), { a: 1 });
 });
 
-test('what the JSON codec writes is JSON', () => {
+test('the JSON codec writes JSON', () => {
   const value = { text: 'ü\ud800', list: [1, 2.5, true, null], nested: { '': {} } };
   const { codec, bytes } = encodePayload(value, AS_INPUT);
   assert.equal(codec, CODEC.json);

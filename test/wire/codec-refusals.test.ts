@@ -165,7 +165,7 @@ test('shared references that multiply are refused after a walk no longer than th
   assert.ok(reads <= 10_000, `${reads} of 2^40 leaves were visited`);
 });
 
-test('one binary that is referred to often counts as often', () => {
+test('a binary that is referred to often counts as often', () => {
   const megabyte = Buffer.alloc(1 << 20);
   const value = Array.from({ length: 100_000 }, () => megabyte);
   assert.throws(

@@ -91,7 +91,7 @@ test('binaries at any path come back, beside any plain value', () => {
   );
 });
 
-test('what JSON would change comes back as well, whatever it is mixed with', () => {
+test('values that JSON would change come back as well, whatever it is mixed with', () => {
   const leaf = fc.oneof(plainLeaf, awkwardLeaf, binary, fc.constant(undefined));
   fc.assert(
     fc.property(fc.array(tree(leaf, true), { maxLength: 5 }), (value) => {

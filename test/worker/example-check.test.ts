@@ -94,7 +94,7 @@ test('ends with the first example that fails', async () => {
   assert.equal(rig.tried.length, 2);
 });
 
-test('who asks while a check runs gets its result', async () => {
+test('a caller that asks while a check runs gets its result', async () => {
   const rig = new Rig(2, 1);
   const results = [rig.begin(), rig.begin(), rig.begin()];
   await rig.answer(0);

@@ -28,7 +28,7 @@ describe('the batch of a model that does not say that its first dimension is the
     });
   }
 
-  test('that was found by trial runs together: items fail together', async () => {
+  test('runs and fails together once a trial has found it', async () => {
     const unnamed = {
       ...TABLE,
       inputs: [{ name: 'x', type: 'int64', shape: [''] }],
@@ -42,7 +42,7 @@ describe('the batch of a model that does not say that its first dimension is the
     assert.deepEqual([single[0], single[2]], values([10], [30]));
   });
 
-  test('that was found by trial leaves an item alone that brings rows of its own, and gives as many', async () => {
+  test('leaves an item alone that brings rows of its own, and gives as many', async () => {
     const model = await load(doubling(['', 2]));
     const several = [
       [1, 2],
@@ -120,7 +120,7 @@ describe('a classifier of scikit-learn', () => {
       typeof value === 'number' ? Number(value.toFixed(3)) : value,
     );
 
-  test('that was exported without ZipMap runs in batches, and gives label and probabilities', async () => {
+  test('runs, exported without ZipMap, in batches, and gives label and probabilities', async () => {
     const logged: Logged[] = [];
     const model = await load(classifier({ zipmap: false }), {}, logged);
     assert.doesNotMatch(JSON.stringify(logged), /one by one/);
@@ -148,7 +148,7 @@ describe('a classifier of scikit-learn', () => {
     );
   });
 
-  test('that was exported with ZipMap does not start, and says how to export it', async () => {
+  test('does not start, exported with ZipMap, and says how to export it', async () => {
     await assert.rejects(
       load(classifier({ zipmap: true })),
       /output "output_probability" of the model is a sequence or a map, .*to_onnx\(model, X, options=\{"zipmap": False\}\)/,

@@ -92,7 +92,7 @@ test('an error with code invalid_input is the caller\u2019s fault wherever it is
   }
 });
 
-test('what was thrown comes along as the cause, with stage and stack', async () => {
+test('a thrown error comes along as the cause, with stage and stack', async () => {
   const thrown = Object.assign(new TypeError('deep'), { code: 'E_DEEP', row: 7 });
   const [reply] = await runBatch(modelet({ predict: throwing(thrown) }), inputs(1), settings());
   const error = errorOf(reply);
@@ -198,7 +198,7 @@ function unreadable(property: 'message' | 'stack' | 'code' | 'name' | 'cause'): 
   return Object.defineProperty(new Error('x'), property, { get });
 }
 
-test('what is thrown or returned and cannot be read fails its item only', async () => {
+test('an error that cannot be read fails its item only', async () => {
   const hostile: Record<string, () => unknown> = {
     ...Object.fromEntries(
       (['message', 'stack', 'code', 'name', 'cause'] as const).flatMap((property) => [

@@ -215,7 +215,7 @@ test('whatever each item does, each gets its own answer', async () => {
   );
 });
 
-test('what came with an item and cannot be read fails that item alone', async () => {
+test('an input that cannot be read fails its item alone', async () => {
   const metas = ['{"topic":"t"}', '{"topic":', 'null', '7', ''].map((text) => Buffer.from(text));
   for (const batch of [false, true]) {
     const items = metas.map((meta, index) => input(index, { id: index, meta }));

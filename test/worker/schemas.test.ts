@@ -122,7 +122,7 @@ describe('an output schema', () => {
 });
 
 describe('schemas', () => {
-  test('of the stage win over those of the modelet, one by one', async () => {
+  test('of a stage win over those of its modelet, one by one', async () => {
     const statics = { ...NO_STATICS, inputSchema: { type: 'string' }, outputSchema: { type: 'string' } };
     const mixed = await payloadChecks({ inputSchema: { type: 'number' }, outputSchema: null }, statics);
     assert.deepEqual(await run(modelet(), inputs(1, 'a'), { checks: mixed }), [

@@ -223,7 +223,7 @@ for (const [code, tabs, message] of SYNTAX) {
   });
 }
 
-test('what code does to its message does not show in the next call', async () => {
+test('a change that code makes to its message does not show in the next call', async () => {
   const loaded = await load('msg.extra = 1;\nreturn Object.keys(msg).length;');
   assert.deepEqual(await run(loaded, inputs(1, 2)), [{ value: 2 }, { value: 2 }]);
 });

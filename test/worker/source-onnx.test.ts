@@ -124,14 +124,14 @@ describe('an item of a model with one input', () => {
 });
 
 describe('elements', () => {
-  test('of integers are not rounded and not wrapped', async () => {
+  test('are neither rounded nor wrapped as integers', async () => {
     const model = await load(doubling(['batch'], { type: 'int32' }));
     const read = await run(model, inputs(3, 1.5, 2 ** 31, '4', 5n));
     assert.deepEqual(read[0], { value: 6 });
     for (const wrong of read.slice(1)) assert.match((wrong as { message: string }).message, /element 0 is no int32/);
   });
 
-  test('of 64 bits are numbers where these can hold them, else BigInt', async () => {
+  test('are numbers where these can hold 64 bits, else BigInt', async () => {
     const model = await load(doubling(['batch'], { type: 'int64' }));
     const read = await run(model, inputs(3, -4n, 2n ** 60n, 1.5, 2n ** 63n));
     assert.deepEqual(read.slice(0, 3), values(6, -8, 2n ** 61n));
@@ -195,7 +195,7 @@ describe('the batch', () => {
     assert.deepEqual(await run(await load(TABLE), inputs(2, 0, 1)), values(30, 10, 20));
   });
 
-  test('of a fixed size is filled up, and larger ones run in pieces', async () => {
+  test('is filled up to a fixed size, and larger ones run in pieces', async () => {
     const model = await load(doubling([4, 2]));
     const items = Array.from({ length: 10 }, (_, n) => [n, -n]);
     assert.deepEqual(await run(model, inputs(...items)), values(...items.map(([a = 0, b = 0]) => [a * 2, b * 2])));
@@ -208,7 +208,7 @@ describe('the batch', () => {
     assert.equal((read[1] as { code: string }).code, 'modelet_failed');
   });
 
-  test('that cannot be split is an error, not a wrong answer', async () => {
+  test('fails with an error, not a wrong answer, when it cannot be split', async () => {
     const summing: Drawing = {
       inputs: [{ name: 'x', shape: ['batch', 2] }],
       outputs: [{ name: 'y', shape: [1, 1] }],

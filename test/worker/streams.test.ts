@@ -50,15 +50,15 @@ class Streamed {
   }
 }
 
-describe('where parts are wanted', () => {
-  test('each goes out as it comes, with its index, and null is the end', async () => {
+describe('a generator whose parts are wanted', () => {
+  test('sends each part as it comes, with its index, and null is the end', async () => {
     const streamed = new Streamed(count);
     assert.deepEqual(await streamed.answer, { value: null });
     assert.deepEqual(streamed.sent, [1, 2, 3]);
     assert.deepEqual(streamed.indexes, [0, 1, 2]);
   });
 
-  test('each leaves with its own bytes, also where the generator writes all of them into the same Buffer', async () => {
+  test('sends each part with its own bytes, also where it writes all of them into the same Buffer', async () => {
     const sent: WireItem[] = [];
     const parts = new PartsOut((part) => sent.push(part));
     const reusing = modelet({
@@ -74,7 +74,7 @@ describe('where parts are wanted', () => {
     );
   });
 
-  test('what the generator returns is the end', async () => {
+  test('ends with what it returns', async () => {
     const streamed = new Streamed(async function* () {
       yield 'a';
       return { tokens: 1 };
@@ -83,7 +83,7 @@ describe('where parts are wanted', () => {
     assert.deepEqual(streamed.sent, ['a']);
   });
 
-  test('an Error that it returns is one, and promises are waited for', async () => {
+  test('fails with an Error that it returns, and its promises are awaited', async () => {
     const refused = new Streamed(function* () {
       yield Promise.resolve('a');
       return new Error('no end');
@@ -97,13 +97,13 @@ describe('where parts are wanted', () => {
     assert.deepEqual(await rejected.answer, { code: 'modelet_failed', message: 'no end' });
   });
 
-  test('each passes postprocess, with the input; the end does not', async () => {
+  test('passes each part to postprocess with the input, but not the end', async () => {
     const streamed = new Streamed(count, { postprocess: async (part, value) => `${part}/${value}` });
     assert.deepEqual(await streamed.answer, { value: null });
     assert.deepEqual(streamed.sent, ['1/3', '2/3', '3/3']);
   });
 
-  test('one that is not as the schema says ends it, with those before it sent and the generator closed', async () => {
+  test('ends with a part that breaks the schema, with those before it sent and the generator closed', async () => {
     let closed = false;
     const checks = {
       input: null,
@@ -126,7 +126,7 @@ describe('where parts are wanted', () => {
     assert.deepEqual([streamed.sent, closed], [[1], true]);
   });
 
-  test('what is thrown, yielded as an Error or not to be sent ends it', async () => {
+  test('ends with an error that it throws or yields, and with a part that cannot be sent', async () => {
     const ways: readonly (readonly [() => unknown, RegExp])[] = [
       [() => assert.fail('boom'), /^boom$/],
       [() => new RangeError('yielded'), /^yielded$/],
@@ -146,7 +146,7 @@ describe('where parts are wanted', () => {
     }
   });
 
-  test('a plain result has no parts', async () => {
+  test('sends parts where a plain result has none', async () => {
     for (const value of [[1, 2], 'text', new Map([[1, 2]]), { next: 1 }, Buffer.from('b')]) {
       const streamed = new Streamed(() => value);
       assert.deepEqual(await streamed.answer, { value });
@@ -172,8 +172,8 @@ describe('where parts are wanted', () => {
   });
 });
 
-describe('where they are not', () => {
-  test('all of them are the result, or what the generator returns', async () => {
+describe('a generator whose parts are not wanted', () => {
+  test('gives all its parts as the result, or what it returns', async () => {
     assert.deepEqual(await run(modelet({ predict: count }), inputs(0, 2)), [{ value: [] }, { value: [1, 2] }]);
     const returning = modelet({
       *predict() {
@@ -184,7 +184,7 @@ describe('where they are not', () => {
     assert.deepEqual(await run(returning, inputs(1)), [{ value: 'all' }]);
   });
 
-  test('each is kept as it was when the generator yielded it, also where it yields the same object again', async () => {
+  test('keeps each part as it was when it was yielded, also where it yields the same object again', async () => {
     const reusing = modelet({
       *predict() {
         const words: string[] = [];
@@ -197,7 +197,7 @@ describe('where they are not', () => {
     assert.deepEqual(await run(reusing, inputs(1)), [{ value: [['a'], ['a', 'b']] }]);
   });
 
-  test('one that has no end is given up when it is larger than a result may be', async () => {
+  test('is given up without an end once it is larger than a result may be', async () => {
     const endless = modelet({
       *predict() {
         for (;;) yield 'x'.repeat(10_000);
@@ -208,7 +208,7 @@ describe('where they are not', () => {
     assert.match(answer.message, /more than 1048576 bytes together/);
   });
 
-  test('for a batch, or one of its results, it is modelet_failed', async () => {
+  test('is modelet_failed as the result of a batch, or in it', async () => {
     const whole = modelet({ batch: true, predict: () => count(2) });
     for (const answer of await run(whole, inputs(1, 2))) {
       assert.ok('code' in answer && answer.code === 'modelet_failed');
@@ -220,7 +220,7 @@ describe('where they are not', () => {
   });
 });
 
-describe('one without end', () => {
+describe('a generator without end', () => {
   test('waits while as many parts as may be are under way', async () => {
     let made = 0;
     const streamed = new Streamed(function* () {
@@ -312,7 +312,7 @@ describe('one without end', () => {
     assert.ok(answer && 'code' in answer && answer.code === 'deadline_exceeded');
   });
 
-  test('of which the end fails does not keep the next from being served', async () => {
+  test('whose end fails does not keep the next from being served', async () => {
     const stubborn = modelet({
       *predict(value) {
         try {

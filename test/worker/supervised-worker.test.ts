@@ -97,7 +97,7 @@ test('a batch may run as long from when the one before it was answered, however 
   );
 });
 
-test('what waited behind a batch that ran too long did not start', async () => {
+test('items behind a batch that ran too long did not start', async () => {
   const rig = await new Rig().start();
   rig.dispatch(1);
   rig.dispatch(2);

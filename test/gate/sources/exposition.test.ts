@@ -60,7 +60,7 @@ describe('Prometheus text', () => {
     assert.deepEqual(read('', 'm'), []);
   });
 
-  test('what is written by the rules is read as it was meant', () => {
+  test('text written by the rules is read as it was meant', () => {
     const name = fc.stringMatching(/^[a-zA-Z_][a-zA-Z0-9_]{0,8}$/);
     const escaped = (text: string): string =>
       text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
@@ -82,7 +82,7 @@ describe('Prometheus text', () => {
     );
   });
 
-  test('no text makes it fail in another way, or run long', () => {
+  test('no text makes the reader fail in another way, or run long', () => {
     fc.assert(
       fc.property(fc.stringMatching(/^(?:m|\{|\}|"|\\|=|,|a| |1|\n|#){0,40}$/), (text) => {
         try {

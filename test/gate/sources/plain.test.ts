@@ -139,7 +139,7 @@ describe('a context value', () => {
   });
 });
 
-describe('what is no source', () => {
+describe('a source that cannot be used', () => {
   test('a composite is refused: it asks its members', () => {
     assert.throws(() => create({ source: 'composite', members: '["a"]' }), {
       code: 'config_invalid',

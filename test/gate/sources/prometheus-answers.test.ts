@@ -6,7 +6,7 @@ import type { BudgetSource } from '../../../src/gate/source.ts';
 import { reasonFrom, SERVICES, sampleFrom } from '../../fixtures/sources.ts';
 import { serve, source } from './http-server.ts';
 
-describe('what a Prometheus may answer', () => {
+describe('an answer of Prometheus', () => {
   const answer = (data: unknown, status = 200): RequestListener => {
     return (_, response) =>
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(data));
