@@ -23,7 +23,6 @@ const began = Date.now();
 const IN_PROCESS = [
   'config',
   'core',
-  'docs',
   'endpoint',
   'engine',
   'flow',
@@ -50,6 +49,7 @@ const SUITES = [
       'worker',
       'process',
       'examples',
+      'docs',
     ].concat(IN_PROCESS),
   },
   { name: 'browser', folders: ['editor'], needsChromium: true },
