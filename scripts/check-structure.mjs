@@ -91,6 +91,7 @@ const faults = [
   ...sideFaults(),
   ...circles(),
   ...folderFaults(),
+  ...forgottenTests(),
   ...smallFaults(),
 ];
 
@@ -210,4 +211,15 @@ function isIn(file, folder) {
 
 function local(file) {
   return imports.get(file).filter((name) => texts.has(name));
+}
+
+/** Returns the tests of the browser that no file runs: those in subfolders run only where a file of `test/editor` imports them. */
+function forgottenTests() {
+  const folder = join(root, 'test/editor');
+  const names = readdirSync(folder, { recursive: true }).map((name) => name.replaceAll('\\', '/'));
+  const tests = names.filter((name) => name.endsWith('.test.ts'));
+  const entries = tests.filter((name) => !name.includes('/')).map((name) => readFileSync(join(folder, name), 'utf8'));
+  return tests
+    .filter((name) => name.includes('/') && !entries.some((text) => text.includes(`'./${name}'`)))
+    .map((name) => `test/editor/${name}: no test file directly in test/editor imports it, so it never runs`);
 }
