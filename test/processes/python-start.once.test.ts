@@ -79,7 +79,7 @@ const CASES: readonly { name: string; content: string; cause: RegExp; stage?: Pa
     name: 'an interpreter that may not be run',
     content: FINE,
     stage: { interpreter: fileURLToPath(import.meta.url) },
-    cause: /no permission to run the Python at .*python-start\.test\.js/,
+    cause: /no permission to run the Python at .*python-start\.once\.test\.js/,
   },
   {
     name: 'no Python at all',
