@@ -37,6 +37,8 @@ const CLOSING: ReadonlyMap<number | undefined, number> = new Map([
  */
 export function answerBody(form: WrittenForm, value: unknown): AnswerBody {
   if (form === 'msgpack') return { contentType: MSGPACK_TYPE, body: encodeMsgpack(value) };
+  if (typeof value === 'function' || typeof value === 'symbol')
+    throw new TypeError(`a ${typeof value} has no JSON form`);
   return { contentType: JSON_UTF8, body: JSON.stringify(jsonable(value)) ?? 'null' };
 }
 

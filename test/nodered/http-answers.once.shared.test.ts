@@ -198,9 +198,11 @@ describe('the form of an answer', () => {
   });
 
   test('a type that the flow has set, with what cannot be sent as one: 500 in the form of the caller', async () => {
-    for (const top of ['2n ** 60n', '() => 1', '[new WeakMap()]']) {
+    for (const top of ['() => 1', '[new WeakMap()]']) {
       await refusedAsJson('/typed', { top }, {}, /cannot be written/);
     }
+    const { status, bytes } = await post(`${red.url}/typed`, 'json', { top: '2n ** 40n' });
+    assert.deepEqual([status, String(bytes)], [200, '1099511627776'], 'a BigInt is its digits');
   });
 
   test('an answer of nodes behind a Catch node is in the form of the caller as well', async () => {
