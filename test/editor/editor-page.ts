@@ -150,8 +150,8 @@ export class EditorPage {
   async #drag(from: Point, to: Point): Promise<void> {
     await this.page.mouse.move(from.x, from.y);
     await this.page.mouse.down();
-    await this.page.mouse.move(from.x + 10, from.y + 5);
-    await this.page.mouse.move(to.x, to.y, { steps: 3 });
+    await this.page.mouse.move(from.x + 10, from.y + 5, { steps: 3 });
+    await this.page.mouse.move(to.x, to.y, { steps: 8 });
     await this.page.mouse.up();
   }
 

@@ -94,9 +94,11 @@ export class Form {
     const { page } = this.#editor;
     if (this.#pointed) return page.evaluate(openTooltip, `#${this.#prefix}-${property}`);
     this.#pointed = true;
-    await page.mouse.move(0, 0);
-    await field.hover();
     const tip = page.locator('.red-ui-popover-content');
+    // The pointer may have rested on something else with a tip.
+    await page.mouse.move(0, 0);
+    await tip.waitFor({ state: 'detached' });
+    await field.hover();
     const text = await tip.textContent();
     await page.mouse.move(0, 0);
     await tip.waitFor({ state: 'detached' });
