@@ -203,7 +203,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     name: 'a deploy replaces what is behind a paced split',
     requests: 'each item comes through once',
     recovery: 'the split goes on',
-    suite: 'nodered/paced-split-deploys',
+    suite: 'nodered/paced-split-deploys.once',
     test: 'behind it is replaced by Modified nodes',
   },
 ];
