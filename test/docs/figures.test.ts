@@ -23,15 +23,15 @@ const FIGURES: readonly Figure[] = [
   { quotes: ['lone request, median | # ms', 'About # ms'], from: ['b. One request', 'one after the other', 'p50'] },
   { quotes: ['batches of 32 | # per second'], from: ['b. CPU per item', '200 B JSON, batch 32', 'items/s'] },
   {
-    quotes: ['a function node instead | # of its requests'],
-    from: ['c. ', 'HTTP in -> batcher -> stage -> HTTP response', 'of function'],
+    quotes: ['a function node instead | # times its requests'],
+    from: ['c. ', 'HTTP in -> batcher -> stage -> HTTP response, compiled', 'of function'],
   },
   {
-    quotes: ['thread about # µs with a pipeline', 'µs against # µs of Node-RED'],
-    from: ['c. ', 'HTTP in -> batcher -> stage -> HTTP response', 'µs CPU of its thread'],
+    quotes: ['thread about # µs with a compiled'],
+    from: ['c. ', 'HTTP in -> batcher -> stage -> HTTP response, compiled', 'µs CPU of its thread'],
   },
   {
-    quotes: ['pipeline and # µs with a function node', 'than a stage: # µs against'],
+    quotes: ['endpoint and # µs with a function node'],
     from: ['c. ', 'HTTP in -> function -> HTTP response', 'µs CPU of its thread'],
   },
   { quotes: ['# % in a stage, '], from: ["d. Node-RED's", '2 ms of work, 250/s, in a stage', 'loop busy %'] },
