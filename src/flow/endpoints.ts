@@ -258,7 +258,8 @@ function answerOf({ statusCode, headers }: HttpResponseNode): AnswerSpec {
   return { statusCode, headers };
 }
 
-function pathOf({ url }: HttpInNode, root: string): string {
+/** Returns the path of an HTTP-in node. @param root path below which HTTP-in nodes listen */
+export function pathOf({ url }: Pick<HttpInNode, 'url'>, root: string): string {
   return `${root === '/' ? '' : root}${url.startsWith('/') ? '' : '/'}${url}`;
 }
 

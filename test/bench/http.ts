@@ -52,8 +52,7 @@ export const http: Part = {
         ...httpPair('pipeline', 'pipeline-batcher'),
         batcher('pipeline-batcher', 'pipeline-stage'),
         stage('pipeline-stage', 'pipeline-out', `return { sum: input.values.${SUM} };`),
-        // An endpoint that takes file uploads is not compiled.
-        ...httpPair('flow', 'flow-batcher').map((drawn) => ('upload' in drawn ? { ...drawn, upload: true } : drawn)),
+        ...httpPair('flow', 'flow-batcher', true),
         batcher('flow-batcher', 'flow-stage'),
         stage('flow-stage', 'flow-out', `return { sum: input.values.${SUM} };`),
       ]);

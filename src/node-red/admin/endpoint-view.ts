@@ -10,19 +10,12 @@ export function endpointViews({ compiled, routes }: Pick<Deployment, 'compiled' 
       runtimes: [...new Set(reached.map(({ runtime }) => runtime))],
     };
   };
-  const served = compiled.endpoints.map(({ id, method, path, entry }) => ({
-    id,
-    method: method.toUpperCase(),
-    path,
-    ...behind([entry]),
-    reason: null,
-  }));
-  const others = compiled.uncompiled.map(({ id, method, path, entries, reason }) => ({
+  const served = compiled.endpoints.map((endpoint) => ({ ...endpoint, entries: [endpoint.entry], reason: null }));
+  return [...served, ...compiled.uncompiled].map(({ id, method, path, entries, reason }) => ({
     id,
     method: method.toUpperCase(),
     path,
     ...behind(entries),
     reason,
   }));
-  return [...served, ...others];
 }

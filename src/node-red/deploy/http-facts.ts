@@ -3,7 +3,7 @@
  * of the HTTP server that come before an HTTP-in node. Such a handler may refuse a request, so the request must pass it.
  */
 import type { NodeAPI } from 'node-red';
-import type { EndpointFacts } from '../../flow/endpoints.ts';
+import { type EndpointFacts, pathOf } from '../../flow/endpoints.ts';
 import { type Graph, type HttpInNode, nodesOf } from '../../flow/graph.ts';
 
 type Facts = Pick<EndpointFacts, 'root' | 'barred' | 'taken'>;
@@ -57,7 +57,7 @@ function rooted(root: string): string {
 }
 
 /** Whether anything but this package has a hook that sees messages, as a debugger does. */
-export function hasMessageHooks(RED: NodeAPI): boolean {
+function hasMessageHooks(RED: NodeAPI): boolean {
   const { hooks } = RED as unknown as { hooks: { has(name: string): boolean } };
   // During a deploy, the package itself has hooks; see succession.ts.
   return HOOKS.some((name) => hooks.has(name) && !hooks.has(`${name}.modelet`));
@@ -77,8 +77,8 @@ function reasonOfSettings(RED: NodeAPI): string | null {
 
 /** Returns the reason why another handler of the HTTP server may answer the requests first; null if there is none. */
 function whoTakes(RED: NodeAPI, { method, url }: HttpInNode, root: string): string | null {
-  const path = url.startsWith('/') ? url : `/${url}`;
-  const whole = root === '/' ? path : `${root}${path}`;
+  const path = pathOf({ url }, '/');
+  const whole = pathOf({ url }, root);
   if (isEditors(RED, method, whole)) return `the editor's server answers ${whole} itself`;
   for (const layer of layersOf(RED.httpNode)) {
     if (layer.route?.path === url || layer.route?.path === path) break;

@@ -3,7 +3,7 @@ import type { Node, NodeAPI, NodeMessageInFlow } from 'node-red';
 import type { FeedConfig } from '../../config/compile.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { DEFAULT_LIMITS } from '../deploy/gate-deployment.ts';
-import { readBody } from '../http/request-body.ts';
+import { readMessageBody } from '../http/request-body.ts';
 import { deliverToCatchNodes } from '../request/error-exit.ts';
 import type { PipelineMessage } from '../request/messages.ts';
 import { feedItems } from './feed-source.ts';
@@ -56,7 +56,7 @@ export class FeedRun implements FeedSequence {
   /** Resolves when the last item has settled or the run was stopped. Rejects if the input cannot be split. */
   async run(msg: NodeMessageInFlow, from: FeedConfig['from'], feeds: Feeds): Promise<void> {
     // Any media type is accepted: the sender must know whether the body can be split.
-    readBody(msg as PipelineMessage, { mediaTypes: null, maxBytes: DEFAULT_LIMITS.maxPayloadBytes });
+    readMessageBody(msg as PipelineMessage, { mediaTypes: null, maxBytes: DEFAULT_LIMITS.maxPayloadBytes });
     feeds.open(this.#sequence, this);
     try {
       await this.#sendAll(msg, from);

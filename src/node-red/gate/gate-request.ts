@@ -13,7 +13,7 @@ import type { Gate } from '../../gate/gate.ts';
 import type { Lease } from '../../gate/leases.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import type { DeployedGate } from '../deploy/gate-deployment.ts';
-import { readBody } from '../http/request-body.ts';
+import { readMessageBody } from '../http/request-body.ts';
 import type { RequestContext } from '../request/context.ts';
 import { deliverError, endWithoutFlow, type Leaving } from '../request/error-exit.ts';
 import { endOfError, endOfMessage, type LeaseHold } from '../request/leases.ts';
@@ -69,7 +69,7 @@ export class GateRequest {
     try {
       checkTimeout(this.#msg);
       // Accept every media type here: the stage checks the type.
-      readBody(this.#msg, { mediaTypes: null, maxBytes: deployed.limits.maxPayloadBytes });
+      readMessageBody(this.#msg, { mediaTypes: null, maxBytes: deployed.limits.maxPayloadBytes });
       cost = costOf(this.#context.RED, this.#msg, deployed.config);
     } catch (thrown) {
       this.#refused(asModeletError(thrown, 'invalid_input'));

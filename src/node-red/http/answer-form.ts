@@ -17,7 +17,7 @@ const UNSENDABLE: ReadonlySet<string> = new Set(['boolean', 'bigint', 'function'
 const textsLikeNumbers: WeakMap<HttpResponse, string> = new WeakMap();
 
 /** Sets up the answer form for a request that leads to a pipeline. Call before any node receives the request. */
-export function prepareAnswer(request: HttpRequest, response: HttpResponse): void {
+export function setAnswerForm(request: HttpRequest, response: HttpResponse): void {
   if (asksOnly(request)) response.vary('Accept');
   const { accept, 'content-type': contentType } = request.headers;
   const form = answerForm(typeof accept === 'string' ? accept : undefined, kindOfHeader(contentType));

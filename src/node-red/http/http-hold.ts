@@ -10,7 +10,7 @@ import type { HttpInNode } from '../../flow/graph.ts';
 import type { Endpoint } from '../deploy/endpoints.ts';
 import { answerError } from '../request/direct-answers.ts';
 import type { HttpClients } from '../request/http-clients.ts';
-import { prepareAnswer } from './answer-form.ts';
+import { setAnswerForm } from './answer-form.ts';
 import { BodyErrors } from './body-errors.ts';
 import type { CompiledHost } from './compiled-host.ts';
 import { GuardedEndpoints } from './guarded-endpoints.ts';
@@ -95,7 +95,7 @@ export class HttpHold {
   #prepare(request: HttpRequest, response: HttpResponse, { maxBytes, countRefused }: Endpoint): void {
     if (this.#prepared.has(response)) return;
     this.#prepared.add(response);
-    prepareAnswer(request, response);
+    setAnswerForm(request, response);
     if (asksOnly(request)) return;
     keepBody(request, maxBytes);
     this.#bodyErrors.watch(request, response, countRefused);

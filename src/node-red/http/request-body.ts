@@ -60,7 +60,7 @@ export function isTooLarge(request: HttpRequest): boolean {
  * the body that an HTTP-in node provided or that this file has decoded; leaves any other message unchanged.
  * @throws ModeletError `unsupported_media`, `bad_request`, `payload_too_large`
  */
-export function readBody(msg: PipelineMessage, terms: BodyTerms): void {
+export function readMessageBody(msg: PipelineMessage, terms: BodyTerms): void {
   const { req, payload } = msg;
   // A part that a split made is not a body, even if it equals the body.
   if (!(req instanceof IncomingMessage) || msg['parts'] !== undefined) return;
@@ -99,7 +99,7 @@ export function readRequest(msg: PipelineMessage, trace: ModeletTrace, first: St
   checkTimeout(msg);
   // Only the first stage checks the media type; later ones accept what it let pass.
   const isFirst = trace.stages.length === 0;
-  if (isFirst && IS_PAYLOAD.test(first.input)) readBody(msg, { mediaTypes: first.mediaTypes, maxBytes });
+  if (isFirst && IS_PAYLOAD.test(first.input)) readMessageBody(msg, { mediaTypes: first.mediaTypes, maxBytes });
 }
 
 /** Whether an error code blames the incoming request, before the service gets it. */

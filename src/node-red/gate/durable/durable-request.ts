@@ -10,7 +10,7 @@ import { refusedFull } from '../../../gate/gate-errors.ts';
 import type { Lease } from '../../../gate/leases.ts';
 import { type Claim, isItemId, type QueueItem } from '../../../store/work-queue.ts';
 import type { DeployedGate } from '../../deploy/gate-deployment.ts';
-import { readBody } from '../../http/request-body.ts';
+import { readMessageBody } from '../../http/request-body.ts';
 import type { RequestContext } from '../../request/context.ts';
 import { deliverError, refuse } from '../../request/error-exit.ts';
 import { endOfMessage } from '../../request/leases.ts';
@@ -44,7 +44,7 @@ export function storeMessage(place: StorePlace, entry: Node, open: OpenGate, msg
   let item: QueueItem;
   try {
     // Decode the body now: the stored item has no request, and so no media type to decode it by.
-    readBody(msg, { mediaTypes: null, maxBytes: place.maxBytes });
+    readMessageBody(msg, { mediaTypes: null, maxBytes: place.maxBytes });
     item = itemOf(place, open, msg);
   } catch (thrown) {
     stay.leave();
