@@ -54,7 +54,7 @@ function encode(value: unknown, options: EncodeOptions): Payload {
     scan.visit(value, 0);
     if (scan.structured) return { codec: CODEC.structured, bytes: encodeStructured(value, options) };
     const budget = new ByteBudget(options);
-    if (!scan.lifted.isEmpty) return { codec: CODEC.sections, bytes: encodeSections(value, scan.lifted, budget) };
+    if (scan.lifted) return { codec: CODEC.sections, bytes: encodeSections(value, scan.lifted, budget) };
     const text = scan.converts
       ? JSON.stringify(value, (_key, converted) => budget.count(converted))
       : JSON.stringify(value);
@@ -103,8 +103,8 @@ class Scan {
   structured = false;
   /** Whether the value contains an object with its own `toJSON`. */
   converts = false;
-  /** Whatever has to travel beside the JSON. */
-  readonly lifted: Lifted = new Lifted();
+  /** Whatever has to travel beside the JSON. Made on the first need: nearly all payloads have nothing of the kind. */
+  lifted: Lifted | undefined;
   readonly #path: (string | number)[] = [];
   readonly #ancestors: object[] = [];
   readonly #blame: EncodeOptions['blame'];
@@ -132,8 +132,7 @@ class Scan {
         // Only with a power of two as its base, a large integer is written in linear time.
         const digits = value.toString(16);
         this.#budget.spend(digits.length);
-        this.lifted.bigints.add(value);
-        this.#lift('BigInt', digits);
+        this.#lift('BigInt', digits).bigints.add(value);
         return;
       }
       case 'undefined':
@@ -197,14 +196,13 @@ class Scan {
       }
       // Add the bytes that encodeSections writes about the binary.
       this.#budget.spend(value.byteLength + 8 + 2 * this.#path.length);
-      this.lifted.addBinary([...this.#path], value, kind);
+      this.#beside.addBinary([...this.#path], value, kind);
     } else if (isBound(value)) {
       throw this.#unusable(Object.prototype.toString.call(value).slice(8, -1));
     } else if (types.isDate(value)) {
-      this.lifted.dates.add(value);
-      this.#lift('Date', value.getTime());
+      this.#lift('Date', value.getTime()).dates.add(value);
     } else if (types.isMap(value) || types.isSet(value)) {
-      this.#visitArray(this.lifted.listOf(value), depth);
+      this.#visitArray(this.#beside.listOf(value), depth);
       // Noted after its members, so that the receiver makes these first.
       this.#lift(types.isMap(value) ? 'Map' : 'Set');
     } else if (onlyV8Carries(value)) {
@@ -220,9 +218,15 @@ class Scan {
   }
 
   /** Notes that the value on the path is no JSON. */
-  #lift(kind: SpecialKind, data?: string | number): void {
+  #lift(kind: SpecialKind, data?: string | number): Lifted {
     this.#budget.spend(8 + 2 * this.#path.length);
-    this.lifted.specials.push([[...this.#path], kind, data]);
+    this.#beside.specials.push([[...this.#path], kind, data]);
+    return this.#beside;
+  }
+
+  get #beside(): Lifted {
+    this.lifted ??= new Lifted();
+    return this.lifted;
   }
 
   get #where(): string {

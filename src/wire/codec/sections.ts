@@ -41,10 +41,6 @@ export class Lifted {
   readonly #lists: Map<object, unknown[]> = new Map();
   readonly #binaries: Set<unknown> = new Set();
 
-  get isEmpty(): boolean {
-    return this.binaries.length === 0 && this.specials.length === 0;
-  }
-
   addBinary(path: Path, value: Binary, kind: number): void {
     this.binaries.push({ path, value, kind });
     this.#binaries.add(value);
