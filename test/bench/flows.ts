@@ -33,10 +33,10 @@ export function sink(id: string): FlowNode {
   return node(id, 'debug', [], { active: false, tosidebar: false, console: false, complete: 'payload' });
 }
 
-/** `POST path` into `first`; the response is sent by the node `<path>-out`. An endpoint with uploads is not compiled. */
-export function httpPair(path: string, first: string, upload = false): FlowNode[] {
+/** `POST path` into `first`; the response is sent by the node `<path>-out`. */
+export function httpPair(path: string, first: string): FlowNode[] {
   return [
-    node(`${path}-in`, 'http in', [first], { url: `/${path}`, method: 'post', upload }),
+    node(`${path}-in`, 'http in', [first], { url: `/${path}`, method: 'post' }),
     node(`${path}-out`, 'http response', []),
   ];
 }
