@@ -1,5 +1,6 @@
 // Builds and runs the benchmark with the Node version of the current Node-RED. Passes arguments on:
 //   node scripts/bench.mjs [--only a,b] [--quick] [--gate] [--no-build]
+//   node scripts/bench.mjs --peers [--only batch,single] [--quick] [--json FILE] [--no-build]
 import { build, runBuilt } from './run-built.mjs';
 import { current } from './runtimes.mjs';
 
@@ -10,8 +11,9 @@ if (!pair) {
   process.exit(1);
 }
 if (!options.includes('--no-build')) build();
+const ours = ['--no-build', '--peers'];
 runBuilt(
   pair,
-  'test/bench/main.js',
-  options.filter((option) => option !== '--no-build'),
+  options.includes('--peers') ? 'test/bench/peers/main.js' : 'test/bench/main.js',
+  options.filter((option) => !ours.includes(option)),
 );

@@ -1,0 +1,175 @@
+/** Servers that are compared: each runs in processes of its own, and answers one or several workloads. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { descendants } from '../../fixtures/family.ts';
+import { freePort } from '../../fixtures/free-port.ts';
+import type { FlowNode } from '../../fixtures/node-red.ts';
+import { until } from '../../fixtures/node-red.ts';
+import { NodeRedProcess } from '../../fixtures/node-red-process.ts';
+import { repositoryRoot } from '../../fixtures/repository.ts';
+import { functionNode, httpPair } from '../flows.ts';
+import { pipeline, SUM_OF_PAYLOAD, WORKLOADS, type WorkloadName } from './workloads.ts';
+
+export interface Server {
+  readonly name: string;
+  readonly version: string;
+  /** Addresses of the workloads that it answers. */
+  readonly urls: Readonly<Partial<Record<WorkloadName, string>>>;
+  /** Returns the processes that take part in answering a workload. */
+  processes(workload: WorkloadName): Promise<readonly number[]>;
+  stop(): Promise<void>;
+}
+
+const FOLDER = join(repositoryRoot, 'test', 'bench', 'peers');
+/** Outside of the product's dependencies; ignored by git. */
+const ENVIRONMENT = join(repositoryRoot, '.peers');
+const PACKAGES = { mosec: '0.9.8', litserve: '0.2.19' } as const;
+const READY_MS = 60_000;
+
+/** Returns a Python that has the peers' packages, and installs them on the first use. */
+export function pythonOfPeers(): string {
+  const python = join(ENVIRONMENT, 'bin', 'python');
+  const wanted = Object.entries(PACKAGES).map(([name, version]) => `${name}==${version}`);
+  if (!existsSync(python)) must('python3', ['-m', 'venv', ENVIRONMENT]);
+  const check = `from importlib.metadata import version as v; assert [${Object.keys(PACKAGES)
+    .map((name) => `v('${name}')`)
+    .join(', ')}] == [${Object.values(PACKAGES)
+    .map((version) => `'${version}'`)
+    .join(', ')}]`;
+  if (spawnSync(python, ['-c', check], { stdio: 'ignore' }).status !== 0) {
+    console.error(`Installing ${wanted.join(' and ')} into ${ENVIRONMENT} (once) ...`);
+    must(python, ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...wanted]);
+  }
+  return python;
+}
+
+function must(command: string, args: readonly string[]): void {
+  const { status, error } = spawnSync(command, args, { stdio: ['ignore', 'ignore', 'inherit'] });
+  if (status !== 0) throw new Error(`${command} ${args.join(' ')} failed${error ? `: ${error.message}` : ''}`);
+}
+
+/** One process per workload, because mosec and LitServe configure batching for the whole server. */
+export async function startMosec(python: string, workload: WorkloadName): Promise<Server> {
+  const port = await freePort();
+  const options = ['--address', '127.0.0.1', '--port', String(port), '--log-level', 'error'];
+  const program = [join(FOLDER, 'mosec_server.py'), workload === 'python' ? 'batch' : workload, ...options];
+  return runProgram('mosec', PACKAGES.mosec, python, program, workload, `http://127.0.0.1:${port}/inference`);
+}
+
+export async function startLitServe(python: string, workload: WorkloadName): Promise<Server> {
+  const port = await freePort();
+  const program = [join(FOLDER, 'litserve_server.py'), workload, String(port)];
+  return runProgram('LitServe', PACKAGES.litserve, python, program, workload, `http://127.0.0.1:${port}/predict`);
+}
+
+/** A server without any framework around it: what HTTP itself costs in Node.js. */
+export async function startNodeHttp(): Promise<Server> {
+  const port = await freePort();
+  const program = [join(import.meta.dirname, 'node-http.js'), String(port)];
+  const { version } = process;
+  return runProgram('node:http, no pipeline', version, process.execPath, program, 'batch', `http://127.0.0.1:${port}/`);
+}
+
+async function runProgram(
+  name: string,
+  version: string,
+  command: string,
+  args: readonly string[],
+  workload: WorkloadName,
+  url: string,
+): Promise<Server> {
+  // A group of its own: mosec's workers must not outlive their parent.
+  const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'pipe'], detached: true });
+  let complaints = '';
+  child.stderr.on('data', (chunk) => {
+    complaints = `${complaints}${chunk}`.slice(-2000);
+  });
+  const stop = (): Promise<void> => endGroup(child);
+  const processes = async (): Promise<number[]> => [child.pid as number, ...descendants(child.pid as number)];
+  try {
+    await until(`${name} answers`, () => child.exitCode !== null || answers(url, workload), READY_MS);
+    if (child.exitCode !== null) throw new Error(`${name} ended with ${child.exitCode}: ${complaints}`);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { name, version, urls: { [workload]: url }, processes, stop };
+}
+
+async function answers(url: string, workload: WorkloadName): Promise<boolean> {
+  const { body, contentType } = WORKLOADS[workload];
+  const headers = { 'content-type': contentType };
+  const response = await fetch(url, { method: 'POST', body: new Uint8Array(Buffer.from(body)), headers }).catch(
+    () => null,
+  );
+  await response?.arrayBuffer();
+  return response?.status === 200;
+}
+
+async function endGroup(child: ChildProcess): Promise<void> {
+  const ended = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : Promise.resolve();
+  const family = descendants(child.pid as number);
+  try {
+    process.kill(-(child.pid as number), 'SIGTERM');
+  } catch {
+    // All of the group have ended.
+  }
+  await ended;
+  await until('all processes have ended', () => family.every((pid) => !existsSync(`/proc/${pid}/cmdline`)), READY_MS);
+}
+
+/** One Node-RED, and its ways to answer, each a server of the comparison. */
+export interface NodeReds {
+  readonly red: NodeRedProcess;
+  readonly flows: readonly FlowNode[];
+  readonly servers: readonly Server[];
+}
+
+const DRAWN: readonly WorkloadName[] = ['batch', 'single', 'two', 'python', 'lone', 'bytes'];
+
+/** Draws a flow without a pipeline, drawn endpoints, and endpoints of the engine's listener. */
+export async function startNodeRed(): Promise<NodeReds> {
+  const listen = `127.0.0.1:${await freePort()}`;
+  const flows: FlowNode[] = [
+    { id: 'bench', type: 'tab', label: 'bench' },
+    { id: 'runtime-drawn', type: 'modelet-runtime', name: 'drawn' },
+    { id: 'runtime-listener', type: 'modelet-runtime', name: 'listener', listen },
+    ...httpPair('noop', 'noop-out'),
+    ...httpPair('function', 'function-node'),
+    functionNode('function-node', 'function-out', `msg.payload = { sum: ${SUM_OF_PAYLOAD} };\nreturn msg;`),
+    ...DRAWN.flatMap((workload) => pipeline(`drawn-${workload}`, workload, 'runtime-drawn')),
+    ...DRAWN.flatMap((workload) => pipeline(`listener-${workload}`, workload, 'runtime-listener')),
+  ];
+  const red = await NodeRedProcess.start(flows);
+  const server = (name: string, urls: Server['urls'], runtime?: string): Server => ({
+    name,
+    version: '',
+    urls,
+    processes: async (workload) => [red.pid, ...(runtime ? await pipelineProcesses(red, runtime, workload) : [])],
+    stop: async () => {},
+  });
+  const paths = (origin: string, prefix: string): Server['urls'] =>
+    Object.fromEntries(DRAWN.map((workload) => [workload, `${origin}/${prefix}-${workload}`]));
+  return {
+    red,
+    flows,
+    servers: [
+      server('Node-RED, http in -> http response', { batch: `${red.url}/noop` }),
+      server('Node-RED, http in -> function -> http response', { batch: `${red.url}/function` }),
+      server('drawn endpoint', paths(red.url, 'drawn'), 'drawn'),
+      server("drawn endpoint, engine's listener", paths(`http://${listen}`, 'listener'), 'listener'),
+    ],
+  };
+}
+
+/** Returns the engine of a runtime and the workers of a workload's stages. */
+async function pipelineProcesses(red: NodeRedProcess, name: string, workload: WorkloadName): Promise<number[]> {
+  const { runtimes } = await red.snapshot();
+  const runtime = runtimes.find((each) => each.name === name);
+  const stages = runtime?.stages.filter((each) => each.id.startsWith(`${name}-${workload}-`)) ?? [];
+  return [runtime?.engine.pid, ...stages.flatMap((each) => each.workers.map(({ pid }) => pid))].filter(
+    (pid) => !!pid,
+  ) as number[];
+}

@@ -1,0 +1,83 @@
+/** The workloads of the benchmark against peers. Every server answers the same requests, with a model that costs nothing. */
+import { join } from 'node:path';
+import type { FlowNode } from '../../fixtures/node-red.ts';
+import { repositoryRoot } from '../../fixtures/repository.ts';
+import { batcher, httpPair, node, stage } from '../flows.ts';
+
+const READING = JSON.stringify({
+  sensor: 'press-7',
+  line: 'north',
+  values: [21.5, 0.25, 1013.2, 48.75, 3.125, 7.5],
+  tags: ['vibration', 'temperature', 'pressure'],
+  status: { ok: true, mode: 'auto', shift: 2 },
+  unit: 'metric',
+  note: 'about 200 bytes',
+});
+
+export interface Workload {
+  readonly title: string;
+  readonly body: string | Buffer;
+  readonly contentType: string;
+  readonly connections: number;
+}
+
+const json = (title: string, connections = 64): Workload => ({
+  title,
+  body: READING,
+  contentType: 'application/json',
+  connections,
+});
+
+export const WORKLOADS = {
+  batch: json('200 B JSON, batches of 32, 64 connections'),
+  single: json('200 B JSON, single items, 64 connections'),
+  two: json('200 B JSON, two stages (two workers, then batches of 32), 64 connections'),
+  python: json('200 B JSON, batches of 32, a stage in Python, 64 connections'),
+  lone: json('200 B JSON, single items, one connection', 1),
+  bytes: {
+    title: '150 KB of bytes, one stage, 32 connections',
+    body: Buffer.alloc(150_000, 7),
+    contentType: 'application/octet-stream',
+    connections: 32,
+  },
+} as const satisfies Record<string, Workload>;
+
+export type WorkloadName = keyof typeof WORKLOADS;
+
+const SUM = 'reduce((total, value) => total + value, 0)';
+export const SUM_OF_INPUT: string = `input.values.${SUM}`;
+export const SUM_OF_PAYLOAD: string = `msg.payload.values.${SUM}`;
+
+/** Draws a workload's pipeline behind `POST /<path>`, on a runtime. */
+export function pipeline(path: string, workload: WorkloadName, runtime: string): FlowNode[] {
+  const [first, last, out] = [`${path}-first`, `${path}-last`, `${path}-out`];
+  const sum = `return { sum: ${SUM_OF_INPUT} };`;
+  const own = { runtime };
+  const batched = (by: FlowNode): FlowNode[] => [batcher(`${path}-batcher`, last), by];
+  switch (workload) {
+    case 'batch':
+      return [...httpPair(path, `${path}-batcher`), ...batched(stage(last, out, sum, own))];
+    case 'two':
+      return [
+        ...httpPair(path, first),
+        stage(first, `${path}-batcher`, 'return { values: input.values.map((value) => value / 2) };', {
+          ...own,
+          workers: '2',
+        }),
+        ...batched(stage(last, out, sum, own)),
+      ];
+    case 'python': {
+      const program = join(repositoryRoot, 'test/bench/peers/sum.py');
+      const properties = { name: last, runtime, source: 'python', path: program, predict: 'batch' };
+      return [...httpPair(path, `${path}-batcher`), ...batched(node(last, 'modelet-stage', [out], properties))];
+    }
+    case 'bytes':
+      return [
+        ...httpPair(path, last),
+        stage(last, out, 'return { bytes: input.length };', { ...own, mediaTypes: 'application/octet-stream' }),
+      ];
+    case 'single':
+    case 'lone':
+      return [...httpPair(path, last), stage(last, out, sum, own)];
+  }
+}
