@@ -66,6 +66,15 @@ test('a decoded value shares no memory with the bytes it came from', () => {
   }
 });
 
+test('a large Buffer keeps the bytes it came from if nobody else reads them and nothing else is in their memory', () => {
+  const frame = Buffer.allocUnsafeSlow(100_000);
+  const payload = { codec: CODEC.bytes, bytes: frame.subarray(72) };
+  assert.equal((decodePayload(payload, true) as Buffer).buffer, frame.buffer);
+  assert.notEqual((decodePayload(payload) as Buffer).buffer, frame.buffer);
+  const amongOthers = { codec: CODEC.bytes, bytes: frame.subarray(50_000) };
+  assert.notEqual((decodePayload(amongOthers, true) as Buffer).buffer, frame.buffer);
+});
+
 test('Float16Array, where the platform has it', () => {
   const make = (globalThis as { Float16Array?: new (from: number[]) => ArrayBufferView }).Float16Array;
   const payload = make

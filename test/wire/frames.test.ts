@@ -30,6 +30,35 @@ test('any frames, cut anywhere, come out the same', () => {
   );
 });
 
+test('frames come out the same if the caller reads into the rest of a large frame, and reuses its own buffer', () => {
+  const large = item({ payload: { codec: 2, bytes: Buffer.alloc(300_000, 'large') } });
+  const someLarge = fc.array(fc.oneof(anyFrame, fc.constant<Frame>({ type: 'submit', items: [large] })), {
+    maxLength: 4,
+  });
+  const readLength = fc.integer({ min: 1, max: 150_000 });
+  let direct = 0;
+  fc.assert(
+    fc.property(someLarge, fc.array(readLength, { minLength: 1, maxLength: 8 }), (frames, lengths) => {
+      const reader = new FrameReader({ reused: true });
+      const shared = Buffer.alloc(150_000);
+      const stream = streamOf(frames);
+      const read: Frame[] = [];
+      for (let at = 0, turn = 0; at < stream.byteLength; turn += 1) {
+        const { room } = reader;
+        const into = room ?? shared;
+        const count = stream.copy(into, 0, at, at + (lengths[turn % lengths.length] as number));
+        read.push(...reader.push(into.subarray(0, count)));
+        if (room) direct += 1;
+        else shared.fill(0xee);
+        at += count;
+      }
+      assert.deepStrictEqual(read.map(meaning), frames.map(meaning));
+    }),
+    { numRuns: 100 },
+  );
+  assert.ok(direct > 0);
+});
+
 test('frames that arrive byte by byte come out as soon as they are complete', () => {
   const frames: Frame[] = [
     { type: 'batch', batch: 7, items: [item({ meta: Buffer.from('m') }), item({ id: 2 })] },

@@ -49,16 +49,22 @@ const READ_AT_ONCE = 256 * 1024;
 
 /**
  * Opens this process's end of the channel to its parent. All reads share one buffer. A new buffer for each read would
- * become garbage at once, as many megabytes as arrive, in pieces too small to be returned to the system.
+ * become garbage at once, as many megabytes as arrive, in pieces too small to be returned to the system. The rest of a
+ * large frame is read into the frame itself.
  *
  * @param onBytes called with the number of bytes that were received, or that are about to be written.
  */
 export function openParentChannel(events: ChannelEvents, onBytes: (count: number) => void): Channel {
-  const buffer = Buffer.allocUnsafeSlow(READ_AT_ONCE);
+  const shared = Buffer.allocUnsafeSlow(READ_AT_ONCE);
+  let buffer: Buffer = shared;
   const onread: OnReadOpts = {
-    buffer,
+    // Node.js asks for the first buffer before there is a channel, then after each read.
+    buffer: () => {
+      buffer = channel?.room ?? shared;
+      return buffer;
+    },
     callback: (count: number): boolean => {
-      channel.read(buffer.subarray(0, count));
+      channel?.read(buffer.subarray(0, count));
       return true;
     },
   };
@@ -68,7 +74,8 @@ export function openParentChannel(events: ChannelEvents, onBytes: (count: number
     writable: true,
     onread,
   };
-  const channel = new SocketChannel(new Socket(options), events, { reused: true, onBytes });
+  let channel: SocketChannel | null = null;
+  channel = new SocketChannel(new Socket(options), events, { reused: true, onBytes });
   return channel;
 }
 
@@ -168,7 +175,12 @@ export class SocketChannel implements Channel {
     if (last > 0) this.#socket.uncork();
   }
 
-  /** Takes received bytes. */
+  /** Memory of a large frame for the bytes that arrive next, or null. */
+  get room(): Buffer | null {
+    return this.#reader.room;
+  }
+
+  /** Takes received bytes, which may have been read into the reader's `room`. */
   read(chunk: Buffer): void {
     if (this.#state === 'closed') return;
     this.#onBytes(chunk.byteLength);

@@ -5,6 +5,9 @@
 import { decodeFrame, type Frame, HEAD, isPiece, LONGEST_FRAME, wholeOf } from '../frames/frames.ts';
 import { malformed } from '../frames/items.ts';
 
+/** Fewer bytes are copied, because a read of its own costs more. */
+const WORTH_ROOM = 32 * 1024;
+
 /** A frame that has arrived in part. */
 interface Filling {
   readonly frame: Buffer;
@@ -32,6 +35,17 @@ export class FrameReader {
   constructor({ longest = LONGEST_FRAME, reused = false }: ReaderOptions = {}) {
     this.#longest = longest;
     this.#reused = reused;
+  }
+
+  /**
+   * Memory into which the caller may read the next bytes itself, to save a copy: the rest of an incomplete frame, if that
+   * is long. It is only valid until the next call of `push`, which must get what was read into it.
+   */
+  get room(): Buffer | null {
+    const filling = this.#restOfPiece > 0 ? this.#whole : this.#frame;
+    if (!filling) return null;
+    const end = this.#restOfPiece > 0 ? filling.filled + this.#restOfPiece : filling.frame.byteLength;
+    return end - filling.filled >= WORTH_ROOM ? filling.frame.subarray(filling.filled, end) : null;
   }
 
   /**
@@ -119,7 +133,13 @@ export class FrameReader {
 /** Copies up to `most` bytes into the frame, and returns the bytes that are left. */
 function fill(filling: Filling, bytes: Buffer, most: number): Buffer {
   const room = Math.min(most, filling.frame.byteLength - filling.filled);
-  const copied = bytes.copy(filling.frame, filling.filled, 0, Math.min(room, bytes.byteLength));
+  const copied = Math.min(room, bytes.byteLength);
+  if (!isInPlace(filling, bytes)) bytes.copy(filling.frame, filling.filled, 0, copied);
   filling.filled += copied;
   return bytes.subarray(copied);
+}
+
+/** Whether the bytes have been read into the frame itself. */
+function isInPlace({ frame, filled }: Filling, bytes: Buffer): boolean {
+  return bytes.buffer === frame.buffer && bytes.byteOffset === frame.byteOffset + filled;
 }

@@ -67,11 +67,15 @@ function encode(value: unknown, options: EncodeOptions): Payload {
   }
 }
 
+/** Bytes that may stand in a payload's memory beside it, for the value to take that memory over. */
+const BESIDE = 4096;
+
 /**
- * Decodes a payload into a value that shares no memory with the bytes.
+ * Decodes a payload into a value that shares no memory with the bytes, unless the caller leaves them to the value.
+ * @param isLast whether nobody reads the bytes after this, so that a large Buffer may keep them
  * @throws ModeletError `protocol_error` for bytes that do not match their tag; for the tag `jsonText`, see json-text.ts.
  */
-export function decodePayload(payload: Payload): unknown {
+export function decodePayload(payload: Payload, isLast = false): unknown {
   const bytes = asBuffer(payload.bytes);
   if (payload.codec === CODEC.jsonText) return parseJsonText(bytes);
   try {
@@ -81,7 +85,7 @@ export function decodePayload(payload: Payload): unknown {
       case CODEC.json:
         return JSON.parse(bytes.toString());
       case CODEC.bytes:
-        return Buffer.from(bytes);
+        return isLast && fillsItsMemory(bytes) ? bytes : Buffer.from(bytes);
       case CODEC.binary:
         return decodeBinary(bytes);
       case CODEC.sections:
@@ -93,6 +97,11 @@ export function decodePayload(payload: Payload): unknown {
     throw new ModeletError('protocol_error', `payload cannot be decoded: ${(cause as Error).message}`, { cause });
   }
   throw new ModeletError('protocol_error', `payload has an unknown codec ${payload.codec}`);
+}
+
+/** Whether nearly nothing else is in the memory: a view that a user keeps would keep that, or show it in `.buffer`. */
+function fillsItsMemory({ buffer, byteLength }: Buffer): boolean {
+  return byteLength > BESIDE && buffer.byteLength - byteLength <= BESIDE;
 }
 
 // ---- what kind of value is it?

@@ -80,7 +80,7 @@ function prepare(modelet: LoadedModelet, item: WireItem, run: BatchRun, now: num
   return (
     unwanted(item, run, now) ??
     attempt(() => {
-      const input = decodePayload(item.payload);
+      const input = decodePayload(item.payload, true);
       run.checks.input?.(input, item.payload.bytes.byteLength);
       return modelet.preprocess ? modelet.preprocess(input) : input;
     })
