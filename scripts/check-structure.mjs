@@ -11,7 +11,7 @@ const FLOORS = [
   ['config', 'observe', 'openapi'],
   ['wire'],
   ['process'],
-  ['endpoint', 'flow', 'gate', 'store', 'worker'],
+  ['endpoint', 'flow', 'gate', 'ledger', 'store', 'worker'],
   ['engine', 'server'],
   ['node-red'],
   ['index.ts'],

@@ -20,7 +20,19 @@ const strict = process.env.CI === 'true';
 const began = Date.now();
 
 /** Folders of tests that start no process. All files of such a folder run in one process. */
-const IN_PROCESS = ['config', 'core', 'endpoint', 'engine', 'flow', 'gate', 'observe', 'openapi', 'server', 'wire'];
+const IN_PROCESS = [
+  'config',
+  'core',
+  'endpoint',
+  'engine',
+  'flow',
+  'gate',
+  'ledger',
+  'observe',
+  'openapi',
+  'server',
+  'wire',
+];
 /**
  * Runs of tests. `npm test` runs all of them on Node-RED 5; `npm run test:full` runs them on 4.1, except those that
  * `npm test` covers sufficiently, and runs the long forms of tests that have one. The slowest files begin first.

@@ -6,20 +6,19 @@ import type { RuntimeConfig } from '../config/compile.ts';
 import type { StageDefinition } from '../config/schemas/stage-definition.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { LogRecord, ModeletDescription, Outcome, Payload, RequestNumber, StageAction } from '../core/model.ts';
+import type { LogRecord, ModeletDescription, Payload, RequestNumber, StageAction } from '../core/model.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
+import { type Caller, Ledger, SlowRequests } from '../ledger/ledger.ts';
 import type { Log } from '../observe/log/log.ts';
 import { Refusals } from '../observe/log/refusals.ts';
 import type { Measurement } from '../observe/views/interval.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/views/snapshot.ts';
 import { killGroup } from '../process/parent/launch.ts';
-import { decodeFailure } from '../wire/frames/failure.ts';
-import type { WireItem } from '../wire/frames/frames.ts';
+import { outcomeOf } from '../wire/frames/failure.ts';
 import { AdmissionQueue } from './admission-queue.ts';
 import { Checks, type StageCheck } from './checks.ts';
 import { EngineClient } from './engine-client.ts';
 import { EngineReports } from './engine-reports.ts';
-import { type Caller, Ledger, SlowRequests } from './ledger.ts';
 import { type PlannedRoute, type PlannedStage, Planner } from './planner.ts';
 import { type Machine, RuntimePins } from './runtime-pins.ts';
 
@@ -333,12 +332,6 @@ export class Service {
     await this.#client.close(deadline);
     await this.#pins.release();
   }
-}
-
-function outcomeOf({ ok, payload }: WireItem): Outcome<Payload> {
-  if (ok) return { ok, value: payload };
-  const { error, input } = decodeFailure(payload);
-  return { ok, error, ...(input ? { input } : {}) };
 }
 
 /** @param pauseMs milliseconds until the next engine starts. */

@@ -21,10 +21,10 @@ export interface Mutation {
 export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a request settles twice',
-    file: 'src/server/ledger.ts',
+    file: 'src/ledger/ledger.ts',
     find: 'this.#tell(() => request.caller.onSettled(settlement));',
     replace: 'for (const _ of [1, 2]) this.#tell(() => request.caller.onSettled(settlement));',
-    suite: 'server/ledger',
+    suite: 'ledger/ledger',
     test: 'any interleaving settles each request once, and everything adds up',
   },
   {
@@ -78,7 +78,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the timer of each settled request stays',
-    file: 'src/server/ledger.ts',
+    file: 'src/ledger/ledger.ts',
     find: 'request.timer?.cancel();',
     replace: '',
     suite: 'faults/service.once',

@@ -5,8 +5,8 @@
 import type { Node } from 'node-red';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
+import type { Settlement } from '../../ledger/ledger.ts';
 import type { TracedRequest } from '../../observe/export/tracing.ts';
-import type { Settlement } from '../../server/ledger.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { encodeMeta } from '../../wire/frames/items.ts';
 import type { DeployedRoute } from '../deploy/deployment.ts';

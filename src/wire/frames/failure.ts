@@ -6,11 +6,11 @@
  *   bytes   u32 length of the error | u32 0 | the error, see error-codec.ts, padded to 8 | the input
  */
 import type { ModeletError } from '../../core/errors.ts';
-import type { Payload } from '../../core/model.ts';
+import type { Outcome, Payload } from '../../core/model.ts';
 import { padded } from '../codec/binaries.ts';
 import { CODEC } from '../codec/codec.ts';
 import { decodeModeletError } from '../codec/error-codec.ts';
-import { malformed } from './items.ts';
+import { malformed, type WireItem } from './items.ts';
 
 const HEAD = 8;
 
@@ -40,4 +40,11 @@ export function decodeFailure({ codec, bytes }: Payload): Failure {
   if (inputAt > bytes.byteLength) return { error: malformed('an error reaches beyond its failure'), input: null };
   const error = decodeModeletError(bytes.subarray(HEAD, HEAD + length), 'protocol_error');
   return { error, input: { codec, bytes: bytes.subarray(inputAt) } };
+}
+
+/** Returns the outcome that an item brings from the engine. */
+export function outcomeOf({ ok, payload }: WireItem): Outcome<Payload> {
+  if (ok) return { ok, value: payload };
+  const { error, input } = decodeFailure(payload);
+  return { ok, error, ...(input ? { input } : {}) };
 }

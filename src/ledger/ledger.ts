@@ -1,6 +1,7 @@
 /**
  * The table of open requests, and the only place where a request settles. Each settles exactly once: by its outcome,
- * its deadline, a cancel by its caller, or the loss of the engine.
+ * its deadline, a cancel by its caller, or the loss of the engine. The server has a table for the requests that come
+ * through Node-RED, the engine one for those of its own listener.
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { asError, ERROR_CODES, type ErrorCode, ModeletError } from '../core/errors.ts';
@@ -71,15 +72,17 @@ export class Ledger<C extends Caller = Caller> {
     ErrorCode,
     number
   >;
-  #lastNumber = 0;
+  #lastNumber: RequestNumber;
   #ok = 0;
   #late = 0;
   #onEmpty: (() => void)[] = [];
 
-  constructor(capacity: number, clock: Clock, watcher: LedgerWatcher<C>) {
+  /** @param firstNumber number of the first request; two tables for the same engine must not share numbers */
+  constructor(capacity: number, clock: Clock, watcher: LedgerWatcher<C>, firstNumber: RequestNumber = 1) {
     this.capacity = capacity;
     this.#clock = clock;
     this.#watcher = watcher;
+    this.#lastNumber = firstNumber - 1;
   }
 
   /** Open requests now. */

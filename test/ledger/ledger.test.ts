@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { ModeletError } from '../../src/core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../src/core/model.ts';
-import { type Caller, Ledger, type LedgerWatcher, type Settlement } from '../../src/server/ledger.ts';
+import { type Caller, Ledger, type LedgerWatcher, type Settlement } from '../../src/ledger/ledger.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 const VALUE: Outcome<Payload> = { ok: true, value: { codec: 1, bytes: Buffer.from('1') } };
