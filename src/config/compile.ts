@@ -1,5 +1,7 @@
 /** Turns raw node configuration into validated and frozen settings. Stages and gates have files of their own. */
 import { ModeletError } from '../core/errors.ts';
+import type { ListenAddress } from '../core/model.ts';
+import { parseListen } from './listen.ts';
 import { parsePublicPath } from './paths.ts';
 import { parseCpus } from './pins.ts';
 import { batcher } from './schemas/batcher.ts';
@@ -12,7 +14,7 @@ import { attempt, type Raw, validate } from './validate.ts';
 
 type RuntimeSettings = SettingsOf<typeof runtime>;
 
-export type RuntimeConfig = Omit<RuntimeSettings, 'maxPayloadMb' | 'engineCpus' | 'serverCpus'> & {
+export type RuntimeConfig = Omit<RuntimeSettings, 'maxPayloadMb' | 'engineCpus' | 'serverCpus' | 'listen'> & {
   readonly maxPayloadBytes: number;
   /** Cores of the engine process; null: all cores. */
   readonly engineCpus: readonly number[] | null;
@@ -20,6 +22,8 @@ export type RuntimeConfig = Omit<RuntimeSettings, 'maxPayloadMb' | 'engineCpus' 
   readonly serverCpus: readonly number[] | null;
   /** Most messages that wait for room: Node-RED's `nodeMessageBufferMaxLength`. 0: no limit. */
   readonly mostWaiting: number;
+  /** Address at which the engine serves the compiled endpoints; null: none. */
+  readonly listen: ListenAddress | null;
 };
 export type BatcherConfig = SettingsOf<typeof batcher>;
 export type CollectorConfig = SettingsOf<typeof collector>;
@@ -30,10 +34,11 @@ const BYTES_PER_MB = 1024 * 1024;
 
 /** @throws ModeletError `config_invalid` that lists every property at fault. */
 export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
-  const { maxPayloadMb, engineCpus, serverCpus, publicPath, ...rest } = validate(runtime, raw);
+  const { maxPayloadMb, engineCpus, serverCpus, publicPath, listen, ...rest } = validate(runtime, raw);
   return Object.freeze({
     ...rest,
     publicPath: attempt('publicPath', () => parsePublicPath(publicPath)),
+    listen: attempt('listen', () => parseListen(listen)),
     mostWaiting,
     maxPayloadBytes: Math.round(maxPayloadMb * BYTES_PER_MB),
     engineCpus: cpuSet('engineCpus', engineCpus),

@@ -1,6 +1,6 @@
 /** The runtime's vocabulary as plain data types, which cross modules and processes. No behaviour. */
 import type { ModeletError } from './errors.ts';
-import type { StageReading } from './readings.ts';
+import type { RequestReading, StageReading } from './readings.ts';
 
 /** Number of an open request, unique within one engine process client; carried in every frame. */
 export type RequestNumber = number;
@@ -177,6 +177,61 @@ export interface EndpointSpec {
   readonly copies: readonly string[];
 }
 
+/** The address of a listener: a TCP port, or the path of a Unix socket. */
+export type ListenAddress =
+  /** `host` null: all addresses. `port` 0: any free port. */
+  { readonly host: string | null; readonly port: number } | { readonly path: string };
+
+/** Key and certificates of a listener, as PEM. */
+export interface TlsFiles {
+  readonly key?: string;
+  readonly cert?: string;
+  readonly ca?: string;
+  readonly passphrase?: string;
+}
+
+/** What the engine serves at an address of its own, besides health and metrics. */
+export interface ListenerSpec {
+  readonly address: ListenAddress;
+  /** null: no TLS. */
+  readonly tls: TlsFiles | null;
+  /** Largest JSON body, in bytes, and how its setting is called. */
+  readonly maxJson: { readonly bytes: number; readonly name: string };
+  readonly endpoints: readonly EndpointSpec[];
+}
+
+/** An endpoint of the listener, with the numbers of its route. */
+export interface PlannedEndpoint {
+  readonly spec: EndpointSpec;
+  readonly routeRef: number;
+  /** Names of the stages, in the order of the route. */
+  readonly stageNames: readonly string[];
+  /** Most patient requests that the engine takes at a time before they count as waiting. */
+  readonly room: number;
+}
+
+/** A listener in the plan of an engine. */
+export interface PlannedListener extends Omit<ListenerSpec, 'endpoints'> {
+  readonly endpoints: readonly PlannedEndpoint[];
+}
+
+/**
+ * `off`: there is no address. `opening`: the address is about to be taken. `listening`: `url` is the address that clients use. `failed`: the address
+ * cannot be used; the engine goes on trying.
+ */
+export type ListenerState =
+  | { readonly tag: 'off' | 'opening' }
+  | { readonly tag: 'listening'; readonly url: string }
+  | { readonly tag: 'failed'; readonly code: string; readonly message: string };
+
+/** A listener, and its requests since the engine started. */
+export interface ListenerStatus {
+  readonly state: ListenerState;
+  /** Open requests now. */
+  readonly backlog: number;
+  readonly reading: RequestReading;
+}
+
 /** Action on a stage: send the waiting items at once (flush), drop them (reset), or start new workers (restart). */
 export type StageAction = 'flush' | 'reset' | 'restart';
 
@@ -261,4 +316,6 @@ export const STATUS_INTERVAL_MS = 250;
 export interface EngineStatus {
   readonly stages: readonly StageStatus[];
   readonly rssBytes: number;
+  /** Absent if the engine never had a listener. */
+  readonly listener?: ListenerStatus;
 }

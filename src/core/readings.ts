@@ -62,3 +62,23 @@ export interface StageReading {
   /** Items that this stage did not serve, by error code. Codes that never occurred are absent. */
   readonly unserved: Readonly<Partial<Record<ErrorCode, number>>>;
 }
+
+/** The outcome of a request: `ok` or its error code. */
+export type OutcomeCode = 'ok' | ErrorCode;
+
+/** Durations by outcome, in the buckets of the histogram that was read; errors that never occurred are absent. */
+export type DurationReadings = Readonly<Partial<Record<OutcomeCode, HistogramReading>>> & {
+  readonly ok: HistogramReading;
+};
+
+/** Totals of requests. */
+export interface RequestReading {
+  /** By outcome. */
+  readonly counts: Readonly<Partial<Record<OutcomeCode, number>>>;
+  /** Outcomes that arrived after their request had settled, and were ignored. */
+  readonly late: number;
+  /** How long requests were open. Refused requests do not count. */
+  readonly durations: DurationReadings;
+  /** Durations of the requests that ended with a result. */
+  readonly results: FineReading;
+}

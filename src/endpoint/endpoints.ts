@@ -15,6 +15,11 @@ export class Endpoints {
     this.#table = new Map(endpoints.map((endpoint) => [keyOf(endpoint.spec.method, endpoint.spec.path), endpoint]));
   }
 
+  /** Methods of the endpoints at a path, in upper case. */
+  methodsAt(path: string): string[] {
+    return METHODS.filter((method) => this.#table.has(keyOf(method, path)));
+  }
+
   get size(): number {
     return this.#table.size;
   }
@@ -35,6 +40,8 @@ export class Endpoints {
     return true;
   }
 }
+
+const METHODS = ['POST', 'PUT', 'PATCH'];
 
 function keyOf(method: string, path: string): string {
   return `${method.toUpperCase()} ${path}`;

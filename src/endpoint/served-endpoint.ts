@@ -1,7 +1,7 @@
 /** An endpoint that a host serves: the compiled endpoint, its runtime, and its answers prepared for each request. */
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Deadline } from '../core/clock.ts';
-import type { ModeletError } from '../core/errors.ts';
+import type { ErrorCode, ModeletError } from '../core/errors.ts';
 import type { AnswerSpec, EndpointSpec, Outcome, Payload, RequestNumber, StageTiming } from '../core/model.ts';
 import type { Headers } from './request-id.ts';
 
@@ -106,4 +106,9 @@ function withCharset(type: string): string {
 
 function inUtf8(type: string): string {
   return `${type.replace(CHARSET, '')}; charset=utf-8`;
+}
+
+/** Whether an error code blames the incoming request, before the runtime gets it. */
+export function isOfRequest(code: ErrorCode): boolean {
+  return ['invalid_input', 'bad_request', 'unsupported_media', 'payload_too_large'].includes(code);
 }

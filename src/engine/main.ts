@@ -1,6 +1,6 @@
 /** Entry point of the engine process: connects an engine to its channel. Started by URL; no other file imports it. */
 import { type Deadline, systemClock } from '../core/clock.ts';
-import { STATUS_INTERVAL_MS } from '../core/model.ts';
+import { type EngineStatus, type LogRecord, STATUS_INTERVAL_MS } from '../core/model.ts';
 import { report, runChild } from '../process/child/entry.ts';
 import { killAll } from '../process/parent/launch.ts';
 import type { Channel } from '../wire/channel/channel.ts';
@@ -9,6 +9,7 @@ import { encodeError } from '../wire/codec/error-codec.ts';
 import type { EngineBoot } from '../wire/frames/bodies.ts';
 import type { Frame } from '../wire/frames/frames.ts';
 import { Engine } from './engine.ts';
+import { Listener } from './listener/listener.ts';
 import { SupervisedPool } from './pools/supervised-pool.ts';
 
 /** The server kills this process at its deadline; the workers must have ended this much earlier. */
@@ -16,6 +17,7 @@ const CLOSE_RESERVE_MS = 500;
 
 interface Running {
   readonly engine: Engine;
+  readonly listener: Listener;
   readonly outcomes: Outbox;
 }
 
@@ -33,6 +35,10 @@ function receive(frame: Frame, channel: Channel): void {
       break;
     case 'plan':
       running?.engine.apply(frame.body);
+      running?.listener.apply(frame.body);
+      break;
+    case 'openapi':
+      running?.listener.publishApi(frame.body);
       break;
     case 'submit':
       running?.engine.submit(frame.items);
@@ -75,21 +81,40 @@ function boot(settings: EngineBoot, channel: Channel): Running {
   const sendStatus = (): void => {
     statusDue = false;
     lastStatusAt = systemClock.now();
-    channel.send({ type: 'status', body: engine.status() });
+    channel.send({ type: 'status', body: status() });
   };
+  const onChange = (): void => {
+    if (statusDue) return;
+    statusDue = true;
+    systemClock.at(lastStatusAt + STATUS_INTERVAL_MS, sendStatus);
+  };
+  const onLog = (record: LogRecord): void => channel.send({ type: 'log', body: record });
   const engine = new Engine((definition, events) => new SupervisedPool(definition, settings, events), {
-    onOutcome: (item) => outcomes.add(item),
+    onOutcome: (item) => {
+      if (!listener.settle(item)) outcomes.add(item);
+    },
     onPart: (part) => parts.add(part),
     onTap: (item) => taps.add(item),
-    onChange: () => {
-      if (statusDue) return;
-      statusDue = true;
-      systemClock.at(lastStatusAt + STATUS_INTERVAL_MS, sendStatus);
-    },
+    onChange,
     onDescribed: (stage) => channel.send({ type: 'described', body: stage }),
-    onLog: (record) => channel.send({ type: 'log', body: record }),
+    onLog,
   });
-  return { engine, outcomes };
+  const listener = new Listener(
+    settings,
+    {
+      submit: (item) => engine.submit([item]),
+      cancel: (id) => engine.cancel([id]),
+      status: () => engine.status(),
+      onChange,
+      onLog,
+    },
+    systemClock,
+  );
+  const status = (): EngineStatus => ({
+    ...engine.status(),
+    ...(listener.status ? { listener: listener.status } : {}),
+  });
+  return { engine, listener, outcomes };
 }
 
 async function check(engine: Engine, number: number, deadline: Deadline, channel: Channel): Promise<void> {
@@ -102,6 +127,7 @@ async function check(engine: Engine, number: number, deadline: Deadline, channel
 }
 
 async function close(deadline: Deadline, channel: Channel): Promise<void> {
+  await running?.listener.close(deadline - 2 * CLOSE_RESERVE_MS);
   await running?.engine.close(deadline - CLOSE_RESERVE_MS);
   running?.outcomes.flush();
   await channel.flushed();

@@ -6,6 +6,7 @@
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { asError, ERROR_CODES, type ErrorCode, ModeletError } from '../core/errors.ts';
 import type { Outcome, Payload, RequestNumber, StageTiming } from '../core/model.ts';
+import type { RequestReading } from '../core/readings.ts';
 import { Table } from '../core/table.ts';
 import { DurationMeter } from '../observe/meters/duration-meter.ts';
 import { Slowest } from '../observe/meters/slowest.ts';
@@ -53,18 +54,10 @@ export interface OpenRequest<C extends Caller = Caller> {
   sentAt: number;
 }
 
-export interface LedgerCounts {
-  readonly ok: number;
-  readonly errors: Readonly<Record<ErrorCode, number>>;
-  /** Outcomes that arrived after their request had settled, and were ignored. */
-  readonly late: number;
-}
-
 export class Ledger<C extends Caller = Caller> {
   /** Most open requests. */
   readonly capacity: number;
-  /** How long requests were open. Refused requests do not count. */
-  readonly durations: DurationMeter = new DurationMeter();
+  readonly #durations: DurationMeter = new DurationMeter();
   readonly #clock: Clock;
   readonly #open: Table<OpenRequest<C>> = new Table();
   readonly #watcher: LedgerWatcher<C>;
@@ -90,8 +83,14 @@ export class Ledger<C extends Caller = Caller> {
     return this.#open.size;
   }
 
-  get counts(): LedgerCounts {
-    return { ok: this.#ok, errors: { ...this.#errors }, late: this.#late };
+  /** Every code is present from the start. */
+  read(): RequestReading {
+    return {
+      counts: { ok: this.#ok, ...this.#errors },
+      late: this.#late,
+      durations: this.#durations.read(),
+      results: this.#durations.readResults(),
+    };
   }
 
   /**
@@ -131,7 +130,7 @@ export class Ledger<C extends Caller = Caller> {
     if (outcome.ok) this.#ok += 1;
     else this.#countError(outcome.error.code);
     const at = this.#clock.now();
-    this.durations.observe(outcome.ok ? 'ok' : outcome.error.code, at - request.openedAt);
+    this.#durations.observe(outcome.ok ? 'ok' : outcome.error.code, at - request.openedAt);
     const settlement = { outcome, timings };
     this.#watcher.onSettled(request, settlement, at);
     this.#tell(() => request.caller.onSettled(settlement));

@@ -85,6 +85,9 @@ export class Pipeline {
   #start = 0;
   readonly #untilRunning: UntilRunning;
   readonly #open: Set<OpenRequest> = new Set();
+  /** Writes the document of a runtime's endpoints; null: nobody does. */
+  #writeApi: ((service: Service) => string) | null = null;
+  #describing: NodeJS.Immediate | null = null;
 
   constructor(RED: NodeAPI) {
     this.RED = RED;
@@ -109,6 +112,7 @@ export class Pipeline {
         this.gates.loadChanged();
         this.#badges.update();
       },
+      onDescribed: () => this.#describe(),
       log,
     });
     this.gates = new Gates({
@@ -153,6 +157,12 @@ export class Pipeline {
 
   get services(): readonly Service[] {
     return this.#registry.services;
+  }
+
+  /** Sets who writes the OpenAPI documents of the engines that listen. A deploy, or a modelet that is ready, changes them. */
+  documentedBy(writeApi: (service: Service) => string): void {
+    this.#writeApi = writeApi;
+    this.#describe();
   }
 
   add(live: LiveNode): void {
@@ -291,13 +301,24 @@ export class Pipeline {
   #apply({ deployment, plans, warnings }: Deployed): void {
     for (const service of this.services) {
       const plan = plans.get(service.id);
-      if (plan) service.apply(plan.stages, plan.routes);
+      if (plan) service.apply(plan.stages, plan.routes, plan.listener);
     }
     const invalid = new Map([...deployment.invalid, ...this.gates.apply(deployment.gates)]);
     this.#deployment = { ...deployment, invalid };
     this.#compiled.serve(this.#deployment);
+    this.#describe();
     for (const { node, text } of warnings) node.warn(text);
     for (const [id, reason] of invalid) this.live.get(id)?.node.error(`config_invalid: ${reason}`);
+  }
+
+  /** Gives the engines that listen their documents, once for all modelets that become ready together. */
+  #describe(): void {
+    this.#describing ??= setImmediate(() => {
+      this.#describing = null;
+      for (const service of this.services) {
+        if (this.#writeApi && service.listens) service.publishApi(this.#writeApi(service));
+      }
+    }).unref();
   }
 
   /** Hands messages in progress to the nodes that run now. Answers clients without a path to a response at once. */

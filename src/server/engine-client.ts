@@ -51,6 +51,7 @@ export class EngineClient {
   readonly #frames: { readonly sent: FrameCounts; readonly received: FrameCounts } = { sent: {}, received: {} };
   #deaths: EngineDeaths = { serving: 0, starting: 0 };
   #plan: EnginePlan = { stages: [], routes: [] };
+  #openapi: string | null = null;
 
   constructor(
     boot: EngineBoot,
@@ -142,6 +143,21 @@ export class EngineClient {
     this.#send({ type: 'plan', body: this.#plan });
   }
 
+  /** Sends the OpenAPI document that the engine serves from now on, as JSON. */
+  publishApi(openapi: string): void {
+    if (this.#openapi === openapi) return;
+    this.#openapi = openapi;
+    this.#send({ type: 'openapi', body: openapi });
+  }
+
+  /** Lets the engine take no more requests itself; it answers those that it has. */
+  stopListening(): void {
+    const { listener, ...plan } = this.#plan;
+    if (!listener) return;
+    this.#plan = plan;
+    this.#send({ type: 'plan', body: plan });
+  }
+
   submit(item: WireItem): void {
     if (this.#supervisor.isReady) this.#outbox.add(item);
     else this.#held.set(item.id, item);
@@ -190,6 +206,7 @@ export class EngineClient {
   }
 
   #ready(): void {
+    if (this.#openapi !== null) this.#send({ type: 'openapi', body: this.#openapi });
     this.#send({ type: 'plan', body: this.#plan });
     for (const item of this.#held.values()) this.#outbox.add(item);
     this.#held.clear();

@@ -1,16 +1,28 @@
 /** Keeps the engine's reports about itself and its stages, over all engines of a runtime. Knows nothing of requests. */
-import { type EngineStatus, type ModeletDescription, STATUS_INTERVAL_MS } from '../core/model.ts';
+import { type EngineStatus, type ListenerState, type ModeletDescription, STATUS_INTERVAL_MS } from '../core/model.ts';
+import type { RequestReading } from '../core/readings.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
-import { StageTotals } from '../observe/meters/totals.ts';
+import { DurationMeter } from '../observe/meters/duration-meter.ts';
+import { addReadings, StageTotals } from '../observe/meters/totals.ts';
 import type { DescribedStage } from '../wire/frames/bodies.ts';
 
 const NOTHING_TOLD: EngineStatus = { stages: [], rssBytes: 0 };
+const NO_DURATIONS = new DurationMeter();
+const NO_REQUESTS: RequestReading = {
+  counts: {},
+  late: 0,
+  durations: NO_DURATIONS.read(),
+  results: NO_DURATIONS.readResults(),
+};
+const OPENING: ListenerState = { tag: 'opening' };
 
 export class EngineReports {
   /** Totals over all engines. */
   readonly totals: StageTotals = new StageTotals();
   #status: EngineStatus = NOTHING_TOLD;
   #at: number = Number.NEGATIVE_INFINITY;
+  /** Requests at the listeners of dead engines. */
+  #pastRequests: RequestReading = NO_REQUESTS;
   /**
    * Descriptions by stage number. They outlive an engine, because its death does not change the code; the next engine's
    * report replaces them.
@@ -20,6 +32,22 @@ export class EngineReports {
   /** Last status of the running engine; empty if it has not sent one yet. */
   get status(): EngineStatus {
     return this.#status;
+  }
+
+  /** State of the engine's listener; `opening` if the engine has not told it. */
+  get listener(): ListenerState {
+    return this.#status.listener?.state ?? OPENING;
+  }
+
+  /** Open requests at the listener. */
+  get backlog(): number {
+    return this.#status.listener?.backlog ?? 0;
+  }
+
+  /** Requests at the listeners of all engines. */
+  get requests(): RequestReading {
+    const present = this.#status.listener?.reading;
+    return present ? addReadings(this.#pastRequests, present) : this.#pastRequests;
   }
 
   /**
@@ -42,6 +70,7 @@ export class EngineReports {
   }
 
   engineLost(): void {
+    this.#pastRequests = this.requests;
     this.#status = NOTHING_TOLD;
     this.totals.engineLost();
   }

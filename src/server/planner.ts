@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { EnginePlan, StageDefinition } from '../config/schemas/stage-definition.ts';
-import type { LogRecord, Route } from '../core/model.ts';
+import type { EndpointSpec, ListenerSpec, LogRecord, PlannedEndpoint, Route } from '../core/model.ts';
 
 /** A stage as the deploy describes it. The planner adds its number and revision. */
 export type PlannedStage = Omit<StageDefinition, 'ref' | 'revision'>;
@@ -38,8 +38,12 @@ export class Planner {
     return { level: 'info', message: `deployed: stages ${fields.stages}, routes ${fields.routes}${kept}`, fields };
   }
 
-  /** Compiles the plan of a deploy. */
-  compile(stages: readonly PlannedStage[], routes: readonly PlannedRoute[]): EnginePlan {
+  /** Compiles the plan of a deploy. @param listener null: the engine does not listen */
+  compile(
+    stages: readonly PlannedStage[],
+    routes: readonly PlannedRoute[],
+    listener: ListenerSpec | null = null,
+  ): EnginePlan {
     const definitions = stages.map((stage) => this.#define(stage));
     const refs = new Map(definitions.map(({ id, ref }) => [id, ref]));
     const entries = new Map<string, Route>();
@@ -55,6 +59,13 @@ export class Planner {
     const revisions = new Map(this.#plan.stages.map(({ ref, revision }) => [ref, revision]));
     this.#kept = definitions.filter(({ ref, revision }) => revisions.get(ref) === revision).length;
     this.#plan = { stages: definitions, routes: [...distinct.values()] };
+    if (listener) {
+      const endpoints = listener.endpoints.flatMap((spec) => this.#endpoint(spec) ?? []);
+      const { bytes, name } = listener.maxJson;
+      // The plan crosses to the engine as JSON, which has no Infinity.
+      const maxJson = { bytes: Math.min(bytes, Number.MAX_SAFE_INTEGER), name };
+      this.#plan = { ...this.#plan, listener: { ...listener, maxJson, endpoints } };
+    }
     return this.#plan;
   }
 
@@ -83,6 +94,14 @@ export class Planner {
     return capacity + 2 * modelet.workers.length * batching.maxBatchSize;
   }
 
+  #endpoint(spec: EndpointSpec): PlannedEndpoint | null {
+    const entry = this.entry(spec.entry);
+    if (!entry) return null;
+    const { route, stage } = entry;
+    const stageNames = route.stages.map((ref) => this.stage(ref)?.name ?? String(ref));
+    return { spec, routeRef: route.ref, stageNames, room: this.roomAt(stage) };
+  }
+
   #define(stage: PlannedStage): StageDefinition {
     const revision = createHash('sha256').update(JSON.stringify(stage.modelet)).digest('hex').slice(0, 16);
     const ref = this.#number(`stage ${stage.id}`);
@@ -106,12 +125,8 @@ export class Planner {
  * @param before the last plan that the engine received
  * @param waitedFor the numbers of the routes of waiting requests
  */
-export function withEarlierRoutes(
-  { stages, routes }: EnginePlan,
-  before: EnginePlan,
-  waitedFor: ReadonlySet<number>,
-): EnginePlan {
-  const planned = new Set(routes.map(({ ref }) => ref));
+export function withEarlierRoutes(plan: EnginePlan, before: EnginePlan, waitedFor: ReadonlySet<number>): EnginePlan {
+  const planned = new Set(plan.routes.map(({ ref }) => ref));
   const given = [...before.routes, ...(before.earlier ?? [])];
-  return { stages, routes, earlier: given.filter(({ ref }) => waitedFor.has(ref) && !planned.has(ref)) };
+  return { ...plan, earlier: given.filter(({ ref }) => waitedFor.has(ref) && !planned.has(ref)) };
 }

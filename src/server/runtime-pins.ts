@@ -54,6 +54,8 @@ export class RuntimePins {
   readonly engine: readonly number[] | null;
   /** Messages about pins that cannot be applied. */
   readonly warnings: readonly string[];
+  /** Why requests are refused: a pin that cannot be applied, if the runtime is strict about pins. Otherwise null. */
+  readonly barred: string | null;
   readonly #server: readonly number[] | null;
   readonly #log: (record: LogRecord) => void;
 
@@ -65,6 +67,7 @@ export class RuntimePins {
       missing.length > 0 ? [say(who, missing, allowedCpus)] : [];
     this.engine = engine.cpus;
     this.warnings = [...warn('engine', engine.missing), ...warn('Node-RED', server.missing)];
+    this.barred = config.strictPins && this.warnings.length > 0 ? this.warnings.join('; ') : null;
     this.#server = config.serverCpus && server.cpus;
     this.#log = log;
   }

@@ -3,14 +3,24 @@
  * Composition root of the server: owns the ledger and the engine client. Knows nothing of Node-RED.
  */
 import type { RuntimeConfig } from '../config/compile.ts';
+import { formatListen } from '../config/listen.ts';
 import type { StageDefinition } from '../config/schemas/stage-definition.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { LogRecord, ModeletDescription, Payload, RequestNumber, StageAction } from '../core/model.ts';
+import type {
+  ListenerSpec,
+  LogRecord,
+  ModeletDescription,
+  Payload,
+  RequestNumber,
+  StageAction,
+} from '../core/model.ts';
+import type { RequestReading } from '../core/readings.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { type Caller, Ledger, SlowRequests } from '../ledger/ledger.ts';
 import type { Log } from '../observe/log/log.ts';
 import { Refusals } from '../observe/log/refusals.ts';
+import { addReadings } from '../observe/meters/totals.ts';
 import type { Measurement } from '../observe/views/interval.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/views/snapshot.ts';
 import { killGroup } from '../process/parent/launch.ts';
@@ -45,6 +55,8 @@ export interface SubmitRequest extends Caller {
 export interface ServiceHost {
   /** Displayed state has changed. Called often. */
   onChange(): void;
+  /** A modelet describes itself otherwise than before. */
+  onDescribed(): void;
   /** The log of the process. The runtime writes to a child of it, records at or above its `logLevel`. */
   readonly log: Log;
 }
@@ -105,6 +117,12 @@ export class Service {
       allowedCpus: machine.allowedCpus,
       launcher,
       strictPins: config.strictPins,
+      requests: {
+        capacity: config.capacity,
+        mostWaiting: config.mostWaiting,
+        timeoutMs: config.timeoutMs,
+        barred: this.#pins.barred,
+      },
     };
     this.#checks = new Checks({
       clock,
@@ -129,7 +147,10 @@ export class Service {
         this.#told.update(status, clock.now());
         host.onChange();
       },
-      onDescribed: (stage) => this.#told.describe(stage),
+      onDescribed: (stage) => {
+        this.#told.describe(stage);
+        host.onDescribed();
+      },
       onChecked: (check, stages) => this.#checks.checked(check, stages),
       onChange: () => host.onChange(),
       onLog: (record) => this.log(record),
@@ -143,16 +164,26 @@ export class Service {
   }
 
   /**
-   * Applies the stages and routes of a deploy. Unchanged stages keep their workers. Open requests finish on the route
+   * Applies the stages and routes of a deploy, and what the engine itself serves. Unchanged stages keep their workers. Open requests finish on the route
    * on which they began. A request that still waits on the server gets `shutting_down` if a stage of its route is gone.
    */
-  apply(stages: readonly PlannedStage[], routes: readonly PlannedRoute[]): void {
-    const plan = this.#planner.compile(stages, routes);
+  apply(stages: readonly PlannedStage[], routes: readonly PlannedRoute[], listener: ListenerSpec | null = null): void {
+    const plan = this.#planner.compile(stages, routes, listener);
     const { count, handedOver } = this.#deploys;
     this.#deploys = { count: count + 1, handedOver: handedOver + this.#ledger.backlog };
     this.#told.keep(new Set(plan.stages.map(({ ref }) => ref)));
     this.#client.apply(plan, this.#admissionQueue.routes);
     this.log(this.#planner.describe());
+  }
+
+  /** Whether the engine serves endpoints at an address of its own. */
+  get listens(): boolean {
+    return this.#planner.plan.listener !== undefined;
+  }
+
+  /** Replaces the OpenAPI document that the engine serves at its own address, as JSON. */
+  publishApi(openapi: string): void {
+    this.#client.publishApi(openapi);
   }
 
   /**
@@ -264,14 +295,23 @@ export class Service {
   }
 
   snapshot(): RuntimeSnapshot {
+    return this.#snapshot(this.#requests);
+  }
+
+  #snapshot({ counts, late }: RequestReading): RuntimeSnapshot {
     const now = this.#clock.now();
+    const { backlog, capacity } = this.#ledger;
+    const { plan } = this.#planner;
     return buildSnapshot({
       id: this.id,
       name: this.config.name,
       state: this.#state.tag === 'closing' ? 'shutdown' : this.#client.state,
       engine: this.#client,
-      ledger: this.#ledger,
-      plan: this.#planner.plan,
+      ledger: { backlog: backlog + this.#told.backlog, capacity },
+      requests: counts as Record<string, number>,
+      lateOutcomes: late,
+      listener: plan.listener ? { ...this.#told.listener, address: formatListen(plan.listener.address) } : null,
+      plan,
       status: this.#told.status,
       now,
       totals: this.#told.totals,
@@ -284,9 +324,14 @@ export class Service {
 
   /** Returns the state and the totals up to now. Two looks show what happened between them. */
   measure(): Measurement {
-    const { durations } = this.#ledger;
-    const results = durations.readResults();
-    return { at: this.#clock.now(), snapshot: this.snapshot(), durations: durations.read(), results };
+    const requests = this.#requests;
+    const { durations, results } = requests;
+    return { at: this.#clock.now(), snapshot: this.#snapshot(requests), durations, results };
+  }
+
+  /** All requests so far: those that came through Node-RED, and those at the engine's listener. */
+  get #requests(): RequestReading {
+    return addReadings(this.#ledger.read(), this.#told.requests);
   }
 
   #refused(error: ModeletError): ModeletError {
@@ -297,9 +342,7 @@ export class Service {
   /** Returns why the runtime refuses every request now, or this payload; null if it does not. */
   #refusal(payload: Payload): ModeletError | null {
     if (this.#state.tag === 'closing') return shuttingDown();
-    if (this.config.strictPins && this.#pins.warnings.length > 0) {
-      return new ModeletError('config_invalid', this.#pins.warnings.join('; '));
-    }
+    if (this.#pins.barred !== null) return new ModeletError('config_invalid', this.#pins.barred);
     if (this.#client.isCongested(payload)) {
       return new ModeletError('capacity_exceeded', 'the channel to the engine is full', { retryAfterSeconds: 1 });
     }
@@ -326,6 +369,7 @@ export class Service {
 
   async #close(drain: boolean, closeMs: number): Promise<void> {
     const deadline = deadlineAfter(this.#clock, closeMs);
+    this.#client.stopListening();
     if (drain) await this.#ledger.whenEmpty(deadline - CLOSE_RESERVE_MS);
     this.#ledger.failAll(shuttingDown);
     this.#refusals.close();

@@ -50,7 +50,7 @@ export class Bed {
   static async start(routes: Readonly<Record<string, readonly BedStage[]>>): Promise<Bed> {
     const cpus = allowedCpus();
     const machine = { allowedCpus: cpus, launcher: await probeLauncher(cpus) };
-    const host = { onChange: () => {}, log: Log.to(recordsTo(() => {})) };
+    const host = { onChange: () => {}, onDescribed: () => {}, log: Log.to(recordsTo(() => {})) };
     const bed = new Bed(new Service('bench', compileRuntime({ name: 'bench' }), machine, host));
     bed.service.start();
     const planned = Object.entries(routes).map(([entry, stages]) => ({

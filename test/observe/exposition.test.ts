@@ -2,22 +2,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Exposition } from '../../src/observe/export/collect.ts';
-import { METRICS } from '../../src/observe/export/metrics.ts';
+import { ENGINE_METRICS, METRICS } from '../../src/observe/export/metrics.ts';
 import { Scrape } from '../fixtures/exposition.ts';
 
 const OURS = METRICS.map(({ name, type }) => [name, type] as const);
 
-test('an exposition in a foreign process has our metrics and no series', async () => {
+test('an exposition has our metrics and no series', async () => {
   const { types, series } = new Scrape(await new Exposition().text([], []));
   assert.deepEqual(new Map([...types].sort()), new Map([...OURS].sort()));
   assert.deepEqual(series, []);
 });
 
-test('an exposition in a process of ours describes that process too', async () => {
-  const text = await new Exposition(true).text([], []);
-  const types = new Map([...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => [name, type]));
-  for (const [name, type] of OURS) assert.equal(types.get(name), type, name);
-  assert.equal(types.get('process_cpu_seconds_total'), 'counter');
-  assert.match(text, /^process_resident_memory_bytes \d+$/m);
-  assert.match(text, /^nodejs_eventloop_lag_p99_seconds \S+$/m);
+test('the exposition of an engine has the metrics that an engine knows', async () => {
+  const { types } = new Scrape(await new Exposition(ENGINE_METRICS).text([], []));
+  assert.equal(types.get('modelet_requests_total'), 'counter');
+  assert.equal(types.has('modelet_frames_total'), false);
+  assert.equal(types.has('modelet_gate_open'), false);
 });

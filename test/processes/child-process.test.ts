@@ -20,6 +20,7 @@ const BOOT: ControlFrame = {
     allowedCpus: [],
     launcher: { setpriv: false, taskset: false },
     strictPins: false,
+    requests: { capacity: 1, mostWaiting: 0, timeoutMs: 0, barred: null },
   },
 };
 

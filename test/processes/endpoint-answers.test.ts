@@ -4,17 +4,23 @@ import type { TestContext } from 'node:test';
 import { describe, test } from 'node:test';
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { type Answer, CALLERS, read, TYPES, typeOf, write } from '../fixtures/callers.ts';
-import { inlineStage, type Overrides, serveEndpoint, type TestEndpoint } from '../fixtures/endpoint.ts';
+import {
+  type HostedEndpoint,
+  inlineStage,
+  type Overrides,
+  serveEndpoint,
+  type TestEndpoint,
+} from '../fixtures/endpoint.ts';
 
 const call = CALLERS.fetch;
 const GIVE =
   "if (input.error) throw Object.assign(new Error(input.error), { code: input.code }); return eval('(' + input.give + ')');";
 
-function giving(t: TestContext, overrides: Overrides = {}): Promise<TestEndpoint> {
+function giving(t: TestContext, overrides: Overrides = {}): Promise<HostedEndpoint> {
   return serveEndpoint(t, { stages: [inlineStage('give', GIVE)] }, overrides);
 }
 
-function echoing(t: TestContext, overrides: Overrides = {}): Promise<TestEndpoint> {
+function echoing(t: TestContext, overrides: Overrides = {}): Promise<HostedEndpoint> {
   return serveEndpoint(t, { stages: [inlineStage('echo', 'return input;')] }, overrides);
 }
 

@@ -57,5 +57,12 @@ export const runtime = {
       description:
         'Path beside your HTTP endpoints below which metrics, health and OpenAPI are public, for example `/ops`. Blank: only on the admin side',
     },
+    listen: {
+      type: 'string',
+      default: '',
+      description:
+        'Address at which the engine itself serves the compiled endpoints: `8080`, `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`. Blank: none',
+    },
+    tls: { type: 'string', default: '', description: '`listen`: id of a `tls-config` node. Blank: no TLS' },
   },
 } as const satisfies NodeSchema;

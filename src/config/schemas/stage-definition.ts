@@ -2,7 +2,15 @@
  * A stage as plain data: the server writes it, the engine and the workers read it. Its settings come from the schema of
  * the stage, where `goesTo` names their reader; see there for their meaning.
  */
-import type { Batching, CacheSettings, PayloadSchema, Route, StageSource, WorkerPlacement } from '../../core/model.ts';
+import type {
+  Batching,
+  CacheSettings,
+  PayloadSchema,
+  PlannedListener,
+  Route,
+  StageSource,
+  WorkerPlacement,
+} from '../../core/model.ts';
 import type { NodeSchema, SettingsOf } from './node-schema.ts';
 import { stage } from './stage.ts';
 
@@ -50,6 +58,8 @@ export interface EnginePlan {
   readonly routes: readonly Route[];
   /** Routes that a deploy dropped, kept for requests that are still in transit. Default: none. */
   readonly earlier?: readonly Route[];
+  /** Default: the engine has no listener. */
+  readonly listener?: PlannedListener;
 }
 
 /** Picks the settings of a stage that a reader gets as they are. */

@@ -56,6 +56,10 @@ export class ApiDocuments {
 
   constructor(pipeline: Pipeline) {
     this.#pipeline = pipeline;
+    pipeline.documentedBy((service) => {
+      const compiled = new Set(pipeline.deployment.compiled.endpoints.map(({ id }) => id));
+      return JSON.stringify(buildDocument(apiOf(pipeline, [service], (httpIn) => compiled.has(httpIn))));
+    });
   }
 
   #of(services: readonly Service[] | null): OpenApiDocument {

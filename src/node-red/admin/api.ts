@@ -38,14 +38,19 @@ interface Behind {
 /**
  * Returns the endpoints that lead to a pipeline of these services, in the order of the flows.
  * @param services null: all services, and endpoints that belong to no runtime.
+ * @param isWanted whether to include an HTTP-in node, by its id
  */
-export function apiOf(pipeline: Pipeline, services: readonly Service[] | null): Api {
+export function apiOf(
+  pipeline: Pipeline,
+  services: readonly Service[] | null,
+  isWanted: (httpIn: string) => boolean = () => true,
+): Api {
   const { RED, deployment } = pipeline;
   const stages: Stages = { live: pipeline.live, names: deployment.stageNames, services: pipeline.services };
   const shown = new Set(services?.map(({ id }) => id));
   const endpoints = nodesOf(deployment.graph, 'http in').flatMap((httpIn) => {
     const behind = lookBehind(deployment.graph, httpIn.id);
-    if (behind.stages.length + behind.gates.size === 0) return [];
+    if (!isWanted(httpIn.id) || behind.stages.length + behind.gates.size === 0) return [];
     const runtimes = [
       ...behind.stages.map(({ stage }) => deployment.routes.get(stage)?.service.id),
       ...[...behind.gates].map((id) => deployment.gates.get(id)?.runtime),

@@ -7,6 +7,7 @@ import type { CollectorConfig, RuntimeConfig } from '../../config/compile.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { settingsFor } from '../../config/schemas/stage-definition.ts';
 import { ModeletError } from '../../core/errors.ts';
+import type { ListenerSpec } from '../../core/model.ts';
 import { flawOf } from '../../endpoint/served-endpoint.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../../flow/endpoints.ts';
 import type { Graph, HttpResponseNode } from '../../flow/graph.ts';
@@ -21,6 +22,7 @@ import { type Endpoint, endpointsTo, entryTerms } from './endpoints.ts';
 import { type DeployedGate, deployGates } from './gate-deployment.ts';
 import { readGraph } from './graph-reader.ts';
 import { httpFacts } from './http-facts.ts';
+import { listenersOf } from './listeners.ts';
 import { nameStages, tabNames } from './names.ts';
 import type { RunningNode } from './running-nodes.ts';
 
@@ -81,8 +83,9 @@ export function usedRuntimes(live: LiveNodes): Map<string, RuntimeConfig> {
   const used = new Set(live.of('stage').map(({ config }) => (config instanceof ModeletError ? '' : config.runtime)));
   const runtimes = new Map<string, RuntimeConfig>();
   for (const { node, config } of live.of('runtime')) {
-    // `publicPath` is excluded: changing it must not restart the engine.
-    if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, publicPath: '' });
+    // These are excluded: changing them must not restart the engine.
+    const others = { publicPath: '', listen: null, tls: '' };
+    if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, ...others });
   }
   return runtimes;
 }
@@ -95,6 +98,8 @@ type UsableStage = LiveStage & { readonly config: StageConfig };
 interface RuntimePlan {
   readonly stages: readonly PlannedStage[];
   readonly routes: readonly CompiledRoute[];
+  /** null: the engine does not listen. */
+  readonly listener: ListenerSpec | null;
 }
 
 /** The result of a deploy: plans by runtime, and warnings by node. */
@@ -123,7 +128,7 @@ export function deploy(RED: NodeAPI, running: readonly RunningNode[], live: Live
     return missing === null;
   });
   const stageNames = nameStages(stages);
-  const planFor = (runtime: string): RuntimePlan => ({
+  const planFor = (runtime: string): Omit<RuntimePlan, 'listener'> => ({
     stages: stages
       .filter(({ config }) => config.runtime === runtime)
       .map((stage) => planStage(stage, stageNames, compiled, folders)),
@@ -166,9 +171,15 @@ export function deploy(RED: NodeAPI, running: readonly RunningNode[], live: Live
       }),
     ),
   };
+  const listeners = listenersOf(RED, live, deployment.compiled.endpoints);
   return {
     deployment,
-    plans: new Map([...services.keys()].map((runtime) => [runtime, planFor(runtime)])),
+    plans: new Map(
+      [...services.keys()].map((runtime) => [
+        runtime,
+        { ...planFor(runtime), listener: listeners.get(runtime) ?? null },
+      ]),
+    ),
     warnings: failing.flatMap((node) => {
       const handler = handlers.get(node.id);
       if (handler?.kind !== 'catch' || handler.tie.length === 0) return [];

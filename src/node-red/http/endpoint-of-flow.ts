@@ -6,14 +6,13 @@ import type { Node, NodeAPI } from 'node-red';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { EndpointSpec, Payload, RequestNumber, StageTiming } from '../../core/model.ts';
-import type { EndpointRequest, EndpointRuntime } from '../../endpoint/served-endpoint.ts';
+import { type EndpointRequest, type EndpointRuntime, isOfRequest } from '../../endpoint/served-endpoint.ts';
 import type { Settlement } from '../../ledger/ledger.ts';
 import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
 import type { Service } from '../../server/service.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import { noteUnhandled } from '../request/error-exit.ts';
 import { appendTimings, type ModeletTrace, newTrace, type PipelineMessage } from '../request/messages.ts';
-import { isOfRequest } from './request-body.ts';
 
 export interface FlowBehind {
   readonly RED: NodeAPI;

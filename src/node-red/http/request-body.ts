@@ -5,7 +5,6 @@
 import { EventEmitter } from 'node:events';
 import { IncomingMessage } from 'node:http';
 import type { StageConfig } from '../../config/compile-stage.ts';
-import type { ErrorCode } from '../../core/errors.ts';
 import { type BodyTerms, checkMediaType, decodeBody } from '../../endpoint/body.ts';
 import { kindOfHeader } from '../../endpoint/media-type.ts';
 import { checkTimeout } from '../request/message-fields.ts';
@@ -100,9 +99,4 @@ export function readRequest(msg: PipelineMessage, trace: ModeletTrace, first: St
   // Only the first stage checks the media type; later ones accept what it let pass.
   const isFirst = trace.stages.length === 0;
   if (isFirst && IS_PAYLOAD.test(first.input)) readMessageBody(msg, { mediaTypes: first.mediaTypes, maxBytes });
-}
-
-/** Whether an error code blames the incoming request, before the service gets it. */
-export function isOfRequest(code: ErrorCode): boolean {
-  return ['invalid_input', 'bad_request', 'unsupported_media', 'payload_too_large'].includes(code);
 }

@@ -5,13 +5,14 @@
 import type { Node } from 'node-red';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
+import { isOfRequest } from '../../endpoint/served-endpoint.ts';
 import type { Settlement } from '../../ledger/ledger.ts';
 import type { TracedRequest } from '../../observe/export/tracing.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { encodeMeta } from '../../wire/frames/items.ts';
 import type { DeployedRoute } from '../deploy/deployment.ts';
 import { noteResult } from '../http/answer-form.ts';
-import { isOfRequest, readRequest } from '../http/request-body.ts';
+import { readRequest } from '../http/request-body.ts';
 import type { RequestContext } from './context.ts';
 import { answerWithResult } from './direct-answers.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';

@@ -2,10 +2,10 @@
  * The Prometheus exposition. Each scrape reads the runtimes again, and nothing is kept between scrapes: the series of a
  * removed stage disappear, and no item causes work for labels.
  */
-import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
 import { countOf } from '../meters/histogram.ts';
 import type { GateSnapshot } from '../views/gate-snapshot.ts';
-import type { HistogramMetric, HistogramSample, Measured, NumberMetric, Scrape } from './metric.ts';
+import type { HistogramMetric, HistogramSample, Measured, Metric, NumberMetric, Scrape } from './metric.ts';
 import { METRICS } from './metrics.ts';
 
 /** A gate at the moment of a scrape. */
@@ -18,12 +18,13 @@ export interface MeasuredGate {
 /** The exposition of a process, which has only one. */
 export class Exposition {
   readonly #registry: Registry = new Registry();
+  readonly #metrics: readonly Metric[];
   #scrape: Scrape = { runtimes: [], gates: [] };
 
-  /** @param ownsProcess whether to describe this process too; Node-RED's process belongs to the user */
-  constructor(ownsProcess: boolean = false) {
-    if (ownsProcess) collectDefaultMetrics({ register: this.#registry });
-    for (const metric of METRICS) if (metric.type !== 'histogram') this.#register(metric);
+  /** @param metrics those that this process knows */
+  constructor(metrics: readonly Metric[] = METRICS) {
+    this.#metrics = metrics;
+    for (const metric of metrics) if (metric.type !== 'histogram') this.#register(metric);
   }
 
   get contentType(): string {
@@ -34,7 +35,7 @@ export class Exposition {
   text(runtimes: readonly Measured[], gates: readonly MeasuredGate[]): Promise<string> {
     // The registry collects all metrics in this event loop turn, so scrapes do not mix.
     this.#scrape = scrapeOf(runtimes, gates);
-    return Registry.merge([this.#registry, histogramsOf(this.#scrape)]).metrics();
+    return Registry.merge([this.#registry, histogramsOf(this.#metrics, this.#scrape)]).metrics();
   }
 
   #register(metric: NumberMetric): void {
@@ -65,14 +66,16 @@ export class Exposition {
  * Returns a registry with the histograms. A histogram of prom-client counts in its own process, but these are counted
  * in the engine; prom-client takes metrics of other processes in the form in which its registries give them out.
  */
-function histogramsOf(scrape: Scrape): Registry {
-  const metrics = METRICS.filter((metric) => metric.type === 'histogram').map((metric) => ({
-    name: metric.name,
-    help: metric.help,
-    type: 'histogram',
-    aggregator: 'sum',
-    values: metric.read(scrape).flatMap((sample) => valuesOf(metric, sample)),
-  }));
+function histogramsOf(all: readonly Metric[], scrape: Scrape): Registry {
+  const metrics = all
+    .filter((metric) => metric.type === 'histogram')
+    .map((metric) => ({
+      name: metric.name,
+      help: metric.help,
+      type: 'histogram',
+      aggregator: 'sum',
+      values: metric.read(scrape).flatMap((sample) => valuesOf(metric, sample)),
+    }));
   return AggregatorRegistry.aggregate([metrics]);
 }
 

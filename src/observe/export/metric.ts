@@ -1,7 +1,6 @@
 /** The kinds of metrics of the exposition. A metric reads its series from the state of all runtimes and gates. */
 import type { WorkerStatus } from '../../core/model.ts';
-import type { HistogramReading } from '../../core/readings.ts';
-import type { DurationReadings } from '../meters/duration-meter.ts';
+import type { DurationReadings, HistogramReading } from '../../core/readings.ts';
 import { DURATION_BOUNDS, SIZE_BOUNDS } from '../meters/histogram.ts';
 import type { GateSnapshot } from '../views/gate-snapshot.ts';
 import type { RuntimeSnapshot, StageSnapshot } from '../views/snapshot.ts';

@@ -46,18 +46,6 @@ const REQUESTS: readonly Metric[] = [
     'Outcomes that arrived after their request had ended',
     ({ snapshot }) => snapshot.lateOutcomes,
   ),
-  ofRuntime(
-    'counter',
-    'modelet_deploys_total',
-    'Deploys that have changed or confirmed the plan of the runtime',
-    ({ snapshot }) => snapshot.deploys.count,
-  ),
-  ofRuntime(
-    'counter',
-    'modelet_deploy_handovers_total',
-    'Requests that were open while a deploy replaced the nodes',
-    ({ snapshot }) => snapshot.deploys.handedOver,
-  ),
 ];
 
 const STAGES: readonly Metric[] = [
@@ -143,6 +131,23 @@ const WORKERS: readonly Metric[] = [
 ];
 
 const ENGINE: readonly Metric[] = [
+  ofRuntime('gauge', 'modelet_engine_rss_bytes', 'Memory of the engine', ({ snapshot }) => snapshot.engine.rssBytes),
+];
+
+/** Facts that only the parent of an engine knows. */
+const SERVER: readonly Metric[] = [
+  ofRuntime(
+    'counter',
+    'modelet_deploys_total',
+    'Deploys that have changed or confirmed the plan of the runtime',
+    ({ snapshot }) => snapshot.deploys.count,
+  ),
+  ofRuntime(
+    'counter',
+    'modelet_deploy_handovers_total',
+    'Requests that were open while a deploy replaced the nodes',
+    ({ snapshot }) => snapshot.deploys.handedOver,
+  ),
   byKey('gauge', ['modelet_engine_state', 'state'], '1 for the present state of the engine', ({ snapshot }) =>
     Object.fromEntries(PROCESS_STATES.map((state) => [state, snapshot.engine.state === state ? 1 : 0])),
   ),
@@ -152,7 +157,6 @@ const ENGINE: readonly Metric[] = [
     'Engines that ended and were replaced: died, not_started',
     ({ snapshot }) => ({ died: snapshot.engine.deaths.serving, not_started: snapshot.engine.deaths.starting }),
   ),
-  ofRuntime('gauge', 'modelet_engine_rss_bytes', 'Memory of the engine', ({ snapshot }) => snapshot.engine.rssBytes),
   perRuntime(
     'counter',
     'modelet_frames_total',
@@ -209,4 +213,7 @@ const GATES: readonly Metric[] = [
   ),
 ];
 
-export const METRICS: readonly Metric[] = [...REQUESTS, ...STAGES, ...WORKERS, ...ENGINE, ...GATES];
+/** Metrics that an engine can serve itself. Its requests are those of its listener. */
+export const ENGINE_METRICS: readonly Metric[] = [...REQUESTS, ...STAGES, ...WORKERS, ...ENGINE];
+
+export const METRICS: readonly Metric[] = [...ENGINE_METRICS, ...SERVER, ...GATES];

@@ -1,16 +1,8 @@
 /** Measures the durations of requests, separately for each outcome. */
 import type { ErrorCode } from '../../core/errors.ts';
-import type { FineReading, HistogramReading } from '../../core/readings.ts';
+import type { DurationReadings, FineReading, OutcomeCode } from '../../core/readings.ts';
 import { DURATION_BOUNDS, Histogram } from './histogram.ts';
 import { Quantiles } from './quantiles.ts';
-
-/** The outcome of a request: `ok` or its error code. */
-export type OutcomeCode = 'ok' | ErrorCode;
-
-/** Durations by outcome, in buckets of `DURATION_BOUNDS`; errors that never occurred are absent. */
-export type DurationReadings = Readonly<Partial<Record<OutcomeCode, HistogramReading>>> & {
-  readonly ok: HistogramReading;
-};
 
 export class DurationMeter {
   readonly #ok: Histogram = new Histogram(DURATION_BOUNDS);

@@ -45,9 +45,13 @@ export function subtractReadings<T>(later: T, earlier: T): T {
 }
 
 function combine(one: unknown, other: unknown, operate: (a: number, b: number) => number): unknown {
-  if (Array.isArray(one)) return one.map((value, index) => combine(value, (other as unknown[])[index], operate));
-  // A count that is absent on one side counts as 0.
-  if (one === null || typeof one !== 'object') return operate(Number(one ?? 0), Number(other ?? 0));
-  const [a, b] = [one, other] as [Record<string, unknown>, Record<string, unknown>];
+  // A reading that is absent on one side counts as 0.
+  const present = one ?? other;
+  if (Array.isArray(present)) {
+    const [a, b] = [one ?? [], other ?? []] as [unknown[], unknown[]];
+    return present.map((_, index) => combine(a[index], b[index], operate));
+  }
+  if (typeof present !== 'object') return operate(Number(one ?? 0), Number(other ?? 0));
+  const [a, b] = [one ?? {}, other ?? {}] as [Record<string, unknown>, Record<string, unknown>];
   return Object.fromEntries(Object.keys({ ...a, ...b }).map((key) => [key, combine(a[key], b[key], operate)]));
 }

@@ -1,5 +1,5 @@
 /** The snapshot of a runtime: its whole state as JSON, for people. */
-import type { Batching, EngineStatus, Route, StageStatus } from '../../core/model.ts';
+import type { Batching, EngineStatus, ListenerState, Route, StageStatus } from '../../core/model.ts';
 import type { StageReading } from '../../core/readings.ts';
 import type { StageTotals } from '../meters/totals.ts';
 import type { SlowRequest } from './breakdown.ts';
@@ -75,6 +75,8 @@ export interface RuntimeSnapshot {
     /** Number of engines that died: in service, and before they were ready. */
     readonly deaths: EngineDeaths;
   };
+  /** The address at which the engine itself takes requests; null if it takes none. */
+  readonly listener: ListenerSnapshot | null;
   readonly backlog: number;
   readonly capacity: number;
   /** Number of requests by outcome: `ok` or the error code. Every code is present from the start. */
@@ -93,6 +95,9 @@ export interface RuntimeSnapshot {
   readonly pinWarnings: readonly string[];
 }
 
+/** `address`: as the runtime node has it. */
+export type ListenerSnapshot = ListenerState & { readonly address: string };
+
 interface Parts {
   readonly id: string;
   readonly name: string;
@@ -109,8 +114,11 @@ interface Parts {
   readonly ledger: {
     readonly backlog: number;
     readonly capacity: number;
-    readonly counts: { readonly ok: number; readonly errors: Readonly<Record<string, number>>; readonly late: number };
   };
+  /** By outcome, with every code. */
+  readonly requests: Readonly<Record<string, number>>;
+  readonly lateOutcomes: number;
+  readonly listener: ListenerSnapshot | null;
   readonly plan: ShownPlan;
   readonly status: EngineStatus;
   /** Time on the monotonic clock. */
@@ -153,10 +161,11 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
       rssBytes: parts.status.rssBytes,
       deaths: engine.deaths,
     },
+    listener: parts.listener,
     backlog: ledger.backlog,
     capacity: ledger.capacity,
-    requests: { ok: ledger.counts.ok, ...ledger.counts.errors },
-    lateOutcomes: ledger.counts.late,
+    requests: parts.requests,
+    lateOutcomes: parts.lateOutcomes,
     frames: engine.frames,
     bytes: engine.bytes,
     deploys,

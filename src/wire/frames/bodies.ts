@@ -9,6 +9,17 @@ export interface EngineBoot {
   readonly allowedCpus: readonly number[];
   readonly launcher: { readonly setpriv: boolean; readonly taskset: boolean };
   readonly strictPins: boolean;
+  /** Limits of the requests that the engine takes at an address of its own. */
+  readonly requests: {
+    /** Most open requests. */
+    readonly capacity: number;
+    /** Most patient requests that wait; 0: no limit. */
+    readonly mostWaiting: number;
+    /** Longest time for an answer, in ms; 0: no limit. */
+    readonly timeoutMs: number;
+    /** Why every request is refused; null: it is not. */
+    readonly barred: string | null;
+  };
 }
 
 /** Settings for the process of a durable queue. */

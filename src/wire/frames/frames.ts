@@ -42,6 +42,8 @@ export type ControlFrame =
   | { readonly type: 'plan'; readonly body: EnginePlan }
   | { readonly type: 'open'; readonly body: QueueBoot }
   | { readonly type: 'load'; readonly body: WorkerBoot }
+  /** The OpenAPI document that the listener serves from now on, as JSON. */
+  | { readonly type: 'openapi'; readonly body: string }
   | { readonly type: 'cancel'; readonly body: readonly RequestNumber[] }
   /** Number of parts that the flow has taken, by request. The worker that makes them may continue. */
   | { readonly type: 'taken'; readonly body: readonly (readonly [id: RequestNumber, parts: number])[] }
@@ -106,6 +108,7 @@ export const FRAME_TYPES = [
   'described',
   'parts',
   'taken',
+  'openapi',
 ] as const satisfies readonly Frame['type'][];
 const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
   'submit',

@@ -1,0 +1,132 @@
+/** The runtime behind the endpoints of a listener: opens their requests in the ledger and makes them items of the engine. */
+import { type Clock, type Deadline, deadlineAfter } from '../../core/clock.ts';
+import { ModeletError } from '../../core/errors.ts';
+import type { EndpointSpec, LogRecord, PlannedEndpoint, RequestNumber } from '../../core/model.ts';
+import { type EndpointRequest, type EndpointRuntime, isOfRequest } from '../../endpoint/served-endpoint.ts';
+import type { Caller, Ledger } from '../../ledger/ledger.ts';
+import { Failures } from '../../observe/log/failures.ts';
+import { isRefusal } from '../../observe/log/refusals.ts';
+import type { EngineBoot } from '../../wire/frames/bodies.ts';
+import type { WireItem } from '../../wire/frames/frames.ts';
+
+/** A request as the listener's ledger has it. */
+export interface ListenerCaller extends Caller {
+  readonly patient: boolean;
+}
+
+interface RuntimeHost {
+  submit(item: WireItem): void;
+  cancel(id: RequestNumber): void;
+  onLog(record: LogRecord): void;
+}
+
+export class ListenerRuntime {
+  readonly #limits: EngineBoot['requests'];
+  readonly #ledger: Ledger<ListenerCaller>;
+  readonly #host: RuntimeHost;
+  readonly #clock: Clock;
+  readonly #failures: Map<string, Failures> = new Map();
+  /** Endpoints of the present plan, by the node at which a message would enter. */
+  #planned: ReadonlyMap<string, PlannedEndpoint> = new Map();
+  /** Patient requests that are open. */
+  #patient = 0;
+  #isClosing = false;
+
+  constructor({ requests }: EngineBoot, ledger: Ledger<ListenerCaller>, host: RuntimeHost, clock: Clock) {
+    this.#limits = requests;
+    this.#ledger = ledger;
+    this.#host = host;
+    this.#clock = clock;
+  }
+
+  apply(endpoints: readonly PlannedEndpoint[]): void {
+    this.#planned = new Map(endpoints.map((endpoint) => [endpoint.spec.entry, endpoint]));
+  }
+
+  /** Refuses every further request. */
+  close(): void {
+    this.#isClosing = true;
+  }
+
+  /** Ends all open requests. */
+  failAll(): void {
+    this.#ledger.failAll(shuttingDown);
+  }
+
+  /** Notes that a request has settled. */
+  left({ patient }: ListenerCaller): void {
+    if (patient) this.#patient -= 1;
+  }
+
+  of(spec: EndpointSpec): EndpointRuntime {
+    return {
+      submit: (request) => this.#submit(spec, request),
+      abandon: (id, error) => {
+        if (this.#ledger.settle(id, { ok: false, error })) this.#host.cancel(id);
+      },
+      deadlineFor: (timeoutMs): Deadline => deadlineAfter(this.#clock, timeoutMs),
+      refused: (error) => {
+        // The runtime has counted its own refusals.
+        if (isOfRequest(error.code)) this.#ledger.countRefused(error.code);
+      },
+    };
+  }
+
+  #submit(spec: EndpointSpec, { payload, deadline, onSettled }: EndpointRequest): RequestNumber {
+    const { entry, patient } = spec;
+    // The request may have begun before a deploy: it takes the route that is there now.
+    const planned = this.#planned.get(entry);
+    if (!planned) throw this.#refuse(shuttingDown('the endpoint was removed by a deploy'));
+    const refusal = this.#refusal(planned);
+    if (refusal) throw this.#refuse(refusal);
+    const caller: ListenerCaller = {
+      patient,
+      onSettled: (settlement) => {
+        onSettled(settlement);
+        if (!settlement.outcome.ok) this.#note(spec, settlement.outcome.error);
+      },
+    };
+    const id = this.#ledger.open(caller, deadline, patient);
+    if (patient) {
+      this.#ledger.sent(id);
+      this.#patient += 1;
+    }
+    const item: WireItem = {
+      ...{ id, deadline, priority: 0, routeRef: planned.routeRef, stageRef: 0, part: 0, ok: true, patient },
+      ...{ streams: false, group: 0, payload, meta: null, timings: [] },
+    };
+    // A stage may refuse the item at once, but the endpoint must know the request's number first.
+    queueMicrotask(() => {
+      if (this.#ledger.isOpen(id)) this.#host.submit(item);
+    });
+    return id;
+  }
+
+  #refusal({ spec, room }: PlannedEndpoint): ModeletError | null {
+    if (this.#isClosing) return shuttingDown();
+    const { barred, mostWaiting } = this.#limits;
+    if (barred !== null) return new ModeletError('config_invalid', barred);
+    if (!spec.patient || mostWaiting === 0 || this.#patient < room + mostWaiting) return null;
+    return new ModeletError('capacity_exceeded', `${mostWaiting} requests are waiting (nodeMessageBufferMaxLength)`);
+  }
+
+  #refuse(error: ModeletError): ModeletError {
+    this.#ledger.countRefused(error.code);
+    return error;
+  }
+
+  /** Logs an error that nothing in the flow handles, as the failing stage would. */
+  #note({ failure }: EndpointSpec, { code, message, stage }: ModeletError): void {
+    if (failure !== null || stage === undefined || code === 'cancelled' || isRefusal(code)) return;
+    let failures = this.#failures.get(stage);
+    if (!failures) {
+      failures = new Failures(this.#clock, (line) => this.#host.onLog({ level: 'error', message: line, stage }));
+      this.#failures.set(stage, failures);
+    }
+    failures.note(code, `${code}: ${message}`);
+  }
+}
+
+function shuttingDown(message = 'the runtime is shutting down'): ModeletError {
+  return new ModeletError('shutting_down', message);
+}

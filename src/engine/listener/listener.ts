@@ -1,0 +1,149 @@
+/**
+ * Serves the compiled endpoints of the plan at an address of the engine's own. Its requests become items without Node-RED:
+ * its loop, its deploys and its restarts of flows do not delay them. They settle in a ledger of the same kind as the
+ * server's.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { EnginePlan } from '../../config/schemas/stage-definition.ts';
+import type { Clock, Deadline } from '../../core/clock.ts';
+import type { ListenerStatus, LogRecord, PlannedListener, RequestNumber } from '../../core/model.ts';
+import { Endpoints } from '../../endpoint/endpoints.ts';
+import { prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
+import { Ledger } from '../../ledger/ledger.ts';
+import { Refusals } from '../../observe/log/refusals.ts';
+import type { EngineBoot } from '../../wire/frames/bodies.ts';
+import { outcomeOf } from '../../wire/frames/failure.ts';
+import type { WireItem } from '../../wire/frames/frames.ts';
+import { type ListenerCaller, ListenerRuntime } from './listener-runtime.ts';
+import { Observation, type Observed } from './observation.ts';
+import { Port } from './port.ts';
+
+/** Requests of the server have lower numbers. */
+const FIRST_NUMBER: RequestNumber = 2 ** 50;
+
+/** The engine, as far as the listener needs it. */
+export interface ListenerHost extends Pick<Observed, 'status'> {
+  submit(item: WireItem): void;
+  cancel(id: RequestNumber): void;
+  /** The status has changed; called often. */
+  onChange(): void;
+  onLog(record: LogRecord): void;
+}
+
+export class Listener {
+  readonly #boot: EngineBoot;
+  readonly #clock: Clock;
+  readonly #ledger: Ledger<ListenerCaller>;
+  readonly #runtime: ListenerRuntime;
+  readonly #refusals: Refusals;
+  readonly #endpoints: Endpoints = new Endpoints();
+  readonly #observation: Observation;
+  readonly #port: Port;
+  #wasUsed = false;
+
+  constructor(boot: EngineBoot, host: ListenerHost, clock: Clock) {
+    this.#boot = boot;
+    this.#clock = clock;
+    this.#refusals = new Refusals(clock, (record) => host.onLog(record));
+    this.#ledger = new Ledger<ListenerCaller>(
+      boot.requests.capacity,
+      clock,
+      {
+        onSettled: ({ caller }) => {
+          this.#runtime.left(caller);
+          host.onChange();
+        },
+        onExpired: (id) => host.cancel(id),
+        onFailed: (code) => this.#refusals.count(code),
+        onThrown: (error) => host.onLog({ level: 'error', message: `an answer could not be sent: ${error.stack}` }),
+      },
+      FIRST_NUMBER,
+    );
+    this.#runtime = new ListenerRuntime(boot, this.#ledger, host, clock);
+    this.#observation = new Observation({
+      runtime: boot.runtime,
+      status: () => host.status(),
+      requests: () => ({
+        reading: this.#ledger.read(),
+        backlog: this.#ledger.backlog,
+        capacity: this.#ledger.capacity,
+      }),
+      now: () => clock.now(),
+    });
+    this.#port = new Port(
+      {
+        onRequest: (request, response) => this.#take(request, response),
+        onChange: () => host.onChange(),
+        onLog: (record) => host.onLog(record),
+      },
+      clock,
+    );
+  }
+
+  /** Undefined if no plan ever had a listener. */
+  get status(): ListenerStatus | undefined {
+    if (!this.#wasUsed) return undefined;
+    return { state: this.#port.state, backlog: this.#ledger.backlog, reading: this.#ledger.read() };
+  }
+
+  /** Serves the plan's listener from now on, in one step. Requests under way end as they began. */
+  apply(plan: EnginePlan): void {
+    const { listener: planned } = plan;
+    if (planned) this.#wasUsed = true;
+    this.#runtime.apply(planned?.endpoints ?? []);
+    this.#endpoints.replace(planned?.endpoints.map((endpoint) => this.#served(endpoint, planned)) ?? []);
+    this.#observation.apply(plan);
+    this.#port.use(planned ? { address: planned.address, tls: planned.tls } : null, this.#drainMs);
+  }
+
+  publishApi(openapi: string): void {
+    this.#observation.publishApi(openapi);
+  }
+
+  /** Passes an outcome to its request. Returns false if the request is none of the listener's. */
+  settle(item: WireItem): boolean {
+    if (item.id < FIRST_NUMBER) return false;
+    this.#ledger.settle(item.id, outcomeOf(item), item.timings);
+    return true;
+  }
+
+  /** Takes no more requests, and answers all that are open by the deadline. */
+  async close(deadline: Deadline): Promise<void> {
+    this.#runtime.close();
+    this.#port.use(null, this.#drainMs);
+    await this.#ledger.whenEmpty(deadline);
+    this.#runtime.failAll();
+    this.#refusals.close();
+    await this.#port.closed(this.#clock.now() + LAST_ANSWERS_MS);
+  }
+
+  /** Longest time for which requests under way keep an address that is given up. */
+  get #drainMs(): number {
+    const { timeoutMs } = this.#boot.requests;
+    return timeoutMs === 0 ? Number.POSITIVE_INFINITY : timeoutMs + LAST_ANSWERS_MS;
+  }
+
+  #served({ spec, stageNames }: PlannedListener['endpoints'][number], { maxJson }: PlannedListener): ServedEndpoint {
+    const { maxPayloadBytes, requests } = this.#boot;
+    return {
+      spec,
+      limits: { timeoutMs: requests.timeoutMs, maxBytes: maxPayloadBytes, maxJson },
+      runtime: this.#runtime.of(spec),
+      stageNames,
+      answer: prepareAnswer(spec.answer),
+      failure: spec.failure ? prepareAnswer(spec.failure) : null,
+      direct: prepareAnswer({ statusCode: null, headers: {} }),
+    };
+  }
+
+  #take(request: IncomingMessage, response: ServerResponse): void {
+    if (this.#endpoints.take(request, response, request.url ?? '')) return;
+    const path = (request.url ?? '').split('?', 1)[0] as string;
+    const methods = this.#endpoints.methodsAt(path);
+    if (methods.includes(request.method ?? '')) this.#ledger.countRefused('unsupported_media');
+    this.#observation.answer(request, response, path, methods);
+  }
+}
+
+/** Time for the last answers to reach their clients. */
+const LAST_ANSWERS_MS = 500;

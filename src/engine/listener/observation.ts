@@ -1,0 +1,165 @@
+/** Answers requests to a listener that reach no endpoint: health, metrics and the OpenAPI document, else why not. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { EnginePlan } from '../../config/schemas/stage-definition.ts';
+import type { EngineStatus } from '../../core/model.ts';
+import type { RequestReading } from '../../core/readings.ts';
+import { type AnswerBody, answerBody } from '../../endpoint/answer.ts';
+import { errorBody } from '../../endpoint/client-text.ts';
+import { REQUEST_ID, requestIdOf } from '../../endpoint/request-id.ts';
+import { writeAnswer } from '../../endpoint/response-writer.ts';
+import { prepareAnswer } from '../../endpoint/served-endpoint.ts';
+import type { Exposition } from '../../observe/export/collect.ts';
+import { ENGINE_METRICS } from '../../observe/export/metrics.ts';
+import { StageTotals } from '../../observe/meters/totals.ts';
+import { buildSnapshot, missingIn, type RuntimeSnapshot } from '../../observe/views/snapshot.ts';
+
+/** The engine, as far as its health and metrics show it. */
+export interface Observed {
+  /** Name of the runtime. */
+  readonly runtime: string;
+  status(): EngineStatus;
+  /** The requests at the listener. */
+  requests(): { readonly reading: RequestReading; readonly backlog: number; readonly capacity: number };
+  now(): number;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly content: AnswerBody;
+}
+
+const READING = ['GET', 'HEAD'];
+const TEXT = 'text/plain; charset=utf-8';
+
+export class Observation {
+  readonly #observed: Observed;
+  readonly #answers: ReadonlyMap<string, () => Answer | Promise<Answer>> = new Map<
+    string,
+    () => Answer | Promise<Answer>
+  >([
+    ['/health/live', (): Answer => json(200, { live: true })],
+    ['/health/ready', (): Answer => this.#ready()],
+    ['/metrics', (): Promise<Answer> => this.#metrics()],
+    ['/openapi.json', (): Answer => this.#document()],
+  ]);
+  /** Loaded with the first scrape, because its library takes memory. */
+  #exposition: Promise<Exposition> | null = null;
+  #plan: EnginePlan = { stages: [], routes: [] };
+  #openapi = '';
+
+  constructor(observed: Observed) {
+    this.#observed = observed;
+  }
+
+  apply(plan: EnginePlan): void {
+    this.#plan = plan;
+  }
+
+  publishApi(openapi: string): void {
+    this.#openapi = openapi;
+  }
+
+  /**
+   * Answers a request that no endpoint takes.
+   * @param methods methods of the endpoints at the path
+   */
+  answer(request: IncomingMessage, response: ServerResponse, path: string, methods: readonly string[]): void {
+    const { method = '' } = request;
+    const read = this.#answers.get(path);
+    if (read && READING.includes(method)) {
+      this.#send(request, response, read);
+      return;
+    }
+    const allowed = [...(read ? READING : []), ...methods];
+    if (allowed.length === 0)
+      refuse(request, response, { status: 404, code: 'not_found', message: 'no such endpoint' });
+    else if (method === 'OPTIONS') response.writeHead(204, { Allow: [...allowed, 'OPTIONS'].join(', ') }).end();
+    else if (methods.includes(method)) refuse(request, response, FOR_FLOW);
+    else {
+      const message = `this path takes ${allowed.join(' and ')}`;
+      refuse(
+        request,
+        response,
+        { status: 405, code: 'method_not_allowed', message },
+        [...allowed, 'OPTIONS'].join(', '),
+      );
+    }
+  }
+
+  #send(request: IncomingMessage, response: ServerResponse, read: () => Answer | Promise<Answer>): void {
+    Promise.resolve(read()).then(
+      ({ status, content }) => {
+        const requestId = requestIdOf(request.headers, response.getHeader(REQUEST_ID));
+        writeAnswer(response, { status, requestId, answer: NEVER_CACHED }, content);
+      },
+      (error: Error) => refuse(request, response, { status: 500, code: 'modelet_failed', message: error.message }),
+    );
+  }
+
+  #ready(): Answer {
+    const missing = missingIn(this.#snapshot()).map(({ stage, reason }) => ({ stage, reason }));
+    return json(missing.length === 0 ? 200 : 503, { ready: missing.length === 0, missing });
+  }
+
+  async #metrics(): Promise<Answer> {
+    this.#exposition ??= import('../../observe/export/collect.ts').then(
+      (module) => new module.Exposition(ENGINE_METRICS),
+    );
+    const exposition = await this.#exposition;
+    const { durations } = this.#observed.requests().reading;
+    const body = await exposition.text([{ snapshot: this.#snapshot(), durations }], []);
+    return { status: 200, content: { contentType: exposition.contentType, body } };
+  }
+
+  #document(): Answer {
+    if (this.#openapi === '') return { status: 404, content: { contentType: TEXT, body: '' } };
+    return { status: 200, content: { contentType: 'application/json; charset=utf-8', body: this.#openapi } };
+  }
+
+  /** The state of the runtime, as far as its engine knows it. */
+  #snapshot(): RuntimeSnapshot {
+    const { runtime, status: statusOf, requests } = this.#observed;
+    const status = statusOf();
+    const { reading, backlog, capacity } = requests();
+    const totals = new StageTotals();
+    totals.update(status.stages);
+    return buildSnapshot({
+      ...{ id: runtime, name: runtime, state: 'ready', listener: null, plan: this.#plan, status, totals },
+      engine: {
+        ...{ pid: process.pid, state: 'ready', restarts: 0, lastError: null, deaths: { serving: 0, starting: 0 } },
+        ...{ frames: { sent: {}, received: {} }, bytes: { sent: 0, received: 0 } },
+      },
+      ledger: { backlog, capacity },
+      requests: reading.counts as Record<string, number>,
+      lateOutcomes: reading.late,
+      now: this.#observed.now(),
+      ...{ deploys: { count: 0, handedOver: 0 }, slowest: [], allowedCpus: [], pinWarnings: [] },
+    });
+  }
+}
+
+interface Refusal {
+  readonly status: number;
+  readonly code: string;
+  readonly message: string;
+}
+
+const NEVER_CACHED = prepareAnswer({ statusCode: null, headers: { 'Cache-Control': 'no-store' } });
+const FOR_FLOW: Refusal = {
+  status: 415,
+  code: 'unsupported_media',
+  message: "forms, JSON in UTF-16 and answers as a script are for Node-RED's own server",
+};
+
+/** Answers with an error that is no error of a pipeline. */
+function refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal, allow?: string): void {
+  const { status, code, message } = refusal;
+  const requestId = requestIdOf(request.headers, response.getHeader(REQUEST_ID));
+  const answer = prepareAnswer({ statusCode: null, headers: allow === undefined ? {} : { Allow: allow } });
+  const content = answerBody('json', errorBody({ code, message, stage: undefined, requestId }));
+  writeAnswer(response, { status, requestId, answer }, content);
+}
+
+function json(status: number, value: object): Answer {
+  return { status, content: answerBody('json', value) };
+}

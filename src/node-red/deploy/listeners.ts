@@ -1,0 +1,40 @@
+/** Reads from the running runtime nodes what their engines serve at addresses of their own. */
+import type { NodeAPI } from 'node-red';
+import { ModeletError } from '../../core/errors.ts';
+import type { EndpointSpec, ListenerSpec, TlsFiles } from '../../core/model.ts';
+import { jsonLimit } from '../http/json-limit.ts';
+import type { LiveNodes } from '../live-nodes.ts';
+
+/** Returns the listeners by runtime. Runtimes that do not listen are absent. */
+export function listenersOf(
+  RED: NodeAPI,
+  live: LiveNodes,
+  endpoints: readonly EndpointSpec[],
+): ReadonlyMap<string, ListenerSpec> {
+  const listeners = new Map<string, ListenerSpec>();
+  for (const { node, config } of live.of('runtime')) {
+    if (config instanceof ModeletError || config.listen === null) continue;
+    listeners.set(node.id, {
+      address: config.listen,
+      tls: config.tls === '' ? null : tlsFiles(RED, config.tls),
+      maxJson: jsonLimit(RED),
+      endpoints: endpoints.filter(({ runtime }) => runtime === node.id),
+    });
+  }
+  return listeners;
+}
+
+interface TlsNode {
+  addTLSOptions?(options: object): Readonly<Record<string, unknown>>;
+}
+
+/** Returns key and certificates of a tls-config node; empty if there is no such node, and the listener then says so. */
+function tlsFiles(RED: NodeAPI, id: string): TlsFiles {
+  const node = RED.nodes.getNode(id) as TlsNode | null;
+  const options = node?.addTLSOptions?.({}) ?? {};
+  const texts = (['key', 'cert', 'ca', 'passphrase'] as const).flatMap((name) => {
+    const value = options[name];
+    return value === undefined || value === null || value === '' ? [] : [[name, String(value)] as const];
+  });
+  return Object.fromEntries(texts);
+}
