@@ -1,6 +1,6 @@
 /**
- * The same requests to an endpoint that is compiled and to one whose requests pass a function node: the same status, the
- * same body, the same headers that matter.
+ * The same requests to an endpoint that is compiled, to one whose requests pass a function node, and to the engine's own
+ * listener: the same status, the same body, the same headers that matter.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -8,7 +8,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { pipelineOf } from '../../src/node-red/pipeline.ts';
 import { type Answer, CALLERS, TYPES, write } from '../fixtures/callers.ts';
 import { batcher, collector, func, httpIn, node, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+import { engineUrl, type FlowNode, NodeRed } from '../fixtures/node-red.ts';
 
 type Properties = Readonly<Record<string, unknown>>;
 
@@ -70,11 +70,14 @@ function drawn(kind: string): FlowNode[] {
 }
 
 let red: NodeRed;
+/** Address of the engine. */
+let engine: string;
 before(async () => {
   red = await NodeRed.start({ apiMaxLength: '100kb' });
-  const limits: Properties = { maxPayloadMb: '0.15', timeoutMs: '20000' };
+  const limits: Properties = { maxPayloadMb: '0.15', timeoutMs: '20000', listen: '127.0.0.1:0' };
   await red.deploy([TAB, runtime('runtime', limits), ...Object.keys(KINDS).flatMap(drawn)]);
   await red.whenReady();
+  engine = await engineUrl(red);
 });
 after(() => red.stop());
 
@@ -102,14 +105,21 @@ function told({ status, headers, bytes }: Answer): object {
   return { status, headers: Object.fromEntries(kept), body };
 }
 
+/** Whether only a flow can read a body, so that the engine refuses it. */
+function needsFlow({ 'Content-Type': type = '' }: Record<string, string>, kind: string): boolean {
+  return type.includes('utf-16') || (type.includes('urlencoded') && kind === '/caught');
+}
+
 async function assertSame({ headers, body, method = 'POST', kind = '/plain' }: Asked, about: string): Promise<number> {
   const given = { 'X-Request-Id': 'same', ...headers };
   const answers: Answer[] = [];
-  for (const half of ['/f', '/c']) {
-    answers.push(await CALLERS['node:http'](`${red.url}${half}${kind}`, { ...given }, body, method));
+  for (const url of [`${red.url}/f`, `${red.url}/c`, `${engine}/c`]) {
+    answers.push(await CALLERS['node:http'](`${url}${kind}`, { ...given }, body, method));
   }
-  const [flow, compiled] = answers.map(told);
+  const [flow, compiled, listened] = answers.map(told);
   assert.deepEqual(compiled, flow, about);
+  if (needsFlow(headers, kind)) assert.equal(answers[2]?.status, 415, about);
+  else assert.deepEqual(listened, compiled, `${about}, at the engine`);
   return (answers[0] as Answer).status;
 }
 
