@@ -98,8 +98,9 @@ export function makeRuntime(context) {
     setTitle(dot, runtime.state);
     setText(name, runtime.name || text('runtime.unnamed'));
     const restarts = runtime.restarts > 0 ? text('runtime.restarts', { count: runtime.restarts }) : '';
+    const listens = runtime.url === null ? '' : text('runtime.listens', { url: runtime.url });
     const known = { pid: runtime.pid, memory: bytes(runtime.rssBytes) };
-    setText(engine, (runtime.pid === null ? runtime.state : text('runtime.engine', known)) + restarts);
+    setText(engine, (runtime.pid === null ? runtime.state : text('runtime.engine', known)) + listens + restarts);
     figures.rate.set(count(runtime.requestsPerSecond));
     figures.errors.set(count(runtime.errorsPerSecond));
     setKind(figures.errors.element, runtime.errorsPerSecond > 0 ? 'bad' : 'good');

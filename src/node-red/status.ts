@@ -107,6 +107,9 @@ export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot): Node
     return { fill: 'yellow', shape: 'dot', text: `new code: ${headline(stage.successorError, LONGEST_BADGE - 10)}` };
   const text = `ready ${stage.busy}/${stage.workers.length} q:${stage.queue} b:${round(stage.meanBatchSize)}`;
   if (stage.pinWarnings.length > 0) return { fill: 'yellow', shape: 'dot', text: `${text} unpinned` };
+  // The stage serves Node-RED's requests, but the badge must not look as if it served all.
+  if (runtime.listener?.tag === 'failed')
+    return { fill: 'red', shape: 'dot', text: `cannot listen: ${runtime.listener.code}` };
   const whole = stage.ready === stage.workers.length;
   return { fill: whole ? (stage.busy > 0 ? 'blue' : 'green') : 'yellow', shape: 'dot', text };
 }

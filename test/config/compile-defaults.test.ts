@@ -9,6 +9,7 @@ import {
   compileRuntime,
 } from '../../src/config/compile.ts';
 import { compileStage } from '../../src/config/compile-stage.ts';
+import { formatListen } from '../../src/config/listen.ts';
 import { NODE_SCHEMAS, type NodeType } from '../fixtures/node-schemas.ts';
 
 const noFile = (path: string): string => {
@@ -36,6 +37,7 @@ test('a runtime without properties is one with all defaults', () => {
   assert.equal(config.maxPayloadBytes, 64 * 1024 * 1024);
   assert.equal(config.engineCpus, null);
   assert.equal(config.serverCpus, null);
+  assert.equal(config.listen, null);
   assert.deepEqual(compileRuntime(expected), config);
 });
 
@@ -67,6 +69,25 @@ test('a public path may be written with or without its outer slashes', () => {
     written.map((publicPath) => compileRuntime({ publicPath }).publicPath),
     ['', '', '/', '/ops', '/ops', '/ops', '/a/b.c', '/v1/~x_y-z'],
   );
+});
+
+test('an address to listen at is a port, a host and a port, or the path of a socket, and is shown as one', () => {
+  const rows = [
+    ['8080', { host: null, port: 8080 }, '8080'],
+    [' *:0 ', { host: null, port: 0 }, '0'],
+    [':80', { host: null, port: 80 }, '80'],
+    ['127.0.0.1:8080', { host: '127.0.0.1', port: 8080 }, '127.0.0.1:8080'],
+    ['[::1]:8080', { host: '::1', port: 8080 }, '[::1]:8080'],
+    ['my-host.local:1', { host: 'my-host.local', port: 1 }, 'my-host.local:1'],
+    ['unix:/run/e.sock', { path: '/run/e.sock' }, 'unix:/run/e.sock'],
+    ['unix:///run/e.sock', { path: '/run/e.sock' }, 'unix:/run/e.sock'],
+    ['/run/e.sock', { path: '/run/e.sock' }, 'unix:/run/e.sock'],
+  ] as const;
+  for (const [text, address, shown] of rows) {
+    const { listen } = compileRuntime({ listen: text });
+    assert.deepEqual(listen, address, text);
+    assert.equal(listen && formatListen(listen), shown);
+  }
 });
 
 test('the defaults are those of the public contract', () => {

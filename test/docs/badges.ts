@@ -96,6 +96,15 @@ export const BADGES: readonly Shown[] = [
     meaning: 'A CPU pin could not be applied: the machine has no such core, or cannot pin',
   },
   {
+    node: 'stage',
+    badge: stageBadge(stage({}), {
+      ...RUNTIME,
+      listener: { tag: 'failed', code: 'EADDRINUSE', message: '', address: '8080' },
+    }),
+    meaning:
+      'The engine cannot take the address of its [own listener](../guides/endpoints.md#the-engines-own-listener), and goes on trying. The stage serves all other requests; the log and the sidebar have the reason',
+  },
+  {
     node: 'batcher',
     badge: batcherBadge(stage({ queue: 5, meanBatchSize: 7.5 })),
     meaning: 'Items in the queue of the stage behind, and the mean size of the latest batches with its maximum',

@@ -90,6 +90,8 @@ export interface RuntimeView {
   readonly pid: number | null;
   readonly restarts: number;
   readonly rssBytes: number;
+  /** Address at which the engine itself takes requests; null if it takes none. */
+  readonly url: string | null;
   readonly backlog: number;
   readonly capacity: number;
   /** Rate of requests that ended, with any outcome; null without an earlier look. */
@@ -146,13 +148,14 @@ function runtimeView(before: Measurement | undefined, later: Measurement, { chai
     pid: engine.pid,
     restarts: engine.restarts,
     rssBytes: engine.rssBytes,
+    url: snapshot.listener?.tag === 'listening' ? snapshot.listener.url : null,
     backlog: snapshot.backlog,
     capacity: snapshot.capacity,
     requestsPerSecond: requests?.requestsPerSecond ?? null,
     errorsPerSecond: requests?.errorsPerSecond ?? null,
     p50: requests?.p50 ?? null,
     p99: requests?.p99 ?? null,
-    warnings: snapshot.pinWarnings,
+    warnings: [...(snapshot.listener?.tag === 'failed' ? [snapshot.listener.message] : []), ...snapshot.pinWarnings],
     stages: snapshot.stages.map((stage) => {
       const since = earlier && readingSince(readings.get(stage.id) ?? NOTHING_READ, stage.reading);
       return stageView(stage, engine.state, since ?? null, earlier ? (later.at - earlier.at) / 1000 : 0);

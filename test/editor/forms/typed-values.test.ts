@@ -28,6 +28,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     holdOnDeploy: false,
     logLevel: 'debug',
     publicPath: '/ops',
+    listen: '127.0.0.1:8080',
   },
   'modelet-stage': {
     name: 'classify',
@@ -82,7 +83,7 @@ async function assertKept(editor: EditorPage, id: string, type: Typed, form: For
   for (const [property, value] of Object.entries(values)) assert.equal(saved[property], value, `${type} ${property}`);
   // A list has a test of its own.
   const missing = Object.entries(NODE_SCHEMAS[type].properties).flatMap(([name, property]) =>
-    name in values || name === 'runtime' || property.type === 'array' ? [] : name,
+    name in values || name === 'runtime' || name === 'tls' || property.type === 'array' ? [] : name,
   );
   assert.deepEqual(missing, [], `${type}: no value here`);
   const shown = Object.keys(values).filter((property) => !HIDDEN[type]?.includes(property));

@@ -94,6 +94,15 @@ test('the dialog of a runtime refuses values that it cannot use, and marks the s
         ),
         good: '/ops/v1',
       },
+      {
+        property: 'listen',
+        bad: [
+          ['localhost', /^Listen at: must be a port, host:port or unix:\/path$/],
+          ['1.2.3.4:70000', /^Listen at: must be a port/],
+          ['unix:socket', /^Listen at: the path of a socket must be absolute, with 103 characters at most$/],
+        ],
+        good: '[::1]:8080',
+      },
     ]);
     await form.set({ capacity: '0' });
     await editor.ok();
