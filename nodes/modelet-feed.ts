@@ -9,7 +9,7 @@ import { logFault } from '../src/node-red/log.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 import { deliverToCatchNodes } from '../src/node-red/request/error-exit.ts';
 import type { PipelineMessage } from '../src/node-red/request/messages.ts';
-import { showInvalid } from '../src/node-red/status.ts';
+import { feedBadge, showInvalid } from '../src/node-red/status.ts';
 
 const BADGE_INTERVAL_MS = 1000;
 
@@ -23,7 +23,7 @@ export default function register(RED: NodeAPI): void {
       this.on('input', (msg, _send, _done) => deliverToCatchNodes(RED, this, msg as PipelineMessage, config));
       return;
     }
-    const show = throttle(() => this.status({ fill: 'blue', shape: 'dot', text: `unsettled ${window.unsettled}` }));
+    const show = throttle(() => this.status(feedBadge(window.unsettled, config.window)));
     const window = new FeedWindow(config.window, show);
     const running = new Set<FeedRun>();
     const stop = (): void => {

@@ -6,7 +6,7 @@ import { ModeletError } from '../src/core/errors.ts';
 import { configure } from '../src/node-red/adapter.ts';
 import { gatesOf, seriesOf, stageRows, workerRows } from '../src/node-red/admin/dashboard.ts';
 import { type Pipeline, pipelineOf } from '../src/node-red/pipeline.ts';
-import { showInvalid } from '../src/node-red/status.ts';
+import { metricsBadge, showInvalid } from '../src/node-red/status.ts';
 import { intervalBetween, type Measurement } from '../src/observe/views/interval.ts';
 import type { Service } from '../src/server/service.ts';
 
@@ -22,14 +22,15 @@ export default function register(RED: NodeAPI): void {
     // The last look; an interval needs two looks at the same service, so a new or replaced runtime has none yet.
     let before: { readonly service: Service; readonly look: Measurement } | null = null;
     // Null, because the badge of the node that this one replaces may still be shown.
-    let told: string | null = null;
-    const tell = (text: string): void => {
-      if (text !== told) this.status(text === '' ? {} : { fill: 'yellow', shape: 'ring', text });
-      told = text;
+    let told: number | null = null;
+    const tell = (runtimes: number): void => {
+      if (runtimes !== told) this.status(metricsBadge(runtimes));
+      told = runtimes;
     };
     const report = (): void => {
-      const service = serviceOf(pipeline, config.runtime);
-      tell(service ? '' : 'no runtime to tell about');
+      const services = servicesOf(pipeline, config.runtime);
+      const service = services.length === 1 ? (services[0] as Service) : null;
+      tell(services.length);
       const look = service?.measure() ?? null;
       if (look && before?.service === service) {
         const interval = intervalBetween(before.look, look, wallTime());
@@ -44,9 +45,7 @@ export default function register(RED: NodeAPI): void {
   });
 }
 
-/** Returns the service of the named runtime, or the only one if none is named. A runtime without stages has none. */
-function serviceOf(pipeline: Pipeline, runtime: string): Service | null {
-  const { services } = pipeline;
-  const named = runtime === '' ? services : services.filter(({ id }) => id === runtime);
-  return named.length === 1 ? (named[0] as Service) : null;
+/** Returns the service of the named runtime, or all if none is named. A runtime without stages has none. */
+function servicesOf({ services }: Pipeline, runtime: string): readonly Service[] {
+  return runtime === '' ? services : services.filter(({ id }) => id === runtime);
 }

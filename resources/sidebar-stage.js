@@ -17,9 +17,6 @@ import {
   text,
 } from './sidebar-dom.js';
 
-/** More workers than these are folded up until somebody unfolds them. */
-const MOST_UNFOLDED = 4;
-
 function kindOfWorker({ state, busy }) {
   if (state === 'ready') return busy ? 'busy' : 'ready';
   return state === 'startup' ? 'startup' : 'error';
@@ -69,12 +66,13 @@ function makeWorkers(context) {
     ({ index }) => index,
     () => makeWorker(context),
   );
-  let isFirst = true;
-  const update = ({ workers }) => {
-    if (isFirst) element.open = workers.length <= MOST_UNFOLDED;
-    isFirst = false;
-    const busy = workers.filter((worker) => worker.busy).length;
-    setText(summary, text(workers.length === 1 ? 'stage.worker' : 'stage.workers', { count: workers.length, busy }));
+  let hasFailed = false;
+  const update = ({ words, workers }) => {
+    // Unfolds when a worker fails, and leaves the rest to who looks.
+    const fails = workers.some(({ error }) => error !== null);
+    if (fails && !hasFailed) element.open = true;
+    hasFailed = fails;
+    setText(summary, words);
     show(workers);
   };
   return { element, update };

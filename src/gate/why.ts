@@ -60,8 +60,8 @@ function isClosed(cause: Closed, { state, rule, raw, everyMs, source }: Explaine
       return rule.maxSys === 0 ? 'max_SYS is set to 0; nothing opens it' : 'max_SYS is 0; opens when a worker is ready';
     case 'low': {
       const read = raw === null ? '' : ` (${raw})`;
-      const opens = baseline < 1 ? `opens when D is above ${figure(baseline)}` : 'nothing opens it';
-      return `D ${figure(budget)} is not above B ${figure(baseline)}${read}; ${opens}`;
+      const opens = baseline < 1 ? `opens when more than ${percent(baseline)} is free` : 'nothing opens it';
+      return `${percent(budget)} free, ${percent(baseline)} kept${read}; ${opens}`;
     }
     case 'less-than-one':
       return `${figure(maxSys)} x (D ${figure(budget)} - B ${figure(baseline)}) is less than one; opens when D rises`;
@@ -87,6 +87,11 @@ function amount(value: number, unit: GateRule['unit']): string {
 /** Formats with at most two decimals. */
 function figure(value: number): string {
   return String(Number(value.toFixed(2)));
+}
+
+/** Formats a share with at most one decimal: 4.9 % is not above 5 %. */
+function percent(share: number): string {
+  return `${Number((share * 100).toFixed(1))} %`;
 }
 
 /** Formats as seconds: with one decimal below 10 s, whole from there on. */

@@ -3,26 +3,11 @@ import type { Node, NodeStatus } from 'node-red';
 import { ModeletError } from '../core/errors.ts';
 import type { GateSnapshot } from '../observe/views/gate-snapshot.ts';
 import type { RuntimeSnapshot, StageSnapshot } from '../observe/views/snapshot.ts';
+import { batcherWords, headline, LONGEST_BADGE, stageWords, waiting } from '../observe/views/words.ts';
 import type { Deployment } from './deploy/deployment.ts';
 import type { LiveNode } from './live-nodes.ts';
 
 const INTERVAL_MS = 1000;
-/** Characters in a badge: 180 to 210 px in the canvas's font. Nodes with badges are mostly 160 to 220 px apart. */
-export const LONGEST_BADGE = 30;
-/** Characters read of a message. Longer messages quote a client or a modelet. */
-const READ_AT_MOST = 300;
-
-/** Parts of a message that a badge omits. */
-const DROPPED: readonly RegExp[] = [
-  // `SyntaxError: `: the words after it say more.
-  /^\w*(?:Error|Exception): /,
-  // The stage's own name before a place in its code: `scale: Predict:2: `.
-  /^[^:]*: (?=[^\s:]+:\d+: )/,
-  / \((?:from|allowed)[^()]*\)/g,
-  // The folders of an absolute path or a file's URL.
-  /(?:file:\/\/|(?<![\w.])[A-Za-z]:\\|(?<![\w.:/\\])\/)[^\s'"]*[/\\](?=[^\s'"/\\])/g,
-];
-const VARIABLE = /the environment variable (\w+)/;
 
 /** The state that the badges show, read at each update. */
 interface BadgeReader {
@@ -36,6 +21,8 @@ export class StatusBadges {
   readonly #shows: BadgeReader;
   /** The badge that each node instance shows. A new instance after a deploy starts without a badge. */
   readonly #shown: WeakMap<Node, string> = new WeakMap();
+  /** Batches that each stage had sent at its last badge. */
+  #batches: ReadonlyMap<string, number> = new Map();
   #timer: NodeJS.Timeout | null = null;
   #lastAt = 0;
 
@@ -56,8 +43,16 @@ export class StatusBadges {
 
   #show(): void {
     const snapshots = this.#shows.services.map((service) => service.snapshot());
+    const stages = snapshots.flatMap((runtime) => runtime.stages);
+    const before = this.#batches;
+    this.#batches = new Map(stages.map(({ id, batches }) => [id, batches]));
+    const worked = new Set(
+      stages.filter(({ id, batches }) => batches > (before.get(id) ?? batches)).map(({ id }) => id),
+    );
+    // A stage that has just worked rests when it has done nothing until the next badge.
+    if (worked.size > 0) this.update();
     for (const live of this.#shows.live) {
-      const status = this.#statusOf(live, snapshots);
+      const status = this.#statusOf(live, snapshots, worked);
       if (!status) continue;
       const text = JSON.stringify(status);
       if (this.#shown.get(live.node) === text) continue;
@@ -66,7 +61,11 @@ export class StatusBadges {
     }
   }
 
-  #statusOf({ kind, node, config }: LiveNode, snapshots: readonly RuntimeSnapshot[]): NodeStatus | null {
+  #statusOf(
+    { kind, node, config }: LiveNode,
+    snapshots: readonly RuntimeSnapshot[],
+    worked: ReadonlySet<string>,
+  ): NodeStatus | null {
     const invalid = config instanceof ModeletError ? config.message : this.#shows.deployment.invalid.get(node.id);
     if (invalid !== undefined) return invalidBadge(invalid);
     if (kind === 'gate') {
@@ -77,7 +76,10 @@ export class StatusBadges {
     const stageId = kind === 'stage' ? node.id : this.#shows.deployment.routes.get(node.id)?.route.stages[0];
     for (const runtime of snapshots) {
       const stage = runtime.stages.find((candidate) => candidate.id === stageId);
-      if (stage) return kind === 'stage' ? stageBadge(stage, runtime) : batcherBadge(stage);
+      if (!stage) continue;
+      if (kind === 'batcher') return batcherBadge(stage);
+      // Short batches would make the badge flicker between rest and work.
+      return stageBadge(stage, runtime, worked.has(stage.id) ? Math.max(1, stage.busy) : stage.busy);
     }
     return null;
   }
@@ -94,49 +96,51 @@ export function invalidBadge(reason: string): NodeStatus {
   return { fill: 'red', shape: 'ring', text: headline(reason) };
 }
 
-/** Returns a stage's badge, `ready 1/2 q:5 b:31.2`: process state, busy/all workers, queue length, mean batch size. */
-export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot): NodeStatus {
-  const failed = stage.workers.find((worker) => worker.error !== null);
-  if (stage.ready === 0 || stage.circuit === 'open') {
-    const cause = failed?.error ?? runtime.engine.error;
-    if (cause) return { fill: 'red', shape: 'ring', text: headline(cause) };
-    return { fill: 'yellow', shape: 'ring', text: 'startup' };
-  }
-  // If deployed code does not start, older code continues to serve. The badge must not look like success.
-  if (stage.successorError !== null)
-    return { fill: 'yellow', shape: 'dot', text: `new code: ${headline(stage.successorError, LONGEST_BADGE - 10)}` };
-  const text = `ready ${stage.busy}/${stage.workers.length} q:${stage.queue} b:${round(stage.meanBatchSize)}`;
-  if (stage.pinWarnings.length > 0) return { fill: 'yellow', shape: 'dot', text: `${text} unpinned` };
+/** @returns a stage's badge: green at rest, blue at work, yellow if something is not as it should be, else a ring */
+export function stageBadge(stage: StageSnapshot, { engine, listener }: RuntimeSnapshot, busy: number = stage.busy): NodeStatus {
+  const { health, text } = stageWords(stage, engine, busy);
+  if (health === 'error') return { fill: 'red', shape: 'ring', text };
+  if (health === 'startup') return { fill: 'grey', shape: 'ring', text };
   // The stage serves Node-RED's requests, but the badge must not look as if it served all.
-  if (runtime.listener?.tag === 'failed')
-    return { fill: 'red', shape: 'dot', text: `cannot listen: ${runtime.listener.code}` };
-  const whole = stage.ready === stage.workers.length;
-  return { fill: whole ? (stage.busy > 0 ? 'blue' : 'green') : 'yellow', shape: 'dot', text };
+  if (listener?.tag === 'failed') return { fill: 'red', shape: 'dot', text: `cannot listen: ${listener.code}` };
+  const isOdd = health === 'partly' || stage.successorError !== null || stage.pinWarnings.length > 0;
+  return { fill: isOdd ? 'yellow' : busy > 0 ? 'blue' : 'green', shape: 'dot', text };
 }
 
 export function batcherBadge(stage: StageSnapshot): NodeStatus {
-  const { maxBatchSize } = stage.batching;
-  return { fill: 'grey', shape: 'dot', text: `q:${stage.queue} b:${round(stage.meanBatchSize)}/${maxBatchSize}` };
+  return { fill: stage.queue > 0 ? 'blue' : 'grey', shape: 'dot', text: batcherWords(stage) };
 }
 
-/** Returns a gate's badge: `open D 0.42 N 12 waiting 5`, or `closed: sample 7 s old`. */
+/** @returns a gate's badge: `open, 42 % free, admits 12`, or `closed: sample 7.2 s old, 5 wait` */
 export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
   if (!gate) return null;
-  const { open, control, budget, quota, waiting, source, store } = gate;
+  const { open, control, source, store } = gate;
   if (store?.error) return { fill: 'red', shape: 'ring', text: headline(store.error) };
-  const dead = store?.dead ? ` dead ${store.dead}` : '';
+  const dead = store?.dead ? `, ${store.dead} dead` : '';
+  const more = `${waiting(gate.waiting)}${dead}`;
   if (!open) {
+    if (control === 'auto' && !source.available && source.error === null)
+      return { fill: 'grey', shape: 'ring', text: `nothing read yet${more}` };
     const broken = control === 'auto' && !source.available;
     // The dialog says what would open the gate.
     const [cause = ''] = gate.why.split(';', 1);
-    return { fill: broken ? 'red' : 'yellow', shape: 'ring', text: withWaiting(headline(cause), waiting) + dead };
+    return {
+      fill: broken ? 'red' : 'yellow',
+      shape: 'ring',
+      text: `${headline(cause, LONGEST_BADGE - more.length)}${more}`,
+    };
   }
   if (source.rare !== null && control === 'auto') {
-    return { fill: 'yellow', shape: 'dot', text: withWaiting('stale before the next scrape', waiting) };
+    return { fill: 'yellow', shape: 'dot', text: `stale before the next scrape${more}` };
   }
-  const text = control === 'open' ? 'open by a message' : `open D ${hundredths(budget)} N ${hundredths(quota)}`;
-  const fill = dead !== '' ? 'yellow' : waiting > 0 ? 'blue' : 'green';
-  return { fill, shape: 'dot', text: withWaiting(text, waiting) + dead };
+  const fill = dead !== '' ? 'yellow' : gate.waiting > 0 ? 'blue' : 'green';
+  return { fill, shape: 'dot', text: `${openWords(gate)}${more}` };
+}
+
+function openWords({ control, budget, quota, waiting: held }: GateSnapshot): string {
+  if (control === 'open') return 'open by a message';
+  const admits = held > 0 ? '' : `, admits ${Math.round(quota * 100) / 100}`;
+  return `open, ${Math.round(budget * 100)} % free${admits}`;
 }
 
 /** Prefixes the badge of a gate that counts a stage of another tab: without this fact, the other figures mislead. */
@@ -149,28 +153,14 @@ function withElsewhere(badge: NodeStatus | null, elsewhere: string | null): Node
   };
 }
 
-function withWaiting(text: string, waiting: number): string {
-  return waiting > 0 ? `${text} waiting ${waiting}` : text;
+/** @returns a paced split's badge: how many of the messages that may be in progress at once are */
+export function feedBadge(unsettled: number, most: number): NodeStatus {
+  if (unsettled === 0) return { fill: 'green', shape: 'dot', text: 'idle' };
+  return { fill: 'blue', shape: 'dot', text: `${unsettled} of ${most} in progress` };
 }
 
-function hundredths(value: number): string {
-  return String(Math.round(value * 100) / 100);
-}
-
-function round(value: number): string {
-  return String(Math.round(value * 10) / 10);
-}
-
-/**
- * Shortens a message for a badge: as many whole clauses of its first line as fit; if they fill at most half, the line's
- * beginning. The canvas does not cut text: a text that is longer than a node and the gap behind it covers the next node's
- * badge. The log, the sidebar and the dialog show the whole message.
- */
-export function headline(message: string, longest: number = LONGEST_BADGE): string {
-  const [line = ''] = message.slice(0, READ_AT_MOST).split('\n', 1);
-  const short = DROPPED.reduce((rest, dropped) => rest.replace(dropped, ''), line).replace(VARIABLE, '$${$1}');
-  if (short.length <= longest) return short;
-  const ends = [...short.matchAll(/[;:,] /g)].map(({ index }) => index);
-  const clauses = ends.findLast((end) => end <= longest) ?? 0;
-  return clauses > longest / 2 ? short.slice(0, clauses) : `${short.slice(0, longest - 1).trimEnd()}\u2026`;
+/** @returns the badge of metrics without a runtime; none if there is one */
+export function metricsBadge(runtimes: number): NodeStatus {
+  if (runtimes === 1) return {};
+  return { fill: 'grey', shape: 'ring', text: runtimes === 0 ? 'no stage runs' : `choose one of ${runtimes} runtimes` };
 }

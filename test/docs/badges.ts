@@ -1,7 +1,14 @@
 /** Badges as the code makes them, each with its meaning: the table of docs/operations/troubleshooting.md. */
 import type { NodeStatus } from 'node-red';
 import type { WorkerStatus } from '../../src/core/model.ts';
-import { batcherBadge, gateBadge, invalidBadge, stageBadge } from '../../src/node-red/status.ts';
+import {
+  batcherBadge,
+  feedBadge,
+  gateBadge,
+  invalidBadge,
+  metricsBadge,
+  stageBadge,
+} from '../../src/node-red/status.ts';
 import type { GateSnapshot } from '../../src/observe/views/gate-snapshot.ts';
 import type { RuntimeSnapshot, StageSnapshot } from '../../src/observe/views/snapshot.ts';
 
@@ -11,7 +18,7 @@ interface Shown {
   readonly meaning: string;
 }
 
-const RUNTIME = { engine: { error: null } } as unknown as RuntimeSnapshot;
+const RUNTIME = { engine: { state: 'ready', error: null } } as unknown as RuntimeSnapshot;
 
 function workers(error: string | null = null): WorkerStatus[] {
   return [0, 1].map(
@@ -30,6 +37,7 @@ function stage(changes: Partial<StageSnapshot>): StageSnapshot {
     pinWarnings: [],
     successorError: null,
     circuit: 'closed',
+    doesNotStart: false,
   } as Partial<StageSnapshot> as StageSnapshot;
   return { ...quiet, ...changes };
 }
@@ -42,14 +50,16 @@ function gate(changes: Partial<GateSnapshot>): GateSnapshot {
     budget: 0.42,
     quota: 12,
     waiting: 0,
-    source: { available: true, rare: null },
+    source: { available: true, rare: null, error: null },
     store: null,
   } as Partial<GateSnapshot> as GateSnapshot;
   return { ...open, ...changes };
 }
 
+const BROKEN = { ready: 0, workers: workers("classify: Predict:1: Unexpected token '}'") };
+const STOPPED = { engine: { state: 'error', error: 'killed by SIGKILL' } } as unknown as RuntimeSnapshot;
 const NOT_READY = { ready: 0, workers: workers() };
-const NO_SAMPLE = { available: false, rare: null } as GateSnapshot['source'];
+const NO_SAMPLE = { available: false, rare: null, error: 'HTTP 503' } as GateSnapshot['source'];
 
 export const BADGES: readonly Shown[] = [
   {
@@ -70,9 +80,13 @@ export const BADGES: readonly Shown[] = [
   },
   {
     node: 'stage',
-    badge: stageBadge(stage({ busy: 2, queue: 14, meanBatchSize: 31.2 }), RUNTIME),
-    meaning:
-      'Both workers are busy, 14 items wait, and the latest batches had 31.2 items. If the queue grows, add workers or larger batches',
+    badge: stageBadge(stage({ busy: 1 }), RUNTIME),
+    meaning: 'One worker runs a batch, or has run one within the last second',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ busy: 2, queue: 14 }), RUNTIME),
+    meaning: 'Both workers are busy, and 14 items wait. If the queue grows, add workers or larger batches',
   },
   {
     node: 'stage',
@@ -81,9 +95,20 @@ export const BADGES: readonly Shown[] = [
   },
   {
     node: 'stage',
-    badge: stageBadge(stage({ ready: 0, workers: workers("SyntaxError: Unexpected token '}'") }), RUNTIME),
+    badge: stageBadge(stage({ ...BROKEN, doesNotStart: true }), RUNTIME),
     meaning:
-      'No worker starts, or workers died five times within a minute. Requests get `stage_unavailable`. Correct the cause; a deploy, a changed file or *Restart workers* tries again',
+      'No worker starts. Requests get `stage_unavailable`. Correct the cause; a deploy, a changed file or *Restart workers* tries again',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ ready: 0, workers: workers('killed by SIGKILL'), circuit: 'open' }), RUNTIME),
+    meaning:
+      'Workers died five times within a minute. Requests get `stage_unavailable`. The stage tries a worker again by itself',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ ready: 0, workers: [] }), STOPPED),
+    meaning: 'The engine process of the runtime does not run. The log has the whole reason',
   },
   {
     node: 'stage',
@@ -106,13 +131,23 @@ export const BADGES: readonly Shown[] = [
   },
   {
     node: 'batcher',
+    badge: batcherBadge(stage({})),
+    meaning: 'No batch has left yet. A batch has at most 32 items',
+  },
+  {
+    node: 'batcher',
+    badge: batcherBadge(stage({ meanBatchSize: 7.5 })),
+    meaning: 'The mean size of the latest batches',
+  },
+  {
+    node: 'batcher',
     badge: batcherBadge(stage({ queue: 5, meanBatchSize: 7.5 })),
-    meaning: 'Items in the queue of the stage behind, and the mean size of the latest batches with its maximum',
+    meaning: 'And 5 items wait in the queue of the stage behind',
   },
   {
     node: 'gate',
     badge: gateBadge(gate({})),
-    meaning: 'The gate is open: budget and quota',
+    meaning: 'The gate is open: the free share of the capacity, and how many requests it admits at a time',
   },
   {
     node: 'gate',
@@ -121,7 +156,7 @@ export const BADGES: readonly Shown[] = [
   },
   {
     node: 'gate',
-    badge: gateBadge(gate({ open: false, why: 'closed: D 0.04 is not above B 0.05; opens when D is above 0.05' })),
+    badge: gateBadge(gate({ open: false, why: 'closed: 4 % free, 5 % kept; opens when more than 5 % is free' })),
     meaning: 'The gate is closed because too little capacity is free. It opens by itself',
   },
   {
@@ -137,6 +172,11 @@ export const BADGES: readonly Shown[] = [
   },
   {
     node: 'gate',
+    badge: gateBadge(gate({ open: false, source: { available: false, error: null } as GateSnapshot['source'] })),
+    meaning: 'The gate has just started and waits for the first sample of its source',
+  },
+  {
+    node: 'gate',
     badge: gateBadge(gate({ source: { available: true, rare: 'scraped every 60 s' } as GateSnapshot['source'] })),
     meaning: 'The source measures less often than `staleMs`, so the gate closes between samples. Raise `staleMs`',
   },
@@ -149,5 +189,25 @@ export const BADGES: readonly Shown[] = [
     node: 'gate',
     badge: gateBadge(gate({ store: { error: null, dead: 3 } as GateSnapshot['store'] })),
     meaning: 'A durable gate has dead letters. Correct the cause, then *redrive* them',
+  },
+  {
+    node: 'paced split',
+    badge: feedBadge(0, 64),
+    meaning: 'All messages of its inputs have ended',
+  },
+  {
+    node: 'paced split',
+    badge: feedBadge(12, 64),
+    meaning: '12 messages are in progress, and 64 may be at a time',
+  },
+  {
+    node: 'metrics',
+    badge: metricsBadge(0),
+    meaning: 'The runtime has no stages, so there is nothing to report',
+  },
+  {
+    node: 'metrics',
+    badge: metricsBadge(2),
+    meaning: 'Several runtimes have stages. Choose one in the dialog',
   },
 ];

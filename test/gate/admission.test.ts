@@ -113,7 +113,10 @@ describe('a sample', () => {
     const bed = new AdmissionBed({ baseline: '0.5' });
     bed.sample(0.5, { raw: 'saturation 0.5' });
     assert.deepEqual(bed.all(), []);
-    assert.equal(bed.admission.why(), 'closed: D 0.5 is not above B 0.5 (saturation 0.5); opens when D is above 0.5');
+    assert.equal(
+      bed.admission.why(),
+      'closed: 50 % free, 50 % kept (saturation 0.5); opens when more than 50 % is free',
+    );
   });
 
   test('frees the requests that it includes for sure and that have ended since, and no more than those', () => {

@@ -1,23 +1,23 @@
 /** A badge begins with what is wrong or what to do, and ends before the next node of its row. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { headline, LONGEST_BADGE } from '../../src/node-red/status.ts';
+import { headline, LONGEST_BADGE } from '../../src/observe/views/words.ts';
 import { batcher, endpoint, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 
 const MESSAGES: readonly (readonly [message: string, badge: string])[] = [
   ['no file /home/ada/.node-red/models/doubel.cjs (from "models/doubel.cjs")', 'no file doubel.cjs'],
-  ['maxBatchSize: must be <= 10000; got 10001', 'maxBatchSize: must be <= 10000'],
-  ['source: must be one of constant, saturation, prometheus; got "x"', 'source: must be one of consta\u2026'],
+  ['maxBatchSize: must be <= 10000; got 10001', 'maxBatchSize: must be <= 10000; got 10001'],
+  ['source: must be one of constant, saturation, prometheus; got "x"', 'source: must be one of constant, saturation'],
   // biome-ignore lint/suspicious/noTemplateCurlyInString: a reference as users write it.
   ['cpus: the environment variable PINS is not set', 'cpus: ${PINS} is not set'],
-  ['the module gone is not installed: run "npm install gone" in /data', 'the module gone is not instal\u2026'],
+  ['the module gone is not installed: run "npm install gone" in /data', 'the module gone is not installed'],
   ["SyntaxError: Unexpected token '}'", "Unexpected token '}'"],
-  ["classify: Predict:12: Unexpected token '}'", 'Predict:12: Unexpected token\u2026'],
-  ['the stage behind it cannot be used: no file /a/b.js', 'the stage behind it cannot be\u2026'],
-  ["Error: ENOENT: no such file, open '/srv/models/a.bin'\n    at open", 'ENOENT: no such file'],
-  ['closed: sample 7.2 s old, older than 5 s', 'closed: sample 7.2 s old'],
-  ['closed: HTTP 503 from http://a.example/x', 'closed: HTTP 503 from http://\u2026'],
+  ["classify: Predict:12: Unexpected token '}'", "line 12: Unexpected token '}'"],
+  ['the stage behind it cannot be used: no file /a/b.js', 'the stage behind it cannot be used'],
+  ["Error: ENOENT: no such file, open '/srv/models/a.bin'\n    at open", "ENOENT: no such file, open 'a.bin'"],
+  ['closed: sample 7.2 s old, older than 5 s', 'closed: sample 7.2 s old, older than 5 s'],
+  ['closed: HTTP 503 from http://a.example/x', 'closed: HTTP 503 from http://a.example/x'],
   ['x'.repeat(500), `${'x'.repeat(LONGEST_BADGE - 1)}\u2026`],
   ['', ''],
 ];
@@ -57,7 +57,12 @@ describe('badges', () => {
   test('a stage names its missing module, and the log says how to install it', async () => {
     const broken = stage('a', '', 'collector /use', { source: 'module', module: 'gone' });
     const log = /the module gone is not installed: run "npm install gone" in \//;
-    await assertBadge('a', [...endpoint('/use', 'a'), broken], 'the module gone is not instal\u2026', log);
+    await assertBadge(
+      'a',
+      [...endpoint('/use', 'a'), broken],
+      'does not start: the module gone is not inst\u2026',
+      log,
+    );
   });
 
   test('a batcher names the setting that is wrong', async () => {
@@ -65,7 +70,7 @@ describe('badges', () => {
     await assertBadge(
       'q',
       [...flow, sink('x')],
-      'maxBatchSize: must be <= 10000',
+      'maxBatchSize: must be <= 10000; got 10001',
       /maxBatchSize: must be <= 10000; got/,
     );
   });

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { headline } from '../../src/node-red/status.ts';
+import { headline } from '../../src/observe/views/words.ts';
+import { idle } from '../fixtures/badges.ts';
 import { batcher, collector, endpoint, func, runtime, sink, stage, statusNode, TAB } from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
 import { type Badge, type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
@@ -144,7 +145,7 @@ describe('configuration: what is invalid', () => {
     ]);
     await whenBadge('node', ({ fill }, text) => fill === 'red' && text.startsWith('cpus: '));
     await nodeRed.deploy([TAB, runtime(), ...endpoint('/use', 'node'), stage('node', ECHO, 'collector /use')]);
-    await whenBadge('node', ({ fill }, text) => fill === 'green' && text.startsWith('ready 0/1'));
+    await whenBadge('node', ({ fill }, text) => fill === 'green' && idle(1).test(text));
     assert.equal((await nodeRed.post('/use', { value: 1 })).status, 200);
   });
 
@@ -190,7 +191,10 @@ describe('configuration: what is valid', () => {
     await startAnew(runtime(), stage('node', ECHO, 'collector /use', { cpus: '0,4000' }));
     await nodeRed.whenReady();
     assert.equal((await nodeRed.post('/use', { value: 1 })).status, 200);
-    await whenBadge('node', ({ fill }, text) => fill === 'yellow' && /^ready \d\/2 .* unpinned$/.test(text));
+    await whenBadge(
+      'node',
+      ({ fill }, text) => fill === 'yellow' && /^(idle, 2 workers|\d of 2 busy), not pinned$/.test(text),
+    );
   });
 });
 
@@ -241,17 +245,21 @@ describe('configuration: Status nodes', () => {
       func('seen', 'return null;'),
     ]);
     const seen = nodeRed.inputs('seen');
-    const from = (id: string, pattern: RegExp) => () =>
-      seen.some((msg) => {
-        const { text, source } = msg['status'] as { text: string; source: { id: string } };
-        return source.id === id && pattern.test(text);
-      });
-    await until('the stage is ready', from('stage', /^ready 0\/2 q:0 b:0$/));
-    await until('the batcher is shown', from('batch', /^q:0 b:0\/32$/));
+    const from =
+      (id: string, pattern: RegExp, after = 0) =>
+      () =>
+        seen.slice(after).some((msg) => {
+          const { text, source } = msg['status'] as { text: string; source: { id: string } };
+          return source.id === id && pattern.test(text);
+        });
+    await until('the stage is ready', from('stage', idle(2)));
+    await until('the batcher is shown', from('batch', /^no batch yet, up to 32$/));
     for (let number = 0; number < 40; number += 1) nodeRed.send('batch', { payload: number });
-    await until('the stage works', from('stage', /^ready 2\/2 q:\d+ b:[1-9]/));
+    await until('the stage works', from('stage', /^2 of 2 busy, \d+ wait$/));
     await gate.open();
-    await until('it rests again', from('stage', /^ready 0\/2 q:0 b:[1-9][\d.]*$/));
+    const worked = seen.length;
+    await until('it rests again', from('stage', idle(2), worked));
+    await until('the batcher tells of its batches', from('batch', /^batches of [\d.]+$/));
     await gate.remove();
   });
 });

@@ -144,7 +144,7 @@ describe('deploy: something changed', () => {
     await nodeRed.deploy(changed(pipeline(), { second: broken }), 'nodes');
     assert.deepEqual(await run(), ['first', 'second']);
     const badge = () => nodeRed.badges.get('second');
-    await until('the badge says so', () => /^new code: cannot start$/.test(badge()?.text ?? ''));
+    await until('the badge says so', () => /^new code fails: cannot start$/.test(badge()?.text ?? ''));
     assert.equal(badge()?.fill, 'yellow');
     assert.deepEqual(await run(), ['first', 'second']);
     await nodeRed.deploy(pipeline(), 'nodes');

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { READY } from '../fixtures/badges.ts';
 import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
@@ -25,7 +26,7 @@ const JAVASCRIPT: Language = {
   file: 'model.mjs',
   code: (version) => `export default (input) => ({ version: ${version}, input });`,
   broken: 'export default (input) => {',
-  why: /^new code: .*Unexpected end/,
+  why: /^new code fails: .*Unexpected end/,
 };
 
 const PYTHON: Language = {
@@ -33,7 +34,7 @@ const PYTHON: Language = {
   file: 'model.py',
   code: (version) => `def predict(input):\n    return {"version": ${version}, "input": input}\n`,
   broken: 'def predict(input):\n',
-  why: /^new code: (?:model\.py:\d|expected an indent|unexpected EOF)/,
+  why: /^new code fails: (?:model\.py:\d|expected an indent|unexpected EOF)/,
 };
 
 describe('hot edits', () => {
@@ -128,7 +129,7 @@ describe('hot edits', () => {
       await writeFile(`${path}.tmp`, code(3));
       await rename(`${path}.tmp`, path);
       await until('the repaired code answers', () => versions.at(-1) === 3);
-      await until('the badge is content', () => /^ready \S+ q:\d+ b:[\d.]+$/.test(badge(source)));
+      await until('the badge is content', () => READY.test(badge(source)));
       await stop();
       assert.deepEqual([...new Set(versions)], [1, 2, 3]);
     });

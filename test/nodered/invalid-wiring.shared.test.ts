@@ -1,7 +1,7 @@
 /** Wirings that no request could go through are refused with a reason; a retry loop is none of them. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { headline } from '../../src/node-red/status.ts';
+import { headline } from '../../src/observe/views/words.ts';
 import { arrived, junction, noting, whenIdle } from '../fixtures/drawn.ts';
 import { batcher, catchNode, collector, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type Message, until, useNodeRed } from '../fixtures/node-red.ts';

@@ -169,7 +169,7 @@ describe('pipeline metrics', () => {
     await more(only.all);
     assert.deepEqual(Object.keys(interval(only.all.at(-1)).stages), ['work']);
     assert.equal(none.all.length, 0);
-    assert.equal(nodeRed.badges.get('n')?.text, 'no runtime to tell about');
+    assert.equal(nodeRed.badges.get('n')?.text, 'no stage runs');
 
     await nodeRed.deploy([TAB, ...pipeline, ...second, ...metrics('m'), ...metrics('n', { runtime: 'second' })]);
     const [two, named] = [outputs('m'), outputs('n')];
@@ -177,7 +177,7 @@ describe('pipeline metrics', () => {
     assert.deepEqual(Object.keys(interval(named.all.at(-1)).stages), ['other']);
     assert.equal(nodeRed.badges.get('n')?.text, undefined);
     assert.equal(two.all.length, 0);
-    assert.equal(nodeRed.badges.get('m')?.text, 'no runtime to tell about');
+    assert.equal(nodeRed.badges.get('m')?.text, 'choose one of 2 runtimes');
   });
 
   test('is quiet once its runtime has gone, and once it has been removed itself', async () => {

@@ -26,14 +26,14 @@ const CASES: readonly [why: string | null, stage: StageView, engine?: EngineView
   [null, stage()],
   [null, stage({ busy: 2 })],
   [null, stage({ queue: 3, oldestMs: 0.2 })],
-  ['all 2 workers busy: 12 wait, the first for 340 ms', stage({ busy: 2, queue: 12, oldestMs: 340.4 })],
+  ['2 of 2 workers busy: 12 wait, the first for 340 ms', stage({ busy: 2, queue: 12, oldestMs: 340.4 })],
   ['the worker is busy: 1 waits, for 1.2 s', stage({ ...one, busy: 1, queue: 1, oldestMs: 1234 })],
   [
-    'the only ready worker of 2 is busy: 2 wait, the first for 3 ms',
+    '1 of 2 workers ready, and busy: 2 wait, the first for 3 ms',
     stage({ ...one, workers: workers('ready', 'startup'), busy: 1, queue: 2, oldestMs: 3 }),
   ],
   [
-    'all 2 ready workers of 3 busy: 2 wait, the first for 1 s',
+    '2 of 3 workers ready, and busy: 2 wait, the first for 1 s',
     stage({ workers: workers('ready', 'ready', new Error('x')), busy: 2, queue: 2, oldestMs: 999.7 }),
   ],
   ['waiting for a batch: 12 of 32, 3 ms left', stage({ busy: 1, queue: 12, oldestMs: 7, leavesInMs: 3.2 })],
@@ -48,11 +48,11 @@ const CASES: readonly [why: string | null, stage: StageView, engine?: EngineView
   ['does not start: no such file', stage({ ...none, workers: workers(new Error('no such file\n  at x')) })],
   ['no worker is ready', stage({ ...none, workers: workers('shutdown') })],
   [
-    'circuit open, next try in 2 s: its workers died again and again: killed by SIGKILL',
+    'workers die again and again: killed by SIGKILL; next try in 2 s',
     stage({ ...none, circuit: 'open', retryInMs: 1999, workers: workers(new Error('killed by SIGKILL'), 'ready') }),
   ],
   [
-    'circuit half-open, one worker is being tried: its workers died again and again',
+    'workers die again and again; one worker is being tried',
     stage({ ...none, circuit: 'half-open', workers: workers('startup') }),
   ],
   ['starting: the engine loads', stage({ ...none, workers: [] }), { state: 'startup', error: null }],

@@ -27,7 +27,7 @@ describe('why requests wait', { timeout: 120_000 }, () => {
     release(folder, 'setup');
     await saysNothing(service, 'slow');
     const asked = [1, 2, 3, 4].map((input) => service.answer(input));
-    await says(service, 'slow', /^all 2 workers busy: 2 wait, the first for \d/);
+    await says(service, 'slow', /^2 of 2 workers busy: 2 wait, the first for \d/);
     assert.ok((service.stage('slow').oldestMs ?? 0) > 0);
     release(folder, 'run');
     await Promise.all(asked);

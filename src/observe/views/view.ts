@@ -12,7 +12,8 @@ import { NOTHING_READ } from '../meters/stage-meter.ts';
 import type { SlowRequest } from './breakdown.ts';
 import type { GateView } from './gate-snapshot.ts';
 import { cachedPart, type Measurement, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
-import type { StageSnapshot } from './snapshot.ts';
+import type { RuntimeSnapshot, StageSnapshot } from './snapshot.ts';
+import { type StageHealth, stageWords } from './words.ts';
 
 /** A chain of stages as the sidebar draws it. */
 export interface Chain {
@@ -51,13 +52,12 @@ export interface Around {
   engineCpus(pid: number): readonly number[] | null;
 }
 
-/** `ready`: all workers serve. `partly`: some do. `startup`: none yet. `error`: none, because something is wrong. */
-export type StageHealth = 'ready' | 'partly' | 'startup' | 'error';
-
 export interface StageView {
   readonly id: string;
   readonly name: string;
   readonly health: StageHealth;
+  /** The state as the stage's badge says it. */
+  readonly words: string;
   readonly why: string | null;
   /** Problems that do not keep the stage from serving. */
   readonly warnings: readonly string[];
@@ -158,7 +158,7 @@ function runtimeView(before: Measurement | undefined, later: Measurement, { chai
     warnings: [...(snapshot.listener?.tag === 'failed' ? [snapshot.listener.message] : []), ...snapshot.pinWarnings],
     stages: snapshot.stages.map((stage) => {
       const since = earlier && readingSince(readings.get(stage.id) ?? NOTHING_READ, stage.reading);
-      return stageView(stage, engine.state, since ?? null, earlier ? (later.at - earlier.at) / 1000 : 0);
+      return stageView(stage, engine, since ?? null, earlier ? (later.at - earlier.at) / 1000 : 0);
     }),
     chains: longestChains(chains.filter(({ runtime }) => runtime === snapshot.id)),
     endpoints: endpoints
@@ -168,11 +168,20 @@ function runtimeView(before: Measurement | undefined, later: Measurement, { chai
 }
 
 /** @param since the stage's reading since the earlier look; null without an earlier look */
-function stageView(stage: StageSnapshot, engine: string, since: StageReading | null, seconds: number): StageView {
+function stageView(
+  stage: StageSnapshot,
+  engine: RuntimeSnapshot['engine'],
+  since: StageReading | null,
+  seconds: number,
+): StageView {
+  // Short batches would make the words flicker between rest and work.
+  const busy = since && since.batches > 0 ? Math.max(1, stage.busy) : stage.busy;
+  const { health, text: words } = stageWords(stage, engine, busy);
   return {
     id: stage.id,
     name: stage.name,
-    health: healthOf(stage, engine),
+    health,
+    words,
     why: stage.why,
     warnings: [...(stage.successorError === null ? [] : [stage.successorError]), ...stage.pinWarnings],
     queue: stage.queue,
@@ -187,13 +196,6 @@ function stageView(stage: StageSnapshot, engine: string, since: StageReading | n
     cached: since && cachedPart(since),
     workers: stage.workers,
   };
-}
-
-function healthOf({ ready, workers, circuit }: StageSnapshot, engine: string): StageHealth {
-  if (circuit === 'open') return 'error';
-  if (ready > 0 && ready === workers.length) return 'ready';
-  if (ready > 0) return 'partly';
-  return engine === 'error' || workers.some(({ error }) => error !== null) ? 'error' : 'startup';
 }
 
 /**

@@ -50,10 +50,9 @@ export function whyRouteEnds({ end, unfused }: { readonly end: string; readonly 
 
 function whyRefused({ circuit, retryInMs, workers, doesNotStart }: StageView): string {
   const last = workers.find(({ error }) => error !== null);
-  const what = doesNotStart ? 'it does not start' : 'its workers died again and again';
-  const cause = `${what}${because(last?.error ?? null)}`;
-  if (circuit === 'half-open') return `circuit half-open, one worker is being tried: ${cause}`;
-  return `circuit open, next try in ${duration(retryInMs ?? 0)}: ${cause}`;
+  const what = doesNotStart ? 'does not start' : 'workers die again and again';
+  const next = circuit === 'half-open' ? 'one worker is being tried' : `next try in ${duration(retryInMs ?? 0)}`;
+  return `${what}${because(last?.error ?? null)}; ${next}`;
 }
 
 function whyNotReady({ workers }: StageView, engine: EngineView): string {
@@ -67,12 +66,8 @@ function whyNotReady({ workers }: StageView, engine: EngineView): string {
 }
 
 function busyWorkers({ ready, workers }: StageView): string {
-  if (ready < workers.length) {
-    return ready === 1
-      ? `the only ready worker of ${workers.length} is busy`
-      : `all ${ready} ready workers of ${workers.length} busy`;
-  }
-  return ready === 1 ? 'the worker is busy' : `all ${ready} workers busy`;
+  if (ready === workers.length) return ready === 1 ? 'the worker is busy' : `${ready} of ${ready} workers busy`;
+  return `${ready} of ${workers.length} workers ready, and busy`;
 }
 
 function waiting({ queue, oldestMs }: StageView): string {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { idle, READY } from '../../fixtures/badges.ts';
 import { importFlows } from '../clipboard.ts';
 import { boxOf, type EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
@@ -37,14 +38,14 @@ async function assertAnswers(expected: unknown): Promise<void> {
 test('a stage whose code has a syntax error shows the error on the canvas until the code is repaired', async () => {
   await session.inEditor([], async (editor) => {
     const id = await importAndDeploy(editor, { code: 'return input.n +;' });
-    await editor.waitForBadge(id, /Unexpected token/);
+    await editor.waitForBadge(id, /^does not start: line 1: Unexpected/);
     assert.equal((await session.nodeRed.post('/stage', { n: 4 })).status, 503);
 
     await editor.open(id);
     await editor.typeCode('code', 'return { n: input.n + 1 };');
     await editor.ok();
     await editor.deploy();
-    await editor.waitForBadge(id, /^ready 0\/1/);
+    await editor.waitForBadge(id, idle(1));
     await assertAnswers({ n: 5 });
   });
 });
@@ -53,13 +54,13 @@ test('a stage whose On Start fails shows the message on the canvas until the cod
   await session.inEditor([], async (editor) => {
     const setup = "throw new Error('the weights are missing');";
     const id = await importAndDeploy(editor, { setup, code: 'return { n: state + input.n };' });
-    await editor.waitForBadge(id, /^the weights are missing$/);
+    await editor.waitForBadge(id, /^does not start: the weights are missing$/);
 
     await editor.open(id);
     await editor.typeCode('start', 'return 100;');
     await editor.ok();
     await editor.deploy();
-    await editor.waitForBadge(id, /^ready 0\/1/);
+    await editor.waitForBadge(id, idle(1));
     await assertAnswers({ n: 104 });
   });
 });
@@ -82,7 +83,7 @@ test('a stage whose file is missing says so on the canvas and in its dialog unti
     await resolved.locator('.fa-check.modelet-good').waitFor();
     await editor.ok();
     await editor.deploy();
-    await editor.waitForBadge(id, /^ready 0\/1/);
+    await editor.waitForBadge(id, idle(1));
     await assertAnswers({ doubled: 8 });
   });
 });
@@ -94,7 +95,7 @@ test('the badge of a broken stage ends before the badge of the next node begins'
     { source: 'module', module: '@scope/a-module-with-a-long-name' },
   ];
   const flows = broken.flatMap((stage, row) =>
-    [300, 520].map((x) => ({
+    [300, 620].map((x) => ({
       ...{ id: `stage${row}at${x}`, z: 'tab', type: 'modelet-stage', name: 'classify', runtime: RUNTIME },
       ...{ x, y: 100 + 80 * row, wires: [[]], ...stage },
     })),
@@ -102,8 +103,8 @@ test('the badge of a broken stage ends before the badge of the next node begins'
   const tab = { id: 'tab', type: 'tab', label: 'Broken' };
   await session.inEditor([tab, { id: RUNTIME, type: 'modelet-runtime', name: 'default' }, ...flows], async (editor) => {
     for (const row of broken.keys()) {
-      const [left, right] = [`stage${row}at300`, `stage${row}at520`];
-      for (const id of [left, right]) await editor.waitForBadge(id, /no file|the weights|the module/);
+      const [left, right] = [`stage${row}at300`, `stage${row}at620`];
+      for (const id of [left, right]) await editor.waitForBadge(id, /no file|does not start: the weights|the module/);
       const [ends, begins] = [await boxOf(editor.badge(left)), await boxOf(editor.badge(right))];
       assert.ok(ends.x + ends.width < begins.x, `${await editor.badge(left).textContent()}: ${ends.width} px`);
     }
@@ -128,7 +129,7 @@ test('the dialog of a stage that does not run shows nothing as deployed, and sen
   ];
   await session.inEditor(flows, async (editor) => {
     const deployed = editor.page.locator('#modelet-stage-deployed');
-    await editor.waitForBadge('running', /^ready/);
+    await editor.waitForBadge('running', READY);
     await editor.open('running');
     await deployed.waitFor();
     await editor.cancel();

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allowedCpus } from '../../../src/process/affinity.ts';
+import { READY } from '../../fixtures/badges.ts';
 import { runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { sharedSession } from '../session.ts';
 
@@ -20,8 +21,8 @@ test('the stage dialog marks a core that other workers are pinned to, and warns 
     stage('other', 'return 1;', [], { cpus: core, name: HOSTILE, x: 300, y: 200 }),
   ];
   await session.inEditor(flows, async (editor) => {
-    await editor.waitForBadge('own', /^ready/);
-    await editor.waitForBadge('other', /^ready/);
+    await editor.waitForBadge('own', READY);
+    await editor.waitForBadge('other', READY);
     await editor.open('own');
     const chip = editor.page.locator('.modelet-core', { hasText: new RegExp(`^${core}$`) });
     await chip.waitFor({ state: 'attached' });

@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import type { Locator } from 'playwright-core';
+import { admits, READY } from '../../fixtures/badges.ts';
 import { NODE_RED } from '../../fixtures/editor.ts';
 import { dispatchGate, endpoint, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { Gate } from '../../fixtures/gate.ts';
@@ -80,7 +81,7 @@ function shownIn(gate: Locator): Shown {
 }
 
 async function showGate(editor: EditorPage, id: string): Promise<Shown> {
-  await editor.waitForBadge('work', /^ready/);
+  await editor.waitForBadge('work', READY);
   await editor.open(id);
   const gate = editor.page.locator('#modelet-gate-live .modelet-sb-gate');
   await gate.waitFor();
@@ -99,7 +100,7 @@ test('the dialog of a gate shows why the gate is open, and counts requests as th
     const answers = post(5);
     await gate.fact('inFlight', /^2 requests$/);
     await gate.fact('waiting', /^3 of 1024, the first for /);
-    await editor.waitForBadge('watched', /^open D 0\.75 N 2 waiting 3$/);
+    await editor.waitForBadge('watched', /^open, 75 % free, 3 wait$/);
     await held.open();
     assert.deepEqual(await answers, [200, 200, 200, 200, 200]);
     await gate.fact('inFlight', /^0 requests$/);
@@ -140,7 +141,7 @@ test('the buttons of a gate close it, drop and admit what waits, open it, and gi
     await order('open').click();
     await editor.waitForBadge('ordered', /^open by a message$/);
     await order('auto').click();
-    await editor.waitForBadge('ordered', /^open D 0\.75 N 2$/);
+    await editor.waitForBadge('ordered', admits(75, 2));
     await editor.cancel();
   });
 });
@@ -152,7 +153,7 @@ test('the sidebar shows a gate with its buttons and a warning that the gate neve
     await drawn.locator('.modelet-sb-warning', { hasText: 'it never opens: D is at most 0.2' }).waitFor();
     assert.equal(await drawn.locator('.modelet-sb-name').textContent(), 'batch <b>work</b>');
     const gate = shownIn(drawn);
-    await gate.why.filter({ hasText: /^closed: D 0\.2 is not above B 0\.25/ }).waitFor();
+    await gate.why.filter({ hasText: /^closed: 20 % free, 25 % kept/ }).waitFor();
     await held.open();
     const answers = post(1);
     await gate.fact('waiting', /^1 of 1024/);
@@ -178,7 +179,7 @@ test('the dialog of a durable gate shows dead requests with their errors, and a 
     stage('frail', failing, 'collector /kept', { y: 240 }),
   ];
   await session.inEditor(nodes, async (editor) => {
-    await editor.waitForBadge('frail', /^ready/);
+    await editor.waitForBadge('frail', READY);
     await editor.open('kept');
     const drawn = editor.page.locator('#modelet-gate-live .modelet-sb-gate');
     const gate = shownIn(drawn);
@@ -220,7 +221,7 @@ test('the test button of a gate reads its source once with the values in the dia
     await editor.ok();
     await editor.deploy();
     saturation = 0.5;
-    await editor.waitForBadge('tried', /^open D 0\.5 N 1$/);
+    await editor.waitForBadge('tried', admits(50, 1));
     await editor.open('tried');
     assert.deepEqual(await form.get(['token']), { token: '__PWRD__' });
     await button.click();

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { RuntimeSnapshot } from '../../../src/observe/views/snapshot.ts';
+import { READY } from '../../fixtures/badges.ts';
 import { until } from '../../fixtures/node-red.ts';
 import type { EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
@@ -24,7 +25,7 @@ async function workers(): Promise<RuntimeSnapshot['stages'][number]['workers']> 
 
 /** The button of the stage's dialog, once that has asked what is deployed. */
 async function openDialog(editor: EditorPage): Promise<ReturnType<EditorPage['node']>> {
-  await editor.waitForBadge('stage', /^ready/);
+  await editor.waitForBadge('stage', READY);
   await editor.open('stage');
   const button = editor.page.locator('#modelet-stage-restart');
   await button.waitFor();

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { READY } from '../../fixtures/badges.ts';
 import { until } from '../../fixtures/node-red.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import type { ExportedNode } from '../editor-page.ts';
@@ -48,7 +49,7 @@ async function ask(count: number): Promise<void> {
 test('the sidebar draws the quick start while it is under load', async () => {
   await session.inNewEditor(flow, async (editor) => {
     await editor.page.setViewportSize(SIZE);
-    await editor.waitForBadge(idOf('classify'), /^ready/);
+    await editor.waitForBadge(idOf('classify'), READY);
     const sidebar = await SidebarPage.show(editor);
     // In Node-RED 5 the debug messages have the lower half.
     const debug = editor.page.locator('button[data-tab-id="debug"].selected');

@@ -1,6 +1,7 @@
 /** Gates refer to a stage or to other gates. Copies and imports of them must refer to the right nodes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { OPEN } from '../../fixtures/badges.ts';
 import { collector, dispatchGate, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { importExample, importFlows } from '../clipboard.ts';
 import type { EditorPage, ExportedNode } from '../editor-page.ts';
@@ -60,7 +61,7 @@ test('gates copied together with their stage and members refer to the copies', a
     await assertCopied(editor);
     await editor.deploy();
     const [, copy] = await named(editor, 'gate');
-    await editor.waitForBadge(copy?.id ?? '', /^open D 1/);
+    await editor.waitForBadge(copy?.id ?? '', /^open, 100 % free/);
   });
 });
 
@@ -128,7 +129,7 @@ test('a gate copied alone keeps its stage, and on another tab its dialog and bad
     await warning.waitFor();
     await editor.cancel();
     await editor.showTab('tests');
-    await editor.waitForBadge(beside?.id ?? '', /^open D 1/);
+    await editor.waitForBadge(beside?.id ?? '', /^open, 100 % free/);
   });
 });
 
@@ -147,6 +148,6 @@ test('the dialogs of gates let users choose another stage and other members', as
     await editor.ok();
     assert.deepEqual((await editor.saved('whole'))['members'], ['gate', 'more']);
     await editor.deploy();
-    await editor.waitForBadge('whole', /^open D/);
+    await editor.waitForBadge('whole', OPEN);
   });
 });

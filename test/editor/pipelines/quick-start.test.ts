@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { idle, READY } from '../../fixtures/badges.ts';
 import { listeningAt } from '../../fixtures/flow.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { boxOf, type EditorPage, type ExportedNode } from '../editor-page.ts';
@@ -60,8 +61,8 @@ async function assertInView(editor: EditorPage): Promise<void> {
 
 test('the quick start gets ready, recognises digits, and fits into the window', async () => {
   await session.inNewEditor(listeningAt(session.nodeRed.url, flow), async (editor) => {
-    await editor.waitForBadge(idOf('modelet-stage', 'normalise'), /^ready/);
-    await editor.waitForBadge(idOf('modelet-stage', 'classify'), /^ready/);
+    await editor.waitForBadge(idOf('modelet-stage', 'normalise'), READY);
+    await editor.waitForBadge(idOf('modelet-stage', 'classify'), READY);
     const { nodeRed } = session;
     const asked = Array.from({ length: REQUESTS }, (_, index) => images[index % images.length]);
     const answers = await Promise.all(
@@ -75,8 +76,8 @@ test('the quick start gets ready, recognises digits, and fits into the window', 
 
     await editor.node(idOf('inject', 'a seven')).locator('.red-ui-flow-node-button-button').click();
     await editor.waitForBadge(idOf('debug'), /^7$/);
-    await editor.waitForBadge(idOf('modelet-stage', 'classify'), /^ready 0\/1 q:0 b:\d/);
-    await editor.waitForBadge(idOf('modelet-stage', 'normalise'), /^ready 0\/2 q:0 b:1$/);
+    await editor.waitForBadge(idOf('modelet-stage', 'classify'), idle(1));
+    await editor.waitForBadge(idOf('modelet-stage', 'normalise'), idle(2));
     await tidy(editor);
     await assertInView(editor);
     await takePicture(editor.page, 'quick-start.png', SIZE);

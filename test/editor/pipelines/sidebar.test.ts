@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { RuntimeSnapshot, StageSnapshot } from '../../../src/observe/views/snapshot.ts';
+import { READY } from '../../fixtures/badges.ts';
 import { batcher, endpoint, httpIn, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { until } from '../../fixtures/node-red.ts';
 import { EditorPage } from '../editor-page.ts';
@@ -64,8 +65,8 @@ async function underLoad(work: () => Promise<void>): Promise<void> {
 }
 
 async function whenReady(editor: EditorPage): Promise<void> {
-  await editor.waitForBadge('first', /^ready/);
-  await editor.waitForBadge('second', /^ready/);
+  await editor.waitForBadge('first', READY);
+  await editor.waitForBadge('second', READY);
 }
 
 /** Counts the views that the page gets from now on. */
@@ -160,7 +161,7 @@ test('the sidebar names other users of Node-RED\u2019s event loop only while tha
 test('the sidebar shows the share of requests that a stage answered from its cache', async () => {
   const kept = stage('kept', 'return input.n;', 'collector /sums', { cache: '100' });
   await session.inEditor([TAB, runtime(), ...endpoint('/sums', 'kept'), kept], async (editor) => {
-    await editor.waitForBadge('kept', /^ready/);
+    await editor.waitForBadge('kept', READY);
     const sidebar = await SidebarPage.show(editor);
     await sidebar.stage('kept').waitFor();
     assert.equal(await sidebar.stage('kept').getByText(/cache/).count(), 0);

@@ -1,0 +1,93 @@
+/** The state of a stage in a few words, the same on its badge, in the sidebar and in the documentation. Pure. */
+import type { RuntimeSnapshot, StageSnapshot } from './snapshot.ts';
+
+/** Characters in a badge: about 280 px in the canvas's font. A stage that serves has at most 30 or so. */
+export const LONGEST_BADGE = 44;
+/** Characters read of a message. Longer messages quote a client or a modelet. */
+const READ_AT_MOST = 300;
+
+/** Parts of a message that a badge says in fewer characters, or not at all. */
+const SHORTER: readonly (readonly [part: RegExp, instead: string])[] = [
+  // `SyntaxError: `: the words after it say more.
+  [/^\w*(?:Error|Exception): /, ''],
+  // The stage's own name before a place in its code: `scale: Predict:2: `.
+  [/^[^:]*: (?=[^\s:]+:\d+: )/, ''],
+  [/^Predict:(\d+): /, 'line $1: '],
+  [/ \((?:from|allowed)[^()]*\)/g, ''],
+  // The folders of an absolute path or a file's URL.
+  [/(?:file:\/\/|(?<![\w.])[A-Za-z]:\\|(?<![\w.:/\\])\/)[^\s'"]*[/\\](?=[^\s'"/\\])/g, ''],
+  [/the environment variable (\w+)/, '$${$1}'],
+];
+
+/** `ready`: all workers serve. `partly`: some do. `startup`: none yet. `error`: none, because something is wrong. */
+export type StageHealth = 'ready' | 'partly' | 'startup' | 'error';
+
+export interface StageWords {
+  readonly health: StageHealth;
+  readonly text: string;
+}
+
+type Engine = Pick<RuntimeSnapshot['engine'], 'state' | 'error'>;
+type Stage = Pick<
+  StageSnapshot,
+  'busy' | 'ready' | 'queue' | 'workers' | 'circuit' | 'doesNotStart' | 'successorError' | 'pinWarnings'
+>;
+
+type BatchedStage = Pick<StageSnapshot, 'queue' | 'meanBatchSize' | 'batching'>;
+
+/** @param busy number of workers that count as busy, if not those that run a batch at this moment */
+export function stageWords(stage: Stage, engine: Engine, busy: number = stage.busy): StageWords {
+  const { ready, workers, queue, circuit, successorError } = stage;
+  if (ready === 0 || circuit === 'open') return notServing(stage, engine);
+  const health = ready === workers.length ? 'ready' : 'partly';
+  // If deployed code does not start, older code continues to serve. That must not look like success.
+  if (successorError !== null) return { health, text: withCause('new code fails', successorError) };
+  const notPinned = stage.pinWarnings.length > 0 ? ', not pinned' : '';
+  return { health, text: `${serving(ready, busy, workers.length)}${waiting(queue)}${notPinned}` };
+}
+
+function serving(ready: number, busy: number, all: number): string {
+  if (ready < all) return `${ready} of ${all} ready`;
+  return busy > 0 ? `${busy} of ${all} busy` : `idle, ${all === 1 ? '1 worker' : `${all} workers`}`;
+}
+
+/** @returns `, 14 wait`; nothing if nobody waits */
+export function waiting(count: number): string {
+  if (count === 0) return '';
+  return count === 1 ? ', 1 waits' : `, ${count} wait`;
+}
+
+function notServing({ workers, circuit, doesNotStart }: Stage, engine: Engine): StageWords {
+  const failed = workers.find(({ error }) => error !== null);
+  const cause = failed?.error ?? engine.error;
+  if (cause === null && circuit !== 'open' && engine.state !== 'error') return { health: 'startup', text: 'starting' };
+  if (!failed && engine.error !== null) return { health: 'error', text: withCause('no engine', engine.error) };
+  if (doesNotStart) return { health: 'error', text: withCause('does not start', cause) };
+  if (circuit !== 'closed') return { health: 'error', text: withCause('workers die', cause) };
+  return { health: 'error', text: headline(cause ?? 'no worker is ready') };
+}
+
+function withCause(what: string, cause: string | null): string {
+  return cause === null ? what : `${what}: ${headline(cause, LONGEST_BADGE - what.length - 2)}`;
+}
+
+/** @returns the words for a batcher: the mean size of the latest batches of the stage behind it, and how many items wait */
+export function batcherWords({ queue, meanBatchSize, batching }: BatchedStage): string {
+  const size = Math.round(meanBatchSize * 10) / 10;
+  const batches = meanBatchSize === 0 ? `no batch yet, up to ${batching.maxBatchSize}` : `batches of ${size}`;
+  return `${batches}${waiting(queue)}`;
+}
+
+/**
+ * Shortens a message for a badge: as many whole clauses of its first line as fit; if they fill at most half, the line's
+ * beginning. The canvas does not cut text: a text that is longer than a node and the gap behind it covers the next node's
+ * badge. The log, the sidebar and the dialog show the whole message.
+ */
+export function headline(message: string, longest: number = LONGEST_BADGE): string {
+  const [line = ''] = message.slice(0, READ_AT_MOST).split('\n', 1);
+  const short = SHORTER.reduce((rest, [part, instead]) => rest.replace(part, instead), line);
+  if (short.length <= longest) return short;
+  const ends = [...short.matchAll(/[;:,] /g)].map(({ index }) => index);
+  const clauses = ends.findLast((end) => end <= longest) ?? 0;
+  return clauses > longest / 2 ? short.slice(0, clauses) : `${short.slice(0, longest - 1).trimEnd()}\u2026`;
+}
