@@ -20,7 +20,7 @@ function text(key, values) {
 /** In the colours of the badge. */
 function kindOf({ open, waiting, control, source }) {
   if (open) return waiting > 0 ? 'busy' : 'ready';
-  return control === 'auto' && !source.available ? 'error' : 'startup';
+  return control === 'auto' && !source.available ? 'error' : 'partly';
 }
 
 function describeSource({ description, raw, error, ageMs }) {

@@ -67,12 +67,13 @@ function makeWorkers(context) {
     () => makeWorker(context),
   );
   let hasFailed = false;
-  const update = ({ words, workers }) => {
+  const update = ({ health, words, workers }) => {
     // Unfolds when a worker fails, and leaves the rest to who looks.
     const fails = workers.some(({ error }) => error !== null);
     if (fails && !hasFailed) element.open = true;
     hasFailed = fails;
-    setText(summary, words);
+    // What is wrong stands above already.
+    setText(summary, health === 'error' ? text('stage.workers') : words);
     show(workers);
   };
   return { element, update };

@@ -6,7 +6,7 @@
  */
 import { makeGate, orderGate } from './gate-live.js';
 import { el, list, setShown, setText, text } from './sidebar-dom.js';
-import { makeCpus, makeLoop, makeRuntime, makeSlowest } from './sidebar-sections.js';
+import { makeCpus, makeLoop, makeRuntime, makeSlowest, makeVerdict } from './sidebar-sections.js';
 import { makeHistory } from './sidebar-stage.js';
 
 const ID = 'modelets';
@@ -42,10 +42,10 @@ function apiAddress(runtimes) {
   return `/${[...parts, 'openapi'].join('/')}`;
 }
 
-function section(key, ...content) {
+function section(key, isOpen, ...content) {
   const summary = el('summary', 'section-head', text(`section.${key}`));
   const element = el('details', 'section', summary, ...content);
-  element.open = true;
+  element.open = isOpen;
   return element;
 }
 
@@ -62,16 +62,6 @@ class Sidebar {
     this.empty = el('div', 'empty', this.message, this.examples);
     this.stale = el('div', 'stale', text('stale'));
     this.runtimes = el('div', 'runtimes');
-    this.parts = [makeCpus(), makeSlowest(), makeLoop()];
-    const [cpus, slowest, loop] = this.parts.map(({ element }) => element);
-    const gates = el('div', 'gates');
-    this.gates = section('gates', gates);
-    const rest = [section('cpus', cpus), section('slowest', loop, slowest)];
-    this.api = el('a', 'api', text('api'));
-    this.api.target = '_blank';
-    this.api.rel = 'noopener';
-    this.body = el('div', 'body', this.runtimes, this.gates, ...rest, this.api);
-    this.element = el('div', 'root', this.stale, this.empty, this.body);
     const context = {
       reveal,
       act,
@@ -80,6 +70,16 @@ class Sidebar {
       isAllCores: (cpus) => this.cores.every((core) => cpus.includes(core)),
       history: (id) => this.history.of(id),
     };
+    this.parts = [makeVerdict(context), makeCpus(), makeSlowest(), makeLoop()];
+    const [verdict, cpus, slowest, loop] = this.parts.map(({ element }) => element);
+    const gates = el('div', 'gates');
+    this.gates = section('gates', true, gates);
+    const rest = [section('slowest', true, loop, slowest), section('cpus', false, cpus)];
+    this.api = el('a', 'api', text('api'));
+    this.api.target = '_blank';
+    this.api.rel = 'noopener';
+    this.body = el('div', 'body', verdict, this.runtimes, this.gates, ...rest, this.api);
+    this.element = el('div', 'root', this.stale, this.empty, this.body);
     this.showRuntimes = list(
       this.runtimes,
       ({ runtime }) => runtime.id,

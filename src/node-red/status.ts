@@ -111,7 +111,7 @@ export function batcherBadge(stage: StageSnapshot): NodeStatus {
   return { fill: stage.queue > 0 ? 'blue' : 'grey', shape: 'dot', text: batcherWords(stage) };
 }
 
-/** @returns a gate's badge: `open, 42 % free, admits 12`, or `closed: sample 7.2 s old, 5 wait` */
+/** @returns a gate's badge: `open, 42 % free, 5 wait`, or `closed: sample 7.2 s old, 5 wait` */
 export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
   if (!gate) return null;
   const { open, control, source, store } = gate;
@@ -137,10 +137,8 @@ export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
   return { fill, shape: 'dot', text: `${openWords(gate)}${more}` };
 }
 
-function openWords({ control, budget, quota, waiting: held }: GateSnapshot): string {
-  if (control === 'open') return 'open by a message';
-  const admits = held > 0 ? '' : `, admits ${Math.round(quota * 100) / 100}`;
-  return `open, ${Math.round(budget * 100)} % free${admits}`;
+function openWords({ control, budget }: GateSnapshot): string {
+  return control === 'open' ? 'open by a message' : `open, ${Math.round(budget * 100)} % free`;
 }
 
 /** Prefixes the badge of a gate that counts a stage of another tab: without this fact, the other figures mislead. */

@@ -147,7 +147,7 @@ export const BADGES: readonly Shown[] = [
   {
     node: 'gate',
     badge: gateBadge(gate({})),
-    meaning: 'The gate is open: the free share of the capacity, and how many requests it admits at a time',
+    meaning: 'The gate is open, and this share of the capacity is free',
   },
   {
     node: 'gate',

@@ -6,7 +6,7 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import type { Reading } from '../../src/gate/source.ts';
 import type { GateSnapshot } from '../../src/observe/views/gate-snapshot.ts';
-import { admits } from '../fixtures/badges.ts';
+import { free } from '../fixtures/badges.ts';
 import { collector, dispatchGate, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, tokensOf, until, useNodeRed } from '../fixtures/node-red.ts';
 
@@ -110,7 +110,7 @@ describe('the view of a gate', () => {
     );
     assert.match(shown.why, /^open: room for 30 requests/);
     assert.equal((await ask('/gates/unknown', 'reader')).status, 404);
-    await until('the badge too', () => admits(75, 30).test(red.badges.get('scraping')?.text ?? ''));
+    await until('the badge too', () => free(75).test(red.badges.get('scraping')?.text ?? ''));
   });
 
   test('a source that cannot be read, on its badge too', async () => {

@@ -13,6 +13,7 @@ import type { SlowRequest } from './breakdown.ts';
 import type { GateView } from './gate-snapshot.ts';
 import { cachedPart, type Measurement, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
 import type { RuntimeSnapshot, StageSnapshot } from './snapshot.ts';
+import { type ItemTimes, slowestOf, timesOf, type Verdict, verdictOn } from './verdict.ts';
 import { type StageHealth, stageWords } from './words.ts';
 
 /** A chain of stages as the sidebar draws it. */
@@ -67,6 +68,8 @@ export interface StageView {
   readonly maxBatchSize: number;
   /** Mean size of the batches that left since the earlier look; null if none did. */
   readonly meanBatch: number | null;
+  /** Mean times of the items that ran since the earlier look; null if none did. */
+  readonly times: ItemTimes | null;
   /** Rate of items answered by a worker, from the cache or by a shared run; null without an earlier look. */
   readonly itemsPerSecond: number | null;
   /** Rate of items that no worker answered; null without an earlier look. */
@@ -107,6 +110,9 @@ export interface RuntimeView {
 }
 
 export interface View {
+  readonly verdict: Verdict;
+  /** Id of the stage in which items spend the most time; null if none ran. */
+  readonly slowestStage: string | null;
   readonly runtimes: readonly RuntimeView[];
   readonly gates: readonly GateView[];
   readonly cpus: CpuMap;
@@ -119,7 +125,16 @@ export interface View {
 export function viewBetween(earlier: readonly Measurement[], later: readonly Measurement[], around: Around): View {
   const before = new Map(earlier.map((look) => [look.snapshot.id, look]));
   const runtimes = later.map((look) => runtimeView(before.get(look.snapshot.id), look, around));
+  const stages = runtimes.flatMap((runtime) => runtime.stages);
   return {
+    verdict: verdictOn({
+      stages,
+      gates: around.gates,
+      requestsPerSecond: sum(runtimes.map((runtime) => runtime.requestsPerSecond)),
+      errorsPerSecond: sum(runtimes.map((runtime) => runtime.errorsPerSecond)),
+      loop: around.loop,
+    }),
+    slowestStage: slowestOf(stages)?.id ?? null,
     runtimes,
     gates: around.gates,
     cpus: cpuMap(placesOf(runtimes, around), around.allowedCpus),
@@ -189,6 +204,7 @@ function stageView(
     policy: stage.batching.policy,
     maxBatchSize: stage.batching.maxBatchSize,
     meanBatch: since && since.batches > 0 ? rounded(since.items / since.batches) : null,
+    times: since && timesOf(since),
     itemsPerSecond: since && perSecond(countOf(since.run) + since.cache.hit + since.cache.joined, seconds),
     unservedPerSecond: since && perSecond(totalOf(since.unserved), seconds),
     runP50: since && rounded(quantile(since.runTimes, 0.5)),
@@ -224,6 +240,10 @@ function placesOf(runtimes: readonly RuntimeView[], around: Around): PlacedHolde
     }
   }
   return placed;
+}
+
+function sum(rates: readonly (number | null)[]): number {
+  return rates.reduce<number>((all, rate) => all + (rate ?? 0), 0);
 }
 
 function totalOf(counts: Readonly<Record<string, number | undefined>>): number {

@@ -115,6 +115,11 @@ test('the sidebar shows stages, workers and rates while requests come', async ()
     await sidebar.root.getByText(/^\d+ % of their time: /).waitFor();
     assert.doesNotMatch(await sidebar.root.innerHTML(), /other nodes/, 'the load is its own');
     await sidebar.stage('broken').locator('.modelet-sb-why').waitFor();
+    const verdict = sidebar.root.locator('.modelet-sb-verdict-text');
+    await verdict.filter({ hasText: /^broken: does not start: / }).waitFor();
+    await sidebar.root.locator('.modelet-sb-verdict-slowest', { hasText: /^Slowest stage .*: .*runs \d/ }).waitFor();
+    await verdict.click();
+    assert.deepEqual(await editor.page.evaluate(() => RED.view.selection().nodes?.map(({ id }) => id)), ['broken']);
     const opened = editor.page.waitForEvent('popup');
     await sidebar.root.locator('a.modelet-sb-api').click();
     const page = await opened;

@@ -1,0 +1,69 @@
+/** The sentence that begins the sidebar: the first thing that is wrong, else what is slow, else that all is well. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type Judged, type JudgedStage, type Verdict, verdictOn } from '../../src/observe/views/verdict.ts';
+
+const QUICK = { queueMs: 0.1, batchMs: 0, runMs: 20 };
+
+function stage(name: string, changes: Partial<JudgedStage> = {}): JudgedStage {
+  return { id: `id of ${name}`, name, health: 'ready', words: 'idle, 1 worker', times: QUICK, ...changes };
+}
+
+const GATE: Judged['gates'][number] = {
+  id: 'g',
+  name: 'batch work',
+  open: true,
+  control: 'auto',
+  why: 'open: room for 3 requests; N 3',
+  waiting: 0,
+  source: { description: '', available: true, error: null, raw: null, rare: null, ageMs: 1 },
+};
+const CLOSED = {
+  ...GATE,
+  open: false,
+  why: 'closed: 4 % free, 5 % kept; opens when more than 5 % is free',
+  waiting: 7,
+};
+const BLIND = { ...CLOSED, why: 'closed: HTTP 503; opens', source: { ...GATE.source, error: 'HTTP 503' } };
+const LOOP = { p99Ms: 80, maxMs: 90, utilization: 0.97, intervalMs: 5000 };
+
+const broken = stage('broken', { health: 'error', words: 'does not start: no model', times: null });
+const starts = stage('slow start', { health: 'startup', words: 'starting', times: null });
+const partly = stage('half', { health: 'partly', words: '1 of 2 ready' });
+const queued = stage('classify', { times: { queueMs: 230, batchMs: 3, runMs: 20 } });
+const filling = stage('classify', { times: { queueMs: 1, batchMs: 60.4, runMs: 20 } });
+
+const CASES: readonly [judged: Partial<Judged>, text: string, kind: Verdict['kind'], node: string | null][] = [
+  [{}, 'All is well.', 'good', null],
+  [{ requestsPerSecond: 0, stages: [] }, 'All is well. Nothing runs now.', 'good', null],
+  [{ errorsPerSecond: 0.5 }, 'All is well.', 'good', null],
+  [{ errorsPerSecond: 25 }, '25 % of the requests fail. The log has their errors.', 'error', null],
+  [{ stages: [queued, broken], gates: [BLIND] }, 'broken: does not start: no model.', 'error', broken.id],
+  [{ stages: [broken, broken, broken] }, 'broken: does not start: no model. 2 more do not serve.', 'error', broken.id],
+  [{ stages: [queued, starts] }, 'slow start is starting. Requests to it wait.', 'startup', starts.id],
+  [{ gates: [GATE, BLIND] }, 'Gate batch work is closed: HTTP 503.', 'error', 'g'],
+  [{ gates: [CLOSED], stages: [queued] }, '7 wait at gate batch work: closed: 4 % free, 5 % kept.', 'slow', 'g'],
+  [{ gates: [GATE, { ...CLOSED, waiting: 0 }] }, 'All is well.', 'good', null],
+  [
+    { stages: [stage('quick'), queued] },
+    'classify is the bottleneck: items wait 230 ms for a worker. Add workers, or make batches larger.',
+    'slow',
+    queued.id,
+  ],
+  [
+    { stages: [filling] },
+    'classify is the bottleneck: items wait 60 ms for their batch to fill. Lower the wait of the batcher.',
+    'slow',
+    filling.id,
+  ],
+  [{ stages: [stage('tiny', { times: { queueMs: 2, batchMs: 0, runMs: 0.1 } })] }, 'All is well.', 'good', null],
+  [{ loop: LOOP }, 'Node-RED itself is 97 % busy. Requests wait for their turn in its event loop.', 'slow', null],
+  [{ stages: [partly] }, 'half serves with fewer workers: 1 of 2 ready.', 'startup', partly.id],
+];
+
+for (const [judged, text, kind, node] of CASES) {
+  test(`${text} (${Object.keys(judged).join(', ') || 'requests run'})`, () => {
+    const usual = { stages: [stage('work')], gates: [], requestsPerSecond: 100, errorsPerSecond: 0, loop: null };
+    assert.deepEqual(verdictOn({ ...usual, ...judged }), { kind, text, node });
+  });
+}
