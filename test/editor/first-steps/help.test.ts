@@ -3,25 +3,23 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { NODE_SCHEMAS, type NodeType } from '../../fixtures/node-schemas.ts';
+import type { NodeType } from '../../fixtures/node-schemas.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
-import type { EditorPage } from '../editor-page.ts';
+import { boxOf, type EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
 
 const session = sharedSession();
 
-const TYPES = Object.keys(NODE_SCHEMAS) as NodeType[];
-const IN_PALETTE = TYPES.filter((type) => type !== 'modelet-runtime');
-
-const LABELS: Readonly<Record<NodeType, string>> = {
-  'modelet-runtime': 'modelet runtime',
-  'modelet-stage': 'modelet stage',
+/** In the order of a pipeline. */
+const LABELS: Readonly<Record<Exclude<NodeType, 'modelet-runtime'>, string>> = {
+  'modelet-stage': 'stage',
   'modelet-batcher': 'batcher',
-  'modelet-gate': 'dispatch gate',
-  'modelet-collector': 'result collector',
+  'modelet-gate': 'gate',
+  'modelet-collector': 'collector',
   'modelet-feed': 'paced split',
-  'modelet-metrics': 'pipeline metrics',
+  'modelet-metrics': 'metrics',
 };
+const IN_PALETTE = Object.keys(LABELS) as (keyof typeof LABELS)[];
 
 /** The catalog of a node's texts, as it is in the sources. */
 function helpSource(type: NodeType): string {
@@ -48,12 +46,43 @@ test('the palette shows the nodes in their own category', async () => {
     const types = await category
       .locator('.red-ui-palette-node')
       .evaluateAll((nodes) => nodes.map((node) => node.getAttribute('data-palette-type')));
-    assert.deepEqual(types.sort(), [...IN_PALETTE].sort());
+    assert.deepEqual(types, IN_PALETTE);
     for (const type of IN_PALETTE) {
       assert.equal(await editor.paletteNode(type).getAttribute('data-palette-label'), LABELS[type]);
+      const label = editor.paletteNode(type).locator('.red-ui-palette-label');
+      const { height } = await boxOf(label);
+      assert.ok(height < 30, `the label of ${type} is on one line: ${height} px`);
     }
   });
 });
+
+test('every port of the nodes says what comes and goes there', async () => {
+  await session.inEditor([], async (editor) => {
+    for (const [index, type] of IN_PALETTE.entries()) {
+      const id = await editor.dragFromPalette(type, 400, 60 + 60 * index);
+      const labels = await editor.page.evaluate(portLabels, id);
+      assert.ok(labels.length > 0);
+      for (const label of labels) assert.match(label, /^[a-z][^:]+$/, `${type}: a text of the catalog, not its key`);
+    }
+  });
+});
+
+interface Ports {
+  readonly inputs: number;
+  readonly outputs: number;
+  readonly _def: Readonly<Record<'inputLabels' | 'outputLabels', (this: unknown, index: number) => string>>;
+}
+
+declare const RED: { readonly nodes: { node(id: string): Ports } };
+
+/** Runs in the page. */
+function portLabels(id: string): string[] {
+  const node = RED.nodes.node(id);
+  const { inputLabels, outputLabels } = node._def;
+  const label = (labels: (typeof node._def)['inputLabels'], count: number): string[] =>
+    Array.from({ length: count }, (_, index) => String(labels.call(node, index)));
+  return [...label(inputLabels, node.inputs), ...label(outputLabels, node.outputs)];
+}
 
 test('the palette and the canvas show the icons of the package', async () => {
   await session.inEditor([], async (editor) => {
@@ -102,7 +131,7 @@ test('the dialog of a runtime leads to its help, although the palette does not s
 async function assertHelp(editor: EditorPage, type: NodeType): Promise<void> {
   const source = helpSource(type);
   const help = editor.page.locator('.red-ui-help', { has: editor.page.locator('h1.red-ui-help-title') });
-  await help.locator('h1', { hasText: LABELS[type] }).waitFor();
+  await help.locator('h1', { hasText: type === 'modelet-runtime' ? 'modelet runtime' : LABELS[type] }).waitFor();
   const expected = headings(source);
   assert.ok(expected.includes('Details') && expected.includes('References'), expected.join(', '));
   assert.deepEqual(
