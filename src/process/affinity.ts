@@ -1,8 +1,17 @@
-/** Reads which cores this process may use, and finds the cores of a pin that are not available. */
-import { readFileSync } from 'node:fs';
+/**
+ * CPU affinity: reads which cores a process may use, finds the cores of a pin that are not available, and moves running
+ * processes and threads. Launched processes get their cores in parent/launch.ts.
+ */
+import { execFile } from 'node:child_process';
+import { readFileSync, readlinkSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { basename } from 'node:path';
+import { promisify } from 'node:util';
 import { formatCpus, parseCpus } from '../config/pins.ts';
 import type { Pin } from '../core/model.ts';
+import { programPath } from './search-path.ts';
+
+const run = promisify(execFile);
 
 /**
  * Returns the cores that the kernel grants a process, from /proc. In a container these may be fewer than the machine
@@ -52,4 +61,22 @@ export function pinProblem(who: string, missing: readonly number[], allowed: rea
     return `${who}: processes cannot be pinned to cores here`;
   const cores = missing.length === 1 ? `core ${missing[0]} is` : `cores ${formatCpus(missing)} are`;
   return `${who}: ${cores} not available here (allowed: ${formatCpus(allowed)})`;
+}
+
+/** Moves all threads of a running process to `cpus`. */
+export async function pinProcess(pid: number, cpus: readonly number[]): Promise<void> {
+  await run(programPath('taskset'), ['-acp', formatCpus(cpus), String(pid)], { timeout: 5000 });
+}
+
+/**
+ * Moves the calling thread to `cpus`, and no other thread of its process.
+ * @param taskset path of `taskset`; the thread must not search for it, because its PATH is the one that the user set
+ */
+export async function pinThread(cpus: readonly number[], taskset: string): Promise<void> {
+  const wanted = formatCpus(cpus);
+  if (formatCpus(allowedCpus('thread-self')) === wanted) return;
+  // Linux gives each thread a number. Read it synchronously: a promise would run on another thread and return that
+  // thread's number.
+  const thread = basename(readlinkSync('/proc/thread-self'));
+  await run(taskset, ['-cp', wanted, thread], { timeout: 5000, env: {} });
 }

@@ -13,6 +13,14 @@ export function inSearchPath(name: string, searchPath: string): string | undefin
   return placesOf(name, searchPath).find((file) => standingOf(file) === 'runnable');
 }
 
+/**
+ * Returns the absolute path of a launch helper, or its bare name if it is not found. Searches the PATH of this process,
+ * because users set the PATH of a child for the child alone.
+ */
+export function programPath(name: 'setpriv' | 'taskset'): string {
+  return inSearchPath(name, process.env['PATH'] ?? '') ?? name;
+}
+
 /** Returns the absolute paths where a program of this name may be, in search order. */
 export function placesOf(name: string, searchPath: string): string[] {
   return searchPath

@@ -2,8 +2,8 @@
 import type { RuntimeConfig } from '../config/compile.ts';
 import { formatCpus } from '../config/pins.ts';
 import type { LogRecord } from '../core/model.ts';
-import { allowedCpus, pinProblem, pinWarning, resolvePin } from '../process/affinity.ts';
-import { type Launcher, pinProcess } from '../process/parent/launch.ts';
+import { allowedCpus, pinProblem, pinProcess, pinWarning, resolvePin } from '../process/affinity.ts';
+import type { Launcher } from '../process/parent/launch.ts';
 
 /** The cores and launch helpers of this machine, read before any process was pinned. */
 export interface Machine {

@@ -4,9 +4,9 @@
  * Piscina cannot reach a running task, so messages for a running batch arrive on a separate port.
  */
 import { MessagePort, parentPort, workerData } from 'node:worker_threads';
+import { pinThread } from '../process/affinity.ts';
 import { endWithError, introduce } from '../process/child/entry.ts';
 import { QuietCollection } from '../process/child/quiet-collection.ts';
-import { pinThread } from '../process/parent/launch.ts';
 import { PortChannel, type ThreadData, unpackFrames } from '../wire/channel/port-channel.ts';
 import { WorkerProgram } from './worker-program.ts';
 

@@ -11,8 +11,8 @@ import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
 import type { Child, ChildEvents } from '../../process/parent/child.ts';
 import { ChildLife, type Kept } from '../../process/parent/child-life.ts';
-import { helper } from '../../process/parent/launch.ts';
 import type { ProcessState } from '../../process/process-state.ts';
+import { programPath } from '../../process/search-path.ts';
 import { packFrames, type ThreadData, unpackFrames } from '../../wire/channel/port-channel.ts';
 import { CancelledRequests } from '../../wire/frames/cancelled-requests.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
@@ -73,7 +73,7 @@ class ThreadWorker implements Kept {
       stricterFIFO: true,
       recordTiming: false,
       env: workerEnvironment(spec) as Record<string, string>,
-      workerData: { cpus: spec.cpus, taskset: helper('taskset') } satisfies ThreadData,
+      workerData: { cpus: spec.cpus, taskset: programPath('taskset') } satisfies ThreadData,
       ...(spec.heapMb > 0 ? { resourceLimits: { maxOldGenerationSizeMb: spec.heapMb } } : {}),
     });
     this.#pool.on('message', (message: unknown) => this.#receive(message));

@@ -1,16 +1,13 @@
 /**
  * Starts child processes: pinned to cores, killed by the kernel when their parent dies, and with a channel on file
- * descriptor 3. No other file starts processes.
+ * descriptor 3. No other file starts children; `affinity.ts` only runs `taskset`.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { readlinkSync } from 'node:fs';
-import { basename } from 'node:path';
 import { promisify } from 'node:util';
 import { formatCpus } from '../../config/pins.ts';
 import { asError } from '../../core/errors.ts';
-import { allowedCpus } from '../affinity.ts';
 import { inheritedEnvironment } from '../node-options.ts';
-import { inSearchPath } from '../search-path.ts';
+import { programPath } from '../search-path.ts';
 
 const run = promisify(execFile);
 
@@ -25,16 +22,8 @@ export interface Launcher {
   readonly taskset: boolean;
 }
 
-/**
- * Returns the absolute path of a launch helper, or its bare name if it is not found. Searches the PATH of this process,
- * because users set the PATH of a child for the child alone.
- */
-export function helper(name: keyof Launcher): string {
-  return inSearchPath(name, process.env['PATH'] ?? '') ?? name;
-}
-
-const setpriv = (): string[] => [helper('setpriv'), '--pdeathsig', 'KILL', '--'];
-const taskset = (cpus: readonly number[]): string[] => [helper('taskset'), '-c', formatCpus(cpus)];
+const setpriv = (): string[] => [programPath('setpriv'), '--pdeathsig', 'KILL', '--'];
+const taskset = (cpus: readonly number[]): string[] => [programPath('taskset'), '-c', formatCpus(cpus)];
 
 /** Tries the launch helpers once with a harmless command. */
 export async function probeLauncher(allowedCpus: readonly number[]): Promise<Launcher> {
@@ -138,22 +127,4 @@ function signal(target: number): void {
   } catch {
     // The process has already ended.
   }
-}
-
-/** Moves all threads of a running process to `cpus`. */
-export async function pinProcess(pid: number, cpus: readonly number[]): Promise<void> {
-  await run(helper('taskset'), ['-acp', formatCpus(cpus), String(pid)], { timeout: 5000 });
-}
-
-/**
- * Moves the calling thread to `cpus`, and no other thread of its process.
- * @param taskset path of `taskset`; the thread must not search for it, because its PATH is the one that the user set
- */
-export async function pinThread(cpus: readonly number[], taskset: string): Promise<void> {
-  const wanted = formatCpus(cpus);
-  if (formatCpus(allowedCpus('thread-self')) === wanted) return;
-  // Linux gives each thread a number. Read it synchronously: a promise would run on another thread and return that
-  // thread's number.
-  const thread = basename(readlinkSync('/proc/thread-self'));
-  await run(taskset, ['-cp', wanted, thread], { timeout: 5000, env: {} });
 }
