@@ -1,5 +1,6 @@
 // Checks how the code is laid out, as part of `npm run lint`: floors, import circles, sizes of folders and files,
-// the files that may import a package, and the two sides of each process. docs/architecture.md describes the layout.
+// the files that may import a package, the two sides of each process, and names that two files export.
+// docs/architecture.md describes the layout.
 import { readdirSync, readFileSync } from 'node:fs';
 import { builtinModules } from 'node:module';
 import { join, posix } from 'node:path';
@@ -26,7 +27,7 @@ const PACKAGES = {
   'ajv/dist/2020.js': ['src/config/payload-schema.ts'],
   'ajv-formats': ['src/config/payload-schema.ts'],
   'lru-cache': ['src/engine/stage/response-cache.ts'],
-  'node:child_process': ['src/process/parent/launch.ts'],
+  'node:child_process': ['src/process/affinity.ts', 'src/process/parent/launch.ts'],
   pino: ['src/observe/log/log.ts'],
   piscina: ['src/engine/pools/thread-worker.ts'],
   'prom-client': ['src/observe/export/collect.ts'],
@@ -42,6 +43,7 @@ const SIDES = [
   ['src/engine/', 'src/server/'],
   ['src/engine/', 'src/worker/'],
   ['src/store/client/', 'src/store/process/'],
+  ['src/process/parent/', 'src/worker/'],
 ];
 /** Entry files of processes and threads. Their parents find them by URL. */
 const ENTRIES = [
@@ -95,6 +97,7 @@ const faults = [
   ...folderFaults(),
   ...forgottenTests(),
   ...smallFaults(),
+  ...nameFaults(),
 ];
 
 for (const fault of faults) console.error(fault);
@@ -205,6 +208,23 @@ function smallFaults() {
       .filter((place) => !small.some((file) => reasonOf(file) === place))
       .map((place) => `${place} needs no reason to be small any more: remove it from scripts/check-structure.mjs`),
   ];
+}
+
+/** Returns the names that several files export: a reader who meets such a name cannot know which thing it is. */
+function nameFaults() {
+  const declared =
+    /^export (?:declare )?(?:abstract )?(?:async )?(?:class|function\*?|const|let|interface|type|enum) (\w+)/gm;
+  const filesOf = new Map();
+  for (const file of files) {
+    for (const name of new Set([...texts.get(file).matchAll(declared)].map(([, found]) => found))) {
+      filesOf.set(name, [...(filesOf.get(name) ?? []), file]);
+    }
+  }
+  return [...filesOf]
+    .filter(([, holders]) => holders.length > 1)
+    .map(
+      ([name, holders]) => `${holders.join(' and ')} both export ${name}: each exported thing has a name of its own`,
+    );
 }
 
 function isIn(file, folder) {

@@ -1,7 +1,7 @@
 /** Compiles the settings of a gate: its admission rule and the source of its budget. */
 import { gate as schema } from './schemas/gate.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
-import { attempt, invalid, parseJson, type Raw, validate } from './validate.ts';
+import { invalid, parseJson, type Raw, readProperty, validate } from './validate.ts';
 
 type GateSettings = SettingsOf<typeof schema>;
 
@@ -136,7 +136,7 @@ function compileSource(properties: GateSettings): GateSource {
 }
 
 function address({ url: text, source }: GateSettings, protocols: readonly string[]): string {
-  const url = attempt('url', () => new URL(text.trim()));
+  const url = readProperty('url', () => new URL(text.trim()));
   if (!protocols.includes(url.protocol)) {
     throw invalid(`url: the source "${source}" needs ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`);
   }

@@ -6,7 +6,16 @@ import { compilePayloadSchema } from './payload-schema.ts';
 import { parsePins } from './pins.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { stage as schema } from './schemas/stage.ts';
-import { attempt, invalid, type LookUp, OF_PROCESS, parseJson, type Raw, validate, withVariables } from './validate.ts';
+import {
+  invalid,
+  type LookUp,
+  OF_PROCESS,
+  parseJson,
+  type Raw,
+  readProperty,
+  validate,
+  withVariables,
+} from './validate.ts';
 
 type StageSettings = SettingsOf<typeof schema>;
 
@@ -60,8 +69,8 @@ export function compileStage(
     inputSchema: compileSchema('inputSchema', kept.inputSchema),
     outputSchema: compileSchema('outputSchema', kept.outputSchema),
     workers,
-    output: attempt('output', () => parseOutput(kept.output)),
-    mediaTypes: attempt('mediaTypes', () => parseMediaRanges(kept.mediaTypes)),
+    output: readProperty('output', () => parseOutput(kept.output)),
+    mediaTypes: readProperty('mediaTypes', () => parseMediaRanges(kept.mediaTypes)),
   });
 }
 
@@ -82,12 +91,13 @@ function compileSource(
 ): StageSource {
   const { source, setup, code, teardown } = stage;
   if (source === 'inline') {
-    return { kind: 'inline', setup, code, teardown, libs: attempt('libs', () => parseLibs(stage.libs)) };
+    return { kind: 'inline', setup, code, teardown, libs: readProperty('libs', () => parseLibs(stage.libs)) };
   }
-  if (source === 'module') return { kind: 'module', module: attempt('module', () => parseModuleName(stage.module)) };
+  if (source === 'module')
+    return { kind: 'module', module: readProperty('module', () => parseModuleName(stage.module)) };
   const given = stage.path.trim();
   if (given === '') throw invalid('path: the file of the modelet is missing');
-  const path = attempt('path', () => resolvePath(given));
+  const path = readProperty('path', () => resolvePath(given));
   if (source === 'file') return { kind: 'file', path };
   if (source === 'python') {
     if (stage.isolation === 'thread') throw invalid('isolation: Python runs in processes of its own, not in threads');
@@ -99,7 +109,7 @@ function compileSource(
 
 /** Resolves the interpreter if it is a path; the workers look up a plain name in PATH. */
 function compileInterpreter(python: string, resolvePath: (path: string) => string): string {
-  return /[\\/]/.test(python) ? attempt('python', () => resolvePath(python)) : python;
+  return /[\\/]/.test(python) ? readProperty('python', () => resolvePath(python)) : python;
 }
 
 function compileSchema(property: string, text: string): PayloadSchema | null {
@@ -107,12 +117,12 @@ function compileSchema(property: string, text: string): PayloadSchema | null {
   const schema = parseJson(property, text);
   const isSchema = typeof schema === 'boolean' || (schema !== null && typeof schema === 'object');
   if (!isSchema || Array.isArray(schema)) throw invalid(`${property}: must be a JSON Schema, which is an object`);
-  attempt(property, () => compilePayloadSchema(schema as PayloadSchema));
+  readProperty(property, () => compilePayloadSchema(schema as PayloadSchema));
   return schema as PayloadSchema;
 }
 
 function compileWorkers(workersText: string, cpusText: string, envText: string, lookUp: LookUp): WorkerPlacement[] {
-  const pins = attempt('cpus', () => parsePins(cpusText));
+  const pins = readProperty('cpus', () => parsePins(cpusText));
   const blank = workersText.trim() === '';
   const count = blank ? Math.max(1, pins.length) : Number(workersText);
   if (!Number.isInteger(count) || count < 1 || count > MOST_WORKERS) {

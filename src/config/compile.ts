@@ -10,7 +10,7 @@ import { feed } from './schemas/feed.ts';
 import { metrics } from './schemas/metrics.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { runtime } from './schemas/runtime.ts';
-import { attempt, type Raw, validate } from './validate.ts';
+import { type Raw, readProperty, validate } from './validate.ts';
 
 type RuntimeSettings = SettingsOf<typeof runtime>;
 
@@ -37,8 +37,8 @@ export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
   const { maxPayloadMb, engineCpus, serverCpus, publicPath, listen, ...rest } = validate(runtime, raw);
   return Object.freeze({
     ...rest,
-    publicPath: attempt('publicPath', () => parsePublicPath(publicPath)),
-    listen: attempt('listen', () => parseListen(listen)),
+    publicPath: readProperty('publicPath', () => parsePublicPath(publicPath)),
+    listen: readProperty('listen', () => parseListen(listen)),
     mostWaiting,
     maxPayloadBytes: Math.round(maxPayloadMb * BYTES_PER_MB),
     engineCpus: cpuSet('engineCpus', engineCpus),
@@ -72,5 +72,5 @@ export function compileMetrics(raw: Raw): MetricsConfig {
 
 function cpuSet(property: string, text: string): readonly number[] | null {
   const list = text.trim();
-  return list === '' ? null : attempt(property, () => parseCpus(/^\[(.*)\]$/.exec(list)?.[1] ?? list));
+  return list === '' ? null : readProperty(property, () => parseCpus(/^\[(.*)\]$/.exec(list)?.[1] ?? list));
 }

@@ -59,11 +59,11 @@ function explain(error: ErrorObject): string {
  * @throws ModeletError `config_invalid`.
  */
 export function parseJson(property: string, text: string): unknown {
-  return attempt(property, () => JSON.parse(text) as unknown);
+  return readProperty(property, () => JSON.parse(text) as unknown);
 }
 
 /** Returns what `read` returns. An error that it throws becomes `config_invalid` and names the property. */
-export function attempt<T>(property: string, read: () => T): T {
+export function readProperty<T>(property: string, read: () => T): T {
   try {
     return read();
   } catch (cause) {

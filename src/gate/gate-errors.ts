@@ -17,20 +17,20 @@ export function refusedClosed(admission: Admission, { intervalMs }: GateConfig):
   );
 }
 
-export function expired(admission: Admission): ModeletError {
+export function refusedExpired(admission: Admission): ModeletError {
   const text = `not let through by ${named(admission)} before its deadline${because(admission)}`;
   return new ModeletError('deadline_exceeded', text);
 }
 
-export function dropped(admission: Admission): ModeletError {
+export function refusedDropped(admission: Admission): ModeletError {
   return new ModeletError('dropped', `dropped by a message to ${named(admission)}`);
 }
 
-export function cancelled(admission: Admission): ModeletError {
+export function refusedCancelled(admission: Admission): ModeletError {
   return new ModeletError('cancelled', `cancelled while it waited at ${named(admission)}`);
 }
 
-export function badCost(admission: Admission, cost: unknown): ModeletError {
+export function refusedCost(admission: Admission, cost: unknown): ModeletError {
   const text = `${named(admission)} counts ${admission.rule.unit}: a request needs a number of them from 0, not ${String(cost)}`;
   return new ModeletError('invalid_input', text);
 }

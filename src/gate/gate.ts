@@ -8,7 +8,14 @@ import type { Clock, Deadline } from '../core/clock.ts';
 import { asError, type ModeletError } from '../core/errors.ts';
 import { GATE_DECISIONS, type GateDecision, type GateSnapshot } from '../observe/views/gate-snapshot.ts';
 import { Admission } from './admission/admission.ts';
-import { badCost, cancelled, dropped, expired, refusedClosed, refusedFull } from './gate-errors.ts';
+import {
+  refusedCancelled,
+  refusedClosed,
+  refusedCost,
+  refusedDropped,
+  refusedExpired,
+  refusedFull,
+} from './gate-errors.ts';
 import type { Lease } from './leases.ts';
 import { Sampler } from './sampler.ts';
 import type { BudgetSource, LeaseEnd } from './source.ts';
@@ -96,7 +103,7 @@ export class Gate {
 
   /** Admits or refuses a request now, or lets it wait for room. */
   ask(ask: Ask): Asked {
-    const unable = this.#closedBy ?? (isCost(ask.cost) ? null : badCost(this.admission, ask.cost));
+    const unable = this.#closedBy ?? (isCost(ask.cost) ? null : refusedCost(this.admission, ask.cost));
     if (unable) {
       this.#answers.push(() => ask.refused(unable));
       this.#answerAll();
@@ -131,7 +138,7 @@ export class Gate {
     this.#sweep();
     for (let place = this.#room.first; place; place = this.#room.first) {
       if (order === 'flush') this.#admit(place, this.admission.seize(place.value.cost), 'admitted_late');
-      else this.#refuse(place, 'dropped', () => dropped(this.admission));
+      else this.#refuse(place, 'dropped', () => refusedDropped(this.admission));
     }
     this.#answerAll();
   }
@@ -182,7 +189,7 @@ export class Gate {
   }
 
   #cancel(place: Place<Ask>): boolean {
-    const was = this.#refuse(place, 'cancelled', () => cancelled(this.admission));
+    const was = this.#refuse(place, 'cancelled', () => refusedCancelled(this.admission));
     // The next request may be smaller and fit.
     this.#go();
     return was;
@@ -205,7 +212,7 @@ export class Gate {
 
   #sweep(): void {
     for (const ask of this.#room.sweep()) {
-      const error = expired(this.admission);
+      const error = refusedExpired(this.admission);
       this.#decide('expired', () => ask.refused(error));
     }
   }

@@ -27,10 +27,10 @@ import { CompiledHost } from './http/compiled-host.ts';
 import { HttpHold } from './http/http-hold.ts';
 import { type LiveNode, LiveNodes } from './live-nodes.ts';
 import { logFault, nodeRedLog } from './log.ts';
-import type { OpenRequest, RequestContext } from './request/context.ts';
+import type { RequestContext, RequestInEngine } from './request/context.ts';
 import { refuse } from './request/error-exit.ts';
 import { HttpClients } from './request/http-clients.ts';
-import { endOfMessage, Leases } from './request/leases.ts';
+import { endOfMessage, MessageLeases } from './request/message-leases.ts';
 import { type Done, type PipelineMessage, sendFrom } from './request/messages.ts';
 import { PipelineRequest } from './request/pipeline-request.ts';
 import { type Sequencer, Sequencers } from './request/sequencer.ts';
@@ -66,7 +66,7 @@ export class Pipeline {
   readonly loop: LoopMonitor = new LoopMonitor();
   readonly gates: Gates;
   readonly #clients: HttpClients = new HttpClients(() => this.#endTimers());
-  readonly #leases: Leases = new Leases(() => this.#endTimers());
+  readonly #leases: MessageLeases = new MessageLeases(() => this.#endTimers());
   readonly #succession: Succession;
   readonly #tracing: Tracing;
   readonly #compiled: CompiledHost;
@@ -84,7 +84,7 @@ export class Pipeline {
   /** Distinguishes this start from one that another deploy has overtaken. */
   #start = 0;
   readonly #untilRunning: UntilRunning;
-  readonly #open: Set<OpenRequest> = new Set();
+  readonly #open: Set<RequestInEngine> = new Set();
   /** Writes the document of a runtime's endpoints; null: nobody does. */
   #writeApi: ((service: Service) => string) | null = null;
   #describing: NodeJS.Immediate | null = null;

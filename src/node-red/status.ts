@@ -97,7 +97,11 @@ export function invalidBadge(reason: string): NodeStatus {
 }
 
 /** @returns a stage's badge: green at rest, blue at work, yellow if something is not as it should be, else a ring */
-export function stageBadge(stage: StageSnapshot, { engine, listener }: RuntimeSnapshot, busy: number = stage.busy): NodeStatus {
+export function stageBadge(
+  stage: StageSnapshot,
+  { engine, listener }: RuntimeSnapshot,
+  busy: number = stage.busy,
+): NodeStatus {
   const { health, text } = stageWords(stage, engine, busy);
   if (health === 'error') return { fill: 'red', shape: 'ring', text };
   if (health === 'startup') return { fill: 'grey', shape: 'ring', text };

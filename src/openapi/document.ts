@@ -2,7 +2,7 @@
 import { withoutTrailing } from '../core/text.ts';
 import { Components } from './components.ts';
 import type { Api, ApiAnswer, ApiEndpoint, JsonObject } from './endpoint.ts';
-import { errorResponses, REQUEST_ID } from './errors.ts';
+import { errorResponses, REQUEST_ID_HEADER } from './errors.ts';
 import { type PathParameter, templatesOf } from './path-template.ts';
 import { queryParameters, requestBody, resultSchema, STRUCTURED, usualTypes } from './payloads.ts';
 
@@ -179,7 +179,7 @@ const STATES: Readonly<Record<string, string>> = {
 
 function answers(given: readonly ApiAnswer[], components: Components): Record<string, JsonObject> {
   const responses: Record<string, JsonObject> = {};
-  const headers = { 'X-Request-Id': components.refer('headers', 'X-Request-Id', REQUEST_ID) };
+  const headers = { 'X-Request-Id': components.refer('headers', 'X-Request-Id', REQUEST_ID_HEADER) };
   const json = (description: string, schema: JsonObject): JsonObject => ({
     description,
     headers,

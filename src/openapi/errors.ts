@@ -56,7 +56,7 @@ function errorResponse(codes: readonly ErrorCode[], components: Components): Jso
   return {
     description: ['The `code` says why:', '', ...lines].join('\n'),
     headers: {
-      'X-Request-Id': components.refer('headers', 'X-Request-Id', REQUEST_ID),
+      'X-Request-Id': components.refer('headers', 'X-Request-Id', REQUEST_ID_HEADER),
       ...(codes.some((code) => MAY_SAY_WHEN.has(code))
         ? { 'Retry-After': components.refer('headers', 'Retry-After', RETRY_AFTER) }
         : {}),
@@ -73,7 +73,7 @@ const MAY_SAY_WHEN: ReadonlySet<ErrorCode> = new Set([
   'stage_unavailable',
 ]);
 
-export const REQUEST_ID: JsonObject = {
+export const REQUEST_ID_HEADER: JsonObject = {
   description: 'By which the request is known: the one that it came with, or one that was made for it.',
   schema: { type: 'string' },
 };

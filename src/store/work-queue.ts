@@ -26,13 +26,13 @@ export interface QueueItem {
 export type Enqueued = 'new' | 'duplicate' | 'full';
 
 /** Proof of a claim, valid until its lease ends. */
-export interface Held {
+export interface HeldClaim {
   readonly id: string;
   /** Each claim has a new token, so calls with the token of an earlier claim of the same item have no effect. */
   readonly token: string;
 }
 
-export interface Claim extends QueueItem, Held {
+export interface Claim extends QueueItem, HeldClaim {
   /** Attempts counted so far, this one included. */
   readonly attempt: number;
   /** The item may have killed its worker: while it is claimed, nothing else of this queue is. */
@@ -52,7 +52,7 @@ export interface ClaimOptions {
 }
 
 /** The outcome of an item. */
-export interface Ack extends Held {
+export interface Ack extends HeldClaim {
   /** Whether the item succeeded; `result` is then its result, else its error. */
   readonly ok: boolean;
   readonly result: Payload | null;
@@ -122,11 +122,11 @@ export interface WorkQueue {
   /** Resolves at once, with an empty array if nothing can be claimed. */
   claim(options: ClaimOptions): Promise<Claim[]>;
   /** Resolves to false for a lost lease; the caller should abandon that work. */
-  extend(held: readonly Held[], leaseMs: number): Promise<boolean[]>;
+  extend(held: readonly HeldClaim[], leaseMs: number): Promise<boolean[]>;
   /** Resolves to false for a lost lease; another claim ends or has ended that item. */
   ack(acks: readonly Ack[]): Promise<boolean[]>;
-  nack(held: readonly Held[], options: NackOptions): Promise<Nacked[]>;
-  deadLetter(held: readonly Held[], reason: string): Promise<boolean[]>;
+  nack(held: readonly HeldClaim[], options: NackOptions): Promise<Nacked[]>;
+  deadLetter(held: readonly HeldClaim[], reason: string): Promise<boolean[]>;
   /** Puts dead letters back with all their attempts; null: every dead letter. Resolves to their number. */
   redrive(ids: readonly string[] | null): Promise<number>;
   /** Ends a waiting or dead item with the outcome `failed`. */

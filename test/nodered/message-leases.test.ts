@@ -1,12 +1,12 @@
 /** The table of what admitted messages hold: each lease is ended once, by whichever of its messages ends first. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Leases } from '../../src/node-red/request/leases.ts';
+import { MessageLeases } from '../../src/node-red/request/message-leases.ts';
 import type { PipelineMessage } from '../../src/node-red/request/messages.ts';
 
 /** A table, and a log of what it ends. */
-function bed(): { leases: Leases; ended: string[]; message: (...tokens: string[]) => PipelineMessage } {
-  const leases = new Leases();
+function bed(): { leases: MessageLeases; ended: string[]; message: (...tokens: string[]) => PipelineMessage } {
+  const leases = new MessageLeases();
   const ended: string[] = [];
   const message = (...tokens: string[]): PipelineMessage => {
     for (const token of tokens) {

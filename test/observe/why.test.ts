@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { type EngineView, type StageView, whyRouteEnds, whyWaiting } from '../../src/observe/views/why.ts';
+import { type EngineView, type StageFacts, whyRouteEnds, whyWaiting } from '../../src/observe/views/why.ts';
 
 const ENGINE: EngineView = { state: 'ready', error: null };
 
-function workers(...states: (string | Error)[]): StageView['workers'] {
+function workers(...states: (string | Error)[]): StageFacts['workers'] {
   return states.map((state, index) =>
     state instanceof Error ? { index, state: 'error', error: state.message } : { index, state, error: null },
   );
@@ -13,7 +13,7 @@ function workers(...states: (string | Error)[]): StageView['workers'] {
 const WAITS = { oldestMs: null, leavesInMs: null, retryInMs: null, circuit: 'closed', doesNotStart: false } as const;
 
 /** Two workers that are ready; nothing waits. */
-function stage(view: Partial<StageView> = {}): StageView {
+function stage(view: Partial<StageFacts> = {}): StageFacts {
   const idle = { queue: 0, capacity: 100, busy: 0, ready: 2, workers: workers('ready', 'ready') };
   return { name: 'stage', ...idle, ...WAITS, batching: { maxBatchSize: 32 }, ...view };
 }
@@ -22,7 +22,7 @@ const one = { ready: 1, workers: workers('ready') };
 const none = { ready: 0, queue: 3, oldestMs: 5 };
 const full = stage({ name: 'slow', queue: 7, capacity: 7 });
 
-const CASES: readonly [why: string | null, stage: StageView, engine?: EngineView, next?: readonly StageView[]][] = [
+const CASES: readonly [why: string | null, stage: StageFacts, engine?: EngineView, next?: readonly StageFacts[]][] = [
   [null, stage()],
   [null, stage({ busy: 2 })],
   [null, stage({ queue: 3, oldestMs: 0.2 })],

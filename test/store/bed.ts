@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import {
-  type Held,
+  type HeldClaim,
   type QueueItem,
   type QueueLimits,
   type QueueTime,
@@ -86,10 +86,10 @@ export async function claim(
   return queue.claim({ max, leaseMs, token: `token-${tokens}` });
 }
 
-export function idsOf(held: readonly Held[]): string[] {
+export function idsOf(held: readonly HeldClaim[]): string[] {
   return held.map(({ id }) => id);
 }
 
-export function endAll(queue: WorkQueue, held: readonly Held[]): Promise<boolean[]> {
+export function endAll(queue: WorkQueue, held: readonly HeldClaim[]): Promise<boolean[]> {
   return queue.ack(held.map(({ id, token }) => ({ id, token, ok: true, result: null })));
 }

@@ -5,8 +5,8 @@ import { type ErrorCode, ModeletError } from '../../src/core/errors.ts';
 import type { LeaseEnd } from '../../src/gate/source.ts';
 import {
   type AttemptEnd,
-  type Verdict,
-  verdictOn,
+  type DeliveryVerdict,
+  deliveryVerdictOn,
   verdictOnSilence,
 } from '../../src/node-red/gate/durable/durable-verdict.ts';
 import type { PipelineMessage } from '../../src/node-red/request/messages.ts';
@@ -14,17 +14,17 @@ import { decodePayload } from '../../src/wire/codec/codec.ts';
 
 const FIRST = { attempt: 1, alone: false };
 
-function on(how: AttemptEnd, run = FIRST): Verdict {
-  return verdictOn(how, run, 1000);
+function on(how: AttemptEnd, run = FIRST): DeliveryVerdict {
+  return deliveryVerdictOn(how, run, 1000);
 }
 
-function onError(code: ErrorCode, run = FIRST, end: LeaseEnd = { kind: 'failed' }): Verdict {
+function onError(code: ErrorCode, run = FIRST, end: LeaseEnd = { kind: 'failed' }): DeliveryVerdict {
   return on({ end, error: new ModeletError(code, 'it is so') }, run);
 }
 
-function nackOf(verdict: Verdict): { delayMs: number; countAttempt: boolean; alone: boolean; reason: string } {
+function nackOf(verdict: DeliveryVerdict): { delayMs: number; countAttempt: boolean; alone: boolean; reason: string } {
   assert.equal(verdict.kind, 'nack');
-  return (verdict as Extract<Verdict, { kind: 'nack' }>).options;
+  return (verdict as Extract<DeliveryVerdict, { kind: 'nack' }>).options;
 }
 
 function message(fields: object): PipelineMessage {

@@ -15,8 +15,8 @@ import type { EngineBoot } from '../../wire/frames/bodies.ts';
 import { outcomeOf } from '../../wire/frames/failure.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { type ListenerCaller, ListenerRuntime } from './listener-runtime.ts';
-import { Observation, type Observed } from './observation.ts';
-import { Port } from './port.ts';
+import { ObservationPaths, type Observed } from './observation.ts';
+import { ListeningPort } from './port.ts';
 
 /** Requests of the server have lower numbers. */
 const FIRST_NUMBER: RequestNumber = 2 ** 50;
@@ -37,8 +37,8 @@ export class Listener {
   readonly #runtime: ListenerRuntime;
   readonly #refusals: Refusals;
   readonly #endpoints: Endpoints = new Endpoints();
-  readonly #observation: Observation;
-  readonly #port: Port;
+  readonly #observation: ObservationPaths;
+  readonly #port: ListeningPort;
   #wasUsed = false;
 
   constructor(boot: EngineBoot, host: ListenerHost, clock: Clock) {
@@ -60,7 +60,7 @@ export class Listener {
       FIRST_NUMBER,
     );
     this.#runtime = new ListenerRuntime(boot, this.#ledger, host, clock);
-    this.#observation = new Observation({
+    this.#observation = new ObservationPaths({
       runtime: boot.runtime,
       status: () => host.status(),
       requests: () => ({
@@ -70,7 +70,7 @@ export class Listener {
       }),
       now: () => clock.now(),
     });
-    this.#port = new Port(
+    this.#port = new ListeningPort(
       {
         onRequest: (request, response) => this.#take(request, response),
         onChange: () => host.onChange(),

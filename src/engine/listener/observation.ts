@@ -31,7 +31,7 @@ interface Answer {
 const READING = ['GET', 'HEAD'];
 const TEXT = 'text/plain; charset=utf-8';
 
-export class Observation {
+export class ObservationPaths {
   readonly #observed: Observed;
   readonly #answers: ReadonlyMap<string, () => Answer | Promise<Answer>> = new Map<
     string,

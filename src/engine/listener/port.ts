@@ -33,7 +33,7 @@ const TIMES = { headersTimeout: 60_000, requestTimeout: 300_000, keepAliveTimeou
 const RETRY_MS = 250;
 const LOOK_MS = 50;
 
-export class Port {
+export class ListeningPort {
   readonly #events: PortEvents;
   readonly #clock: Clock;
   readonly #errors: LineLimit;

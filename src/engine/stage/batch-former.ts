@@ -7,12 +7,12 @@ import type { Item } from './item.ts';
 import type { StageQueue } from './stage-queue.ts';
 
 /** The items that go to a worker now, and the reason. */
-export interface Leaving {
+export interface TakenItems {
   readonly items: readonly Item[];
   readonly reason: BatchReason;
 }
 
-const NOTHING_LEAVES: Leaving = { items: [], reason: 'idle' };
+const NOTHING_LEAVES: TakenItems = { items: [], reason: 'idle' };
 
 export class BatchFormer {
   readonly #queue: StageQueue;
@@ -54,7 +54,7 @@ export class BatchFormer {
   }
 
   /** Takes the items that leave together now; sets the fill timer if they must wait for more. */
-  take(batching: Batching, freeSince: number, mayRun: (item: Item) => boolean): Leaving {
+  take(batching: Batching, freeSince: number, mayRun: (item: Item) => boolean): TakenItems {
     const queue = this.#queue;
     if (queue.batchable === 0) return NOTHING_LEAVES;
     const { batchable: length, oldestAt, newestAt } = queue;

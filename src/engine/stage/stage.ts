@@ -10,7 +10,7 @@ import { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { type Batch, type CheckResult, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
-import { BatchFormer, type Leaving } from './batch-former.ts';
+import { BatchFormer, type TakenItems } from './batch-former.ts';
 import { type Item, isAlone, type RouteStage, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
 import { RecentBatches } from './recent-batches.ts';
 import { SingleFlight } from './single-flight.ts';
@@ -153,7 +153,7 @@ export class Stage implements RouteStage {
     const current = this.#pools.isCurrent(worker);
     const mayRun = (item: Item): boolean => this.#singleFlight.mayRun(item, current);
     const alone = this.#queue.takeAlone(mayRun);
-    const { items, reason }: Leaving = alone
+    const { items, reason }: TakenItems = alone
       ? { items: [alone], reason: 'retry' }
       : this.#former.take(this.#definition.batching, freeSince, mayRun);
     if (items.length === 0) return false;

@@ -28,7 +28,7 @@ export interface Question {
   readonly form?: Readonly<Record<string, string>>;
 }
 
-export interface Answer {
+export interface HttpAnswer {
   readonly status: number;
   readonly type: string;
   /** The server's Date header, in ms since 1970; NaN without one. */
@@ -61,7 +61,7 @@ export class HttpEndpoint {
   }
 
   /** @throws NoSample, or the error of the network. */
-  async ask(question: Question, signal: AbortSignal): Promise<Answer> {
+  async ask(question: Question, signal: AbortSignal): Promise<HttpAnswer> {
     this.#client ??= this.#connect();
     const client = await this.#client;
     const request = this.#requestOf(question, signal);
@@ -99,7 +99,7 @@ export class HttpEndpoint {
   }
 }
 
-async function readAnswer({ statusCode, headers, body }: Dispatcher.ResponseData): Promise<Answer> {
+async function readAnswer({ statusCode, headers, body }: Dispatcher.ResponseData): Promise<HttpAnswer> {
   try {
     const encoding = headers['content-encoding'];
     if (encoding && encoding !== 'identity') throw new NoSample(`the answer is packed (${String(encoding)})`);
@@ -132,7 +132,7 @@ function authorizationOf({ token, username, password }: Credentials): string | n
 }
 
 /** Returns why an answer with this status cannot be used. */
-export function refusalOf({ status }: Answer): string {
+export function refusalOf({ status }: HttpAnswer): string {
   if (status === 401 || status === 403) return `HTTP ${status}: the credentials were not accepted`;
   if (status >= 300 && status < 400) return `HTTP ${status}: redirects are not followed`;
   return `HTTP ${status}`;

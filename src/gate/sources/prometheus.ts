@@ -10,7 +10,14 @@ import type { GateSource } from '../../config/compile-gate.ts';
 import type { Clock } from '../../core/clock.ts';
 import { withoutTrailing } from '../../core/text.ts';
 import type { BudgetSource, Reading, Sample } from '../source.ts';
-import { type Answer, type Credentials, HttpEndpoint, placeOf, refusalOf, type TlsOptions } from './http-endpoint.ts';
+import {
+  type Credentials,
+  type HttpAnswer,
+  HttpEndpoint,
+  placeOf,
+  refusalOf,
+  type TlsOptions,
+} from './http-endpoint.ts';
 import { NoSample, Rhythm, readWithin, Stamped, sampleOf, shown } from './reading.ts';
 import { selectorsOf } from './selectors.ts';
 
@@ -100,7 +107,7 @@ export class PrometheusSource implements BudgetSource {
     return Math.min(...times);
   }
 
-  #ask(form: Readonly<Record<string, string>>, signal: AbortSignal): Promise<Answer> {
+  #ask(form: Readonly<Record<string, string>>, signal: AbortSignal): Promise<HttpAnswer> {
     return this.#endpoint.ask({ url: this.#url, accept: 'application/json', form }, signal);
   }
 }
@@ -118,7 +125,7 @@ interface QueryData {
 }
 
 /** @throws NoSample */
-function dataOf(answer: Answer): QueryData {
+function dataOf(answer: HttpAnswer): QueryData {
   const said = parse(answer.body);
   if (said?.status === 'error') {
     throw new NoSample(`${refusalOf(answer)}: ${String(said.error).slice(0, MAX_SAID).replace(/\s+/g, ' ')}`);

@@ -7,7 +7,7 @@ import type { Reading, Sample } from '../source.ts';
 /** An error whose message says why there is no sample, in a sentence for people. */
 export class NoSample extends Error {}
 
-export interface Attempt {
+export interface ReadingOptions {
   readonly clock: Clock;
   readonly timeoutMs: number;
   /** Aborted by a caller that no longer needs the reading. */
@@ -18,7 +18,7 @@ export interface Attempt {
 
 /** Reads within `timeoutMs`. Never rejects: any error becomes the reason why there is no sample. */
 export async function readWithin(
-  { clock, timeoutMs, signal, secrets = [] }: Attempt,
+  { clock, timeoutMs, signal, secrets = [] }: ReadingOptions,
   read: (signal: AbortSignal) => Promise<Sample>,
 ): Promise<Reading> {
   const attempt = new AbortController();

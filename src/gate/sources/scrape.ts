@@ -8,7 +8,14 @@ import type { GateSource } from '../../config/compile-gate.ts';
 import { type Clock, type Deadline, wallTime } from '../../core/clock.ts';
 import type { BudgetSource, Reading, Sample } from '../source.ts';
 import { readSeries, type Series } from './exposition.ts';
-import { type Answer, type Credentials, HttpEndpoint, placeOf, refusalOf, type TlsOptions } from './http-endpoint.ts';
+import {
+  type Credentials,
+  type HttpAnswer,
+  HttpEndpoint,
+  placeOf,
+  refusalOf,
+  type TlsOptions,
+} from './http-endpoint.ts';
 import { NoSample, readWithin, Stamped, sampleOf, shown } from './reading.ts';
 
 type Settings = Extract<GateSource, { kind: 'scrape' }>;
@@ -49,7 +56,7 @@ export class ScrapeSource implements BudgetSource {
     return this.#endpoint.close();
   }
 
-  #sampleOf(answer: Answer, askedAt: Deadline): Sample {
+  #sampleOf(answer: HttpAnswer, askedAt: Deadline): Sample {
     const { metric, labels, value, perServer } = this.#options;
     const all = seriesOf(answer, metric);
     const series = theOnly(metric, having(all, labels), all.length);
@@ -61,7 +68,7 @@ export class ScrapeSource implements BudgetSource {
     return { ...sample, maxSys, raw: `${sample.raw}: ${shown(series.value)} of ${shown(maxSys)}` };
   }
 
-  #servers(answer: Answer): number {
+  #servers(answer: HttpAnswer): number {
     const { serversMetric, labels } = this.#options;
     if (serversMetric === '') return 1;
     const all = seriesOf(answer, serversMetric);
@@ -72,7 +79,7 @@ export class ScrapeSource implements BudgetSource {
   }
 }
 
-function seriesOf({ body, type }: Answer, metric: string): Series[] {
+function seriesOf({ body, type }: HttpAnswer, metric: string): Series[] {
   const series = readSeries(body, metric);
   if (series.length > 0) return series;
   const plain = body.startsWith('#') || type === '' || /^(text\/plain|application\/openmetrics-text)\b/.test(type);
@@ -92,7 +99,7 @@ function theOnly(metric: string, [series, ...others]: readonly Series[], all: nu
 }
 
 /** Returns the age of a sample with this timestamp, by the clock of its server if the answer has a Date header. */
-function ageMs(time: number, { type, date }: Answer): number {
+function ageMs(time: number, { type, date }: HttpAnswer): number {
   const inMs = type.startsWith('application/openmetrics-text') ? time * 1000 : time;
   // A Date header omits the fraction of its second, so this takes the latest time that it can mean.
   const now = Number.isNaN(date) ? wallTime() : date + 999;

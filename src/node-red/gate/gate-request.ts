@@ -16,8 +16,8 @@ import type { DeployedGate } from '../deploy/gate-deployment.ts';
 import { readMessageBody } from '../http/request-body.ts';
 import type { RequestContext } from '../request/context.ts';
 import { deliverError, endWithoutFlow, type Leaving } from '../request/error-exit.ts';
-import { endOfError, endOfMessage, type LeaseHold } from '../request/leases.ts';
 import { checkTimeout, numberIn, priorityOf, timeoutOf } from '../request/message-fields.ts';
+import { endOfError, endOfMessage, type LeaseHold } from '../request/message-leases.ts';
 import {
   continueTrace,
   type Done,

@@ -7,11 +7,11 @@ import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 import type { HttpClients } from './http-clients.ts';
-import type { Leases } from './leases.ts';
+import type { MessageLeases } from './message-leases.ts';
 import type { Sequencer } from './sequencer.ts';
 
 /** A request in the engine. A deploy may remove the nodes that would send its result on. */
-export interface OpenRequest {
+export interface RequestInEngine {
   /** Ends the request at once if a deploy has removed the nodes that would send its result on. */
   endIfStranded(): void;
 }
@@ -20,10 +20,10 @@ export interface RequestContext {
   readonly RED: NodeAPI;
   readonly live: LiveNodes;
   readonly clients: HttpClients;
-  readonly leases: Leases;
+  readonly leases: MessageLeases;
   readonly tracing: Tracing;
   /** Requests in the engine. */
-  readonly open: Set<OpenRequest>;
+  readonly open: Set<RequestInEngine>;
   /** Returns the sequencers of the collectors that are wired directly to a stage and keep the order of arrival. */
   sequencers(stage: string): readonly Sequencer[];
   /** Whether the flows have stopped for good. A message that a node sends now reaches no other node. */

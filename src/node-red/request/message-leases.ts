@@ -36,7 +36,7 @@ export interface LeaseHold {
 /** Smallest number of leases at which `hold` searches for expired ones. */
 const WORTH_SWEEPING = 1024;
 
-export class Leases {
+export class MessageLeases {
   readonly #held: Map<string, HeldLease> = new Map();
   readonly #noneHeld: () => void;
   #sweepAt = WORTH_SWEEPING;

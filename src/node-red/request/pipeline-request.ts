@@ -16,8 +16,8 @@ import { readRequest } from '../http/request-body.ts';
 import type { RequestContext } from './context.ts';
 import { answerWithResult } from './direct-answers.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
-import { endOfError, type LeaseHold } from './leases.ts';
 import { priorityOf, readMessageProperty, timeoutOf } from './message-fields.ts';
+import { endOfError, type LeaseHold } from './message-leases.ts';
 import {
   appendTimings,
   continueTrace,

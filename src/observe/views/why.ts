@@ -2,7 +2,7 @@
 import type { CircuitTag } from '../../core/model.ts';
 
 /** The part of a stage's snapshot that the sentence needs. */
-export interface StageView {
+export interface StageFacts {
   readonly name: string;
   readonly queue: number;
   readonly capacity: number;
@@ -31,7 +31,7 @@ export interface EngineView {
  *
  * @param next the stages that follow this one on its routes
  */
-export function whyWaiting(stage: StageView, engine: EngineView, next: readonly StageView[]): string | null {
+export function whyWaiting(stage: StageFacts, engine: EngineView, next: readonly StageFacts[]): string | null {
   if (stage.circuit !== 'closed') return whyRefused(stage);
   if (stage.ready === 0) return whyNotReady(stage, engine);
   if (stage.queue === 0) return null;
@@ -48,14 +48,14 @@ export function whyRouteEnds({ end, unfused }: { readonly end: string; readonly 
   return unfused ? `not fused: ${end}` : `ends there: ${end}`;
 }
 
-function whyRefused({ circuit, retryInMs, workers, doesNotStart }: StageView): string {
+function whyRefused({ circuit, retryInMs, workers, doesNotStart }: StageFacts): string {
   const last = workers.find(({ error }) => error !== null);
   const what = doesNotStart ? 'does not start' : 'workers die again and again';
   const next = circuit === 'half-open' ? 'one worker is being tried' : `next try in ${duration(retryInMs ?? 0)}`;
   return `${what}${because(last?.error ?? null)}; ${next}`;
 }
 
-function whyNotReady({ workers }: StageView, engine: EngineView): string {
+function whyNotReady({ workers }: StageFacts, engine: EngineView): string {
   if (engine.state === 'startup') return 'starting: the engine loads';
   if (engine.state !== 'ready') return `the engine does not run${because(engine.error)}`;
   const loading = workers.filter(({ state }) => state === 'startup').map(({ index }) => index);
@@ -65,12 +65,12 @@ function whyNotReady({ workers }: StageView, engine: EngineView): string {
   return failed ? `does not start${because(failed.error)}` : 'no worker is ready';
 }
 
-function busyWorkers({ ready, workers }: StageView): string {
+function busyWorkers({ ready, workers }: StageFacts): string {
   if (ready === workers.length) return ready === 1 ? 'the worker is busy' : `${ready} of ${ready} workers busy`;
   return `${ready} of ${workers.length} workers ready, and busy`;
 }
 
-function waiting({ queue, oldestMs }: StageView): string {
+function waiting({ queue, oldestMs }: StageFacts): string {
   if (oldestMs === null) return `${queue} wait`;
   return queue === 1 ? `1 waits, for ${duration(oldestMs)}` : `${queue} wait, the first for ${duration(oldestMs)}`;
 }

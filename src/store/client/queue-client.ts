@@ -24,7 +24,7 @@ import type {
   Claim,
   ClaimOptions,
   Enqueued,
-  Held,
+  HeldClaim,
   ItemResult,
   Nacked,
   NackOptions,
@@ -142,7 +142,7 @@ export class QueueClient implements WorkQueue {
     return this.#call('claim', options);
   }
 
-  extend(held: readonly Held[], leaseMs: number): Promise<boolean[]> {
+  extend(held: readonly HeldClaim[], leaseMs: number): Promise<boolean[]> {
     return this.#call('extend', held.map(onlyHeld), leaseMs);
   }
 
@@ -153,11 +153,11 @@ export class QueueClient implements WorkQueue {
     );
   }
 
-  nack(held: readonly Held[], options: NackOptions): Promise<Nacked[]> {
+  nack(held: readonly HeldClaim[], options: NackOptions): Promise<Nacked[]> {
     return this.#call('nack', held.map(onlyHeld), options);
   }
 
-  deadLetter(held: readonly Held[], reason: string): Promise<boolean[]> {
+  deadLetter(held: readonly HeldClaim[], reason: string): Promise<boolean[]> {
     return this.#call('deadLetter', held.map(onlyHeld), reason);
   }
 
@@ -281,6 +281,6 @@ function launchSpec({ launcher, allowedCpus }: QueueClientSpec): ChildSpec {
 }
 
 /** Removes the payload of a claim, so that it is not sent back. */
-function onlyHeld({ id, token }: Held): Held {
+function onlyHeld({ id, token }: HeldClaim): HeldClaim {
   return { id, token };
 }

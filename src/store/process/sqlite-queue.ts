@@ -7,7 +7,7 @@ import {
   type ClaimOptions,
   checkItems,
   type Enqueued,
-  type Held,
+  type HeldClaim,
   type ItemResult,
   isItemId,
   type Nacked,
@@ -80,7 +80,7 @@ export class SqliteQueue implements WorkStore {
     });
   }
 
-  extend(held: readonly Held[], leaseMs: number): boolean[] {
+  extend(held: readonly HeldClaim[], leaseMs: number): boolean[] {
     return this.#upToDate(() => {
       const until = this.#time.now() + leaseMs;
       return held.map(({ id, token }) => this.#sql.extend.run(until, leaseMs, id, token).changes === 1);
@@ -91,7 +91,7 @@ export class SqliteQueue implements WorkStore {
     return this.#upToDate(() => acks.map((ack) => this.#ackOne(ack)));
   }
 
-  nack(held: readonly Held[], { delayMs, reason, countAttempt, alone }: NackOptions): Nacked[] {
+  nack(held: readonly HeldClaim[], { delayMs, reason, countAttempt, alone }: NackOptions): Nacked[] {
     const attempts = countAttempt ? 1 : 0;
     const counted = [attempts, attempts, this.#limits.maxAttempts];
     return this.#upToDate(() => {
@@ -107,7 +107,7 @@ export class SqliteQueue implements WorkStore {
     });
   }
 
-  deadLetter(held: readonly Held[], reason: string): boolean[] {
+  deadLetter(held: readonly HeldClaim[], reason: string): boolean[] {
     return this.#upToDate(() =>
       held.map(({ id, token }) => {
         const { changes } = this.#sql.bury.run(bytesOf(reason), id, token);
@@ -278,7 +278,7 @@ export class SqliteQueue implements WorkStore {
     this.#sql.record.run(id, ok ? 1 : 0, ...payload, attempts, reason === null ? null : bytesOf(reason), token, end);
   }
 
-  #settledBefore({ id, token }: Held): Nacked {
+  #settledBefore({ id, token }: HeldClaim): Nacked {
     const row = this.#sql.stateOfSettled.get(id, token);
     if (!row) return 'lost';
     return row['state'] === STATE.dead ? 'dead' : 'again';

@@ -27,7 +27,7 @@ import type {
   StateReport,
   WorkerBoot,
 } from './bodies.ts';
-import { malformed, readItems, type Slot, type WireItem, writeItems } from './items.ts';
+import { type FrameField, malformed, readItems, type WireItem, writeItems } from './items.ts';
 
 export type { WireItem } from './items.ts';
 
@@ -121,7 +121,11 @@ const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
   'parts',
 ] as const);
 
-const SLOTS: Readonly<Partial<Record<Frame['type'], Slot>>> = { submit: 'routeRef', taps: 'stageRef', parts: 'part' };
+const NUMBER_FIELDS: Readonly<Partial<Record<Frame['type'], FrameField>>> = {
+  submit: 'routeRef',
+  taps: 'stageRef',
+  parts: 'part',
+};
 
 /** Size of a frame's head, in bytes. */
 export const HEAD: number = 32;
@@ -171,7 +175,7 @@ function writeHead(buffer: Buffer, length: number, type: Frame['type'], items: n
 }
 
 function encodeItems(frame: ItemFrame): Uint8Array[] {
-  return writeItems(frame.items, SLOTS[frame.type] ?? null, HEAD, (head, length) => {
+  return writeItems(frame.items, NUMBER_FIELDS[frame.type] ?? null, HEAD, (head, length) => {
     writeHead(head, length, frame.type, frame.items.length, 0);
     if ('batch' in frame) head.writeDoubleLE(frame.batch, 16);
     if ('runMs' in frame) head.writeDoubleLE(frame.runMs, 24);
@@ -194,7 +198,7 @@ export function decodeFrame(frame: Buffer): Frame {
     const body = parseBody(frame.toString('utf8', HEAD, HEAD + jsonLength));
     return { type, body: type === 'close' ? withDeadline(body) : body } as ControlFrame;
   }
-  const items = readItems(frame, SLOTS[type] ?? null, HEAD, frame.readUInt32LE(8));
+  const items = readItems(frame, NUMBER_FIELDS[type] ?? null, HEAD, frame.readUInt32LE(8));
   return { type, items, batch: frame.readDoubleLE(16), runMs: frame.readDoubleLE(24) } as ItemFrame;
 }
 

@@ -55,7 +55,7 @@ export interface WireItem {
 }
 
 /** A field that only one type of frame has. The record has one slot for all of them; elsewhere they are 0. */
-export type Slot = 'routeRef' | 'stageRef' | 'part';
+export type FrameField = 'routeRef' | 'stageRef' | 'part';
 
 /** Returns the size of an item in a frame, in bytes, to keep frames below the limit. */
 export function itemLength(item: WireItem): number {
@@ -70,7 +70,7 @@ export function itemLength(item: WireItem): number {
  */
 export function writeItems(
   items: readonly WireItem[],
-  slot: Slot | null,
+  field: FrameField | null,
   head: number,
   writeHead: (buffer: Buffer, length: number) => void,
 ): Uint8Array[] {
@@ -85,7 +85,7 @@ export function writeItems(
   writeHead(buffer, length);
 
   let offset = head;
-  for (const item of items) offset = writeRecord(buffer, offset, item, slot);
+  for (const item of items) offset = writeRecord(buffer, offset, item, field);
   for (const item of items) for (const timing of item.timings) offset = writeTiming(buffer, offset, timing);
   for (const item of items) if (item.meta) offset = writePadded(buffer, offset, item.meta);
 
@@ -110,11 +110,11 @@ function passesBeside(item: WireItem): boolean {
   return item.payload.bytes.byteLength >= COPY_BELOW;
 }
 
-function writeRecord(buffer: Buffer, offset: number, item: WireItem, slot: Slot | null): number {
+function writeRecord(buffer: Buffer, offset: number, item: WireItem, field: FrameField | null): number {
   buffer.writeDoubleLE(item.id, offset);
   buffer.writeDoubleLE(item.deadline, offset + 8);
   buffer.writeInt32LE(item.priority, offset + 16);
-  buffer.writeUInt32LE(slot === null ? 0 : item[slot], offset + 20);
+  buffer.writeUInt32LE(field === null ? 0 : item[field], offset + 20);
   buffer[offset + 24] = (item.ok ? OK : 0) | (item.patient ? PATIENT : 0) | (item.streams ? STREAMS : 0);
   buffer[offset + 25] = item.payload.codec;
   buffer.writeUInt16LE(item.timings.length, offset + 26);
@@ -135,7 +135,7 @@ function writePadded(buffer: Buffer, offset: number, bytes: Uint8Array): number 
  * Reads the items of a frame, which begin at `head`. Payloads are views into the frame.
  * @throws ModeletError `protocol_error` if the frame's length is not that of its items.
  */
-export function readItems(frame: Buffer, slot: Slot | null, head: number, count: number): WireItem[] {
+export function readItems(frame: Buffer, field: FrameField | null, head: number, count: number): WireItem[] {
   const records = head + count * RECORD;
   if (records > frame.byteLength) throw malformed(`${count} items do not fit`);
   let timingsAt = records;
@@ -156,9 +156,9 @@ export function readItems(frame: Buffer, slot: Slot | null, head: number, count:
       id: frame.readDoubleLE(at),
       deadline: frame.readDoubleLE(at + 8),
       priority: frame.readInt32LE(at + 16),
-      routeRef: slot === 'routeRef' ? frame.readUInt32LE(at + 20) : 0,
-      stageRef: slot === 'stageRef' ? frame.readUInt32LE(at + 20) : 0,
-      part: slot === 'part' ? frame.readUInt32LE(at + 20) : 0,
+      routeRef: field === 'routeRef' ? frame.readUInt32LE(at + 20) : 0,
+      stageRef: field === 'stageRef' ? frame.readUInt32LE(at + 20) : 0,
+      part: field === 'part' ? frame.readUInt32LE(at + 20) : 0,
       ok: (flags & OK) !== 0,
       patient: (flags & PATIENT) !== 0,
       streams: (flags & STREAMS) !== 0,

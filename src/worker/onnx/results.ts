@@ -4,7 +4,7 @@ import type { OnnxOptions } from '../../core/model.ts';
 import { nested, sizeOf } from '../../core/tensor.ts';
 import { fromElement } from './elements.ts';
 import type { Port } from './ports.ts';
-import type { ItemOutputs, Tensor } from './run-items.ts';
+import type { ItemOutputs, SessionTensor } from './run-items.ts';
 
 /** Form of the results. */
 export interface ResultOptions extends Pick<OnnxOptions, 'softmax' | 'tensors'> {
@@ -55,7 +55,7 @@ export function toResult(tensors: ItemOutputs, outputs: readonly Port[], options
   return Object.fromEntries(outputs.map(({ name }, index) => [name, values[index]]));
 }
 
-function classify(tensor: Tensor, { softmax, labels }: ResultOptions): unknown {
+function classify(tensor: SessionTensor, { softmax, labels }: ResultOptions): unknown {
   const scores = Array.from(tensor.data as ArrayLike<number>, Number);
   const width = tensor.dims.at(-1) ?? 1;
   if (softmax) {
@@ -82,6 +82,6 @@ function toProbabilities(scores: number[], from: number, to: number): void {
   for (let at = from; at < to; at += 1) scores[at] = (scores[at] as number) / sum;
 }
 
-function toPlain(tensor: Tensor): unknown {
+function toPlain(tensor: SessionTensor): unknown {
   return nested(tensor, (value) => fromElement(tensor.type, value));
 }

@@ -5,17 +5,17 @@ import { type Elements, type ElementType, makeElements, putElements } from './el
 import { describeShape, isBatch, type Port, type Ports, type Stacking } from './ports.ts';
 import { type Part, runsAlone } from './read-item.ts';
 
-export interface Tensor {
+export interface SessionTensor {
   readonly type: ElementType;
   readonly dims: readonly number[];
   readonly data: Elements;
 }
 
 /** Runs the model. Takes tensors by input name and returns one tensor per output, in the model's order. */
-export type RunSession = (feeds: Readonly<Record<string, Tensor>>) => Promise<readonly Tensor[]>;
+export type RunSession = (feeds: Readonly<Record<string, SessionTensor>>) => Promise<readonly SessionTensor[]>;
 
 /** The outputs of one item, in the model's order. */
-export type ItemOutputs = readonly Tensor[];
+export type ItemOutputs = readonly SessionTensor[];
 
 /** Returns one entry per item. An error fails only the items that ran together. */
 export async function runItems(
@@ -79,19 +79,19 @@ async function runGroup(
       count,
     ),
   ]);
-  const tensors = await run(Object.fromEntries(feeds) as Record<string, Tensor>);
+  const tensors = await run(Object.fromEntries(feeds) as Record<string, SessionTensor>);
   for (const [at, tensor] of tensors.entries()) mustBeOf(count, ports.outputs[at] as Port, tensor);
   return items.map((_, index) => tensors.map((tensor) => split(tensor, index, count)));
 }
 
 async function runOne(parts: readonly Part[], { inputs, outputs }: Ports, run: RunSession): Promise<ItemOutputs> {
   const feeds = inputs.map((port, at) => [port.name, { ...(parts[at] as Part), type: port.type }]);
-  const tensors = await run(Object.fromEntries(feeds) as Record<string, Tensor>);
+  const tensors = await run(Object.fromEntries(feeds) as Record<string, SessionTensor>);
   return tensors.map((tensor, at) => alone(outputs[at] as Port, tensor, inputs));
 }
 
 /** Stacks the parts of one input. Pads a batch of fixed size with copies of its first item. */
-function stack({ type }: Port, parts: readonly Part[], count: number): Tensor {
+function stack({ type }: Port, parts: readonly Part[], count: number): SessionTensor {
   const first = parts[0] as Part;
   const size = sizeOf(first.dims);
   const data = makeElements(type, count * size);
@@ -99,7 +99,7 @@ function stack({ type }: Port, parts: readonly Part[], count: number): Tensor {
   return { type, dims: [count, ...first.dims], data };
 }
 
-function mustBeOf(count: number, { name }: Port, { dims }: Tensor): void {
+function mustBeOf(count: number, { name }: Port, { dims }: SessionTensor): void {
   if (dims[0] === count) return;
   throw new ModeletError(
     'bad_batch_length',
@@ -107,13 +107,13 @@ function mustBeOf(count: number, { name }: Port, { dims }: Tensor): void {
   );
 }
 
-function split({ type, dims, data }: Tensor, index: number, count: number): Tensor {
+function split({ type, dims, data }: SessionTensor, index: number, count: number): SessionTensor {
   const size = data.length / count;
   return { type, dims: dims.slice(1), data: data.slice(index * size, (index + 1) * size) as Elements };
 }
 
 /** Removes a first dimension of 1 if it is the batch, as splitting does for stacked items. */
-function alone({ shape }: Port, tensor: Tensor, inputs: readonly Port[]): Tensor {
+function alone({ shape }: Port, tensor: SessionTensor, inputs: readonly Port[]): SessionTensor {
   const ofBatch = shape[0] === 1 || inputs.some((input) => isBatch(shape[0], input.shape[0]));
   if (!ofBatch || tensor.dims[0] !== 1) return tensor;
   return { ...tensor, dims: tensor.dims.slice(1) };

@@ -5,18 +5,18 @@ import { join } from 'node:path';
 import { fromHalfBits, toHalfBits } from '../../core/float16.ts';
 import type { OnnxOptions } from '../../core/model.ts';
 import { type Ports, portsOf, type SessionMetadata } from './ports.ts';
-import type { RunSession, Tensor } from './run-items.ts';
+import type { RunSession, SessionTensor } from './run-items.ts';
 
 const PACKAGE = 'onnxruntime-node';
 
 /** The part of onnxruntime-node that this file uses. */
 interface OnnxRuntime {
   readonly InferenceSession: { create(path: string, options: object): Promise<Session> };
-  readonly Tensor: new (type: string, data: unknown, dims: readonly number[]) => Tensor;
+  readonly Tensor: new (type: string, data: unknown, dims: readonly number[]) => SessionTensor;
 }
 
 interface Session extends SessionMetadata {
-  run(feeds: Record<string, Tensor>, fetches: readonly string[]): Promise<Record<string, Tensor>>;
+  run(feeds: Record<string, SessionTensor>, fetches: readonly string[]): Promise<Record<string, SessionTensor>>;
   release(): Promise<void>;
 }
 
@@ -53,7 +53,7 @@ export async function openSession(path: string, requireFrom: string, options: Se
     run: async (feeds) => {
       const tensors = Object.entries(feeds).map(([name, feed]) => [name, asFeed(feed, Tensor)]);
       const results = await session.run(Object.fromEntries(tensors), wanted);
-      return ports.outputs.map(({ name }) => fromResult(results[name] as Tensor));
+      return ports.outputs.map(({ name }) => fromResult(results[name] as SessionTensor));
     },
     release: () => session.release(),
   };
@@ -63,13 +63,13 @@ export async function openSession(path: string, requireFrom: string, options: Se
  * Returns the tensor in the form that the session takes. Half floats go without the runtime's Tensor: its native part
  * takes only their bits, but its Tensor converts them to a Float16Array if Node.js has that class.
  */
-function asFeed({ type, data, dims }: Tensor, RuntimeTensor: OnnxRuntime['Tensor']): Tensor {
+function asFeed({ type, data, dims }: SessionTensor, RuntimeTensor: OnnxRuntime['Tensor']): SessionTensor {
   if (type !== 'float16') return new RuntimeTensor(type, data, dims);
   const bits = { type, data: toHalfBits(data as Float32Array), dims, location: 'cpu' };
-  return bits as Tensor;
+  return bits as SessionTensor;
 }
 
-function fromResult({ type, dims, data }: Tensor): Tensor {
+function fromResult({ type, dims, data }: SessionTensor): SessionTensor {
   return { type, dims, data: type === 'float16' && data instanceof Uint16Array ? fromHalfBits(data) : data };
 }
 

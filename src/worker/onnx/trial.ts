@@ -7,7 +7,7 @@ import { sizeOf } from '../../core/tensor.ts';
 import { makeElements } from './elements.ts';
 import { mayStack, type Port, type Ports, type Stacking, stackingOf } from './ports.ts';
 import { type Part, readItem } from './read-item.ts';
-import { type ItemOutputs, type RunSession, runItems, type Tensor } from './run-items.ts';
+import { type ItemOutputs, type RunSession, runItems, type SessionTensor } from './run-items.ts';
 
 type Row = readonly Part[];
 
@@ -125,11 +125,11 @@ function made({ type }: Port, random: number, row: number): number | bigint | st
 }
 
 function areAlike(some: ItemOutputs, others: ItemOutputs): boolean {
-  return some.every((tensor, at) => isLike(tensor, others[at] as Tensor));
+  return some.every((tensor, at) => isLike(tensor, others[at] as SessionTensor));
 }
 
 /** Whether two tensors match. Floats may differ in their last digits: with more rows, sums run in another order. */
-function isLike(one: Tensor, other: Tensor): boolean {
+function isLike(one: SessionTensor, other: SessionTensor): boolean {
   if (one.dims.join() !== other.dims.join() || one.data.length !== other.data.length) return false;
   const numbers = one.data as ArrayLike<unknown>;
   let largest = 0;

@@ -14,7 +14,7 @@ import { type Done, type PipelineMessage, sendFrom } from '../../request/message
 import type { DurableRoom } from './durable-room.ts';
 import type { KeptError } from './durable-verdict.ts';
 
-export interface Answer {
+export interface JobAnswer {
   readonly statusCode: number;
   readonly payload: object;
   readonly headers?: Readonly<Record<string, string>>;
@@ -23,7 +23,7 @@ export interface Answer {
 /** Orders that a message can give to the store. */
 export type StoreOrder = 'status' | 'cancel' | 'redrive';
 
-const ORDERS: Readonly<Record<StoreOrder, (room: DurableRoom, jobId: unknown) => Promise<Answer>>> = {
+const ORDERS: Readonly<Record<StoreOrder, (room: DurableRoom, jobId: unknown) => Promise<JobAnswer>>> = {
   status,
   cancel,
   redrive,
@@ -56,7 +56,7 @@ export function obey(
 }
 
 /** Returns the answer to the client of a stored message. `Location` is the request's URL followed by the item's id. */
-export function receipt(msg: PipelineMessage, id: string): Answer {
+export function receipt(msg: PipelineMessage, id: string): JobAnswer {
   const [path = ''] = (msg.req?.originalUrl ?? '').split('?', 1);
   return {
     statusCode: 202,
@@ -65,7 +65,7 @@ export function receipt(msg: PipelineMessage, id: string): Answer {
   };
 }
 
-export function answerFrom(context: RequestContext, gate: string, msg: PipelineMessage, answer: Answer): void {
+export function answerFrom(context: RequestContext, gate: string, msg: PipelineMessage, answer: JobAnswer): void {
   const { statusCode, payload, headers = {} } = answer;
   const node = context.live.get(gate)?.node;
   if (node && context.deployment().handlers.get(gate)?.kind === 'output') {
@@ -79,13 +79,13 @@ export function answerFrom(context: RequestContext, gate: string, msg: PipelineM
   response.status(statusCode).json(payload);
 }
 
-async function status(room: DurableRoom, jobId: unknown): Promise<Answer> {
+async function status(room: DurableRoom, jobId: unknown): Promise<JobAnswer> {
   const id = idIn(jobId);
   const result = await room.result(id);
   return result ? describe(id, result) : unknown(id);
 }
 
-async function cancel(room: DurableRoom, jobId: unknown): Promise<Answer> {
+async function cancel(room: DurableRoom, jobId: unknown): Promise<JobAnswer> {
   const id = idIn(jobId);
   const cancelled = await room.cancel(id);
   if (cancelled === 'cancelled') return { statusCode: 200, payload: { id, state: 'cancelled' } };
@@ -95,12 +95,12 @@ async function cancel(room: DurableRoom, jobId: unknown): Promise<Answer> {
 }
 
 /** Puts back one dead letter, or all of them if `jobId` is undefined. */
-async function redrive(room: DurableRoom, jobId: unknown): Promise<Answer> {
+async function redrive(room: DurableRoom, jobId: unknown): Promise<JobAnswer> {
   const redriven = await room.redrive(jobId === undefined ? null : [idIn(jobId)]);
   return { statusCode: 200, payload: { redriven } };
 }
 
-function describe(id: string, { state, result, attempts, reason }: ItemResult): Answer {
+function describe(id: string, { state, result, attempts, reason }: ItemResult): JobAnswer {
   switch (state) {
     case 'pending':
     case 'running':
@@ -115,12 +115,12 @@ function describe(id: string, { state, result, attempts, reason }: ItemResult): 
   }
 }
 
-function failure(id: string, state: ItemResult['state'], { code, message }: KeptError): Answer {
+function failure(id: string, state: ItemResult['state'], { code, message }: KeptError): JobAnswer {
   const statusCode = isErrorCode(code) ? HTTP_STATUS[code] : 500;
   return { statusCode, payload: { id, state, error: { code, message: textForClient(code, message) } } };
 }
 
-function unknown(id: string): Answer {
+function unknown(id: string): JobAnswer {
   return { statusCode: 404, payload: { id, state: 'unknown' } };
 }
 

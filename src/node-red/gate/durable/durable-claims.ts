@@ -7,7 +7,7 @@ import type { Clock, Timer } from '../../../core/clock.ts';
 import { asError } from '../../../core/errors.ts';
 import type { Ack, Claim, WorkQueue } from '../../../store/work-queue.ts';
 import { Batches } from './durable-batches.ts';
-import type { Verdict } from './durable-verdict.ts';
+import type { DeliveryVerdict } from './durable-verdict.ts';
 
 export interface ClaimEvents {
   /** Called when a lease has ended and another process may have the item. */
@@ -48,7 +48,7 @@ export class Claims {
   }
 
   /** Reports a verdict. Resolves when the store has taken it, the claim is lost, or the room is closed. */
-  async conclude(claim: Claim, verdict: Verdict): Promise<void> {
+  async conclude(claim: Claim, verdict: DeliveryVerdict): Promise<void> {
     while (this.#open.has(claim)) {
       try {
         await this.#write(claim, verdict);
@@ -81,7 +81,7 @@ export class Claims {
     }
   }
 
-  async #write({ id, token }: Claim, verdict: Verdict): Promise<void> {
+  async #write({ id, token }: Claim, verdict: DeliveryVerdict): Promise<void> {
     switch (verdict.kind) {
       case 'ack':
         await this.#acks.add({ id, token, ok: verdict.ok, result: verdict.result });

@@ -20,7 +20,13 @@ import type {
 import { Batches } from './durable-batches.ts';
 import { Claims } from './durable-claims.ts';
 import { AT_ONCE, DurablePump } from './durable-pump.ts';
-import { type AttemptEnd, failed, type Verdict, verdictOn, verdictOnSilence } from './durable-verdict.ts';
+import {
+  type AttemptEnd,
+  type DeliveryVerdict,
+  deliveryVerdictOn,
+  failedVerdict,
+  verdictOnSilence,
+} from './durable-verdict.ts';
 import { DurableView } from './durable-view.ts';
 
 /** Receives the items that leave the room. Only `costOf` may throw. */
@@ -128,7 +134,7 @@ export class DurableRoom {
   settle(leaseId: string, how: AttemptEnd): void {
     this.#gate.end(leaseId, how.end);
     const run = this.#takeRun(leaseId);
-    if (run) void this.#conclude(run.claim, verdictOn(how, run.claim, this.#maxBytes));
+    if (run) void this.#conclude(run.claim, deliveryVerdictOn(how, run.claim, this.#maxBytes));
   }
 
   /** Makes an item that can never be sent on a dead letter. */
@@ -210,7 +216,7 @@ export class DurableRoom {
 
   async #refuse(claim: Claim, decision: GateDecision, error: ModeletError): Promise<void> {
     this.#decide(decision);
-    await this.#conclude(claim, failed(error));
+    await this.#conclude(claim, failedVerdict(error));
     this.#outlet.refuse(claim, error);
   }
 
@@ -222,7 +228,7 @@ export class DurableRoom {
     return run;
   }
 
-  async #conclude(claim: Claim, verdict: Verdict): Promise<void> {
+  async #conclude(claim: Claim, verdict: DeliveryVerdict): Promise<void> {
     await this.#claims.conclude(claim, verdict);
     // Other items may have waited for an item that ran alone, or an item to run alone for the others to end.
     if (claim.alone || verdict.kind === 'nack' || (this.stats?.ready ?? 0) > 0) this.#wake();

@@ -15,7 +15,7 @@ export interface AttemptEnd {
   readonly error?: ModeletError | undefined;
 }
 
-export type Verdict =
+export type DeliveryVerdict =
   | { readonly kind: 'ack'; readonly ok: boolean; readonly result: Payload | null }
   | { readonly kind: 'nack'; readonly options: NackOptions }
   /** Makes the item a dead letter at once. */
@@ -52,14 +52,14 @@ const REFUSED_DELAY_MS = 250;
 const RETRY = { firstMs: 500, longestMs: 60_000 } as const;
 
 /** Returns the verdict on an attempt. @param attempt from 1. @param alone whether no other item of the gate ran. */
-export function verdictOn(
+export function deliveryVerdictOn(
   { end, msg, error }: AttemptEnd,
   { attempt, alone }: { readonly attempt: number; readonly alone: boolean },
   maxBytes: number,
-): Verdict {
+): DeliveryVerdict {
   const code = error?.code ?? codeIn(msg);
   const reason = reasonOf(end, code, error?.message ?? msg?.error?.message);
-  if (code !== null && FINAL.has(code)) return failed({ code, message: error?.message ?? reason });
+  if (code !== null && FINAL.has(code)) return failedVerdict({ code, message: error?.message ?? reason });
   if (code === 'worker_lost') return nack(reason, { countAttempt: true, alone: true });
   // An engine's death hits many items at once, so it counts as an attempt only for an item that ran alone.
   if (code === 'engine_lost') return nack(reason, { countAttempt: alone, alone: true });
@@ -77,11 +77,11 @@ export function verdictOn(
 }
 
 /** Returns the verdict on an attempt without an outcome after `leaseMs`. */
-export function verdictOnSilence(leaseMs: number): Verdict {
+export function verdictOnSilence(leaseMs: number): DeliveryVerdict {
   return nack(`no result was seen within ${leaseMs} ms`, { countAttempt: true, alone: true });
 }
 
-export function failed(error: KeptError): Verdict {
+export function failedVerdict(error: KeptError): DeliveryVerdict {
   return { kind: 'ack', ok: false, result: keptError(error) };
 }
 
@@ -89,22 +89,22 @@ export function keptError({ code, message }: KeptError): Payload {
   return encodePayload({ code, message }, { blame: 'modelet_failed', maxBytes: Number.MAX_SAFE_INTEGER });
 }
 
-function succeeded(msg: PipelineMessage | undefined, maxBytes: number): Verdict {
+function succeeded(msg: PipelineMessage | undefined, maxBytes: number): DeliveryVerdict {
   try {
     const result = encodePayload(msg?.payload ?? null, { blame: 'modelet_failed', maxBytes });
     return { kind: 'ack', ok: true, result };
   } catch (thrown) {
     // The work is done, and another attempt would end the same.
-    return failed({ code: 'modelet_failed', message: `the result cannot be kept: ${asError(thrown).message}` });
+    return failedVerdict({ code: 'modelet_failed', message: `the result cannot be kept: ${asError(thrown).message}` });
   }
 }
 
-function again(reason: string, end: LeaseEnd): Verdict {
+function again(reason: string, end: LeaseEnd): DeliveryVerdict {
   const delayMs = end.kind === 'refused' ? Math.max(REFUSED_DELAY_MS, end.retryAfterMs) : 0;
   return nack(reason, { delayMs });
 }
 
-function nack(reason: string, options: Partial<NackOptions>): Verdict {
+function nack(reason: string, options: Partial<NackOptions>): DeliveryVerdict {
   return { kind: 'nack', options: { delayMs: 0, countAttempt: false, alone: false, ...options, reason } };
 }
 
