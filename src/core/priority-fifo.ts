@@ -1,4 +1,7 @@
-/** A queue by descending priority, first in first out within a priority, with constant-time removal from anywhere. */
+/**
+ * A queue by descending priority, first in first out within a priority, with constant-time removal from anywhere.
+ * priority-heap.ts has the order that also counts deadlines, and says why this queue does not.
+ */
 import { Fifo, type FifoNode } from './fifo.ts';
 
 interface Level<T> {

@@ -1,19 +1,16 @@
 /**
- * Queue of the requests that wait at a gate: highest priority first, then the earliest deadline, then first in first
- * out. Knows nothing of budgets; its owner enforces `capacity`.
+ * Queue of the requests that wait at a gate, in the order of `compareWaiting`. Knows nothing of budgets; its owner
+ * enforces `capacity`.
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { Fifo, type FifoNode } from '../core/fifo.ts';
-import { Heap, type HeapNode } from './heap.ts';
+import { compareExpiry, compareWaiting, Heap, type HeapNode, type Waiting } from '../core/priority-heap.ts';
 
 /** A waiting request, from `enter` until `leave` or `sweep`. */
-export interface Place<T> {
+export interface Place<T> extends Waiting {
   readonly value: T;
-  readonly priority: number;
   readonly deadline: Deadline;
   readonly arrivedAt: number;
-  /** Order of arrival. */
-  readonly number: number;
 }
 
 interface Seat<T> extends Place<T> {
@@ -27,8 +24,8 @@ interface Seat<T> extends Place<T> {
 export class WaitingRoom<T> {
   readonly #clock: Clock;
   readonly #onDue: () => void;
-  readonly #order = new Heap<Seat<T>>(goesBefore);
-  readonly #expiry = new Heap<Seat<T>>(expiresBefore);
+  readonly #order = new Heap<Seat<T>>(compareWaiting);
+  readonly #expiry = new Heap<Seat<T>>(compareExpiry);
   readonly #age: Fifo<Seat<T>> = new Fifo();
   #number = 0;
   #timer: Timer | null = null;
@@ -99,13 +96,4 @@ export class WaitingRoom<T> {
     this.#onDue();
     this.#arm();
   }
-}
-
-function goesBefore(a: Place<unknown>, b: Place<unknown>): boolean {
-  if (a.priority !== b.priority) return a.priority > b.priority;
-  return expiresBefore(a, b);
-}
-
-function expiresBefore(a: Place<unknown>, b: Place<unknown>): boolean {
-  return a.deadline === b.deadline ? a.number < b.number : a.deadline < b.deadline;
 }

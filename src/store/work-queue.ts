@@ -16,7 +16,7 @@ export interface QueueItem {
   /** Unique id: 1 to 128 of A-Z, a-z, 0-9, `.`, `_`, `:`, `-`. */
   readonly id: string;
   readonly payload: Payload;
-  /** Higher first, then the earlier deadline, then first in first out. */
+  /** Items are claimed in the order of `compareWaiting`: higher first. */
   readonly priority: number;
   /** Time of day, in ms since 1970, after which the result is useless; null: none. */
   readonly deadline: number | null;

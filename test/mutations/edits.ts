@@ -319,5 +319,13 @@ export const MUTATIONS: readonly Mutation[] = [
     suite: 'nodered/deploys-of-shapes.long',
     test: 'a Full deploy of unchanged flows answers every client of all shapes with its own result',
   },
+  {
+    bug: 'the durable store forgets deadlines when it chooses the next items',
+    file: 'src/core/priority-heap.ts',
+    find: "'priority DESC, deadline, seq'",
+    replace: "'priority DESC, seq'",
+    suite: 'store/waiting-order',
+    test: 'the durable store claims items in the order of compareWaiting, one by one and many at once',
+  },
   ...HTTP_MUTATIONS,
 ];

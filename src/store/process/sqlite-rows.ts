@@ -1,6 +1,7 @@
 /** Converts between rows of an embedded queue and the types of the queue. */
 import { crc32 } from 'node:zlib';
 import type { Payload } from '../../core/model.ts';
+import { compareWaiting, type Waiting } from '../../core/priority-heap.ts';
 import type { Claim, DeadLetter, ItemResult } from '../work-queue.ts';
 import type { Row, SqlValue } from './sqlite.ts';
 import { NO_DEADLINE, STATE } from './sqlite-schema.ts';
@@ -29,9 +30,13 @@ export function claimsOf(rows: readonly Row[]): Claim[] {
   }));
 }
 
+/** The order of WAITING_ORDER, for rows: an UPDATE returns its rows in no order. */
 function byUrgency(a: Row, b: Row): number {
-  const by = (name: string): number => Number(a[name]) - Number(b[name]);
-  return -by('priority') || by('deadline') || by('seq');
+  return compareWaiting(waitingOf(a), waitingOf(b));
+}
+
+function waitingOf({ priority, deadline, seq }: Row): Waiting {
+  return { priority: Number(priority), deadline: Number(deadline), number: Number(seq) };
 }
 
 /** Converts a row of `item`. */

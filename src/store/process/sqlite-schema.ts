@@ -1,6 +1,7 @@
 /** Opens the file of an embedded queue and defines its tables. */
 import { chmodSync, closeSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { WAITING_ORDER } from '../../core/priority-heap.ts';
 import { asStoreError, type Database, openDatabase, soundJournal, storeError } from './sqlite.ts';
 
 export const STATE = { ready: 0, leased: 1, dead: 2, delayed: 3 } as const;
@@ -37,7 +38,7 @@ const TABLES = `
     lease_ms REAL,
     reason BLOB
   ) STRICT;
-  CREATE INDEX ready ON item (priority DESC, deadline, seq) WHERE state = ${STATE.ready} AND alone = 0;
+  CREATE INDEX ready ON item (${WAITING_ORDER}) WHERE state = ${STATE.ready} AND alone = 0;
   CREATE INDEX ready_alone ON item (attempts, seq) WHERE state = ${STATE.ready} AND alone = 1;
   CREATE INDEX leased ON item (until) WHERE state = ${STATE.leased};
   CREATE INDEX leased_token ON item (token) WHERE state = ${STATE.leased};

@@ -1,4 +1,5 @@
 /** The SQL of an embedded queue. Its conditions must match the partial indexes in sqlite-schema.ts word for word. */
+import { WAITING_ORDER } from '../../core/priority-heap.ts';
 import type { Database, Statement } from './sqlite.ts';
 import { NO_DEADLINE, STATE } from './sqlite-schema.ts';
 
@@ -43,7 +44,7 @@ type Name =
 const WAITS = `(state = ${STATE.ready} OR state = ${STATE.delayed})`;
 
 const READY = `SELECT seq FROM item WHERE state = ${STATE.ready} AND alone = 0 AND deadline > ?
-  ORDER BY priority DESC, deadline, seq LIMIT ?`;
+  ORDER BY ${WAITING_ORDER} LIMIT ?`;
 const READY_ALONE = `SELECT seq FROM item WHERE state = ${STATE.ready} AND alone = 1 AND deadline > ?
   ORDER BY attempts, seq LIMIT 1`;
 const EXPIRED = `SELECT seq FROM item WHERE deadline < ${NO_DEADLINE} AND deadline <= ? AND ${WAITS}
