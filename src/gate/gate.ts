@@ -93,11 +93,13 @@ export class Gate {
       clock,
       ready,
       describe: () => describe(this.#source),
-      ended: (end, lease) => ('members' in this.#source ? undefined : this.#source.ended?.(end, lease)),
       token: randomBytes(6).toString('hex'),
     });
     this.admission.reconfigure(name, config, membersOf(source));
     this.admission.onRoom(() => this.#go());
+    this.admission.onEnded((end, lease) => {
+      if (!('members' in this.#source)) this.#source.ended?.(end, lease);
+    });
     this.#sampler = this.#sample(source);
   }
 

@@ -1,6 +1,10 @@
 /**
  * Holds the leases of one gate. Each lease ends exactly once: when the gate first learns how the request ended, or
  * after `leaseMs`. Knows nothing of budgets.
+ *
+ * Only this table ends leases by the clock. Files that keep something beside a lease (message-leases.ts a message,
+ * durable-room.ts a stored item) learn of its end by `Admission.onEnded`. The claims in a durable store are no
+ * leases of a gate: they belong to a process that may die, so the store itself ends them, and their holder extends them.
  */
 import type { Clock, Timer } from '../core/clock.ts';
 import { Fifo, type FifoNode } from '../core/fifo.ts';
@@ -59,6 +63,10 @@ export class Leases<Share> {
     return this.#cost;
   }
 
+  holds(id: string): boolean {
+    return this.#find(id) !== undefined;
+  }
+
   take(cost: number, shares: readonly Share[]): Lease {
     this.#number += 1;
     const lease = { id: `${this.#prefix}${this.#number}`, cost, admittedAt: this.#clock.now() };
@@ -70,11 +78,10 @@ export class Leases<Share> {
 
   /** Ends a lease and returns it; null if it has ended before or is not one of these. */
   end(id: string): Held<Share> | null {
-    const number = id.startsWith(this.#prefix) ? Number(id.slice(this.#prefix.length)) : Number.NaN;
-    const node = Number.isSafeInteger(number) && number > 0 ? this.#byNumber.get(number) : undefined;
+    const node = this.#find(id);
     if (!node) return null;
     const wasFirst = this.#byAge.first === node;
-    this.#byNumber.delete(number);
+    this.#byNumber.delete(this.#numberOf(id));
     this.#byAge.remove(node);
     // Sums of fractions drift, so the sum is reset to 0 when no lease is left.
     this.#cost = this.#byAge.size === 0 ? 0 : this.#cost - node.value.lease.cost;
@@ -91,6 +98,16 @@ export class Leases<Share> {
   /** Returns the ids of all leases held, oldest first. */
   ids(): string[] {
     return [...this.#byAge].map(({ lease }) => lease.id);
+  }
+
+  #find(id: string): FifoNode<Held<Share>> | undefined {
+    const number = this.#numberOf(id);
+    return Number.isSafeInteger(number) && number > 0 ? this.#byNumber.get(number) : undefined;
+  }
+
+  /** Returns NaN if the id is not of this gate and this run. */
+  #numberOf(id: string): number {
+    return id.startsWith(this.#prefix) ? Number(id.slice(this.#prefix.length)) : Number.NaN;
   }
 
   #arm(): void {

@@ -20,9 +20,9 @@ export class AdmissionBed {
       clock,
       ready: () => this.ready,
       describe: () => 'the test',
-      ended: (end, lease) => this.ends.push([end, lease]),
       token: 't',
     });
+    this.admission.onEnded((end, lease) => this.ends.push([end, lease]));
   }
 
   sample(budget: number, change: Partial<Sample> = {}): void {

@@ -10,7 +10,7 @@ function bed(): { leases: MessageLeases; ended: string[]; message: (...tokens: s
   const ended: string[] = [];
   const message = (...tokens: string[]): PipelineMessage => {
     for (const token of tokens) {
-      leases.hold(token, token[0] as string, 60_000, (end) => ended.push(`${token} ${end.kind}`));
+      leases.hold(token, token[0] as string, (end) => ended.push(`${token} ${end.kind}`));
     }
     return { modelet: { leases: tokens } } as unknown as PipelineMessage;
   };
@@ -53,4 +53,20 @@ test('a value that a flow has written in their place does no harm', () => {
   }
   leases.end({} as PipelineMessage, { kind: 'done' });
   assert.deepEqual(ended, []);
+});
+
+test('a lease that its gate has ended is forgotten, and its message ends nothing', () => {
+  let emptied = 0;
+  const leases = new MessageLeases(() => {
+    emptied += 1;
+  });
+  const ended: string[] = [];
+  for (const token of ['a1', 'b1']) leases.hold(token, token, ({ kind }) => ended.push(`${token} ${kind}`));
+  const msg = { modelet: { leases: ['a1', 'b1'] } } as unknown as PipelineMessage;
+  const stay = leases.enter(msg);
+  leases.forget('a1');
+  assert.deepEqual([leases.isNoneHeld, emptied], [false, 0]);
+  stay.end({ kind: 'done' });
+  leases.forget('b1');
+  assert.deepEqual([ended, leases.isNoneHeld, emptied], [['b1 done'], true, 1]);
 });

@@ -86,6 +86,25 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.deepEqual(bed.ids, ['a', 'b', 'a', 'a']);
   });
 
+  test('an item whose lease ended while the store was slow gets a lease that counts', async (t) => {
+    const bed = new RoomBed(t, { leaseMs: 2000, maxSys: '1' });
+    bed.beforeClaim = () => bed.clock.advance(2500);
+    await bed.store('a');
+    bed.beforeClaim = () => {};
+    assert.deepEqual(bed.ids, ['a']);
+    assert.equal(bed.gate.admission.inFlight, 1);
+    await bed.end('a');
+    assert.deepEqual([bed.gate.admission.inFlight, await bed.stateOf('a')], [0, 'done']);
+  });
+
+  test('a deploy with another leaseMs changes the time limit of items on their way', async (t) => {
+    const bed = new RoomBed(t, { leaseMs: 60_000 });
+    await bed.store('a');
+    await bed.gate.reconfigure({ ...bed.config, leaseMs: 1000 }, bed.source);
+    await bed.advance(1500);
+    assert.deepEqual(bed.ids, ['a', 'a']);
+  });
+
   test('an item that runs for long is kept from others by signs of life', async (t) => {
     const bed = new RoomBed(t);
     await bed.store('a');

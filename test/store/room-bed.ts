@@ -6,6 +6,7 @@ import type { GateConfig } from '../../src/config/compile-gate.ts';
 import type { ModeletError } from '../../src/core/errors.ts';
 import { Gate } from '../../src/gate/gate.ts';
 import type { Lease } from '../../src/gate/leases.ts';
+import type { BudgetSource } from '../../src/gate/source.ts';
 import { constantSource } from '../../src/gate/sources/create.ts';
 import { DurableRoom } from '../../src/node-red/gate/durable/durable-room.ts';
 import type { AttemptEnd } from '../../src/node-red/gate/durable/durable-verdict.ts';
@@ -26,24 +27,27 @@ export class RoomBed {
   readonly gate: Gate;
   readonly room: DurableRoom;
   readonly queue: WorkQueue;
+  readonly source: BudgetSource = constantSource(1, this.clock);
   readonly admitted: { readonly claim: Claim; readonly lease: Lease }[] = [];
   readonly refused: { readonly id: string; readonly code: string }[] = [];
   readonly troubles: string[] = [];
   /** What the queue fails with; null while it works. */
   failing: Error | null = null;
-  readonly #config: GateConfig;
+  /** Called before the queue claims. */
+  beforeClaim: () => void = () => {};
+  readonly config: GateConfig;
 
   constructor(t: Pick<TestContext, 'after'>, change: Record<string, unknown> = {}) {
-    this.#config = settings({ store: 'durable', maxSys: '2', maxAttempts: 2, ...change });
-    const spec = { file: join(memoryFolderFor(t), 'queue.sqlite'), session: 'test', limits: this.#config };
+    this.config = settings({ store: 'durable', maxSys: '2', maxAttempts: 2, ...change });
+    const spec = { file: join(memoryFolderFor(t), 'queue.sqlite'), session: 'test', limits: this.config };
     const store = new SqliteQueue(spec, { now: () => this.clock.now(), wall: () => this.wall });
     t.after(() => store.close());
     this.queue = this.#fallible(local(store));
     this.gate = new Gate({
       id: 'gate',
       name: 'gate',
-      config: this.#config,
-      source: constantSource(1, this.clock),
+      config: this.config,
+      source: this.source,
       clock: this.clock,
       ready: () => 1,
       onChange: () => {},
@@ -51,7 +55,7 @@ export class RoomBed {
     this.room = new DurableRoom({
       gate: this.gate,
       queue: this.queue,
-      config: this.#config,
+      config: this.config,
       maxBytes: 10_000,
       clock: this.clock,
       outlet: {
@@ -108,7 +112,10 @@ export class RoomBed {
         const call = target[name] as (...args: unknown[]) => Promise<unknown>;
         // The file stays open until the end of the test, which looks at what a closed room leaves in it.
         if (name === 'close') return () => Promise.resolve();
-        return (...args: unknown[]) => (this.failing ? Promise.reject(this.failing) : call(...args));
+        return (...args: unknown[]) => {
+          if (name === 'claim') this.beforeClaim();
+          return this.failing ? Promise.reject(this.failing) : call(...args);
+        };
       },
     });
   }

@@ -25,8 +25,6 @@ export interface AdmissionOptions {
   readonly ready: () => number;
   /** Names the source of the samples in a few words. */
   readonly describe: () => string;
-  /** Called once for each lease that ends. */
-  readonly ended?: (end: LeaseEnd, lease: EndedLease) => void;
   /** Random text that makes the lease ids of this run unique. */
   readonly token: string;
 }
@@ -42,11 +40,11 @@ export class Admission {
   readonly #clock: Clock;
   readonly #ready: () => number;
   readonly #describe: () => string;
-  readonly #ended: (end: LeaseEnd, lease: EndedLease) => void;
   readonly #leases: Leases<Share>;
   readonly #history: InFlightHistory;
   readonly #knowledge: Knowledge;
-  readonly #listeners = new Listeners();
+  readonly #roomListeners = new Listeners<[]>();
+  readonly #endListeners = new Listeners<[LeaseEnd, Lease & EndedLease]>();
   #name: string;
   #rule: GateRule;
   /** Gates of which a composite takes one lease each; null: the gate has its own budget. */
@@ -55,18 +53,17 @@ export class Admission {
   #control: GateControl = 'auto';
   #lost = 0;
 
-  constructor({ id, name, rule, clock, ready, describe, ended = () => {}, token }: AdmissionOptions) {
+  constructor({ id, name, rule, clock, ready, describe, token }: AdmissionOptions) {
     this.id = id;
     this.#name = name;
     this.#rule = rule;
     this.#clock = clock;
     this.#ready = ready;
     this.#describe = describe;
-    this.#ended = ended;
     const onDue = (lease: string): boolean => this.end(lease, { kind: 'lost' });
     this.#leases = new Leases({ prefix: `${id}/${token}-`, clock, leaseMs: rule.leaseMs, onDue });
     this.#history = new InFlightHistory(rule.lagMs + rule.staleMs);
-    this.#knowledge = new Knowledge(clock, () => this.#listeners.tell());
+    this.#knowledge = new Knowledge(clock, () => this.#roomListeners.tell());
   }
 
   get name(): string {
@@ -107,7 +104,17 @@ export class Admission {
 
   /** Calls `listener` whenever there may be more room than before. Returns a function that removes the listener. */
   onRoom(listener: () => void): () => void {
-    return this.#listeners.add(listener);
+    return this.#roomListeners.add(listener);
+  }
+
+  /** Calls `listener` once for each lease that ends, for any reason. Returns a function that removes the listener. */
+  onEnded(listener: (end: LeaseEnd, lease: Lease & EndedLease) => void): () => void {
+    return this.#endListeners.add(listener);
+  }
+
+  /** Whether a lease of this gate has not ended. */
+  holds(leaseId: string): boolean {
+    return this.#leases.holds(leaseId);
   }
 
   /**
@@ -136,9 +143,9 @@ export class Admission {
     this.#history.note(this.#clock.now(), this.#leases.cost);
     if (end.kind === 'lost') this.#lost += 1;
     if (end.kind === 'refused') this.#knowledge.refuse(end.retryAfterMs);
-    this.#ended(end, { ...held.lease, inFlightCost });
+    this.#endListeners.tell(end, { ...held.lease, inFlightCost });
     for (const { of, id } of held.shares) of.end(id, end);
-    this.#listeners.tell();
+    this.#roomListeners.tell();
     return true;
   }
 
@@ -149,7 +156,7 @@ export class Admission {
       const longest = this.#rule.lagMs;
       return this.#history.lowest(at - Math.min(lagMs ?? longest, longest), at);
     });
-    this.#listeners.tell();
+    this.#roomListeners.tell();
   }
 
   /** Returns how much may be taken now, in the gate's unit; for a composite the least room of its members. */
@@ -209,7 +216,7 @@ export class Admission {
 
   control(control: GateControl): void {
     this.#control = control;
-    this.#listeners.tell();
+    this.#roomListeners.tell();
   }
 
   /**
@@ -222,10 +229,10 @@ export class Admission {
     this.#rule = rule;
     this.#members = members;
     for (const leave of this.#leaveMembers) leave();
-    this.#leaveMembers = (members ?? []).map((member) => member.onRoom(() => this.#listeners.tell()));
+    this.#leaveMembers = (members ?? []).map((member) => member.onRoom(() => this.#roomListeners.tell()));
     this.#leases.setLeaseMs(rule.leaseMs);
     this.#history.keep(rule.lagMs + rule.staleMs);
-    this.#listeners.tell();
+    this.#roomListeners.tell();
   }
 
   /** Drops the last reading after a change of source: the gate stays closed until the new source answers. */
@@ -235,10 +242,11 @@ export class Admission {
 
   /** Ends all leases and admits nothing from now on. */
   close(): void {
-    this.#listeners.clear();
+    this.#roomListeners.clear();
     for (const leave of this.#leaveMembers) leave();
     this.#leaveMembers = [];
     for (const id of this.#leases.ids()) this.end(id, { kind: 'cancelled' });
+    this.#endListeners.clear();
     this.#knowledge.close();
     this.#knowledge.accept({ ok: false, reason: 'the gate is gone' }, () => 0);
     this.#control = 'auto';
@@ -283,22 +291,22 @@ export class Admission {
 }
 
 /** Calls its listeners in rotation, for fairness: the first of one call is the last of the next. */
-class Listeners {
-  readonly #listeners = new Set<() => void>();
+class Listeners<Event extends readonly unknown[]> {
+  readonly #listeners = new Set<(...event: Event) => void>();
   #told = 0;
 
   /** Returns a function that removes the listener. A listener added twice is called once. */
-  add(listener: () => void): () => void {
+  add(listener: (...event: Event) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  tell(): void {
+  tell(...event: Event): void {
     const all = [...this.#listeners];
     if (all.length === 0) return;
     const start = this.#told % all.length;
     this.#told += 1;
-    for (const listener of [...all.slice(start), ...all.slice(0, start)]) listener();
+    for (const listener of [...all.slice(start), ...all.slice(0, start)]) listener(...event);
   }
 
   clear(): void {

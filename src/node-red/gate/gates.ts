@@ -181,7 +181,7 @@ export class Gates {
 
   #make({ id, name, config }: DeployedGate, source: Supply): Gate {
     const place = (): DeployedGate | undefined => this.#hosts.get(id)?.deployed;
-    return new Gate({
+    const gate = new Gate({
       id,
       name,
       config,
@@ -191,6 +191,8 @@ export class Gates {
       onChange: () => this.#around.onChange(),
       onThrown: (error) => logFault(this.#around.RED, 'an answer of a gate could not be given', error),
     });
+    gate.admission.onEnded((_, lease) => this.#around.pipeline().leases.forget(lease.id));
+    return gate;
   }
 
   #supply(deployed: DeployedGate, known: Host | undefined): Pick<Host, 'supply' | 'key'> {

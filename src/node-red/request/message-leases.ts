@@ -1,8 +1,9 @@
 /**
  * The gate leases that admitted messages hold. A message carries lease tokens in `msg.modelet.leases`. Its clones carry
- * the same tokens, and the first of them to end ends the lease. The gate then learns how the request ended.
+ * the same tokens, and the first of them to end ends the lease. The gate then learns how the request ended. The gate
+ * itself ends a lease of which it hears nothing (src/gate/leases.ts), and has this table forget it.
  */
-import { httpDate, systemClock, wallTime } from '../../core/clock.ts';
+import { httpDate, wallTime } from '../../core/clock.ts';
 import { type ErrorCode, isErrorCode, type ModeletError } from '../../core/errors.ts';
 import type { LeaseEnd } from '../../gate/source.ts';
 import type { PipelineMessage } from './messages.ts';
@@ -17,8 +18,6 @@ export interface Ended {
 interface HeldLease {
   readonly gate: string;
   readonly end: (end: LeaseEnd, ended: Ended) => void;
-  /** Time (`systemClock`, ms) at which the gate itself ends the lease. */
-  readonly until: number;
   /** Number of pipelines and gates that now have a message with this lease. */
   inside: number;
 }
@@ -33,13 +32,9 @@ export interface LeaseHold {
   end(end: LeaseEnd, error?: ModeletError): void;
 }
 
-/** Smallest number of leases at which `hold` searches for expired ones. */
-const WORTH_SWEEPING = 1024;
-
 export class MessageLeases {
   readonly #held: Map<string, HeldLease> = new Map();
   readonly #noneHeld: () => void;
-  #sweepAt = WORTH_SWEEPING;
 
   /** @param noneHeld called when the last lease has ended */
   constructor(noneHeld: () => void = () => {}) {
@@ -47,19 +42,21 @@ export class MessageLeases {
   }
 
   get isNoneHeld(): boolean {
-    this.#sweep(systemClock.now());
     return this.#held.size === 0;
   }
 
   /**
    * Records a lease.
    * @param token unique among all gates and processes
-   * @param end may be called even if the gate has already ended the lease
+   * @param end called once, when a message with this lease ends, unless `forget` came first
    */
-  hold(token: string, gate: string, leaseMs: number, end: HeldLease['end']): void {
-    const now = systemClock.now();
-    if (this.#held.size >= this.#sweepAt) this.#sweep(now);
-    this.#held.set(token, { gate, end, until: now + leaseMs, inside: 0 });
+  hold(token: string, gate: string, end: HeldLease['end']): void {
+    this.#held.set(token, { gate, end, inside: 0 });
+  }
+
+  /** Drops a lease that its gate has ended. Does nothing if it has ended here. */
+  forget(token: string): void {
+    if (this.#held.delete(token) && this.#held.size === 0) this.#noneHeld();
   }
 
   /** Records that a pipeline or gate takes in a message. */
@@ -105,11 +102,6 @@ export class MessageLeases {
     this.#held.delete(token);
     lease?.end(end, ended);
     if (this.#held.size === 0) this.#noneHeld();
-  }
-
-  #sweep(now: number): void {
-    for (const [token, { until }] of this.#held) if (until <= now) this.#held.delete(token);
-    this.#sweepAt = Math.max(WORTH_SWEEPING, 2 * this.#held.size);
   }
 }
 

@@ -98,7 +98,7 @@ export class DurablePump {
     } finally {
       for (const lease of leases.slice(claims.length)) this.#gate.end(lease.id, { kind: 'cancelled' });
     }
-    for (const [index, claim] of claims.entries()) this.#work.admit(claim, leases[index] as Lease);
+    for (const [index, claim] of claims.entries()) this.#work.admit(claim, this.#stillHeld(leases[index] as Lease));
     if (claims.length === leases.length) this.#more = true;
     return this.#more && this.#isClaiming();
   }
@@ -148,6 +148,12 @@ export class DurablePump {
       leases.push(lease);
     }
     return leases;
+  }
+
+  /** Returns the lease, or another if it ended by the clock while the store was slow: the item has been claimed. */
+  #stillHeld(lease: Lease): Lease {
+    const { admission } = this.#gate;
+    return admission.holds(lease.id) ? lease : admission.seize(lease.cost);
   }
 
   #takeLease(cost: number): Lease | null {

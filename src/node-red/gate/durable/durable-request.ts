@@ -112,7 +112,7 @@ function restored({ id, payload, attempt, enqueuedAt, deadline }: Claim): Pipeli
   return msg;
 }
 
-function sendOn({ context, room }: StorePlace, { id, config }: DeployedGate, claim: Claim, lease: Lease): void {
+function sendOn({ context, room }: StorePlace, { id }: DeployedGate, claim: Claim, lease: Lease): void {
   const { leases, live, isStopped } = context;
   let msg: PipelineMessage;
   try {
@@ -121,7 +121,7 @@ function sendOn({ context, room }: StorePlace, { id, config }: DeployedGate, cla
     room.bury(lease.id, (thrown as Error).message);
     return;
   }
-  leases.hold(lease.id, id, config.leaseMs, (end, ended) => room.settle(lease.id, { end, ...ended }));
+  leases.hold(lease.id, id, (end, ended) => room.settle(lease.id, { end, ...ended }));
   if (msg.modelet) msg.modelet.leases = [lease.id];
   // Until the message is sent on, a deploy must not end its leases.
   const stay = leases.enter(msg);

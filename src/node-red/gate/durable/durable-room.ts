@@ -3,10 +3,11 @@
  * sends them on, and reports their outcome to the store. An item that was claimed but has no outcome runs again.
  */
 import type { GateConfig } from '../../../config/compile-gate.ts';
-import type { Clock, Timer } from '../../../core/clock.ts';
+import type { Clock } from '../../../core/clock.ts';
 import { ModeletError } from '../../../core/errors.ts';
 import type { Gate } from '../../../gate/gate.ts';
 import type { Lease } from '../../../gate/leases.ts';
+import type { LeaseEnd } from '../../../gate/source.ts';
 import type { GateDecision } from '../../../observe/views/gate-snapshot.ts';
 import type {
   Cancelled,
@@ -51,28 +52,21 @@ export interface RoomOptions {
   readonly outlet: Outlet;
 }
 
-/** An item on its way through the flow. */
-interface Run {
-  readonly claim: Claim;
-  /** Fires when the run has no outcome after the gate's `leaseMs`. */
-  readonly timer: Timer;
-}
-
 /** Most items in one write. */
 const STORED_AT_ONCE = 256;
 
 export class DurableRoom {
   readonly #gate: Gate;
   readonly #queue: WorkQueue;
-  readonly #clock: Clock;
   readonly #outlet: Outlet;
   readonly #maxBytes: number;
   readonly #incoming: Batches<QueueItem, Enqueued>;
   readonly #claims: Claims;
   readonly #pump: DurablePump;
   readonly #view: DurableView;
-  /** Runs, by lease id. */
-  readonly #runs: Map<string, Run> = new Map();
+  /** The items on their way through the flow, by lease id. */
+  readonly #runs: Map<string, Claim> = new Map();
+  readonly #leaveGate: () => void;
   readonly #decisions: Partial<Record<GateDecision, number>> = {};
   #config: GateConfig;
 
@@ -81,7 +75,6 @@ export class DurableRoom {
     this.#queue = queue;
     this.#config = config;
     this.#maxBytes = maxBytes;
-    this.#clock = clock;
     this.#outlet = outlet;
     this.#incoming = new Batches((items) => queue.enqueue(items), STORED_AT_ONCE);
     this.#claims = new Claims(queue, clock, {
@@ -110,6 +103,7 @@ export class DurableRoom {
         this.#view.retry();
       },
     });
+    this.#leaveGate = gate.admission.onEnded((_, lease) => this.#expired(lease.id));
     this.#pump.wake();
     void this.#view.look();
   }
@@ -132,16 +126,14 @@ export class DurableRoom {
 
   /** Ends one attempt and reports its verdict to the store. */
   settle(leaseId: string, how: AttemptEnd): void {
-    this.#gate.end(leaseId, how.end);
-    const run = this.#takeRun(leaseId);
-    if (run) void this.#conclude(run.claim, deliveryVerdictOn(how, run.claim, this.#maxBytes));
+    const claim = this.#endRun(leaseId, how.end);
+    if (claim) void this.#conclude(claim, deliveryVerdictOn(how, claim, this.#maxBytes));
   }
 
   /** Makes an item that can never be sent on a dead letter. */
   bury(leaseId: string, reason: string): void {
-    this.#gate.end(leaseId, { kind: 'cancelled' });
-    const run = this.#takeRun(leaseId);
-    if (run) void this.#conclude(run.claim, { kind: 'bury', reason });
+    const claim = this.#endRun(leaseId, { kind: 'cancelled' });
+    if (claim) void this.#conclude(claim, { kind: 'bury', reason });
   }
 
   /** Lets all items that wait now pass regardless of the budget. */
@@ -187,7 +179,8 @@ export class DurableRoom {
   async close(): Promise<void> {
     this.#pump.close();
     this.#view.close();
-    for (const leaseId of [...this.#runs.keys()]) this.#takeRun(leaseId);
+    this.#leaveGate();
+    this.#runs.clear();
     await Promise.all([this.#incoming.settled(), this.#claims.close()]);
     await this.#queue.close();
   }
@@ -204,12 +197,7 @@ export class DurableRoom {
   }
 
   #admit(claim: Claim, lease: Lease): void {
-    const { leaseMs } = this.#config;
-    const timer = this.#clock.at(this.#clock.now() + leaseMs, () => {
-      this.#gate.end(lease.id, { kind: 'lost' });
-      if (this.#takeRun(lease.id)) void this.#conclude(claim, verdictOnSilence(leaseMs));
-    });
-    this.#runs.set(lease.id, { claim, timer });
+    this.#runs.set(lease.id, claim);
     this.#decide('admitted_late');
     this.#outlet.admit(claim, lease);
   }
@@ -220,12 +208,21 @@ export class DurableRoom {
     this.#outlet.refuse(claim, error);
   }
 
-  #takeRun(leaseId: string): Run | null {
-    const run = this.#runs.get(leaseId);
-    if (!run) return null;
+  /** Ends a run and its lease, and returns its item; null if the run has ended before. */
+  #endRun(leaseId: string, end: LeaseEnd): Claim | null {
+    const claim = this.#runs.get(leaseId) ?? null;
+    // Delete the run first: `#expired` concludes each run whose lease has ended.
     this.#runs.delete(leaseId);
-    run.timer.cancel();
-    return run;
+    this.#gate.end(leaseId, end);
+    return claim;
+  }
+
+  /** Reports silence for a run whose lease the gate itself has ended. */
+  #expired(leaseId: string): void {
+    const claim = this.#runs.get(leaseId);
+    if (!claim) return;
+    this.#runs.delete(leaseId);
+    void this.#conclude(claim, verdictOnSilence(this.#config.leaseMs));
   }
 
   async #conclude(claim: Claim, verdict: DeliveryVerdict): Promise<void> {
@@ -237,10 +234,8 @@ export class DurableRoom {
 
   /** Drops a run whose lease in the store has ended. The item is claimed again; this attempt's outcome is ignored. */
   #lost(claim: Claim): void {
-    for (const [leaseId, run] of this.#runs) {
-      if (run.claim !== claim) continue;
-      this.#takeRun(leaseId);
-      this.#gate.end(leaseId, { kind: 'lost' });
+    for (const [leaseId, running] of [...this.#runs]) {
+      if (running === claim) this.#endRun(leaseId, { kind: 'lost' });
     }
     this.#wake();
   }
