@@ -5,6 +5,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { install } from './install.mjs';
+import { runAll } from './pool.mjs';
 import { current, maintained, root } from './runtimes.mjs';
 import { together } from './together.mjs';
 
@@ -34,26 +35,28 @@ const IN_PROCESS = [
   'wire',
 ];
 /**
- * Runs of tests. `npm test` runs all of them on Node-RED 5; `npm run test:full` runs them on 4.1, except those that
- * `npm test` covers sufficiently, and runs the long forms of tests that have one. The slowest files begin first.
+ * `npm test` runs all suites on Node-RED 5; `npm run test:full` runs them on 4.1, except the files that `npm test` covers
+ * sufficiently, and runs the long forms of tests that have one. The folders with the slowest files begin first.
  */
 const SUITES = [
+  // A browser is busy all the time.
+  { name: 'browser', folders: ['editor'], needsChromium: true, most: 2 },
   {
     name: 'all but the browser',
     folders: [
       'faults',
-      'package',
       'nodered',
-      'processes',
       'store',
+      'package',
+      'processes',
       'gate/sources',
       'worker',
       'process',
       'examples',
       'docs',
     ].concat(IN_PROCESS),
+    most: Infinity,
   },
-  { name: 'browser', folders: ['editor'], needsChromium: true },
 ];
 /**
  * Marks in the names of test files. `x.once.test.ts` is slow and shows nothing new on Node-RED 4.1: `test:full` leaves
@@ -65,11 +68,6 @@ const LONG = 'long';
 const SHARED = 'shared';
 /** Processes that run the files marked as shared, each with a Node-RED. */
 const SHARED_NODE_REDS = 3;
-/** Time limit against tests that hang. The longest test takes a few minutes. */
-const SECONDS_PER_TEST = 600;
-/** Test files that run at once. Most tests wait for processes, but a browser is busy all the time. */
-const FILES_AT_ONCE = { browser: 2, other: 4 };
-
 function run(label, command, args, env = {}) {
   const startedAt = Date.now();
   console.log(`\n== ${label}`);
@@ -136,25 +134,29 @@ if (!newer) skip('Node-RED 5: it needs Node 22.9, and node-24 could not be insta
 const wantsOlder = options.pair ? options.pair === '4' : options.full;
 const pair = wantsOlder ? maintained() : (newer ?? maintained());
 
-function runFiles(label, on, files, env = {}) {
-  const atOnce = env.CHROMIUM ? FILES_AT_ONCE.browser : FILES_AT_ONCE.other;
-  const args = ['--test', `--test-concurrency=${atOnce}`, `--test-timeout=${SECONDS_PER_TEST * 1000}`, ...files];
-  if (!run(`${label} on ${on.name}`, on.node, args, { TEST_NODE_RED: on.module, ...env }))
-    failures.push(`${label} on ${on.name}`);
+/** Returns the jobs of a suite, without those that need a browser where there is none. */
+function jobsOf({ name, folders, needsChromium, most }) {
+  const wanted = folders.filter((folder) => !options.only || options.only.split(',').includes(folder));
+  const files = wanted.flatMap(gathered);
+  const chromium = needsChromium ? findChromium() : undefined;
+  if (needsChromium && files.length > 0 && !chromium) {
+    skip('browser tests: no Chromium found (install it, or set CHROMIUM)');
+    return [];
+  }
+  const env = chromium ? { CHROMIUM: chromium } : {};
+  return files.map((file) => ({ suite: name, most, on: pair, file, env }));
 }
 
-for (const suite of SUITES) {
-  const folders = suite.folders.filter((folder) => !options.only || options.only.split(',').includes(folder));
-  const files = folders.flatMap(gathered);
-  if (files.length === 0) continue;
-  const chromium = suite.needsChromium ? findChromium() : undefined;
-  if (suite.needsChromium && !chromium) skip('browser tests: no Chromium found (install it, or set CHROMIUM)');
-  else runFiles(options.only ?? suite.name, pair, files, chromium ? { CHROMIUM: chromium } : {});
-}
-if (options.full && !options.only && newer) {
+function longForms() {
   const files = SUITES.flatMap(({ folders }) => folders.flatMap(testFiles)).filter((file) => hasMark(file, LONG));
-  runFiles('long forms', newer, files, { TEST_FULL: '1' });
+  return files.map((file) => ({ suite: 'long forms', most: Infinity, on: newer, file, env: { TEST_FULL: '1' } }));
 }
+
+const jobs = SUITES.flatMap(jobsOf);
+// They take longest.
+if (options.full && !options.only && newer) jobs.unshift(...longForms());
+console.log(`\n== ${jobs.length} test files`);
+for (const { file, on, suite } of await runAll(jobs)) failures.push(`${file} on ${on.name} (${suite})`);
 
 console.log(`\nTook ${Math.round((Date.now() - began) / 1000)} s.`);
 if (failures.length > 0) {

@@ -1,0 +1,77 @@
+// Runs test files, each in a process of its own and several at once. One pool takes the files of all suites, because
+// `node --test` sorts the files that it is given: long files came last, and a core idled while they ended.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { root } from './runtimes.mjs';
+
+/** Files that run at once. Most tests wait for processes, so that more files than cores keep the cores busy. */
+const FILES_AT_ONCE = 5;
+/** Time limit against tests that hang. The longest file takes a few minutes. */
+const SECONDS_PER_FILE = 900;
+/** After this, a file that was told to end is killed. */
+const SECONDS_TO_END = 20;
+const SECONDS_TO_CLOSE = 2;
+
+/**
+ * Runs all jobs and returns those that failed. They start in their order, but a job waits while `most` jobs of its suite
+ * run.
+ * @param {{ suite: string, most: number, on: { name: string, node: string, module: string }, file: string,
+ *   env: Record<string, string> }[]} jobs
+ */
+export async function runAll(jobs) {
+  const waiting = [...jobs];
+  const running = new Map();
+  const failed = [];
+
+  function startMore() {
+    while (running.size < FILES_AT_ONCE) {
+      const index = waiting.findIndex(({ suite, most }) => runningOf(suite) < most);
+      if (index < 0) return;
+      const [job] = waiting.splice(index, 1);
+      running.set(
+        job,
+        runFile(job).then((result) => ({ job, ...result })),
+      );
+    }
+  }
+  const runningOf = (suite) => [...running.keys()].filter((job) => job.suite === suite).length;
+
+  for (startMore(); running.size > 0; startMore()) {
+    const { job, ...result } = await Promise.race(running.values());
+    running.delete(job);
+    if (!result.passed) failed.push(job);
+    print(job, result, `${jobs.length - waiting.length - running.size}/${jobs.length}`);
+  }
+  return failed;
+}
+
+async function runFile({ on, file, env }) {
+  const startedAt = performance.now();
+  const output = [];
+  const child = spawn(on.node, ['--test-reporter=spec', file], {
+    cwd: root,
+    env: { ...process.env, TEST_NODE_RED: on.module, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => output.push(chunk));
+  const end = setTimeout(() => child.kill(), SECONDS_PER_FILE * 1000);
+  const kill = setTimeout(() => child.kill('SIGKILL'), (SECONDS_PER_FILE + SECONDS_TO_END) * 1000);
+  const closed = once(child, 'close');
+  const [code, signal] = await once(child, 'exit');
+  // A process that the file left behind may keep its output open.
+  await Promise.race([closed, delay(SECONDS_TO_CLOSE * 1000, undefined, { ref: false })]);
+  clearTimeout(end);
+  clearTimeout(kill);
+  if (signal) output.push(Buffer.from(`ended by ${signal}\n`));
+  const seconds = Math.round((performance.now() - startedAt) / 1000);
+  return { passed: code === 0, seconds, output: Buffer.concat(output).toString() };
+}
+
+/** Prints one line for a file that passed, and all its output for one that failed. */
+function print({ on, file }, { passed, seconds, output }, progress) {
+  const skipped = Number(/^ℹ skipped (\d+)/m.exec(output)?.[1] ?? 0);
+  const line = `${progress} ${passed ? 'passed' : 'FAILED'} ${file} on ${on.name}: ${seconds} s`;
+  console.log(`${line}${skipped > 0 ? `, ${skipped} tests skipped` : ''}`);
+  if (!passed) console.log(output);
+}
