@@ -213,9 +213,30 @@ export class EditorPage {
 
   /** Opens the dialog of the config node that a property of the open dialog refers to, or with `add` of a new one. */
   async openConfig(property: string, what: 'edit' | 'add' = 'edit'): Promise<void> {
-    await this.page.locator(`#node-input-btn-${property}-${what}`).click();
+    const button = this.page.locator(`#node-input-btn-${property}-${what}`);
+    await this.reveal(button);
+    await button.click();
     await this.page.locator('#node-config-dialog-ok').waitFor();
     await this.settle();
+  }
+
+  /** Opens the tab of the dialog that the element is on. */
+  async reveal(element: Locator): Promise<void> {
+    const hidden = await element.evaluate((inside) => inside.closest('.modelet-page[hidden]')?.id);
+    if (hidden) await this.openTab(hidden);
+  }
+
+  /** Opens a tab of the stage dialog by the id of its page. */
+  async openTab(id: string): Promise<void> {
+    const page = this.page.locator(`#${id}`);
+    // Node-RED 4.1 takes two clicks within 400 ms for a double click, also on different tabs, and ignores the second.
+    for (let clicks = 0; clicks < 5 && !(await page.isVisible()); clicks += 1) {
+      await this.page.locator(`#red-ui-tab-${id}`).click();
+    }
+    await page.waitFor();
+    // A tab that is pointed at shows a tip.
+    await this.page.mouse.move(0, 0);
+    await this.page.locator('.red-ui-popover-content').waitFor({ state: 'detached' });
   }
 
   /** A field of the open dialog. */

@@ -39,22 +39,28 @@ export class Form {
     return (await typed.count()) > 0 ? typed : this.element(property);
   }
 
-  /** Makes the folded rows visible. */
+  /** Unfolds the folded rows, on all tabs. */
   async unfold(): Promise<void> {
     const folded = this.#editor.page.locator('.modelet-form details:not([open]) summary');
     // An open one is no longer among them.
-    for (let left = await folded.count(); left > 0; left -= 1) await folded.last().click();
+    for (let left = await folded.count(); left > 0; left -= 1) {
+      await this.#editor.reveal(folded.last());
+      await folded.last().click();
+    }
   }
 
   async set(values: Values): Promise<void> {
     for (const [property, value] of Object.entries(values)) {
       const tab = CODE_TABS[property];
-      if (tab) await this.#editor.typeCode(tab, String(value));
-      else await this.#setField(await this.input(property), value);
+      if (tab) {
+        await this.#editor.reveal(this.#editor.page.locator('#modelet-stage-code-row'));
+        await this.#editor.typeCode(tab, String(value));
+      } else await this.#setField(await this.input(property), value);
     }
   }
 
   async #setField(field: Locator, value: string | boolean): Promise<void> {
+    await this.#editor.reveal(field);
     if (typeof value === 'boolean') await field.setChecked(value);
     else if (await isSelect(field)) await field.selectOption(value);
     else await this.#editor.fill(field, value);
@@ -74,6 +80,7 @@ export class Form {
   }
 
   async #code(tab: CodeTab): Promise<string> {
+    await this.#editor.reveal(this.#editor.page.locator('#modelet-stage-code-row'));
     const text = (await (await this.#editor.showCode(tab)).textContent()) ?? '';
     // The code editor shows blanks that do not break.
     return text.replaceAll('\u00a0', ' ').trim();

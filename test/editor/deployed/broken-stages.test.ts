@@ -129,22 +129,32 @@ test('the dialog of a stage that does not run shows nothing as deployed, and sen
   ];
   await session.inEditor(flows, async (editor) => {
     const deployed = editor.page.locator('#modelet-stage-deployed');
+    const undeployed = editor.page.locator('#modelet-stage-undeployed');
     await editor.waitForBadge('running', READY);
     await editor.open('running');
+    await editor.openTab('modelet-stage-live');
     await deployed.waitFor();
+    await editor.page.locator('#modelet-stage-state', { hasText: /^idle, \d workers?/ }).waitFor();
+    assert.equal(await undeployed.isVisible(), false);
     await editor.cancel();
 
     await editor.open('disabled');
+    await editor.openTab('modelet-stage-live');
+    await undeployed.waitFor();
     assert.equal(await deployed.isVisible(), false);
     await editor.cancel();
 
     await editor.showTab('Unused');
     await editor.open('unused');
+    await editor.openTab('modelet-stage-live');
+    await undeployed.waitFor();
     assert.equal(await deployed.isVisible(), false);
     await editor.cancel();
 
     await editor.paletteNode('subflow:subflow1').dblclick();
     await editor.open('inside');
+    await editor.openTab('modelet-stage-live');
+    await undeployed.waitFor();
     assert.equal(await deployed.isVisible(), false);
     await editor.cancel();
   });

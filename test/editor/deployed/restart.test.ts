@@ -27,6 +27,7 @@ async function workers(): Promise<RuntimeSnapshot['stages'][number]['workers']> 
 async function openDialog(editor: EditorPage): Promise<ReturnType<EditorPage['node']>> {
   await editor.waitForBadge('stage', READY);
   await editor.open('stage');
+  await editor.openTab('modelet-stage-live');
   const button = editor.page.locator('#modelet-stage-restart');
   await button.waitFor();
   return button;

@@ -15,8 +15,14 @@ test('every button in every dialog has a name for screen readers', async () => {
     const nameless: string[] = [];
     const check = async (type: string, form: Form): Promise<void> => {
       await form.unfold();
-      const snapshot = await editor.page.locator('.red-ui-tray-body').last().ariaSnapshot();
-      const buttons = snapshot.split('\n').filter((line) => /^\s*- button/.test(line));
+      const tray = editor.page.locator('.red-ui-tray-body').last();
+      const tabs = await tray.locator('.modelet-page').evaluateAll((pages) => pages.map(({ id }) => id));
+      const snapshots: string[] = tabs.length === 0 ? [await tray.ariaSnapshot()] : [];
+      for (const tab of tabs) {
+        await editor.openTab(tab);
+        snapshots.push(await tray.ariaSnapshot());
+      }
+      const buttons = snapshots.flatMap((snapshot) => snapshot.split('\n').filter((line) => /^\s*- button/.test(line)));
       for (const button of buttons) {
         const name = /"([^"]*)"/.exec(button)?.[1] ?? '';
         if (name.replace(ICONS, '') === '') nameless.push(`${type}: ${button.trim()}`);

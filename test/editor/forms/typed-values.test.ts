@@ -1,6 +1,9 @@
 /** The editor saves the typed values, and its dialogs show the saved values. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
+import type { Locator } from 'playwright-core';
+import { until } from '../../fixtures/node-red.ts';
 import { NODE_SCHEMAS, type NodeType } from '../../fixtures/node-schemas.ts';
 import { type EditorPage, ours } from '../editor-page.ts';
 import { Form, type Values } from '../form.ts';
@@ -157,7 +160,9 @@ test('the code editors show the saved code, and cancelling the dialog changes no
 test('the core buttons of a stage compose its pins, and a note says what the pins mean', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-stage', 400, 100);
+    const form = new Form(editor);
     await editor.open(id);
+    await editor.openTab('modelet-stage-workers');
     const core = (index: number) => editor.page.locator('.modelet-core').nth(index);
     const notes = editor.page.locator('.modelet-cpu-notes');
     await core(0).waitFor();
@@ -168,7 +173,8 @@ test('the core buttons of a stage compose its pins, and a note says what the pin
     assert.equal(await core(0).getAttribute('aria-pressed'), 'true');
     await notes.getByText(`worker 0: core ${first}`, { exact: true }).waitFor();
 
-    await editor.fill(editor.field('workers'), '2');
+    await form.set({ workers: '2' });
+    await editor.openTab('modelet-stage-workers');
     await notes.getByText(`workers 0 and 1 share core ${first}`).waitFor();
 
     await editor.fill(editor.field('cpus'), '-,4000');
@@ -187,27 +193,57 @@ test('the core buttons of a stage compose its pins, and a note says what the pin
   });
 });
 
-test('the stage dialog opens a fold-out if one of its fields is not at its default', async () => {
+test('the stage dialog marks a tab with a field that differs from its default, and one with a field that cannot be used', async () => {
   await session.inEditor([], async (editor) => {
     const id = await editor.dragFromPalette('modelet-stage', 400, 100);
     const form = new Form(editor);
-    const folds = ['advanced', 'faults'] as const;
-    const open = (): Promise<boolean[]> =>
-      Promise.all(folds.map((fold) => editor.page.locator(`#modelet-stage-${fold}[open]`).isVisible()));
+    const marks = (): Promise<(string | null)[]> =>
+      Promise.all(
+        ['workers', 'queue'].map(async (page) => {
+          const mark = editor.page.locator(`#red-ui-tab-modelet-stage-${page} .modelet-tab-mark`);
+          return (await mark.isVisible()) ? await mark.getAttribute('aria-label') : null;
+        }),
+      );
+    const areMarked = (...wanted: (string | null)[]): Promise<unknown> =>
+      until(`the tabs are marked ${wanted}`, async () => isDeepStrictEqual(await marks(), wanted));
+    const changed = 'a field on this tab differs from its default';
 
     await editor.open(id);
-    assert.deepEqual(await open(), [false, false]);
-    await form.unfold();
+    await areMarked(null, null);
     await form.set({ retryLost: true });
+    await areMarked(changed, null);
     await editor.ok();
     await editor.open(id);
-    assert.deepEqual(await open(), [false, true]);
-    await form.set({ retryLost: false });
-    await form.unfold();
+    await areMarked(changed, null);
+    await form.set({ retryLost: false, capacity: 'many' });
+    await areMarked(null, 'a field on this tab cannot be used');
     await form.set({ capacity: '9' });
-    await editor.ok();
+    await areMarked(null, changed);
+    await editor.cancel();
+  });
+});
+
+test('the fields for an ONNX model write to the JSON of Init and leave its other options alone', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await editor.dragFromPalette('modelet-stage', 400, 100);
+    const form = new Form(editor);
+    const option = (name: string): Locator => editor.page.locator(`#modelet-onnx-${name}`);
     await editor.open(id);
-    assert.deepEqual(await open(), [true, false]);
+    await form.set({ source: 'onnx', path: 'model.onnx' });
+    await form.unfold();
+    await form.set({ init: '{"batch":true,"threads":2}' });
+    assert.equal(await option('threads').inputValue(), '2');
+    await editor.fill(option('labels'), 'cat, dog');
+    await option('softmax').check();
+    await editor.fill(option('threads'), '');
+    const init = async (): Promise<unknown> => JSON.parse(String((await form.get(['init']))['init']));
+    assert.deepEqual(await init(), { batch: true, labels: ['cat', 'dog'], softmax: true });
+    await editor.fill(option('labels'), 'labels.json');
+    await option('softmax').uncheck();
+    await option('outputs').selectOption('tensors');
+    assert.deepEqual(await init(), { batch: true, labels: 'labels.json', tensors: true });
+    await form.set({ init: '{' });
+    assert.equal(await option('labels').isDisabled(), true, 'there is nothing to write to');
     await editor.cancel();
   });
 });
@@ -216,7 +252,7 @@ test('the stage dialog asks for the size and lifetime of a cache only if the sta
   await session.inEditor([], async (editor) => {
     await editor.open(await editor.dragFromPalette('modelet-stage', 400, 100));
     const form = new Form(editor);
-    await form.unfold();
+    await editor.openTab('modelet-stage-queue');
     const shown = (): Promise<boolean[]> =>
       Promise.all(['cache', 'cacheMb', 'cacheTtlMs'].map((property) => form.element(property).isVisible()));
     assert.deepEqual(await shown(), [true, false, false]);
@@ -233,6 +269,7 @@ test('the choice of isolation shows its use and its cost', async () => {
     const id = await editor.dragFromPalette('modelet-stage', 400, 100);
     const form = new Form(editor);
     await editor.open(id);
+    await editor.openTab('modelet-stage-workers');
     const tip = editor.page.locator('#node-input-isolation ~ .modelet-hint');
     await tip.getByText(/^Right for every model\. .* ends one worker/).waitFor();
     await form.set({ isolation: 'thread' });

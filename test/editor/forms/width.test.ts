@@ -23,7 +23,7 @@ async function widthOf(editor: EditorPage): Promise<number> {
 
 test('the stage dialog keeps its width while schemas are folded, unfolded and edited, and when it is opened again', async () => {
   await session.inEditor(FLOWS, async (editor) => {
-    const summary = editor.page.locator('#modelet-stage-schemas > summary');
+    const summary = editor.page.locator('#modelet-stage-more > summary');
     await editor.open('plain');
     const before = await widthOf(editor);
     const widths: Record<string, number> = {};

@@ -126,6 +126,7 @@ test('a pipeline drawn with mouse and keyboard answers requests, and its badges 
     await editor.waitForBadge(drawn.sum, idle(2));
 
     await editor.open(drawn.scale);
+    await editor.openTab('modelet-stage-live');
     const deployed = editor.page.locator('#modelet-stage-deployed');
     await deployed.waitFor();
     assert.equal(

@@ -142,8 +142,8 @@ test('an imported node with a choice that does not exist is marked with a reason
     const errorsOf = (type: NodeType): readonly string[] => all.find((found) => found.type === type)?.errors ?? [];
     assert.deepEqual(errorsOf('modelet-runtime'), ['Log level: there is no choice "loud"']);
     assert.deepEqual([...errorsOf('modelet-stage')].sort(), [
+      'Call: there is no choice "all"',
       'Isolation: there is no choice "fibre"',
-      'Predict: there is no choice "all"',
       'Runtime: invalid configuration node',
       'Source: there is no choice "web"',
     ]);

@@ -1,0 +1,57 @@
+/**
+ * Tabs of a dialog. A tab shows whether a field on it differs from its default, and whether one cannot be used. Attaches
+ * `window.modelet.formTabs`; safe to load more than once.
+ */
+(() => {
+  'use strict';
+
+  const MARKS = { bad: 'fa-exclamation-triangle modelet-bad', changed: 'fa-circle' };
+
+  /** A reference to a config node has no default that it could differ from. */
+  function isChanged(node, field) {
+    const property = field.id.replace(/^node-input-/, '');
+    const definition = node._def.defaults[property];
+    if (!definition || definition.type) return false;
+    return String(window.modelet.form.current(node, property)) !== String(definition.value);
+  }
+
+  /**
+   * options: `node`, `form` (the dialog), `list` (id of a ul), `pages` ([{id, label, marksChanges}]: an id is that of an
+   * element in the form), `texts` ({bad, changed}: what the marks say), `onshow(id)`, called for each page that comes
+   * into sight.
+   */
+  function create({ node, form, list, pages, texts, onshow }) {
+    const mark = ({ id, marksChanges }) => {
+      const fields = form.find(`#${id} [id^="node-input-"]`);
+      const isBad = fields.is('.input-error');
+      const kind = isBad ? 'bad' : marksChanges && fields.get().some((field) => isChanged(node, field)) && 'changed';
+      const badge = $(`#red-ui-tab-${id} .red-ui-tabs-badges`).empty();
+      if (!kind) return;
+      $('<i>')
+        .addClass(`fa ${MARKS[kind]} modelet-tab-mark`)
+        .attr({ role: 'img', 'aria-label': texts[kind], title: texts[kind] })
+        .appendTo(badge);
+    };
+    const markAll = () => {
+      for (const page of pages) mark(page);
+    };
+
+    const tabs = RED.tabs.create({
+      id: list,
+      onchange: ({ id }) => {
+        for (const page of pages) form.find(`#${page.id}`).prop('hidden', page.id !== id);
+        markAll();
+        onshow(id);
+      },
+    });
+    for (const { id, label } of pages) tabs.addTab({ id, label });
+    // Node-RED marks a field after the event that changes it.
+    form.on('change keyup', ':input', () => setTimeout(markAll));
+    // It validates the fields when the dialog is there.
+    setTimeout(markAll);
+    return { resize: () => tabs.resize(), show: (id) => tabs.activateTab(id) };
+  }
+
+  window.modelet = window.modelet || {};
+  window.modelet.formTabs = { create };
+})();

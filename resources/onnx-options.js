@@ -1,0 +1,75 @@
+/**
+ * Fields for the options of an ONNX model. The options are a part of `init`, so a field writes to the JSON there and leaves
+ * its other options alone. Attaches `window.modelet.onnxOptions`; safe to load more than once.
+ */
+(() => {
+  'use strict';
+
+  /** Reads JSON with an object; null for anything else, which the field of the JSON itself complains about. */
+  function parse(text) {
+    try {
+      const value = JSON.parse(text.trim() || '{}');
+      return value !== null && typeof value === 'object' && !Array.isArray(value) ? value : null;
+    } catch (_error) {
+      return null;
+    }
+  }
+
+  /** A text with a comma is a list of labels, any other the path of a file. */
+  function readLabels(text) {
+    const labels = text.split(',').map((label) => label.trim());
+    if (labels.length > 1) return labels;
+    return labels[0] === '' ? undefined : labels[0];
+  }
+
+  function showLabels(labels) {
+    return Array.isArray(labels) ? labels.join(', ') : (labels ?? '');
+  }
+
+  /** A list with one label, or with a comma in one, has no form as text. */
+  function isShowable(labels) {
+    return !Array.isArray(labels) || (labels.length > 1 && labels.every((label) => !String(label).includes(',')));
+  }
+
+  /** Connects the fields in the open dialog `form` with its field of `init`. */
+  function attach(form) {
+    const init = form.find('#node-input-init');
+    const field = (name) => form.find(`#modelet-onnx-${name}`);
+    let isWriting = false;
+
+    const show = () => {
+      if (isWriting) return;
+      const options = parse(init.val());
+      for (const name of ['labels', 'softmax', 'outputs', 'threads']) field(name).prop('disabled', options === null);
+      if (options === null) return;
+      field('labels').val(showLabels(options.labels)).prop('disabled', !isShowable(options.labels));
+      field('softmax').prop('checked', options.softmax === true);
+      field('outputs').val(options.tensors === true ? 'tensors' : 'values');
+      field('threads').val(options.threads ?? '');
+    };
+
+    const write = (name, value) => {
+      const options = parse(init.val());
+      if (options === null) return;
+      if (value === undefined) delete options[name];
+      else options[name] = value;
+      isWriting = true;
+      init.val(JSON.stringify(options)).trigger('change');
+      isWriting = false;
+    };
+
+    field('labels').on('change keyup', () => write('labels', readLabels(field('labels').val())));
+    field('softmax').on('change', () => write('softmax', field('softmax').prop('checked') || undefined));
+    field('outputs').on('change', () => write('tensors', field('outputs').val() === 'tensors' || undefined));
+    field('threads').on('change keyup', () => {
+      const text = field('threads').val().trim();
+      // A number that cannot be used stays as it was typed: the deploy says what is wrong with it.
+      write('threads', text === '' ? undefined : Number.isNaN(Number(text)) ? text : Number(text));
+    });
+    init.on('change keyup', show);
+    show();
+  }
+
+  window.modelet = window.modelet || {};
+  window.modelet.onnxOptions = { attach };
+})();
