@@ -77,6 +77,7 @@ export class ListeningPort {
 
   /** Uses other certificates for new connections. Returns false if they cannot be used. */
   #renew(server: Server, tls: TlsFiles): boolean {
+    if (!isWhole(tls)) return false;
     try {
       (server as ReturnType<typeof createTlsServer>).setSecureContext(tls);
       return true;
@@ -135,7 +136,7 @@ export class ListeningPort {
       if (server !== this.#server) response.setHeader('Connection', 'close');
       this.#events.onRequest(request, response);
     };
-    if (tls && !(tls.key && tls.cert)) throw new Error('the TLS configuration has no key, or no certificate');
+    if (tls && !isWhole(tls)) throw new Error('the TLS configuration has no key, or no certificate');
     const server: Server = tls ? createTlsServer({ ...TIMES, ...tls }, take) : createServer(TIMES, take);
     return server;
   }
@@ -175,6 +176,10 @@ export class ListeningPort {
     this.#state = state;
     this.#events.onChange();
   }
+}
+
+function isWhole({ key, cert }: TlsFiles): boolean {
+  return Boolean(key && cert);
 }
 
 function optionsOf({ host, port }: Extract<ListenAddress, { port: number }>): ListenOptions {
