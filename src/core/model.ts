@@ -1,5 +1,5 @@
 /** The runtime's vocabulary as plain data types, which cross modules and processes. No behaviour. */
-import type { ModeletError } from './errors.ts';
+import type { ErrorCode, ModeletError } from './errors.ts';
 import type { RequestReading, StageReading } from './readings.ts';
 
 /** Number of an open request, unique within one engine process client; carried in every frame. */
@@ -224,12 +224,29 @@ export type ListenerState =
   | { readonly tag: 'listening'; readonly url: string }
   | { readonly tag: 'failed'; readonly code: string; readonly message: string };
 
+/** The data kept of a settled request. Times in milliseconds. */
+export interface SettledRequest {
+  readonly requestId: string;
+  readonly code: 'ok' | ErrorCode;
+  /** Name of the stage at which the request failed; null for a result, or if no stage caused the failure. */
+  readonly stage: string | null;
+  /** Time at the gate plus the time from the request's opening to its settling. */
+  readonly totalMs: number;
+  readonly gateMs: number;
+  /** Wait for room in the first stage's queue. */
+  readonly entranceMs: number;
+  /** Timings of the stages that answered the request. */
+  readonly timings: readonly StageTiming[];
+}
+
 /** A listener, and its requests since the engine started. */
 export interface ListenerStatus {
   readonly state: ListenerState;
   /** Open requests now. */
   readonly backlog: number;
   readonly reading: RequestReading;
+  /** The slowest requests of the last minutes, with the time at which each settled, on the monotonic clock. */
+  readonly slowest: readonly { readonly at: number; readonly request: SettledRequest }[];
 }
 
 /** Action on a stage: send the waiting items at once (flush), drop them (reset), or start new workers (restart). */

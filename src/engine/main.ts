@@ -25,7 +25,7 @@ let running: Running | null = null;
 
 // Idle workers notice that their channel has closed. A spinning worker does not, unless the kernel signals it when its
 // parent dies, so this process kills its workers on exit.
-runChild({ onFrame: receive, onExit: killAll });
+const noteBytes = runChild({ onFrame: receive, onExit: killAll });
 
 function receive(frame: Frame, channel: Channel): void {
   switch (frame.type) {
@@ -104,6 +104,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     {
       submit: (item) => engine.submit([item]),
       cancel: (id) => engine.cancel([id]),
+      onBytes: noteBytes,
       status: () => engine.status(),
       onChange,
       onLog,

@@ -5,12 +5,12 @@
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { asError, ERROR_CODES, type ErrorCode, ModeletError } from '../core/errors.ts';
-import type { Outcome, Payload, RequestNumber, StageTiming } from '../core/model.ts';
+import type { ListenerStatus, Outcome, Payload, RequestNumber, SettledRequest, StageTiming } from '../core/model.ts';
 import type { RequestReading } from '../core/readings.ts';
 import { Table } from '../core/table.ts';
 import { DurationMeter } from '../observe/meters/duration-meter.ts';
-import { Slowest } from '../observe/meters/slowest.ts';
-import { breakDown, type SettledRequest, type SlowRequest } from '../observe/views/breakdown.ts';
+import { KEPT, Slowest, WINDOW_MS } from '../observe/meters/slowest.ts';
+import { breakDown, type SlowRequest } from '../observe/views/breakdown.ts';
 
 /** An outcome as the engine returns it: the value is still encoded, and each stage adds its timing. */
 export interface Settlement {
@@ -197,7 +197,7 @@ export class Ledger<C extends Caller = Caller> {
   }
 }
 
-interface NamedCaller extends Caller {
+export interface NamedCaller extends Caller {
   readonly requestId: string;
   readonly gateMs: number;
 }
@@ -218,7 +218,15 @@ export class SlowRequests {
   }
 
   /** Returns the kept requests, slowest first. */
-  list(now: number, nameOf: (ref: number) => string): SlowRequest[] {
-    return this.#slowest.list(now).map(({ at, request }) => breakDown(request, now - at, nameOf));
+  entries(now: number): ListenerStatus['slowest'] {
+    return this.#slowest.list(now).map(({ at, request }) => ({ at, request }));
+  }
+
+  /** Breaks down the kept requests and those of another table, slowest first. */
+  list(now: number, others: ListenerStatus['slowest'], nameOf: (ref: number) => string): SlowRequest[] {
+    return [...this.entries(now), ...others.filter(({ at }) => now - at <= WINDOW_MS)]
+      .sort((a, b) => b.request.totalMs - a.request.totalMs)
+      .slice(0, KEPT)
+      .map(({ at, request }) => breakDown(request, now - at, nameOf));
   }
 }

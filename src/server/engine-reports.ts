@@ -1,5 +1,11 @@
 /** Keeps the engine's reports about itself and its stages, over all engines of a runtime. Knows nothing of requests. */
-import { type EngineStatus, type ListenerState, type ModeletDescription, STATUS_INTERVAL_MS } from '../core/model.ts';
+import {
+  type EngineStatus,
+  type ListenerState,
+  type ListenerStatus,
+  type ModeletDescription,
+  STATUS_INTERVAL_MS,
+} from '../core/model.ts';
 import type { RequestReading } from '../core/readings.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { DurationMeter } from '../observe/meters/duration-meter.ts';
@@ -34,14 +40,20 @@ export class EngineReports {
     return this.#status;
   }
 
-  /** State of the engine's listener; `opening` if the engine has not told it. */
+  /** State of the engine's listener; `opening` until the engine has told it. */
   get listener(): ListenerState {
-    return this.#status.listener?.state ?? OPENING;
+    const { state } = this.#status.listener ?? {};
+    return state && state.tag !== 'off' ? state : OPENING;
   }
 
   /** Open requests at the listener. */
   get backlog(): number {
     return this.#status.listener?.backlog ?? 0;
+  }
+
+  /** The slowest requests at the listener of the running engine. */
+  get slowest(): ListenerStatus['slowest'] {
+    return this.#status.listener?.slowest ?? [];
   }
 
   /** Requests at the listeners of all engines. */

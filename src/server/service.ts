@@ -316,7 +316,7 @@ export class Service {
       now,
       totals: this.#told.totals,
       deploys: this.#deploys,
-      slowest: this.#slowRequests.list(now, (ref) => this.stage(ref)?.name ?? String(ref)),
+      slowest: this.#slowRequests.list(now, this.#told.slowest, (ref) => this.stage(ref)?.name ?? String(ref)),
       allowedCpus: this.#machine.allowedCpus,
       pinWarnings: this.#pins.warnings,
     });

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { ErrorCode } from '../../src/core/errors.ts';
-import type { StageTiming } from '../../src/core/model.ts';
-import { breakDown, type SettledRequest } from '../../src/observe/views/breakdown.ts';
+import type { SettledRequest, StageTiming } from '../../src/core/model.ts';
+import { breakDown } from '../../src/observe/views/breakdown.ts';
 
 const nameOf = (ref: number): string => `stage ${ref}`;
 const PARTS = ['gateMs', 'entranceMs', 'waitMs', 'batchMs', 'runMs', 'transportMs', 'unansweredMs'] as const;

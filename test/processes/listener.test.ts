@@ -62,7 +62,12 @@ test('it serves endpoints, health, metrics and the document, and says what else 
   assert.equal(scrape.value('modelet_requests_total', { code: 'unsupported_media' }), 1);
   assert.equal(scrape.value('modelet_items_total', { stage: 'echo' }), 1);
   await until(() => service.service.snapshot().requests['unsupported_media'] === 1, 'the server counts them too');
-  assert.equal(service.service.snapshot().requests['ok'], 1);
+  const { requests, slowest } = service.service.snapshot();
+  assert.equal(requests['ok'], 1);
+  assert.deepEqual(
+    slowest.map(({ code, stages }) => [code, stages.map(({ name }) => name)]),
+    [['ok', ['echo']]],
+  );
   assert.equal(
     service.service.measure().durations.ok.counts.reduce((sum, count) => sum + count),
     1,

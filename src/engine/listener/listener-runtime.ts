@@ -3,20 +3,22 @@ import { type Clock, type Deadline, deadlineAfter } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { EndpointSpec, LogRecord, PlannedEndpoint, RequestNumber } from '../../core/model.ts';
 import { type EndpointRequest, type EndpointRuntime, isOfRequest } from '../../endpoint/served-endpoint.ts';
-import type { Caller, Ledger } from '../../ledger/ledger.ts';
+import type { Ledger, NamedCaller } from '../../ledger/ledger.ts';
 import { Failures } from '../../observe/log/failures.ts';
 import { isRefusal } from '../../observe/log/refusals.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 
 /** A request as the listener's ledger has it. */
-export interface ListenerCaller extends Caller {
+export interface ListenerCaller extends NamedCaller {
   readonly patient: boolean;
 }
 
-interface RuntimeHost {
+export interface RuntimeHost {
   submit(item: WireItem): void;
   cancel(id: RequestNumber): void;
+  /** So many bytes have arrived, or leave. */
+  onBytes(count: number): void;
   onLog(record: LogRecord): void;
 }
 
@@ -72,15 +74,16 @@ export class ListenerRuntime {
     };
   }
 
-  #submit(spec: EndpointSpec, { payload, deadline, onSettled }: EndpointRequest): RequestNumber {
+  #submit(spec: EndpointSpec, { requestId, payload, deadline, onSettled }: EndpointRequest): RequestNumber {
     const { entry, patient } = spec;
+    this.#host.onBytes(payload.bytes.byteLength);
     // The request may have begun before a deploy: it takes the route that is there now.
     const planned = this.#planned.get(entry);
     if (!planned) throw this.#refuse(shuttingDown('the endpoint was removed by a deploy'));
     const refusal = this.#refusal(planned);
     if (refusal) throw this.#refuse(refusal);
     const caller: ListenerCaller = {
-      patient,
+      ...{ requestId, gateMs: 0, patient },
       onSettled: (settlement) => {
         onSettled(settlement);
         if (!settlement.outcome.ok) this.#note(spec, settlement.outcome.error);

@@ -6,15 +6,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { EnginePlan } from '../../config/schemas/stage-definition.ts';
 import type { Clock, Deadline } from '../../core/clock.ts';
-import type { ListenerStatus, LogRecord, PlannedListener, RequestNumber } from '../../core/model.ts';
+import type { ListenerStatus, PlannedListener, RequestNumber } from '../../core/model.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
-import { Ledger } from '../../ledger/ledger.ts';
+import { Ledger, SlowRequests } from '../../ledger/ledger.ts';
 import { Refusals } from '../../observe/log/refusals.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';
 import { outcomeOf } from '../../wire/frames/failure.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
-import { type ListenerCaller, ListenerRuntime } from './listener-runtime.ts';
+import { type ListenerCaller, ListenerRuntime, type RuntimeHost } from './listener-runtime.ts';
 import { ObservationPaths, type Observed } from './observation.ts';
 import { ListeningPort } from './port.ts';
 
@@ -22,20 +22,19 @@ import { ListeningPort } from './port.ts';
 const FIRST_NUMBER: RequestNumber = 2 ** 50;
 
 /** The engine, as far as the listener needs it. */
-export interface ListenerHost extends Pick<Observed, 'status'> {
-  submit(item: WireItem): void;
-  cancel(id: RequestNumber): void;
+export interface ListenerHost extends RuntimeHost, Pick<Observed, 'status'> {
   /** The status has changed; called often. */
   onChange(): void;
-  onLog(record: LogRecord): void;
 }
 
 export class Listener {
   readonly #boot: EngineBoot;
+  readonly #host: ListenerHost;
   readonly #clock: Clock;
   readonly #ledger: Ledger<ListenerCaller>;
   readonly #runtime: ListenerRuntime;
   readonly #refusals: Refusals;
+  readonly #slowRequests: SlowRequests = new SlowRequests();
   readonly #endpoints: Endpoints = new Endpoints();
   readonly #observation: ObservationPaths;
   readonly #port: ListeningPort;
@@ -43,14 +42,16 @@ export class Listener {
 
   constructor(boot: EngineBoot, host: ListenerHost, clock: Clock) {
     this.#boot = boot;
+    this.#host = host;
     this.#clock = clock;
     this.#refusals = new Refusals(clock, (record) => host.onLog(record));
     this.#ledger = new Ledger<ListenerCaller>(
       boot.requests.capacity,
       clock,
       {
-        onSettled: ({ caller }) => {
-          this.#runtime.left(caller);
+        onSettled: (request, settlement, at) => {
+          this.#slowRequests.note(request, settlement, at);
+          this.#runtime.left(request.caller);
           host.onChange();
         },
         onExpired: (id) => host.cancel(id),
@@ -83,7 +84,12 @@ export class Listener {
   /** Undefined if no plan ever had a listener. */
   get status(): ListenerStatus | undefined {
     if (!this.#wasUsed) return undefined;
-    return { state: this.#port.state, backlog: this.#ledger.backlog, reading: this.#ledger.read() };
+    return {
+      state: this.#port.state,
+      backlog: this.#ledger.backlog,
+      reading: this.#ledger.read(),
+      slowest: this.#slowRequests.entries(this.#clock.now()),
+    };
   }
 
   /** Serves the plan's listener from now on, in one step. Requests under way end as they began. */
@@ -103,6 +109,7 @@ export class Listener {
   /** Passes an outcome to its request. Returns false if the request is none of the listener's. */
   settle(item: WireItem): boolean {
     if (item.id < FIRST_NUMBER) return false;
+    this.#host.onBytes(item.payload.bytes.byteLength);
     this.#ledger.settle(item.id, outcomeOf(item), item.timings);
     return true;
   }
@@ -137,6 +144,10 @@ export class Listener {
   }
 
   #take(request: IncomingMessage, response: ServerResponse): void {
+    if (this.#port.state.tag === 'off') {
+      this.#observation.refuseAll(request, response);
+      return;
+    }
     if (this.#endpoints.take(request, response, request.url ?? '')) return;
     const path = (request.url ?? '').split('?', 1)[0] as string;
     const methods = this.#endpoints.methodsAt(path);

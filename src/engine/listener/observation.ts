@@ -86,6 +86,11 @@ export class ObservationPaths {
     }
   }
 
+  /** Answers a request on a connection of a listener that is no more. */
+  refuseAll(request: IncomingMessage, response: ServerResponse): void {
+    refuse(request, response, CLOSED);
+  }
+
   #send(request: IncomingMessage, response: ServerResponse, read: () => Answer | Promise<Answer>): void {
     Promise.resolve(read()).then(
       ({ status, content }) => {
@@ -150,6 +155,8 @@ const FOR_FLOW: Refusal = {
   code: 'unsupported_media',
   message: "forms, JSON in UTF-16 and answers as a script are for Node-RED's own server",
 };
+
+const CLOSED: Refusal = { status: 503, code: 'shutting_down', message: 'the engine serves nothing here any more' };
 
 /** Answers with an error that is no error of a pipeline. */
 function refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal, allow?: string): void {

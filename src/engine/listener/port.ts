@@ -124,8 +124,12 @@ export class ListeningPort {
       return;
     }
     const { address } = wanted;
-    server.once('error', (error: NodeJS.ErrnoException) => this.#refused(wanted, error));
-    server.once('listening', () => this.#listens(server, wanted));
+    const refused = (error: NodeJS.ErrnoException): void => this.#refused(wanted, error);
+    server.once('error', refused);
+    server.once('listening', () => {
+      server.off('error', refused);
+      this.#listens(server, wanted);
+    });
     if ('path' in address) withSocketMode(() => server.listen(address.path));
     else server.listen(optionsOf(address));
   }
@@ -142,13 +146,13 @@ export class ListeningPort {
   }
 
   #listens(server: Server, wanted: Wanted): void {
+    // Nobody else would take an error such as too many open files, and it would end the process.
+    server.on('error', ({ message }) => this.#errors.write('error', `listener: ${message}`));
     if (wanted !== this.#wanted) {
       server.close();
       return;
     }
     this.#server = server;
-    // Without a listener, an error such as too many open files would end the process.
-    server.on('error', ({ message }) => this.#errors.write('error', `listener: ${message}`));
     const url = urlOf(wanted, server.address());
     this.#become({ tag: 'listening', url });
     this.#events.onLog({ level: 'info', message: `listening at ${url}`, fields: { url } });

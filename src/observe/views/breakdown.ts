@@ -1,21 +1,5 @@
 /** Splits the time of a request into parts that add up to the total. Pure. */
-import type { ErrorCode } from '../../core/errors.ts';
-import type { StageTiming } from '../../core/model.ts';
-
-/** The data kept of a settled request. Times in milliseconds. */
-export interface SettledRequest {
-  readonly requestId: string;
-  readonly code: 'ok' | ErrorCode;
-  /** Name of the stage at which the request failed; null for a result, or if no stage caused the failure. */
-  readonly stage: string | null;
-  /** Time at the gate plus the time from the request's opening to its settling. */
-  readonly totalMs: number;
-  readonly gateMs: number;
-  /** Wait for room in the first stage's queue. */
-  readonly entranceMs: number;
-  /** Timings of the stages that answered the request. */
-  readonly timings: readonly StageTiming[];
-}
+import type { SettledRequest, StageTiming } from '../../core/model.ts';
 
 export interface SlowRequest {
   readonly requestId: string;

@@ -19,7 +19,8 @@ export interface ChildProgram {
 /** The part of the channel that a child needs for its reports. */
 export type Reports = Pick<Channel, 'send' | 'flushed'>;
 
-export function runChild(program: ChildProgram): void {
+/** @returns a function that counts the bytes of other traffic than the channel's; see quiet-collection.ts */
+export function runChild(program: ChildProgram): (bytes: number) => void {
   // Ctrl-C and service managers signal the whole process group. A child ignores that: it ends only when it gets a close
   // frame, loses its channel, or is killed by SIGKILL.
   process.on('SIGINT', () => {});
@@ -38,6 +39,7 @@ export function runChild(program: ChildProgram): void {
   const channel = openParentChannel(events, (count) => memory.noteBytes(count));
   process.on('exit', () => program.onExit());
   introduce(channel);
+  return (bytes) => memory.noteBytes(bytes);
 }
 
 /**
