@@ -227,7 +227,7 @@ describe('every error', () => {
     [
       ['modelet_failed', { sent: { error: 'boom in /a/b/c.js' } }, 500],
       ['invalid_input', { sent: { error: 'no', code: 'invalid_input' } }, 422],
-      ['deadline_exceeded', { sent: { ms: 1000 }, headers: { timeout: '50' } }, 408],
+      ['deadline_exceeded', { sent: { ms: 2000 }, headers: { timeout: '400' } }, 408],
       ['worker_lost', { sent: { exit: true } }, 503],
       ['bad_batch_length', { sent: {}, kind: '/batched' }, 500],
       ['invalid_input with details', { sent: { n: 'one' }, kind: '/checked' }, 422],

@@ -277,7 +277,8 @@ export class Stage implements RouteStage {
 
   /**
    * Puts an item into the queue. At a route's entry a full queue refuses the item or drops the oldest. Inside a route
-   * the previous stage holds its items back. A patient item is always queued: its server sends no more than fit.
+   * the previous stage holds its items back. A patient item is always queued: the server sends no more than fit, and the
+   * listener has no other place where it could wait.
    */
   #queueUp(item: Item, entry: boolean): void {
     const { health } = this.#pools.present;
