@@ -71,7 +71,6 @@ const REASONS = {
   'src/gate/sources/redis-client.ts': 'the only file that imports redis, an optional package',
   'src/index.ts': 'the entry of the package',
   'src/node-red/admin/endpoint-view.ts': 'one description for the sidebar, the dialog and the snapshot',
-  'src/node-red/http/json-limit.ts': 'a setting of Node-RED that several files read',
   'src/node-red/http/response-headers.ts': 'a rule of HTTP that several files apply',
   'src/node-red/request/context.ts': 'an interface that keeps requests and gates from importing the pipeline',
   'src/observe/meters/duration-meter.ts': 'one file per meter',

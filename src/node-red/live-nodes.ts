@@ -1,45 +1,45 @@
-/** The pipeline nodes of the running flows, by id. A deploy replaces nodes, not this table. */
-import type { Node } from 'node-red';
-import type { BatcherConfig, CollectorConfig, RuntimeConfig } from '../config/compile.ts';
-import type { GateConfig } from '../config/compile-gate.ts';
-import type { StageConfig } from '../config/compile-stage.ts';
-import type { ModeletError } from '../core/errors.ts';
+/** The running flows in Node-RED, and the pipeline nodes among them by id. A deploy replaces nodes, not this table. */
+import type { Node, NodeAPI } from 'node-red';
+import { type CompiledNode, CompiledNodes } from '../flow/read/compiled-nodes.ts';
+import type { Flows } from '../flow/read/graph-reader.ts';
+import { type Definition, type RunningNode, runningNodes, SUBFLOW } from '../flow/read/running-nodes.ts';
 
-interface Live<Kind extends string, Config> {
-  readonly kind: Kind;
-  readonly node: Node;
-  /** The settings, or the error if they are invalid. */
-  readonly config: Config | ModeletError;
-}
+/** A compiled node, and the running node that it is. */
+export type LiveNode = CompiledNode & { readonly node: Node };
+export type LiveGate = Extract<LiveNode, { kind: 'gate' }>;
 
-export type LiveRuntime = Live<'runtime', RuntimeConfig>;
-export type LiveStage = Live<'stage', StageConfig>;
-export type LiveBatcher = Live<'batcher', BatcherConfig>;
-export type LiveCollector = Live<'collector', CollectorConfig>;
-export type LiveGate = Live<'gate', GateConfig>;
-export type LiveNode = LiveRuntime | LiveStage | LiveBatcher | LiveCollector | LiveGate;
-
-export class LiveNodes {
-  readonly #nodes: Map<string, LiveNode> = new Map();
-
-  add(live: LiveNode): void {
-    this.#nodes.set(live.node.id, live);
-  }
-
+export class LiveNodes extends CompiledNodes<LiveNode> {
   /** Removes a node, unless a new instance has already taken its id. */
   remove(node: Node): void {
-    if (this.#nodes.get(node.id)?.node === node) this.#nodes.delete(node.id);
+    if (this.get(node.id)?.node === node) this.nodes.delete(node.id);
   }
+}
 
-  get(id: string): LiveNode | undefined {
-    return this.#nodes.get(id);
-  }
+/** A running node with its wires, which Node-RED's types lack. */
+export type LiveFlowNode = Node & { readonly wires?: readonly (readonly string[])[] };
 
-  of<Kind extends LiveNode['kind']>(kind: Kind): Extract<LiveNode, { kind: Kind }>[] {
-    return [...this.#nodes.values()].filter((live): live is Extract<LiveNode, { kind: Kind }> => live.kind === kind);
-  }
+export type RunningLive = RunningNode<LiveFlowNode>;
 
-  [Symbol.iterator](): Iterator<LiveNode> {
-    return this.#nodes.values();
+export interface LiveFlows extends Flows {
+  readonly running: readonly RunningLive[];
+}
+
+/** Reads the running flows out of Node-RED. */
+export function liveFlows(RED: NodeAPI): LiveFlows {
+  const definitions: Definition[] = [];
+  RED.nodes.eachNode((definition) => {
+    definitions.push(definition as unknown as Definition);
+  });
+  const getNode = (id: string): LiveFlowNode | null => RED.nodes.getNode(id) as LiveFlowNode | null;
+  const running = runningNodes(definitions, ({ id }, { prefix }) => getNode(prefix + id));
+  return { definitions, getNode, running };
+}
+
+/** Returns a lookup from the id of a tab or a subflow instance (a node's `z`) to its label. */
+export function tabNames(definitions: readonly Definition[]): (id: string) => string {
+  const names = new Map<string, string>();
+  for (const { id, type, label, name } of definitions) {
+    if (type === 'tab' || type.startsWith(SUBFLOW)) names.set(id, label || name || id);
   }
+  return (id) => names.get(id) ?? id;
 }

@@ -9,6 +9,8 @@
 import type { Node, NodeAPI } from 'node-red';
 import { ModeletError } from '../core/errors.ts';
 import { isPipelineNode, nodesOf } from '../flow/graph.ts';
+import { usedRuntimes } from '../flow/read/compiled-nodes.ts';
+import { flowsWith } from '../flow/read/running-nodes.ts';
 import { waysOut } from '../flow/ways-out.ts';
 import { Tracing } from '../observe/export/tracing.ts';
 import { LoopMonitor } from '../observe/meters/loop.ts';
@@ -17,15 +19,14 @@ import { probeLauncher } from '../process/parent/launch.ts';
 import { Registry } from '../server/registry.ts';
 import type { Machine } from '../server/runtime-pins.ts';
 import type { Service } from '../server/service.ts';
-import { type Deployed, type Deployment, deploy, NOTHING_DEPLOYED, usedRuntimes } from './deploy/deployment.ts';
-import { flowsWith, type RunningNode, runningNodes } from './deploy/running-nodes.ts';
+import { type Deployed, type Deployment, deploy, NOTHING_DEPLOYED } from './deploy/deployment.ts';
 import { Feeds } from './feed/feeds.ts';
 import { Gates } from './gate/gates.ts';
 import { type FlowsEvent, listenToFlows, UntilRunning } from './handover/flow-events.ts';
 import { Succession } from './handover/succession.ts';
 import { CompiledHost } from './http/compiled-host.ts';
 import { HttpHold } from './http/http-hold.ts';
-import { type LiveNode, LiveNodes } from './live-nodes.ts';
+import { type LiveNode, LiveNodes, liveFlows, type RunningLive } from './live-nodes.ts';
 import { logFault, nodeRedLog } from './log.ts';
 import type { RequestContext, RequestInEngine } from './request/context.ts';
 import { refuse } from './request/error-exit.ts';
@@ -276,12 +277,12 @@ export class Pipeline {
     this.#known = machine;
     if (start !== this.#start) return;
     this.#tracing.look(this.RED.settings.userDir ?? process.cwd());
-    const running = runningNodes(this.RED);
+    const flows = liveFlows(this.RED);
     try {
       this.#registry.reconcile(usedRuntimes(this.live), machine);
       this.loop[this.services.length > 0 ? 'start' : 'stop']();
       const services = new Map(this.services.map((service) => [service.id, service]));
-      this.#apply(deploy(this.RED, running, this.live, services));
+      this.#apply(deploy(this.RED, flows, this.live, services));
     } catch (thrown) {
       // A fault of this package must not end Node-RED, as an unhandled rejection would.
       this.#deployment = NOTHING_DEPLOYED;
@@ -290,7 +291,7 @@ export class Pipeline {
     }
     this.#state = 'running';
     this.#sequencers.tidy(new Set([...this.#deployment.ordering.values()].flat()));
-    this.#untilRunning.safely(() => this.#handOver(running));
+    this.#untilRunning.safely(() => this.#handOver(flows.running));
     this.#untilRunning.wake();
     for (const request of this.#open) request.endIfStranded();
     this.#hold.open();
@@ -307,7 +308,7 @@ export class Pipeline {
     this.#deployment = { ...deployment, invalid };
     this.#compiled.serve(this.#deployment);
     this.#describe();
-    for (const { node, text } of warnings) node.warn(text);
+    for (const { id, text } of warnings) this.live.get(id)?.node.warn(text);
     for (const [id, reason] of invalid) this.live.get(id)?.node.error(`config_invalid: ${reason}`);
   }
 
@@ -322,7 +323,7 @@ export class Pipeline {
   }
 
   /** Hands messages in progress to the nodes that run now. Answers clients without a path to a response at once. */
-  #handOver(all: readonly RunningNode[]): void {
+  #handOver(all: readonly RunningLive[]): void {
     const { endpoints, graph } = this.#deployment;
     const running = flowsWith(all, isPipelineNode);
     const ours = new Map(

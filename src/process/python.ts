@@ -3,7 +3,8 @@
  * python/modelet_worker/modelet.py.
  */
 import { dirname, isAbsolute, join } from 'node:path';
-import { ModeletError } from '../core/errors.ts';
+import type { StageConfig } from '../config/compile-stage.ts';
+import { asError, ModeletError } from '../core/errors.ts';
 import type { StageSource } from '../core/model.ts';
 import { placesOf, standingOf } from './search-path.ts';
 
@@ -41,4 +42,18 @@ function firstRunnable(places: readonly string[], missing: string): string {
   if (forbidden === undefined)
     throw new ModeletError('config_invalid', `${missing}. Modelets in Python need Python 3.9 or newer`);
   throw new ModeletError('config_invalid', `no permission to run the Python at ${forbidden}`);
+}
+
+/**
+ * Checks that the Python interpreter of a stage exists. Looks in each worker's own PATH, as the workers will.
+ * @throws ModeletError `config_invalid` if there is no interpreter, or it may not be run
+ */
+export function checkInterpreter(userDir: string, { source, workers }: Pick<StageConfig, 'source' | 'workers'>): void {
+  if (source.kind !== 'python') return;
+  const searchPaths = new Set(workers.map(({ env }) => env['PATH'] ?? process.env['PATH'] ?? ''));
+  try {
+    for (const searchPath of searchPaths) findPython(source, userDir, searchPath);
+  } catch (thrown) {
+    throw new ModeletError('config_invalid', `python: ${asError(thrown).message}`);
+  }
 }

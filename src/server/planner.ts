@@ -3,11 +3,8 @@
  * numbers across deploys, so that the engine recognizes unchanged stages and routes.
  */
 import { createHash } from 'node:crypto';
-import type { EnginePlan, StageDefinition } from '../config/schemas/stage-definition.ts';
+import type { EnginePlan, PlannedStage, StageDefinition } from '../config/schemas/stage-definition.ts';
 import type { EndpointSpec, ListenerSpec, LogRecord, PlannedEndpoint, Route } from '../core/model.ts';
-
-/** A stage as the deploy describes it. The planner adds its number and revision. */
-export type PlannedStage = Omit<StageDefinition, 'ref' | 'revision'>;
 
 export interface PlannedRoute {
   /** Id of the node at which messages enter. */

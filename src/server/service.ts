@@ -4,7 +4,7 @@
  */
 import type { RuntimeConfig } from '../config/compile.ts';
 import { formatListen } from '../config/listen.ts';
-import type { StageDefinition } from '../config/schemas/stage-definition.ts';
+import type { PlannedStage, StageDefinition } from '../config/schemas/stage-definition.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import type {
@@ -29,7 +29,7 @@ import { AdmissionQueue } from './admission-queue.ts';
 import { Checks, type StageCheck } from './checks.ts';
 import { EngineClient } from './engine-client.ts';
 import { EngineReports } from './engine-reports.ts';
-import { type PlannedRoute, type PlannedStage, Planner } from './planner.ts';
+import { type PlannedRoute, Planner } from './planner.ts';
 import { type Machine, RuntimePins } from './runtime-pins.ts';
 
 /** A request as a node submits it. */

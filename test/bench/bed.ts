@@ -2,11 +2,11 @@
 import { fileURLToPath } from 'node:url';
 import { compileRuntime } from '../../src/config/compile.ts';
 import { compileStage } from '../../src/config/compile-stage.ts';
+import type { PlannedStage } from '../../src/config/schemas/stage-definition.ts';
 import { Log, recordsTo } from '../../src/observe/log/log.ts';
 import type { RuntimeSnapshot } from '../../src/observe/views/snapshot.ts';
 import { allowedCpus } from '../../src/process/affinity.ts';
 import { probeLauncher } from '../../src/process/parent/launch.ts';
-import type { PlannedStage } from '../../src/server/planner.ts';
 import { Service } from '../../src/server/service.ts';
 import { decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';

@@ -305,7 +305,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'endpoints of other runtimes are described in public',
-    file: 'src/node-red/admin/api.ts',
+    file: 'src/server/api.ts',
     find: 'services === null || runtimes',
     replace: 'shown.size > 0 || runtimes',
     suite: 'nodered/openapi',

@@ -52,6 +52,9 @@ export interface StageDefinition extends SettingsFor<'engine'> {
   readonly cache: CacheSettings;
 }
 
+/** A stage as the flows describe it. The planner adds its number and revision. */
+export type PlannedStage = Omit<StageDefinition, 'ref' | 'revision'>;
+
 /** Everything an engine needs to know; sent whole at each deploy. */
 export interface EnginePlan {
   readonly stages: readonly StageDefinition[];

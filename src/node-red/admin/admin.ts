@@ -1,8 +1,8 @@
 /** The admin routes for the editor's dialogs and for people with curl. Each route requires a permission. */
 import type { NodeAPI } from 'node-red';
+import { resolveModeletFile } from '../../config/folders.ts';
 import { whyRouteEnds } from '../../observe/views/why.ts';
 import { visibleCpus } from '../../process/affinity.ts';
-import { resolveModeletFile } from '../files.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { endpointViews } from './endpoint-view.ts';
 import { serveGates } from './gate-routes.ts';
@@ -53,7 +53,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   RED.httpAdmin.get('/modelets/resolve', mayRead, (request, response) => {
     const path = String(request.query['path'] ?? '');
     try {
-      response.json({ path: resolveModeletFile(RED, path), exists: true });
+      response.json({ path: resolveModeletFile(RED.settings, path), exists: true });
     } catch (thrown) {
       response.json({ path, exists: false, error: (thrown as Error).message });
     }

@@ -1,6 +1,7 @@
 /** Serves the OpenAPI document and its page. Documents are built on request and cached briefly. */
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
+import { type HttpSettings, httpRoot } from '../../config/http-settings.ts';
 import { type Deadline, systemClock } from '../../core/clock.ts';
 import { buildDocument, type OpenApiDocument } from '../../openapi/document.ts';
 import {
@@ -12,10 +13,10 @@ import {
   VIEWER_SCRIPT,
   VIEWER_START,
 } from '../../openapi/page.ts';
+import { apiOf, type Described } from '../../server/api.ts';
 import type { Service } from '../../server/service.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import type { Pipeline } from '../pipeline.ts';
-import { apiOf } from './api.ts';
 
 /** Time for which a document is reused. Schemas may be large, and the public route is open to anybody. */
 const FRESH_MS = 500;
@@ -58,7 +59,7 @@ export class ApiDocuments {
     this.#pipeline = pipeline;
     pipeline.documentedBy((service) => {
       const compiled = new Set(pipeline.deployment.compiled.endpoints.map(({ id }) => id));
-      return JSON.stringify(buildDocument(apiOf(pipeline, [service], (httpIn) => compiled.has(httpIn))));
+      return JSON.stringify(buildDocument(apiOf(describedBy(pipeline), [service], (httpIn) => compiled.has(httpIn))));
     });
   }
 
@@ -68,7 +69,7 @@ export class ApiDocuments {
     const known = this.#made.get(key);
     if (known?.deployment === deployment && systemClock.now() < known.until) return known.document;
     for (const [other, made] of this.#made) if (made.deployment !== deployment) this.#made.delete(other);
-    const document = buildDocument(apiOf(this.#pipeline, services));
+    const document = buildDocument(apiOf(describedBy(this.#pipeline), services));
     this.#made.set(key, { document, deployment, until: systemClock.now() + FRESH_MS });
     return document;
   }
@@ -82,6 +83,14 @@ export class ApiDocuments {
     if (this.#viewer === null) response.sendStatus(404);
     else response.sendFile(file, { root: this.#viewer });
   }
+}
+
+function describedBy({ RED, deployment, live, services }: Pipeline): Described {
+  const { graph, stageNames, routes, gates } = deployment;
+  return {
+    ...{ graph, stageNames, nodes: live, services, root: httpRoot(RED.settings as HttpSettings) },
+    runtimeOf: (id) => routes.get(id)?.service.id ?? gates.get(id)?.runtime,
+  };
 }
 
 function viewerFolder(): string | null {

@@ -5,9 +5,9 @@
  */
 import type { RequestHandler } from 'express';
 import type { NodeAPI } from 'node-red';
+import { isFileOfFlows, modulesFolder, resolveModeletFile } from '../../config/folders.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import { inspectOnnx } from '../../server/inspect-onnx.ts';
-import { isFileOfFlows, modulesFolder, resolveModeletFile } from '../files.ts';
 import type { Pipeline } from '../pipeline.ts';
 
 interface Answer {
@@ -27,9 +27,9 @@ export function serveOnnx(RED: NodeAPI, pipeline: Pipeline, mayWrite: RequestHan
 }
 
 async function inspect(RED: NodeAPI, pipeline: Pipeline, path: string, gone: AbortSignal): Promise<Answer> {
-  const file = resolveModeletFile(RED, path);
-  if (!isFileOfFlows(RED, file) && !isDeployed(pipeline, file)) return { status: 403, body: outside(file) };
-  return { status: 200, body: await inspectOnnx(file, modulesFolder(RED), gone) };
+  const file = resolveModeletFile(RED.settings, path);
+  if (!isFileOfFlows(RED.settings, file) && !isDeployed(pipeline, file)) return { status: 403, body: outside(file) };
+  return { status: 200, body: await inspectOnnx(file, modulesFolder(RED.settings), gone) };
 }
 
 function isDeployed({ live }: Pipeline, file: string): boolean {

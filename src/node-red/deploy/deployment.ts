@@ -2,29 +2,27 @@
  * Compiles the running nodes of one deploy: a plan for each runtime, and all data needed to handle arriving messages.
  * Each `flows:started` compiles everything again. This file changes nothing itself: pipeline.ts applies the result.
  */
-import type { Node, NodeAPI } from 'node-red';
-import type { CollectorConfig, RuntimeConfig } from '../../config/compile.ts';
+import type { NodeAPI } from 'node-red';
+import type { CollectorConfig } from '../../config/compile.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
-import { settingsFor } from '../../config/schemas/stage-definition.ts';
+import { modulesFolder, userFolder } from '../../config/folders.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { ListenerSpec } from '../../core/model.ts';
 import { flawOf } from '../../endpoint/served-endpoint.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../../flow/endpoints.ts';
 import type { Graph, HttpResponseNode } from '../../flow/graph.ts';
 import { directResponse } from '../../flow/http-ways.ts';
-import { type CompiledGraph, type CompiledRoute, compileRoutes } from '../../flow/routes.ts';
+import { type FlowPlan, planFlows, type RuntimePlan } from '../../flow/plan.ts';
+import { stageConfig } from '../../flow/read/compiled-nodes.ts';
+import { readGraph } from '../../flow/read/graph-reader.ts';
+import type { CompiledRoute } from '../../flow/routes.ts';
 import { type ErrorHandler, findHandler, nearest, targetsOf } from '../../flow/walk.ts';
-import type { PlannedStage } from '../../server/planner.ts';
 import type { Service } from '../../server/service.ts';
-import { modulesFolder, userFolder } from '../files.ts';
-import type { LiveNodes, LiveStage } from '../live-nodes.ts';
+import { type LiveFlows, type LiveNodes, tabNames } from '../live-nodes.ts';
 import { type Endpoint, endpointsTo, entryTerms } from './endpoints.ts';
 import { type DeployedGate, deployGates } from './gate-deployment.ts';
-import { readGraph } from './graph-reader.ts';
 import { httpFacts } from './http-facts.ts';
 import { listenersOf } from './listeners.ts';
-import { nameStages, tabNames } from './names.ts';
-import type { RunningNode } from './running-nodes.ts';
 
 export interface DeployedRoute {
   readonly route: CompiledRoute;
@@ -78,26 +76,8 @@ export const NOTHING_DEPLOYED: Deployment = {
   publicPaths: new Map(),
 };
 
-/** Returns the runtimes that must run: those with stages. */
-export function usedRuntimes(live: LiveNodes): Map<string, RuntimeConfig> {
-  const used = new Set(live.of('stage').map(({ config }) => (config instanceof ModeletError ? '' : config.runtime)));
-  const runtimes = new Map<string, RuntimeConfig>();
-  for (const { node, config } of live.of('runtime')) {
-    // These are excluded: changing them must not restart the engine.
-    const others = { publicPath: '', listen: null, tls: '' };
-    if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, ...others });
-  }
-  return runtimes;
-}
-
-const MB = 1024 * 1024;
-
-type UsableStage = LiveStage & { readonly config: StageConfig };
-
-/** The stages and routes of one runtime. */
-interface RuntimePlan {
-  readonly stages: readonly PlannedStage[];
-  readonly routes: readonly CompiledRoute[];
+/** All that the service of one runtime gets. */
+interface ServicePlan extends RuntimePlan {
   /** null: the engine does not listen. */
   readonly listener: ListenerSpec | null;
 }
@@ -105,60 +85,48 @@ interface RuntimePlan {
 /** The result of a deploy: plans by runtime, and warnings by node. */
 export interface Deployed {
   readonly deployment: Deployment;
-  readonly plans: ReadonlyMap<string, RuntimePlan>;
-  readonly warnings: readonly { readonly node: Node; readonly text: string }[];
+  readonly plans: ReadonlyMap<string, ServicePlan>;
+  readonly warnings: readonly { readonly id: string; readonly text: string }[];
 }
 
 type Services = ReadonlyMap<string, Service>;
 
 /**
  * Compiles the running nodes.
- * @param running all running nodes
+ * @param flows the running flows
  * @param services the service of each runtime in use, by its id
  */
-export function deploy(RED: NodeAPI, running: readonly RunningNode[], live: LiveNodes, services: Services): Deployed {
-  const folders = { modules: modulesFolder(RED), user: userFolder(RED) };
-  const graph = readGraph(RED, running, live);
-  const compiled = compileRoutes(graph);
-  const invalid = new Map(compiled.invalid);
-  const stages = live.of('stage').filter((stage): stage is UsableStage => {
-    if (stage.config instanceof ModeletError) return false;
-    const missing = reasonForNoRuntime(stage.config, live);
-    if (missing) invalid.set(stage.node.id, missing);
-    return missing === null;
-  });
-  const stageNames = nameStages(stages);
-  const planFor = (runtime: string): Omit<RuntimePlan, 'listener'> => ({
-    stages: stages
-      .filter(({ config }) => config.runtime === runtime)
-      .map((stage) => planStage(stage, stageNames, compiled, folders)),
-    routes: [...compiled.routes.values()].filter((route) => route.runtime === runtime),
-  });
-  const routes = deployRoutes(graph, compiled, live, services, invalid);
-  const gates = deployGates({ graph, live, batching: compiled.batching, tabName: tabNames(RED) }, invalid);
-  const failing = [...stages, ...live.of('gate')].map(({ node }) => node);
-  const handlers = new Map(failing.map((node) => [node.id, findHandler(graph, node.id)]));
+export function deploy(RED: NodeAPI, flows: LiveFlows, live: LiveNodes, services: Services): Deployed {
+  const graph = readGraph(flows, flows.running, live);
+  const plan = planFlows(graph, live, { modules: modulesFolder(RED.settings), user: userFolder(RED.settings) });
+  const invalid = new Map(plan.invalid);
+  const { stages, stageNames } = plan;
+  const routes = deployRoutes(graph, plan, live, services);
+  const { gates, doubled } = deployGates(
+    { graph, live, batching: plan.batching, tabName: tabNames(flows.definitions) },
+    invalid,
+  );
+  const failing = [...stages, ...live.of('gate').map(({ node }) => node.id)];
+  const handlers = new Map(failing.map((id) => [id, findHandler(graph, id)]));
   const deployment: Deployment = {
     graph,
     routes,
     invalid,
     gates,
-    collected: new Set(
-      stages.flatMap(({ node }) => (nearest(graph, node.id, 'collector').length > 0 ? [node.id] : [])),
-    ),
+    collected: new Set(stages.filter((id) => nearest(graph, id, 'collector').length > 0)),
     handlers,
     stageIdByName: new Map([...stageNames].map(([id, name]) => [name, id])),
     stageNames,
     ordering: collectorsBehind(graph, stages, live, ({ order }) => order === 'arrival'),
     parting: collectorsBehind(graph, stages, live, ({ results }) => results === 'parts'),
     answers: new Map(
-      stages.flatMap(({ node }) => {
-        const answer = directResponse(graph, node.id);
-        return answer ? [[node.id, answer] as const] : [];
+      stages.flatMap((id) => {
+        const answer = directResponse(graph, id);
+        return answer ? [[id, answer] as const] : [];
       }),
     ),
     compiled: compileEndpoints(graph, {
-      routes: new Map([...routes].map(([id, { route }]) => [id, route])),
+      routes: plan.routes,
       invalid,
       flawOf,
       ...httpFacts(RED, graph),
@@ -177,21 +145,25 @@ export function deploy(RED: NodeAPI, running: readonly RunningNode[], live: Live
     plans: new Map(
       [...services.keys()].map((runtime) => [
         runtime,
-        { ...planFor(runtime), listener: listeners.get(runtime) ?? null },
+        { ...plan.of(runtime), listener: listeners.get(runtime) ?? null },
       ]),
     ),
-    warnings: failing.flatMap((node) => {
-      const handler = handlers.get(node.id);
-      if (handler?.kind !== 'catch' || handler.tie.length === 0) return [];
-      return [{ node, text: `${handler.tie.length} collectors are equally near: its errors go to Catch nodes` }];
-    }),
+    warnings: [
+      ...plan.doubled,
+      ...doubled,
+      ...failing.flatMap((id) => {
+        const handler = handlers.get(id);
+        if (handler?.kind !== 'catch' || handler.tie.length === 0) return [];
+        return [{ id, text: `${handler.tie.length} collectors are equally near: its errors go to Catch nodes` }];
+      }),
+    ],
   };
 }
 
 /** Returns, by stage, the collectors wired directly to it whose settings satisfy `isSet`. */
 function collectorsBehind(
   graph: Graph,
-  stages: readonly UsableStage[],
+  stages: readonly string[],
   live: LiveNodes,
   isSet: (config: CollectorConfig) => boolean,
 ): Map<string, string[]> {
@@ -201,7 +173,7 @@ function collectorsBehind(
     }),
   );
   return new Map(
-    stages.map(({ node: { id } }) => {
+    stages.map((id) => {
       const node = graph.get(id);
       const targets = node ? targetsOf(graph, node) : [];
       return [id, targets.flatMap((target) => (chosen.has(target.id) ? [target.id] : []))];
@@ -209,65 +181,20 @@ function collectorsBehind(
   );
 }
 
-function reasonForNoRuntime(config: StageConfig, live: LiveNodes): string | null {
-  const runtime = live.get(config.runtime);
-  if (runtime?.kind !== 'runtime') return 'no runtime is selected, or it is disabled';
-  return runtime.config instanceof ModeletError ? `its runtime cannot be used: ${runtime.config.message}` : null;
-}
-
-function planStage(
-  { node, config }: UsableStage,
-  names: ReadonlyMap<string, string>,
-  compiled: CompiledGraph,
-  folders: Readonly<Record<'modules' | 'user', string>>,
-): PlannedStage {
-  const { source, init, inputSchema, outputSchema, workers, overflow, cache, cacheMb, cacheTtlMs } = config;
-  const batching = compiled.batching.get(node.id);
-  if (!batching) throw new Error(`stage ${node.id} was not compiled`);
-  return {
-    id: node.id,
-    name: names.get(node.id) ?? node.id,
-    modelet: {
-      ...settingsFor('modelet', config),
-      source,
-      init,
-      inputSchema,
-      outputSchema,
-      requireFrom: source.kind === 'python' ? folders.user : folders.modules,
-      workers,
-    },
-    ...settingsFor('engine', config),
-    batching,
-    overflow: overflow === 'drop-oldest' ? 'drop-oldest' : 'refuse',
-    cache: { entries: cache, maxBytes: cacheMb * MB, ttlMs: cacheTtlMs },
-  };
-}
-
 function deployRoutes(
   graph: Graph,
-  compiled: CompiledGraph,
+  { routes: planned }: FlowPlan,
   live: LiveNodes,
   services: Services,
-  invalid: Map<string, string>,
 ): Map<string, DeployedRoute> {
   const routes = new Map<string, DeployedRoute>();
-  for (const [entry, route] of compiled.routes) {
-    const unusable = route.stages.find((stage) => invalid.has(stage));
+  for (const [entry, route] of planned) {
     const service = services.get(route.runtime);
-    const configs = route.stages.flatMap((id) => stageConfig(live, id) ?? []);
-    const [first] = configs;
-    if (unusable !== undefined || !service || !first) {
-      invalid.set(entry, (unusable && invalid.get(unusable)) ?? 'its stage has no runtime');
-      continue;
-    }
+    const first = stageConfig(live, route.stages[0] as string);
+    if (!service || !first) throw new Error(`the runtime of ${entry} was not started`);
     routes.set(entry, { route, service, first, wantsMeta: route.stages.some((id) => readsMore(graph, id)) });
   }
   return routes;
-}
-
-function stageConfig(live: LiveNodes, id: string): StageConfig | undefined {
-  const stage = live.get(id);
-  return stage?.kind === 'stage' && !(stage.config instanceof ModeletError) ? stage.config : undefined;
 }
 
 /** Whether a stage reads more of the message than its input. */

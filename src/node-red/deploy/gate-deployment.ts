@@ -6,11 +6,11 @@ import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { Batching } from '../../core/model.ts';
 import type { Graph } from '../../flow/graph.ts';
+import { type Doubled, uniqueNames } from '../../flow/names.ts';
 import { nearest, walk } from '../../flow/walk.ts';
 import { whyNoSqlite } from '../../store/work-queue.ts';
 import type { LiveGate, LiveNodes } from '../live-nodes.ts';
 import type { TimeLimits } from '../request/message-fields.ts';
-import { uniqueNames } from './names.ts';
 
 export type GateLimits = TimeLimits & Pick<RuntimeConfig, 'maxPayloadBytes'>;
 
@@ -35,17 +35,23 @@ type UsableGate = LiveGate & { readonly config: GateConfig };
 /** Time and size limits of a gate that belongs to no runtime. */
 export const DEFAULT_LIMITS: GateLimits = { timeoutMs: 30_000, flowTimeoutMs: 0, maxPayloadBytes: 64 * 1024 * 1024 };
 
+interface DeployedGates {
+  readonly gates: Map<string, DeployedGate>;
+  /** Gates whose names are taken. */
+  readonly doubled: readonly Doubled[];
+}
+
 /** Compiles all gates. @param invalid receives the ids of unusable gates, with the reason. */
-export function deployGates(drawn: Drawn, invalid: Map<string, string>): Map<string, DeployedGate> {
+export function deployGates(drawn: Drawn, invalid: Map<string, string>): DeployedGates {
   const { graph, live } = drawn;
   const gates: UsableGate[] = [];
   for (const gate of live.of('gate')) {
     if (gate.config instanceof ModeletError) invalid.set(gate.node.id, gate.config.message);
     else gates.push(gate as UsableGate);
   }
-  const names = uniqueNames(
+  const { names, doubled } = uniqueNames(
     'gate',
-    gates.map(({ node, config }) => [node, config.name || node.id]),
+    gates.map(({ node, config }) => [node.id, config.name || node.id]),
   );
   const deployed = new Map<string, DeployedGate>();
   for (const { node, config } of gates) {
@@ -59,7 +65,7 @@ export function deployGates(drawn: Drawn, invalid: Map<string, string>): Map<str
     }
   }
   rejectMembers(deployed, invalid);
-  return deployed;
+  return { gates: deployed, doubled };
 }
 
 function placeGate(

@@ -3,18 +3,14 @@
  * of the HTTP server that come before an HTTP-in node. Such a handler may refuse a request, so the request must pass it.
  */
 import type { NodeAPI } from 'node-red';
+import { barredBySettings, type HttpSettings, httpRoot, rooted } from '../../config/http-settings.ts';
 import { type EndpointFacts, pathOf } from '../../flow/endpoints.ts';
 import { type Graph, type HttpInNode, nodesOf } from '../../flow/graph.ts';
 
 type Facts = Pick<EndpointFacts, 'root' | 'barred' | 'taken'>;
 
-interface Settings {
-  readonly httpNodeRoot?: string | false;
+interface Settings extends HttpSettings {
   readonly httpAdminRoot?: string | false;
-  readonly httpNodeAuth?: unknown;
-  readonly httpNodeMiddleware?: unknown;
-  readonly httpNodeCors?: unknown;
-  readonly httpServerOptions?: object;
 }
 
 /** An entry of an Express application. */
@@ -38,22 +34,13 @@ const EDITORS = /^\/(?:auth|flow|flows|library|nodes|projects|settings|theme)(?:
 const HOOKS = ['onSend', 'preRoute', 'preDeliver', 'postDeliver', 'onReceive', 'postReceive', 'onComplete'];
 
 export function httpFacts(RED: NodeAPI, graph: Graph): Facts {
-  const root = rootOf(RED);
+  const root = httpRoot(RED.settings as Settings);
   const taken = new Map<string, string>();
   for (const httpIn of nodesOf(graph, 'http in')) {
     const reason = whoTakes(RED, httpIn, root);
     if (reason !== null) taken.set(httpIn.id, reason);
   }
   return { root, barred: reasonOfSettings(RED), taken };
-}
-
-/** Returns the path below which HTTP-in nodes listen. */
-export function rootOf(RED: NodeAPI): string {
-  return rooted((RED.settings as Settings).httpNodeRoot || '/');
-}
-
-function rooted(root: string): string {
-  return `/${root.split('/').filter(Boolean).join('/')}`;
 }
 
 /** Whether anything but this package has a hook that sees messages, as a debugger does. */
@@ -64,12 +51,8 @@ function hasMessageHooks(RED: NodeAPI): boolean {
 }
 
 function reasonOfSettings(RED: NodeAPI): string | null {
-  const { httpNodeAuth, httpNodeMiddleware, httpNodeCors, httpServerOptions } = RED.settings as Settings;
-  if (httpNodeAuth) return 'Node-RED asks HTTP clients to log in (httpNodeAuth)';
-  if (httpNodeMiddleware) return 'Node-RED has a middleware for HTTP requests (httpNodeMiddleware)';
-  if (Object.keys(httpServerOptions ?? {}).some((name) => /^jsonp? /.test(name)))
-    return 'Node-RED has settings for how JSON is written (httpServerOptions)';
-  if (httpNodeCors) return 'Node-RED has settings for requests of other origins (httpNodeCors)';
+  const barred = barredBySettings(RED.settings as Settings);
+  if (barred !== null) return barred;
   if ((RED.log as unknown as { metric(): boolean }).metric())
     return 'Node-RED writes metrics of every message to its log';
   return hasMessageHooks(RED) ? 'a message hook or a debugger looks at messages' : null;

@@ -1,8 +1,8 @@
 /** Reads from the running runtime nodes what their engines serve at addresses of their own. */
 import type { NodeAPI } from 'node-red';
+import { type HttpSettings, jsonLimit } from '../../config/http-settings.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { EndpointSpec, ListenerSpec, TlsFiles } from '../../core/model.ts';
-import { jsonLimit } from '../http/json-limit.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 
 /** Returns the listeners by runtime. Runtimes that do not listen are absent. */
@@ -17,7 +17,7 @@ export function listenersOf(
     listeners.set(node.id, {
       address: config.listen,
       tls: config.tls === '' ? null : tlsFiles(RED, config.tls),
-      maxJson: jsonLimit(RED),
+      maxJson: jsonLimit(RED.settings as HttpSettings),
       endpoints: endpoints.filter(({ runtime }) => runtime === node.id),
     });
   }

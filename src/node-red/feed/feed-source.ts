@@ -4,8 +4,8 @@ import { createInterface } from 'node:readline';
 import { Readable } from 'node:stream';
 import type { NodeAPI } from 'node-red';
 import type { FeedConfig } from '../../config/compile.ts';
+import { resolveModeletFile } from '../../config/folders.ts';
 import { ModeletError } from '../../core/errors.ts';
-import { resolveModeletFile } from '../files.ts';
 
 export interface FeedItem {
   /** The item, or the error if it cannot be read. */
@@ -52,7 +52,8 @@ function text(
   RED: NodeAPI,
   { payload, filename }: { readonly payload?: unknown; readonly filename?: unknown },
 ): Readable {
-  if (typeof filename === 'string' && filename !== '') return createReadStream(resolveModeletFile(RED, filename));
+  if (typeof filename === 'string' && filename !== '')
+    return createReadStream(resolveModeletFile(RED.settings, filename));
   if (typeof payload === 'string' || Buffer.isBuffer(payload)) return Readable.from([payload]);
   throw new ModeletError('invalid_input', 'lines need text or a Buffer in msg.payload, or a file in msg.filename');
 }

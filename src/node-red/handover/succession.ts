@@ -12,7 +12,7 @@
 import type { Node, NodeAPI, NodeMessage } from 'node-red';
 import { isPipelineNode } from '../../flow/graph.ts';
 import { NO_WAYS, type WaysOut } from '../../flow/ways-out.ts';
-import type { RunningNode, WiredNode } from '../deploy/running-nodes.ts';
+import type { LiveFlowNode, RunningLive } from '../live-nodes.ts';
 import type { PipelineMessage } from '../request/messages.ts';
 import { FunctionTimers } from './function-timers.ts';
 
@@ -102,7 +102,7 @@ export class Succession {
    * one off from its HTTP responses.
    * @param running nodes of the new flows
    */
-  resume(running: readonly RunningNode[], ways: WaysOut): boolean {
+  resume(running: readonly RunningLive[], ways: WaysOut): boolean {
     this.#release();
     this.#state = 'moving';
     const { nodes } = this.#generation;
@@ -147,8 +147,8 @@ export class Succession {
     return this.#state === 'closing' || this.#state === 'paused';
   }
 
-  #bearer(id: string): WiredNode | null {
-    return this.#RED.nodes.getNode(id) as WiredNode | null;
+  #bearer(id: string): LiveFlowNode | null {
+    return this.#RED.nodes.getNode(id) as LiveFlowNode | null;
   }
 
   #hold(): void {
@@ -196,7 +196,7 @@ export class Succession {
   }
 
   /** Redirects the messages of a replaced or removed node. */
-  #bequeath(old: WiredNode, ways: WaysOut): void {
+  #bequeath(old: LiveFlowNode, ways: WaysOut): void {
     const at = { id: old.id, ways };
     old.send = (sent?: unknown) => {
       const outputs = asOutputs(sent);
@@ -207,7 +207,7 @@ export class Succession {
   }
 
   /** Reports messages from a node that has no path to an HTTP response any more. */
-  #watch(node: WiredNode): void {
+  #watch(node: LiveFlowNode): void {
     const { send } = node;
     if (this.#watching.has(send)) return;
     node.send = (sent?: unknown) => {
@@ -230,7 +230,7 @@ export class Succession {
     bearer.receive(msg);
   }
 
-  #send(source: WiredNode, ways: WaysOut, outputs: Outputs): void {
+  #send(source: LiveFlowNode, ways: WaysOut, outputs: Outputs): void {
     const bearer = this.#bearer(source.id);
     if (bearer) {
       this.#sendBy(bearer, outputs);
@@ -246,7 +246,7 @@ export class Succession {
    * Sends from a node. If Node-RED cannot clone a message for a second wire, reports all messages as stranded.
    * @throws the error of Node-RED
    */
-  #sendBy(node: WiredNode, outputs: Outputs): void {
+  #sendBy(node: LiveFlowNode, outputs: Outputs): void {
     const messages = outputs.flat().filter((msg) => msg !== null && msg !== undefined);
     const clients = messages.map(({ res }) => ({ res }) as PipelineMessage);
     try {

@@ -6,10 +6,10 @@
  */
 import { EventEmitter } from 'node:events';
 import type { NodeAPI } from 'node-red';
+import { apiMaxLength, type HttpSettings } from '../../config/http-settings.ts';
 import { type ErrorCode, ModeletError } from '../../core/errors.ts';
 import { answerError } from '../request/direct-answers.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
-import { apiMaxLength } from './json-limit.ts';
 import { isTooLarge } from './request-body.ts';
 
 /** The part of a `body-parser` or `raw-body` error that the log entry keeps. */
@@ -35,7 +35,7 @@ export class BodyErrors {
 
   constructor(RED: NodeAPI) {
     const { log } = RED;
-    this.#limit = apiMaxLength(RED);
+    this.#limit = apiMaxLength(RED.settings as HttpSettings);
     const listener = new EventEmitter();
     listener.on('log', ({ type, msg }: { readonly type?: string; readonly msg?: unknown }) => {
       if (type !== 'http in') return;

@@ -1,16 +1,15 @@
 /** Serves compiled endpoints in Node-RED's process: before Express, or inside the application of the HTTP-in nodes. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { NodeAPI } from 'node-red';
+import { type HttpSettings, httpRoot, jsonLimit } from '../../config/http-settings.ts';
 import type { EndpointSpec } from '../../core/model.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { flawOf, prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
-import { rootOf } from '../deploy/http-facts.ts';
 import { EndpointOfFlow } from './endpoint-of-flow.ts';
 import { type HostPlace, type HostSettings, hostPlace, isOwnCommand, passesEditor } from './host-place.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
-import { jsonLimit } from './json-limit.ts';
 
 export class CompiledHost {
   readonly #RED: NodeAPI;
@@ -26,7 +25,7 @@ export class CompiledHost {
     this.#tracing = tracing;
     const settings = RED.settings as HostSettings;
     this.#place = hostPlace(settings, isOwnCommand(), Number.parseInt(String(RED.version()), 10));
-    this.#root = rootOf(RED).replace(/\/$/, '');
+    this.#root = httpRoot(RED.settings as HttpSettings).replace(/\/$/, '');
   }
 
   /** Serves the endpoints of a deploy from now on, in one step. */
@@ -60,7 +59,7 @@ export class CompiledHost {
     const headers = this.#place.tag === 'server' ? this.#place.headers : [];
     return {
       spec,
-      limits: { timeoutMs, maxBytes, maxJson: jsonLimit(this.#RED) },
+      limits: { timeoutMs, maxBytes, maxJson: jsonLimit(this.#RED.settings as HttpSettings) },
       runtime: new EndpointOfFlow({ RED: this.#RED, tracing: this.#tracing, service, spec, stages: route.stages }),
       stageNames: route.stages.map((id) => deployment.stageNames.get(id) ?? id),
       answer: prepareAnswer(spec.answer, headers),

@@ -8,7 +8,7 @@ import { asError, ModeletError } from '../../core/errors.ts';
 import { errorBody } from '../../endpoint/client-text.ts';
 import { Failures } from '../../observe/log/failures.ts';
 import { isRefusal } from '../../observe/log/refusals.ts';
-import type { LiveCollector } from '../live-nodes.ts';
+import type { LiveNode } from '../live-nodes.ts';
 import { oneLine } from '../log.ts';
 import type { RequestContext } from './context.ts';
 import { answerDirectly } from './direct-answers.ts';
@@ -113,7 +113,7 @@ export function endWithoutFlow(leaving: Leaving, error?: ModeletError): void {
   leaving.done();
 }
 
-function keepsPayload({ config }: LiveCollector): boolean {
+function keepsPayload({ config }: Extract<LiveNode, { kind: 'collector' }>): boolean {
   return !(config instanceof ModeletError) && config.errorPayload === 'keep';
 }
 

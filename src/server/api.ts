@@ -1,23 +1,26 @@
 /** Derives the description of the HTTP endpoints from the running flows, for the OpenAPI document. */
 import { createRequire } from 'node:module';
-import type { StageConfig } from '../../config/compile-stage.ts';
-import { ModeletError } from '../../core/errors.ts';
-import { mediaTypeOf } from '../../endpoint/media-type.ts';
-import { type Graph, type HttpInNode, type HttpResponseNode, nodesOf } from '../../flow/graph.ts';
-import { type Reached, type Ways, waysFrom } from '../../flow/http-ways.ts';
-import { walk } from '../../flow/walk.ts';
-import type { Api, ApiAnswer, ApiEndpoint, ApiInput, ApiStage } from '../../openapi/endpoint.ts';
-import type { Service } from '../../server/service.ts';
-import { rootOf } from '../deploy/http-facts.ts';
-import type { LiveNodes } from '../live-nodes.ts';
-import type { Pipeline } from '../pipeline.ts';
+import type { StageConfig } from '../config/compile-stage.ts';
+import { mediaTypeOf } from '../endpoint/media-type.ts';
+import { type Graph, type HttpInNode, type HttpResponseNode, nodesOf } from '../flow/graph.ts';
+import { type Reached, type Ways, waysFrom } from '../flow/http-ways.ts';
+import { type CompiledNodes, stageConfig } from '../flow/read/compiled-nodes.ts';
+import { walk } from '../flow/walk.ts';
+import type { Api, ApiAnswer, ApiEndpoint, ApiInput, ApiStage } from '../openapi/endpoint.ts';
+import type { Service } from './service.ts';
 
 const { version } = createRequire(import.meta.url)('@modelet/node-red-pipeline/package.json') as { version: string };
 
-interface Stages {
-  readonly live: LiveNodes;
-  readonly names: ReadonlyMap<string, string>;
+/** The flows that run, and their services. */
+export interface Described {
+  readonly graph: Graph;
+  readonly nodes: CompiledNodes;
+  readonly stageNames: ReadonlyMap<string, string>;
   readonly services: readonly Service[];
+  /** Path below which HTTP-in nodes listen. */
+  readonly root: string;
+  /** Returns the runtime of a usable stage or gate. */
+  runtimeOf(id: string): string | null | undefined;
 }
 
 /** A stage, and the ways that lead on from it. */
@@ -41,24 +44,20 @@ interface Behind {
  * @param isWanted whether to include an HTTP-in node, by its id
  */
 export function apiOf(
-  pipeline: Pipeline,
+  described: Described,
   services: readonly Service[] | null,
   isWanted: (httpIn: string) => boolean = () => true,
 ): Api {
-  const { RED, deployment } = pipeline;
-  const stages: Stages = { live: pipeline.live, names: deployment.stageNames, services: pipeline.services };
+  const { graph, root } = described;
   const shown = new Set(services?.map(({ id }) => id));
-  const endpoints = nodesOf(deployment.graph, 'http in').flatMap((httpIn) => {
-    const behind = lookBehind(deployment.graph, httpIn.id);
+  const endpoints = nodesOf(graph, 'http in').flatMap((httpIn) => {
+    const behind = lookBehind(graph, httpIn.id);
     if (!isWanted(httpIn.id) || behind.stages.length + behind.gates.size === 0) return [];
-    const runtimes = [
-      ...behind.stages.map(({ stage }) => deployment.routes.get(stage)?.service.id),
-      ...[...behind.gates].map((id) => deployment.gates.get(id)?.runtime),
-    ];
+    const runtimes = [...behind.stages.map(({ stage }) => stage), ...behind.gates].map((id) => described.runtimeOf(id));
     const isShown = services === null || runtimes.some((runtime) => shown.has(runtime ?? ''));
-    return isShown ? [endpointOf(pipeline, stages, httpIn, behind)] : [];
+    return isShown ? [endpointOf(described, httpIn, behind)] : [];
   });
-  return { title: titleOf(services ?? pipeline.services, endpoints), version, root: rootOf(RED), endpoints };
+  return { title: titleOf(services ?? described.services, endpoints), version, root, endpoints };
 }
 
 function lookBehind(graph: Graph, httpIn: string): Behind {
@@ -80,25 +79,26 @@ function follow(graph: Graph, first: Ways, wanted: (reached: Reached) => boolean
   return passed;
 }
 
-function endpointOf(pipeline: Pipeline, stages: Stages, httpIn: HttpInNode, behind: Behind): ApiEndpoint {
+function endpointOf(described: Described, httpIn: HttpInNode, behind: Behind): ApiEndpoint {
   const { method, url, name, info, tab, upload } = httpIn;
   const isGated = behind.gates.size > 0;
-  const isStored = [...behind.gates].some((id) => isDurable(pipeline.deployment.graph, id));
+  const isStored = [...behind.gates].some((id) => isDurable(described.graph, id));
   return {
     method,
     url,
     name,
     info,
     tab,
-    inputs: behind.first.stages.map((reached) => inputOf(stages, reached)),
-    answers: answersOf(pipeline, stages, method, behind),
+    inputs: behind.first.stages.map((reached) => inputOf(described, reached)),
+    answers: answersOf(described, method, behind),
     gates: isStored ? 'durable' : isGated ? 'memory' : 'none',
     // The HTTP-in node uses its `upload` property for POST only.
     takesFiles: upload && method === 'post',
   };
 }
 
-function answersOf({ deployment: { graph } }: Pipeline, stages: Stages, method: string, behind: Behind): ApiAnswer[] {
+function answersOf(described: Described, method: string, behind: Behind): ApiAnswer[] {
+  const { graph } = described;
   const { first, answering } = behind;
   const durable = [first, ...answering.map(({ ways }) => ways)].flatMap(({ gates }) =>
     gates.filter(({ id, stored }) => !stored && isDurable(graph, id)),
@@ -111,7 +111,7 @@ function answersOf({ deployment: { graph } }: Pipeline, stages: Stages, method: 
     ways.responses.flatMap((response) =>
       response.stored || ways.inParts
         ? []
-        : [{ ...sentBy(response.node), stage: outputOf(stages, stage, response.direct) }],
+        : [{ ...sentBy(response.node), stage: outputOf(described, stage, response.direct) }],
     ),
   );
   const known = [...states, ...stored, ...inParts, ...results];
@@ -146,42 +146,37 @@ type Result = Extract<ApiAnswer, { kind: 'result' }>;
 const OK = 200;
 
 /** Describes the input of a stage, as far as its settings and modelet declare it. */
-function inputOf(stages: Stages, { id, direct }: Reached): ApiInput {
-  const config = configOf(stages, id);
-  const examples = descriptionOf(stages, id, config)?.examples ?? [];
+function inputOf(described: Described, { id, direct }: Reached): ApiInput {
+  const config = stageConfig(described.nodes, id);
+  const examples = descriptionOf(described, id, config)?.examples ?? [];
   return {
-    ...stageOf(stages, id, direct, 'input'),
+    ...stageOf(described, id, direct, 'input'),
     mediaTypes: config?.mediaTypes ?? [],
     examples: examples.map((text) => JSON.parse(text) as unknown),
   };
 }
 
 /** Describes a stage's output. @param direct whether no node behind the stage can change its result */
-function outputOf(stages: Stages, id: string, direct: boolean): ApiStage {
-  return stageOf(stages, id, direct, 'output');
+function outputOf(described: Described, id: string, direct: boolean): ApiStage {
+  return stageOf(described, id, direct, 'output');
 }
 
-function stageOf(stages: Stages, id: string, direct: boolean, side: 'input' | 'output'): ApiStage {
-  const config = configOf(stages, id);
+function stageOf(described: Described, id: string, direct: boolean, side: 'input' | 'output'): ApiStage {
+  const config = stageConfig(described.nodes, id);
   // The workers' schema counts once they have reported it; until then, the configured one.
-  const told = descriptionOf(stages, id, config)?.[`${side}Schema`] ?? null;
+  const told = descriptionOf(described, id, config)?.[`${side}Schema`] ?? null;
   return {
-    name: stages.names.get(id) ?? id,
+    name: described.stageNames.get(id) ?? id,
     property: config?.[side] ?? 'payload',
     schema: told === null ? (config?.[`${side}Schema`] ?? null) : JSON.parse(told),
     direct,
   };
 }
 
-function configOf({ live }: Stages, id: string): StageConfig | null {
-  const stage = live.get(id);
-  return stage?.kind === 'stage' && !(stage.config instanceof ModeletError) ? stage.config : null;
-}
-
 function descriptionOf(
-  { services }: Stages,
+  { services }: Described,
   id: string,
-  config: StageConfig | null,
+  config: StageConfig | undefined,
 ): ReturnType<Service['description']> {
   return services.find((service) => service.id === config?.runtime)?.description(id) ?? null;
 }

@@ -1,10 +1,9 @@
 /** Reads the running nodes and their wires into the plain graph that the compiler expects. */
-import type { NodeAPI } from 'node-red';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { SINGLE_ITEMS } from '../../core/model.ts';
-import type { Graph, GraphNode, HttpInNode, HttpResponseNode, LinkCallNode, StageNode } from '../../flow/graph.ts';
-import type { LiveNode, LiveNodes } from '../live-nodes.ts';
+import type { Graph, GraphNode, HttpInNode, HttpResponseNode, LinkCallNode, StageNode } from '../graph.ts';
+import type { CompiledNode, CompiledNodes } from './compiled-nodes.ts';
 import { type Definition, type RunningNode, SUBFLOW, type WiredNode } from './running-nodes.ts';
 
 type Common = Pick<GraphNode, 'id' | 'type' | 'flow' | 'wires' | 'watched'>;
@@ -12,31 +11,42 @@ type HttpIn = WiredNode &
   Partial<Pick<HttpInNode, 'method' | 'url' | 'upload'>> & { readonly skipBodyParsing?: boolean };
 type HttpResponse = WiredNode & { readonly statusCode?: number; readonly headers?: Record<string, string> };
 
-/** Returns the graph of all running nodes. @param running all running nodes */
-export function readGraph(RED: NodeAPI, running: readonly RunningNode[], live: LiveNodes): Graph {
+/** The flows that the running nodes come from. */
+export interface Flows {
+  readonly definitions: readonly Definition[];
+  /** Returns a running node, also one without a definition. */
+  getNode(id: string): WiredNode | null;
+}
+
+/**
+ * Returns the graph of all running nodes.
+ * @param running all running nodes
+ * @param nodes those of this package among them
+ */
+export function readGraph(flows: Flows, running: readonly RunningNode[], nodes: CompiledNodes): Graph {
   const graph = new Map<string, GraphNode>();
   const watched = watchedNodes(running);
   const links = new Links(running);
-  const catches = new CatchNodes(RED, running);
+  const catches = new CatchNodes(flows, running);
   for (const one of running) {
     const { node, definition, tab } = one;
     const { id, type, wires = [] } = node;
     const common = { id, type, flow: tab?.id ?? '', wires, watched: watched.has(definition.id) };
-    const entry = live.get(id);
+    const entry = nodes.get(id);
     graph.set(
       id,
       (entry && toPipelineNode(entry, common, () => catches.catch(one))) ?? toForeignNode(one, common, links),
     );
   }
-  addUndefined(RED, graph);
+  addUndefined(flows, graph);
   return graph;
 }
 
 /** Adds nodes that have no definition of their own, such as the status output of a subflow. */
-function addUndefined(RED: NodeAPI, graph: Map<string, GraphNode>): void {
+function addUndefined(flows: Flows, graph: Map<string, GraphNode>): void {
   const pending = [...graph.values()].flatMap(({ wires }) => wires.flat());
   for (let id = pending.pop(); id !== undefined; id = pending.pop()) {
-    const node = graph.has(id) ? null : (RED.nodes.getNode(id) as WiredNode | null);
+    const node = graph.has(id) ? null : flows.getNode(id);
     if (!node) continue;
     const { type, wires = [] } = node;
     graph.set(id, { kind: isTransparent(type) ? 'transparent' : 'other', id, type, flow: '', wires, watched: false });
@@ -50,7 +60,11 @@ function watchedNodes(running: readonly RunningNode[]): Set<string> {
   return new Set(completes.flatMap(({ definition: { scope } }) => (Array.isArray(scope) ? scope : [])));
 }
 
-function toPipelineNode({ kind, node, config }: LiveNode, common: Common, isCaught: () => boolean): GraphNode | null {
+function toPipelineNode(
+  { kind, node, config }: CompiledNode,
+  common: Common,
+  isCaught: () => boolean,
+): GraphNode | null {
   const invalid = config instanceof ModeletError ? config.message : null;
   switch (kind) {
     case 'runtime':
@@ -141,15 +155,12 @@ class CatchNodes {
   /** The group around a group, by its id. */
   readonly #groups: Map<string, string | undefined> = new Map();
 
-  constructor(RED: NodeAPI, running: readonly RunningNode[]) {
+  constructor({ definitions }: Flows, running: readonly RunningNode[]) {
     for (const { definition } of running) {
       const { type, z = '' } = definition;
       if (type === 'catch') this.#catches.set(z, [...(this.#catches.get(z) ?? []), definition]);
     }
-    RED.nodes.eachNode((one) => {
-      const { id, type, g } = one as unknown as Definition;
-      if (type === 'group') this.#groups.set(id, g);
-    });
+    for (const { id, type, g } of definitions) if (type === 'group') this.#groups.set(id, g);
   }
 
   /** Whether a Catch node gets the errors of a node. Those that a subflow does not catch are its instance's errors. */

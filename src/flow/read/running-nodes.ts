@@ -1,6 +1,5 @@
 /** Lists the running nodes with their definitions. A node inside a subflow runs once in each of its instances. */
-import type { Node, NodeAPI } from 'node-red';
-import { walk } from '../../flow/walk.ts';
+import { walk } from '../walk.ts';
 
 /** A node's definition in the flows. */
 export interface Definition {
@@ -20,10 +19,15 @@ export interface Definition {
   readonly scope?: readonly string[] | string | null;
 }
 
-export type WiredNode = Node & { readonly wires?: readonly (readonly string[])[] };
+/** A running node, as far as the compiler reads it. */
+export interface WiredNode {
+  readonly id: string;
+  readonly type: string;
+  readonly wires?: readonly (readonly string[])[];
+}
 
-export interface RunningNode {
-  readonly node: WiredNode;
+export interface RunningNode<Node extends WiredNode = WiredNode> {
+  readonly node: Node;
   readonly definition: Definition;
   /** The flow that contains the node or its subflow's instance; undefined for a node that all flows share. */
   readonly tab: Definition | undefined;
@@ -32,7 +36,7 @@ export interface RunningNode {
 }
 
 /** A place where the nodes of a tab or a subflow run: the tab itself, or an instance of the subflow. */
-interface Place {
+export interface Place {
   /** Prefix of the ids of the nodes that run there. */
   readonly prefix: string;
   readonly tab: Definition | undefined;
@@ -42,19 +46,20 @@ interface Place {
 /** Begins the type of a subflow's instance. */
 export const SUBFLOW = 'subflow:';
 
-export function runningNodes(RED: NodeAPI): RunningNode[] {
-  const definitions: Definition[] = [];
+/** @param find returns the node that runs at a place; null if it does not run there */
+export function runningNodes<Node extends WiredNode>(
+  definitions: readonly Definition[],
+  find: (definition: Definition, place: Place) => Node | null,
+): RunningNode<Node>[] {
   const tabs = new Map<string, Definition>();
   const instances = new Map<string, Definition[]>();
-  RED.nodes.eachNode((one) => {
-    const definition = one as unknown as Definition;
+  for (const definition of definitions) {
     const { id, type } = definition;
-    definitions.push(definition);
     if (type === 'tab') tabs.set(id, definition);
-    if (!type.startsWith(SUBFLOW)) return;
+    if (!type.startsWith(SUBFLOW)) continue;
     const subflow = type.slice(SUBFLOW.length);
     instances.set(subflow, [...(instances.get(subflow) ?? []), definition]);
-  });
+  }
   const placesOf = (z = ''): Place[] => {
     const of = instances.get(z);
     if (!of) return [{ prefix: '', tab: tabs.get(z), instances: [] }];
@@ -67,15 +72,18 @@ export function runningNodes(RED: NodeAPI): RunningNode[] {
     );
   };
   return definitions.flatMap((definition) =>
-    placesOf(definition.z).flatMap(({ prefix, tab, instances: around }) => {
-      const node = RED.nodes.getNode(prefix + definition.id) as WiredNode | null;
-      return node ? [{ node, definition, tab, instances: around }] : [];
+    placesOf(definition.z).flatMap((place) => {
+      const node = find(definition, place);
+      return node ? [{ node, definition, tab: place.tab, instances: place.instances }] : [];
     }),
   );
 }
 
 /** Returns the nodes of all flows that contain a wanted node, and of all flows joined to these by links. */
-export function flowsWith(running: readonly RunningNode[], isWanted: (node: Node) => boolean): RunningNode[] {
+export function flowsWith<Node extends WiredNode>(
+  running: readonly RunningNode<Node>[],
+  isWanted: (node: Node) => boolean,
+): RunningNode<Node>[] {
   const linked = linkedFlows(running);
   const first = running.flatMap(({ node, tab }) => (tab && isWanted(node) ? [tab.id] : []));
   const chosen = new Set(walk(first, (id) => linked.get(id) ?? []));

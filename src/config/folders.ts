@@ -1,0 +1,54 @@
+/** The folders in which the files and modules of stages are looked up. They follow from Node-RED's settings. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { liesIn, resolveFile } from './paths.ts';
+
+/** The settings of Node-RED that name folders. */
+export interface FolderSettings {
+  readonly userDir?: string | undefined;
+  readonly fileWorkingDirectory?: string | undefined;
+}
+
+/** Returns the user directory, in which Node-RED installs the modules that flows need. */
+export function userFolder({ userDir }: FolderSettings): string {
+  return userDir ?? process.cwd();
+}
+
+/**
+ * Returns the folder from which modules are looked up, upwards: the active project's folder, which is below the user
+ * directory, else the user directory itself.
+ */
+export function modulesFolder(settings: FolderSettings): string {
+  const userDir = userFolder(settings);
+  return activeProject(userDir) ?? userDir;
+}
+
+/**
+ * Returns a stage's path as an absolute path. The base is `fileWorkingDirectory`, else the active project's folder,
+ * else the user directory.
+ */
+export function resolveModeletFile(settings: FolderSettings, path: string): string {
+  return resolveFile(path, baseFolder(settings));
+}
+
+/** Whether a file lies in one of the folders for files of flows: base folder, modules folder or user directory. */
+export function isFileOfFlows(settings: FolderSettings, file: string): boolean {
+  return liesIn(file, [baseFolder(settings), modulesFolder(settings), userFolder(settings)]);
+}
+
+function baseFolder(settings: FolderSettings): string {
+  return settings.fileWorkingDirectory ?? modulesFolder(settings);
+}
+
+/** Returns the folder of the active project; undefined if Node-RED uses no projects. */
+export function activeProject(userDir: string): string | undefined {
+  const file = join(userDir, '.config.projects.json');
+  if (!existsSync(file)) return undefined;
+  try {
+    const { activeProject: name } = JSON.parse(readFileSync(file, 'utf8')) as { activeProject?: string };
+    const folder = name ? join(userDir, 'projects', name) : undefined;
+    return folder && existsSync(folder) ? folder : undefined;
+  } catch {
+    return undefined;
+  }
+}

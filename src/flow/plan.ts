@@ -1,0 +1,112 @@
+/** Plans runtimes: from the compiled nodes and their graph to the stages and routes that each runtime gets. Pure. */
+import type { StageConfig } from '../config/compile-stage.ts';
+import { type PlannedStage, settingsFor } from '../config/schemas/stage-definition.ts';
+import { ModeletError } from '../core/errors.ts';
+import type { Batching } from '../core/model.ts';
+import type { Graph } from './graph.ts';
+import { type Doubled, nameStages } from './names.ts';
+import type { CompiledNode, CompiledNodes } from './read/compiled-nodes.ts';
+import { type CompiledGraph, type CompiledRoute, compileRoutes } from './routes.ts';
+
+/** The stages and usable routes of one runtime. */
+export interface RuntimePlan {
+  readonly stages: readonly PlannedStage[];
+  readonly routes: readonly CompiledRoute[];
+}
+
+export interface FlowPlan {
+  /** Ids of the stages that can run. */
+  readonly stages: readonly string[];
+  readonly stageNames: ReadonlyMap<string, string>;
+  /** Stages whose names are taken. */
+  readonly doubled: readonly Doubled[];
+  readonly batching: ReadonlyMap<string, Batching>;
+  /** Usable routes, by entry. */
+  readonly routes: ReadonlyMap<string, CompiledRoute>;
+  /** Reasons why nodes cannot be used, by node. */
+  readonly invalid: ReadonlyMap<string, string>;
+  of(runtime: string): RuntimePlan;
+}
+
+/** Folders in which workers look up modules. */
+interface ModuleFolders {
+  readonly modules: string;
+  /** For Python. */
+  readonly user: string;
+}
+
+type UsableStage = Extract<CompiledNode, { kind: 'stage' }> & { readonly config: StageConfig };
+
+const MB = 1024 * 1024;
+
+export function planFlows(graph: Graph, nodes: CompiledNodes, folders: ModuleFolders): FlowPlan {
+  const compiled = compileRoutes(graph);
+  const invalid = new Map(compiled.invalid);
+  const stages = nodes.of('stage').filter((stage): stage is UsableStage => {
+    if (stage.config instanceof ModeletError) return false;
+    const missing = reasonForNoRuntime(stage.config, nodes);
+    if (missing) invalid.set(stage.node.id, missing);
+    return missing === null;
+  });
+  const { names, doubled } = nameStages(stages);
+  const routes = usableRoutes(compiled, invalid);
+  return {
+    stages: stages.map(({ node }) => node.id),
+    stageNames: names,
+    doubled,
+    batching: compiled.batching,
+    routes,
+    invalid,
+    of: (runtime) => ({
+      stages: stages
+        .filter(({ config }) => config.runtime === runtime)
+        .map((stage) => planStage(stage, names, compiled, folders)),
+      routes: [...routes.values()].filter((route) => route.runtime === runtime),
+    }),
+  };
+}
+
+function reasonForNoRuntime(config: StageConfig, nodes: CompiledNodes): string | null {
+  const runtime = nodes.get(config.runtime);
+  if (runtime?.kind !== 'runtime') return 'no runtime is selected, or it is disabled';
+  return runtime.config instanceof ModeletError ? `its runtime cannot be used: ${runtime.config.message}` : null;
+}
+
+/** Returns the routes of which every stage can run. @param invalid also gets the entries of the others */
+function usableRoutes({ routes }: CompiledGraph, invalid: Map<string, string>): Map<string, CompiledRoute> {
+  const usable = new Map<string, CompiledRoute>();
+  for (const [entry, route] of routes) {
+    const broken = route.stages.find((stage) => invalid.has(stage));
+    if (broken === undefined) usable.set(entry, route);
+    else invalid.set(entry, invalid.get(broken) as string);
+  }
+  return usable;
+}
+
+function planStage(
+  { node, config }: UsableStage,
+  names: ReadonlyMap<string, string>,
+  compiled: CompiledGraph,
+  folders: ModuleFolders,
+): PlannedStage {
+  const { source, init, inputSchema, outputSchema, workers, overflow, cache, cacheMb, cacheTtlMs } = config;
+  const batching = compiled.batching.get(node.id);
+  if (!batching) throw new Error(`stage ${node.id} was not compiled`);
+  return {
+    id: node.id,
+    name: names.get(node.id) ?? node.id,
+    modelet: {
+      ...settingsFor('modelet', config),
+      source,
+      init,
+      inputSchema,
+      outputSchema,
+      requireFrom: source.kind === 'python' ? folders.user : folders.modules,
+      workers,
+    },
+    ...settingsFor('engine', config),
+    batching,
+    overflow: overflow === 'drop-oldest' ? 'drop-oldest' : 'refuse',
+    cache: { entries: cache, maxBytes: cacheMb * MB, ttlMs: cacheTtlMs },
+  };
+}

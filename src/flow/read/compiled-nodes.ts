@@ -1,0 +1,58 @@
+/** The pipeline nodes of the flows with their settings compiled: plain data, from which plans are made. */
+import type { BatcherConfig, CollectorConfig, RuntimeConfig } from '../../config/compile.ts';
+import type { GateConfig } from '../../config/compile-gate.ts';
+import type { StageConfig } from '../../config/compile-stage.ts';
+import { ModeletError } from '../../core/errors.ts';
+
+interface Compiled<Kind extends string, Config> {
+  readonly kind: Kind;
+  readonly node: { readonly id: string; readonly name?: string | undefined };
+  /** The settings, or the error if they are invalid. */
+  readonly config: Config | ModeletError;
+}
+
+export type CompiledNode =
+  | Compiled<'runtime', RuntimeConfig>
+  | Compiled<'stage', StageConfig>
+  | Compiled<'batcher', BatcherConfig>
+  | Compiled<'collector', CollectorConfig>
+  | Compiled<'gate', GateConfig>;
+
+/** Compiled nodes by id. @typeParam Node what is known of each node; in Node-RED also the running node itself */
+export class CompiledNodes<Node extends CompiledNode = CompiledNode> {
+  protected readonly nodes: Map<string, Node> = new Map();
+
+  add(node: Node): void {
+    this.nodes.set(node.node.id, node);
+  }
+
+  get(id: string): Node | undefined {
+    return this.nodes.get(id);
+  }
+
+  of<Kind extends Node['kind']>(kind: Kind): Extract<Node, { kind: Kind }>[] {
+    return [...this.nodes.values()].filter((node): node is Extract<Node, { kind: Kind }> => node.kind === kind);
+  }
+
+  [Symbol.iterator](): Iterator<Node> {
+    return this.nodes.values();
+  }
+}
+
+/** Returns the settings of a stage; undefined if there is no such stage, or it is invalid. */
+export function stageConfig(nodes: CompiledNodes, id: string): StageConfig | undefined {
+  const stage = nodes.get(id);
+  return stage?.kind === 'stage' && !(stage.config instanceof ModeletError) ? stage.config : undefined;
+}
+
+/** Returns the settings of the runtimes that must run: those with stages. */
+export function usedRuntimes(nodes: CompiledNodes): Map<string, RuntimeConfig> {
+  const used = new Set(nodes.of('stage').map(({ config }) => (config instanceof ModeletError ? '' : config.runtime)));
+  const runtimes = new Map<string, RuntimeConfig>();
+  for (const { node, config } of nodes.of('runtime')) {
+    // These are excluded: changing them must not restart the engine.
+    const others = { publicPath: '', listen: null, tls: '' };
+    if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, ...others });
+  }
+  return runtimes;
+}
