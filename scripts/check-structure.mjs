@@ -14,7 +14,7 @@ const FLOORS = [
   ['process'],
   ['endpoint', 'flow', 'gate', 'ledger', 'store', 'worker'],
   ['engine', 'server'],
-  ['node-red'],
+  ['headless', 'node-red'],
   ['index.ts'],
   ['nodes'],
 ];
@@ -48,6 +48,7 @@ const SIDES = [
 /** Entry files of processes and threads. Their parents find them by URL. */
 const ENTRIES = [
   'src/engine/main.ts',
+  'src/headless/main.ts',
   'src/store/process/main.ts',
   'src/worker/main.ts',
   'src/worker/onnx/inspect.ts',

@@ -108,7 +108,7 @@ export class ObservationPaths {
 
   async #metrics(): Promise<Answer> {
     this.#exposition ??= import('../../observe/export/collect.ts').then(
-      (module) => new module.Exposition(ENGINE_METRICS),
+      (module) => new module.Exposition(ENGINE_METRICS, true),
     );
     const exposition = await this.#exposition;
     const { durations } = this.#observed.requests().reading;

@@ -108,3 +108,11 @@ function linkedFlows(running: readonly RunningNode[]): ReadonlyMap<string, Reado
   }
   return linked;
 }
+
+/** Returns the place in which the innermost subflow instance of a place runs. */
+export function outerPlace({ prefix, tab, instances }: Place): Place {
+  const [instance, ...around] = instances;
+  return instance
+    ? { prefix: prefix.slice(0, -(instance.id.length + 1)), tab, instances: around }
+    : { prefix, tab, instances };
+}

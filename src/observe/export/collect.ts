@@ -2,7 +2,7 @@
  * The Prometheus exposition. Each scrape reads the runtimes again, and nothing is kept between scrapes: the series of a
  * removed stage disappear, and no item causes work for labels.
  */
-import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { countOf } from '../meters/histogram.ts';
 import type { GateSnapshot } from '../views/gate-snapshot.ts';
 import type { HistogramMetric, HistogramSample, Measured, Metric, NumberMetric, Scrape } from './metric.ts';
@@ -21,9 +21,13 @@ export class Exposition {
   readonly #metrics: readonly Metric[];
   #scrape: Scrape = { runtimes: [], gates: [] };
 
-  /** @param metrics those that this process knows */
-  constructor(metrics: readonly Metric[] = METRICS) {
+  /**
+   * @param metrics those that this process knows
+   * @param withProcess whether the process itself is measured too. In Node-RED's process, others may do that.
+   */
+  constructor(metrics: readonly Metric[] = METRICS, withProcess = false) {
     this.#metrics = metrics;
+    if (withProcess) collectDefaultMetrics({ register: this.#registry });
     for (const metric of metrics) if (metric.type !== 'histogram') this.#register(metric);
   }
 

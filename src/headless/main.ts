@@ -1,0 +1,126 @@
+#!/usr/bin/env node
+/** Entry point of the command `modelet`: serves the endpoints of flows without Node-RED, or checks them. */
+import { constants } from 'node:os';
+import type { RuntimeConfig } from '../config/compile.ts';
+import { asError } from '../core/errors.ts';
+import type { EndpointSpec, ListenAddress } from '../core/model.ts';
+import { usedRuntimes } from '../flow/read/compiled-nodes.ts';
+import { jsonLines, Log } from '../observe/log/log.ts';
+import { allowedCpus } from '../process/affinity.ts';
+import { killAll, probeLauncher } from '../process/parent/launch.ts';
+import { type Command, EXIT, readCommand, USAGE } from './command-line.ts';
+import { compileFlows, type HeadlessFlows } from './compile-flows.ts';
+import { readFlows } from './flow-file.ts';
+import { brokenBehindEndpoints, judge } from './refusals.ts';
+import { recordsOf, reportOf, runtimeName } from './report.ts';
+import { HeadlessServer, type Served } from './server.ts';
+import { tlsFilesOf } from './tls-files.ts';
+
+const LOCAL: ListenAddress = { host: '127.0.0.1', port: 8080 };
+
+process.exitCode = await run(process.argv.slice(2));
+
+/** Returns the exit code. A server that has started goes on, and exits by itself. */
+async function run(args: readonly string[]): Promise<number> {
+  let command: Command;
+  let flows: HeadlessFlows;
+  try {
+    command = readCommand(args);
+    if (command.tag === 'help') {
+      process.stdout.write(`${USAGE}\n`);
+      return EXIT.done;
+    }
+    flows = compileFlows(readFlows(command.flows));
+    if (command.runtime !== null) runtimesOf(flows, command.runtime);
+  } catch (thrown) {
+    process.stderr.write(`modelet: ${asError(thrown).message}\nmodelet --help says how it is used\n`);
+    return EXIT.usage;
+  }
+  return command.tag === 'check' ? check(flows, command.runtime) : serve(flows, command);
+}
+
+function check(flows: HeadlessFlows, name: string | null): number {
+  const endpoints = endpointsOf(flows, runtimesOf(flows, name));
+  const verdict = judge(flows);
+  process.stdout.write(`${reportOf(flows, endpoints, verdict)}\n`);
+  if (endpoints.length === 0) process.stdout.write('No endpoint can be served.\n');
+  return endpoints.length === 0 || verdict.refused.length > 0 ? EXIT.refused : EXIT.done;
+}
+
+async function serve(flows: HeadlessFlows, command: Extract<Command, { tag: 'serve' }>): Promise<number> {
+  const log = Log.to(jsonLines(1));
+  const verdict = judge(flows);
+  const runtimes = runtimesOf(flows, command.runtime);
+  const endpoints = endpointsOf(flows, runtimes);
+  for (const record of recordsOf(flows, endpoints, verdict)) log.write(record);
+  const refuse = (message: string): number => {
+    log.write({ level: 'error', message });
+    return EXIT.refused;
+  };
+  const broken = brokenBehindEndpoints(flows);
+  if (broken.length > 0) return refuse('does not start: the settings of nodes behind HTTP-in nodes are not valid');
+  const serving = [...runtimes].filter(([id]) => endpoints.some(({ runtime }) => runtime === id));
+  const [first, ...others] = serving;
+  if (!first) return refuse('does not start: no endpoint can be served');
+  if (others.length > 0) {
+    const names = serving.map(([id]) => runtimeName(flows, id)).join(', ');
+    return refuse(`does not start: several runtimes have endpoints, choose one by --runtime: ${names}`);
+  }
+  let served: Served;
+  try {
+    served = servedBy(flows, first, endpoints, command.listen);
+  } catch (thrown) {
+    return refuse(`does not start: ${asError(thrown).message}`);
+  }
+  await start(flows, served, log);
+  return EXIT.done;
+}
+
+async function start(flows: HeadlessFlows, served: Served, log: Log): Promise<void> {
+  const cpus = allowedCpus();
+  const machine = { allowedCpus: cpus, launcher: await probeLauncher(cpus) };
+  const end = (code: number): never => {
+    killAll();
+    process.exit(code);
+  };
+  const server = new HeadlessServer(flows, served, machine, log, () => end(EXIT.refused));
+  let isEnding = false;
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      if (isEnding) end(128 + constants.signals[signal]);
+      isEnding = true;
+      log.write({ level: 'info', message: `${signal}: answers open requests, then ends` });
+      void server.drain().then(() => {
+        log.write({ level: 'info', message: 'ended' });
+        end(EXIT.done);
+      });
+    });
+  }
+  server.start();
+}
+
+/** Returns the runtimes that are meant. @throws Error if there is none of this name */
+function runtimesOf(flows: HeadlessFlows, name: string | null): Map<string, RuntimeConfig> {
+  const all = usedRuntimes(flows.nodes);
+  if (name === null) return all;
+  const found = [...all].filter(([id, config]) => id === name || config.name === name);
+  if (found.length > 0) return new Map(found);
+  const names = [...all.keys()].map((id) => runtimeName(flows, id)).join(', ') || 'none';
+  throw new Error(`no runtime with stages is called ${name}; there are: ${names}`);
+}
+
+function endpointsOf({ compiled }: HeadlessFlows, runtimes: ReadonlyMap<string, RuntimeConfig>): EndpointSpec[] {
+  return compiled.endpoints.filter(({ runtime }) => runtimes.has(runtime));
+}
+
+/** @throws Error if the certificates of the runtime cannot be used */
+function servedBy(
+  flows: HeadlessFlows,
+  [id, config]: readonly [string, RuntimeConfig],
+  endpoints: readonly EndpointSpec[],
+  listen: ListenAddress | null,
+): Served {
+  // `usedRuntimes` leaves out where a runtime listens, because that alone starts no new engine.
+  const own = flows.nodes.get(id)?.config as RuntimeConfig;
+  return { id, config, endpoints, address: listen ?? own.listen ?? LOCAL, tls: tlsFilesOf(flows, own.tls) };
+}

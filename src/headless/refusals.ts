@@ -1,0 +1,125 @@
+/**
+ * Says which nodes of the flows do not run without Node-RED. A node is refused if something in the flows sends it
+ * messages by itself. Nodes that only a person or another node's error sets going, such as an inject button, are left out.
+ */
+import { describe } from '../flow/describe.ts';
+import { type Graph, type GraphNode, nodesOf } from '../flow/graph.ts';
+import type { RunningNode } from '../flow/read/running-nodes.ts';
+import { walk } from '../flow/walk.ts';
+import type { HeadlessFlows } from './compile-flows.ts';
+import type { FileNode } from './expand.ts';
+
+/** A node that does not run. */
+export interface Unserved {
+  /** Name of the node, or its type and id. */
+  readonly node: string;
+  readonly reason: string;
+}
+
+export interface Verdict {
+  readonly refused: readonly Unserved[];
+  /** Nodes that nothing in the flows sends messages to. */
+  readonly leftOut: readonly Unserved[];
+}
+
+/** Types whose nodes do nothing by themselves, or only tell people what happens. */
+const PASSIVE: ReadonlySet<string> = new Set([
+  ...['comment', 'debug', 'catch', 'status', 'complete', 'junction', 'link in', 'link out', 'http response'],
+  ...['modelet-stage', 'modelet-batcher', 'modelet-collector', 'modelet-metrics'],
+]);
+/** Types that are not worth a line: they go with the nodes that they join. */
+const SILENT: ReadonlySet<string> = new Set(['comment', 'junction', 'link in', 'link out', 'http response']);
+
+export function judge({ flows, graph, plan, compiled }: HeadlessFlows): Verdict {
+  const served = servedNodes(
+    graph,
+    compiled.endpoints.map(({ id }) => id),
+  );
+  const why = new Map(compiled.uncompiled.map(({ id, reason }) => [id, reason]));
+  const drawn = flows.running.filter(({ node }) => isDrawn(node, graph));
+  const busy = busyNodes(graph, drawn, served);
+  const refused: Unserved[] = [];
+  const leftOut: Unserved[] = [];
+  for (const { node } of drawn) {
+    const isServed = served.has(node.id) && node.type !== 'debug';
+    if (isServed || SILENT.has(node.type) || node.type.startsWith('subflow:')) continue;
+    const at = graph.get(node.id) as GraphNode;
+    const reason = plan.invalid.get(node.id) ?? why.get(node.id) ?? reasonFor(at, node);
+    const isRefused = plan.invalid.has(node.id) || busy.has(node.id) || isOwn(at);
+    (isRefused && node.type !== 'debug' ? refused : leftOut).push({ node: labelOf(node, at), reason });
+  }
+  return { refused, leftOut };
+}
+
+/** Returns the ids of the nodes that invalid settings keep from serving, among those behind HTTP-in nodes. */
+export function brokenBehindEndpoints({ graph, plan }: HeadlessFlows): string[] {
+  const behind = new Set(
+    walk(
+      nodesOf(graph, 'http in').map(({ id }) => id),
+      (id) => onwards(graph, id),
+    ),
+  );
+  return [...plan.invalid.keys()].filter((id) => behind.has(id));
+}
+
+/** Returns all nodes on the ways of compiled endpoints. They end at an HTTP response, and lead nowhere else. */
+function servedNodes(graph: Graph, endpoints: readonly string[]): Set<string> {
+  return new Set(walk(endpoints, (id) => onwards(graph, id)));
+}
+
+function onwards(graph: Graph, id: string): readonly string[] {
+  const node = graph.get(id);
+  return node ? [...node.wires.flat(), ...(node.kind === 'link call' ? node.calls : [])] : [];
+}
+
+/** Returns the nodes that get messages without a person: those that begin them, and all behind these. */
+function busyNodes(graph: Graph, drawn: readonly RunningNode<FileNode>[], served: ReadonlySet<string>): Set<string> {
+  const reached = new Set(drawn.flatMap(({ node }) => onwards(graph, node.id)));
+  const first = drawn.filter(({ node }) => !served.has(node.id) && !reached.has(node.id) && begins(node));
+  return new Set(
+    walk(
+      first.map(({ node }) => node.id),
+      (id) => onwards(graph, id),
+    ),
+  );
+}
+
+function begins(node: FileNode): boolean {
+  if (node.type !== 'inject') return !PASSIVE.has(node.type) && !node.type.startsWith('subflow:');
+  const { repeat, crontab, once } = node;
+  return Boolean(repeat) || Boolean(crontab) || once === true;
+}
+
+/** Whether a node belongs to the pipeline or takes requests, so that a user expects it to run. */
+function isOwn({ kind, type }: GraphNode): boolean {
+  return kind === 'http in' || (type.startsWith('modelet-') && type !== 'modelet-metrics');
+}
+
+/** Whether a node stands in the workspace. Configuration nodes have no wires. */
+function isDrawn({ id, wires, z, x }: FileNode, graph: Graph): boolean {
+  return graph.has(id) && z !== undefined && z !== '' && (x !== undefined || (wires ?? []).length > 0);
+}
+
+function reasonFor(at: GraphNode, node: FileNode): string {
+  switch (node.type) {
+    case 'http in':
+      return 'it leads to no modelet stage';
+    case 'modelet-gate':
+      return 'a dispatch gate does not run without Node-RED in this version';
+    case 'modelet-feed':
+      return 'a paced split does not run without Node-RED';
+    case 'modelet-metrics':
+      return 'the listener serves its figures at /metrics';
+    case 'modelet-stage':
+    case 'modelet-batcher':
+    case 'modelet-collector':
+      return 'no endpoint that is served leads to it';
+    default:
+      return `${describe(at)} runs in Node-RED only`;
+  }
+}
+
+function labelOf({ id, type, name, method, url }: FileNode, at: GraphNode): string {
+  if (at.kind === 'http in') return `${String(method).toUpperCase()} ${String(url)}`;
+  return name ? `${type} "${name}"` : `${type} ${id}`;
+}

@@ -1,0 +1,84 @@
+/** Says what is served and what is not: as a table for people, and as records for a log. */
+import { formatCpus } from '../config/pins.ts';
+import { ModeletError } from '../core/errors.ts';
+import type { EndpointSpec, LogRecord } from '../core/model.ts';
+import { stageConfig } from '../flow/read/compiled-nodes.ts';
+import type { HeadlessFlows } from './compile-flows.ts';
+import type { Unserved, Verdict } from './refusals.ts';
+
+/** An endpoint as people see it. */
+interface Served {
+  readonly method: string;
+  readonly path: string;
+  readonly runtime: string;
+  readonly stages: string;
+  readonly workers: string;
+}
+
+/** Returns the text that `check` prints. @param endpoints those that are served */
+export function reportOf(flows: HeadlessFlows, endpoints: readonly EndpointSpec[], verdict: Verdict): string {
+  const rows = endpoints.map((endpoint) => servedBy(flows, endpoint));
+  return [
+    ...section('Served', ['METHOD', 'PATH', 'RUNTIME', 'STAGES', 'WORKERS'], rows.map(Object.values)),
+    ...section('Refused', ['NODE', 'REASON'], verdict.refused.map(pairOf)),
+    ...section(
+      'Left out, because nothing but a person or an error sets it going',
+      ['NODE', 'REASON'],
+      verdict.leftOut.map(pairOf),
+    ),
+  ].join('\n');
+}
+
+/** Returns the same as records, one for each endpoint and each node. */
+export function recordsOf(flows: HeadlessFlows, endpoints: readonly EndpointSpec[], verdict: Verdict): LogRecord[] {
+  const say = (level: 'warn' | 'info', done: string, { node, reason }: Unserved): LogRecord => ({
+    level,
+    message: `${done} ${node}: ${reason}`,
+    fields: { node, reason },
+  });
+  return [
+    ...endpoints.map((endpoint): LogRecord => {
+      const { method, path, stages, workers } = servedBy(flows, endpoint);
+      return { level: 'info', message: `serves ${method} ${path}`, fields: { method, path, stages, workers } };
+    }),
+    ...verdict.refused.map((one) => say('warn', 'refuses', one)),
+    ...verdict.leftOut.map((one) => say('info', 'leaves out', one)),
+  ];
+}
+
+/** Returns the name of a runtime, or its id if it has none. */
+export function runtimeName({ nodes }: HeadlessFlows, id: string): string {
+  const runtime = nodes.get(id);
+  if (runtime?.kind !== 'runtime' || runtime.config instanceof ModeletError) return id;
+  return runtime.config.name || id;
+}
+
+function servedBy(flows: HeadlessFlows, { method, path, runtime, entry }: EndpointSpec): Served {
+  const { plan, nodes } = flows;
+  const stages = plan.routes.get(entry)?.stages ?? [];
+  return {
+    method: method.toUpperCase(),
+    path,
+    runtime: runtimeName(flows, runtime),
+    stages: stages.map((id) => plan.stageNames.get(id) ?? id).join(' > '),
+    workers: stages.map((id) => workersOf(stageConfig(nodes, id)?.workers ?? [])).join(' > '),
+  };
+}
+
+/** Returns the number of workers, and their cores if they are pinned: `2 (0, 1)`. */
+function workersOf(workers: readonly { readonly cpus: readonly number[] | null }[]): string {
+  const pins = workers.flatMap(({ cpus }) => (cpus ? [formatCpus(cpus)] : []));
+  return pins.length === 0 ? String(workers.length) : `${workers.length} (${pins.join(', ')})`;
+}
+
+function pairOf({ node, reason }: Unserved): [string, string] {
+  return [node, reason];
+}
+
+function section(title: string, head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  if (rows.length === 0) return [];
+  const widths = head.map((name, column) => Math.max(name.length, ...rows.map((row) => row[column]?.length ?? 0)));
+  const line = (row: readonly string[]): string =>
+    `  ${row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  ')}`.trimEnd();
+  return [`${title}:`, line(head), ...rows.map(line), ''];
+}

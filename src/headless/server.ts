@@ -1,0 +1,93 @@
+/**
+ * A runtime that serves without Node-RED: one service, whose engine listens.
+ *
+ *   starting  the engine starts and takes its address   -> serving | draining | ended (it cannot listen)
+ *   serving   requests are answered                     -> draining
+ *   draining  no new requests; open ones are answered   -> ended
+ *   ended     all processes are gone
+ */
+import type { RuntimeConfig } from '../config/compile.ts';
+import { httpRoot, jsonLimit } from '../config/http-settings.ts';
+import type { EndpointSpec, ListenAddress, TlsFiles } from '../core/model.ts';
+import { stageConfig } from '../flow/read/compiled-nodes.ts';
+import type { Log } from '../observe/log/log.ts';
+import { buildDocument } from '../openapi/document.ts';
+import { apiOf } from '../server/api.ts';
+import type { Machine } from '../server/runtime-pins.ts';
+import { Service } from '../server/service.ts';
+import type { HeadlessFlows } from './compile-flows.ts';
+
+type ServerState = 'starting' | 'serving' | 'draining' | 'ended';
+
+/** Longest time for open requests to be answered after a signal. */
+export const DRAIN_MS = 30_000;
+
+export interface Served {
+  readonly id: string;
+  readonly config: RuntimeConfig;
+  readonly endpoints: readonly EndpointSpec[];
+  readonly address: ListenAddress;
+  readonly tls: TlsFiles | null;
+}
+
+export class HeadlessServer {
+  readonly #flows: HeadlessFlows;
+  readonly #served: Served;
+  readonly #service: Service;
+  #state: ServerState = 'starting';
+  /** Called with the reason if the address cannot be taken. */
+  readonly #onFailed: (reason: string) => void;
+
+  constructor(flows: HeadlessFlows, served: Served, machine: Machine, log: Log, onFailed: (reason: string) => void) {
+    this.#flows = flows;
+    this.#served = served;
+    this.#onFailed = onFailed;
+    this.#service = new Service(served.id, served.config, machine, {
+      onChange: () => this.#look(),
+      onDescribed: () => this.#describe(),
+      log,
+    });
+  }
+
+  start(): void {
+    const { id, address, tls, endpoints } = this.#served;
+    const { stages, routes } = this.#flows.plan.of(id);
+    // A stage without an endpoint would start workers that nobody can reach.
+    const entries = new Set(endpoints.map(({ entry }) => entry));
+    const used = routes.filter(({ entry }) => entries.has(entry));
+    const needed = new Set(used.flatMap((route) => route.stages));
+    this.#service.start();
+    const maxJson = jsonLimit(this.#flows.source.settings);
+    const planned = stages.filter((stage) => needed.has(stage.id));
+    this.#service.apply(planned, used, { address, tls, maxJson, endpoints });
+    this.#describe();
+  }
+
+  /** Answers open requests and ends all processes. */
+  async drain(): Promise<void> {
+    if (this.#state === 'draining' || this.#state === 'ended') return;
+    this.#state = 'draining';
+    await this.#service.close(true, DRAIN_MS);
+    this.#state = 'ended';
+  }
+
+  #look(): void {
+    if (this.#state !== 'starting') return;
+    const { listener } = this.#service.snapshot();
+    if (listener?.tag === 'listening') this.#state = 'serving';
+    if (listener?.tag !== 'failed') return;
+    this.#state = 'ended';
+    this.#onFailed(listener.message);
+  }
+
+  #describe(): void {
+    const { graph, nodes, plan, source } = this.#flows;
+    const served = new Set(this.#served.endpoints.map(({ id }) => id));
+    const described = {
+      ...{ graph, nodes, stageNames: plan.stageNames, services: [this.#service], root: httpRoot(source.settings) },
+      runtimeOf: (id: string) => stageConfig(nodes, id)?.runtime,
+    };
+    const api = apiOf(described, [this.#service], (httpIn) => served.has(httpIn));
+    this.#service.publishApi(JSON.stringify(buildDocument(api)));
+  }
+}
