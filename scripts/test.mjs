@@ -28,6 +28,7 @@ const IN_PROCESS = [
   'engine',
   'flow',
   'gate',
+  'headless',
   'ledger',
   'observe',
   'openapi',

@@ -1,0 +1,168 @@
+/** The command `modelet`: its report and exit codes, and a server that answers through deaths and until its last request. */
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, test } from 'node:test';
+import type { FileNode } from '../fixtures/file-flows.ts';
+import { modelet, numberIn, QUICK_START, serveFlows } from '../fixtures/headless.ts';
+import { isAlive, kill9, until } from '../fixtures/processes.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'modelet-headless-'));
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+const { images } = JSON.parse(readFileSync(join(repositoryRoot, 'assets/data/digits-test.json'), 'utf8')) as {
+  images: { image: number[]; label: number }[];
+};
+
+function begun(gate: string): string {
+  return `${gate}.begun`;
+}
+
+/** An endpoint whose stage waits until a file is there. */
+function slowFlow(gate: string): string {
+  const code = `const { existsSync, writeFileSync } = await import('node:fs');
+writeFileSync(${JSON.stringify(begun(gate))}, '');
+while (!existsSync(${JSON.stringify(gate)})) await new Promise((resolve) => setTimeout(resolve, 5));
+return input;`;
+  return write([
+    { id: 'rt', type: 'modelet-runtime', name: 'slow' },
+    { id: 'a', type: 'tab', label: 'a' },
+    { id: 'p', type: 'http in', z: 'a', x: 1, y: 1, method: 'post', url: '/slow', wires: [['s']] },
+    { id: 's', type: 'modelet-stage', z: 'a', x: 1, y: 1, name: 'wait', runtime: 'rt', code, wires: [['r']] },
+    { id: 'r', type: 'http response', z: 'a', x: 1, y: 1, wires: [] },
+  ]);
+}
+
+function write(flow: readonly FileNode[]): string {
+  const file = join(folder, `${Math.random()}.json`);
+  writeFileSync(file, JSON.stringify(flow));
+  return file;
+}
+
+function post(url: string, value: unknown): Promise<Response> {
+  return fetch(url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(value) });
+}
+
+describe('modelet check', () => {
+  test('prints what is served and what is left out', async () => {
+    const { code, output } = await modelet('check', QUICK_START);
+    assert.equal(code, 0, output);
+    assert.match(output, /POST +\/predict\/digits +digits +normalise > classify +2 > 1/);
+    assert.match(output, /inject "a seven" +an inject node runs in Node-RED only/);
+    assert.doesNotMatch(output, /Refused/);
+  });
+
+  test('refuses by name, and exits with 1', async () => {
+    const { code, output } = await modelet('check', join(repositoryRoot, 'examples', 'Asynchronous endpoint.json'));
+    assert.equal(code, 1);
+    assert.match(output, /POST \/examples\/jobs +a dispatch gate stands before the first stage/);
+    assert.match(output, /modelet-gate "jobs" +a dispatch gate does not run without Node-RED/);
+    assert.match(output, /No endpoint can be served/);
+  });
+
+  const wrong: readonly (readonly [args: string[], said: RegExp])[] = [
+    [[], /the command is serve or check/],
+    [['deploy', QUICK_START], /the command is serve or check, not deploy/],
+    [['check'], /check needs one file or folder of flows/],
+    [['check', join(folder, 'nowhere')], /there is no file or folder/],
+    [['check', QUICK_START, '--runtime', 'other'], /no runtime with stages is called other; there are: digits/],
+    [['check', QUICK_START, '--port', '1'], /Unknown option '--port'/],
+    [['serve', QUICK_START, '--listen', 'here:there'], /--listen must be a port/],
+  ];
+  for (const [args, said] of wrong) {
+    test(`${args.map((arg) => arg.slice(-12)).join(' ') || 'no arguments'}: exits with 2`, async () => {
+      const { code, errors } = await modelet(...args);
+      assert.equal(code, 2);
+      assert.match(errors, said);
+    });
+  }
+});
+
+describe('modelet serve', () => {
+  test('does not start if nothing can be served, or the address is taken', async () => {
+    const nothing = await modelet('serve', write([{ id: 'a', type: 'tab' }]));
+    assert.equal(nothing.code, 1);
+    assert.match(nothing.output, /no endpoint can be served/);
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as { port: number };
+    const taken = await modelet('serve', QUICK_START, '--listen', `127.0.0.1:${port}`);
+    other.close();
+    assert.equal(taken.code, 1);
+    assert.match(taken.output, new RegExp(`port ${port} is in use`));
+  });
+
+  test('answers the quick start, its health, metrics and description, and goes on after kill -9', async (t) => {
+    const { url, log, child, ended } = await serveFlows(t, QUICK_START);
+    const [{ image, label } = { image: [], label: -1 }] = images;
+    const digit = async (): Promise<unknown> => {
+      const answer = await post(`${url}/predict/digits`, { image });
+      assert.equal(answer.status, 200);
+      return ((await answer.json()) as { digit: number }).digit;
+    };
+    assert.equal(await digit(), label);
+    assert.equal((await fetch(`${url}/health/live`)).status, 200);
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    assert.match(metrics, /modelet_requests_total\{runtime="digits",code="ok"\} 1/);
+    assert.match(metrics, /\nprocess_resident_memory_bytes \d+/);
+    const document = (await (await fetch(`${url}/openapi.json`)).json()) as { paths: object };
+    assert.deepEqual(Object.keys(document.paths), ['/predict/digits']);
+
+    const classifier = (): number => {
+      const records = log().filter(({ stage }) => stage === 'classify');
+      return numberIn(records, /^ready, pid (\d+)/);
+    };
+    const first = await until(classifier, 'the worker is ready');
+    kill9(first);
+    await until(() => classifier() !== first, 'another worker is ready');
+    assert.equal(await digit(), label);
+
+    const engine = numberIn(log(), /^engine ready, pid (\d+)/);
+    kill9(engine);
+    await until(() => numberIn(log(), /^engine ready, pid (\d+)/) !== engine, 'another engine is ready');
+    await until(
+      () => log().filter(({ message }) => /^listening at/.test(String(message))).length > 1,
+      'it listens again',
+    );
+    const port = numberIn(log(), /^listening at http:\/\/127\.0\.0\.1:(\d+)/);
+    const again = await post(`http://127.0.0.1:${port}/predict/digits`, { image });
+    assert.equal(((await again.json()) as { digit: number }).digit, label);
+
+    child.kill('SIGINT');
+    assert.equal(await ended, 0);
+  });
+
+  test('SIGTERM: answers what is open, takes nothing new, leaves no process and exits with 0', async (t) => {
+    const gate = join(folder, 'open');
+    const { url, log, child, ended } = await serveFlows(t, slowFlow(gate));
+    const answer = post(`${url}/slow`, { n: 1 });
+    await until(() => existsSync(begun(gate)), 'the request is open');
+    child.kill('SIGTERM');
+    await assert.rejects(async () => {
+      for (;;) await (await fetch(`${url}/health/live`, { headers: { Connection: 'close' } })).text();
+    });
+    writeFileSync(gate, '');
+    const open = await answer;
+    assert.deepEqual([open.status, await open.json()], [200, { n: 1 }]);
+    assert.equal(await ended, 0);
+    assert.ok(!isAlive(numberIn(log(), /^ready, pid (\d+)/)));
+  });
+
+  test('a second signal ends it at once, its workers too', async (t) => {
+    const gate = join(folder, 'never');
+    const { url, log, child, ended } = await serveFlows(t, slowFlow(gate));
+    const answer = post(`${url}/slow`, { n: 1 }).catch(() => null);
+    await until(() => existsSync(begun(gate)), 'the request is open');
+    const worker = numberIn(log(), /^ready, pid (\d+)/);
+    child.kill('SIGTERM');
+    await until(() => log().some(({ message }) => /^SIGTERM/.test(String(message))), 'it has heard the first');
+    child.kill('SIGTERM');
+    assert.equal(await ended, 143);
+    await answer;
+    await until(() => !isAlive(worker), 'the worker has ended');
+  });
+});
