@@ -121,6 +121,8 @@ describe('package: the tarball', () => {
       'dist/src/index.js',
       'dist/src/index.d.ts',
       'dist/src/build-id.txt',
+      'dist/src/headless/main.js',
+      'assets/deploy/Containerfile',
     ];
     const entries = [
       'dist/src/engine/main.js',
@@ -232,6 +234,59 @@ describe('package: in Node-RED', () => {
     for (const title of titles) {
       const flow = await getJson<FlowNode[]>(`/library/examples/flows/${PACKAGE}/${encodeURIComponent(title)}`);
       assert.equal(flow.filter(({ type }) => type === 'tab').length, 1, title);
+    }
+  });
+});
+
+describe('package: the command', () => {
+  const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env['PATH']}` };
+
+  async function deployed(name: string): Promise<string> {
+    return readFile(join(userDir, 'node_modules', PACKAGE, 'assets', 'deploy', name), 'utf8');
+  }
+
+  before(async () => {
+    const flows = await readFile(join(repositoryRoot, 'examples', `${QUICK_START}.json`), 'utf8');
+    await writeFile(join(userDir, 'headless.json'), flows);
+  });
+
+  test('npx runs it', async () => {
+    const { stdout } = await run(
+      process.execPath,
+      [npm, 'exec', '--offline', '--', PACKAGE, 'check', 'headless.json'],
+      {
+        cwd: userDir,
+        env,
+      },
+    );
+    assert.match(stdout, /POST +\/predict\/digits +digits +normalise > classify/);
+  });
+
+  test('the systemd unit and the Containerfile start it', async () => {
+    const unit = /^ExecStart=(.+)$/m.exec(await deployed('modelet.service'))?.[1] ?? '';
+    const image = await deployed('Containerfile');
+    const words = ['ENTRYPOINT', 'CMD'].flatMap((line) => {
+      return JSON.parse(new RegExp(`^${line} (.+)$`, 'm').exec(image)?.[1] ?? '[]') as string[];
+    });
+    for (const written of [unit, words.join(' ')]) {
+      const [command = '', ...args] = written
+        .replace(/(?:127\.0\.0\.1|0\.0\.0\.0):8080/, '127.0.0.1:0')
+        .replace('/srv/modelet', userDir)
+        .replace('flows.json', 'headless.json')
+        .split(' ');
+      const child = spawn(command, args, { cwd: userDir, env, stdio: ['ignore', 'pipe', 'inherit'] });
+      let log = '';
+      child.stdout.on('data', (text) => {
+        log += text;
+      });
+      const ended = once(child, 'close');
+      const at = await until('it listens', () => {
+        if (child.exitCode !== null) throw new Error(`it ended: ${log}`);
+        return /"url":"(http:[^"]+)"/.exec(log)?.[1];
+      });
+      assert.equal((await fetch(`${at}/health/live`)).status, 200);
+      child.kill('SIGTERM');
+      assert.deepEqual(await ended, [0, null], written);
     }
   });
 });
