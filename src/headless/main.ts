@@ -13,7 +13,7 @@ import { compileFlows, type HeadlessFlows } from './compile-flows.ts';
 import { readFlows } from './flow-file.ts';
 import { brokenBehindEndpoints, judge } from './refusals.ts';
 import { recordsOf, reportOf, runtimeName } from './report.ts';
-import { HeadlessServer, type Served } from './server.ts';
+import { HeadlessServer, type ServedRuntime } from './server.ts';
 import { tlsFilesOf } from './tls-files.ts';
 
 const LOCAL: ListenAddress = { host: '127.0.0.1', port: 8080 };
@@ -66,7 +66,7 @@ async function serve(flows: HeadlessFlows, command: Extract<Command, { tag: 'ser
     const names = serving.map(([id]) => runtimeName(flows, id)).join(', ');
     return refuse(`does not start: several runtimes have endpoints, choose one by --runtime: ${names}`);
   }
-  let served: Served;
+  let served: ServedRuntime;
   try {
     served = servedBy(flows, first, endpoints, command.listen);
   } catch (thrown) {
@@ -76,7 +76,7 @@ async function serve(flows: HeadlessFlows, command: Extract<Command, { tag: 'ser
   return EXIT.done;
 }
 
-async function start(flows: HeadlessFlows, served: Served, log: Log): Promise<void> {
+async function start(flows: HeadlessFlows, served: ServedRuntime, log: Log): Promise<void> {
   const cpus = allowedCpus();
   const machine = { allowedCpus: cpus, launcher: await probeLauncher(cpus) };
   const end = (code: number): never => {
@@ -119,7 +119,7 @@ function servedBy(
   [id, config]: readonly [string, RuntimeConfig],
   endpoints: readonly EndpointSpec[],
   listen: ListenAddress | null,
-): Served {
+): ServedRuntime {
   // `usedRuntimes` leaves out where a runtime listens, because that alone starts no new engine.
   const own = flows.nodes.get(id)?.config as RuntimeConfig;
   return { id, config, endpoints, address: listen ?? own.listen ?? LOCAL, tls: tlsFilesOf(flows, own.tls) };

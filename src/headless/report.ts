@@ -7,7 +7,7 @@ import type { HeadlessFlows } from './compile-flows.ts';
 import type { Unserved, Verdict } from './refusals.ts';
 
 /** An endpoint as people see it. */
-interface Served {
+interface Row {
   readonly method: string;
   readonly path: string;
   readonly runtime: string;
@@ -53,7 +53,7 @@ export function runtimeName({ nodes }: HeadlessFlows, id: string): string {
   return runtime.config.name || id;
 }
 
-function servedBy(flows: HeadlessFlows, { method, path, runtime, entry }: EndpointSpec): Served {
+function servedBy(flows: HeadlessFlows, { method, path, runtime, entry }: EndpointSpec): Row {
   const { plan, nodes } = flows;
   const stages = plan.routes.get(entry)?.stages ?? [];
   return {

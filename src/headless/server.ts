@@ -22,7 +22,8 @@ type ServerState = 'starting' | 'serving' | 'draining' | 'ended';
 /** Longest time for open requests to be answered after a signal. */
 export const DRAIN_MS = 30_000;
 
-export interface Served {
+/** The runtime that is served, and where. */
+export interface ServedRuntime {
   readonly id: string;
   readonly config: RuntimeConfig;
   readonly endpoints: readonly EndpointSpec[];
@@ -32,13 +33,19 @@ export interface Served {
 
 export class HeadlessServer {
   readonly #flows: HeadlessFlows;
-  readonly #served: Served;
+  readonly #served: ServedRuntime;
   readonly #service: Service;
   #state: ServerState = 'starting';
   /** Called with the reason if the address cannot be taken. */
   readonly #onFailed: (reason: string) => void;
 
-  constructor(flows: HeadlessFlows, served: Served, machine: Machine, log: Log, onFailed: (reason: string) => void) {
+  constructor(
+    flows: HeadlessFlows,
+    served: ServedRuntime,
+    machine: Machine,
+    log: Log,
+    onFailed: (reason: string) => void,
+  ) {
     this.#flows = flows;
     this.#served = served;
     this.#onFailed = onFailed;
