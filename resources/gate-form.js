@@ -29,6 +29,10 @@
   const USUAL_SCRAPE_MS = 15000;
   /** Age from which a sample closes a new gate, by source. */
   const STALE_MS = { prometheus: 35000, other: 5000 };
+  const HOW = ['stage', 'unit', 'costProperty', 'rounding', 'atLeastOne'];
+  const WAITING = ['store', 'capacity', 'maxAttempts', 'resultTtlMs'];
+  /** Properties without which a source cannot be read. */
+  const NEEDED = ['url', 'query', 'metric', 'key'];
   const TIMING = ['intervalMs', 'lagMs', 'staleMs', 'leaseMs'];
 
   // The scripts of a page load in any order.
@@ -85,6 +89,12 @@
     } catch (_error) {
       return null;
     }
+  }
+
+  /** The field beside it shows a percentage. */
+  function baseline(v, opt) {
+    const valid = form().number('baseline', 0, 1).call(this, v, opt);
+    return valid === true || form().fail(this, 'baseline', 'percent');
   }
 
   function address(v, _opt) {
@@ -213,17 +223,47 @@
     });
   }
 
-  /** When the gate is open, and what it admits at the most, in numbers. */
+  /** The settings as a sentence: how much the gate admits, when, and where the rest goes. */
   function describeRule(node, read) {
-    const [baseline, maxSys, each] = ['baseline', 'maxSys', 'maxConcurrency'].map((name) => Number(read(name)));
-    if (!(baseline >= 0 && baseline <= 1)) return '';
-    if (baseline === 1) return node._(`${GATE}.rule.never`);
+    const [kept, maxSys, each] = ['baseline', 'maxSys', 'maxConcurrency'].map((name) => Number(read(name)));
+    if (!(kept >= 0 && kept <= 1)) return '';
+    if (kept === 1) return node._(`${GATE}.rule.never`);
     const isCounted = isUsed(read, 'maxConcurrency');
-    const most = (isCounted ? each : maxSys) * (1 - baseline);
+    const most = (isCounted ? each : maxSys) * (1 - kept);
     const isKnown = isCounted || String(read('maxSys')).trim() !== '';
-    if (!isKnown || !Number.isFinite(most)) return node._(`${GATE}.rule.above`, { baseline });
-    const values = { baseline, most: Math.round(most * 100) / 100, unit: node._(`${GATE}.unit.${read('unit')}`) };
-    return node._(`${GATE}.rule.${isCounted ? 'each' : 'given'}`, values);
+    const rest = node._(`${GATE}.rule.${isUsed(read, 'whenClosed') ? read('whenClosed') : 'wait'}`);
+    const values = { kept: percentOf(kept), most: Math.round(most * 100) / 100 };
+    if (!isKnown || !Number.isFinite(most)) return `${node._(`${GATE}.rule.above`, values)} ${rest}`;
+    const unit = node._(`${GATE}.unit.${read('unit')}`);
+    return `${node._(`${GATE}.rule.${isCounted ? 'each' : 'given'}`, { ...values, unit })} ${rest}`;
+  }
+
+  function percentOf(share) {
+    return Number((share * 100).toFixed(6));
+  }
+
+  /** The saved baseline is a share; people type a percentage. */
+  function showPercent(element, field) {
+    const shown = element.find('#modelet-gate-keep');
+    const saved = field('baseline');
+    const mark = () => shown.toggleClass('input-error', saved.hasClass('input-error'));
+    const read = () => {
+      const text = String(saved.val()).trim();
+      const share = Number(text);
+      shown.val(text === '' || Number.isNaN(share) ? text : percentOf(share));
+    };
+    shown.on('input change', (event) => {
+      event.stopPropagation();
+      const text = String(shown.val()).trim();
+      const share = Number(text) / 100;
+      saved.val(text === '' || Number.isNaN(share) ? text : share).trigger('change');
+    });
+    // Not while somebody types in it.
+    saved.on('change', () => {
+      if (!shown.is(':focus')) read();
+      mark();
+    });
+    read();
   }
 
   /** What a source is measured at least as often as, unless somebody has chosen otherwise. */
@@ -252,8 +292,14 @@
       types: [{ value: 'msg', label: 'msg.', validate: blankOrProperty }],
     });
     for (const property of ['source', 'value', 'unit', 'whenClosed', 'store']) form().explain(node, property);
+    showPercent(element, field);
+    const groups = ['settings', 'credentials'].map((name) => element.find(`#modelet-gate-${name}`));
     element.on('change input', () => {
       for (const row of element.find('[data-row]').get()) $(row).toggle(isUsed(read, row.dataset.row));
+      for (const group of groups) {
+        const rows = group.find('[data-row]').get();
+        group.toggle(rows.some((row) => isUsed(read, row.dataset.row)));
+      }
       element.find('#modelet-gate-rule').text(describeRule(node, read));
       const isShort = read('source') === 'prometheus' && Number(read('staleMs')) <= USUAL_SCRAPE_MS;
       element.find('#modelet-gate-stale-short').toggle(isShort);
@@ -261,7 +307,17 @@
       tellElsewhere(node, element.find('#modelet-gate-members-elsewhere'), idsOf(read('members')));
     });
     form().unfoldIfTouched(node, element.find('#modelet-gate-timing'), TIMING);
+    form().unfoldIfTouched(node, element.find('#modelet-gate-how'), HOW);
+    form().unfoldIfTouched(node, element.find('#modelet-gate-waiting'), WAITING);
     followSource(field);
+    const isBlank = NEEDED.some((property) => isUsed(read, property) && String(read(property)).trim() === '');
+    groups[0].prop('open', isBlank);
+    // Who chooses a source sees what it asks for.
+    const deployed = read('source');
+    field('source').on('change', () => {
+      if (read('source') !== deployed) groups[0].prop('open', true);
+    });
+    window.modelet.gatePresets.attach(node, element, field, read);
     if (read('source') === 'prometheus' && Number(read('staleMs')) <= USUAL_SCRAPE_MS) {
       element.find('#modelet-gate-timing').prop('open', true);
     }
@@ -286,5 +342,17 @@
   if (!window.modelet?.gateForm) RED.events.on('nodes:add', upgrade);
 
   window.modelet = window.modelet || {};
-  window.modelet.gateForm = { prepare, save, used, promql, address, labels, members, stage, costProperty, maxWindow };
+  window.modelet.gateForm = {
+    prepare,
+    save,
+    used,
+    baseline,
+    promql,
+    address,
+    labels,
+    members,
+    stage,
+    costProperty,
+    maxWindow,
+  };
 })();

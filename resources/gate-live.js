@@ -23,6 +23,16 @@ function kindOf({ open, waiting, control, source }) {
   return control === 'auto' && !source.available ? 'error' : 'partly';
 }
 
+/** The state in a sentence: why nothing gets through, or how much would. */
+function describeMeter({ open, control, why, budget, room, waiting, source }) {
+  const wait = waiting > 0 ? `, ${text('meter.wait', { count: count(waiting) })}` : '';
+  if (!open) return `${why.split(';', 1)[0]}${wait}`;
+  if (control === 'open' || room === null) return `${text('meter.all')}${wait}`;
+  const free = text('meter.free', { percent: Math.round(budget * 100) });
+  const age = source.ageMs === null ? '' : text('meter.age', { age: duration(Math.round(source.ageMs / 100) * 100) });
+  return `${free}, ${text('meter.admits', { count: count(room) })}${wait}${age}`;
+}
+
 function describeSource({ description, raw, error, ageMs }) {
   const age = ageMs === null ? text('noSample') : text('sample', { age: duration(ageMs) });
   return [description, error || raw, age].filter(Boolean).join(' \u00b7 ');
@@ -141,6 +151,7 @@ export function makeGate(context, { id }) {
     head.title = text('reveal');
     head.addEventListener('click', () => context.reveal(id));
   }
+  const meter = el('div', 'meter');
   const why = el('div', 'why');
   const figures = Object.fromEntries(FIGURES.map((key) => [key, makeFigure(key)]));
   const row = el('div', 'figures', ...FIGURES.map((key) => figures[key].element));
@@ -152,7 +163,8 @@ export function makeGate(context, { id }) {
   const letters = el('div', 'dead-letters');
   const showLetters = list(letters, (letter) => letter.id, makeDeadLetter);
   const known = FACTS.map((key) => facts[key].element);
-  const element = el('div', 'gate', head, why, row, ...known, letters, decisions, warnings);
+  const how = el('details', 'how', el('summary', '', text('how')), why, row, decisions);
+  const element = el('div', 'gate', head, meter, ...known, letters, warnings, how);
   element.dataset.gate = id;
   const update = (gate) => {
     const kind = kindOf(gate);
@@ -160,6 +172,7 @@ export function makeGate(context, { id }) {
     setKind(dot, kind);
     setTitle(dot, text(gate.open ? 'open' : 'closed'));
     setText(name, gate.name);
+    setText(meter, describeMeter(gate));
     setText(why, gate.why);
     for (const key of FIGURES) figures[key].set(gate[key]);
     const shown = factsOf(gate);

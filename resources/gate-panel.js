@@ -26,7 +26,8 @@ function describeReading(node, { ok, sample, reason }, baseline) {
   if (!ok) return { isGood: false, told: node._('modelet-gate.test.failed'), said: reason };
   const budget = Math.min(1, Math.max(0, sample.budget));
   const isOpen = budget - baseline > 1e-9;
-  const told = node._(`modelet-gate.test.${isOpen ? 'open' : 'closed'}`, { budget: count(budget), baseline });
+  const shares = { free: count(budget * 100), kept: count(baseline * 100) };
+  const told = node._(`modelet-gate.test.${isOpen ? 'open' : 'closed'}`, shares);
   return { isGood: isOpen, told, said: sample.raw || '' };
 }
 

@@ -301,7 +301,7 @@ type AdmissionSnapshot = Omit<GateSnapshot, 'waiting' | 'capacity' | 'oldestMs' 
 /** A composite shows the numbers of the member that limits it. */
 function snapshotOf(admission: Admission, description: string, now: number): AdmissionSnapshot {
   const tightest = admission.tightest();
-  const { open, budget, quota, maxSys } = tightest.state();
+  const { open, budget, quota, maxSys, room } = tightest.state();
   const { known, lastSampleAt } = tightest.knowledge;
   const { lastRefusal } = admission.knowledge;
   return {
@@ -315,6 +315,7 @@ function snapshotOf(admission: Admission, description: string, now: number): Adm
     baseline: tightest.rule.baseline,
     quota,
     maxSys,
+    room: Number.isFinite(room) ? room : null,
     source: {
       description,
       available: known.tag === 'sampled',

@@ -36,12 +36,14 @@ export class Form {
     const typed = this.#editor.page.locator(
       `#${this.#prefix}-${property} + .red-ui-typedInput-container .red-ui-typedInput-input`,
     );
+    // The share of a gate that stays free is saved as a share and typed as a percentage.
+    if (property === 'baseline') return this.#editor.page.locator('#modelet-gate-keep');
     return (await typed.count()) > 0 ? typed : this.element(property);
   }
 
   /** Unfolds the folded rows, on all tabs. */
   async unfold(): Promise<void> {
-    const folded = this.#editor.page.locator('.modelet-form details:not([open]) summary');
+    const folded = this.#editor.page.locator('.modelet-form details:not([open]) > summary:visible');
     // An open one is no longer among them.
     for (let left = await folded.count(); left > 0; left -= 1) {
       await this.#editor.reveal(folded.last());
@@ -55,12 +57,14 @@ export class Form {
       if (tab) {
         await this.#editor.reveal(this.#editor.page.locator('#modelet-stage-code-row'));
         await this.#editor.typeCode(tab, String(value));
-      } else await this.#setField(await this.input(property), value);
+      } else await this.#setField(await this.input(property), property === 'baseline' ? percent(value) : value);
     }
   }
 
   async #setField(field: Locator, value: string | boolean): Promise<void> {
     await this.#editor.reveal(field);
+    const folded = field.locator('xpath=ancestor::details[not(@open)]/summary');
+    if ((await folded.count()) > 0) await folded.click();
     if (typeof value === 'boolean') await field.setChecked(value);
     else if (await isSelect(field)) await field.selectOption(value);
     else await this.#editor.fill(field, value);
@@ -74,6 +78,7 @@ export class Form {
       if (tab) shown[property] = await this.#code(tab);
       else if ((await this.element(property).getAttribute('type')) === 'checkbox')
         shown[property] = await this.element(property).isChecked();
+      else if (property === 'baseline') shown[property] = await this.element(property).inputValue();
       else shown[property] = await (await this.input(property)).inputValue();
     }
     return shown;
@@ -89,7 +94,7 @@ export class Form {
   /** Types what the field does not take, and sees that it turns red and, if a reason is given, that it says so. */
   async assertRefuses(property: string, value: string, reason?: RegExp): Promise<void> {
     const field = await this.input(property);
-    await this.#setField(field, value);
+    await this.set({ [property]: value });
     const marked = this.#editor.page.locator(`#${this.#prefix}-${property}.input-error`);
     await marked.waitFor({ state: 'attached' });
     // Where the property's element is hidden behind another there is nothing to point at.
@@ -113,7 +118,7 @@ export class Form {
   }
 
   async assertTakes(property: string, value: string): Promise<void> {
-    await this.#setField(await this.input(property), value);
+    await this.set({ [property]: value });
     await this.#editor.page.locator(`#${this.#prefix}-${property}:not(.input-error)`).waitFor({ state: 'attached' });
   }
 
@@ -124,6 +129,10 @@ export class Form {
       .evaluateAll((elements) => elements.map(({ id }) => id));
     return ids.map((id) => id.slice(this.#prefix.length + 1)).sort();
   }
+}
+
+function percent(share: string | boolean): string {
+  return Number.isNaN(Number(share)) || share === '' ? String(share) : String(Number((Number(share) * 100).toFixed(6)));
 }
 
 async function openTooltip(field: string): Promise<string> {

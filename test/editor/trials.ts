@@ -60,7 +60,9 @@ export async function assertBounds(
     const [low, high, good] = answers[index] ?? [];
     const { minimum, maximum } = NODE_SCHEMAS[type].properties[property] ?? {};
     assert.equal(good, true, property);
-    for (const reason of [low, high]) assert.ok(String(reason).endsWith(` from ${minimum} to ${maximum}`), property);
+    // A share that is typed as a percentage.
+    const bounds = property === 'baseline' ? ' from 0 to 100 %' : ` from ${minimum} to ${maximum}`;
+    for (const reason of [low, high]) assert.ok(String(reason).endsWith(bounds), property);
   }
 }
 

@@ -47,6 +47,8 @@ export interface GateSnapshot {
   /** N, in `unit`. */
   readonly quota: number;
   readonly maxSys: number;
+  /** What the gate would admit now, in `unit`; null: everything. */
+  readonly room: number | null;
   readonly source: {
     readonly description: string;
     /** Whether the last reading gave a sample. */

@@ -68,6 +68,7 @@ interface Shown {
   figure(name: string): Promise<string>;
   decision(name: string): Promise<number>;
   readonly why: Locator;
+  readonly meter: Locator;
 }
 
 /** A gate as it is drawn, wherever that is. */
@@ -77,6 +78,7 @@ function shownIn(gate: Locator): Shown {
     figure: async (name) => (await gate.locator(`[data-figure="${name}"] b`).textContent()) ?? '',
     decision: async (name) => Number(await gate.locator(`[data-decision="${name}"] b`).textContent()),
     why: gate.locator('.modelet-sb-why'),
+    meter: gate.locator('.modelet-sb-meter'),
   };
 }
 
@@ -85,6 +87,7 @@ async function showGate(editor: EditorPage, id: string): Promise<Shown> {
   await editor.open(id);
   const gate = editor.page.locator('#modelet-gate-live .modelet-sb-gate');
   await gate.waitFor();
+  await gate.locator('.modelet-sb-how > summary').click();
   return shownIn(gate);
 }
 
@@ -101,6 +104,7 @@ test('the dialog of a gate shows why the gate is open, and counts requests as th
     await gate.fact('inFlight', /^2 requests$/);
     await gate.fact('waiting', /^3 of 1024, the first for /);
     await editor.waitForBadge('watched', /^open, 75 % free, 3 wait$/);
+    await gate.meter.filter({ hasText: /^75 % free, would admit 0 now, 3 wait: sample \d.* old$/ }).waitFor();
     await held.open();
     assert.deepEqual(await answers, [200, 200, 200, 200, 200]);
     await gate.fact('inFlight', /^0 requests$/);
@@ -153,7 +157,7 @@ test('the sidebar shows a gate with its buttons and a warning that the gate neve
     await drawn.locator('.modelet-sb-warning', { hasText: 'it never opens: D is at most 0.2' }).waitFor();
     assert.equal(await drawn.locator('.modelet-sb-name').textContent(), 'batch <b>work</b>');
     const gate = shownIn(drawn);
-    await gate.why.filter({ hasText: /^closed: 20 % free, 25 % kept/ }).waitFor();
+    await gate.meter.filter({ hasText: /^closed: 20 % free, 25 % kept/ }).waitFor();
     await held.open();
     const answers = post(1);
     await gate.fact('waiting', /^1 of 1024/);
@@ -208,10 +212,10 @@ test('the test button of a gate reads its source once with the values in the dia
     await reading.filter({ hasText: /No sample, the gate would be closed: .*401/ }).waitFor();
     await form.set({ token: 'hush' });
     await button.click();
-    await reading.filter({ hasText: 'D = 0.3: the gate would be open, B is 0.25. saturation 0.7' }).waitFor();
+    await reading.filter({ hasText: '30 % free: the gate would be open, 25 % are kept. saturation 0.7' }).waitFor();
     saturation = 0.8;
     await button.click();
-    await reading.filter({ hasText: 'D = 0.2: the gate would be closed, B is 0.25.' }).waitFor();
+    await reading.filter({ hasText: '20 % free: the gate would be closed, 25 % are kept.' }).waitFor();
     await form.set({ query: '' });
     await button.click();
     await reading.filter({ hasText: /query: is missing/ }).waitFor();
@@ -224,8 +228,9 @@ test('the test button of a gate reads its source once with the values in the dia
     await editor.waitForBadge('tried', free(50));
     await editor.open('tried');
     assert.deepEqual(await form.get(['token']), { token: '__PWRD__' });
+    await form.unfold();
     await button.click();
-    await reading.filter({ hasText: 'D = 0.5: the gate would be open' }).waitFor();
+    await reading.filter({ hasText: '50 % free: the gate would be open' }).waitFor();
     await editor.cancel();
   });
 });

@@ -140,6 +140,24 @@ test('the sidebar shows stages, workers and rates while requests come', async ()
   });
 });
 
+test('the dialog of a batcher says what its settings make of the requests that come', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    await whenReady(editor);
+    await underLoad(async () => {
+      await editor.open('batch');
+      const now = editor.page.locator('#modelet-batcher-now');
+      await now
+        .filter({ hasText: /^[\d.]+ requests\/s: a wait of 20 ms makes batches of about [\d.]+\. As deployed: / })
+        .waitFor();
+      await editor.fill(editor.field('maxWaitMs'), '60000');
+      await now.filter({ hasText: /a wait of 60000 ms makes batches of about 8\./ }).waitFor();
+      await editor.field('policy').selectOption('greedy');
+      await now.filter({ hasText: /requests\/s: a batch has what waits when a worker gets free\./ }).waitFor();
+      await editor.cancel();
+    });
+  });
+});
+
 test('the sidebar names other users of Node-RED\u2019s event loop only while that is busy', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     // As text: the compiler would make an import of its own of this one.

@@ -64,7 +64,8 @@ async function visible(editor: EditorPage, properties: readonly string[]): Promi
   const found: string[] = [];
   for (const property of properties) {
     const element = editor.field(property);
-    const shown = property === 'members' ? editor.page.locator('#modelet-gate-members') : element;
+    const standIn = { members: '#modelet-gate-members', baseline: '#modelet-gate-keep' }[property];
+    const shown = standIn ? editor.page.locator(standIn) : element;
     if (await shown.isVisible()) found.push(property);
   }
   return found.sort();
@@ -77,6 +78,7 @@ test('the dialog of a gate shows exactly the fields that its source needs', asyn
     await form.unfold();
     for (const [source, own] of Object.entries(OF_SOURCE)) {
       await form.set({ source });
+      await form.unfold();
       const counted = source === 'aimd' || source === 'composite' ? [] : ['maxConcurrency'];
       const budget = source === 'composite' ? [] : OF_BUDGET;
       const expected = [...SHARED, ...budget, ...counted, ...own].sort();
@@ -169,8 +171,8 @@ test('the dialog of a gate refuses values that it cannot use, and says why', asy
     await editor.open('gate');
     const form = new Form(editor);
     await tryAll(form, [
-      { property: 'baseline', bad: [['1.01', /^Baseline B: must be a number from 0 to 1$/]], good: '0.3' },
-      { property: 'maxSys', bad: [['some', /^max_SYS: must be a number/]], good: '' },
+      { property: 'baseline', bad: [['1.01', /^Keep free for others: must be from 0 to 100 %$/]], good: '0.3' },
+      { property: 'maxSys', bad: [['some', /^Total capacity: must be a number/]], good: '' },
     ]);
     await form.set({ source: 'prometheus', query: 'load' });
     await tryAll(form, [
@@ -207,6 +209,30 @@ test('the numbers of a gate have the bounds of the schema', async () => {
   });
 });
 
+test('a preset of the gate dialog fills in the fields, which stay as they are until one is chosen', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    const form = new Form(editor);
+    const preset = editor.page.locator('#modelet-gate-preset');
+    await editor.open('gate');
+    assert.equal(await preset.inputValue(), 'behind');
+    assert.equal(await editor.page.locator('#modelet-gate-keep').inputValue(), '5');
+    await editor.ok();
+    assert.equal(Number((await editor.saved('gate'))['baseline']), 0.05);
+    await editor.open('gate');
+    await preset.selectOption('limit');
+    assert.deepEqual(await form.get(['source', 'baseline', 'maxSys']), {
+      source: 'constant',
+      baseline: '0',
+      maxSys: '10',
+    });
+    await preset.selectOption('protect');
+    assert.deepEqual(await form.get(['source', 'maxSys']), { source: 'aimd', maxSys: '10' });
+    await form.set({ source: 'scrape' });
+    assert.equal(await preset.inputValue(), 'own');
+    await editor.cancel();
+  });
+});
+
 test('the dialog of a gate asks for certificates if the address uses TLS', async () => {
   await session.inEditor(FLOWS, async (editor) => {
     await editor.open('gate');
@@ -214,6 +240,7 @@ test('the dialog of a gate asks for certificates if the address uses TLS', async
     await form.set({ source: 'prometheus', url: 'http://127.0.0.1' });
     assert.deepEqual(await visible(editor, ['tls']), []);
     await form.set({ url: 'https://127.0.0.1' });
+    await form.unfold();
     await editor.field('tls').waitFor({ state: 'visible' });
     await form.set({ source: 'redis' });
     assert.deepEqual(await visible(editor, ['tls']), []);
@@ -229,12 +256,16 @@ test('the dialog of a gate says how many requests its numbers admit', async () =
     const form = new Form(editor);
     const rule = editor.page.locator('#modelet-gate-rule');
     await form.set({ baseline: '0.1', maxSys: '50' });
-    await rule.getByText('Open above D = 0.1. At D = 1 it admits 45 requests at a time.').waitFor();
+    await rule
+      .getByText(
+        'Admits up to 45 requests at a time, while more than 10 % of the capacity is free. The others wait here.',
+      )
+      .waitFor();
     await form.set({ maxSys: '' });
     await form.set({ maxConcurrency: '10' });
-    await rule.getByText('At D = 1 it admits 9 requests at a time for each ready worker.').waitFor();
+    await rule.getByText('Admits up to 9 requests at a time for each ready worker').waitFor();
     await form.set({ baseline: '1' });
-    await rule.getByText('it never opens').waitFor();
+    await rule.getByText('Never opens').waitFor();
     await editor.cancel();
   });
 });
@@ -258,7 +289,7 @@ test('the dialog of a gate suggests a longer sample age for Prometheus, keeps a 
     await editor.ok();
     assert.deepEqual(await validityOf(editor, 'gate'), {
       valid: false,
-      errors: ['PromQL of max_SYS: a bracket or a quote does not close'],
+      errors: ['PromQL of the capacity: a bracket or a quote does not close'],
     });
   });
 });
