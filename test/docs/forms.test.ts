@@ -11,6 +11,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   form: 'form.js',
   gateForm: 'gate-form.js',
   gatePanel: 'gate-panel.js',
+  batcherLive: 'batcher-live.js',
   cpus: 'cpu-picker.js',
   codeTabs: 'code-tabs.js',
   modules: 'modules-list.js',
@@ -20,8 +21,9 @@ const SCRIPTS: Readonly<Record<string, string>> = {
 };
 /** What a script needs beside it. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {
-  'gate-form.js': ['form.js'],
+  'gate-form.js': ['form.js', 'gate-presets.js'],
   'gate-panel.js': ['form.js', 'sidebar.css', 'sidebar-stage.css', 'gate-live.css'],
+  'batcher-live.js': ['form.js'],
   'cpu-picker.js': ['cpu-pins.js'],
   'modules-list.js': ['stage-form.css'],
   'stage-deployed.js': ['form.js', 'stage-file.js'],
