@@ -48,7 +48,7 @@ export default function register(RED: NodeAPI): void {
       // `done` is called only for an input that was split: an error given to it would not tell which node caught it.
       const ended = run.run(msg, config.from, pipeline.feeds).then(() => done(), failed);
       void ended
-        .catch((thrown) => logFault(RED, 'the end of an input could not be told', thrown))
+        .catch((thrown) => logFault(RED, 'a paced split could not report its end', thrown))
         .finally(() => {
           running.delete(run);
           outer?.();

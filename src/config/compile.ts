@@ -55,7 +55,10 @@ export function compileBatcher(raw: Raw): BatcherConfig {
 export function compileCollector(raw: Raw): CollectorConfig {
   const config = validate(collector, raw);
   if (config.results === 'parts' && config.order === 'arrival') {
-    throw new ModeletError('config_invalid', 'results: parts leave as they are made, not in the order of arrival');
+    throw new ModeletError(
+      'config_invalid',
+      'results: parts leave as they are made, so they cannot keep the order of arrival',
+    );
   }
   return Object.freeze(config);
 }

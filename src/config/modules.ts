@@ -75,7 +75,8 @@ export function parseLibs(libs: readonly ModuleBinding[]): ModuleBinding[] {
     const name = given.trim();
     if (name === '') throw new Error(`the module ${module.trim()} needs a variable`);
     if (!IDENTIFIER.test(name)) throw new Error(`"${name}" cannot name a variable`);
-    if (RESERVED.has(name)) throw new Error(`the name ${name} is taken by JavaScript or by what the code has anyway`);
+    if (RESERVED.has(name))
+      throw new Error(`the name ${name} is a word of JavaScript or a variable that the code has anyway`);
     if (taken.has(name)) throw new Error(`two modules have the variable ${name}`);
     taken.add(name);
     return { var: name, module: parseImportName(module) };

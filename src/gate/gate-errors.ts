@@ -5,14 +5,14 @@ import type { Admission } from './admission/admission.ts';
 
 /** `Retry-After` is at least the sampling interval, here and in `refusedClosed`: the next reading may find room. */
 export function refusedFull(admission: Admission, { capacity, intervalMs }: GateConfig): ModeletError {
-  const text = `${named(admission)} has ${capacity} requests waiting and takes no more${because(admission)}`;
+  const text = `${named(admission)} has ${capacity} requests waiting, its capacity${because(admission)}`;
   return refusal(admission, text, intervalMs);
 }
 
 export function refusedClosed(admission: Admission, { intervalMs }: GateConfig): ModeletError {
   return refusal(
     admission,
-    `${named(admission)} lets nothing in now, and nothing wait${because(admission)}`,
+    `${named(admission)} admits no request now, and lets none wait${because(admission)}`,
     intervalMs,
   );
 }
@@ -31,7 +31,7 @@ export function refusedCancelled(admission: Admission): ModeletError {
 }
 
 export function refusedCost(admission: Admission, cost: unknown): ModeletError {
-  const text = `${named(admission)} counts ${admission.rule.unit}: a request needs a number of them from 0, not ${String(cost)}`;
+  const text = `${named(admission)} counts ${admission.rule.unit}: the cost of a request must be a number from 0, not ${String(cost)}`;
   return new ModeletError('invalid_input', text);
 }
 

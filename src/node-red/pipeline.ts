@@ -103,7 +103,7 @@ export class Pipeline {
       stranded: (msg) => this.#clients.answerIfEarlier(msg, CHANGED),
       lost: (msg) => this.#lost(msg),
     });
-    this.#tracing = new Tracing((thrown) => logFault(RED, 'no more spans, OpenTelemetry has thrown', thrown));
+    this.#tracing = new Tracing((thrown) => logFault(RED, 'tracing stops, because OpenTelemetry threw', thrown));
     this.#compiled = new CompiledHost(RED, this.#tracing);
     this.#hold = new HttpHold(RED, this.#clients, this.#compiled);
     this.#badges = new StatusBadges(this);

@@ -106,7 +106,7 @@ async function read({ path, requireFrom }: Inspection): Promise<OnnxPorts> {
 }
 
 function busy(): ModeletError {
-  return new ModeletError('capacity_exceeded', 'other models are being read; try again in a moment', {
+  return new ModeletError('capacity_exceeded', 'Node-RED is reading other models; try again in a moment', {
     retryAfterSeconds: 1,
   });
 }

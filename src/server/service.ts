@@ -104,7 +104,7 @@ export class Service {
       },
       onExpired: (request) => this.#client.cancel(request),
       onFailed: (code) => this.#refusals.count(code),
-      onThrown: (error) => this.log({ level: 'error', message: `whoever was told of an answer threw: ${error.stack}` }),
+      onThrown: (error) => this.log({ level: 'error', message: `a callback of a request threw: ${error.stack}` }),
     });
     this.#admissionQueue = new AdmissionQueue(config.mostWaiting, (item) => {
       this.#ledger.sent(item.id);

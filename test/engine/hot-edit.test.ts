@@ -61,7 +61,7 @@ test('the workers of before serve until those of the saved file are ready', asyn
   assert.deepEqual([first.held(), second.held(), first.closes.length], [[[1]], [[2]], 1]);
   assert.deepEqual(
     rig.logs.map(({ level, message, stage: name }) => [level, message, name]),
-    [['info', 'model.js has been saved: new workers start', 'stage1']],
+    [['info', 'model.js was saved: new workers start', 'stage1']],
   );
 });
 

@@ -128,7 +128,7 @@ describe('a request that waits', () => {
     const { errors } = bed.ask();
     assert.match(
       errors[0]?.message ?? '',
-      /lets nothing in now, and nothing wait\nit is open: full, 1 request in flight/,
+      /admits no request now, and lets none wait\nit is open: full, 1 request in flight/,
     );
     assert.equal(bed.gate.snapshot().decisions.refused_closed, 2);
     assert.equal(bed.gate.snapshot().waiting, 0);

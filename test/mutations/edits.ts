@@ -265,9 +265,9 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a stored item ends when it is sent on, before anything was done with it',
     file: 'src/node-red/gate/durable/durable-room.ts',
-    find: 'this.#runs.set(lease.id, { claim, timer });',
+    find: 'this.#runs.set(lease.id, claim);',
     replace:
-      "this.#runs.set(lease.id, { claim, timer });\n    void this.#conclude(claim, { kind: 'ack', ok: true, result: null });",
+      "this.#runs.set(lease.id, claim);\n    void this.#conclude(claim, { kind: 'ack', ok: true, result: null });",
     suite: 'nodered/durable-gate.shared',
     test: 'tries again what fails, and makes it a dead letter that is shown and can be driven again',
   },

@@ -138,7 +138,7 @@ describe('the view of a gate', () => {
     const response = await red.post('/blind', {});
     const text = await response.text();
     assert.equal(response.status, 429, text);
-    assert.match(text, /the gate \\"blind\\" lets nothing in now/);
+    assert.match(text, /the gate \\"blind\\" admits no request now/);
     assert.ok(!text.includes('127.0.0.1') && !text.includes('metric'), text);
   });
 });
@@ -272,8 +272,8 @@ describe('settings that cannot be used, and those that are odd', () => {
     'of the useless': /member of nothing cannot be used: member work/,
     'of bytes': /counts bytes/,
     'no stage': /no stage is selected/,
-    'gone stage': /the stage .* is not there/,
-    'gone runtime': /its runtime is not there/,
+    'gone stage': /the stage .* does not exist/,
+    'gone runtime': /its runtime does not exist/,
     // An older Node.js cannot have it at all.
     durable: /needs a result collector|22\.13/,
   };

@@ -47,7 +47,10 @@ describe('a gate that asks Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
     assert.match((await red.gate('follows')).source.raw ?? '', /max_SYS 6$/);
     await gateway.control({ servers: 0 });
     await until('the gate closes', async () => !(await red.gate('follows')).open);
-    assert.match((await red.gate('follows')).why, /^closed: max_SYS: 0 is no capacity; opens when PromQL at /);
+    assert.match(
+      (await red.gate('follows')).why,
+      /^closed: max_SYS: a capacity must be a positive number, not 0; opens when PromQL at /,
+    );
     await gateway.control({ servers: 2 });
     await until('two servers count again', quotaIs(4));
   });
@@ -78,6 +81,6 @@ describe('a gate that asks Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
     assert.equal(answer.sample?.maxSys, 4);
     const response = await red.post('/admin/modelets/gates/test', { ...asking, maxSysQuery: 'no_such_metric' });
     const { ok, reason } = (await response.json()) as { readonly ok: boolean; readonly reason: string };
-    assert.deepEqual([ok, reason], [false, 'max_SYS: the metric is missing: the query gave no series']);
+    assert.deepEqual([ok, reason], [false, 'max_SYS: the metric is missing: the query returned no series']);
   });
 });

@@ -48,7 +48,10 @@ async function open(service: TestService): Promise<Answer[]> {
 const isRefusal = ({ error, code }: Answer): boolean => {
   if (code !== 'stage_unavailable') return false;
   assert.equal(error?.stage, 'mortal');
-  assert.match(error?.message ?? '', /its workers died \d+ times in short order, .*; the last one: exited with code 7/);
+  assert.match(
+    error?.message ?? '',
+    /its workers died \d+ times in a short time, .*; the last one: exited with code 7/,
+  );
   assert.ok((error?.retryAfterSeconds ?? 0) >= 1 && (error?.retryAfterSeconds ?? 0) <= 30);
   return true;
 };

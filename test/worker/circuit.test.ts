@@ -130,7 +130,7 @@ describe('the circuit', () => {
     rig.die(5);
     const { code, message, retryAfterSeconds, cause } = rig.circuit.refusal ?? {};
     assert.equal(code, 'stage_unavailable');
-    assert.equal(message, 'its workers died 5 times in short order, next try in 1 s; the last one: death 5');
+    assert.equal(message, 'its workers died 5 times in a short time, next try in 1 s; the last one: death 5');
     assert.equal(retryAfterSeconds, 1);
     assert.equal((cause as Error).message, 'death 5');
     rig.clock.advance(1000);

@@ -144,7 +144,7 @@ describe('a classifier of scikit-learn', () => {
     );
     await assert.rejects(
       load(classifier({ zipmap: false }), { labels: ['a', 'b', 'c'] }),
-      /labels: there are 3, for 2 scores of the output "probabilities"/,
+      /labels: the list has 3 labels, and the output "probabilities" has 2 scores/,
     );
   });
 

@@ -245,7 +245,10 @@ describe('results', () => {
   });
 
   test('say where labels are not as many as the scores, at the start if the model tells how many those are', async () => {
-    await assert.rejects(load(scores, { labels: ['a'] }), /labels: there are 1, for 3 scores of the output "y"/);
+    await assert.rejects(
+      load(scores, { labels: ['a'] }),
+      /labels: the list has 1 labels, and the output "y" has 3 scores/,
+    );
     const [read] = await run(await load(doubling(['batch', 'n']), { labels: ['a'] }), inputs([1, 2, 3]));
     assert.deepEqual(read, { code: 'modelet_failed', message: 'there are 1 labels for 3 scores' });
   });

@@ -78,7 +78,7 @@ export class Circuit {
     const next = this.#state.tag === 'open' ? `next try in ${retryAfterSeconds} s` : 'being tried again';
     const message = this.isOfStarts
       ? `${cause.message} (tried ${deaths} times, ${next})`
-      : `its workers died ${deaths} times in short order, ${next}; the last one: ${cause.message}`;
+      : `its workers died ${deaths} times in a short time, ${next}; the last one: ${cause.message}`;
     return new ModeletError('stage_unavailable', message, { cause, retryAfterSeconds });
   }
 

@@ -156,7 +156,7 @@ export class HotEdit {
     if (wanted === null) return;
     const file = basename(wanted.path);
     const onChanged = (): void => {
-      const message = isAsked ? `${file} has been saved: new workers start` : `${file} has changed: it is tried again`;
+      const message = isAsked ? `${file} was saved: new workers start` : `${file} has changed: the workers start again`;
       this.#host.onLog({ level: 'info', message, stage: name });
       if (isAsked) this.#onSaved();
       else this.#onRepaired();

@@ -65,7 +65,7 @@ export function wear<T extends WireItem>(slot: Slot<T>, definition: StageDefinit
 /** Returns a warning if a new worker exceeds its memory limit, which no replacement would help; otherwise null. */
 export function tooLargeAtFirst<T extends WireItem>(slot: Slot<T>, { maxRssMb }: StageDefinition): string | null {
   if (slot.usage !== slot.usageAtFirst || !exceeds(slot.usage, maxRssMb)) return null;
-  return `uses ${megabytes(slot.usage)} MB before its first batch, more than maxRssMb ${maxRssMb}: it is not replaced for that`;
+  return `uses ${megabytes(slot.usage)} MB before its first batch, more than maxRssMb ${maxRssMb}, so the stage does not replace it for that`;
 }
 
 type Usage = Slot<WireItem>['usage'];

@@ -256,7 +256,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     if (this.#toldFailure === message) return;
     this.#toldFailure = message;
     const text = shortened(
-      `does not start: ${message}; it is tried again when it changes, at a deploy, or by its button`,
+      `does not start: ${message}; its workers start again when the code changes, at a deploy, or by its button`,
     );
     const fields = stack === undefined ? {} : { stack };
     this.#events.onLog({ level: 'error', message: text, stage: this.#stage.name, fields });
@@ -273,7 +273,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       const why = this.#circuit.refusal?.message ?? '';
       log('error', this.#circuit.isOfStarts ? `does not start: ${why}` : why);
     } else if (tag === 'half-open') {
-      log('info', 'is tried with one worker');
+      log('info', 'tries one worker');
       this.#tryProbe();
     } else {
       if (this.#slots.some((slot) => slot.isReady)) log('info', 'serves again');

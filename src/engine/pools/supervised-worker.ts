@@ -225,13 +225,17 @@ export class SupervisedWorker<T extends WireItem> {
       this.#host.onPart(item, part, (parts) => this.#supervisor.send({ type: 'taken', body: [[id, parts]] }));
       return;
     }
-    this.#supervisor.kill(new ModeletError('protocol_error', `worker sent a part of request ${id}, which it had not`));
+    this.#supervisor.kill(
+      new ModeletError('protocol_error', `worker sent a part of request ${id}, which it did not have`),
+    );
   }
 
   #replied(number: number, replies: readonly WireItem[], runMs: number): void {
     const batch = this.#batches[0];
     if (batch?.number !== number || batch.items.length !== replies.length) {
-      this.#supervisor.kill(new ModeletError('protocol_error', `worker answered batch ${number}, which it had not`));
+      this.#supervisor.kill(
+        new ModeletError('protocol_error', `worker answered batch ${number}, which it did not have`),
+      );
       return;
     }
     this.#batches.shift();
@@ -244,7 +248,9 @@ export class SupervisedWorker<T extends WireItem> {
 
   #tried(example: number, error: string | null): void {
     if (this.#trying?.example !== example) {
-      this.#supervisor.kill(new ModeletError('protocol_error', `worker answered example ${example}, which it had not`));
+      this.#supervisor.kill(
+        new ModeletError('protocol_error', `worker answered example ${example}, which it did not run`),
+      );
       return;
     }
     this.#trying = null;

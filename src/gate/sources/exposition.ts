@@ -37,7 +37,7 @@ function readLine(text: string, line: number): Series {
     const { labels, end } = text.startsWith('{') ? readLabels(text) : { labels: new Map<string, string>(), end: 0 };
     // The text after a hash is an exemplar, not part of the value.
     const [number = '', time, ...more] = (text.slice(end).split(' # ')[0] ?? '').trim().split(/\s+/);
-    if (more.length > 0) throw new Error(`more than a value and a time`);
+    if (more.length > 0) throw new Error('the line has more than a value and a time');
     return { labels, value: readValue(number), time: time === undefined ? undefined : readTime(time) };
   } catch (error) {
     throw new Error(`line ${line} is not Prometheus text: ${(error as Error).message}`);
@@ -52,7 +52,7 @@ function readLabels(text: string): { labels: Map<string, string>; end: number } 
     LABEL.lastIndex = at;
     const [, name = '', value = ''] = LABEL.exec(text) ?? [];
     if (name === '') throw new Error('a label is malformed');
-    if (labels.has(name)) throw new Error(`label ${name} stands there twice`);
+    if (labels.has(name)) throw new Error(`label ${name} appears twice`);
     labels.set(name, unescaped(value));
   }
 }
@@ -65,10 +65,10 @@ function readValue(text: string): number {
   if (isDecimal(text)) return Number(text);
   if (INFINITY.test(text)) return text.startsWith('-') ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
   if (/^nan$/i.test(text)) return Number.NaN;
-  throw new Error('the value is no number');
+  throw new Error('the value is not a number');
 }
 
 function readTime(text: string): number {
   if (isDecimal(text)) return Number(text);
-  throw new Error('the time is no number');
+  throw new Error('the time is not a number');
 }

@@ -102,7 +102,7 @@ export class HttpEndpoint {
 async function readAnswer({ statusCode, headers, body }: Dispatcher.ResponseData): Promise<HttpAnswer> {
   try {
     const encoding = headers['content-encoding'];
-    if (encoding && encoding !== 'identity') throw new NoSample(`the answer is packed (${String(encoding)})`);
+    if (encoding && encoding !== 'identity') throw new NoSample(`the answer is compressed (${String(encoding)})`);
     if (Number(headers['content-length'] ?? 0) > MAX_BYTES) throw tooLong();
     return {
       status: statusCode,

@@ -90,7 +90,7 @@ export class PrometheusSource implements BudgetSource {
     try {
       const { number } = theOnlyNumber(dataOf(await this.#ask({ query, time: String(time) }, signal)));
       if (number > 0 && Number.isFinite(number)) return number;
-      throw new NoSample(`${number} is no capacity`);
+      throw new NoSample(`a capacity must be a positive number, not ${number}`);
     } catch (error) {
       throw error instanceof NoSample ? new NoSample(`max_SYS: ${error.message}`) : error;
     }
@@ -132,7 +132,7 @@ function dataOf(answer: HttpAnswer): QueryData {
   }
   if (answer.status !== 200) throw new NoSample(refusalOf(answer));
   if (said?.status !== 'success' || said.data === null || typeof said.data !== 'object') {
-    throw new NoSample('the answer is not one of a Prometheus');
+    throw new NoSample('the answer is not from Prometheus');
   }
   return said.data as QueryData;
 }
@@ -149,18 +149,18 @@ function parse(body: string): { status?: unknown; error?: unknown; data?: unknow
 function theOnlyNumber({ resultType, result }: QueryData): Evaluated {
   if (resultType === 'scalar') return evaluated(result);
   if (resultType !== 'vector' || !Array.isArray(result)) {
-    throw new NoSample(`the query gave a ${String(resultType)}, not one number`);
+    throw new NoSample(`the query returned a ${String(resultType)}, not one number`);
   }
-  if (result.length === 0) throw new NoSample('the metric is missing: the query gave no series');
-  if (result.length > 1) throw new NoSample(`the query gave ${result.length} series, not one`);
+  if (result.length === 0) throw new NoSample('the metric is missing: the query returned no series');
+  if (result.length > 1) throw new NoSample(`the query returned ${result.length} series, not one`);
   const [{ value }] = result as [{ value?: unknown }];
-  if (value === undefined) throw new NoSample('the query gave a histogram, not a number');
+  if (value === undefined) throw new NoSample('the query returned a histogram, not a number');
   return evaluated(value);
 }
 
 function evaluated(pair: unknown): Evaluated {
   const [at, text] = Array.isArray(pair) ? (pair as unknown[]) : [];
-  if (typeof at !== 'number' || typeof text !== 'string') throw new NoSample('the answer is not one of a Prometheus');
+  if (typeof at !== 'number' || typeof text !== 'string') throw new NoSample('the answer is not from Prometheus');
   return { at, number: readNumber(text) };
 }
 

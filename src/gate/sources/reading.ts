@@ -25,7 +25,7 @@ export async function readWithin(
   const late = clock.at(clock.now() + timeoutMs, () => {
     attempt.abort(new NoSample(`no answer within ${timeoutMs} ms`));
   });
-  const giveUp = (): void => attempt.abort(new NoSample('the reading was given up'));
+  const giveUp = (): void => attempt.abort(new NoSample('the reading was cancelled'));
   if (signal.aborted) giveUp();
   signal.addEventListener('abort', giveUp, { once: true });
   try {
@@ -53,7 +53,7 @@ export function noSample(reason: string): Reading {
  */
 export function sampleOf(number: number, value: ReadValue, at: Deadline): Sample {
   const raw = `${value} ${shown(number)}`;
-  if (!Number.isFinite(number)) throw new NoSample(`the number that was read is ${number}`);
+  if (!Number.isFinite(number)) throw new NoSample(`the number read is ${number}`);
   if (value === 'budget') {
     if (number > 1 + SLACK) throw new NoSample(`${raw}: a budget is a share of the capacity, 1 at most`);
     return { budget: number, at, raw };

@@ -92,9 +92,9 @@ function having(series: readonly Series[], labels: Readonly<Record<string, strin
 }
 
 function theOnly(metric: string, [series, ...others]: readonly Series[], all: number): Series {
-  if (!series) throw new NoSample(`the metric ${metric} has no series with the labels, of ${all}`);
+  if (!series) throw new NoSample(`no series of the metric ${metric} has these labels, of ${all}`);
   if (others.length > 0)
-    throw new NoSample(`the metric ${metric} has ${others.length + 1} series: labels must leave one`);
+    throw new NoSample(`the metric ${metric} has ${others.length + 1} series: the labels must select one`);
   return series;
 }
 

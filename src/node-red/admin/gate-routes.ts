@@ -30,7 +30,7 @@ export function serveGates(RED: NodeAPI, pipeline: Pipeline, mayRead: RequestHan
     RED.httpAdmin.post(`/modelets/gates/:id/${order}`, mayWrite, (request, response) => {
       const id = String(request.params['id']);
       const error = pipeline.gates.order(id, order);
-      if (error === null) pipeline.live.get(id)?.node.log(`asked from outside its flow: ${order}`);
+      if (error === null) pipeline.live.get(id)?.node.log(`received the order ${order} over HTTP`);
       response.status(error === null ? 204 : 404).end();
     });
   }

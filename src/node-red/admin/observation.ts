@@ -96,7 +96,7 @@ export class Observation {
 
   /** Answers like an HTTP-in node whose middleware fails. */
   readonly #answerFailed: ErrorHandler = (error, _request, response, _next) => {
-    logFault(this.#RED, 'what stands before HTTP endpoints failed', asError(error));
+    logFault(this.#RED, 'a middleware of the HTTP endpoints failed', asError(error));
     response.sendStatus(500);
   };
 
@@ -194,7 +194,7 @@ function coreHandler(RED: NodeAPI, name: string, ...options: readonly unknown[])
     const require = createRequire(join((RED.settings as HttpNodeSettings).coreNodesDir ?? '/', 'package.json'));
     return [(require(name) as (...options: readonly unknown[]) => Handler)(...options)];
   } catch (thrown) {
-    logFault(RED, `${name} is not there for what is public`, asError(thrown));
+    logFault(RED, `${name} is missing, so the public pages run without it`, asError(thrown));
     return [];
   }
 }

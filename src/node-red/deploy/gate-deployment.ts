@@ -77,7 +77,7 @@ function placeGate(
   const why = config.store === 'durable' ? whyNoSqlite() : null;
   if (why !== null) throw new Error(`store: ${why}`);
   if (config.store === 'durable' && nearest(graph, id, 'collector').length === 0) {
-    throw new Error('store: durable needs a result collector behind the gate, which tells when an item is done');
+    throw new Error('store: durable needs a result collector behind the gate, to learn when an item is done');
   }
   const stage = stageOf(id, config, graph, live);
   const runtime = runtimeOf(config, stage, live);
@@ -89,11 +89,11 @@ function placeGate(
 function stageOf(id: string, config: GateConfig, graph: Graph, live: LiveNodes): string | null {
   if (config.stage !== '') {
     if (live.get(config.stage)?.kind === 'stage') return config.stage;
-    throw new Error('the stage whose workers are to count is not there');
+    throw new Error('the stage whose workers it counts does not exist');
   }
   const [stage] = nearest(graph, id, 'stage');
   if (stage === undefined && config.source.kind === 'saturation') {
-    throw new Error('its source is the saturation of a stage, and no stage is selected or wired behind it');
+    throw new Error('its source is the saturation of a stage, but no stage is selected or wired behind it');
   }
   return stage ?? null;
 }
@@ -102,7 +102,7 @@ function stageOf(id: string, config: GateConfig, graph: Graph, live: LiveNodes):
 function runtimeOf(config: GateConfig, stage: string | null, live: LiveNodes): string | null {
   if (config.runtime !== '') {
     if (live.get(config.runtime)?.kind === 'runtime') return config.runtime;
-    throw new Error('its runtime is not there, or it is disabled');
+    throw new Error('its runtime does not exist or is disabled');
   }
   const found = stage === null ? undefined : live.get(stage)?.config;
   const ofStage = found instanceof ModeletError ? '' : ((found as StageConfig | undefined)?.runtime ?? '');

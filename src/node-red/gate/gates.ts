@@ -189,7 +189,7 @@ export class Gates {
       clock: systemClock,
       ready: () => readyOf(place(), (deployed) => this.loadOf(deployed)),
       onChange: () => this.#around.onChange(),
-      onThrown: (error) => logFault(this.#around.RED, 'an answer of a gate could not be given', error),
+      onThrown: (error) => logFault(this.#around.RED, 'a callback of a gate threw', error),
     });
     gate.admission.onEnded((_, lease) => this.#around.pipeline().leases.forget(lease.id));
     return gate;
@@ -236,7 +236,9 @@ export class Gates {
   }
 
   #quietly(work: Promise<void>): void {
-    work.catch((thrown: unknown) => logFault(this.#around.RED, 'a gate could not do all it was asked for', thrown));
+    work.catch((thrown: unknown) =>
+      logFault(this.#around.RED, 'a gate failed to carry out an order or a deploy', thrown),
+    );
   }
 }
 

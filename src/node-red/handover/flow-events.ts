@@ -65,7 +65,7 @@ export class UntilRunning {
     try {
       act();
     } catch (thrown) {
-      logFault(this.#RED, 'a message could not be passed on', thrown);
+      logFault(this.#RED, 'a message could not be delivered', thrown);
       if (done) this.safely(() => done(asError(thrown)));
     }
   }

@@ -133,7 +133,9 @@ export class QueueClient implements WorkQueue {
 
   enqueue(items: readonly QueueItem[]): Promise<Enqueued[]> {
     if (this.#pendingBytes > MOST_PENDING_BYTES) {
-      return Promise.reject(new ModeletError('capacity_exceeded', `the store ${this.#spec.file} is behind`));
+      return Promise.reject(
+        new ModeletError('capacity_exceeded', `the store ${this.#spec.file} has too many calls to carry out`),
+      );
     }
     return this.#call('enqueue', items);
   }
@@ -222,7 +224,7 @@ export class QueueClient implements WorkQueue {
   #saidOfFile(error: ModeletError | null): void {
     if (error?.message === this.#lostFile?.message) return;
     this.#lostFile = error;
-    const record = { level: 'info', message: `store ${this.#spec.file}: its file is back` } as const;
+    const record = { level: 'info', message: `store ${this.#spec.file}: its file has returned` } as const;
     this.#spec.onLog(error ? { level: 'error', message: error.message } : record);
     this.#spec.onChange();
   }

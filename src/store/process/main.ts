@@ -55,7 +55,7 @@ function open(boot: QueueBoot, channel: Channel): void {
 function giveUp(queue: SqliteQueue, channel: Channel): void {
   store = null;
   queue.close();
-  void endWithError(channel, storeError(queue.file, 'lost', 'is given up: its marker has been deleted'));
+  void endWithError(channel, storeError(queue.file, 'lost', 'is closed: somebody has deleted its marker'));
 }
 
 /** Runs the calls of a frame in one transaction, with one fsync. If one of them fails, runs each on its own. */

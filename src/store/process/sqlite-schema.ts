@@ -104,9 +104,10 @@ function prepareTables(database: Database, file: string): void {
     return;
   }
   if (pragma('application_id') !== APPLICATION_ID)
-    throw storeError(file, 'foreign', 'is the database of something else');
+    throw storeError(file, 'foreign', 'is the database of another program');
   const version = pragma('user_version');
-  if (version !== VERSION) throw storeError(file, 'foreign', `has version ${version}, and this is for ${VERSION}`);
+  if (version !== VERSION)
+    throw storeError(file, 'foreign', `has version ${version}; this package reads version ${VERSION}`);
   const found = pragma('quick_check(1)');
   if (found !== 'ok') throw storeError(file, 'corrupt', `is damaged: ${found}`);
 }

@@ -51,7 +51,7 @@ const FAULTS: ReadonlyMap<number, { readonly fault: StoreFault; readonly what: s
   [11, { fault: 'corrupt', what: 'is damaged' }],
   [13, { fault: 'full', what: 'cannot grow: the disk is full' }],
   [14, { fault: 'unreadable', what: 'cannot be opened' }],
-  [26, { fault: 'corrupt', what: 'is damaged, or no database' }],
+  [26, { fault: 'corrupt', what: 'is damaged, or is not a database' }],
 ]);
 
 /** Builds a `store_unavailable` that names the file and the problem. Nothing repairs or recreates a file by itself. */

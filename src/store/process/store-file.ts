@@ -54,7 +54,7 @@ export class StoreFile {
     const file = find(this.#path);
     if (!file) throw this.#lost('is missing');
     if (file.bytes === 0n) throw this.#lost('is empty');
-    if (known.session === this.#session && known.file !== file.id) throw this.#lost('is another file than before');
+    if (known.session === this.#session && known.file !== file.id) throw this.#lost('is not the same file as before');
     if (known.needsLog === true && !find(this.#path + WRITE_AHEAD)) throw this.#lost(`lacks its log ${WRITE_AHEAD}`);
   }
 
@@ -102,8 +102,8 @@ export class StoreFile {
   #changeSince({ file, logs }: Extract<Place, { tag: 'open' }>): string | null {
     const found = find(this.#path);
     if (!found) return 'is missing';
-    if (found.id !== file.id) return 'is another file than before';
-    if (found.bytes < file.bytes) return 'has been cut';
+    if (found.id !== file.id) return 'is not the same file as before';
+    if (found.bytes < file.bytes) return 'has become shorter';
     for (const [log, id] of logs) if (find(this.#path + log)?.id !== id) return `lacks its log ${log}`;
     return null;
   }
@@ -127,7 +127,7 @@ export class StoreFile {
   }
 
   #lost(change: string): Error {
-    const remedy = `put back what was there, or delete ${this.#marker} to take what is there or begin anew`;
+    const remedy = `put back the file that was there; or delete ${this.#marker} to use the present file, or a new one if there is none`;
     return storeError(this.#path, 'lost', `${change}: ${remedy}`);
   }
 }

@@ -36,7 +36,7 @@ export function decodeModeletError(bytes: Uint8Array, otherwise: ErrorCode): Mod
   try {
     error = decodeError(bytes);
   } catch (cause) {
-    return new ModeletError(otherwise, 'an error came that cannot be read', { cause });
+    return new ModeletError(otherwise, 'the error cannot be read', { cause });
   }
   return error instanceof ModeletError ? error : new ModeletError(otherwise, error.message, { cause: error });
 }

@@ -65,7 +65,7 @@ function errorPayload(thrown: unknown, limits: ReplyLimits): Payload {
     error = toModeletError(asError(thrown));
   } catch {
     // The thrown object has getters that throw.
-    error = new ModeletError('modelet_failed', 'the modelet threw what cannot be read');
+    error = new ModeletError('modelet_failed', 'the modelet threw a value that cannot be read');
   }
   error.stage = limits.stage;
   return { codec: CODEC.none, bytes: encodeError(error) };

@@ -242,8 +242,8 @@ function readMeta({ meta }: WireItem): RequestMeta | ModeletError {
   try {
     const read: unknown = JSON.parse(Buffer.from(meta).toString());
     if (typeof read === 'object' && read !== null) return read;
-    return new ModeletError('protocol_error', 'what came with the request is no object');
+    return new ModeletError('protocol_error', 'the metadata of the request is not an object');
   } catch (cause) {
-    return new ModeletError('protocol_error', 'what came with the request cannot be read', { cause });
+    return new ModeletError('protocol_error', 'the metadata of the request cannot be read', { cause });
   }
 }

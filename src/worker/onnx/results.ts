@@ -38,7 +38,9 @@ export function checkLabels(outputs: readonly Port[], stacked: boolean, options:
   if (!options.labels || shape.length === 0 || dims.some((dim) => typeof dim === 'string')) return;
   const scores = sizeOf(dims as number[]);
   if (scores === options.labels.length) return;
-  throw new Error(`labels: there are ${options.labels.length}, for ${scores} scores of the output "${name}"`);
+  throw new Error(
+    `labels: the list has ${options.labels.length} labels, and the output "${name}" has ${scores} scores`,
+  );
 }
 
 /**

@@ -85,7 +85,7 @@ function loadRuntime(requireFrom: string): OnnxRuntime {
     try {
       return require(PACKAGE) as OnnxRuntime;
     } catch (cause) {
-      throw new Error(`${PACKAGE} is installed and does not load: ${(cause as Error).message}`, { cause });
+      throw new Error(`${PACKAGE} is installed but does not load: ${(cause as Error).message}`, { cause });
     }
   }
   // The advice skips the install script, which would only download files for graphics cards from another server.

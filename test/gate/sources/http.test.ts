@@ -59,7 +59,7 @@ describe('a server that does not behave', () => {
       stop.abort();
     });
     const reading = await source(t, { url: `http://${address}` }).read(stop.signal);
-    assert.deepEqual(reading, { ok: false, reason: 'the reading was given up' });
+    assert.deepEqual(reading, { ok: false, reason: 'the reading was cancelled' });
     await closed;
   });
 
@@ -82,7 +82,7 @@ describe('a server that does not behave', () => {
 
   test('may not pack its answer, which nobody asked for', async (t) => {
     const packed = await page(t, 'm 0.5\n', {}, { ...TEXT, 'content-encoding': 'gzip' });
-    assert.match(await reasonFrom(packed), /^the answer is packed \(gzip\)$/);
+    assert.match(await reasonFrom(packed), /^the answer is compressed \(gzip\)$/);
   });
 
   test('may break off, hang up or not be there', async (t) => {

@@ -99,8 +99,8 @@ describe('a context value', () => {
     [null, /is not set/],
     ['0.4', /is not a number: its type is string/],
     [{ value: 0.4 }, /its type is object/],
-    [Number.NaN, /the number that was read is NaN/],
-    [Number.POSITIVE_INFINITY, /the number that was read is Infinity/],
+    [Number.NaN, /the number read is NaN/],
+    [Number.POSITIVE_INFINITY, /the number read is Infinity/],
     [-0.5, /a saturation is not negative/],
   ] as const) {
     test(`gives no sample where it is ${String(found)}`, async () => {
@@ -134,8 +134,8 @@ describe('a context value', () => {
     const asked = new AbortController();
     const reading = context(new Promise(() => {})).read(asked.signal);
     asked.abort();
-    assert.deepEqual(await reading, { ok: false, reason: 'the reading was given up' });
-    assert.deepEqual(await context(0.5).read(asked.signal), { ok: false, reason: 'the reading was given up' });
+    assert.deepEqual(await reading, { ok: false, reason: 'the reading was cancelled' });
+    assert.deepEqual(await context(0.5).read(asked.signal), { ok: false, reason: 'the reading was cancelled' });
   });
 });
 

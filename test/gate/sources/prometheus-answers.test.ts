@@ -24,18 +24,18 @@ describe('an answer of Prometheus', () => {
     source(t, { source: 'prometheus', query: 'm', url: `http://${await serve(t, listener)}`, ...raw });
 
   for (const [data, reason] of [
-    [vector(), /^the metric is missing: the query gave no series$/],
-    [vector('1', '2', '3'), /^the query gave 3 series, not one$/],
-    [vector('NaN'), /^the number that was read is NaN$/],
-    [vector('+Inf'), /^the number that was read is Infinity$/],
-    [vector(''), /^the number that was read is NaN$/],
-    [success('vector', [{ metric: {}, histogram: [1000.5, {}] }]), /^the query gave a histogram/],
-    [success('matrix', []), /^the query gave a matrix, not one number$/],
-    [success('string', [1000.5, '0.5']), /^the query gave a string, not one number$/],
-    [success('vector', [{ metric: {}, value: 5 }]), /^the answer is not one of a Prometheus$/],
-    [{ status: 'success', data: null }, /^the answer is not one of a Prometheus$/],
-    ['m 0.5', /^the answer is not one of a Prometheus$/],
-    [null, /^the answer is not one of a Prometheus$/],
+    [vector(), /^the metric is missing: the query returned no series$/],
+    [vector('1', '2', '3'), /^the query returned 3 series, not one$/],
+    [vector('NaN'), /^the number read is NaN$/],
+    [vector('+Inf'), /^the number read is Infinity$/],
+    [vector(''), /^the number read is NaN$/],
+    [success('vector', [{ metric: {}, histogram: [1000.5, {}] }]), /^the query returned a histogram/],
+    [success('matrix', []), /^the query returned a matrix, not one number$/],
+    [success('string', [1000.5, '0.5']), /^the query returned a string, not one number$/],
+    [success('vector', [{ metric: {}, value: 5 }]), /^the answer is not from Prometheus$/],
+    [{ status: 'success', data: null }, /^the answer is not from Prometheus$/],
+    ['m 0.5', /^the answer is not from Prometheus$/],
+    [null, /^the answer is not from Prometheus$/],
   ] as const) {
     test(`${JSON.stringify(data)} gives no sample`, async (t) => {
       assert.match(await reasonFrom(await prometheus(t, answer(data))), reason);
@@ -44,7 +44,7 @@ describe('an answer of Prometheus', () => {
 
   test('a scalar that is not finite gives no sample', async (t) => {
     const infinite = await prometheus(t, answer(success('scalar', [1000.5, '-Inf'])), { query: '-1 / 0' });
-    assert.match(await reasonFrom(infinite), /^the number that was read is -Infinity$/);
+    assert.match(await reasonFrom(infinite), /^the number read is -Infinity$/);
   });
 
   test('an error is told in its words', async (t) => {

@@ -84,9 +84,9 @@ describe('PromQL at a real Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
   });
 
   for (const [maxSysQuery, reason] of [
-    ['no_such_metric', /^max_SYS: the metric is missing: the query gave no series$/],
-    ['vector(0)', /^max_SYS: 0 is no capacity$/],
-    ['1 / 0', /^max_SYS: Infinity is no capacity$/],
+    ['no_such_metric', /^max_SYS: the metric is missing: the query returned no series$/],
+    ['vector(0)', /^max_SYS: a capacity must be a positive number, not 0$/],
+    ['1 / 0', /^max_SYS: a capacity must be a positive number, not Infinity$/],
     ['sum(', /^max_SYS: HTTP 400: .*parse error/],
   ] as const) {
     test(`a max_SYS of ${maxSysQuery} gives no sample`, async (t) => {
@@ -108,14 +108,14 @@ describe('PromQL at a real Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
   });
 
   for (const [query, reason] of [
-    ['gateway_saturatoin', /^the metric is missing: the query gave no series$/],
-    ['gateway_saturation > 5', /^the metric is missing: the query gave no series$/],
-    ['gateway_requests_total', /^the query gave \d+ series, not one$/],
-    ['gateway_saturation[1m]', /^the query gave a matrix, not one number$/],
-    ['"text"', /^the query gave a string, not one number$/],
-    ['gateway_saturation / 0 * 0', /^the number that was read is NaN$/],
-    ['1 / 0', /^the number that was read is Infinity$/],
-    ['scalar(gateway_saturatoin)', /^the number that was read is NaN$/],
+    ['gateway_saturatoin', /^the metric is missing: the query returned no series$/],
+    ['gateway_saturation > 5', /^the metric is missing: the query returned no series$/],
+    ['gateway_requests_total', /^the query returned \d+ series, not one$/],
+    ['gateway_saturation[1m]', /^the query returned a matrix, not one number$/],
+    ['"text"', /^the query returned a string, not one number$/],
+    ['gateway_saturation / 0 * 0', /^the number read is NaN$/],
+    ['1 / 0', /^the number read is Infinity$/],
+    ['scalar(gateway_saturatoin)', /^the number read is NaN$/],
     ['vector(-1)', /^saturation -1: a saturation is not negative$/],
     ['sum(', /^HTTP 400: .*parse error/],
   ] as const) {

@@ -52,7 +52,7 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
     [['SET', 'load', ''], /^the key load does not hold a number$/],
     [['SET', 'load', 'NaN'], /^the key load does not hold a number$/],
     [['SET', 'load', '0x1'], /^the key load does not hold a number$/],
-    [['SET', 'load', '1e999'], /^the number that was read is Infinity$/],
+    [['SET', 'load', '1e999'], /^the number read is Infinity$/],
     [['SET', 'load', '-1'], /a saturation is not negative/],
     [['DEL', 'load'], /^the key load is missing$/],
     [['HSET', 'load', 'a', '1'], /^WRONGTYPE/],

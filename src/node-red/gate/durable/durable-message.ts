@@ -50,7 +50,8 @@ export function encodeMessage(
 /** Decodes a stored message. @throws ModeletError `protocol_error` if the bytes are not a message. */
 export function decodeMessage(payload: Payload): StoredMessage {
   const { requestId, fields } = (decodePayload(payload) ?? {}) as Partial<Envelope>;
-  if (fields === null || typeof fields !== 'object') throw new ModeletError('protocol_error', 'no message is stored');
+  if (fields === null || typeof fields !== 'object')
+    throw new ModeletError('protocol_error', 'the item contains no message');
   return { msg: fields as PipelineMessage, requestId: requestId ?? null };
 }
 
