@@ -20,7 +20,7 @@ function defaults(type: NodeType): Record<string, unknown> {
   return Object.fromEntries(Object.entries(NODE_SCHEMAS[type].properties).map(([key, { default: of }]) => [key, of]));
 }
 
-test('a runtime without properties is one with all defaults', () => {
+test('a runtime without properties gets all defaults', () => {
   const config = compileRuntime({ id: 'r1', type: 'modelet-runtime' });
   const expected = defaults('modelet-runtime');
   for (const key of [
@@ -41,14 +41,14 @@ test('a runtime without properties is one with all defaults', () => {
   assert.deepEqual(compileRuntime(expected), config);
 });
 
-test('a batcher, collector, feed or metrics node without properties is one with all defaults, and has no others', () => {
+test('a batcher, collector, feed or metrics node without properties gets all defaults and nothing else', () => {
   assert.deepEqual({ ...compileBatcher({ id: 'b', z: 'tab', wires: [[]] }) }, defaults('modelet-batcher'));
   assert.deepEqual({ ...compileCollector({ id: 'c', z: 'tab', wires: [[]] }) }, defaults('modelet-collector'));
   assert.deepEqual({ ...compileMetrics({ id: 'm', z: 'tab', wires: [[]] }) }, defaults('modelet-metrics'));
   assert.deepEqual({ ...compileFeed({ id: 'f', z: 'tab', wires: [[]] }) }, defaults('modelet-feed'));
 });
 
-test('a stage without properties is one with all defaults', () => {
+test('a stage without properties gets all defaults', () => {
   const config = compileStage({}, noFile);
   const expected = defaults('modelet-stage');
   for (const [key, value] of Object.entries(config)) {
@@ -63,7 +63,7 @@ test('a stage without properties is one with all defaults', () => {
   assert.deepEqual(compileStage(expected, noFile), config);
 });
 
-test('a public path may be written with or without its outer slashes', () => {
+test('a public path may have or lack its outer slashes', () => {
   const written = ['', '  ', '/', 'ops', '/ops', '/ops/', 'a/b.c/', '/v1/~x_y-z'];
   assert.deepEqual(
     written.map((publicPath) => compileRuntime({ publicPath }).publicPath),
@@ -90,7 +90,7 @@ test('an address to listen at is a port, a host and a port, or the path of a soc
   }
 });
 
-test('the defaults are those of the public contract', () => {
+test('the defaults match the public contract', () => {
   const { timeoutMs, flowTimeoutMs, capacity, maxPayloadMb, strictPins, logLevel } = defaults('modelet-runtime');
   assert.deepEqual(
     [timeoutMs, flowTimeoutMs, capacity, maxPayloadMb, strictPins, logLevel],
@@ -128,7 +128,7 @@ test('every default passes its own bounds', () => {
   }
 });
 
-test('blank properties take their defaults, but no code is no code', () => {
+test('blank properties take their defaults, but blank code is an error', () => {
   assert.equal(compileBatcher({ maxBatchSize: '', policy: '', maxWaitMs: null }).maxBatchSize, 32);
   const stage = compileStage({ code: '', input: '', output: '', init: '', capacity: '' }, noFile);
   assert.deepEqual(stage.source, { kind: 'inline', setup: '', code: '', teardown: '', libs: [] });
@@ -146,7 +146,7 @@ test('numbers and booleans may arrive as text, and text as a number', () => {
   assert.equal(compileStage({ workers: 3 }, noFile).workers.length, 3);
 });
 
-test('a compiled setting is frozen, and the node it came from untouched', () => {
+test('the compiler freezes settings and leaves the node unchanged', () => {
   const raw = { maxBatchSize: '8' };
   const config = compileBatcher(raw);
   assert.ok(Object.isFrozen(config));

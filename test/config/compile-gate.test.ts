@@ -12,12 +12,12 @@ test('a gate without properties takes the defaults of its schema', () => {
   assert.ok(Object.isFrozen(gate));
 });
 
-test('numbers may come as text', () => {
+test('numeric properties of a gate may be text', () => {
   const { baseline, maxSys, capacity } = compileGate({ baseline: '0.1', maxSys: '50', capacity: '7' });
   assert.deepEqual({ baseline, maxSys, capacity }, { baseline: 0.1, maxSys: 50, capacity: 7 });
 });
 
-test('each source has what it needs', () => {
+test('each source of a gate gets its own settings', () => {
   const url = 'http://127.0.0.1:9090';
   assert.deepEqual(compileGate({ source: 'prometheus', url, query: ' up ' }).source, {
     kind: 'prometheus',
@@ -43,7 +43,7 @@ test('a sample of Prometheus may be older than its usual scrape interval, unless
   assert.equal(compileGate({ source: 'scrape', url: asking.url, metric: 'm' }).staleMs, 5000);
 });
 
-test('the members of a composite are a list, and JSON as earlier versions have it', () => {
+test('the members of a composite are a list, or JSON as in earlier versions', () => {
   for (const members of [['a', 'b'], '["a","b"]']) {
     const { source } = compileGate({ source: 'composite', members });
     assert.deepEqual(source.kind === 'composite' && source.members, ['a', 'b']);

@@ -134,14 +134,14 @@ for (const [kind, raw, message] of INVALID) {
   });
 }
 
-test('every property at fault is listed', () => {
+test('the error lists every invalid property', () => {
   assert.throws(() => compileBatcher({ maxBatchSize: 0, policy: 'x', maxWaitMs: 'y' }), {
     code: 'config_invalid',
     message: /maxBatchSize: .*; policy: .*; maxWaitMs: /,
   });
 });
 
-test('an environment variable that is not set is named', () => {
+test('the error names an environment variable that is not set', () => {
   const cases: readonly (readonly [string, Raw, string])[] = [
     // biome-ignore lint/suspicious/noTemplateCurlyInString: this is what Node-RED leaves in place
     ['batcher', { maxBatchSize: '${BATCH}' }, 'maxBatchSize: the environment variable BATCH is not set'],
@@ -156,7 +156,7 @@ test('an environment variable that is not set is named', () => {
   }
 });
 
-test('a file that is not found says so as the path', () => {
+test('the error for a missing file shows its path', () => {
   const missing = (): string => {
     throw new Error('no file /x/y.js');
   };

@@ -31,7 +31,7 @@ for (const [count, cpus, pins] of PLACEMENTS) {
   });
 }
 
-test('a count that is no whole number from 1 to 256 is refused', () => {
+test('the compiler refuses a worker count that is not a whole number from 1 to 256', () => {
   for (const count of ['0', '-1', '1.5', 'two', '257', 'NaN', 'Infinity', 0]) {
     assert.throws(() => workers({ workers: count }), { code: 'config_invalid', message: /^workers: must be a whole/ });
   }
@@ -39,7 +39,7 @@ test('a count that is no whole number from 1 to 256 is refused', () => {
   assert.throws(() => workers({ cpus: '0-999' }), { code: 'config_invalid', message: /^workers/ });
 });
 
-test('one environment is shared by all workers, an array gives each its own', () => {
+test('one environment serves all workers, and an array gives each worker its own', () => {
   assert.deepEqual(
     workers({ workers: '2', env: '{"A":"x","N":1,"FLAG":true}' }).map(({ env }) => env),
     [
@@ -72,7 +72,7 @@ for (const [env, message] of BAD_ENVIRONMENTS) {
   });
 }
 
-test('the cores of a runtime are one set, with or without brackets', () => {
+test('the cores of a runtime form one set, with or without brackets', () => {
   const { engineCpus, serverCpus } = compileRuntime({ engineCpus: ' [0, 2-3] ', serverCpus: '1 , 0' });
   assert.deepEqual(
     [engineCpus, serverCpus],
@@ -83,13 +83,13 @@ test('the cores of a runtime are one set, with or without brackets', () => {
   );
 });
 
-test('a file source keeps the resolved path, init is any JSON', () => {
+test('a file source keeps the resolved path, and init may be any JSON', () => {
   const stage = compileStage({ source: 'file', path: ' m.js ', init: '[1,{"a":2}]' }, (path) => `/models/${path}`);
   assert.deepEqual(stage.source, { kind: 'file', path: '/models/m.js' });
   assert.deepEqual(stage.init, [1, { a: 2 }]);
 });
 
-test('an interpreter of Python is a path, which is looked up like a file, or a name', () => {
+test('the Python interpreter is a path, resolved like a file, or a name', () => {
   const pythonOf = (python: string): unknown =>
     compileStage({ source: 'python', path: 'm.py', python }, (path) => `/models/${path}`).source;
   const path = '/models/m.py';

@@ -17,19 +17,19 @@ function file(...path: string[]): string {
   return full;
 }
 
-test('an absolute path is taken as it is', () => {
+test('an absolute path stays unchanged', () => {
   const full = file('models', 'a.js');
   assert.equal(resolveFile(full, '/nowhere'), full);
 });
 
-test('a relative path is looked up in the base folder, with or without a dot', () => {
+test('a relative path resolves against the base folder, with or without a dot', () => {
   const full = file('models', 'b.js');
   assert.equal(resolveFile('models/b.js', base), full);
   assert.equal(resolveFile('./models/b.js', base), full);
   assert.equal(resolveFile('../models/b.js', join(base, 'models')), full);
 });
 
-test('a path into a package is found as a module of the base folder', () => {
+test('a path into a package resolves to a module of the base folder', () => {
   file('node_modules', 'some-package', 'package.json');
   writeFileSync(join(base, 'node_modules', 'some-package', 'package.json'), '{"name":"some-package"}');
   const full = file('node_modules', 'some-package', 'model.js');
@@ -37,7 +37,7 @@ test('a path into a package is found as a module of the base folder', () => {
   assert.equal(resolveFile('some-package/model.js', join(base, 'models')), full);
 });
 
-test('a file of the base folder goes before a package of the same name', () => {
+test('a file of the base folder takes precedence over a package of the same name', () => {
   file('node_modules', 'both', 'model.js');
   const own = file('both', 'model.js');
   assert.equal(resolveFile('both/model.js', base), own);
@@ -51,7 +51,7 @@ test('a path into this package leads to its own files wherever it is installed',
   assert.throws(() => resolveFile('@modelet/node-red-pipeline/none.js', base), /no file .*none\.js/);
 });
 
-test('a path that an earlier version had below examples leads to the file in assets', () => {
+test('a path below examples of an earlier version leads to the file in assets', () => {
   const model = join(repositoryRoot, 'assets', 'models', 'digits.onnx');
   const installed = join(base, 'node_modules', '@modelet', 'node-red-pipeline');
   mkdirSync(join(installed, '..'), { recursive: true });
@@ -74,7 +74,7 @@ test('a file in an examples folder of the user stays where it is', () => {
   });
 });
 
-test('a file that is missing, or is a folder, is refused with the place where it was looked for', () => {
+test('the error for a missing file or a folder shows the path that was tried', () => {
   assert.throws(() => resolveFile('models/none.js', base), {
     message: `no file ${join(base, 'models', 'none.js')} (from "models/none.js")`,
   });
@@ -84,6 +84,6 @@ test('a file that is missing, or is a folder, is refused with the place where it
   assert.throws(() => resolveFile('models', base), /models is not a file/);
 });
 
-test('the current directory plays no part', () => {
+test('the current directory has no influence on the result', () => {
   assert.throws(() => resolveFile('package.json', join(base, 'models')), /no file/);
 });

@@ -63,11 +63,11 @@ for (const text of UNREADABLE) {
 const cpu = fc.nat({ max: 4095 });
 const group = fc.uniqueArray(cpu, { minLength: 1, maxLength: 6 }).map((cpus) => cpus.sort((a, b) => a - b));
 
-test('a set of cores reads back as it was written', () => {
+test('a set of cores survives formatting and parsing', () => {
   fc.assert(fc.property(group, (cpus) => assert.deepEqual(parseCpus(formatCpus(cpus)), cpus)));
 });
 
-test('the kernel form with ranges is the same set', () => {
+test('the kernel form with ranges parses to the same set', () => {
   const range = fc.tuple(fc.nat({ max: 4000 }), fc.nat({ max: 90 }));
   fc.assert(
     fc.property(fc.array(range, { minLength: 1, maxLength: 4 }), (ranges) => {
@@ -81,7 +81,7 @@ test('the kernel form with ranges is the same set', () => {
   );
 });
 
-test('any list of pins reads back as it was written', () => {
+test('any list of pins survives formatting and parsing', () => {
   const pin: fc.Arbitrary<Pin> = fc.oneof(
     cpu.map((one) => [one]),
     group,
@@ -95,7 +95,7 @@ test('any list of pins reads back as it was written', () => {
   );
 });
 
-test('any text is read or refused, and what is read is within bounds', () => {
+test('the parser reads or refuses any text, and its result is within bounds', () => {
   const text = fc.string({ unit: fc.constantFrom(...'0123456789,,--[] x'), maxLength: 20, size: 'max' });
   fc.assert(
     fc.property(text, (entry) => {

@@ -41,20 +41,20 @@ for (const [text, expected] of INITS) {
   });
 }
 
-test('a key called __proto__ stays a key', () => {
+test('a key named __proto__ stays a key', () => {
   const { init } = compiled({ init: '{"__proto__":{"key":"${KEY}"}}' });
   assert.deepEqual(Object.getOwnPropertyNames(init), ['__proto__']);
   assert.equal((init as { key?: unknown }).key, undefined);
 });
 
-test('env of one object, or of one for each worker, takes variables as text', () => {
+test('env inserts variables as text, in one object or in one per worker', () => {
   assert.deepEqual(compiled({ env: '{"A":"${KEY}","B":"${NUMBER}"}' }).workers[0]?.env, { A: 'secret', B: '7' });
   const each = compiled({ env: '[{"A":"${KEY}"},{"A":"$${KEY}"}]', workers: '2' }).workers.map(({ env }) => env);
   assert.deepEqual(each, [{ A: 'secret' }, { A: '${KEY}' }]);
   assert.throws(() => compiled({ env: '{"A":"${OBJECT}"}' }), { code: 'config_invalid', message: /^env: A must be/ });
 });
 
-test('a variable that is not set is an error that names the property and the variable', () => {
+test('the error for an unset variable names the property and the variable', () => {
   for (const property of ['init', 'env']) {
     assert.throws(() => compiled({ [property]: '{"A":"${NOT_SET}"}' }), {
       code: 'config_invalid',

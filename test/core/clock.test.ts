@@ -20,14 +20,14 @@ test('time goes on and never back', () => {
   }
 });
 
-test('another process reads the same clock', () => {
+test('another process reads the same time from the clock', () => {
   const script = `import(${JSON.stringify(CLOCK_MODULE)}).then(({ systemClock }) => console.log(systemClock.now()))`;
   const before = systemClock.now();
   const theirs = Number(execFileSync(process.execPath, ['-e', script], { encoding: 'utf8' }));
   assert.ok(before <= theirs && theirs <= systemClock.now(), `${theirs} is not between`);
 });
 
-test('timers wake once, in the order of their times, and not at once', async () => {
+test('timers fire once, in the order of their times, and not during the call', async () => {
   await new Promise((resolve) => setImmediate(resolve));
   const start = systemClock.now();
   const woken: string[] = [];
@@ -43,7 +43,7 @@ test('timers wake once, in the order of their times, and not at once', async () 
   assert.deepEqual(woken, ['first', 'second']);
 });
 
-test('a time that has passed wakes as soon as possible, but not during the call', async () => {
+test('a timer for a past time fires as soon as possible, but not during the call', async () => {
   let called = false;
   const woken = new Promise<void>((resolve) => {
     systemClock.at(systemClock.now() - 1000, () => {
@@ -55,7 +55,7 @@ test('a time that has passed wakes as soon as possible, but not during the call'
   await woken;
 });
 
-test('a cancelled timer does not wake', async () => {
+test('a cancelled timer does not fire', async () => {
   let woken = false;
   systemClock
     .at(systemClock.now() + 1, () => {
@@ -66,7 +66,7 @@ test('a cancelled timer does not wake', async () => {
   assert.equal(woken, false);
 });
 
-test('a time further away than setTimeout reaches, and Infinity, do not wake early', () => {
+test('a timer beyond the range of setTimeout, or at Infinity, does not fire early', () => {
   mock.timers.enable({ apis: ['setTimeout'] });
   try {
     let woken = 0;
@@ -86,14 +86,14 @@ test('a pending timer does not keep the process alive', () => {
   execFileSync(process.execPath, ['-e', script], { timeout: 60_000 });
 });
 
-test('deadlineAfter: 0 and less mean none', () => {
+test('deadlineAfter returns no deadline for 0 and less', () => {
   const clock = new FakeClock(500);
   assert.equal(deadlineAfter(clock, 250), 750);
   assert.equal(deadlineAfter(clock, 0), Number.POSITIVE_INFINITY);
   assert.equal(deadlineAfter(clock, -1), Number.POSITIVE_INFINITY);
 });
 
-test('the fake clock fires in order of time and at that time', () => {
+test('the fake clock fires timers in order, each at its time', () => {
   const clock = new FakeClock(0);
   const fired: string[] = [];
   const note = (name: string) => () => fired.push(`${name}@${clock.now()}`);

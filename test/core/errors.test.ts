@@ -25,20 +25,20 @@ const TABLE: Readonly<Record<string, number>> = {
   protocol_error: 500,
 };
 
-test('every code has the status of the table, and there is no other code', () => {
+test('every error code has the status of the table, and there is no other code', () => {
   assert.deepEqual({ ...HTTP_STATUS }, TABLE);
   assert.deepEqual([...ERROR_CODES].sort(), Object.keys(TABLE).sort());
   for (const code of ERROR_CODES) assert.equal(new ModeletError(code, '').statusCode, TABLE[code]);
 });
 
-test('isErrorCode takes the codes and nothing that an object merely inherits', () => {
+test('isErrorCode accepts the codes, but no inherited property name', () => {
   for (const code of ERROR_CODES) assert.ok(isErrorCode(code));
   for (const other of ['', 'ENOENT', 'toString', '__proto__', 'constructor', 429, null, undefined, {}]) {
     assert.equal(isErrorCode(other), false);
   }
 });
 
-test('a ModeletError carries what it was made with, and no empty cause', () => {
+test('a ModeletError carries its arguments, and no cause if none was given', () => {
   const cause = new Error('below');
   const error = new ModeletError('worker_lost', 'gone', { stage: 's', retryAfterSeconds: 2, cause });
   assert.ok(error instanceof Error);
@@ -49,14 +49,14 @@ test('a ModeletError carries what it was made with, and no empty cause', () => {
   assert.equal(Object.hasOwn(new ModeletError('dropped', ''), 'cause'), false);
 });
 
-test('isModeletError goes by the code', () => {
+test('isModeletError recognizes an error by its code', () => {
   assert.ok(isModeletError(new ModeletError('dropped', '')));
   assert.ok(isModeletError(Object.assign(new Error(), { code: 'invalid_input' })));
   assert.equal(isModeletError(Object.assign(new Error(), { code: 'ENOENT' })), false);
   assert.equal(isModeletError({ code: 'dropped' }), false);
 });
 
-test('asError leaves errors as they are and makes readable ones of the rest', () => {
+test('asError returns errors unchanged and makes readable errors of other values', () => {
   const error = new TypeError('t');
   assert.equal(asError(error), error);
   assert.equal(asError('text').message, 'text');
@@ -69,7 +69,7 @@ test('asError leaves errors as they are and makes readable ones of the rest', ()
   }
 });
 
-test('asError keeps the message and code of something that looks like an error', () => {
+test('asError keeps the message and code of an object that resembles an error', () => {
   const error = asError({ message: 'shaped', code: 'invalid_input' });
   assert.equal(error.message, 'shaped');
   assert.equal((error as { code?: unknown }).code, 'invalid_input');

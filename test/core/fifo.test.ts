@@ -77,7 +77,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     .map(([what, which]): Step => ({ do: what, which })),
 );
 
-test('any sequence of pushes, unshifts, shifts and removals does what an array does', () => {
+test('a Fifo behaves like an array under any sequence of operations', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60, size: 'max' }), (steps) => {
       const model = new Model();
@@ -87,7 +87,7 @@ test('any sequence of pushes, unshifts, shifts and removals does what an array d
   );
 });
 
-test('a node of another list is not removed', () => {
+test('a Fifo does not remove the node of another list', () => {
   const one = new Fifo<string>();
   const other = new Fifo<string>();
   const node = one.push('a');
@@ -96,7 +96,7 @@ test('a node of another list is not removed', () => {
   assert.deepEqual([[...one], [...other]], [['a'], ['b']]);
 });
 
-test('the node just yielded may be removed while iterating', () => {
+test('a caller may remove the node just yielded while it iterates', () => {
   const fifo = new Fifo<number>();
   const nodes = [1, 2, 3, 4].map((value) => fifo.push(value));
   const seen: number[] = [];

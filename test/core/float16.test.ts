@@ -7,7 +7,7 @@ const ALL: Uint16Array = Uint16Array.from({ length: 2 ** 16 }, (_, bits) => bits
 const Native = (globalThis as { Float16Array?: new (values: number[] | ArrayBuffer) => ArrayLike<number> })
   .Float16Array;
 
-test('every number of 16 bits is read and written again as it was', () => {
+test('every 16-bit float survives reading and writing unchanged', () => {
   for (const bits of ALL) {
     const number = halfOfBits(bits);
     if (Number.isNaN(number)) assert.ok((bits & 0x7fff) > 0x7c00);
@@ -22,7 +22,7 @@ test('every number of 16 bits is read and written again as it was', () => {
   );
 });
 
-test('a number between two of 16 bits becomes the nearest, the even one of two that are as near', () => {
+test('a number between two 16-bit floats rounds to the nearest, ties to even', () => {
   const rounded: readonly (readonly [number, number])[] = [
     [1 + 2 ** -11, 1],
     [1 + 3 * 2 ** -11, 1 + 2 ** -9],
@@ -40,7 +40,7 @@ test('a number between two of 16 bits becomes the nearest, the even one of two t
   assert.ok(Number.isNaN(halfOfBits(bitsOfHalf(Number.NaN))));
 });
 
-test('the numbers are those of Float16Array where Node.js has it', () => {
+test('the conversion agrees with Float16Array where Node.js has it', () => {
   const Float16Array = Native;
   if (!Float16Array) return assert.equal(fromHalfBits(ALL) instanceof Float32Array, true);
   assert.deepEqual(Array.from(ALL, halfOfBits), Array.from(new Float16Array(ALL.slice().buffer)));

@@ -94,7 +94,7 @@ class Model {
   }
 }
 
-test('any sequence of steps does what a sorted list does', () => {
+test('a PriorityFifo behaves like a sorted list under any sequence of operations', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60, size: 'max' }), (steps) => {
       const model = new Model();
@@ -104,7 +104,7 @@ test('any sequence of steps does what a sorted list does', () => {
   );
 });
 
-test('the item just yielded may be removed while iterating, in either direction', () => {
+test('a caller may remove the item just yielded while it iterates in either direction', () => {
   for (const order of ['highest', 'lowest'] as const) {
     const queue = new PriorityFifo<number>();
     const nodes = new Map([3, 1, 2, 1].map((of, index) => [index, queue.push(of, index)]));
@@ -118,7 +118,7 @@ test('the item just yielded may be removed while iterating, in either direction'
   }
 });
 
-test('a counter used as priority does not fill the memory', () => {
+test('a queue does not keep memory for priorities that have passed', () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const used = (): number => {
@@ -136,7 +136,7 @@ test('a counter used as priority does not fill the memory', () => {
   assert.ok(grown < 4_000_000, `${grown} bytes are kept for 100000 priorities that have passed`);
 });
 
-test('many priorities at once are kept in order', () => {
+test('a queue keeps many priorities in order', () => {
   const queue = new PriorityFifo<number>();
   for (let number = 0; number < 2000; number += 1) queue.push((number * 7919) % 2000, number);
   const left: number[] = [];

@@ -7,7 +7,7 @@ import { Table } from '../../src/core/table.ts';
 const numbers = fc.constantFrom(0, 1, 2, 1023, 1024, 1025, 2048, 2 ** 32, Number.MAX_SAFE_INTEGER);
 const steps = fc.array(fc.record({ action: fc.constantFrom('set', 'delete'), number: numbers, entry: fc.nat() }));
 
-test('a table holds what a map would', () => {
+test('a Table behaves like a Map under any sequence of operations', () => {
   fc.assert(
     fc.property(steps, (done) => {
       const table = new Table<number>();

@@ -11,7 +11,7 @@ function lastError(rig: Rig): ModeletError {
   return decodeModeletError(outcome.payload.bytes, 'protocol_error');
 }
 
-test('a full queue refuses the next, and no earlier: what runs does not count', async () => {
+test('a queue refuses an item only when it is full, and running items do not count', async () => {
   const rig = new Rig();
   const pool = await rig.single({ capacity: 3 });
   await rig.submit([1]);
@@ -27,7 +27,7 @@ test('a full queue refuses the next, and no earlier: what runs does not count', 
   assert.equal(rig.queueOf(1), 3);
 });
 
-test('a refusal names the stage and when to come again', async () => {
+test('a refusal names the stage and the time to retry after', async () => {
   const rig = new Rig();
   const pool = await rig.single({ capacity: 30, batching: { policy: 'greedy', maxBatchSize: 2, maxWaitMs: 0 } }, 3);
   await rig.submit([1]);
@@ -40,14 +40,14 @@ test('a refusal names the stage and when to come again', async () => {
   assert.equal(error.retryAfterSeconds, 8);
 });
 
-test('before anything has run a refusal says one second', async () => {
+test('a refusal before the first run says one second', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1, { capacity: 1 })], routes: [route(1, [1])] }, false);
   await rig.submit([1, 2]);
   assert.equal(lastError(rig).retryAfterSeconds, 1);
 });
 
-test('a patient item is taken by a full queue: its server sends no more than fit', async () => {
+test('a full queue accepts a patient item, because its server limits how many it sends', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1, { capacity: 1 })], routes: [route(1, [1])] }, false);
   await rig.submit([1, 2, 3], { patient: true });
@@ -56,14 +56,14 @@ test('a patient item is taken by a full queue: its server sends no more than fit
   assert.equal(rig.queueOf(1), 3);
 });
 
-test('a request for a route that is gone is answered with shutting_down', async () => {
+test('a request for a removed route fails with shutting_down', async () => {
   const rig = new Rig();
   await rig.single();
   await rig.submit([1], { routeRef: 77 });
   assert.deepEqual(rig.answers(), ['1 shutting_down']);
 });
 
-test('a stage whose workers do not start refuses at once what waits and what comes, until one is ready', async () => {
+test('a stage whose workers do not start refuses waiting and new items until a worker is ready', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1)], routes: [route(1, [1])] }, false);
   await rig.submit([1, 2]);
@@ -83,7 +83,7 @@ async function full(capacity: number): Promise<Rig> {
   return rig;
 }
 
-test('drop-oldest: the newest is taken, the oldest dropped', async () => {
+test('drop-oldest: a full queue accepts the newest item and drops the oldest', async () => {
   const rig = await full(2);
   await rig.submit([1, 2, 3, 4]);
   assert.deepEqual(rig.answers(), ['1 dropped', '2 dropped']);
@@ -93,7 +93,7 @@ test('drop-oldest: the newest is taken, the oldest dropped', async () => {
   assert.equal(rig.queueOf(1), 1);
 });
 
-test('drop-oldest: the lowest priority goes first, and a lower one does not drop a higher', async () => {
+test('drop-oldest: a queue drops the lowest priority first, and never a higher one for a lower one', async () => {
   const rig = await full(2);
   await rig.submit([1], { priority: 5 });
   await rig.submit([2], { priority: 1 });
@@ -103,7 +103,7 @@ test('drop-oldest: the lowest priority goes first, and a lower one does not drop
   assert.deepEqual(rig.answers(), ['4 dropped']);
 });
 
-test('drop-oldest: an item drops the oldest of its own group, and where there is none the oldest of all', async () => {
+test('drop-oldest: an item drops the oldest of its group, or else the oldest of all', async () => {
   const rig = await full(3);
   const send = async (id: number, group: number): Promise<string[]> => {
     await rig.advance(1);

@@ -53,14 +53,14 @@ for (const [name, batching, queue, now, expected] of TABLE) {
   test(name, () => assert.equal(decide(batching, queue, now), expected));
 }
 
-test('size 1 needs no timer under any policy', () => {
+test('a batch size of 1 needs no timer under any policy', () => {
   for (const policy of ['greedy', 'oldest', 'gap'] as const) {
     const single: Batching = { policy, maxBatchSize: 1, maxWaitMs: 60_000 };
     assert.equal(decide(single, [1, 50, 50, 0], 50), 'go 1 full');
   }
 });
 
-test('a wait of 0 means at once', () => {
+test('with a wait of 0 a batch leaves at once', () => {
   for (const policy of ['oldest', 'gap'] as const) {
     const hasty: Batching = { policy, maxBatchSize: 4, maxWaitMs: 0 };
     assert.match(decide(hasty, [2, 50, 50, 50], 50), /^go 2/);
@@ -89,7 +89,7 @@ function always(check: (batching: Batching, queue: QueueView, now: number) => vo
   );
 }
 
-test('a full batch always goes, and none is ever larger than the limit or the queue', () => {
+test('a full batch always leaves, and no batch exceeds the limit or the queue', () => {
   always((batching, queue, now) => {
     const decision = decideBatch(batching, queue, now);
     if (queue.length >= batching.maxBatchSize)
@@ -98,14 +98,14 @@ test('a full batch always goes, and none is ever larger than the limit or the qu
   });
 });
 
-test('greedy never waits while there is anything', () => {
+test('greedy: a batch never waits while the queue has an item', () => {
   always((batching, queue, now) => {
     const decision = decideBatch({ ...batching, policy: 'greedy' }, queue, now);
     assert.equal(decision.go, queue.length > 0);
   });
 });
 
-test('a wait is for a time to come, and by then the batch goes if nothing changes', () => {
+test('a wait ends in the future, and the batch leaves then if nothing changes', () => {
   always((batching, queue, now) => {
     const decision = decideBatch(batching, queue, now);
     if (decision.go || queue.length === 0) return;
@@ -114,7 +114,7 @@ test('a wait is for a time to come, and by then the batch goes if nothing change
   });
 });
 
-test('oldest: no item waits longer than the wait, and no batch that is not full leaves earlier', () => {
+test('oldest: no item waits longer than the wait, and only full batches leave earlier', () => {
   always((batching, queue, now) => {
     if (queue.length === 0 || queue.length >= batching.maxBatchSize) return;
     const due = queue.oldestAt + batching.maxWaitMs;
@@ -126,7 +126,7 @@ test('oldest: no item waits longer than the wait, and no batch that is not full 
   });
 });
 
-test('gap: the newest item never waits longer than the wait for one more', () => {
+test('gap: the newest item never waits longer than the wait for another', () => {
   always((batching, queue, now) => {
     const decision = decideBatch({ ...batching, policy: 'gap' }, queue, now);
     if (!decision.go && queue.length > 0) {

@@ -7,7 +7,7 @@ import { Rig, route, stage, upTo } from './rig.ts';
 const NEVER = Number.POSITIVE_INFINITY;
 const ONE = [route(1, [1])];
 
-test('an unchanged stage keeps its workers, its queue and what runs', async () => {
+test('an unchanged stage keeps its workers, its queue and its running items', async () => {
   const rig = new Rig();
   const pool = await rig.single();
   await rig.submit([1, 2]);
@@ -20,7 +20,7 @@ test('an unchanged stage keeps its workers, its queue and what runs', async () =
   assert.deepEqual(rig.answers(), ['1', '2']);
 });
 
-test('changed batching applies to what waits already', async () => {
+test('changed batching applies to items that already wait', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 9, maxWaitMs: 60_000 } });
   await rig.submit([1, 2]);
@@ -33,7 +33,7 @@ test('changed batching applies to what waits already', async () => {
   assert.equal(rig.clock.pending, 0);
 });
 
-test('a smaller capacity refuses the next and keeps what waits', async () => {
+test('a smaller capacity refuses new items and keeps the waiting ones', async () => {
   const rig = new Rig();
   await rig.single();
   await rig.submit([1, 2, 3, 4]);
@@ -43,7 +43,7 @@ test('a smaller capacity refuses the next and keeps what waits', async () => {
   assert.equal(rig.queueOf(1), 3);
 });
 
-test('changed code: the old workers serve until a new one is ready, then finish what they hold', async () => {
+test('changed code: the old workers serve until a new one is ready, then finish their batches', async () => {
   const rig = new Rig();
   const old = await rig.single();
   await rig.submit([1, 2]);
@@ -65,7 +65,7 @@ test('changed code: the old workers serve until a new one is ready, then finish 
   assert.deepEqual(rig.answers(), ['1', '3']);
 });
 
-test('items that an old worker had not begun when it died go to the new ones', async () => {
+test('items that an old worker had not begun when it died go to the new workers', async () => {
   const rig = new Rig();
   const old = await rig.single();
   await rig.submit([1]);
@@ -79,7 +79,7 @@ test('items that an old worker had not begun when it died go to the new ones', a
   assert.deepEqual(rig.answers(), ['1', '2 worker_lost']);
 });
 
-test('changed code that does not start changes nothing but what the status says', async () => {
+test('changed code that does not start changes only the status', async () => {
   const rig = new Rig();
   const old = await rig.single();
   await rig.apply({ stages: [stage(1, { revision: 'bad' })], routes: ONE }, false);
@@ -93,7 +93,7 @@ test('changed code that does not start changes nothing but what the status says'
   assert.equal(rig.engine.status().stages[0]?.successorError, null);
 });
 
-test('back to the code that runs: no new workers, and those that were starting end', async () => {
+test('a return to the running code starts no workers and ends those that were starting', async () => {
   const rig = new Rig();
   const old = await rig.single();
   await rig.apply({ stages: [stage(1, { revision: 'r2' })], routes: ONE }, false);
@@ -106,7 +106,7 @@ test('back to the code that runs: no new workers, and those that were starting e
   assert.deepEqual(old.held(), [[1]]);
 });
 
-test('the same deploy twice while the new workers start does not start them twice', async () => {
+test('a repeated deploy does not start the new workers twice', async () => {
   const rig = new Rig();
   await rig.single();
   for (let times = 0; times < 3; times += 1)
@@ -114,7 +114,7 @@ test('the same deploy twice while the new workers start does not start them twic
   assert.equal(rig.pools.length, 2);
 });
 
-test('new code for a stage that does not run is waited for: nothing is refused meanwhile', async () => {
+test('a stage that does not run refuses nothing while workers with new code start', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1)], routes: ONE }, false);
   rig.pool(1).fail('SyntaxError');
@@ -127,7 +127,7 @@ test('new code for a stage that does not run is waited for: nothing is refused m
   assert.deepEqual(rig.pool(1).held(), [[2]]);
 });
 
-test('a stage that is taken away serves those on their way, then its workers get five seconds', async () => {
+test('a removed stage serves the items on their way, then its workers get five seconds', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1), stage(2)], routes: [route(1, [1, 2])] });
   await rig.submit([1]);
@@ -144,7 +144,7 @@ test('a stage that is taken away serves those on their way, then its workers get
   assert.deepEqual(rig.answers(), ['1', '2']);
 });
 
-test('an idle stage that is taken away ends at once', async () => {
+test('an idle stage ends at once when a deploy removes it', async () => {
   const rig = new Rig();
   const pool = await rig.single();
   await rig.apply({ stages: [], routes: [] });
@@ -153,7 +153,7 @@ test('an idle stage that is taken away ends at once', async () => {
   assert.deepEqual(rig.answers(), ['1 shutting_down']);
 });
 
-test('requests that began several deploys ago keep their stages too', async () => {
+test('requests from several deploys ago keep their stages', async () => {
   const rig = new Rig();
   const plan = { stages: [stage(1), stage(2)], routes: [route(1, [1, 2])] };
   await rig.apply(plan);
@@ -173,7 +173,7 @@ test('requests that began several deploys ago keep their stages too', async () =
   assert.deepEqual(rig.answers(), ['1', '2']);
 });
 
-test('the last request on a leaving stage may also be cancelled', async () => {
+test('a removed stage ends when its last request is cancelled', async () => {
   const rig = new Rig();
   const pool = await rig.single();
   await rig.submit([1, 2]);
@@ -184,7 +184,7 @@ test('the last request on a leaving stage may also be cancelled', async () => {
   assert.equal(pool.closes.length, 1);
 });
 
-test('a stage that comes back is a new one; those on their way stay with the old', async () => {
+test('a stage that a deploy restores is new, and items on their way stay with the old one', async () => {
   const rig = new Rig();
   const old = await rig.single();
   await rig.submit([1, 2]);
@@ -200,7 +200,7 @@ test('a stage that comes back is a new one; those on their way stay with the old
   assert.equal(old.closes.length, 1);
 });
 
-test('close gives all workers the one deadline, also those of leaving and retired generations', async () => {
+test('close gives one deadline to all workers, those of removed stages and retired generations included', async () => {
   const rig = new Rig();
   await rig.apply({ stages: upTo(3).map((ref) => stage(ref)), routes: upTo(3).map((ref) => route(ref, [ref])) });
   for (const ref of upTo(3)) await rig.submit([ref], { routeRef: ref });
@@ -225,7 +225,7 @@ test('close gives all workers the one deadline, also those of leaving and retire
   assert.deepEqual(rig.answers(), ['1', '2', '3']);
 });
 
-test('the description of a modelet is told once, and again where new code that serves has another', async () => {
+test('the engine reports the description of a modelet once, and again when new code has another', async () => {
   const rig = new Rig();
   const describe = (example: string): ModeletDescription => ({
     inputSchema: null,

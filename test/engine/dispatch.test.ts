@@ -6,7 +6,7 @@ import { Rig, upTo } from './rig.ts';
 
 const greedy = (maxBatchSize: number): Batching => ({ policy: 'greedy', maxBatchSize, maxWaitMs: 0 });
 
-test('a burst of one turn is one batch, not one of the first item and one of the rest', async () => {
+test('items that arrive in one turn form one batch', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: greedy(32) }, 4);
   const burst = rig.submit(upTo(5));
@@ -16,7 +16,7 @@ test('a burst of one turn is one batch, not one of the first item and one of the
   assert.deepEqual(pool.held(1), []);
 });
 
-test('a burst larger than a batch goes to as many workers as it fills, the rest waits', async () => {
+test('a large burst goes to as many workers as it fills, and the rest waits', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: greedy(4) }, 2);
   await rig.submit(upTo(11));
@@ -26,7 +26,7 @@ test('a burst larger than a batch goes to as many workers as it fills, the rest 
   assert.deepEqual(pool.held(1), [upTo(11, 9)]);
 });
 
-test('higher priority goes first, whenever it came', async () => {
+test('an item of higher priority goes first, whenever it arrived', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: greedy(2) });
   await rig.submit([1]);
@@ -37,7 +37,7 @@ test('higher priority goes first, whenever it came', async () => {
   assert.deepEqual(pool.held(), [[4, 2]]);
 });
 
-test('oldest: the batch waits for its time with one timer, and leaves at it', async () => {
+test('oldest: a batch waits with one timer and leaves when its time is over', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 10, maxWaitMs: 20 } });
   await rig.submit([1]);
@@ -51,7 +51,7 @@ test('oldest: the batch waits for its time with one timer, and leaves at it', as
   assert.equal(rig.clock.pending, 0);
 });
 
-test('oldest: a full batch does not wait, and what is left has its own time', async () => {
+test('oldest: a full batch does not wait, and the remaining items have their own time', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 3, maxWaitMs: 20 } }, 2);
   await rig.submit(upTo(4));
@@ -60,7 +60,7 @@ test('oldest: a full batch does not wait, and what is left has its own time', as
   assert.deepEqual(pool.held(1), [[4]]);
 });
 
-test('gap: each item gives the next its time', async () => {
+test('gap: each item restarts the wait', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: { policy: 'gap', maxBatchSize: 10, maxWaitMs: 10 } });
   for (const id of [1, 2, 3]) {
@@ -72,7 +72,7 @@ test('gap: each item gives the next its time', async () => {
   assert.deepEqual(pool.held(), [[1, 2, 3]]);
 });
 
-test('gap: a worker that was free for longer than the wait takes the first at once', async () => {
+test('gap: a worker that was free for longer than the wait takes the first item at once', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: { policy: 'gap', maxBatchSize: 10, maxWaitMs: 10 } });
   await rig.advance(11);
@@ -80,7 +80,7 @@ test('gap: a worker that was free for longer than the wait takes the first at on
   assert.deepEqual(pool.held(), [[1]]);
 });
 
-test('one worker at a time fills its batch: others stay idle meanwhile', async () => {
+test('only one worker at a time waits for its batch to fill', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 10, maxWaitMs: 20 } }, 3);
   for (const id of upTo(6)) await rig.submit([id]);
@@ -88,7 +88,7 @@ test('one worker at a time fills its batch: others stay idle meanwhile', async (
   assert.deepEqual([pool.held(0), pool.held(1), pool.held(2)], [[upTo(6)], [], []]);
 });
 
-test('before a worker is ready nothing leaves, then everything that waits', async () => {
+test('no item leaves before a worker is ready, then all waiting items do', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: greedy(8) });
   pool.health = { tag: 'starting' };
@@ -115,14 +115,14 @@ async function running(
   return rig;
 }
 
-test('a second batch is sent ahead where runs are short, a third is not', async () => {
+test('the stage sends a second batch ahead if runs are short, but no third', async () => {
   const rig = await running(1);
   await rig.submit([2, 3, 4]);
   assert.deepEqual(rig.pool(1).held(), [[2], [3]]);
   assert.equal(rig.queueOf(1), 1);
 });
 
-test('only a full batch is sent ahead: items that come while the worker runs join the next one', async () => {
+test('the stage sends only full batches ahead, so items that arrive during a run join the next batch', async () => {
   const rig = await running(1, 1, 'refuse', greedy(3));
   await rig.submit([2]);
   await rig.submit([3]);
@@ -132,7 +132,7 @@ test('only a full batch is sent ahead: items that come while the worker runs joi
   assert.deepEqual(rig.pool(1).held(), [[2], [3, 4, 5]]);
 });
 
-test('no item is sent ahead while a worker is idle', async () => {
+test('the stage sends no item ahead while a worker is idle', async () => {
   const rig = await running(1, 2);
   await rig.submit([2, 3]);
   assert.deepEqual([rig.pool(1).held(0), rig.pool(1).held(1)], [[[2]], [[3]]]);
@@ -140,7 +140,7 @@ test('no item is sent ahead while a worker is idle', async () => {
   assert.deepEqual([rig.pool(1).held(0), rig.pool(1).held(1)], [[[2], [4]], [[3]]]);
 });
 
-test('no item is sent ahead where runs take long, or none is known yet', async () => {
+test('the stage sends no item ahead if runs take long or no run time is known', async () => {
   const rig = await running(10);
   await rig.submit([2, 3]);
   assert.deepEqual(rig.pool(1).held(), [[2]]);
@@ -150,7 +150,7 @@ test('no item is sent ahead where runs take long, or none is known yet', async (
   assert.deepEqual(fresh.pool(1).held(), [[1]]);
 });
 
-test('run times are smoothed: one long run among short ones ends the sending ahead, short ones bring it back', async () => {
+test('one long run stops sending ahead, and short runs resume it', async () => {
   const rig = await running(1);
   const step = async (id: number, runMs: number): Promise<number> => {
     await rig.submit([id, id + 1]);
@@ -168,13 +168,13 @@ test('run times are smoothed: one long run among short ones ends the sending ahe
   assert.equal(again, 1);
 });
 
-test('no item is sent ahead where the oldest are to be dropped: it could not be taken back', async () => {
+test('drop-oldest: the stage sends no item ahead, because it could not take it back', async () => {
   const rig = await running(1, 1, 'drop-oldest');
   await rig.submit([2, 3]);
   assert.deepEqual(rig.pool(1).held(), [[2]]);
 });
 
-test('flush lets what waits leave at once, and nothing that comes later', async () => {
+test('flush lets waiting items leave at once, but no later ones', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 2, maxWaitMs: 60_000 } });
   pool.health = { tag: 'starting' };
@@ -191,7 +191,7 @@ test('flush lets what waits leave at once, and nothing that comes later', async 
   assert.deepEqual(pool.held(), []);
 });
 
-test('flush is for those that waited then: places of the cancelled are not filled by others', async () => {
+test('flush does not let later items take the places of cancelled ones', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 10, maxWaitMs: 60_000 } });
   pool.health = { tag: 'starting' };
@@ -204,7 +204,7 @@ test('flush is for those that waited then: places of the cancelled are not fille
   assert.deepEqual(pool.held(), []);
 });
 
-test('reset drops what waits, not what runs; a stage that is not there is no error', async () => {
+test('reset drops waiting items but no running ones, and ignores an unknown stage', async () => {
   const rig = new Rig();
   await rig.single();
   await rig.submit([1, 2, 3]);

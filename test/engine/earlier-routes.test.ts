@@ -8,7 +8,7 @@ async function answer(rig: Rig, ref: number): Promise<void> {
   await rig.turn();
 }
 
-test('an item that comes late passes the stages of its route, tapped as they were', async () => {
+test('a late item passes the stages of its route with the taps of that route', async () => {
   const rig = new Rig();
   const stages = [stage(1), stage(2)];
   await rig.apply({ stages, routes: [route(7, [1, 2], [1])] });
@@ -19,7 +19,7 @@ test('an item that comes late passes the stages of its route, tapped as they wer
   assert.deepEqual([rig.answers(), rig.taps.map(({ stageRef }) => stageRef)], [['1'], [1]]);
 });
 
-test('an item on an earlier route stays on it when the next plan has it no more; its stages end after it', async () => {
+test('an item stays on a route that the next plan lacks, and the stages of that route end after it', async () => {
   const rig = new Rig();
   const stages = [stage(1), stage(2)];
   await rig.apply({ stages, routes: [route(7, [1, 2])] });
@@ -32,7 +32,7 @@ test('an item on an earlier route stays on it when the next plan has it no more;
   assert.deepEqual([rig.answers(), rig.pool(2).closes.length], [['1'], 1]);
 });
 
-test('an item whose route has lost a stage is told so, as is an item whose route is in no plan', async () => {
+test('an item fails if its route has lost a stage or is in no plan', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1)], routes: [route(8, [1])], earlier: [route(7, [1, 2])] });
   await rig.submit([1], { routeRef: 7 });
@@ -50,7 +50,7 @@ test('a check asks the stages on planned routes only', async () => {
   );
 });
 
-test('a full queue holds back what comes late as well', async () => {
+test('a full queue holds back late items as well', async () => {
   const rig = new Rig();
   const stages = [stage(1), stage(2, { capacity: 1 })];
   await rig.apply({ stages, routes: [route(8, [1]), route(9, [2])], earlier: [route(7, [1, 2])] });
@@ -60,7 +60,7 @@ test('a full queue holds back what comes late as well', async () => {
   assert.deepEqual([rig.pool(1).held(), rig.queueOf(2)], [[], 1]);
 });
 
-test('an earlier route that leads the other way lets nothing stand still, and what is planned holds back as ever', async () => {
+test('an earlier route in the opposite direction causes no deadlock, and planned routes hold back as before', async () => {
   const rig = new Rig();
   const stages = [stage(1, { capacity: 1 }), stage(2, { capacity: 1 })];
   await rig.apply({ stages, routes: [route(8, [1, 2])], earlier: [route(7, [2, 1])] });

@@ -172,7 +172,7 @@ class World {
   }
 }
 
-test('each request is answered exactly once through faults, cancellations and deploys, and nothing is left behind', async () => {
+test('the engine answers each request exactly once through faults, cancellations and deploys, and keeps nothing', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 80, size: 'max' }), async (steps) => {
       const world = new World();

@@ -66,7 +66,7 @@ const ENDINGS: readonly Ending[] = [
   },
 ];
 
-describe('the server gets the value that waited at the second stage, where an item', () => {
+describe('the server gets the value that waited at the second stage when an item', () => {
   for (const { name, second, limitMs, end, expected } of ENDINGS) {
     test(name, async () => {
       const rig = await twoStages(second);
@@ -91,7 +91,7 @@ describe('the server gets the value that waited at the second stage, where an it
   });
 });
 
-test('the server gets no value back that it has sent itself', async () => {
+test('the engine does not send a value back that came from the server', async () => {
   const rig = await twoStages();
   await rig.submit([1]);
   rig.pool(1).lose(0);

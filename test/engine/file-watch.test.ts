@@ -112,7 +112,7 @@ test('a watch notices a file that was not there at first, even if its folder was
   await made.noticed();
 });
 
-test('a save of the same content, a file that is cut off and a file that comes back as it was are no news', async (t) => {
+test('a watch ignores a save of the same content, a truncated file and a file restored unchanged', async (t) => {
   const made = await bed(t);
   for (const content of ['v1', '', 'v1']) {
     made.save(content);
@@ -129,7 +129,7 @@ test('a save of the same content, a file that is cut off and a file that comes b
   assert.equal(made.saves, 1);
 });
 
-test('a watch reads a file once it has been left alone for a moment', async (t) => {
+test('a watch reads a file when no write has come for a moment', async (t) => {
   const made = await bed(t);
   made.save('half');
   await made.touched();
@@ -141,7 +141,7 @@ test('a watch reads a file once it has been left alone for a moment', async (t) 
   assert.equal(made.saves, 1);
 });
 
-test('a watch reads a file that is written to all the time', async (t) => {
+test('a watch reads even a file that a program writes all the time', async (t) => {
   const made = await bed(t);
   made.save('v2');
   await made.touched();
@@ -157,7 +157,7 @@ test('a watch reads a file that is written to all the time', async (t) => {
   await made.noticed();
 });
 
-test('a closed watch tells nothing and leaves no timer', async (t) => {
+test('a closed watch reports nothing and leaves no timer', async (t) => {
   const made = await bed(t);
   made.save('v2');
   await made.touched();

@@ -26,7 +26,7 @@ async function standing(): Promise<Rig> {
   return rig;
 }
 
-test('a full queue holds the stage before it back until there is room', async () => {
+test('a full queue holds back the stage before it until there is room', async () => {
   const rig = await standing();
   await answer(rig, 2);
   assert.deepEqual(rig.pool(1).held(), [[4]]);
@@ -36,14 +36,14 @@ test('a full queue holds the stage before it back until there is room', async ()
   assert.deepEqual(rig.answers(), ['1', '2', '3', '4', '5', '6']);
 });
 
-test('room that a cancelled item leaves is room', async () => {
+test('a cancelled item makes room for items held back', async () => {
   const rig = await standing();
   rig.engine.cancel([2]);
   await rig.turn();
   assert.deepEqual(rig.pool(1).held(), [[4]]);
 });
 
-test('room that an expired item leaves is room', async () => {
+test('an expired item makes room for items held back', async () => {
   const rig = await chain(1);
   await rig.submit([1]);
   await answer(rig, 1);
@@ -57,7 +57,7 @@ test('room that an expired item leaves is room', async () => {
   assert.deepEqual(rig.pool(1).held(), [[3]]);
 });
 
-test('room that a failed pool leaves is room: what is held back fails there instead of standing still', async () => {
+test('a failed pool releases the items held back, which fail there', async () => {
   const rig = await standing();
   rig.pool(2).fail('gone');
   await rig.turn();
@@ -66,7 +66,7 @@ test('room that a failed pool leaves is room: what is held back fails there inst
   assert.deepEqual(rig.answers(), expected);
 });
 
-test('room that a reset leaves is room', async () => {
+test('a reset makes room for items held back', async () => {
   const rig = await standing();
   rig.engine.act(2, 'reset');
   await rig.turn();
@@ -74,13 +74,13 @@ test('room that a reset leaves is room', async () => {
   assert.deepEqual(rig.pool(1).held(), [[4]]);
 });
 
-test('room that a larger capacity makes is room', async () => {
+test('a larger capacity makes room for items held back', async () => {
   const rig = await standing();
   await rig.apply({ stages: [stage(1), stage(2, { capacity: 9 })], routes: [route(1, [1, 2])] });
   assert.deepEqual(rig.pool(1).held(), [[4]]);
 });
 
-test('items that are held back are let go when a deploy takes its way away', async () => {
+test('a deploy that removes the way of items held back releases them', async () => {
   const rig = await standing();
   await rig.apply({ stages: [stage(2, { capacity: 2 })], routes: [route(2, [2])] });
   const leaving = rig.pool(1);
@@ -92,7 +92,7 @@ test('items that are held back are let go when a deploy takes its way away', asy
   assert.deepEqual(rig.answers(), ['1', '2', '3', '4', '5', '6']);
 });
 
-test('only items on their way to the full stage are held back; others pass them', async () => {
+test('a stage holds back only items on their way to the full stage, and others pass them', async () => {
   const rig = new Rig();
   const stages = [stage(1), stage(2, { capacity: 1 })];
   await rig.apply({ stages, routes: [route(1, [1, 2]), route(2, [1])] });
@@ -104,7 +104,7 @@ test('only items on their way to the full stage are held back; others pass them'
   assert.deepEqual(rig.pool(1).held(), [[9]]);
 });
 
-test('routes that pass two full stages in opposite order do not stand still', async () => {
+test('two routes through two full stages in opposite order do not block each other', async () => {
   const rig = new Rig();
   const stages = [stage(1, { capacity: 1 }), stage(2, { capacity: 1 })];
   await rig.apply({ stages, routes: [route(1, [1, 2]), route(2, [2, 1])] });
@@ -122,7 +122,7 @@ test('routes that pass two full stages in opposite order do not stand still', as
   );
 });
 
-test('a circle over three stages does not stand still, nor does a stage in front of it', async () => {
+test('a circle of three stages does not block itself or a stage in front of it', async () => {
   const rig = new Rig();
   const stages = upTo(4).map((ref) => stage(ref, { capacity: 1 }));
   const routes = [route(1, [1, 2]), route(2, [2, 3]), route(3, [3, 1]), route(4, [4, 1])];

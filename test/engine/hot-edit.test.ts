@@ -47,7 +47,7 @@ class Bed {
   }
 }
 
-test('the workers of before serve until those of the saved file are ready', async (t) => {
+test('the old workers serve until workers with the saved file are ready', async (t) => {
   const bed = new Bed(t);
   const { rig } = bed;
   await bed.deploy();
@@ -65,7 +65,7 @@ test('the workers of before serve until those of the saved file are ready', asyn
   );
 });
 
-test('going back to what was deployed before does not go back behind what was saved since', async (t) => {
+test('a return to the deployed settings keeps the code saved since', async (t) => {
   const bed = new Bed(t);
   const { rig } = bed;
   await bed.deploy({ revision: 'r1' });
@@ -84,7 +84,7 @@ test('going back to what was deployed before does not go back behind what was sa
   assert.deepEqual(newest.held(), [[1]]);
 });
 
-test('a file that is not to be watched any more leaves nothing behind, and the workers as they are', async (t) => {
+test('a stage that stops watching its file keeps its workers and leaves no watch', async (t) => {
   const bed = new Bed(t);
   const { rig } = bed;
   await bed.deploy();

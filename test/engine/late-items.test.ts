@@ -12,34 +12,34 @@ function queueOf(...deadlines: readonly number[]): StageQueue {
   return queue;
 }
 
-test('an item that would hardly be answered in time leaves where others would be', () => {
+test('the stage passes over an item that would hardly finish in time if others would', () => {
   const queue = queueOf(10, 104, 112, NEVER);
   assert.deepEqual(ids(queue.sweepLate(100, 5)), [0, 1]);
   assert.deepEqual(ids(queue.sweepLate(101, 5)), [], 'a twentieth of its time is left');
   assert.deepEqual(ids(queue.sweepLate(102, 5)), [2], 'less is left, and one without a deadline has the time');
 });
 
-test('an item may try where nothing else would be answered in time either', () => {
+test('the stage runs a late item if no other item would finish in time either', () => {
   const queue = queueOf(10, 104, 106);
   assert.deepEqual(ids(queue.sweepLate(103, 5)), [0]);
   assert.deepEqual(ids(queue.sweepLate(104, 5)), [1]);
   assert.deepEqual(ids(queue.take(9, () => true)), [2]);
 });
 
-test('for half its time none is passed over, however long the last answers took', () => {
+test('the stage passes over no item in the first half of its time', () => {
   const queue = queueOf(100, NEVER);
   assert.deepEqual(ids(queue.sweepLate(44, 10_000)), []);
   assert.deepEqual(ids(queue.sweepLate(46, 10_000)), [0]);
 });
 
-test('after a slow run what has waited half its time is passed over for what has just come', () => {
+test('after a slow run the stage passes over items that waited half their time for new ones', () => {
   const queue = queueOf(1000, 1000);
   queue.push(queued(2, 900, { deadline: 1900 }));
   assert.deepEqual(ids(queue.sweepLate(901, 5000)), [0, 1]);
   assert.deepEqual(ids(queue.take(9, () => true)), [2]);
 });
 
-test('items have enough time again where answers take less', () => {
+test('items have enough time again when answers take less', () => {
   const queue = queueOf(100, 140);
   assert.deepEqual(ids(queue.sweepLate(80, 400)), []);
   assert.deepEqual(ids(queue.sweepLate(96, 400)), []);
@@ -69,7 +69,7 @@ for (const { when, from } of [
   { when: 'long before any is late', from: 300 },
   { when: 'where all are', from: 750 },
 ]) {
-  test(`not each item is looked at each time: ${when}`, () => {
+  test(`the stage does not check each item each time: ${when}`, () => {
     assert.equal(
       looksAt(from, () => 400),
       0,
@@ -78,7 +78,7 @@ for (const { when, from } of [
   });
 }
 
-test('while a batch fills beside a free worker none is passed over', async () => {
+test('the stage passes over no item while a batch fills for a free worker', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 8, maxWaitMs: 60 } });
   await rig.submit([1]);

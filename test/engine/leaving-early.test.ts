@@ -7,7 +7,7 @@ import { Rig, route, stage, upTo } from './rig.ts';
 
 const greedy = (maxBatchSize: number): Batching => ({ policy: 'greedy', maxBatchSize, maxWaitMs: 0 });
 
-test('a cancelled item that waits is never dispatched and never answered', async () => {
+test('a waiting item that is cancelled gets no run and no answer', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: greedy(8) });
   await rig.submit([1]);
@@ -22,7 +22,7 @@ test('a cancelled item that waits is never dispatched and never answered', async
   assert.deepEqual(pool.cancelled, []);
 });
 
-test('its worker is told of a cancelled item that runs, and its reply is ignored', async () => {
+test('the stage tells the worker of a cancelled running item and ignores its reply', async () => {
   const rig = new Rig();
   const pool = await rig.single();
   await rig.submit([1, 2]);
@@ -34,7 +34,7 @@ test('its worker is told of a cancelled item that runs, and its reply is ignored
   assert.deepEqual(rig.answers(), ['2']);
 });
 
-test('a cancelled item between two stages does not go on', async () => {
+test('an item cancelled between two stages does not go on', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1), stage(2)], routes: [route(1, [1, 2])] });
   await rig.submit([1]);
@@ -45,7 +45,7 @@ test('a cancelled item between two stages does not go on', async () => {
   assert.deepEqual(rig.answers(), []);
 });
 
-test('an expired item is never dispatched, the first of a batch included', async () => {
+test('the stage never dispatches an expired item, not even as the first of a batch', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: greedy(8) });
   await rig.submit([1]);
@@ -61,7 +61,7 @@ test('an expired item is never dispatched, the first of a batch included', async
   assert.deepEqual(pool.held(), [[3, 5]]);
 });
 
-test('an item that has expired when it comes is answered so', async () => {
+test('an item that has expired on arrival fails with deadline_exceeded', async () => {
   const rig = new Rig();
   const pool = await rig.single();
   await rig.submit([1], { deadline: rig.clock.now() });
@@ -80,7 +80,7 @@ test('expired items do not count towards a full batch', async () => {
   assert.deepEqual(pool.held(), [[3, 4, 5]]);
 });
 
-test('an item that has less time than an answer usually takes is passed over for one that has the time', async () => {
+test('the stage prefers an item with enough time to an item with less time than an answer usually takes', async () => {
   const rig = new Rig();
   const pool = await rig.single();
   await rig.submit([1]);
@@ -95,7 +95,7 @@ test('an item that has less time than an answer usually takes is passed over for
   assert.deepEqual(pool.held(), [[4]]);
 });
 
-test('an item that is computed when its deadline passes is answered with its value: the ledger decides', async () => {
+test('an item whose deadline passes during its run keeps its value, because the ledger decides', async () => {
   const rig = new Rig();
   const pool = await rig.single();
   await rig.submit([1], { deadline: rig.clock.now() + 5 });
@@ -104,7 +104,7 @@ test('an item that is computed when its deadline passes is answered with its val
   assert.deepEqual(rig.answers(), ['1']);
 });
 
-test('maxAgeMs drops what is older at dispatch, and nothing before', async () => {
+test('maxAgeMs drops older items at dispatch, and none before', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: greedy(8), maxAgeMs: 20 });
   await rig.submit([1]);
@@ -132,7 +132,7 @@ async function loaded(size: number): Promise<Rig> {
   return rig;
 }
 
-test('a worker that dies fails what it ran; what it had not begun goes back to the head, in order', async () => {
+test('the items that a dead worker ran fail, and those that it had not begun return to the head in order', async () => {
   const rig = await loaded(2);
   const pool = rig.pool(1);
   assert.deepEqual(
@@ -158,7 +158,7 @@ test('a worker that dies fails what it ran; what it had not begun goes back to t
   ]);
 });
 
-test('an item that goes back keeps its deadline and its cancellation', async () => {
+test('an item that returns to the queue keeps its deadline and its cancellation', async () => {
   const rig = new Rig();
   const pool = await rig.single();
   await rig.submit([1]);

@@ -11,7 +11,7 @@ function reading(rig: Rig, ref = 1): StageReading {
   return found.reading;
 }
 
-test('batches are counted by what made them leave', async () => {
+test('the engine counts batches by the reason for their leaving', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 3, maxWaitMs: 20 } }, 2);
   await rig.submit(upTo(4));
@@ -23,7 +23,7 @@ test('batches are counted by what made them leave', async () => {
   assert.deepEqual([countOf(reading(rig).run), reading(rig).run.sum, reading(rig).busyMs], [3, 21, 7]);
 });
 
-test('the times that are counted are those that the requests are told', async () => {
+test('the engine counts the same times that it reports to requests', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: { policy: 'gap', maxBatchSize: 10, maxWaitMs: 10 } });
   for (const id of [1, 2, 3]) {
@@ -57,7 +57,7 @@ test('the times that are counted are those that the requests are told', async ()
   assert.ok(reading(rig).queueWait.sum > 0 && reading(rig).batchWait.sum > 0);
 });
 
-test('items that a stage does not serve are counted there, by the code they end with', async () => {
+test('a stage counts items that it does not serve by their error code', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1), stage(2, { capacity: 2 })], routes: [route(1, [1, 2]), route(2, [2])] });
   await rig.submit([1, 2, 3, 4], { routeRef: 2 });
@@ -69,7 +69,7 @@ test('items that a stage does not serve are counted there, by the code they end 
   assert.deepEqual(reading(rig, 1).unserved, {});
 });
 
-test('taps are counted at the stage whose value they copy', async () => {
+test('a stage counts the taps that copy its value', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1), stage(2)], routes: [route(1, [1, 2], [1])] });
   await rig.submit([1]);
@@ -78,7 +78,7 @@ test('taps are counted at the stage whose value they copy', async () => {
   assert.deepEqual([reading(rig, 1).taps, reading(rig, 2).taps, rig.taps.length], [1, 0, 1]);
 });
 
-test('parts that are sent on are counted at the stage that makes them', async () => {
+test('a stage counts the parts that it makes', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1), stage(2)], routes: [route(1, [1, 2])] });
   await rig.submit([1], { streams: true });
@@ -91,7 +91,7 @@ test('parts that are sent on are counted at the stage that makes them', async ()
   assert.deepEqual([reading(rig, 1).parts, reading(rig, 2).parts, rig.parts.length], [0, 2, 2]);
 });
 
-test('a deploy that changes a stage does not make its counts begin anew', async () => {
+test('a deploy that changes a stage keeps its counts', async () => {
   const rig = new Rig();
   const pool = await rig.single();
   await rig.submit([1]);

@@ -6,7 +6,7 @@ import { Rig, route, stage } from './rig.ts';
 const wanted = { streams: true };
 const indexes = (rig: Rig): string[] => rig.parts.splice(0).map(({ id, part }) => `${id}.${part}`);
 
-test('parts are asked of the last stage of a route only, and where they are wanted', async () => {
+test('the engine asks only the last stage of a route for parts, and only if the request wants them', async () => {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1), stage(2)], routes: [route(1, [1, 2])] });
   await rig.submit([1], wanted);
@@ -21,7 +21,7 @@ test('parts are asked of the last stage of a route only, and where they are want
   assert.deepEqual(rig.pool(2).streaming(), [false]);
 });
 
-test('they go out in order before the outcome, and the worker hears how many have been taken', async () => {
+test('parts leave in order before the outcome, and the worker learns how many were taken', async () => {
   const rig = new Rig();
   const pool = await rig.single();
   await rig.submit([7], wanted);
@@ -39,7 +39,7 @@ test('they go out in order before the outcome, and the worker hears how many hav
   assert.deepEqual(pool.taken, ['7: 2'], 'of what has settled nobody is told');
 });
 
-test('those of a request that nobody waits for go nowhere', async () => {
+test('the engine discards the parts of a request that nobody waits for', async () => {
   const rig = new Rig();
   const pool = await rig.single();
   await rig.submit([1], wanted);
@@ -50,7 +50,7 @@ test('those of a request that nobody waits for go nowhere', async () => {
   assert.deepEqual(pool.cancelled, [1]);
 });
 
-test('with retryLost a request of which parts have gone is not run again', async () => {
+test('with retryLost a request does not run again after parts have left', async () => {
   const rig = new Rig();
   const pool = await rig.single({ retryLost: true });
   await rig.submit([1], wanted);
@@ -64,7 +64,7 @@ test('with retryLost a request of which parts have gone is not run again', async
   assert.deepEqual([pool.held(), pool.streaming(), rig.answers()], [[[2]], [true], []], 'one of which none has is');
 });
 
-test('closing ends what comes in parts, and lets the rest be finished', async () => {
+test('closing ends requests that stream parts, and lets the others finish', async () => {
   const rig = new Rig();
   const pool = await rig.single({}, 2);
   await rig.submit([1], wanted);

@@ -10,7 +10,7 @@ function status(rig: Rig): { entries: number; bytes: number } {
   return rig.engine.status().stages[0]?.cache as { entries: number; bytes: number };
 }
 
-test('the same input is answered without a worker, as an outcome of the stage like any other', async () => {
+test('the stage answers a repeated input without a worker, with an ordinary outcome', async () => {
   const rig = new Rig();
   const plan = { stages: [stage(1, caching()), stage(2)], routes: [route(1, [1, 2], [1])] };
   await rig.apply(plan);
@@ -33,7 +33,7 @@ test('the same input is answered without a worker, as an outcome of the stage li
   assert.deepEqual(counts(rig), [1, 1, 0]);
 });
 
-test('a hit is not part of what is known of batches and runs', async () => {
+test('a cache hit does not count in the figures of batches and runs', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching());
   await ask(rig, [1], '1');
@@ -44,7 +44,7 @@ test('a hit is not part of what is known of batches and runs', async () => {
   assert.deepEqual(rig.answers(), ['1', '2', '3', '4']);
 });
 
-test('other bytes and other codecs are other inputs', async () => {
+test('other bytes or another codec make another input', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching());
   await ask(rig, [1], '1');
@@ -57,7 +57,7 @@ test('other bytes and other codecs are other inputs', async () => {
   assert.deepEqual(pool.held(), [[3]]);
 });
 
-test('the topic tells inputs apart where it comes along, and nothing else of a message does', async () => {
+test('only the topic of a message, if sent, distinguishes inputs with equal payloads', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching());
   const of = (topic: unknown, _msgid: string): { meta: Buffer } => ({
@@ -77,7 +77,7 @@ test('the topic tells inputs apart where it comes along, and nothing else of a m
   assert.deepEqual(counts(rig), [1, 3, 1]);
 });
 
-test('errors are not kept', async () => {
+test('the cache does not keep errors', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching());
   await ask(rig, [1], '1');
@@ -87,7 +87,7 @@ test('errors are not kept', async () => {
   assert.deepEqual([rig.answers(), pool.held(), status(rig).entries], [['1 invalid_input'], [[2]], 0]);
 });
 
-test('a result is good for its time, by the clock of the engine', async () => {
+test('a kept result expires by the clock of the engine', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching({ ttlMs: 1000 }));
   await ask(rig, [1], '1');
@@ -101,7 +101,7 @@ test('a result is good for its time, by the clock of the engine', async () => {
   assert.equal(rig.clock.pending, 0);
 });
 
-test('the result asked for longest ago goes where more are kept than may be', async () => {
+test('a full cache drops the result that was unused for the longest time', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching({ entries: 2 }));
   for (const [id, input] of [
@@ -121,7 +121,7 @@ test('the result asked for longest ago goes where more are kept than may be', as
   assert.deepEqual(pool.held(), [[6]]);
 });
 
-test('bytes are bounded, and a result larger than all of them is not kept', async () => {
+test('the cache bounds its bytes and does not keep a result larger than the bound', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching({ maxBytes: 1000 }));
   for (const [id, size] of [
@@ -141,7 +141,7 @@ test('bytes are bounded, and a result larger than all of them is not kept', asyn
   assert.deepEqual([how(rig).at(-1), pool.held()], ['5 hit', [[6]]]);
 });
 
-test('a kept result is a copy of its own: it keeps no frame, and none can change it', async () => {
+test('a kept result is a copy that holds no frame and that no frame can change', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching());
   const frame = Buffer.from('....17....');
@@ -154,7 +154,7 @@ test('a kept result is a copy of its own: it keeps no frame, and none can change
   assert.deepEqual([Buffer.from(bytes).toString(), bytes.buffer.byteLength], ['17', 2]);
 });
 
-test('the kept results are of one revision: another begins with nothing, and older workers add nothing', async () => {
+test('the cache serves one revision: another starts empty, and older workers add nothing', async () => {
   const rig = new Rig();
   const old = await rig.single(caching(), 2);
   await ask(rig, [1], '1');
@@ -180,7 +180,7 @@ test('the kept results are of one revision: another begins with nothing, and old
   assert.equal(status(rig).entries, 1);
 });
 
-test('a restart begins with nothing, and what the workers before it make is not kept', async () => {
+test('a restart empties the cache, and results of the old workers are not kept', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching());
   await ask(rig, [1], '1');
@@ -202,7 +202,7 @@ test('a restart begins with nothing, and what the workers before it make is not 
   assert.deepEqual([rig.answers(), status(rig).entries], [['1', '2', '3', '4'], 1]);
 });
 
-test('other settings keep the workers and what runs; off keeps nothing', async () => {
+test('a change of cache settings keeps the workers and running items, and 0 empties the cache', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching());
   await ask(rig, [1], '1');
@@ -223,7 +223,7 @@ test('other settings keep the workers and what runs; off keeps nothing', async (
   assert.deepEqual(counts(rig), [0, 2, 1]);
 });
 
-test('a stage none of whose workers start still answers what it keeps', async () => {
+test('a stage whose workers do not start still answers from the cache', async () => {
   const rig = new Rig();
   const pool = await rig.single(caching());
   await ask(rig, [1], '1');

@@ -23,7 +23,7 @@ async function answer(rig: Rig, pool: FakePool, worker = 0): Promise<void> {
 }
 
 describe('with retryLost', () => {
-  test('the items of a dead worker run once more, one by one, in order and before all others', async () => {
+  test('the items of a dead worker run again, one by one, in order and before all others', async () => {
     const rig = new Rig();
     const pool = await rig.single(retrying);
     await rig.submit(upTo(3));
@@ -38,7 +38,7 @@ describe('with retryLost', () => {
     assert.deepEqual(rig.answers(), ['1', '2', '3', '4', '5']);
   });
 
-  test('the one that is lost again fails with worker_lost, the others get their results', async () => {
+  test('an item that is lost twice fails with worker_lost, and the others get their results', async () => {
     const rig = new Rig();
     const pool = await rig.single(retrying);
     await rig.submit(upTo(3));
@@ -51,7 +51,7 @@ describe('with retryLost', () => {
   });
 
   for (const policy of ['oldest', 'gap'] as const) {
-    test(`${policy}: what is to run alone leaves at once, on as many workers as are free`, async () => {
+    test(`${policy}: items that must run alone leave at once to all free workers`, async () => {
       const rig = new Rig();
       const pool = await rig.single({ ...retrying, batching: { policy, maxBatchSize: 2, maxWaitMs: 50 } }, 3);
       await rig.submit([1, 2]);
@@ -63,7 +63,7 @@ describe('with retryLost', () => {
     });
   }
 
-  test('nothing is sent ahead to a busy worker while something waits to run alone', async () => {
+  test('the stage sends nothing ahead while an item waits to run alone', async () => {
     const rig = new Rig();
     const pool = await rig.single({ ...retrying, batching: greedy(2) });
     await rig.submit([1]);
@@ -76,7 +76,7 @@ describe('with retryLost', () => {
     assert.deepEqual(pool.held(), [[3], [4, 5]]);
   });
 
-  test('items that were sent ahead did not start: they run as they would have, behind those that did', async () => {
+  test('items that were sent ahead and not begun run normally, behind those that had begun', async () => {
     const rig = new Rig();
     const pool = await rig.single({ ...retrying, batching: greedy(2) });
     await rig.submit([1, 2]);
@@ -95,7 +95,7 @@ describe('with retryLost', () => {
     assert.deepEqual(runs, [[3], [4], [5, 6], [7]]);
   });
 
-  test('an item that nobody wants any more, or that is too late, does not run again', async () => {
+  test('a cancelled or expired item does not run again', async () => {
     const rig = new Rig();
     const pool = await rig.single(retrying);
     await rig.submit([1, 2, 3]);
@@ -116,7 +116,7 @@ describe('with retryLost', () => {
     assert.deepEqual(rig.answers(), ['5 worker_lost', '6 deadline_exceeded', '7 deadline_exceeded']);
   });
 
-  test('those of a worker that was killed for the time it took fail with deadline_exceeded at once', async () => {
+  test('the items of a worker killed by the run timeout fail at once with deadline_exceeded', async () => {
     const rig = new Rig();
     const pool = await rig.single(retrying);
     await rig.submit([1, 2]);
@@ -162,7 +162,7 @@ describe('without retryLost', () => {
     assert.deepEqual(pool.held(), []);
   });
 
-  test('run time-outs are told apart from deaths', async () => {
+  test('the stage distinguishes run timeouts from deaths', async () => {
     const rig = new Rig();
     const pool = await rig.single({ batching: greedy(8) });
     await rig.submit([1]);
@@ -224,7 +224,7 @@ class Observer {
   }
 }
 
-test('whatever dies when: no item runs more than twice, none in company the second time, each has one outcome', async () => {
+test('no item runs more than twice or a second time with others, and each has one outcome', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(step, { maxLength: 60, size: 'max' }),

@@ -25,7 +25,7 @@ test('an item passes its stages in order and comes out once', async () => {
   assert.deepEqual(rig.answers(), ['1']);
 });
 
-test('an error ends the way at once, for its item only', async () => {
+test('an error ends the route at once, for its item only', async () => {
   const rig = new Rig();
   const batching = { policy: 'greedy', maxBatchSize: 8, maxWaitMs: 0 } as const;
   await rig.apply({ stages: [stage(1, { batching }), stage(2, { batching })], routes: [route(1, [1, 2])] });
@@ -35,7 +35,7 @@ test('an error ends the way at once, for its item only', async () => {
   assert.deepEqual(rig.pool(2).held(), [[1, 3]]);
 });
 
-test('a tapped stage shows the value it passes on, not its errors and not the last stage\u2019s result', async () => {
+test('a tap copies the value that its stage passes on, not its errors and not the result of the last stage', async () => {
   const rig = await threeStages([2, 3]);
   await rig.submit([1]);
   for (const ref of [1, 2, 3]) await answer(rig, ref);
@@ -77,7 +77,7 @@ test('each stage adds its timing, and the parts add up to the time it took', asy
   assert.deepEqual([first?.waitMs, first?.batchMs], [25, 0]);
 });
 
-test('an item that came before the worker was free waits first for the worker, then for the batch', async () => {
+test('the wait of an item counts first for the worker, then for the batch', async () => {
   const rig = new Rig();
   const batching = { policy: 'gap', maxBatchSize: 4, maxWaitMs: 10 } as const;
   await rig.single({ batching });
@@ -93,7 +93,7 @@ test('an item that came before the worker was free waits first for the worker, t
   assert.deepEqual([timing?.waitMs, timing?.batchMs, timing?.batchSize], [20, 10, 1]);
 });
 
-test('a prefetched item waits until its worker is through with the batch before', async () => {
+test('a prefetched item waits until its worker has finished the batch before', async () => {
   const rig = new Rig();
   await rig.single();
   await rig.submit([1]);
@@ -108,7 +108,7 @@ test('a prefetched item waits until its worker is through with the batch before'
   assert.deepEqual([timing?.waitMs, timing?.batchMs], [2, 0]);
 });
 
-test('the status counts batches, items, queues and the mean size of the batches since the last look', async () => {
+test('the status reports batches, items, queues and the mean batch size since the last report', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: { policy: 'greedy', maxBatchSize: 3, maxWaitMs: 0 } });
   await rig.submit([1, 2, 3, 4, 5]);
@@ -133,7 +133,7 @@ test('the status counts batches, items, queues and the mean size of the batches 
   assert.ok(rig.changes > 0);
 });
 
-test('the status says since when the oldest waits, and when the batch that is filling leaves', async () => {
+test('the status reports how long the oldest item has waited and when the filling batch leaves', async () => {
   const rig = new Rig();
   const pool = await rig.single({ batching: { policy: 'oldest', maxBatchSize: 3, maxWaitMs: 50 } });
   const look = () => {

@@ -247,7 +247,7 @@ async function live(steps: readonly Step[], settings: number, each: (world: Worl
 const steps = (kinds: fc.MaybeWeightedArbitrary<Step>[]): fc.Arbitrary<Step[]> =>
   fc.array(fc.oneof(...kinds), { maxLength: 80, size: 'max' });
 
-test('requests settle once, with what their own input makes now, through faults, deploys and restarts', async () => {
+test('requests settle once, with the present result of their own input, through faults, deploys and restarts', async () => {
   await fc.assert(
     fc.asyncProperty(steps([...undisturbed, ...changing]), fc.nat({ max: 3 }), (all, settings) =>
       live(all, settings, () => undefined),
@@ -256,7 +256,7 @@ test('requests settle once, with what their own input makes now, through faults,
   );
 });
 
-test('while the modelet stays what it is, no input runs twice at a time', async () => {
+test('no input runs twice at a time while the modelet is unchanged', async () => {
   await fc.assert(
     fc.asyncProperty(steps(undisturbed), fc.nat({ max: 3 }), (all, settings) =>
       live(all, settings, (world) => {

@@ -23,7 +23,7 @@ async function answer(rig: Rig, pool: FakePool): Promise<void> {
   await rig.turn();
 }
 
-test('an input runs once, whether identical requests come while it runs or wait in the queue', async () => {
+test('identical requests share one run, whether they arrive during the run or wait in the queue', async () => {
   const [rig, pool] = await busyStage();
   await ask(rig, [2], '"first"');
   await ask(rig, [3, 4, 5], '"second"');
@@ -58,7 +58,7 @@ test('identical items of one batch share a run and leave their places in it to o
   assert.deepEqual(rig.answers(), ['1', '2', '3', '4', '5']);
 });
 
-test('one that joins is told how long it waited in all', async () => {
+test('a request that joins a run learns its whole waiting time', async () => {
   const [rig, pool] = await busyStage();
   await rig.advance(20);
   await ask(rig, [2], '"first"');
@@ -68,7 +68,7 @@ test('one that joins is told how long it waited in all', async () => {
   assert.deepEqual(rig.outcomes[1]?.timings, [joined]);
 });
 
-test('an error of the run is that of all who share it', async () => {
+test('an error of a run goes to all requests that share it', async () => {
   const [rig, pool] = await busyStage();
   await ask(rig, [2], '"first"');
   pool.answer(0, 1, () => true);
@@ -88,7 +88,7 @@ test('an error of the run is that of all who share it', async () => {
   ]);
 });
 
-test('with retryLost all who share a run get what its second try brings', async () => {
+test('with retryLost all requests that share a run get the outcome of its second try', async () => {
   const [rig, pool] = await busyStage({ retryLost: true });
   await ask(rig, [2], '"first"');
   pool.lose();
@@ -98,7 +98,7 @@ test('with retryLost all who share a run get what its second try brings', async 
   assert.deepEqual(rig.answers(), ['1', '2', '3']);
 });
 
-test('the request that began a run may be cancelled: the run goes on for the others that share it', async () => {
+test('a run continues for the other requests if the request that began it is cancelled', async () => {
   const [rig, pool] = await busyStage();
   await ask(rig, [2], '"first"');
   rig.engine.cancel([1]);
@@ -109,7 +109,7 @@ test('the request that began a run may be cancelled: the run goes on for the oth
   assert.deepEqual(how(rig), ['3 joined']);
 });
 
-test('nobody runs for those who have all gone', async () => {
+test('an input does not run if all its requests have been cancelled', async () => {
   const [rig, pool] = await busyStage();
   await ask(rig, [2, 3], '"second"');
   rig.engine.cancel([2, 3]);
@@ -135,7 +135,7 @@ test('each identical request that waits has its own deadline', async () => {
   assert.deepEqual(rig.answers(), ['1', '2 deadline_exceeded', '3']);
 });
 
-test('who joined a run with more time than it had begun with has another where it came too late', async () => {
+test('a request that joined with more time gets another run if the first one was too late', async () => {
   const [rig, pool] = await busyStage();
   await ask(rig, [2], '"second"', { deadline: rig.clock.now() + 10 });
   await answer(rig, pool);
@@ -150,7 +150,7 @@ test('who joined a run with more time than it had begun with has another where i
   assert.deepEqual(rig.answers(), ['3', '4']);
 });
 
-test('what a dead worker had begun runs again for the requests that joined it with more time', async () => {
+test('the lost run of a dead worker repeats for the requests that joined with more time', async () => {
   const rig = new Rig();
   const pool = await rig.single({ ...caching(), retryLost: true });
   await ask(rig, [1], '"a"', { deadline: rig.clock.now() + 50 });
@@ -202,7 +202,7 @@ test('requests that joined a run sent ahead to a dead worker come back, each wit
   );
 });
 
-test('a reset drops all that wait, and none that share what runs', async () => {
+test('a reset drops all waiting requests, but none that share a run', async () => {
   const [rig, pool] = await busyStage();
   await ask(rig, [2], '"first"');
   await ask(rig, [3, 4], '"second"');
@@ -234,7 +234,7 @@ test('a full queue drops the oldest request of a group, not those that share a r
   assert.deepEqual(rig.answers().sort(), ['1', '2', '4', '5']);
 });
 
-test('those who share a run go on as the next stage has room', async () => {
+test('requests that share a run go on one by one as the next stage has room', async () => {
   const rig = new Rig();
   const plan = { stages: [stage(1, caching()), stage(2, { capacity: 2 })], routes: [route(1, [1, 2]), route(2, [1])] };
   await rig.apply(plan);
@@ -253,7 +253,7 @@ test('those who share a run go on as the next stage has room', async () => {
   assert.equal(rig.pool(1).held().length, 0);
 });
 
-test('a stage that is taken away answers all who share a run there', async () => {
+test('a removed stage answers all requests that share a run there', async () => {
   const [rig, pool] = await busyStage();
   await ask(rig, [2], '"first"');
   await ask(rig, [3, 4], '"second"');
@@ -264,7 +264,7 @@ test('a stage that is taken away answers all who share a run there', async () =>
   assert.deepEqual([rig.answers(), pool.closes.length], [['1', '2', '3', '4'], 1]);
 });
 
-test('without it each request runs by itself', async () => {
+test('without the cache each request runs separately', async () => {
   const rig = new Rig();
   const pool = await rig.single();
   await ask(rig, [1, 2], '1');

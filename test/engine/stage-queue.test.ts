@@ -174,7 +174,7 @@ class Model {
   }
 }
 
-test('any sequence of steps does what plain arrays do', () => {
+test('a stage queue behaves like plain arrays under any sequence of operations', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 80, size: 'max' }), (steps) => {
       const model = new Model();
@@ -184,7 +184,7 @@ test('any sequence of steps does what plain arrays do', () => {
   );
 });
 
-test('after a sweep nothing expired can be taken, the item put back included', () => {
+test('no expired item can be taken after a sweep, not even one that was put back', () => {
   const queue = new StageQueue();
   for (let id = 0; id < 10; id += 1) queue.push(queued(id, 0, { deadline: id % 2 === 0 ? 5 : 50, priority: id % 3 }));
   const first = queue.take(3, () => true);
@@ -194,7 +194,7 @@ test('after a sweep nothing expired can be taken, the item put back included', (
   assert.ok(queue.take(100, () => true).every((one) => one.deadline > 5));
 });
 
-test('an item that was put back stands where it stood, before those that came meanwhile', () => {
+test('an item that was put back stands before items that came meanwhile', () => {
   const queue = new StageQueue();
   for (const id of [1, 2, 3, 4]) queue.push(queued(id, id));
   const batch = queue.take(3, () => true);
@@ -204,7 +204,7 @@ test('an item that was put back stands where it stood, before those that came me
   assert.deepEqual(ids(queue.drain()), [6, 1, 2, 3, 4, 5]);
 });
 
-test('a batch ends where its payloads would not fit a frame, but one item always goes', () => {
+test('a batch ends before its payloads exceed a frame, but always has one item', () => {
   const large = (id: number, megabytes: number): Item => {
     const bytes = Buffer.alloc(0);
     Object.defineProperty(bytes, 'byteLength', { value: megabytes * 1024 * 1024 });
@@ -217,7 +217,7 @@ test('a batch ends where its payloads would not fit a frame, but one item always
   assert.deepEqual(ids(queue.take(10, () => true)), [4]);
 });
 
-test('a frame that takes the place of an older one does not hide those that are older still', () => {
+test('an item that replaces an older one does not hide still older ones', () => {
   const queue = new StageQueue();
   const [first, second, newer] = [queued(1, 0, { group: 1 }), queued(2, 1, { group: 2 }), queued(3, 9, { group: 1 })];
   queue.push(first as Item);
@@ -235,13 +235,13 @@ test('items of one group stay in the order in which they came', () => {
   assert.deepEqual(ids(queue.drain()), [2, 3]);
 });
 
-test('an item that was never here is not removed', () => {
+test('the queue does not remove an item that it never held', () => {
   const queue = new StageQueue();
   assert.equal(queue.remove(queued(1, 1)), false);
   assert.equal(queue.length, 0);
 });
 
-test('very many priorities at once do not overflow anything', () => {
+test('very many priorities overflow no stack', () => {
   const queue = new StageQueue();
   for (let id = 0; id < 3000; id += 1) queue.push(queued(id, id, { priority: id }));
   assert.equal(queue.oldestAt, 0);

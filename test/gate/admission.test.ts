@@ -7,7 +7,7 @@ import { AdmissionBed } from './admission-bed.ts';
 const DONE: LeaseEnd = { kind: 'done' };
 
 describe('a sample', () => {
-  test('lets N requests go beyond those that it includes for sure', () => {
+  test('admits N requests beyond those that it certainly includes', () => {
     const bed = new AdmissionBed({ lagMs: '1000' });
     bed.sample(0.4);
     assert.equal(bed.all().length, 4);
@@ -22,7 +22,7 @@ describe('a sample', () => {
     assert.equal(bed.admission.inFlight, 8);
   });
 
-  test('admits no more however often it is read', () => {
+  test('admits no more however often the gate reads it', () => {
     const bed = new AdmissionBed();
     const at = bed.clock.now();
     for (let read = 0; read < 5; read += 1) {
@@ -33,7 +33,7 @@ describe('a sample', () => {
     assert.equal(bed.admission.inFlight, 3);
   });
 
-  test('requests that ended since make room', () => {
+  test('makes room for each request that has ended since', () => {
     const bed = new AdmissionBed();
     bed.sample(0.3);
     const [first] = bed.all();
@@ -42,7 +42,7 @@ describe('a sample', () => {
     assert.equal(bed.all().length, 1);
   });
 
-  test('counts with its own lag where that is shorter', () => {
+  test('counts with its own lag if that is shorter', () => {
     const bed = new AdmissionBed({ lagMs: '5000' });
     bed.sample(0.4);
     bed.all();
@@ -54,7 +54,7 @@ describe('a sample', () => {
     assert.equal(bed.all().length, 0);
   });
 
-  test('limits all that is in flight to N where it does not move with the requests', () => {
+  test('limits all requests in flight to N if it does not depend on them', () => {
     const bed = new AdmissionBed();
     for (let read = 0; read < 4; read += 1) {
       bed.sample(0.5, { fixed: true });
@@ -64,7 +64,7 @@ describe('a sample', () => {
     assert.equal(bed.admission.inFlight, 5);
   });
 
-  test('is passed over when it is older than the last one', () => {
+  test('is ignored if it is older than the last one', () => {
     const bed = new AdmissionBed();
     bed.clock.advance(1000);
     bed.sample(0.1);
@@ -72,7 +72,7 @@ describe('a sample', () => {
     assert.equal(bed.all().length, 1);
   });
 
-  test('lets nothing through once it is older than staleMs', () => {
+  test('admits nothing once it is older than staleMs', () => {
     const bed = new AdmissionBed({ staleMs: '5000' });
     bed.sample(1);
     bed.clock.advance(5000);
@@ -82,7 +82,7 @@ describe('a sample', () => {
     assert.equal(bed.admission.why(), 'closed: sample 7 s old, older than 5 s; opens when the test answers');
   });
 
-  test('closes the gate until the next one when it cannot be read or is no number', () => {
+  test('closes the gate until the next one if it cannot be read or is not a number', () => {
     const bed = new AdmissionBed();
     bed.sample(1);
     bed.admission.accept({ ok: false, reason: 'Prometheus answered 502' });
@@ -95,7 +95,7 @@ describe('a sample', () => {
     assert.equal(bed.all().length, 10);
   });
 
-  test('never lets more than max_SYS x (1 - B) be in flight, whatever it says', () => {
+  test('never allows more than max_SYS x (1 - B) in flight, whatever its value', () => {
     const bed = new AdmissionBed({ maxSys: '100', baseline: '0.2' });
     for (let read = 0; read < 5; read += 1) {
       bed.sample(1);
@@ -109,7 +109,7 @@ describe('a sample', () => {
     );
   });
 
-  test('closes the gate with D at B or below', () => {
+  test('closes the gate if D is at most B', () => {
     const bed = new AdmissionBed({ baseline: '0.5' });
     bed.sample(0.5, { raw: 'saturation 0.5' });
     assert.deepEqual(bed.all(), []);
@@ -119,7 +119,7 @@ describe('a sample', () => {
     );
   });
 
-  test('frees the requests that it includes for sure and that have ended since, and no more than those', () => {
+  test('frees only the ended requests that it certainly includes', () => {
     const bed = new AdmissionBed({ baseline: '0.1', maxSys: '20', lagMs: '100' });
     bed.sample(1);
     const ids = bed.all();
@@ -139,7 +139,7 @@ describe('a sample', () => {
     assert.equal(bed.admission.inFlight, 17);
   });
 
-  test('makes no room for requests that end before the next one where nothing was free', () => {
+  test('makes no room for ended requests before the next sample if nothing was free', () => {
     const bed = new AdmissionBed({ baseline: '0.1', lagMs: '100' });
     bed.sample(1);
     const ids = bed.all();
@@ -153,7 +153,7 @@ describe('a sample', () => {
 });
 
 describe('max_SYS', () => {
-  test('is ready workers x maxConcurrency where nothing else says it, as many as there are now', () => {
+  test('is the present number of ready workers x maxConcurrency by default', () => {
     const bed = new AdmissionBed({ maxSys: '', maxConcurrency: '3' });
     bed.sample(1);
     assert.deepEqual(bed.all(), []);
@@ -162,7 +162,7 @@ describe('max_SYS', () => {
     assert.equal(bed.all().length, 6);
   });
 
-  test('is what the source knows, and no more than what is set', () => {
+  test('is the value of the source, and at most the setting', () => {
     const free = new AdmissionBed({ maxSys: '' });
     free.sample(1, { maxSys: 4 });
     assert.equal(free.all().length, 4);
@@ -175,7 +175,7 @@ describe('max_SYS', () => {
 describe('in bytes', () => {
   const bytes = { unit: 'bytes', maxSys: String(1024 * 1024), baseline: '0.1' };
 
-  test('a request that does not fit waits: 600 KiB go, 100 KiB more do not', () => {
+  test('the gate admits 600 KiB, and 100 KiB more wait', () => {
     const bed = new AdmissionBed(bytes);
     bed.sample(0.7);
     assert.ok(bed.admission.take(600 * 1024));
@@ -183,7 +183,7 @@ describe('in bytes', () => {
     assert.equal(bed.admission.inFlightCost, 600 * 1024);
   });
 
-  test('a request larger than the whole budget goes alone', () => {
+  test('a request larger than the whole budget runs alone', () => {
     const bed = new AdmissionBed(bytes);
     bed.sample(0.3);
     const small = bed.admission.take(10);
@@ -194,7 +194,7 @@ describe('in bytes', () => {
     assert.equal(bed.admission.take(1), null);
   });
 
-  test('without at-least-one a larger request goes alone only where it never could otherwise', () => {
+  test('without at-least-one a larger request runs alone only if it never could otherwise', () => {
     const bed = new AdmissionBed({ ...bytes, atLeastOne: false });
     bed.sample(0.3);
     assert.equal(bed.admission.take(500_000), null);
@@ -214,7 +214,7 @@ describe('in bytes', () => {
     assert.equal(bed.admission.why(), 'closed: 10 x (D 0.15 - B 0.1) is less than one; opens when D rises');
   });
 
-  test('sums of fractions leave nothing behind', () => {
+  test('the sum of fractional costs returns to 0', () => {
     const bed = new AdmissionBed({ unit: 'tokens', costProperty: 't', maxSys: '1' });
     bed.sample(1);
     const ids = [0.1, 0.2, 0.3, 0.1, 0.2, 0.1].map((cost) => String(bed.admission.take(cost)?.id));

@@ -56,7 +56,7 @@ describe('at the boundaries', () => {
   }
 });
 
-test('a budget is clamped to 0..1, and 0 where it is no number', () => {
+test('the gate clamps a budget to 0..1 and takes NaN for 0', () => {
   const pairs = [
     [0.42, 0.42],
     [-0.1, 0],
@@ -85,7 +85,7 @@ test('N is exact in every case whose exact answer is a whole number', () => {
   assert.equal(cases, 2305);
 });
 
-test('closed at equality, and open just above it, for every F and B in steps of 0.01', () => {
+test('the gate is closed at equality and open just above it, for every F and B in steps of 0.01', () => {
   for (let fullness = 0; fullness <= 100; fullness += 1) {
     for (let baseline = 0; baseline <= 100; baseline += 1) {
       const budget = budgetOfSaturation(fullness / 100);
@@ -96,7 +96,7 @@ test('closed at equality, and open just above it, for every F and B in steps of 
   }
 });
 
-test('a fraction of N is cut off or filled up, as chosen; an open gate admits one, unless that is off', () => {
+test('the gate rounds N down or up as set, and an open gate admits one unless that is off', () => {
   assert.equal(quotaOf(rule(0.1), 0.75, 10), 6);
   assert.equal(quotaOf(rule(0.1, { rounding: 'ceil' }), 0.75, 10), 7);
   assert.equal(quotaOf(rule(0.1), 0.15, 10), 1);
@@ -105,7 +105,7 @@ test('a fraction of N is cut off or filled up, as chosen; an open gate admits on
   assert.equal(quotaOf(rule(0.1, NONE), 0.1, 10), 0);
 });
 
-test('in bytes: 1024 KiB at D 0.7 and B 0.1 hold 600 KiB, and not 100 KiB more', () => {
+test('in bytes: 1024 KiB at D 0.7 and B 0.1 admit 600 KiB, and not 100 KiB more', () => {
   const quota = quotaOf(rule(0.1), 0.7, 1024 * 1024);
   assert.equal(quota, Math.floor(614.4 * 1024));
   assert.ok(fits(600 * 1024, quota, 1024 * 1024));

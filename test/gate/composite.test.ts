@@ -9,7 +9,7 @@ const DONE: LeaseEnd = { kind: 'done' };
 const REFUSED: LeaseEnd = { kind: 'refused', retryAfterMs: 0 };
 
 describe('a composite', () => {
-  test('takes a lease of every member or of none, and gives all back at once', () => {
+  test('takes a lease of every member or of none, and returns all at once', () => {
     const one = new AdmissionBed();
     const other = new AdmissionBed({}, { id: 'b', clock: one.clock });
     const all = one.composite([one, other]);
@@ -26,7 +26,7 @@ describe('a composite', () => {
     assert.deepEqual([one.admission.inFlight, other.admission.inFlight, one.ends.length], [1, 1, 1]);
   });
 
-  test('shares its members with their own requests, and hears when they have room', () => {
+  test('shares its members with their own requests, and learns when they have room', () => {
     const one = new AdmissionBed();
     const all = one.composite([one]);
     one.sample(0.3);
@@ -41,7 +41,7 @@ describe('a composite', () => {
     assert.ok(all.admission.take(1));
   });
 
-  test('a refusal, and a lease of which nothing is heard, count for every member', () => {
+  test('a refusal and a lost lease count for every member', () => {
     const one = new AdmissionBed();
     const all = one.composite([one], { leaseMs: '1000' });
     one.sample(1);
@@ -53,7 +53,7 @@ describe('a composite', () => {
     assert.equal(all.admission.end(String(second), DONE), false);
   });
 
-  test('a member that is in twice, through another, is taken once', () => {
+  test('takes one lease of a member that it contains twice', () => {
     const one = new AdmissionBed();
     const pair = one.composite([one]);
     const all = new AdmissionBed({}, { id: 'top', clock: one.clock });
@@ -65,7 +65,7 @@ describe('a composite', () => {
     assert.deepEqual([one.admission.inFlight, pair.admission.inFlight], [0, 0]);
   });
 
-  test('is refused when it leads back to itself, or counts in another unit than a member', () => {
+  test('is refused if it contains itself or counts another unit than a member', () => {
     const one = new AdmissionBed();
     const all = one.composite([one]);
     const refuses = (what: () => void, text: RegExp): void => {
@@ -86,7 +86,7 @@ describe('a composite', () => {
     assert.deepEqual([counting.admission.inFlightCost, mixed.admission.inFlightCost], [2, 1000]);
   });
 
-  test('a message that closes a member closes it, one that opens it opens it', () => {
+  test('closes and opens with a message that closes or opens a member', () => {
     const one = new AdmissionBed();
     const all = one.composite([one]);
     one.sample(1);
@@ -98,7 +98,7 @@ describe('a composite', () => {
     assert.equal(one.admission.inFlight, 1);
   });
 
-  test('a member that is gone closes it', () => {
+  test('closes when a member is removed', () => {
     const one = new AdmissionBed();
     const all = one.composite([one]);
     one.sample(1);
@@ -108,7 +108,7 @@ describe('a composite', () => {
   });
 });
 
-test('several composites that wait for one gate are told in turns', () => {
+test('several composites that wait for one gate learn of room in turns', () => {
   const bed = new AdmissionBed();
   const first: string[] = [];
   let round: string[] = [];

@@ -7,7 +7,7 @@ import { admittedOf, Bed, endOf, settings, ToldSource } from './stand-in.ts';
 const DONE = { kind: 'done' } as const;
 
 describe('a gate', () => {
-  test('lets through what the budget allows, and the next when one ends', () => {
+  test('admits requests as the budget allows, and the next when one ends', () => {
     const bed = new Bed();
     bed.sample(0.5);
     const asked = bed.asks(8);
@@ -27,7 +27,7 @@ describe('a gate', () => {
     });
   });
 
-  test('is closed until something was read', () => {
+  test('is closed until the first reading', () => {
     const bed = new Bed();
     assert.equal(bed.ask().leases.length, 0);
     assert.equal(bed.why, 'closed: nothing was read yet; opens when the test answers');
@@ -46,7 +46,7 @@ describe('a gate', () => {
     assert.equal(admittedOf(asked), 3);
   });
 
-  test('gives leases that tell whose they are and end once', () => {
+  test('gives leases with unique ids that end once', () => {
     const bed = new Bed();
     bed.sample(1);
     const id = endOf(bed.ask());
@@ -58,7 +58,7 @@ describe('a gate', () => {
     assert.deepEqual(bed.source.ends, [DONE]);
   });
 
-  test('ends a lease of which nothing was heard, tells so, and lets the next in', () => {
+  test('ends a silent lease after leaseMs, counts it as lost, and admits the next request', () => {
     const bed = new Bed({ maxSys: '1', leaseMs: '3000', staleMs: '60000' });
     bed.sample(1);
     const [first, second] = bed.asks(2);
@@ -103,7 +103,7 @@ describe('a request that waits', () => {
     assert.equal(bed.gate.snapshot().decisions.expired, 1);
   });
 
-  test('is not let through after its deadline, even where the timer is late', () => {
+  test('is not admitted after its deadline, even if the timer is late', () => {
     const bed = new Bed();
     const asking = bed.ask({ deadline: bed.clock.now() });
     assert.equal(asking.errors[0]?.code, 'deadline_exceeded');
@@ -111,7 +111,7 @@ describe('a request that waits', () => {
     assert.equal(bed.ask({ deadline: bed.clock.now() - 1 }).leases.length, 0);
   });
 
-  test('is refused with 429 and when to come again where the room is full', () => {
+  test('is refused with 429 and Retry-After if the waiting room is full', () => {
     const bed = new Bed({ capacity: '2', intervalMs: '3000' });
     const [, , third] = bed.asks(3);
     assert.equal(third?.errors[0]?.code, 'gate_refused');
@@ -134,7 +134,7 @@ describe('a request that waits', () => {
     assert.equal(bed.gate.snapshot().waiting, 0);
   });
 
-  test('may go away, once, and then nothing reaches it but that', () => {
+  test('can be cancelled once, and gets no other answer', () => {
     const bed = new Bed();
     const asking = bed.ask();
     assert.equal(asking.asked.cancel(), true);
@@ -149,7 +149,7 @@ describe('a request that waits', () => {
     assert.equal(through.asked.cancel(), false);
   });
 
-  test('is held up by one before it that is too large, and goes when that one goes away', () => {
+  test('waits behind a request that is too large, and is admitted when that one is cancelled', () => {
     const bed = new Bed({ unit: 'bytes', maxSys: '1000' });
     bed.sample(0.6);
     const first = bed.ask({ cost: 500 });
@@ -180,7 +180,7 @@ describe('a message', () => {
     assert.match(bed.why, /^open: full, 20 requests in flight/);
   });
 
-  test('flushes what waits, and no more than that', () => {
+  test('flushes the waiting requests and no later ones', () => {
     const bed = new Bed();
     const asked = bed.asks(30);
     bed.gate.control('flush');
@@ -188,7 +188,7 @@ describe('a message', () => {
     assert.equal(admittedOf(bed.asks(1)), 0);
   });
 
-  test('drops what waits', () => {
+  test('drops the waiting requests', () => {
     const bed = new Bed();
     const asked = bed.asks(3);
     bed.gate.control('drop');
@@ -213,7 +213,7 @@ describe('after a deploy', () => {
     assert.equal(admittedOf(asked), 5);
   });
 
-  test('another source begins unread, and the old one is closed', async () => {
+  test('another source starts without a reading, and the gate closes the old one', async () => {
     const bed = new Bed();
     bed.sample(1);
     const other = new ToldSource();
@@ -227,7 +227,7 @@ describe('after a deploy', () => {
 });
 
 describe('once it is closed', () => {
-  test('every request that waits or comes is told so, and no timer stays', async () => {
+  test('the gate refuses every waiting and new request, and leaves no timer', async () => {
     const bed = new Bed();
     bed.sample(0.1);
     const [through, waits] = bed.asks(2);
@@ -257,7 +257,7 @@ test('a caller that throws changes nothing for the others', () => {
   );
 });
 
-test('an answer may ask and end itself: nothing is done twice, and nobody is passed over', () => {
+test('an answer may ask and end inside the call, without repetition or omission', () => {
   const bed = new Bed({ maxSys: '1' });
   const order: number[] = [];
   const chain = (number: number): void => {
@@ -278,7 +278,7 @@ test('an answer may ask and end itself: nothing is done twice, and nobody is pas
   assert.equal(bed.gate.snapshot().inFlight, 0);
 });
 
-test('a request whose cost is no number is refused for that', () => {
+test('the gate refuses a request whose cost is not a number', () => {
   const bed = new Bed({ unit: 'tokens', costProperty: 'tokens' });
   bed.sample(1);
   for (const cost of [Number.NaN, -1, Number.POSITIVE_INFINITY, '7' as never, undefined as never]) {

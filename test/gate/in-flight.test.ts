@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { InFlightHistory } from '../../src/gate/admission/in-flight.ts';
 
-test('the lowest level of a time is that of all levels in it, the one it began with included', () => {
+test('the lowest level of a period includes the level at its start', () => {
   const history = new InFlightHistory(1000);
   history.note(100, 5);
   history.note(300, 2);
@@ -16,14 +16,14 @@ test('the lowest level of a time is that of all levels in it, the one it began w
   assert.equal(history.lowest(500, 500), 2, 'of one moment both count');
 });
 
-test('before anything was noted, nothing was in flight', () => {
+test('the level is 0 before the first change', () => {
   assert.equal(new InFlightHistory(1000).lowest(0, 50), 0);
   const history = new InFlightHistory(1000);
   history.note(100, 5);
   assert.equal(history.lowest(99, 200), 0);
 });
 
-test('levels that lie close together are too low at most, a level that lasts is exact', () => {
+test('merged levels are at most too low, and a lasting level is exact', () => {
   const history = new InFlightHistory(1_024_000);
   history.note(100, 5);
   history.note(101, 30);

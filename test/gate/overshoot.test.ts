@@ -21,13 +21,13 @@ test('64 senders and a metric that is 5 s old never have more in flight than max
   assert.ok(usage.finished > 500, `only ${usage.finished} were finished`);
 });
 
-test('what others send beside them is left its place, as long as it keeps to it', async () => {
+test('the gate leaves room for other senders that keep to their share', async () => {
   const usage = await simulate({ ...SCENE, others: 12 }, gated);
   assert.ok(usage.highest <= 0.8, `saturation ${usage.highest}`);
   assert.ok(usage.average >= 0.6, `only ${usage.average} used on average`);
 });
 
-test('short requests on fresh news use most of what is left, though they fill it again and again', async () => {
+test('short requests with fresh samples use most of the free capacity', async () => {
   const others = 3;
   const fresh = { scrapeMs: 50, pollMs: 200, serviceMs: [20, 80], forMs: 60_000 } as const;
   const scene: Scene = { ...SCENE, ...fresh, others, maxSys: 16, threshold: 0.75 };
@@ -37,7 +37,7 @@ test('short requests on fresh news use most of what is left, though they fill it
   assert.ok(used >= 0.8, `${Math.round(used * 100)} % of what is left`);
 });
 
-test('64 senders and such a metric overrun a gate that asks the old metric again at each poll', async () => {
+test('64 senders overrun a gate that reads the same old metric at each poll', async () => {
   const [binary, quota] = [await simulate(SCENE, openOrClosed), await simulate(SCENE, quotaEachPoll)];
   assert.ok(binary.highest > 1.5, `saturation ${binary.highest}`);
   assert.ok(quota.highest > 1.2, `saturation ${quota.highest}`);

@@ -184,7 +184,7 @@ async function holds(deploys: boolean): Promise<void> {
   );
 }
 
-test('in flight stays within N and the ceiling, in order, on news that is new enough; all ends once, answered once', () =>
+test('requests in flight stay within N and the ceiling, in order, on fresh samples; each ends and is answered once', () =>
   holds(false));
 
-test('the same while settings change and messages flush and drop', () => holds(true));
+test('the same holds while settings change and messages flush and drop', () => holds(true));

@@ -7,7 +7,7 @@ import { AdmissionBed } from './admission-bed.ts';
 const REFUSED: LeaseEnd = { kind: 'refused', retryAfterMs: 0 };
 
 describe('a refusal of the system behind it', () => {
-  test('closes it until a sample that is newer', () => {
+  test('closes the gate until a newer sample', () => {
     const bed = new AdmissionBed();
     bed.clock.advance(1000);
     bed.sample(1);
@@ -27,7 +27,7 @@ describe('a refusal of the system behind it', () => {
     assert.deepEqual(bed.all(), [], 'every refusal does');
   });
 
-  test('closes it for as long as was asked, and it opens by itself then', () => {
+  test('closes the gate for the requested time, and the gate opens by itself then', () => {
     const bed = new AdmissionBed({ staleMs: '60000' });
     bed.sample(1);
     const [first] = bed.all();
@@ -49,7 +49,7 @@ describe('a refusal of the system behind it', () => {
     assert.equal(bed.all().length, 1);
   });
 
-  test('does not shorten what an earlier one asked for', () => {
+  test('does not shorten the time that an earlier refusal requested', () => {
     const bed = new AdmissionBed({ staleMs: '60000' });
     bed.sample(1);
     const [first, second] = bed.all();
@@ -63,7 +63,7 @@ describe('a refusal of the system behind it', () => {
     assert.equal(bed.all().length, 2);
   });
 
-  test('with an absurd time closes the gate for an hour, and one with nonsense counts as one without a time', () => {
+  test('with an absurd time closes the gate for an hour, and with an unreadable time counts as without a time', () => {
     const hours = new AdmissionBed({ staleMs: '86400000', leaseMs: '86400000' });
     hours.sample(1);
     hours.admission.end(String(hours.all()[0]), { kind: 'refused', retryAfterMs: 1e15 });
@@ -80,7 +80,7 @@ describe('a refusal of the system behind it', () => {
     }
   });
 
-  test('is told to the source as every end is, with what was in flight', () => {
+  test('reaches the source like every end, with the cost in flight', () => {
     const bed = new AdmissionBed();
     bed.sample(0.2);
     const [first] = bed.all();

@@ -40,7 +40,7 @@ describe('a sampler', () => {
     assert.equal(bed.readings.length, 1);
   });
 
-  test('never reads twice at a time: after a slow reading the next follows at once', async () => {
+  test('never reads twice at a time, and reads again at once after a slow reading', async () => {
     const bed = new Bed();
     bed.clock.advance(10_000);
     assert.equal(bed.reads, 1);
@@ -49,7 +49,7 @@ describe('a sampler', () => {
     assert.equal(bed.reads, 2);
   });
 
-  test('reads when the source says that it is worth while', async () => {
+  test('reads when the source reports a change', async () => {
     const bed = new Bed();
     await bed.answer();
     bed.source.changed();
@@ -64,7 +64,7 @@ describe('a sampler', () => {
     assert.equal(bed.readings.length, 3);
   });
 
-  test('goes on where a source rejects, against its contract', async () => {
+  test('goes on if a source rejects against its contract', async () => {
     const bed = new Bed();
     bed.source.read = () => Promise.reject(new Error('no route to host'));
     await bed.answer();
@@ -79,7 +79,7 @@ describe('a sampler', () => {
     assert.deepEqual(bed.readings.at(-1), { ok: false, reason: 'the test: not even a promise' });
   });
 
-  test('once closed gives up what it reads, tells nobody of it, and reads no more', async () => {
+  test('cancels its reading on close, reports nothing, and reads no more', async () => {
     const bed = new Bed();
     await bed.sampler.close();
     assert.equal(bed.source.signals[0]?.aborted, true);

@@ -27,7 +27,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('advance' as const), ms: fc.nat({ max: 200 }) }) },
 );
 
-test('any sequence of steps does what a sorted list does', () => {
+test('a waiting room behaves like a sorted list under any sequence of operations', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 80, size: 'max' }), (steps) => {
       const clock = new FakeClock();
@@ -70,7 +70,7 @@ test('any sequence of steps does what a sorted list does', () => {
   );
 });
 
-test('tells of a deadline at its time, with one timer for all', () => {
+test('a waiting room reports a deadline at its time, with one timer for all', () => {
   const clock = new FakeClock();
   const told: [number, number[]][] = [];
   const room: WaitingRoom<number> = new WaitingRoom(clock, () => told.push([clock.now(), room.sweep()]));

@@ -135,7 +135,7 @@ class Model {
   }
 }
 
-test('any interleaving settles each request once, and everything adds up', () => {
+test('any interleaving settles each request once, and all counts add up', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60, size: 'max' }), (steps) => {
       const model = new Model();
@@ -148,7 +148,7 @@ test('any interleaving settles each request once, and everything adds up', () =>
   );
 });
 
-test('the caller gets the outcome and its timings as they are', () => {
+test('the caller gets the outcome and its timings unchanged', () => {
   const ledger = newLedger(1, new FakeClock());
   const settlements: Settlement[] = [];
   const timings = [{ stage: 1, waitMs: 1, batchMs: 2, runMs: 3, batchSize: 4, worker: 0 }];
@@ -156,7 +156,7 @@ test('the caller gets the outcome and its timings as they are', () => {
   assert.deepEqual(settlements, [{ outcome: VALUE, timings }]);
 });
 
-test('a deadline that has passed settles soon, but not before the request is open', () => {
+test('a request with a past deadline settles soon, but not before it is open', () => {
   const clock = new FakeClock(100);
   const ledger = newLedger(1, clock);
   const codes: string[] = [];
@@ -166,7 +166,7 @@ test('a deadline that has passed settles soon, but not before the request is ope
   assert.deepEqual(codes, ['deadline_exceeded']);
 });
 
-test('every open request gets an error of its own when all fail', () => {
+test('failAll gives every open request an error of its own', () => {
   const ledger = newLedger(2, new FakeClock());
   const errors: unknown[] = [];
   const caller = { onSettled: ({ outcome }: Settlement) => errors.push(outcome.ok ? null : outcome.error) };
@@ -176,7 +176,7 @@ test('every open request gets an error of its own when all fail', () => {
   assert.equal(new Set(errors).size, 2);
 });
 
-test('a request opened by a settled one is not settled with it', () => {
+test('a request that a settled one opens does not settle with it', () => {
   const ledger = newLedger(5, new FakeClock());
   let reopened: number | undefined;
   open(ledger, {
@@ -189,7 +189,7 @@ test('a request opened by a settled one is not settled with it', () => {
   assert.ok(reopened !== undefined && ledger.isOpen(reopened));
 });
 
-test('whenEmpty resolves at once without requests, else with the last of them', async () => {
+test('whenEmpty resolves at once without requests, else with the last request', async () => {
   const ledger = newLedger(5, new FakeClock());
   await ledger.whenEmpty();
   const ids = [1, 2].map(() => open(ledger, { onSettled: () => {} }));
@@ -227,7 +227,7 @@ test('a tap reaches the caller of an open request and nobody else', () => {
   assert.deepEqual(tapped, [7]);
 });
 
-test('a refusal before opening is counted under its code, and every code counts from zero', () => {
+test('the ledger counts a refusal before opening under its code, and every code starts at zero', () => {
   const ledger = newLedger(1, new FakeClock());
   ledger.countRefused('payload_too_large');
   assert.equal(ledger.read().counts.payload_too_large, 1);
@@ -235,7 +235,7 @@ test('a refusal before opening is counted under its code, and every code counts 
   assert.equal(ledger.read().counts.ok, 0);
 });
 
-test('all requests of a kind can be failed, the others stay open', () => {
+test('the ledger can fail all requests of a kind, and the others stay open', () => {
   const ledger = newLedger(9, new FakeClock());
   const ids = [1, 2, 3, 4].map(() => open(ledger, { onSettled: () => {} }));
   ledger.failAll(
@@ -249,14 +249,14 @@ test('all requests of a kind can be failed, the others stay open', () => {
   assert.equal(ledger.read().counts.shutting_down, 2);
 });
 
-test('others hear that a request has settled before its caller does', () => {
+test('other listeners learn that a request has settled before its caller does', () => {
   const order: string[] = [];
   const ledger = newLedger(1, new FakeClock(), { onSettled: () => order.push('others') });
   ledger.settle(open(ledger, { onSettled: () => order.push('caller') }), VALUE);
   assert.deepEqual(order, ['others', 'caller']);
 });
 
-test('a caller that throws harms no other: all are told, nobody is told twice, and the error is reported', () => {
+test('a caller that throws affects no other: each is told once, and the error is reported', () => {
   const thrown: string[] = [];
   let emptied = false;
   const ledger = newLedger(10, new FakeClock(), { onThrown: (error) => thrown.push(error.message) });

@@ -25,7 +25,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'this.#tell(() => request.caller.onSettled(settlement));',
     replace: 'for (const _ of [1, 2]) this.#tell(() => request.caller.onSettled(settlement));',
     suite: 'ledger/ledger',
-    test: 'any interleaving settles each request once, and everything adds up',
+    test: 'any interleaving settles each request once, and all counts add up',
   },
   {
     bug: 'the items of a dead worker do not fail',
@@ -50,7 +50,7 @@ export const MUTATIONS: readonly Mutation[] = [
     replace:
       'const [first] = this.#items;\n    const expired = this.#removeAll((item) => item !== first && item.deadline <= now);',
     suite: 'engine/stage-queue',
-    test: 'after a sweep nothing expired can be taken, the item put back included',
+    test: 'no expired item can be taken after a sweep, not even one that was put back',
   },
   {
     bug: 'the deadline of closing is forgotten',
@@ -66,7 +66,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'const until = this.#clock.now() + pause;',
     replace: 'const until = this.#clock.now() + pause * 0;',
     suite: 'process/supervisor',
-    test: 'start ends the pause before a restart, and the pauses begin anew',
+    test: 'start ends the pause before a restart and resets the pauses',
   },
   {
     bug: 'each restart leaves a listener behind',
@@ -114,7 +114,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'this.#cache?.clear();',
     replace: '',
     suite: 'engine/single-flight-model',
-    test: 'requests settle once, with what their own input makes now, through faults, deploys and restarts',
+    test: 'requests settle once, with the present result of their own input, through faults, deploys and restarts',
   },
   {
     bug: 'requests share the run of an older worker after a restart',
@@ -122,7 +122,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'if (current) {',
     replace: 'if (current || !current) {',
     suite: 'engine/response-cache',
-    test: 'a restart begins with nothing, and what the workers before it make is not kept',
+    test: 'a restart empties the cache, and results of the old workers are not kept',
   },
   {
     bug: 'who shares a run goes with the one that began it',
@@ -130,7 +130,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'if (run.isWanted) return null;',
     replace: 'if (run.isWanted && request !== run.item) return null;',
     suite: 'engine/single-flight',
-    test: 'the request that began a run may be cancelled: the run goes on for the others that share it',
+    test: 'a run continues for the other requests if the request that began it is cancelled',
   },
   {
     bug: 'the log shows passwords',
@@ -178,7 +178,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'return clampBudget(budget) - baseline > EPSILON;',
     replace: 'return clampBudget(budget) - baseline >= -EPSILON;',
     suite: 'gate/budget',
-    test: 'closed at equality, and open just above it, for every F and B in steps of 0.01',
+    test: 'the gate is closed at equality and open just above it, for every F and B in steps of 0.01',
   },
   {
     bug: 'a gate computes N in plain floating point',
@@ -194,7 +194,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'this.#clock.at(oldest.admittedAt + this.#leaseMs, () =>',
     replace: 'this.#clock.at(Number.POSITIVE_INFINITY, () =>',
     suite: 'gate/gate',
-    test: 'ends a lease of which nothing was heard, tells so, and lets the next in',
+    test: 'ends a silent lease after leaseMs, counts it as lost, and admits the next request',
   },
   {
     bug: 'a gate lets go of a request and counts nothing (pop instead of lease)',
@@ -202,7 +202,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'this.#cost += cost;',
     replace: '',
     suite: 'gate/properties',
-    test: 'in flight stays within N and the ceiling, in order, on news that is new enough; all ends once, answered once',
+    test: 'requests in flight stay within N and the ceiling, in order, on fresh samples; each ends and is answered once',
   },
   {
     bug: 'a gate gives a member no lease back',
@@ -210,7 +210,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'for (const { of, id } of held.shares) of.end(id, end);',
     replace: '',
     suite: 'gate/composite',
-    test: 'takes a lease of every member or of none, and gives all back at once',
+    test: 'takes a lease of every member or of none, and returns all at once',
   },
   {
     bug: 'any sample opens a gate after a refusal',
@@ -218,7 +218,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'at <= this.#state.refusedAt',
     replace: 'at <= 0 * this.#state.refusedAt',
     suite: 'gate/properties',
-    test: 'in flight stays within N and the ceiling, in order, on news that is new enough; all ends once, answered once',
+    test: 'requests in flight stay within N and the ceiling, in order, on fresh samples; each ends and is answered once',
   },
   {
     bug: 'a gate sends N again on every reading of the same news',
@@ -226,7 +226,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'return this.#history.lowest(',
     replace: 'return this.#leases.cost + 0 * this.#history.lowest(',
     suite: 'gate/overshoot',
-    test: 'what others send beside them is left its place, as long as it keeps to it',
+    test: 'the gate leaves room for other senders that keep to their share',
   },
   {
     bug: 'a gate does not mind how old its sample is',
@@ -234,7 +234,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'now - sample.at > rule.staleMs',
     replace: 'now - sample.at > rule.staleMs * 1000',
     suite: 'gate/properties',
-    test: 'in flight stays within N and the ceiling, in order, on news that is new enough; all ends once, answered once',
+    test: 'requests in flight stay within N and the ceiling, in order, on fresh samples; each ends and is answered once',
   },
   {
     bug: 'a gate passes over who is too large',
@@ -243,7 +243,7 @@ export const MUTATIONS: readonly Mutation[] = [
     replace:
       '      if (!lease) {\n        this.#room.leave(place);\n        this.#room.enter(place.value, place.priority, place.deadline);\n        return;\n      }',
     suite: 'gate/properties',
-    test: 'in flight stays within N and the ceiling, in order, on news that is new enough; all ends once, answered once',
+    test: 'requests in flight stay within N and the ceiling, in order, on fresh samples; each ends and is answered once',
   },
   {
     bug: 'saving a file as it was gives its stage new workers',
@@ -251,7 +251,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: ' && hash !== before)',
     replace: ')',
     suite: 'engine/file-watch',
-    test: 'a save of the same content, a file that is cut off and a file that comes back as it was are no news',
+    test: 'a watch ignores a save of the same content, a truncated file and a file restored unchanged',
   },
   {
     bug: 'a deploy goes back behind what has been saved since',
@@ -260,7 +260,7 @@ export const MUTATIONS: readonly Mutation[] = [
     replace:
       "const [deployed] = this.#revision.split(' ');\n    this.#successor = this.#present.revision.startsWith(deployed + ' ') && this.#successor ? null",
     suite: 'engine/hot-edit',
-    test: 'going back to what was deployed before does not go back behind what was saved since',
+    test: 'a return to the deployed settings keeps the code saved since',
   },
   {
     bug: 'a stored item ends when it is sent on, before anything was done with it',
@@ -277,7 +277,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'AND token = ? RETURNING attempts`',
     replace: "AND ? <> '' RETURNING attempts`",
     suite: 'store/conformance',
-    test: 'SQLite: who has lost a lease has no say in what becomes of the item',
+    test: 'SQLite: a claimant that has lost its lease changes nothing about the item',
   },
   {
     bug: 'what is claimed of a store never comes back by itself',
@@ -285,7 +285,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'const lease = [token, this.#time.now() + leaseMs, leaseMs];',
     replace: 'const lease = [token, Number.MAX_SAFE_INTEGER, leaseMs];',
     suite: 'store/conformance',
-    test: 'SQLite: a lease that ends counts an attempt, and what it held is claimed alone',
+    test: 'SQLite: an ended lease counts an attempt, and its item is claimed alone',
   },
   {
     bug: 'new code is described as the code before it',
@@ -293,7 +293,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'isDeepStrictEqual(description, this.#description)',
     replace: '(this.#description && isDeepStrictEqual(1, 1))',
     suite: 'engine/deploys',
-    test: 'the description of a modelet is told once, and again where new code that serves has another',
+    test: 'the engine reports the description of a modelet once, and again when new code has another',
   },
   {
     bug: 'references within a schema do not follow it into the OpenAPI document',

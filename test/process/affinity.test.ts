@@ -3,21 +3,21 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allowedCpus, pinProblem, pinWarning, resolvePin, visibleCpus } from '../../src/process/affinity.ts';
 
-test('a pin to granted cores is taken; without a pin the whole set is, since affinity is inherited', () => {
+test('a pin to granted cores applies, and without a pin a child gets all cores', () => {
   assert.deepEqual(resolvePin([2], [0, 1, 2], true), { cpus: [2], missing: [] });
   assert.deepEqual(resolvePin(null, [0, 1, 2], true), { cpus: [0, 1, 2], missing: [] });
 });
 
-test('a pin that names a core that was not granted is not applied at all', () => {
+test('a pin with a core that was not granted does not apply at all', () => {
   assert.deepEqual(resolvePin([1, 8, 9], [0, 1], true), { cpus: [0, 1], missing: [8, 9] });
 });
 
-test('without the means to pin nothing is pinned, and every core of the pin is missing', () => {
+test('without taskset no pin applies, and every core of the pin is missing', () => {
   assert.deepEqual(resolvePin([1], [0, 1], false), { cpus: null, missing: [1] });
   assert.deepEqual(resolvePin(null, [], false), { cpus: null, missing: [] });
 });
 
-test('warnings name who, which cores, and what is allowed', () => {
+test('warnings name the process, the missing cores and the allowed cores', () => {
   assert.equal(pinProblem('worker 3', [8], [0, 1]), 'worker 3: core 8 is not available here (allowed: 0,1)');
   assert.equal(pinProblem('engine', [8, 9], [0, 1]), 'engine: cores 8,9 are not available here (allowed: 0,1)');
   assert.match(pinWarning('worker 3', [8], [0, 1]), /core 8 .*, running unpinned$/);
@@ -25,7 +25,7 @@ test('warnings name who, which cores, and what is allowed', () => {
   assert.match(pinProblem('engine', [1], []), /cannot be pinned/);
 });
 
-test('this process has cores where the kernel says so, and none it could pin elsewhere', () => {
+test('this process reads its cores where the kernel reports them', () => {
   const allowed = allowedCpus();
   if (process.platform === 'linux') assert.ok(allowed.length > 0);
   else assert.deepEqual(allowed, []);
@@ -36,7 +36,7 @@ test('this process has cores where the kernel says so, and none it could pin els
   assert.deepEqual(allowedCpus(2 ** 30), []);
 });
 
-test('an editor is shown the allowed cores, or a count where there is no list', () => {
+test('the editor shows the allowed cores, or a count if there is no list', () => {
   assert.deepEqual(visibleCpus([3, 5]), [3, 5]);
   const counted = visibleCpus([]);
   assert.ok(counted.length > 0);

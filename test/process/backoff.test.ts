@@ -12,12 +12,12 @@ function pauses(deaths: number, random: () => number): number[] {
   return Array.from({ length: deaths }, () => backoff.afterDeath(0));
 }
 
-test('the first restart is immediate, each next pause twice the last, up to the longest', () => {
+test('the first restart is immediate, and each next pause doubles up to the longest', () => {
   assert.deepEqual(pauses(12, longest), [0, 100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
   assert.equal(pauses(5000, longest).at(-1), 30_000);
 });
 
-test('jitter takes up to a quarter off, so that workers that died together do not start together', () => {
+test('jitter shortens a pause by up to a quarter, so that workers do not start together', () => {
   assert.deepEqual(pauses(4, shortest), [0, 75, 150, 300]);
   fc.assert(
     fc.property(fc.nat({ max: 100 }), fc.double({ min: 0, max: 1, noNaN: true }), (deaths, random) => {
@@ -28,7 +28,7 @@ test('jitter takes up to a quarter off, so that workers that died together do no
   );
 });
 
-test('a process that was stable starts the count again, one that almost was does not', () => {
+test('only a stable process resets the count', () => {
   const backoff = new Backoff(longest);
   for (let death = 0; death < 6; death += 1) backoff.afterDeath(0);
   assert.equal(backoff.afterDeath(BACKOFF.stableMs - 1), 3200);
@@ -38,7 +38,7 @@ test('a process that was stable starts the count again, one that almost was does
   assert.equal(backoff.afterDeath(0), 100);
 });
 
-test('without a random source of its own it spreads', () => {
+test('the default random source spreads the pauses', () => {
   const seen = new Set(
     Array.from({ length: 20 }, () => {
       const backoff = new Backoff();

@@ -39,7 +39,7 @@ class Watch {
   }
 }
 
-test('a process that says nothing is given up after so many ticks, once, and no timer stays', async () => {
+test('a silent process is given up once after its ticks, and no timer stays', async () => {
   const watch = new Watch();
   watch.heartbeat.start();
   await watch.ticks(mostSilent - 1);
@@ -52,7 +52,7 @@ test('a process that says nothing is given up after so many ticks, once, and no 
   assert.equal(watch.clock.pending, 0);
 });
 
-test('any sign of life starts the count again', async () => {
+test('any sign of life resets the count', async () => {
   const watch = new Watch();
   watch.heartbeat.start();
   for (let round = 0; round < 5; round += 1) {
@@ -63,7 +63,7 @@ test('any sign of life starts the count again', async () => {
   assert.deepEqual(watch.silences, []);
 });
 
-test('a loop that stood still for long makes one tick of it, and what waited to be read counts first', async () => {
+test('a blocked loop counts as one tick, after the bytes that waited to be read', async () => {
   const watch = new Watch();
   watch.heartbeat.start();
   await watch.ticks(mostSilent - 1);
@@ -75,7 +75,7 @@ test('a loop that stood still for long makes one tick of it, and what waited to 
   assert.deepEqual(watch.silences, []);
 });
 
-test('time that passes without a turn of the loop counts as one tick, however long', async () => {
+test('time without a turn of the loop counts as one tick, however long', async () => {
   const watch = new Watch();
   watch.heartbeat.start();
   for (let times = 0; times < mostSilent - 1; times += 1) {
@@ -86,7 +86,7 @@ test('time that passes without a turn of the loop counts as one tick, however lo
   assert.deepEqual(watch.silences, []);
 });
 
-test('stopped between two ticks or in the middle of one, it is silent and leaves no timer', async () => {
+test('a heartbeat that stops between or during ticks is silent and leaves no timer', async () => {
   for (const middle of [false, true]) {
     const watch = new Watch();
     watch.heartbeat.start();
@@ -98,7 +98,7 @@ test('stopped between two ticks or in the middle of one, it is silent and leaves
   }
 });
 
-test('started again, it counts from the start, with one timer', async () => {
+test('a restarted heartbeat counts from the start, with one timer', async () => {
   const watch = new Watch();
   watch.heartbeat.start();
   await watch.ticks(mostSilent - 1);

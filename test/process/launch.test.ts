@@ -53,7 +53,7 @@ const IMPOSSIBLE: readonly (readonly [string, readonly string[], Record<string, 
 ];
 
 for (const [name, command, env, cause] of IMPOSSIBLE) {
-  test(`${name}: the child counts as one that died while it started, and is tried again`, async (t) => {
+  test(`${name}: the child counts as dead during its start, and the supervisor starts it again`, async (t) => {
     const { supervisor, clock, losses } = supervised(t, command, env);
     supervisor.start();
     for (let time = 1; time <= 3; time += 1) {
@@ -68,14 +68,14 @@ for (const [name, command, env, cause] of IMPOSSIBLE) {
   });
 }
 
-test('a supervisor whose child could not be made can be closed at once', async (t) => {
+test('a supervisor whose child could not be created closes at once', async (t) => {
   const { supervisor, losses } = supervised(t, NODE, { A: '\0' });
   supervisor.start();
   await supervisor.close(0);
   assert.match(losses.join(), /^closing: could not be started/);
 });
 
-test('the launch helpers are found whatever PATH the child is given', async (t) => {
+test('the launcher finds its helpers whatever PATH the child gets', async (t) => {
   const granted = allowedCpus();
   const launcher = await probeLauncher(granted);
   if (!launcher.setpriv && !launcher.taskset) return t.skip('there are no launch helpers here');

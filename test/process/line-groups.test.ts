@@ -48,20 +48,20 @@ const CRASH = [
 const WARNING = ['model.py:7: UserWarning: old model', '  warnings.warn("old model")'];
 
 for (const [name, lines] of Object.entries({ TRACEBACK, CHAINED, STACK, CRASH, WARNING })) {
-  test(`the lines of a ${name.toLowerCase()} make one message, also between others and twice in a row`, () => {
+  test(`the lines of a ${name.toLowerCase()} form one message, between others and twice in a row`, () => {
     const message = lines.join('\n');
     assert.deepEqual(messagesOf('before', ...lines, ...lines, 'after'), ['before', message, message, 'after']);
     assert.deepEqual(messagesOf('before', ...lines, '', 'after'), ['before', message, 'after']);
   });
 }
 
-test('lines that have nothing to do with each other are messages of their own, empty ones too', () => {
+test('unrelated lines are separate messages, empty ones too', () => {
   const lines = ['one', 'two', '', 'three', '}', 'four: {', 'Traceback of nothing'];
   assert.deepEqual(messagesOf(...lines), lines);
   assert.deepEqual(messagesOf('', 'a'), ['', 'a']);
 });
 
-test('a message does not wait for long for more of it', () => {
+test('a message waits only briefly for further lines', () => {
   const clock = new FakeClock();
   const found: string[] = [];
   const groups = new LineGroups((message) => found.push(message), clock);
@@ -73,7 +73,7 @@ test('a message does not wait for long for more of it', () => {
   assert.equal(clock.pending, 0);
 });
 
-test('lines that never end a message come out all the same, without growing what is kept', () => {
+test('lines that never end a message come out without growing the buffer', () => {
   const clock = new FakeClock();
   let lines = 0;
   let messages = 0;

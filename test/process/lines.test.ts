@@ -11,7 +11,7 @@ function linesOf(...chunks: string[]): string[] {
   return found;
 }
 
-test('lines come out whole, however the text is cut', () => {
+test('the splitter returns whole lines, however the text is cut', () => {
   const text = 'one\n\ntwo\r\nthree\rstill three\nthe last without an end';
   const expected = ['one', '', 'two', 'three\rstill three', 'the last without an end'];
   assert.deepEqual(linesOf(text), expected);
@@ -20,14 +20,14 @@ test('lines come out whole, however the text is cut', () => {
   assert.deepEqual(linesOf(), []);
 });
 
-test('a line that is too long is cut, and the next one is itself again', () => {
+test('the splitter truncates an overlong line and returns the next one whole', () => {
   const longest = 'x'.repeat(LONGEST_LINE);
   assert.deepEqual(linesOf(`${longest}\nnext\n`), [longest, 'next']);
   assert.deepEqual(linesOf(`${longest}y\nnext\n`), [`${longest}...`, 'next']);
   assert.equal(shortened(`${longest}yz`), `${longest}...`);
 });
 
-test('a line that never ends takes no more memory than a long one', () => {
+test('an endless line takes no more memory than a long one', () => {
   const found: string[] = [];
   const lines = new Lines((line) => found.push(line));
   const before = process.memoryUsage().heapUsed;

@@ -17,11 +17,11 @@ const CASES: readonly (readonly [string, string])[] = [
   ['"--inspect-brk=9229" --no-warnings', '--no-warnings'],
 ];
 
-test('children inherit the options of Node.js as they are, but for those of the debugger', () => {
+test('children inherit the options of Node.js except those of the debugger', () => {
   for (const [options, inherited] of CASES) assert.equal(withoutInspector(options), inherited, options);
 });
 
-test('children inherit all other variables; NODE_OPTIONS is not set where nothing of it is left', () => {
+test('children inherit all other variables, and NODE_OPTIONS only if an option is left', () => {
   assert.deepEqual(inheritedEnvironment({ A: '1', NODE_OPTIONS: '--inspect' }), { A: '1' });
   assert.deepEqual(inheritedEnvironment({ A: '1', NODE_OPTIONS: '--inspect --no-warnings' }), {
     A: '1',

@@ -57,7 +57,7 @@ for (const from of TAGS) {
   }
 }
 
-test('whatever comes in whatever order, only allowed moves are made and the last is dead if it died', () => {
+test('any sequence of events makes only allowed transitions, and a dead process ends as dead', () => {
   fc.assert(
     fc.property(fc.array(fc.constantFrom(...TAGS), { maxLength: 12 }), (steps) => {
       const seen: ProcessStateTag[] = ['startup'];

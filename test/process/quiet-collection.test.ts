@@ -15,7 +15,7 @@ function watch(): { clock: FakeClock; memory: QuietCollection; seen: { collectio
   return { clock, seen, memory: new QuietCollection(() => seen.sends, collect, clock) };
 }
 
-test('a little traffic leaves the process alone, and no timer with it', () => {
+test('a little traffic causes no collection and no timer', () => {
   const { clock, memory, seen } = watch();
   memory.noteBytes(30 * MEGABYTE);
   assert.equal(clock.pending, 0);
@@ -23,7 +23,7 @@ test('a little traffic leaves the process alone, and no timer with it', () => {
   assert.equal(seen.collections, 0);
 });
 
-test('much traffic is followed by one collection, when it has ended and all has left', () => {
+test('one collection follows much traffic, when it has ended', () => {
   const { clock, memory, seen } = watch();
   memory.noteBytes(40 * MEGABYTE);
   for (let second = 0; second < 5; second += 1) {
@@ -44,7 +44,7 @@ test('much traffic is followed by one collection, when it has ended and all has 
   assert.equal(seen.collections, 2, 'the next much is followed by the next');
 });
 
-test('a few small requests do not put the collection off', () => {
+test('a few small requests do not delay the collection', () => {
   const { clock, memory, seen } = watch();
   memory.noteBytes(40 * MEGABYTE);
   memory.noteBytes(1000);

@@ -9,14 +9,14 @@ function tailOf(lines: readonly string[]): string {
   return tail.text;
 }
 
-test('the last twenty lines are kept, blank ones around them are not', () => {
+test('the tail keeps the last twenty lines without blank ones around them', () => {
   const lines = Array.from({ length: 30 }, (_, index) => `line ${index}`);
   assert.equal(tailOf(['early', ...lines, '']), lines.slice(-19).join('\n'));
   assert.equal(tailOf(['', 'one', '']), 'one');
   assert.equal(tailOf([]), '');
 });
 
-test('the reason of an abort stays, the addresses below it are left out', () => {
+test('the tail keeps the reason of an abort and omits the addresses below it', () => {
   const reason = 'FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory';
   const addresses = Array.from({ length: 40 }, (_, index) => `${index}: 0x931db0 [node]`);
   assert.equal(tailOf([reason, '----- Native stack trace -----', '', ...addresses]), reason);

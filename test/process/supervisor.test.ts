@@ -84,7 +84,7 @@ class Rig {
   }
 }
 
-test('start ends the pause before a restart, and the pauses begin anew', () => {
+test('start ends the pause before a restart and resets the pauses', () => {
   const rig = new Rig();
   rig.supervisor.start();
   rig.failing(8);
@@ -100,7 +100,7 @@ test('start ends the pause before a restart, and the pauses begin anew', () => {
   assert.equal(rig.starts, 10, 'the first restart is immediate again');
 });
 
-test('hold lets a dead process be until start; one that runs goes on', () => {
+test('hold prevents restarts until start, and a running process goes on', () => {
   const rig = new Rig();
   rig.supervisor.start();
   rig.child.becomeReady();
@@ -115,7 +115,7 @@ test('hold lets a dead process be until start; one that runs goes on', () => {
   assert.equal(rig.starts, 2);
 });
 
-test('a process that is held can still be closed', async () => {
+test('a held process can still be closed', async () => {
   const rig = new Rig();
   rig.supervisor.start();
   rig.child.die();
@@ -127,7 +127,7 @@ test('a process that is held can still be closed', async () => {
   assert.equal(rig.starts, 1);
 });
 
-test('over many lives there is never more than one timer', () => {
+test('a supervisor has at most one timer over many restarts', () => {
   const rig = new Rig();
   rig.supervisor.start();
   for (let life = 0; life < 200; life += 1) {

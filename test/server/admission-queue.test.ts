@@ -17,7 +17,7 @@ function request(id: number, priority = 0): WireItem {
   return item({ id, priority, patient: true });
 }
 
-test('as many pass as the limit says, the next when one has settled', () => {
+test('the queue lets as many requests pass as its limit, and the next when one has settled', () => {
   const { entrance, sent } = open();
   for (const id of [1, 2, 3, 4]) entrance.enter(request(id), ANY_STAGE, 2);
   assert.deepEqual([sent, entrance.waiting], [[1, 2], 2]);
@@ -28,7 +28,7 @@ test('as many pass as the limit says, the next when one has settled', () => {
   assert.deepEqual([sent, entrance.waiting], [[1, 2, 3, 4], 0]);
 });
 
-test('the higher priority passes first, and nobody overtakes those that wait', () => {
+test('a higher priority passes first, and no request overtakes waiting ones of its priority', () => {
   const { entrance, sent } = open();
   entrance.enter(request(1), ANY_STAGE, 1);
   for (const [id, priority] of [
@@ -43,7 +43,7 @@ test('the higher priority passes first, and nobody overtakes those that wait', (
   assert.deepEqual(sent, [1, 3, 2, 4, 5]);
 });
 
-test('stages have doors of their own', () => {
+test('each stage has its own limit', () => {
   const { entrance, sent } = open();
   entrance.enter(request(1), 1, 1);
   entrance.enter(request(2), 1, 1);
@@ -54,7 +54,7 @@ test('stages have doors of their own', () => {
   assert.deepEqual(sent, [1, 3]);
 });
 
-test('a request that settles while it waits never passes, and takes nobody\u2019s place', () => {
+test('a request that settles while it waits never passes and takes no place', () => {
   const { entrance, sent } = open();
   for (const id of [1, 2, 3]) entrance.enter(request(id), ANY_STAGE, 1);
   assert.ok(entrance.isWaiting(2) && !entrance.isWaiting(1));
@@ -64,7 +64,7 @@ test('a request that settles while it waits never passes, and takes nobody\u2019
   assert.deepEqual(sent, [1, 3]);
 });
 
-test('tells the routes of those that wait, not of those that have passed or settled', () => {
+test('the queue reports the routes of waiting requests, not of passed or settled ones', () => {
   const { entrance } = open();
   const routes = [10, 11, 12, 12, 13];
   for (const [index, ref] of routes.entries()) {
@@ -86,7 +86,7 @@ test('a larger limit lets more pass at the next settlement', () => {
   assert.deepEqual(sent, [1, 2, 3, 4]);
 });
 
-test('beyond the most that may wait one more is refused, unless it need not wait', () => {
+test('the queue refuses a request beyond its capacity, unless the request need not wait', () => {
   const { entrance } = open(2);
   assert.equal(entrance.check(ANY_STAGE, 1), null);
   for (const id of [1, 2, 3]) entrance.enter(request(id), ANY_STAGE, 1);
@@ -97,7 +97,7 @@ test('beyond the most that may wait one more is refused, unless it need not wait
   assert.equal(entrance.check(ANY_STAGE, 1), null);
 });
 
-test('a request that never entered leaves without effect', () => {
+test('leaving without having entered has no effect', () => {
   const { entrance, sent } = open();
   entrance.enter(request(1), ANY_STAGE, 1);
   entrance.enter(request(2), ANY_STAGE, 1);
@@ -114,7 +114,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.nat({ max: 40 }).map((which): Step => ({ do: 'leave', which })),
 );
 
-test('whatever comes and goes: never more than the limit inside, each sent once, nobody waits before an open door', () => {
+test('any sequence of requests: at most the limit is inside, each is sent once, and none waits while there is room', () => {
   const limit = 3;
   fc.assert(
     fc.property(fc.array(step, { maxLength: 80, size: 'max' }), (steps) => {

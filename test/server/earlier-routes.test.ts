@@ -16,7 +16,7 @@ function refs(routes: readonly Route[] = []): number[] {
   return routes.map(({ ref }) => ref);
 }
 
-test('a route that is waited for is given beside the plan, as it was', () => {
+test('the plan includes a dropped route unchanged while a request waits for it', () => {
   const before = plan(route(7, [1], [1]), route(8, [2]));
   const given = withEarlierRoutes(plan(route(9, [1, 2])), before, new Set([7]));
   assert.deepEqual(refs(given.routes), [9]);
@@ -24,12 +24,12 @@ test('a route that is waited for is given beside the plan, as it was', () => {
   assert.equal(given.stages.length, 2);
 });
 
-test('a route that is planned is given once', () => {
+test('a planned route is included once', () => {
   const given = withEarlierRoutes(plan(route(7, [1])), plan(route(7, [1])), new Set([7]));
   assert.deepEqual([refs(given.routes), refs(given.earlier)], [[7], []]);
 });
 
-test('it is kept over deploys while one waits for it, planned again if one plans it, and gone when nobody waits', () => {
+test('a dropped route stays over deploys while a request waits for it, and disappears when none waits', () => {
   const waitedFor = new Set([7]);
   let given = withEarlierRoutes(plan(route(8, [1, 2])), plan(route(7, [1])), waitedFor);
   given = withEarlierRoutes(plan(route(9, [2, 1])), given, waitedFor);
@@ -42,7 +42,7 @@ test('it is kept over deploys while one waits for it, planned again if one plans
   assert.deepEqual([refs(given.routes), refs(given.earlier)], [[9], []]);
 });
 
-test('over many deploys nothing piles up', () => {
+test('many deploys leave no dropped routes behind', () => {
   let given = plan();
   for (let ref = 1; ref <= 100; ref += 1) {
     given = withEarlierRoutes(plan(route(ref, [1])), given, new Set([ref - 1, ref]));

@@ -10,20 +10,20 @@ function status(stage: Partial<StageStatus>): EngineStatus {
   return { stages: [{ ...NOT_RUNNING, ref: 7, reading: NOTHING_READ, ...stage }], rssBytes: 0 };
 }
 
-test('workers that run batches hold about as many items as batches have had', () => {
+test('busy workers hold about as many items as past batches had', () => {
   const load = loadOf(status({ queue: 3, busy: 2, ready: 4, meanBatchSize: 7.6 }), 7, 1000, 1000);
   assert.deepEqual(load, { queue: 3, busy: 15, ready: 4, at: 1000 });
 });
 
-test('a worker that runs its first batch holds one item at least', () => {
+test('a worker with its first batch holds at least one item', () => {
   assert.equal(loadOf(status({ busy: 1, meanBatchSize: 0 }), 7, 0, 0)?.busy, 1);
 });
 
-test('a report of long ago still holds, because an engine tells of any change', () => {
+test('an old report is still valid, because the engine reports every change', () => {
   assert.equal(loadOf(status({}), 7, 1000, 61_000)?.at, 60_750);
   assert.equal(loadOf(status({}), 7, 1000, 1100)?.at, 1000);
 });
 
-test('a stage that the engine has not told of is unknown', () => {
+test('a stage without a report is unknown', () => {
   assert.equal(loadOf(status({}), 8, 0, 0), null);
 });

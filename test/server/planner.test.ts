@@ -12,7 +12,7 @@ function planned(id: string, overrides: Partial<PlannedStage> = {}): PlannedStag
 
 const refs = (plan: { stages: readonly { ref: number }[] }): number[] => plan.stages.map(({ ref }) => ref);
 
-test('stages and routes keep their numbers over deploys, also after they were away', () => {
+test('stages and routes keep their numbers over deploys, even after an absence', () => {
   const planner = new Planner();
   const chain = [{ entry: 'a', stages: ['a', 'b'] }];
   const first = planner.compile([planned('a'), planned('b')], chain);
@@ -33,7 +33,7 @@ test('no two stages or routes have the same number', () => {
   assert.equal(new Set(numbers).size, 6);
 });
 
-test('the revision changes with what a worker runs, and with nothing else', () => {
+test('the revision changes only with the code and settings that a worker runs', () => {
   const planner = new Planner();
   const revision = (overrides: Partial<PlannedStage>): string | undefined =>
     planner.compile([planned('a', overrides)], []).stages[0]?.revision;
@@ -52,7 +52,7 @@ test('the revision changes with what a worker runs, and with nothing else', () =
   assert.equal(new Set([before, ...revisions]).size, changes.length + 1);
 });
 
-test('nodes that lead into the same route share it; the same stages with other taps are another', () => {
+test('nodes that lead into the same route share it, and other taps make another route', () => {
   const planner = new Planner();
   const stages = [planned('a'), planned('b')];
   const plan = planner.compile(stages, [
@@ -66,7 +66,7 @@ test('nodes that lead into the same route share it; the same stages with other t
   assert.deepEqual(tapped.routes[0]?.taps, [tapped.stages[0]?.ref]);
 });
 
-test('an entry leads to its route and first stage; a node of an earlier deploy leads nowhere', () => {
+test('an entry leads to its route and first stage, and a node of an earlier deploy leads nowhere', () => {
   const planner = new Planner();
   const plan = planner.compile([planned('a'), planned('b')], [{ entry: 'q', stages: ['b', 'a'] }]);
   assert.equal(planner.entry('q')?.stage, plan.stages[1]?.ref);
@@ -76,7 +76,7 @@ test('an entry leads to its route and first stage; a node of an earlier deploy l
   assert.equal(planner.plan.routes.length, 0);
 });
 
-test('a stage is known by its number, also when a deploy has taken it away', () => {
+test('a stage keeps its name by number after a deploy has removed it', () => {
   const planner = new Planner();
   const ref = planner.compile([planned('a')], []).stages[0]?.ref as number;
   planner.compile([], []);
@@ -85,7 +85,7 @@ test('a stage is known by its number, also when a deploy has taken it away', () 
   assert.equal(planner.stage(999), undefined);
 });
 
-test('a stage has room for its queue and what its workers hold', () => {
+test('the capacity of a stage is its queue and the items that its workers hold', () => {
   const planner = new Planner();
   const { modelet } = planned('a');
   const two = { ...modelet, workers: [...modelet.workers, ...modelet.workers] };

@@ -14,7 +14,7 @@ export type Check = (name: string, body: (tried: Tried) => Promise<void>, limits
 export const AGAIN = { delayMs: 0, reason: 'try again', countAttempt: true, alone: false };
 
 export function testAsking(check: Check): void {
-  check('its result can be asked for at any time, and for so long', async ({ queue, time }) => {
+  check('a client can ask for a result at any time within its retention', async ({ queue, time }) => {
     await queue.enqueue(items(4));
     const stateOf = async (id: string): Promise<string | undefined> => (await queue.result(id))?.state;
     assert.equal(await stateOf('item-0'), 'pending');
@@ -41,7 +41,7 @@ export function testAsking(check: Check): void {
     assert.deepEqual([await stateOf('item-2'), await stateOf('item-3')], ['dead', 'pending']);
   });
 
-  check('what waits or is dead can be cancelled, what runs cannot', async ({ queue }) => {
+  check('waiting and dead items can be cancelled, and running items cannot', async ({ queue }) => {
     await queue.enqueue(items(3));
     assert.equal(await queue.cancel('item-0'), 'cancelled');
     const held = await claim(queue, 2);
@@ -55,7 +55,7 @@ export function testAsking(check: Check): void {
     assert.deepEqual(await queue.enqueue([item('item-0')]), ['duplicate']);
   });
 
-  check('it tells when something will change by itself', async ({ queue, time }) => {
+  check('the queue reports when something will change by itself', async ({ queue, time }) => {
     const wakeInMs = async (): Promise<number | null> => (await queue.stats()).wakeInMs;
     await queue.enqueue(items(2));
     assert.equal(await wakeInMs(), null);
@@ -75,7 +75,7 @@ export function testAsking(check: Check): void {
     assert.equal(await wakeInMs(), 0, 'it waits to be claimed as expired');
   });
 
-  check('the oldest that waits has its age', async ({ queue, time }) => {
+  check('the queue reports the age of the oldest waiting item', async ({ queue, time }) => {
     assert.equal((await queue.stats()).oldestMs, 0);
     await queue.enqueue(items(2));
     time.advance(300);

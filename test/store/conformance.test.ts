@@ -18,7 +18,7 @@ const SQLITE: Kind = {
 
 testConformance(SQLITE);
 
-test('SQLite: whatever is done in whatever order, nothing is lost and nobody late has a say', {
+test('SQLite: random calls in any order lose no item, and a late claimant changes nothing', {
   skip: SQLITE.skip,
 }, async (t) => {
   await testRandomWork(async () => SQLITE.make(t, RANDOM_LIMITS), 300);

@@ -19,7 +19,7 @@ export function testConformance(kind: Kind): void {
   };
 
   describe(`${kind.name}: storing`, () => {
-    check('an id is stored once, also after its end, until its outcome is forgotten', async ({ queue, time }) => {
+    check('the queue stores an id once, even after its end, until it forgets the outcome', async ({ queue, time }) => {
       assert.deepEqual(await queue.enqueue([item('a'), item('b'), item('a')]), ['new', 'new', 'duplicate']);
       assert.deepEqual(await queue.enqueue([item('b')]), ['duplicate']);
       const held = await claim(queue, 10);
@@ -31,7 +31,7 @@ export function testConformance(kind: Kind): void {
     });
 
     check(
-      'it takes as many as may wait, and more when some have left',
+      'the queue takes items up to its capacity, and more when some have left',
       async ({ queue }) => {
         assert.deepEqual(await queue.enqueue(items(3)), ['new', 'new', 'full']);
         assert.deepEqual(await queue.enqueue(items(2)), ['duplicate', 'duplicate'], 'a full queue knows its own');
@@ -45,7 +45,7 @@ export function testConformance(kind: Kind): void {
       { capacity: 2 },
     );
 
-    check('an id that is none is refused, and nothing beside it is stored', async ({ queue }) => {
+    check('the queue refuses an invalid id and stores nothing of that call', async ({ queue }) => {
       const hostile = [
         '',
         'a b',
@@ -67,7 +67,7 @@ export function testConformance(kind: Kind): void {
       assert.deepEqual(await queue.enqueue([item('x'.repeat(128)), item('A.z_0:9-')]), ['new', 'new']);
     });
 
-    check('bytes come out as they went in, none and many', async ({ queue }) => {
+    check('payloads of any bytes and length come back unchanged', async ({ queue }) => {
       const all = [Buffer.alloc(0), Buffer.from([0, 255, 0]), Buffer.alloc(300_000, 7), Buffer.from('\0\ud800ü')];
       await queue.enqueue(all.map((bytes, index) => item(`i${index}`, { payload: { codec: CODEC.json, bytes } })));
       for (const { id, payload } of await claim(queue, 10)) {
@@ -78,7 +78,7 @@ export function testConformance(kind: Kind): void {
   });
 
   describe(`${kind.name}: claiming`, () => {
-    check('by priority, then deadline, then first in first out', async ({ queue, time }) => {
+    check('items are claimed by priority, then deadline, then first in first out', async ({ queue, time }) => {
       const late = time.wall() + 5000;
       await queue.enqueue([item('last'), item('late', { deadline: late }), item('soon', { deadline: late - 1 })]);
       await queue.enqueue([item('urgent', { priority: 5 }), item('after'), item('patient', { priority: -1 })]);
@@ -87,21 +87,21 @@ export function testConformance(kind: Kind): void {
       assert.deepEqual(await claim(queue, 10), []);
     });
 
-    check('what is given back keeps its place', async ({ queue }) => {
+    check('an item that is given back keeps its place', async ({ queue }) => {
       await queue.enqueue(items(4));
       const first = await claim(queue, 2);
       await queue.nack(first, { ...AGAIN, countAttempt: false });
       assert.deepEqual(idsOf(await claim(queue, 4)), ['item-0', 'item-1', 'item-2', 'item-3']);
     });
 
-    check('the same token again gives what it has claimed, and nothing else', async ({ queue }) => {
+    check('a repeated token returns the claims made with it, and nothing else', async ({ queue }) => {
       await queue.enqueue(items(4));
       const first = await queue.claim({ max: 2, leaseMs: 1000, token: 'mine' });
       assert.deepEqual(await queue.claim({ max: 3, leaseMs: 1000, token: 'mine' }), first);
       assert.deepEqual(idsOf(await claim(queue, 4)), ['item-2', 'item-3']);
     });
 
-    check('an item past its deadline is claimed as such, however long it was to wait', async ({ queue, time }) => {
+    check('an expired item is claimed as expired, even during its delay', async ({ queue, time }) => {
       await queue.enqueue([item('a', { deadline: time.wall() + 100 }), item('b', { deadline: time.wall() + 200 })]);
       await queue.enqueue([item('c'), item('d', { deadline: time.wall() + 100 })]);
       const held = await queue.claim({ max: 1, leaseMs: 1000, token: 'a' });
@@ -114,7 +114,7 @@ export function testConformance(kind: Kind): void {
   });
 
   describe(`${kind.name}: leases`, () => {
-    check('a lease that ends counts an attempt, and what it held is claimed alone', async ({ queue, time }) => {
+    check('an ended lease counts an attempt, and its item is claimed alone', async ({ queue, time }) => {
       await queue.enqueue(items(3));
       assert.equal((await claim(queue, 2)).length, 2);
       time.advance(1000);
@@ -128,7 +128,7 @@ export function testConformance(kind: Kind): void {
       assert.deepEqual(idsOf(await claim(queue, 10)), ['item-2']);
     });
 
-    check('what is to be alone waits for those that run', async ({ queue }) => {
+    check('an item to run alone waits until the others have ended', async ({ queue }) => {
       await queue.enqueue(items(3));
       const [first, second] = await claim(queue, 2);
       await queue.nack([first as NonNullable<typeof first>], { ...AGAIN, alone: true });
@@ -137,7 +137,7 @@ export function testConformance(kind: Kind): void {
       assert.deepEqual(idsOf(await claim(queue, 10)), ['item-0']);
     });
 
-    check('extended in time it goes on; afterwards it is lost', async ({ queue, time }) => {
+    check('a lease continues if it is extended in time, and is lost afterwards', async ({ queue, time }) => {
       await queue.enqueue(items(1));
       const held = await claim(queue, 1);
       time.advance(999);
@@ -148,7 +148,7 @@ export function testConformance(kind: Kind): void {
       assert.deepEqual(await queue.extend(held, 1000), [false]);
     });
 
-    check('the time of day may jump: no lease and no delay ends for that', async ({ queue, time }) => {
+    check('a jump of the time of day ends no lease and no delay', async ({ queue, time }) => {
       await queue.enqueue(items(2));
       const [first, second] = await claim(queue, 2);
       await queue.nack([first as NonNullable<typeof first>], { ...AGAIN, delayMs: 500 });
@@ -160,7 +160,7 @@ export function testConformance(kind: Kind): void {
       assert.deepEqual(await queue.extend([second as NonNullable<typeof second>], 1000), [true]);
     });
 
-    check('who has lost a lease has no say in what becomes of the item', async ({ queue, time }) => {
+    check('a claimant that has lost its lease changes nothing about the item', async ({ queue, time }) => {
       await queue.enqueue(items(1));
       const late = await claim(queue, 1);
       time.advance(1000);
@@ -176,7 +176,7 @@ export function testConformance(kind: Kind): void {
   });
 
   describe(`${kind.name}: ends`, () => {
-    check('whoever ends it twice with the same token is told the same', async ({ queue }) => {
+    check('a repeated end with the same token gets the same answer', async ({ queue }) => {
       await queue.enqueue(items(3));
       const [a, b, c] = (await claim(queue, 3)).map((held) => [held] as const);
       assert.ok(a && b && c);
@@ -190,7 +190,7 @@ export function testConformance(kind: Kind): void {
       assert.equal((await queue.result('item-1'))?.attempts, 1, 'counted once');
     });
 
-    check('attempts that count make a dead letter, others never do', async ({ queue }) => {
+    check('only counted attempts make a dead letter', async ({ queue }) => {
       await queue.enqueue(items(1));
       for (let times = 0; times < 10; times += 1) {
         const held = await claim(queue, 1);
@@ -204,7 +204,7 @@ export function testConformance(kind: Kind): void {
       assert.deepEqual((await queue.stats()).deadLetters, [{ id: 'item-0', attempts: 3, reason: 'third' }]);
     });
 
-    check('a dead letter driven again has all its attempts', async ({ queue }) => {
+    check('a redriven dead letter has all its attempts', async ({ queue }) => {
       await queue.enqueue(items(3));
       await queue.deadLetter(await claim(queue, 3), 'malformed');
       assert.equal(await queue.redrive(['item-1', 'item-7', "'"]), 1);
@@ -215,7 +215,7 @@ export function testConformance(kind: Kind): void {
       assert.deepEqual(idsOf(await claim(queue, 3)), ['item-0', 'item-2']);
     });
 
-    check('an item that is to wait waits so long', async ({ queue, time }) => {
+    check('a delayed item waits for its delay', async ({ queue, time }) => {
       await queue.enqueue(items(1));
       await queue.nack(await claim(queue, 1), { ...AGAIN, delayMs: 100 });
       time.advance(99);

@@ -14,20 +14,20 @@ function roundTrip(fields: object): { readonly back: Record<string, unknown>; re
 }
 
 describe('a stored message', () => {
-  test('has its fields, whatever data they are, and not its client nor its way so far', () => {
+  test('keeps its fields of any data, but not its client or its history', () => {
     const fields = { payload: { a: [1, Buffer.from('b')] }, topic: 't', when: new Date(5), map: new Map([[1, 2]]) };
     const { back, dropped } = roundTrip({ ...fields, req: {}, res: { end() {} }, gate: 'x', error: { code: 'y' } });
     assert.deepEqual(back, { _msgid: 'm', ...fields });
     assert.deepEqual(dropped, []);
   });
 
-  test('has lost what no other process can use, and says so', () => {
+  test('loses the values that no other process can use, and names them', () => {
     const { back, dropped } = roundTrip({ payload: 1, callback: () => {}, socket: new Socket(), kept: 'yes' });
     assert.deepEqual(back, { _msgid: 'm', payload: 1, kept: 'yes' });
     assert.deepEqual([...dropped].sort(), ['callback', 'socket']);
   });
 
-  test('is none where its payload cannot be stored', () => {
+  test('is refused if its payload cannot be stored', () => {
     assert.throws(() => roundTrip({ payload: () => {} }), { code: 'invalid_input' });
     assert.throws(() => roundTrip({ payload: 'x'.repeat(MOST) }), { code: 'payload_too_large' });
   });
@@ -42,7 +42,7 @@ describe('a stored message', () => {
     assert.equal(back['constructor'], 1);
   });
 
-  test('that cannot be read is an error', () => {
+  test('is an error if it cannot be read', () => {
     for (const text of ['', '{', '7', 'null', '{"requestId": null}', '{"fields": null}']) {
       const payload = { codec: CODEC.json, bytes: Buffer.from(text) };
       assert.throws(() => decodeMessage(payload), { code: 'protocol_error' }, text);

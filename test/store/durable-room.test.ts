@@ -14,7 +14,7 @@ async function counts(bed: RoomBed): Promise<number[]> {
 }
 
 describe('a durable waiting room', { skip: NO_SQLITE }, () => {
-  test('claims what the budget admits, and the next when one has ended', async (t) => {
+  test('claims items as the budget admits, and the next when one has ended', async (t) => {
     const bed = new RoomBed(t);
     await bed.store('a', 'b', 'c', 'd');
     assert.deepEqual(bed.ids, ['a', 'b']);
@@ -38,7 +38,7 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.deepEqual(bed.ids, ['a', 'b']);
   });
 
-  test('an end that is told twice counts once', async (t) => {
+  test('an end reported twice counts once', async (t) => {
     const bed = new RoomBed(t);
     await bed.store('a', 'b', 'c', 'd');
     await bed.end('a');
@@ -47,7 +47,7 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.equal(bed.gate.admission.inFlight, 2);
   });
 
-  test('a refused item comes again after its time, and the refusal closes the gate', async (t) => {
+  test('a refused item returns after its pause, and the refusal closes the gate', async (t) => {
     const bed = new RoomBed(t);
     await bed.store('a');
     await bed.end('a', { end: { kind: 'refused', retryAfterMs: 2000 } });
@@ -58,7 +58,7 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.equal(bed.admitted[1]?.claim.attempt, 1);
   });
 
-  test('after a death it comes alone, and the others when it has ended', async (t) => {
+  test('after the death of its worker an item runs alone, and the others follow', async (t) => {
     const bed = new RoomBed(t, { maxAttempts: 3 });
     await bed.store('a', 'b');
     await bed.end('b', LOST_WORKER);
@@ -71,7 +71,7 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.deepEqual(bed.ids, ['a', 'b', 'b', 'c']);
   });
 
-  test('an item of which nothing is seen comes again, alone, until it is a dead letter', async (t) => {
+  test('an item without a result within leaseMs runs again, alone, until it is a dead letter', async (t) => {
     const bed = new RoomBed(t, { leaseMs: 2000 });
     await bed.store('a', 'b');
     await bed.end('b');
@@ -105,7 +105,7 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.deepEqual(bed.ids, ['a', 'a']);
   });
 
-  test('an item that runs for long is kept from others by signs of life', async (t) => {
+  test('the room extends the claim of an item that runs for long', async (t) => {
     const bed = new RoomBed(t);
     await bed.store('a');
     await bed.advance(200_000);
@@ -114,7 +114,7 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.equal(await bed.stateOf('a'), 'done');
   });
 
-  test('past its deadline it is refused, also while the gate is closed', async (t) => {
+  test('the room refuses an expired item, even while the gate is closed', async (t) => {
     const bed = new RoomBed(t);
     bed.gate.control('close');
     await bed.store(item('a', { deadline: bed.wall + 1000 }), 'b');
@@ -126,7 +126,7 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.equal(await bed.stateOf('b'), 'pending');
   });
 
-  test('flush lets through what waits, whatever the budget; drop refuses it', async (t) => {
+  test('flush admits the waiting items regardless of the budget, and drop refuses them', async (t) => {
     const bed = new RoomBed(t);
     bed.gate.control('close');
     await bed.store(...items(3, 'early'));
@@ -143,7 +143,7 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.deepEqual(await counts(bed), [0, 3, 0]);
   });
 
-  test('counted in bytes, what does not fit waits at the head, and holds up those behind it', async (t) => {
+  test('counted in bytes, an item that does not fit waits at the head and blocks those behind it', async (t) => {
     const bed = new RoomBed(t, { unit: 'bytes', maxSys: '100' });
     const large = (id: string, size: number): ReturnType<typeof item> =>
       item(id, { payload: { codec: CODEC.bytes, bytes: Buffer.alloc(size) } });
@@ -158,7 +158,7 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.deepEqual(await counts(bed), [0, 0, 0]);
   });
 
-  test('an end that the store does not take is told again until it does', async (t) => {
+  test('the room reports an end until the store takes it', async (t) => {
     const bed = new RoomBed(t);
     await bed.store('a', 'b');
     bed.failing = new ModeletError('store_unavailable', 'the disk is full');
@@ -174,7 +174,7 @@ describe('a durable waiting room', { skip: NO_SQLITE }, () => {
     assert.ok(bed.troubles.includes('the disk is full'));
   });
 
-  test('closed, it gives back what runs, no attempt counted', async (t) => {
+  test('the room gives back running items on close without counting an attempt', async (t) => {
     const bed = new RoomBed(t);
     await bed.store('a', 'b', 'c');
     await bed.room.close();

@@ -32,7 +32,7 @@ function message(fields: object): PipelineMessage {
 }
 
 describe('the end of an attempt', () => {
-  test('a result ends the item with it; one that cannot be kept ends it as failed', () => {
+  test('a result ends the item, and a result that cannot be kept ends it as failed', () => {
     const done = on({ end: { kind: 'done' }, msg: message({ payload: { y: [1] } }) });
     assert.ok(done.kind === 'ack' && done.ok && done.result);
     assert.deepEqual(decodePayload(done.result), { y: [1] });
@@ -59,7 +59,7 @@ describe('the end of an attempt', () => {
     }
   });
 
-  test('a failure counts, and the next attempt comes later each time', () => {
+  test('a failure counts, and each next attempt comes later', () => {
     const delays = [1, 2, 3, 20].map((attempt) => {
       const { countAttempt, alone, delayMs, reason } = nackOf(onError('modelet_failed', { attempt, alone: false }));
       assert.deepEqual([countAttempt, alone, reason], [true, false, 'modelet_failed: it is so']);
@@ -72,7 +72,7 @@ describe('the end of an attempt', () => {
     );
   });
 
-  test('overload counts nothing, and the item comes again when it was told to', () => {
+  test('overload does not count, and the item returns at the requested time', () => {
     const codes = [
       'capacity_exceeded',
       'gate_refused',
@@ -90,7 +90,7 @@ describe('the end of an attempt', () => {
     }
   });
 
-  test('a death makes it one to be tried alone; that of an engine counts for one that was alone', () => {
+  test('a worker death makes the item run alone, and an engine death counts for an item that ran alone', () => {
     const lost = nackOf(onError('worker_lost'));
     assert.deepEqual([lost.countAttempt, lost.alone], [true, true]);
     const refused = { kind: 'refused', retryAfterMs: 0 } as const;

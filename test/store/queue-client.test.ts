@@ -46,7 +46,7 @@ async function open(t: TestContext, limits: Partial<QueueLimits> = {}): Promise<
 }
 
 describe('a queue in its own process', { skip: NO_SQLITE, concurrency: true }, () => {
-  test('takes what is asked before it is ready, and answers as the queue does', async (t) => {
+  test('accepts calls before it is ready, and answers as the queue does', async (t) => {
     const { queue, logs } = await open(t);
     assert.equal(queue.state, 'startup');
     const stored = queue.enqueue(items(3));
@@ -73,7 +73,7 @@ describe('a queue in its own process', { skip: NO_SQLITE, concurrency: true }, (
     );
   });
 
-  test('an error in one call is told to it alone, and the rest is stored', async (t) => {
+  test('fails only the call with the error, and stores the rest', async (t) => {
     const { queue } = await open(t);
     const calls = [queue.enqueue(items(2)), queue.enqueue([item('../')])];
     const [good, bad] = await Promise.allSettled(calls);
@@ -82,7 +82,7 @@ describe('a queue in its own process', { skip: NO_SQLITE, concurrency: true }, (
     assert.equal((await queue.stats()).ready, 2);
   });
 
-  test('killed again and again, it loses nothing, and no call notices', async (t) => {
+  test('loses nothing and fails no call while it is killed again and again', async (t) => {
     const { queue } = await open(t);
     const effects: string[] = [];
     const total = 300;
@@ -118,7 +118,7 @@ describe('a queue in its own process', { skip: NO_SQLITE, concurrency: true }, (
     assert.deepEqual([ready, leased, dead], [0, 0, 0]);
   });
 
-  test('a process that hangs is replaced, and what was asked is answered', async (t) => {
+  test('is replaced when it hangs, and its calls get answers', async (t) => {
     const { queue } = await open(t);
     await queue.enqueue(items(1));
     process.kill(queue.pid as number, 'SIGSTOP');
@@ -127,7 +127,7 @@ describe('a queue in its own process', { skip: NO_SQLITE, concurrency: true }, (
     assert.deepEqual(await asked, ['duplicate', 'new']);
   });
 
-  test('it may use all cores, and is closed without a trace', async (t) => {
+  test('may use all cores, and leaves nothing when it is closed', async (t) => {
     const { queue, file } = await open(t);
     await queue.enqueue(items(1));
     const pid = queue.pid as number;

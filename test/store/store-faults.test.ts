@@ -49,7 +49,7 @@ function assertRefused(file: string, fault: StoreFault): void {
 }
 
 describe('the file of a queue', { skip: NO_SQLITE }, () => {
-  test('is for its user only, and so is its folder', (t) => {
+  test('can be read by its user only, and so can its folder', (t) => {
     const file = join(folderFor(t), 'new', 'folders', 'queue.sqlite');
     const queue = openFile(file);
     queue.enqueue(items(1));
@@ -61,7 +61,7 @@ describe('the file of a queue', { skip: NO_SQLITE }, () => {
     queue.close();
   });
 
-  test('has all that was stored when it is opened again, in its order', (t) => {
+  test('keeps all items in order when it is opened again', (t) => {
     const file = fileWith(t, 100);
     const queue = openFile(file, 'two');
     const held = queue.claim({ max: 100, leaseMs: 1000, token: 'a' });
@@ -70,7 +70,7 @@ describe('the file of a queue', { skip: NO_SQLITE }, () => {
     queue.close();
   });
 
-  test('another owner claims at once what the last one held: each alone, an attempt counted for what was alone', async (t) => {
+  test('lets another owner claim the items of the last one at once, each alone', async (t) => {
     const file = fileWith(t, 3);
     const first = openFile(file);
     const held = first.claim({ max: 2, leaseMs: 600_000, token: 'a' });
@@ -103,7 +103,7 @@ describe('the file of a queue', { skip: NO_SQLITE }, () => {
     last.close();
   });
 
-  test('leases and delays hold on the clock of the machine that is, not of the one that was', (t) => {
+  test('keeps leases and delays by the clock of the present machine start', (t) => {
     const file = fileWith(t, 2);
     const first = openFile(file);
     const [held, other] = first.claim({ max: 2, leaseMs: 5000, token: 'a' });
@@ -121,7 +121,7 @@ describe('the file of a queue', { skip: NO_SQLITE }, () => {
     queue.close();
   });
 
-  test('damaged anywhere in its structure: refused', (t) => {
+  test('is refused if its structure is damaged anywhere', (t) => {
     for (const at of [0, 30, 4096, 4100, 2 * 4096, 3 * 4096 + 3]) {
       const file = fileWith(t, 50);
       const bytes = readFileSync(file);
@@ -131,7 +131,7 @@ describe('the file of a queue', { skip: NO_SQLITE }, () => {
     }
   });
 
-  test('a flipped bit in what an item carries: that item is a dead letter, the others go on', (t) => {
+  test('a flipped bit in a payload makes that item a dead letter, and the others go on', (t) => {
     const file = fileWith(t, 5);
     const bytes = readFileSync(file);
     const at = bytes.indexOf('of item-3');
@@ -150,7 +150,7 @@ describe('the file of a queue', { skip: NO_SQLITE }, () => {
     queue.close();
   });
 
-  test('no database, or one of something else: refused', (t) => {
+  test('is refused if it is not a database or is that of another program', (t) => {
     const text = join(folderFor(t), 'text.sqlite');
     writeFileSync(text, 'dear diary, today I was overwritten by a queue. '.repeat(100));
     assertRefused(text, 'corrupt');
@@ -171,7 +171,7 @@ describe('the file of a queue', { skip: NO_SQLITE }, () => {
     assertRefused(newer, 'foreign');
   });
 
-  test('in use by another process: refused, and taken over when that has ended', (t) => {
+  test('is refused while another process uses it, and taken over when that has ended', (t) => {
     const file = fileWith(t, 1);
     const queue = openFile(file);
     const script = `
@@ -193,7 +193,7 @@ describe('the file of a queue', { skip: NO_SQLITE }, () => {
     assert.equal(tryOpen(), 'ready 2');
   });
 
-  test('not to be written: refused', (t) => {
+  test('is refused if it cannot be written', (t) => {
     const file = fileWith(t, 1);
     chmodSync(file, 0o400);
     chmodSync(dirname(file), 0o500);
@@ -212,7 +212,7 @@ describe('the file of a queue', { skip: NO_SQLITE }, () => {
   });
 });
 
-test('a file that may not grow: a typed error, nothing half-written, and it goes on when it may', {
+test('fails with a coded error and no partial write while it cannot grow, and goes on afterwards', {
   skip: NO_SQLITE,
 }, async (t) => {
   const file = join(folderFor(t), 'queue.sqlite');
@@ -249,14 +249,14 @@ test('a file that may not grow: a typed error, nothing half-written, and it goes
   assert.equal(queue.pid, pid, 'the same process all the time');
 });
 
-test('errors of SQLite that say nothing of the file stay what they are', () => {
+test('an error of SQLite that does not concern the file stays unchanged', () => {
   const constraint = Object.assign(new Error('UNIQUE'), { code: 'ERR_SQLITE_ERROR', errcode: 2067 });
   assert.equal(asStoreError(constraint, 'f'), constraint);
   const full = Object.assign(new Error('database or disk is full'), { code: 'ERR_SQLITE_ERROR', errcode: 13 });
   assert.equal((asStoreError(full, 'f') as { fault: string }).fault, 'full');
 });
 
-test('which Node has a usable SQLite is known without trying', () => {
+test('the version of Node.js tells whether its SQLite is usable', () => {
   for (const version of ['18.20.0', '20.19.0', '22.12.0', '22.9.9']) assert.match(whyNoSqlite(version) ?? '', /22\.13/);
   for (const version of ['22.13.0', '22.20.1', '24.0.0', '100.1.0']) assert.equal(whyNoSqlite(version), null);
   assert.ok(isAtLeast('3.51.3', [3, 51, 3]) && isAtLeast('3.53', [3, 51, 3]) && !isAtLeast('3.51', [3, 51, 3]));

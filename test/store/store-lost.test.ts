@@ -98,7 +98,7 @@ function isServing({ error, state }: QueueClient): boolean {
 }
 
 describe('the file of a store that serves', { skip: NO_SQLITE, concurrency: true }, () => {
-  test('is moved away: every call is refused, also while the store is idle it is told, and it goes on when it is back', async (t) => {
+  test('is moved away: every call fails, the gate reports it even while idle, and goes on when the file is back', async (t) => {
     const { queue, file, logs } = await serve(t, 5);
     move(file, `${file}.elsewhere`);
     await until(() => queue.error !== null, 'it is told with nobody asking');
@@ -116,7 +116,7 @@ describe('the file of a store that serves', { skip: NO_SQLITE, concurrency: true
     assert.equal(told.length, 1, told.join('\n'));
   });
 
-  test('is deleted and its process killed: the next one begins nothing anew until the marker is deleted, too', async (t) => {
+  test('is deleted and its process killed: the next process creates no file until the marker is deleted too', async (t) => {
     const { queue, file } = await serve(t, 5);
     for (const name of [file, `${file}-wal`, `${file}-journal`]) rmSync(name, { force: true });
     await assert.rejects(queue.enqueue(items(1, 'late')), LOST);
@@ -130,7 +130,7 @@ describe('the file of a store that serves', { skip: NO_SQLITE, concurrency: true
     assert.deepEqual(await queue.enqueue(items(1, 'late')), ['new']);
   });
 
-  test('is deleted with its whole folder: that is no wish to begin anew', async (t) => {
+  test('is deleted with its whole folder: the store creates no new file', async (t) => {
     const { queue, file } = await serve(t, 5);
     rmSync(dirname(file), { recursive: true });
     await assert.rejects(queue.enqueue(items(1, 'late')), LOST);
@@ -139,7 +139,7 @@ describe('the file of a store that serves', { skip: NO_SQLITE, concurrency: true
     await assert.rejects(queue.enqueue(items(1, 'late')), LOST);
   });
 
-  test('is replaced by a copy of yesterday: refused, also by the next process, until the marker is deleted', async (t) => {
+  test('is replaced by an old copy: refused, also by the next process, until the marker is deleted', async (t) => {
     const { queue, file } = await serve(t, 0);
     const yesterday = stored(t, 2);
     rmSync(file);
@@ -154,7 +154,7 @@ describe('the file of a store that serves', { skip: NO_SQLITE, concurrency: true
     assert.equal((await queue.stats()).ready, 2);
   });
 
-  test('is lost, and the marker deleted while its process lives: that one ends, and the next begins anew', async (t) => {
+  test('is lost and its marker deleted: the process ends, and the next one creates a new file', async (t) => {
     const { queue, file } = await serve(t, 5);
     rmSync(file);
     await until(() => queue.error !== null, 'it is told');
@@ -168,7 +168,7 @@ describe('the file of a store that serves', { skip: NO_SQLITE, concurrency: true
     assert.equal((await queue.stats()).ready, 0);
   });
 
-  test('loses its log: refused; closed, it has all that it had', async (t) => {
+  test('loses its log: calls fail, and after a close the file is complete', async (t) => {
     const { queue, file } = await serve(t, 5);
     if (!existsSync(`${file}-wal`)) return t.skip('this SQLite has no sound log');
     rmSync(`${file}-wal`);
@@ -180,7 +180,7 @@ describe('the file of a store that serves', { skip: NO_SQLITE, concurrency: true
     assert.equal(ready(file, 'next'), 5);
   });
 
-  test('is cut to nothing: refused', async (t) => {
+  test('is truncated: calls fail', async (t) => {
     const { queue, file } = await serve(t, 5);
     truncateSync(file);
     await assert.rejects(queue.enqueue(items(1, 'late')), LOST);
@@ -189,7 +189,7 @@ describe('the file of a store that serves', { skip: NO_SQLITE, concurrency: true
 });
 
 describe('the file of a store that is started', { skip: NO_SQLITE }, () => {
-  test('is made where there never was one, and its marker with it', (t) => {
+  test('is created with its marker if there never was a file', (t) => {
     const file = fileFor(t);
     assert.equal(ready(file), 0);
     assert.equal(ready(file), 0, 'the same owner may close it and open it again');
@@ -197,14 +197,14 @@ describe('the file of a store that is started', { skip: NO_SQLITE }, () => {
     assert.ok(existsSync(`${file}.known`));
   });
 
-  test('has no marker, as an earlier version left it: taken', (t) => {
+  test('is accepted without a marker, as an earlier version left it', (t) => {
     const file = stored(t, 3);
     rmSync(`${file}.known`);
     assert.equal(ready(file, 'next'), 3);
     assert.ok(existsSync(`${file}.known`));
   });
 
-  test('is missing or empty where there was one: refused, until it is back or the marker is deleted', (t) => {
+  test('is refused if it became missing or empty, until it is back or the marker is deleted', (t) => {
     const file = stored(t, 3);
     renameSync(file, `${file}.elsewhere`);
     assert.throws(() => open(file, 'next'), LOST);
@@ -218,7 +218,7 @@ describe('the file of a store that is started', { skip: NO_SQLITE }, () => {
     assert.equal(ready(file, 'next'), 0);
   });
 
-  test('was restored from a copy while nothing ran: taken', (t) => {
+  test('is accepted if somebody restored a copy while no process ran', (t) => {
     const file = stored(t, 3);
     copyFileSync(file, `${file}.copy`);
     const queue = open(file, 'two');
@@ -229,7 +229,7 @@ describe('the file of a store that is started', { skip: NO_SQLITE }, () => {
     assert.equal(ready(file, 'three'), 3);
   });
 
-  test('lost its log after a kill -9: refused, as what was committed last is in there', async (t) => {
+  test('is refused if it lost its log after a kill -9, because the log has the last commits', async (t) => {
     const { queue, file } = await serve(t, 5);
     if (!existsSync(`${file}-wal`)) return t.skip('this SQLite has no sound log');
     kill9(queue.pid);

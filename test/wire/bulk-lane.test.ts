@@ -24,7 +24,7 @@ const submit = (id: number, length: number): Frame => ({
 const order = ({ frames }: End): (number | string)[] =>
   frames.flatMap<number | string>((frame) => ('items' in frame ? frame.items.map(({ id }) => id) : [frame.type]));
 
-test('small frames pass large ones that were sent before them, and keep their order', async () => {
+test('small frames overtake large ones and keep their order', async () => {
   const { near, far } = await ends();
   for (const id of [1, 2, 3]) near.channel.send(submit(id, 20 * MEGABYTE));
   for (const id of [11, 12, 13]) near.channel.send(submit(id, 100));
@@ -35,7 +35,7 @@ test('small frames pass large ones that were sent before them, and keep their or
   await far.until(closed);
 });
 
-test('a large frame comes out as it went in, whatever passes it', async () => {
+test('a large frame arrives unchanged, whatever overtakes it', async () => {
   const { near, far } = await ends();
   const sent = [submit(1, 3 * MEGABYTE + 5), submit(2, 256 * 1024), submit(3, 256 * 1024 - 1), submit(4, MEGABYTE)];
   for (const frame of sent) near.channel.send(frame);
@@ -48,7 +48,7 @@ test('a large frame comes out as it went in, whatever passes it', async () => {
 
 const idOf = (frame: unknown): number => (frame as { items: { id: number }[] }).items[0]?.id ?? 0;
 
-test('frames about one request keep their order, and the end comes last', async () => {
+test('frames about one request keep their order, and the end arrives last', async () => {
   const { near, far } = await ends();
   const frame = (type: 'taps' | 'parts' | 'outcomes', id: number, length = 10): Frame => ({
     type,
@@ -66,7 +66,7 @@ test('frames about one request keep their order, and the end comes last', async 
   await far.until(closed);
 });
 
-test('a frame cancelled before it has begun to leave does not leave', async () => {
+test('the lane does not send a frame that was cancelled before it began to leave', async () => {
   const { near, far } = await ends();
   for (const id of [1, 2, 3]) near.channel.send(submit(id, 4 * MEGABYTE));
   assert.deepEqual(
@@ -83,7 +83,7 @@ test('a frame cancelled before it has begun to leave does not leave', async () =
   );
 });
 
-test('flushed waits for large frames too, and the last of them goes before the end', async () => {
+test('flushed waits for large frames too, and the last of them leaves before the end', async () => {
   const { near, far } = await ends();
   near.channel.send(submit(1, 8 * MEGABYTE));
   near.channel.send(submit(2, 8 * MEGABYTE));
@@ -96,7 +96,7 @@ test('flushed waits for large frames too, and the last of them goes before the e
   assert.deepEqual(order(far), [1, 2, 3]);
 });
 
-test('the other side moves as long as it takes or sends anything, and no longer', async () => {
+test('the other side counts as moving only while it takes or sends bytes', async () => {
   const [socket, reader] = await socketPair();
   const { channel } = new End(socket);
   reader.pause();
@@ -126,7 +126,7 @@ test('the other side moves as long as it takes or sends anything, and no longer'
   reader.destroy();
 });
 
-test('pieces that do not fit together are refused', () => {
+test('the lane refuses pieces that do not fit together', () => {
   const piece = (length: number, total: number): Buffer =>
     Buffer.concat([pieceHead(HEAD + length, total), Buffer.alloc(length)]);
   const broken = {

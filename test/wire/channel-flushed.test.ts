@@ -26,11 +26,11 @@ function open(): { pipe: SlowPipe; channel: SocketChannel } {
   return { pipe, channel: new SocketChannel(pipe, { onFrame: () => {}, onClose: () => {} }) };
 }
 
-test('a flush with nothing sent resolves at once', async () => {
+test('flushed resolves at once if nothing was sent', async () => {
   await open().channel.flushed();
 });
 
-test('a later frame neither delays nor loses a flush', async () => {
+test('a later frame neither delays nor prevents flushed', async () => {
   const { pipe, channel } = open();
   channel.send({ type: 'cancel', body: [1] });
   let flushed = false;
@@ -48,7 +48,7 @@ test('a later frame neither delays nor loses a flush', async () => {
   assert.equal(channel.bufferedBytes, 0);
 });
 
-test('several flushes that wait at once are each resolved in turn', async () => {
+test('several calls of flushed resolve in turn', async () => {
   const { pipe, channel } = open();
   const order: number[] = [];
   for (const number of [1, 2, 3]) {
@@ -59,7 +59,7 @@ test('several flushes that wait at once are each resolved in turn', async () => 
   assert.deepEqual(order, [1, 2, 3]);
 });
 
-test('a flush asked for while closing resolves when all has gone', async () => {
+test('flushed resolves during close when all frames have left', async () => {
   const { pipe, channel } = open();
   channel.send({ type: 'cancel', body: [1] });
   channel.close();

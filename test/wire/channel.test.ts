@@ -8,7 +8,7 @@ import { encodeFrame, type Frame } from '../../src/wire/frames/frames.ts';
 import { closed, End, ends, socketPair } from './ends.ts';
 import { item, meaning } from './frame-values.ts';
 
-test('frames go both ways, in order', async () => {
+test('frames travel both ways, in order', async () => {
   const { near, far } = await ends();
   const sent: Frame[] = Array.from({ length: 100 }, (_, number) => ({
     type: 'submit',
@@ -36,7 +36,7 @@ test('frames sent before close arrive, then both ends close without an error', a
   assert.deepStrictEqual([near.closes, far.closes], [[null], [null]]);
 });
 
-test('sending after close is silent, whether the end has come or not', async () => {
+test('send does nothing after close, before and after the end', async () => {
   const { near, far } = await ends();
   near.channel.close();
   near.channel.send({ type: 'cancel', body: [1] });
@@ -48,7 +48,7 @@ test('sending after close is silent, whether the end has come or not', async () 
   assert.deepStrictEqual([near.closes, far.closes, far.frames], [[null], [null], []]);
 });
 
-test('bytes that are no frames close the channel with protocol_error, once', async () => {
+test('bytes that are not frames close the channel once with protocol_error', async () => {
   const [raw, socket] = await socketPair();
   const end = new End(socket);
   raw.on('error', () => {});
@@ -62,7 +62,7 @@ test('bytes that are no frames close the channel with protocol_error, once', asy
   assert.ok(socket.destroyed);
 });
 
-test('the sudden end of the other side closes the channel, once', async () => {
+test('a sudden end of the other side closes the channel once', async () => {
   const { near, far, sockets } = await ends();
   sockets[1].resetAndDestroy();
   await near.until(closed);
@@ -103,7 +103,7 @@ test('flushed resolves when the channel closes under it', async () => {
   assert.equal(end.closes.length, 1);
 });
 
-test('an error thrown by the taker of a frame does not end the channel', () => {
+test('an error thrown by the receiver of a frame does not end the channel', () => {
   const pipe = new PassThrough();
   const closes: unknown[] = [];
   const seen: string[] = [];

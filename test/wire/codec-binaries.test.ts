@@ -16,7 +16,7 @@ function allWays(view: ArrayBufferView): View[] {
   return [alone, nested, beside, inMap, byV8] as View[];
 }
 
-test('the ways are the four codecs', () => {
+test('the round trips cover the four codecs', () => {
   const view = new Float32Array(2);
   assert.equal(codecOf(view), CODEC.binary);
   assert.equal(codecOf(Buffer.alloc(2)), CODEC.bytes);
@@ -75,7 +75,7 @@ test('a large Buffer keeps the bytes it came from if nobody else reads them and 
   assert.notEqual((decodePayload(amongOthers, true) as Buffer).buffer, frame.buffer);
 });
 
-test('Float16Array, where the platform has it', () => {
+test('a Float16Array comes back where the platform has it', () => {
   const make = (globalThis as { Float16Array?: new (from: number[]) => ArrayBufferView }).Float16Array;
   const payload = make
     ? encodePayload(new make([1, 0.5]), AS_INPUT)
@@ -85,7 +85,7 @@ test('Float16Array, where the platform has it', () => {
     assert.throws(() => decodePayload(payload), { code: 'protocol_error', message: /Float16Array is not known here/ });
 });
 
-test('a subclass of Buffer or typed array travels as what it extends', () => {
+test('a subclass of Buffer or a typed array travels as its base class', () => {
   class Tensor extends Float32Array {
     readonly shape = [2];
   }

@@ -24,7 +24,7 @@ function nested(levels: number, [open, close]: readonly [string, string], inside
 }
 
 describe('JSON text', () => {
-  test('of any value becomes that value, whatever white space it has', () => {
+  test('of any value decodes to that value, with any white space', () => {
     for (const value of fc.sample(fc.jsonValue(), { numRuns: 200, seed: 13 })) {
       for (const spaces of [0, 3]) {
         const text = JSON.stringify(value, null, spaces);
@@ -37,18 +37,18 @@ describe('JSON text', () => {
     assert.deepEqual(parse('\ufeff{"a":1}'), { a: 1 });
   });
 
-  test('with bytes that are no UTF-8 has the replacement character, as in any decoder of Node.js', () => {
+  test('with invalid UTF-8 gets the replacement character, as in any decoder of Node.js', () => {
     assert.deepEqual(parse(Buffer.from([0x22, 0xff, 0x22])), '\ufffd');
   });
 
-  test('that is none is the fault of the caller', () => {
+  test('that is not valid is a fault of the caller', () => {
     for (const text of ['', ' ', '{', '{"a":1}}', 'NaN', "{'a':1}", '\ufeff\ufeff1', '{"a":1}\0']) {
       assert.equal(codeOf(text), 'bad_request', text);
     }
     assert.throws(() => parse('{"a"'), /^ModeletError: the body is not valid JSON: /);
   });
 
-  test('is as deep as any other payload may be, and no deeper', () => {
+  test('may be as deep as any other payload, and no deeper', () => {
     for (const brackets of [
       ['[', ']'],
       ['{"a":', '}'],
@@ -60,7 +60,7 @@ describe('JSON text', () => {
     assert.equal(codeOf('['.repeat(100_000)), 'invalid_input');
   });
 
-  test('may have as many brackets in its texts as it likes', () => {
+  test('may have any number of brackets in its strings', () => {
     const value = [`${'['.repeat(5000)}\\`, '"', `\\"${'{'.repeat(5000)}`];
     assert.deepEqual(parse(JSON.stringify(value)), value);
     const flat = Array.from({ length: 5000 }, () => [{}]);

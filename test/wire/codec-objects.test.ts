@@ -10,7 +10,7 @@ function functionNode(expression: string): unknown {
   return runInContext(`(${expression})`, createContext({ Buffer, console }));
 }
 
-test('plain values of a function node are plain values', () => {
+test('plain values of a function node stay plain values', () => {
   const made = functionNode('{ n: 1, list: [1, { a: null }], text: "x", none: undefined }');
   assert.equal(codecOf(made), CODEC.json);
   assert.deepStrictEqual(roundTrip(made), { n: 1, list: [1, { a: null }], text: 'x' });
@@ -40,7 +40,7 @@ test('binaries of a function node keep their kind', () => {
   assert.deepStrictEqual(roundTrip(functionNode('new ArrayBuffer(3)')), new ArrayBuffer(3));
 });
 
-test('a function made in a function node is refused with its path', () => {
+test('the codec refuses a function made in a function node and names its path', () => {
   const made = functionNode('{ a: { f() {} } }');
   assert.throws(() => encodePayload(made, AS_INPUT), { code: 'invalid_input', message: /at a\.f is a function/ });
 });
@@ -62,7 +62,7 @@ test('an own __proto__ key stays data and pollutes nothing', () => {
   assert.equal((back as { polluted?: unknown }).polluted, undefined);
 });
 
-test('an object that says how it becomes JSON is taken at its word', () => {
+test('the codec uses the toJSON of an object', () => {
   class Money {
     readonly #cents = 150;
     toJSON(): unknown {
@@ -78,7 +78,7 @@ test('an object that says how it becomes JSON is taken at its word', () => {
   assert.deepStrictEqual(roundTrip({ toJSON: 'a plain property' }), { toJSON: 'a plain property' });
 });
 
-test('beside a Date it is taken at its word too; beside what only V8 carries it travels as its fields', () => {
+test('an object with toJSON beside a Date uses it, and beside a value that only V8 carries travels as its fields', () => {
   const money = Object.assign(Object.create({ toJSON: () => '1.50' }), { cents: 150, note: undefined }) as object;
   assert.deepStrictEqual(roundTrip({ money }), { money: '1.50' });
   assert.deepStrictEqual(roundTrip({ money, at: new Date(0) }), { money: '1.50', at: new Date(0) });
@@ -86,7 +86,7 @@ test('beside a Date it is taken at its word too; beside what only V8 carries it 
   assert.deepStrictEqual(back, { money: { cents: 150, note: undefined }, pattern: /x/ });
 });
 
-test('a proxy travels as what it shows, symbols as names are left behind', () => {
+test('a proxy travels as its visible properties, and the codec omits symbol keys', () => {
   const proxy = new Proxy({ a: 1, [Symbol('hidden')]: 2 }, { get: (target, key) => Reflect.get(target, key) ?? 3 });
   assert.deepStrictEqual(roundTrip({ proxy }), { proxy: { a: 1 } });
 });

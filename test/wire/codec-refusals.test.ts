@@ -86,13 +86,13 @@ const WITHOUT_DATA: readonly (readonly [string, unknown, RegExp])[] = [
 ];
 
 for (const [name, value, message] of WITHOUT_DATA) {
-  test(`${name} is refused as a result, because it would arrive as {}`, () => {
+  test(`the codec refuses ${name} as a result, because it would arrive as {}`, () => {
     assert.throws(() => encodePayload(value, AS_RESULT), refused('modelet_failed', message));
     assert.doesNotThrow(() => encodePayload(value, AS_INPUT));
   });
 }
 
-test('a result that is refused tells its author what to return', () => {
+test('the error for a refused result tells its author what to return', () => {
   const advice: readonly (readonly [unknown, RegExp])[] = [
     [{ result: Promise.resolve(1) }, /is a Promise, which no other process can use: await it$/],
     [() => 1, /: return its data as a plain object, an array, a Buffer or a typed array$/],
@@ -102,7 +102,7 @@ test('a result that is refused tells its author what to return', () => {
     assert.throws(() => encodePayload(value, AS_RESULT), refused('modelet_failed', message));
 });
 
-test('plain objects without properties go, whatever realm they are of, and so do objects of a class that have some', () => {
+test('the codec carries empty plain objects of any realm, and class instances with properties', () => {
   const foreign: unknown = runInNewContext('({ none: {}, at: new Date(0), list: [{}] })');
   const fields = Object.assign(new Handle(), { size: 1 });
   for (const value of [
@@ -117,7 +117,7 @@ test('plain objects without properties go, whatever realm they are of, and so do
   }
 });
 
-test('a payload beyond the limit is refused, at the limit it goes', () => {
+test('the codec carries a payload at the limit and refuses a larger one', () => {
   for (const value of [
     'x'.repeat(98),
     Buffer.alloc(100),
@@ -140,13 +140,13 @@ function nested(levels: number, bottom: unknown = 'bottom'): unknown {
   return value;
 }
 
-test('900 levels go, 1100 are refused', () => {
+test('the codec carries 900 levels and refuses 1100', () => {
   assert.deepEqual(JSON.stringify(roundTrip(nested(900))), JSON.stringify(nested(900)));
   assert.throws(() => encodePayload(nested(1100), AS_INPUT), refused('invalid_input', /nested deeper than 1000/));
   assert.throws(() => encodePayload(nested(1100), AS_RESULT), refused('modelet_failed', /nested deeper than 1000/));
 });
 
-test('a million levels are refused, not a stack overflow, whatever is beside them', () => {
+test('the codec refuses a million levels without a stack overflow', () => {
   assert.throws(() => encodePayload(nested(1_000_000), AS_INPUT), refused('invalid_input', /nested deeper/));
   const mixed = { first: Number.NaN, deep: nested(1_000_000) };
   assert.throws(() => encodePayload(mixed, AS_INPUT), refused('invalid_input', /nested deeper/));
@@ -156,7 +156,7 @@ test('a million levels are refused, not a stack overflow, whatever is beside the
   assert.throws(() => encodePayload(inMap, AS_INPUT), refused('invalid_input', /nested deeper/));
 });
 
-test('shared references that multiply are refused after a walk no longer than the limit allows', () => {
+test('the codec refuses multiplying shared references after a walk bounded by the limit', () => {
   let reads = 0;
   let value: unknown = Object.defineProperty({}, 'leaf', { enumerable: true, get: () => (reads += 1) });
   for (let level = 0; level < 40; level += 1) value = [value, value];
@@ -165,7 +165,7 @@ test('shared references that multiply are refused after a walk no longer than th
   assert.ok(reads <= 10_000, `${reads} of 2^40 leaves were visited`);
 });
 
-test('a binary that is referred to often counts as often', () => {
+test('a binary counts once for each reference to it', () => {
   const megabyte = Buffer.alloc(1 << 20);
   const value = Array.from({ length: 100_000 }, () => megabyte);
   assert.throws(
@@ -199,12 +199,12 @@ const multiplied: Record<string, unknown> = {
 };
 
 for (const [name, value] of Object.entries(multiplied)) {
-  test(`${name}: too much of them is found while counting, not by writing it all`, () => {
+  test(`${name}: the codec finds too many while it counts, before it writes`, () => {
     assert.throws(() => encodePayload(value, AS_INPUT), TOO_LARGE);
   });
 }
 
-test('the holes of an array count as its elements do', () => {
+test('the holes of an array count like elements', () => {
   for (const value of [new Array(2 ** 32 - 1), [Number.NaN, new Array(2 ** 32 - 1)], [/x/, new Array(2 ** 32 - 1)]]) {
     assert.throws(() => encodePayload(value, AS_INPUT), TOO_LARGE);
   }
@@ -212,7 +212,7 @@ test('the holes of an array count as its elements do', () => {
   assert.throws(() => encodePayload(huge, AS_INPUT), TOO_LARGE);
 });
 
-test('bytes that are not what their tag says are a bad request', () => {
+test('bytes that contradict their tag are a bad request', () => {
   const bytes = Buffer.from('{"a":');
   for (const codec of [CODEC.json, CODEC.binary, CODEC.sections, CODEC.structured, 77]) {
     assert.throws(() => decodePayload({ codec, bytes }), refused('protocol_error', /payload/));

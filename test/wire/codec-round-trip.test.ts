@@ -71,7 +71,7 @@ function tree(leaf: fc.Arbitrary<unknown>, collections: boolean): fc.Arbitrary<u
   })['value'] as fc.Arbitrary<unknown>;
 }
 
-test('a plain value comes back as it was, and goes as JSON', () => {
+test('a plain value travels as JSON and comes back unchanged', () => {
   fc.assert(
     fc.property(tree(plainLeaf, false), (value) => {
       assert.equal(codecOf(value), CODEC.json);
@@ -81,7 +81,7 @@ test('a plain value comes back as it was, and goes as JSON', () => {
   );
 });
 
-test('binaries at any path come back, beside any plain value', () => {
+test('binaries at any path come back beside any plain value', () => {
   fc.assert(
     fc.property(tree(fc.oneof(plainLeaf, binary), false), (value) => {
       assert.notEqual(codecOf(value), CODEC.structured);
@@ -91,7 +91,7 @@ test('binaries at any path come back, beside any plain value', () => {
   );
 });
 
-test('values that JSON would change come back as well, whatever it is mixed with', () => {
+test('values that JSON would change come back, mixed with anything', () => {
   const leaf = fc.oneof(plainLeaf, awkwardLeaf, binary, fc.constant(undefined));
   fc.assert(
     fc.property(fc.array(tree(leaf, true), { maxLength: 5 }), (value) => {
@@ -120,7 +120,7 @@ test('each value that JSON would change comes back by itself and nested', () => 
   }
 });
 
-test('undefined: a property is dropped as JSON does, an element and the value itself are kept', () => {
+test('undefined: the codec drops a property, as JSON does, and keeps an element and the value itself', () => {
   assert.deepStrictEqual(roundTrip({ a: undefined, b: 1 }), { b: 1 });
   assert.equal(codecOf({ a: undefined, b: [{ c: undefined }] }), CODEC.json);
   assert.deepStrictEqual(roundTrip([1, undefined, 3]), [1, undefined, 3]);
@@ -156,7 +156,7 @@ test('dates, errors and boxed values keep their kind', () => {
   assert.deepStrictEqual(roundTrip([Object(1), Object('a')]), [Object(1), Object('a')]);
 });
 
-test('beside what only V8 carries, objects are written once however often they are referred to', () => {
+test('V8 serialization writes an object once however many references it has', () => {
   const row = Array.from({ length: 1000 }, (_, index) => index);
   const value = { pattern: /x/, rows: Array.from({ length: 100_000 }, () => row) };
   const back = roundTrip(value) as typeof value;
@@ -164,7 +164,7 @@ test('beside what only V8 carries, objects are written once however often they a
   assert.equal(back.rows[0], back.rows[99_999]);
 });
 
-test('an array goes by its elements, also where it has an iterator of its own', () => {
+test('an array travels by its elements, even with an iterator of its own', () => {
   const endless = Object.assign([Number.NaN], {
     *[Symbol.iterator]() {
       for (;;) yield 1;
@@ -173,7 +173,7 @@ test('an array goes by its elements, also where it has an iterator of its own', 
   assert.ok(Object.is((roundTrip(endless) as number[])[0], Number.NaN));
 });
 
-test('a Map and a Set go by their members, also where they have an iterator of their own', () => {
+test('a Map and a Set travel by their members, even with an iterator of their own', () => {
   const forever = {
     *[Symbol.iterator]() {
       for (;;) yield 1;
@@ -183,7 +183,7 @@ test('a Map and a Set go by their members, also where they have an iterator of t
   assert.deepStrictEqual(roundTrip(Object.assign(new Set(['a']), forever)), new Set(['a']));
 });
 
-test('all but what only V8 carries goes as JSON with sections, which Python reads', () => {
+test('all values except those that only V8 carries travel as JSON with sections, which Python reads', () => {
   fc.assert(
     fc.property(tree(fc.oneof(plainLeaf, binary, fc.double(), fc.bigInt(), fc.date()), true), (value) => {
       assert.notEqual(codecOf(value), CODEC.structured);

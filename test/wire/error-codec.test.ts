@@ -11,7 +11,7 @@ function roundTrip(thrown: unknown): Fields {
   return decodeError(encodeError(thrown)) as Fields;
 }
 
-test('name, message, code, stack and own fields come back', () => {
+test('an error keeps its name, message, code, stack and own fields', () => {
   const error = Object.assign(new TypeError('wrong'), { code: 'E_WRONG', status: 7, detail: { list: [1, 'a'] } });
   const back = roundTrip(error);
   assert.ok(back instanceof Error);
@@ -24,12 +24,12 @@ test('name, message, code, stack and own fields come back', () => {
   assert.deepStrictEqual(Object.keys(back).sort(), ['code', 'detail', 'status']);
 });
 
-test('a numeric code stays a number, any other is left behind', () => {
+test('an error keeps a numeric code and loses a code of another type', () => {
   assert.equal(roundTrip(Object.assign(new Error('n'), { code: 23 }))['code'], 23);
   assert.equal(roundTrip(Object.assign(new Error('n'), { code: { no: 1 } }))['code'], undefined);
 });
 
-test('a ModeletError stays one, with all it knows', () => {
+test('a ModeletError stays a ModeletError with all its fields', () => {
   const cause = Object.assign(new RangeError('root'), { at: 3 });
   const error = new ModeletError('capacity_exceeded', 'full', { stage: 'digits', retryAfterSeconds: 4, cause });
   const back = roundTrip(error);
@@ -43,7 +43,7 @@ test('a ModeletError stays one, with all it knows', () => {
   assert.equal((back.cause as Fields)['at'], 3);
 });
 
-test('decodeModeletError: ours as it is, any other with the code given, garbage too', () => {
+test('decodeModeletError keeps a ModeletError and gives other errors and garbage the given code', () => {
   const ours = decodeModeletError(encodeError(new ModeletError('dropped', 'd')), 'protocol_error');
   assert.equal(ours.code, 'dropped');
   const foreign = decodeModeletError(encodeError(new Error('boom')), 'modelet_failed');
@@ -54,13 +54,13 @@ test('decodeModeletError: ours as it is, any other with the code given, garbage 
   assert.equal(decodeModeletError(Buffer.from('null'), 'protocol_error').code, 'protocol_error');
 });
 
-test('a foreign error with a code of ours does not become ours', () => {
+test('a foreign error with a code of this package does not become a ModeletError', () => {
   const back = roundTrip(Object.assign(new Error('mine'), { code: 'invalid_input' }));
   assert.equal(back instanceof ModeletError, false);
   assert.equal(back['code'], 'invalid_input');
 });
 
-test('causes come along, five deep, and a circle of causes ends', () => {
+test('causes travel five levels deep, and a circle of causes ends', () => {
   let error = new Error('level 0');
   for (let level = 1; level <= 10; level += 1) error = new Error(`level ${level}`, { cause: error });
   const messages: string[] = [];
@@ -72,7 +72,7 @@ test('causes come along, five deep, and a circle of causes ends', () => {
   assert.equal(((roundTrip(circle).cause as Error).cause as Error).message, 'round');
 });
 
-test('a thrown string, number, object, null or undefined becomes an error that says so', () => {
+test('a thrown string, number, object, null or undefined becomes an error that describes it', () => {
   assert.equal(roundTrip('just text').message, 'just text');
   assert.match(roundTrip(42).message, /42/);
   assert.match(roundTrip(null).message, /null/);
@@ -93,7 +93,7 @@ test('an error of another realm keeps its message and code', () => {
   assert.equal(back['code'], 'E_FAR');
 });
 
-test('a field called __proto__ is a field and pollutes nothing', () => {
+test('a field named __proto__ stays a field and pollutes nothing', () => {
   const error = new Error('hostile');
   Object.defineProperty(error, '__proto__', { value: { polluted: true }, enumerable: true });
   const back = roundTrip(error);
@@ -103,7 +103,7 @@ test('a field called __proto__ is a field and pollutes nothing', () => {
   assert.equal(({} as Record<string, unknown>)['polluted'], undefined);
 });
 
-test('fields that JSON cannot hold are left behind, the rest gets through', () => {
+test('the codec omits fields that JSON cannot hold and keeps the others', () => {
   const circle: { self?: unknown } = {};
   circle.self = circle;
   const back = roundTrip(
@@ -112,7 +112,7 @@ test('fields that JSON cannot hold are left behind, the rest gets through', () =
   assert.deepStrictEqual(Object.keys(back), ['kept']);
 });
 
-test('huge messages, stacks and fields are cut', () => {
+test('the codec truncates huge messages, stacks and fields', () => {
   const error = Object.assign(new Error('m'.repeat(1_000_000)), { large: 'f'.repeat(1_000_000), small: 's' });
   const bytes = encodeError(error);
   assert.ok(bytes.byteLength < 50_000, `${bytes.byteLength} bytes`);

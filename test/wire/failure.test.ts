@@ -34,7 +34,7 @@ test('a failure without a value is its error alone', () => {
   assert.deepEqual([error.code, input], ['modelet_failed', null]);
 });
 
-test('bytes that are no failure are a protocol_error and never throw', () => {
+test('bytes that are not a failure become a protocol_error and never throw', () => {
   const tooLong = Buffer.alloc(16);
   tooLong.writeUInt32LE(4000, 0);
   for (const bytes of [Buffer.alloc(0), Buffer.alloc(7), Buffer.alloc(64), tooLong]) {

@@ -91,14 +91,14 @@ for (const [name, make, message] of MALFORMED) {
   });
 }
 
-test('random bytes never end in anything but frames or a protocol error', () => {
+test('random bytes always decode to frames or a protocol error', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 400, size: 'max' }), (bytes) => readsOrRefuses(Buffer.from(bytes))),
     { numRuns: 1000 },
   );
 });
 
-test('a random body behind a plausible head neither', () => {
+test('a random body after a plausible head always decodes to a frame or a protocol error', () => {
   const body = fc.uint8Array({ minLength: 0, maxLength: 300, size: 'max' });
   fc.assert(
     fc.property(fc.nat({ max: 15 }), fc.nat({ max: 6 }), fc.nat({ max: 300 }), body, (type, items, json, rest) => {
@@ -115,7 +115,7 @@ test('a random body behind a plausible head neither', () => {
   );
 });
 
-test('a frame with any 32 bits overwritten neither', () => {
+test('a frame with any 32 bits overwritten always decodes to a frame or a protocol error', () => {
   const value = fc.oneof(fc.constantFrom(0, 1, 0x7fffffff, 0x80000000, 0xfffffff8, 0xffffffff), fc.nat());
   fc.assert(
     fc.property(anyFrame, fc.nat(), value, fc.nat(), (frame, position, overwrite, more) => {
@@ -128,20 +128,20 @@ test('a frame with any 32 bits overwritten neither', () => {
   );
 });
 
-test('a frame that is cut short waits for its rest', () => {
+test('the reader waits for the rest of an incomplete frame', () => {
   const whole = streamOf(ITEMS);
   for (let length = 0; length < whole.byteLength; length += 1) {
     assert.deepEqual(push(whole.subarray(0, length)), []);
   }
 });
 
-test('an announced length is refused at once, not collected', () => {
+test('the reader refuses an excessive announced length at once', () => {
   const head = Buffer.alloc(32);
   head.writeUInt32LE(64 * 1024, 0);
   assert.throws(() => new FrameReader({ longest: 1024 }).push(head), { code: 'protocol_error' });
 });
 
-test('a frame longer than the limit is not sent', () => {
+test('the writer refuses a frame longer than the limit', () => {
   const bytes = Buffer.alloc(0);
   Object.defineProperty(bytes, 'byteLength', { value: LONGEST_FRAME });
   const frame: Frame = { type: 'submit', items: [item({ payload: { codec: 2, bytes } })] };

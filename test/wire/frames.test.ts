@@ -18,7 +18,7 @@ function pieces(stream: Buffer, cuts: readonly number[]): Buffer[] {
   return [0, ...places].map((start, index) => stream.subarray(start, places[index] ?? stream.byteLength));
 }
 
-test('any frames, cut anywhere, come out the same', () => {
+test('any frames, cut anywhere, arrive unchanged', () => {
   const cut = fc.double({ min: 0, max: 1, noNaN: true });
   fc.assert(
     fc.property(fc.array(anyFrame, { maxLength: 6 }), fc.array(cut, { maxLength: 12, size: 'max' }), (frames, cuts) => {
@@ -59,7 +59,7 @@ test('frames come out the same if the caller reads into the rest of a large fram
   assert.ok(direct > 0);
 });
 
-test('frames that arrive byte by byte come out as soon as they are complete', () => {
+test('the reader returns frames that arrive byte by byte as soon as they are complete', () => {
   const frames: Frame[] = [
     { type: 'batch', batch: 7, items: [item({ meta: Buffer.from('m') }), item({ id: 2 })] },
     { type: 'cancel', body: [1, 2, 3] },
@@ -81,7 +81,7 @@ test('frames that arrive byte by byte come out as soon as they are complete', ()
   );
 });
 
-test('large payloads pass beside the frame without a copy, small ones go inside', () => {
+test('the writer passes large payloads without a copy and copies small ones into the frame', () => {
   const large = Buffer.alloc(65_536, 1);
   const small = Buffer.alloc(65_535, 2);
   const frame: Frame = {
@@ -102,7 +102,7 @@ function timing(stage: number): StageTiming {
   return { stage, waitMs: 0.5, batchMs: 1, runMs: 2.25, batchSize: 3, worker: 0 };
 }
 
-test('itemLength is what an item adds to its frame', () => {
+test('itemLength returns the bytes that an item adds to its frame', () => {
   fc.assert(
     fc.property(anyFrame, (frame) => {
       if (!('items' in frame)) return;
@@ -118,7 +118,7 @@ test('a close without a deadline stays without one', () => {
   assert.deepStrictEqual(back, { type: 'close', body: { deadline: Number.POSITIVE_INFINITY } });
 });
 
-test('payloads are views into what was received, not copies', () => {
+test('payloads are views of the received bytes, not copies', () => {
   const stream = streamOf([{ type: 'submit', items: [item({ payload: { codec: 2, bytes: Buffer.from('view') } })] }]);
   const [frame] = new FrameReader().push(stream);
   assert.ok(frame && 'items' in frame && frame.items[0]);

@@ -11,7 +11,7 @@ function ids(frames: readonly Frame[]): number[][] {
   return frames.map((frame) => ('items' in frame ? frame.items.map((one: WireItem) => one.id) : []));
 }
 
-test('one turn, one frame, in order; the next turn, the next frame', async () => {
+test('the outbox sends the items of one turn in one frame, in order', async () => {
   const sent: Frame[] = [];
   const outbox = new Outbox('outcomes', () => ({ send: (frame) => sent.push(frame) }));
   for (const id of [3, 1, 2]) outbox.add(item({ id }));
@@ -24,7 +24,7 @@ test('one turn, one frame, in order; the next turn, the next frame', async () =>
   assert.equal(sent[0]?.type, 'outcomes');
 });
 
-test('flush sends now and leaves nothing for later', async () => {
+test('flush sends at once and leaves nothing for later', async () => {
   const sent: Frame[] = [];
   const outbox = new Outbox('submit', () => ({ send: (frame) => sent.push(frame) }));
   outbox.flush();
@@ -63,7 +63,7 @@ test('a large item leaves at once in a frame of its own, behind what came before
   assert.deepEqual(ids(sent), [[1], [2], [3]]);
 });
 
-test('items of a turn in which the channel went away are dropped, the outbox goes on', async () => {
+test('the outbox drops the items of a turn in which the channel closed, and goes on', async () => {
   const sent: Frame[] = [];
   let open = false;
   const outbox = new Outbox('submit', () => (open ? { send: (frame) => sent.push(frame) } : null));

@@ -82,7 +82,7 @@ describe('the AIMD window', () => {
     assert.ok(size > 17.8 && size <= 18, `${size}`);
   });
 
-  test('shrinks by `decreaseFactor`, once for a flight of refusals, and not below `minWindow`', async () => {
+  test('shrinks by `decreaseFactor`, once for a group of refusals, and not below `minWindow`', async () => {
     const window = await refusedAt(16, { minWindow: 4 });
     const admittedAt = window.clock.now();
     window.clock.advance(10);
@@ -100,7 +100,7 @@ describe('the AIMD window', () => {
     assert.equal(await window.size(), 4);
   });
 
-  test('learns nothing from a flight that was refused, nor from errors, cancelled and lost requests', async () => {
+  test('learns nothing from the requests of a refused window, nor from errors, cancelled and lost requests', async () => {
     const window = await refusedAt(16);
     window.end(DONE, 16, window.clock.now() - 1001);
     for (const kind of ['failed', 'cancelled', 'lost'] as const) window.end({ kind }, 16);
@@ -115,7 +115,7 @@ describe('the AIMD window', () => {
     assert.equal(await window.size(), 17);
   });
 
-  test('does not wait for the use of what the baseline keeps free', async () => {
+  test('grows without use of the share that the baseline keeps free', async () => {
     const window = new Window({ minWindow: 16, baseline: 0.75 });
     window.end(DONE, 1, window.clock.now(), 2);
     assert.equal(await window.size(), 17);
@@ -151,7 +151,7 @@ describe('the AIMD window', () => {
     assert.equal(await window.isOpen(), true);
   });
 
-  test('tells when it has a whole place more, when it shrinks, and when a hold ends', async () => {
+  test('reports when it has room for one more request, when it shrinks, and when a hold ends', async () => {
     const window = new Window({ minWindow: 2 });
     window.end(DONE, 1, window.clock.now(), 2);
     assert.equal(window.told, 1);

@@ -26,7 +26,7 @@ describe('Prometheus text', () => {
     ['m{a=" # "} 7', { a: ' # ' }, 7, undefined],
     ['m 1\r', {}, 1, undefined],
   ] as const) {
-    test(`${JSON.stringify(line)} is read`, () => assert.deepEqual(read(line), [series]));
+    test(`reads ${JSON.stringify(line)}`, () => assert.deepEqual(read(line), [series]));
   }
 
   for (const line of [
@@ -45,12 +45,12 @@ describe('Prometheus text', () => {
     'm 0x10',
     'm 1_000',
   ]) {
-    test(`${JSON.stringify(line)} is refused with its line`, () => {
+    test(`refuses ${JSON.stringify(line)} and names the line`, () => {
       assert.throws(() => read(`# HELP m\n${line} \n`), /^Error: line 2 is not Prometheus text: /);
     });
   }
 
-  test('other metrics, comments and blank lines are passed over', () => {
+  test('skips other metrics, comments and blank lines', () => {
     const text = '# TYPE m gauge\n\nm_total 1\nmm 2\nm:rate 3\n not this: m 4\nm{a="b"} 5\n# m 6\nm 7\n# EOF';
     assert.deepEqual(read(text), [
       [{ a: 'b' }, 5, undefined],
@@ -60,7 +60,7 @@ describe('Prometheus text', () => {
     assert.deepEqual(read('', 'm'), []);
   });
 
-  test('text written by the rules is read as it was meant', () => {
+  test('reads valid text with its meaning', () => {
     const name = fc.stringMatching(/^[a-zA-Z_][a-zA-Z0-9_]{0,8}$/);
     const escaped = (text: string): string =>
       text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
@@ -82,7 +82,7 @@ describe('Prometheus text', () => {
     );
   });
 
-  test('no text makes the reader fail in another way, or run long', () => {
+  test('no text makes the reader fail in another way or take long', () => {
     fc.assert(
       fc.property(fc.stringMatching(/^(?:m|\{|\}|"|\\|=|,|a| |1|\n|#){0,40}$/), (text) => {
         try {

@@ -42,7 +42,7 @@ describe('secrets', () => {
       assert.deepEqual(seen, [header]);
     });
 
-    test(`${how} appears in nothing that people see, though the server tells it`, async (t) => {
+    test(`${how} appears in no text for people, even if the server returns it`, async (t) => {
       const url = `http://${await serve(t, echo)}/api/v1/query?key=${encodeURIComponent(SECRETS[0])}`;
       const asking = source(t, { source: 'prometheus', query: 'm', url }, { credentials });
       const shown = `${await reasonFrom(asking)} ${asking.description} ${JSON.stringify(asking)}`;

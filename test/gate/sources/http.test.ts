@@ -26,7 +26,7 @@ describe('a server that does not behave', () => {
     });
   }
 
-  test('is not followed elsewhere: the token would go along', async (t) => {
+  test('is not followed to another address, because the token would go along', async (t) => {
     const seen: string[] = [];
     const other = await serve(t, ({ url = '' }, response) => {
       seen.push(url);
@@ -38,7 +38,7 @@ describe('a server that does not behave', () => {
     assert.deepEqual(seen, []);
   });
 
-  test('is given up when it does not answer, or does not end', async (t) => {
+  test('ends the reading by its time limit if it does not answer or does not end', async (t) => {
     const silent = await serve(t, () => {});
     assert.match(await reasonFrom(source(t, { url: `http://${silent}`, timeoutMs: 50 })), /^no answer within 50 ms$/);
     const dripping = await serve(t, (_, response) => {
@@ -51,7 +51,7 @@ describe('a server that does not behave', () => {
     );
   });
 
-  test('is given up when nobody wants the answer any more', async (t) => {
+  test('loses its request when the gate no longer wants the answer', async (t) => {
     const stop = new AbortController();
     let closed: Promise<unknown> = Promise.resolve();
     const address = await serve(t, (_, response) => {
@@ -80,12 +80,12 @@ describe('a server that does not behave', () => {
     assert.equal((await sampleFrom(await page(t, `${line.repeat(7000)}m 0.5\n`))).budget, 0.5);
   });
 
-  test('may not pack its answer, which nobody asked for', async (t) => {
+  test('may not compress its answer', async (t) => {
     const packed = await page(t, 'm 0.5\n', {}, { ...TEXT, 'content-encoding': 'gzip' });
     assert.match(await reasonFrom(packed), /^the answer is compressed \(gzip\)$/);
   });
 
-  test('may break off, hang up or not be there', async (t) => {
+  test('may break off, hang up or be down: the reading has no sample', async (t) => {
     const breaking = await serve(t, (_, response) => {
       response.writeHead(200, { ...TEXT, 'content-length': 100 }).write('m 0.5\n', () => response.destroy());
     });
@@ -96,7 +96,7 @@ describe('a server that does not behave', () => {
     assert.match(await reasonFrom(source(t, { url: 'http://no-such-host.invalid' })), /no-such-host\.invalid/);
   });
 
-  test('keeps its connection, and is asked again where it has just closed it', async (t) => {
+  test('keeps its connection, and gets the request again if it has just closed it', async (t) => {
     const sockets = new Set<unknown>();
     let questions = 0;
     const address = await serve(t, ({ socket }, response) => {

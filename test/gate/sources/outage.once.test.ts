@@ -112,13 +112,13 @@ describe('an outage under load', () => {
     assert.deepEqual([load.admitted, gate.snapshot().inFlight], [2 * REQUESTS, 0]);
   }
 
-  test('of Prometheus closes the gate until it is back', { skip: WITHOUT_PROMETHEUS }, async (t) => {
+  test('of Prometheus closes the gate until Prometheus is back', { skip: WITHOUT_PROMETHEUS }, async (t) => {
     const prometheus = await Prometheus.start({ gateway: `${gateway.url}/metrics` });
     t.after(() => prometheus.stop());
     await holds(t, { source: 'prometheus', url: prometheus.url, query: 'gateway_saturation' }, prometheus);
   });
 
-  test('of Redis closes the gate until it is back', { skip: WITHOUT_REDIS }, async (t) => {
+  test('of Redis closes the gate until Redis is back', { skip: WITHOUT_REDIS }, async (t) => {
     const redis = await Redis.start();
     t.after(() => redis.kill());
     const client = await redis.connect();

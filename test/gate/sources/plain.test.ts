@@ -15,7 +15,7 @@ function create(raw: object, services: Partial<SourceServices> = {}): BudgetSour
 }
 
 describe('a constant budget', () => {
-  test('is new at every reading, and counts all that is in flight', async () => {
+  test('is new at every reading, and limits all requests in flight', async () => {
     const source = create({ source: 'constant', budget: 0.7 });
     clock.advance(5000);
     assert.deepEqual(await sampleFrom(source), { budget: 0.7, at: clock.now(), fixed: true, raw: 'budget 0.7' });
@@ -27,7 +27,7 @@ describe("this runtime's own saturation", () => {
   const saturation = (readLoad: () => StageLoad | null, gate: object = {}): BudgetSource =>
     create({ source: 'saturation', maxConcurrency: 10, ...gate }, { readLoad });
 
-  test('is what workers hold and what is queued, of ready workers x maxConcurrency', async () => {
+  test('is the share that workers and queues hold of ready workers x maxConcurrency', async () => {
     assert.deepEqual(await sampleFrom(saturation(() => load(3, 12, 2))), {
       budget: 0.25,
       at: 40,
@@ -37,22 +37,22 @@ describe("this runtime's own saturation", () => {
     });
   });
 
-  test('is of a given max_SYS where there is one', async () => {
+  test('is the share of max_SYS if that is set', async () => {
     const { budget, maxSys } = await sampleFrom(saturation(() => load(0, 5, 1), { maxSys: '40' }));
     assert.deepEqual({ budget, maxSys }, { budget: 0.875, maxSys: 40 });
   });
 
-  test('may be above 1: more is queued than there is room for', async () => {
+  test('may be above 1 if the queue holds more than the capacity', async () => {
     assert.equal((await sampleFrom(saturation(() => load(30, 10, 2)))).budget, -1);
   });
 
-  test('is none without a worker that is ready, without room, and before the stage is known', async () => {
+  test('is missing without a ready worker, without capacity, and before the stage is known', async () => {
     assert.match(await reasonFrom(saturation(() => load(0, 0, 0))), /no worker that is ready/);
     assert.match(await reasonFrom(saturation(() => load(0, 0, 3), { maxSys: '0' })), /max_SYS is 0/);
     assert.match(await reasonFrom(saturation(() => null)), /nothing is known of the stage/);
   });
 
-  test('tells when the load has changed', () => {
+  test('reports when the load has changed', () => {
     let told = 0;
     let change = (): void => {};
     const watchLoad = (changed: () => void): (() => void) => {
@@ -75,7 +75,7 @@ describe('a context value', () => {
   const context = (found: unknown, gate: object = {}): BudgetSource =>
     create({ source: 'context', key: 'load', ...gate }, { readContext: () => found });
 
-  test('is a saturation or a budget, whichever the gate says', async () => {
+  test('is a saturation or a budget, as the gate is set', async () => {
     const saturation = await sampleFrom(context(0.25, { value: 'saturation' }));
     const budget = await sampleFrom(context(Promise.resolve(0.25), { value: 'budget' }));
     assert.deepEqual([saturation.budget, budget.budget], [0.75, 0.25]);
@@ -84,7 +84,7 @@ describe('a context value', () => {
     assert.equal(clock.pending, 0, 'no timer is left');
   });
 
-  test('is read from the context and key that the gate names', async () => {
+  test('comes from the context and key that the gate names', async () => {
     const asked: unknown[] = [];
     const readContext = (...names: unknown[]): number => {
       asked.push(...names);
@@ -103,12 +103,12 @@ describe('a context value', () => {
     [Number.POSITIVE_INFINITY, /the number read is Infinity/],
     [-0.5, /a saturation is not negative/],
   ] as const) {
-    test(`gives no sample where it is ${String(found)}`, async () => {
+    test(`gives no sample if it is ${String(found)}`, async () => {
       assert.match(await reasonFrom(context(found)), reason);
     });
   }
 
-  test('gives no sample where its store fails', async () => {
+  test('gives no sample if its store fails', async () => {
     const failing = (): never => {
       throw new Error('the store is gone');
     };
@@ -118,19 +118,19 @@ describe('a context value', () => {
     );
   });
 
-  test('is no budget above 1: a percentage would hold the gate open', async () => {
+  test('is not a budget above 1, because a percentage would keep the gate open', async () => {
     assert.match(await reasonFrom(context(42, { value: 'budget' })), /budget 42: a budget is a share of the capacity/);
     assert.equal((await sampleFrom(context(1 + 1e-12, { value: 'budget' }))).raw, 'budget 1');
   });
 
-  test('gives no sample where its store does not answer', async () => {
+  test('gives no sample if its store does not answer', async () => {
     const reason = reasonFrom(context(new Promise(() => {})));
     clock.advance(2000);
     assert.match(await reason, /no answer within 2000 ms/);
     assert.equal(clock.pending, 0);
   });
 
-  test('is given up when nobody wants it any more', async () => {
+  test('is not read to its end when the gate no longer wants it', async () => {
     const asked = new AbortController();
     const reading = context(new Promise(() => {})).read(asked.signal);
     asked.abort();
@@ -140,14 +140,14 @@ describe('a context value', () => {
 });
 
 describe('a source that cannot be used', () => {
-  test('a composite is refused: it asks its members', () => {
+  test('a composite has no source, because it asks its members', () => {
     assert.throws(() => create({ source: 'composite', members: '["a"]' }), {
       code: 'config_invalid',
       message: /asks its members/,
     });
   });
 
-  test('a TLS configuration that is named has to be there', () => {
+  test('a selected TLS configuration must exist', () => {
     const gate = { source: 'prometheus', url: 'https://127.0.0.1', query: 'up', tls: 'gone' };
     assert.throws(() => create(gate), { code: 'config_invalid', message: /TLS configuration node is missing/ });
   });

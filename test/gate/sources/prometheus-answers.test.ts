@@ -47,14 +47,14 @@ describe('an answer of Prometheus', () => {
     assert.match(await reasonFrom(infinite), /^the number read is -Infinity$/);
   });
 
-  test('an error is told in its words', async (t) => {
+  test('an error of Prometheus keeps its words', async (t) => {
     const said = { status: 'error', errorType: 'bad_data', error: `parse error:\n  ${'x'.repeat(1000)}` };
     const reason = await reasonFrom(await prometheus(t, answer(said, 400)));
     assert.match(reason, /^HTTP 400: parse error: x+$/);
     assert.ok(reason.length < 300);
   });
 
-  test('the query goes as a form to the API below the address, whatever stands in it', async (t) => {
+  test('the source posts any query as a form to the API below the address', async (t) => {
     const seen: [string, string][] = [];
     const query = 'sum(a{b="c&d=é"}) # why not';
     const listener: RequestListener = (request, response) => {
@@ -85,7 +85,7 @@ describe('an answer of Prometheus', () => {
     ]);
   });
 
-  test('a number is as old as its sample was when the server looked, whatever its clock says', async (t) => {
+  test('the age of a number is that of its sample when the server evaluated it, whatever its clock says', async (t) => {
     const values = ['0.5', '1000'];
     const aged = await prometheus(t, (request, response) => answer(vector(values.shift() ?? ''))(request, response));
     const before = SERVICES.clock.now();
@@ -93,7 +93,7 @@ describe('an answer of Prometheus', () => {
     assert.ok(at >= before - 500 && at <= SERVICES.clock.now() - 500, 'half a second old');
   });
 
-  test('the same sample does not become older when it is read again over a longer way', async (t) => {
+  test('a repeated sample does not become older over a slower connection', async (t) => {
     const at = (time: number, number: string): unknown => success('vector', [{ metric: {}, value: [time, number] }]);
     const answers = [at(1000.5, '0.5'), at(1000.5, '1000'), at(1002.5, '0.5'), at(1002.5, '1000')];
     const again = await prometheus(t, (request, response) => answer(answers.shift())(request, response));
@@ -101,7 +101,7 @@ describe('an answer of Prometheus', () => {
     assert.ok((await sampleFrom(again)).at >= first.at);
   });
 
-  test('how old a number is remains unknown where the server does not understand the question', async (t) => {
+  test('the age of a number stays unknown if the server rejects the query for it', async (t) => {
     const understood = [vector('0.5'), { status: 'error', errorType: 'bad_data', error: 'parse error' }];
     const before = SERVICES.clock.now();
     const asking = await prometheus(t, (request, response) => {
@@ -111,7 +111,7 @@ describe('an answer of Prometheus', () => {
     assert.ok((await sampleFrom(asking)).at >= before);
   });
 
-  test('no answer to how old a number is, is no sample', async (t) => {
+  test('there is no sample if the query for its age gets no answer', async (t) => {
     let questions = 0;
     const asking = await prometheus(t, (request, response) => {
       questions += 1;

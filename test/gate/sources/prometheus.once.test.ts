@@ -38,7 +38,7 @@ describe('PromQL at a real Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
     return made;
   }
 
-  test('gives the saturation that the gateway has', async (t) => {
+  test('reads the saturation of the gateway', async (t) => {
     const [plain, reckoned] = [source(t, 'gateway_saturation'), source(t, RUNNING)];
     assert.equal((await sampleWhen(plain, 'the gateway has been scraped', () => true)).budget, 1);
     const stop = new AbortController();
@@ -58,7 +58,7 @@ describe('PromQL at a real Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
     'sum by (job) (gateway_requests_running{job="gateway"}) / on (job) group_left () (gateway_servers_ready * 2)',
     'avg_over_time(gateway_saturation[10s])',
   ]) {
-    test(`${query} is as old as the oldest sample that it rests on`, async (t) => {
+    test(`${query} is as old as the oldest sample that it uses`, async (t) => {
       const made = source(t, query);
       const { at: first } = await sampleWhen(made, 'the gateway is scraped', () => true);
       // Scraped once a second: in between, a reading is as old as the last scrape.
@@ -94,14 +94,14 @@ describe('PromQL at a real Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
     });
   }
 
-  test('how often it is scraped is seen', async (t) => {
+  test('the source learns the scrape interval', async (t) => {
     const { everyMs = 0 } = await sampleWhen(source(t, 'gateway_saturation'), 'it is scraped twice', (sample) =>
       Number.isFinite(sample.everyMs),
     );
     assert.ok(everyMs > 500 && everyMs < 2500, `every ${everyMs} ms`);
   });
 
-  test('an expression that rests on no sample is as old as its evaluation', async (t) => {
+  test('an expression without samples is as old as its evaluation', async (t) => {
     const askedAt = SERVICES.clock.now();
     assert.ok((await sampleFrom(source(t, 'vector(0.5)'))).at >= askedAt);
     assert.ok((await sampleFrom(source(t, 'gateway_saturatoin or vector(0.5)'))).at >= askedAt);
@@ -124,7 +124,7 @@ describe('PromQL at a real Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
     });
   }
 
-  test('the metric is missing while the gateway is gone, and back with it', async (t) => {
+  test('the metric is missing while the gateway is down, and returns with it', async (t) => {
     const plain = source(t, 'gateway_saturation');
     await gateway.stop('SIGKILL');
     await reasonWhen(plain, /^the metric is missing/);
@@ -133,7 +133,7 @@ describe('PromQL at a real Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
     await sampleWhen(plain, 'it is scraped again', () => true);
   });
 
-  test('there is no sample while Prometheus is away, and one by itself when it is back', async (t) => {
+  test('there is no sample while Prometheus is down, and one without help when it is back', async (t) => {
     const plain = source(t, 'gateway_saturation');
     await sampleFrom(plain);
     await prometheus.kill();

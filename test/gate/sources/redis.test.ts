@@ -42,7 +42,7 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
     assert.equal(source(t).description, `Redis key load at 127.0.0.1:${redis.port}`);
   });
 
-  test('is read from the database that the address names', async (t) => {
+  test('comes from the database that the address names', async (t) => {
     await redis.run('SET', 'load', '0.5');
     assert.equal(await reasonFrom(source(t, { url: `${redis.url}/3` })), 'the key load is missing');
   });
@@ -68,12 +68,12 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
     });
   }
 
-  test('is missing when who writes it has let it expire', async (t) => {
+  test('is missing after it has expired', async (t) => {
     await redis.run('SET', 'load', '0.5', 'PX', '50');
     await reasonWhen(source(t), /^the key load is missing$/);
   });
 
-  test('is not there while the server is away, and comes back with it by itself', async (t) => {
+  test('is missing while the server is down, and returns with it', async (t) => {
     await redis.run('SET', 'load', '0.5');
     const reading = source(t);
     await sampleFrom(reading);
@@ -95,7 +95,7 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
     }
   }
 
-  test('is given up when the server hangs, and read on a new connection when it goes on', BOUNDED, async (t) => {
+  test('times out while the server hangs, and comes over a new connection when it goes on', BOUNDED, async (t) => {
     await redis.run('SET', 'load', '0.5');
     const reading = source(t, { timeoutMs: 300 });
     await sampleWhen(reading, 'it is connected', () => true);
@@ -111,7 +111,7 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
     assert.notDeepEqual(await connections(1), before);
   });
 
-  test('leaves no connection behind', BOUNDED, async (t) => {
+  test('leaves no open connection', BOUNDED, async (t) => {
     await redis.run('SET', 'load', '0.5');
     const reading = source(t);
     await sampleFrom(reading);
@@ -120,7 +120,7 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
     await connections(0);
   });
 
-  test('is asked with user and password, which nobody sees', async (t) => {
+  test('is read with user and password, which no text shows', async (t) => {
     await redis.run('SET', 'load', '0.5');
     await redis.run('ACL', 'SETUSER', 'gate', 'on', '>pass&word', '~*', '+@all');
     await redis.run('ACL', 'SETUSER', 'default', 'off');

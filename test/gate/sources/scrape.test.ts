@@ -5,7 +5,7 @@ import { reasonFrom, SERVICES, sampleFrom } from '../../fixtures/sources.ts';
 import { page, TEXT } from './http-server.ts';
 
 describe('a scraped metric', () => {
-  test('is a saturation or a budget as it stands there', async (t) => {
+  test('is a saturation or a budget as it stands on the page', async (t) => {
     const text = '# HELP m of something\nm{pool="a"} 0.25\nm{pool="b"} 0.5\n';
     const labels = '{"pool":"a"}';
     const { budget, raw, maxSys } = await sampleFrom(await page(t, text, { labels }));
@@ -13,7 +13,7 @@ describe('a scraped metric', () => {
     assert.equal((await sampleFrom(await page(t, text, { labels, value: 'budget' }))).budget, 0.25);
   });
 
-  test('is divided by what all servers take, which is max_SYS then', async (t) => {
+  test('is divided by the capacity of all servers, which becomes max_SYS', async (t) => {
     const text = 'm{pool="a"} 15\nservers 3\nper_pool{pool="a"} 5\nper_pool{pool="b"} 1\n';
     const labels = '{"pool":"a"}';
     const divided = await sampleFrom(await page(t, text, { labels, perServer: 10, serversMetric: 'servers' }));
@@ -25,7 +25,7 @@ describe('a scraped metric', () => {
     assert.equal((await sampleFrom(await page(t, text, { labels, perServer: 20 }))).budget, 0.25);
   });
 
-  test('is as old as the time that stands with it, by the clock of its server', async (t) => {
+  test('has the age of its timestamp, by the clock of its server', async (t) => {
     const now = Date.now();
     // A server whose clock is an hour behind.
     const date = new Date(now - 3_600_000);
@@ -65,7 +65,7 @@ describe('a scraped metric', () => {
     });
   }
 
-  test('is missing in a page that is something else', async (t) => {
+  test('is missing in a page of another kind', async (t) => {
     const html = await page(t, '<!doctype html>', {}, { 'content-type': 'text/html' });
     assert.match(await reasonFrom(html), /^the metric m is missing in an answer of type text\/html$/);
   });
