@@ -15,7 +15,7 @@ test('a stage has the settings of the batcher in front, or runs single items', (
   assert.equal(invalid.size, 0);
 });
 
-test('a batcher may stand in front through a junction', () => {
+test('a batcher may be in front of a stage through a junction', () => {
   const graph = drawing(batcher('q', ['j']), junction('j', ['a']), stage('a'));
   assert.deepEqual(compileRoutes(graph).batching.get('a'), TEN);
   assert.deepEqual(compileRoutes(graph).routes.get('q')?.stages, ['a']);
@@ -78,14 +78,14 @@ test('three batchers with two settings cannot be used, in whatever order they co
   }
 });
 
-test('an invalid batcher keeps its own reason and does not stand in the way of a valid one', () => {
+test('an invalid batcher keeps its own reason and does not affect a valid one', () => {
   const graph = drawing(batcher('p', ['a'], { batching: FIVE, invalid: 'bad size' }), batcher('q', ['a']), stage('a'));
   const { batching, invalid } = compileRoutes(graph);
   assert.deepEqual([...invalid], [['p', 'bad size']]);
   assert.deepEqual(batching.get('a'), TEN);
 });
 
-test('a batcher in front of an invalid stage is no entry', () => {
+test('a batcher in front of an invalid stage is not an entry', () => {
   const { routes, invalid } = compileRoutes(drawing(batcher('q', ['a']), stage('a', [], { invalid: 'no code' })));
   assert.equal(routes.size, 0);
   assert.equal(invalid.get('a'), 'no code');

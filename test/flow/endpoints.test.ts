@@ -270,12 +270,12 @@ describe('an endpoint goes through the flow because', () => {
   }
 });
 
-test('an HTTP-in node that leads to no pipeline is neither', () => {
+test('an HTTP-in node that leads to no pipeline is not an endpoint', () => {
   const nodes = [httpIn('in', ['f']), other('f', ['out']), OUT];
   assert.deepEqual(compile(nodes), { endpoints: [], uncompiled: [] });
 });
 
-test('two endpoints may share a stage; the order is that of the flows', () => {
+test('two endpoints may share a stage, and keep the order of the flows', () => {
   const { endpoints } = compile([...plain, httpIn('second', ['a'])]);
   assert.deepEqual(
     endpoints.map(({ id, path, entry }) => [id, path, entry]),

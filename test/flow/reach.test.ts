@@ -28,9 +28,9 @@ for (const [name, graph, expected] of STAGES) {
   test(name, () => assert.deepEqual(nearest(graph, 'g', 'stage'), expected));
 }
 
-test('a collector behind another is reached, the node itself does not count', () => {
+test('a walk reaches a collector behind another, and does not count its own start', () => {
   const graph = drawing(collector('c', ['d'], []), collector('d', ['c'], []));
   assert.deepEqual(nearest(graph, 'c', 'collector'), ['d']);
 });
 
-test('a node that is not there leads nowhere', () => assert.deepEqual(nearest(drawing(), 'g', 'stage'), []));
+test('an unknown node leads nowhere', () => assert.deepEqual(nearest(drawing(), 'g', 'stage'), []));

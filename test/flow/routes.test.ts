@@ -139,7 +139,7 @@ for (const { name, graph, routes } of SHAPES) {
   });
 }
 
-test('a route names its runtime and the nodes that look on, in order', () => {
+test('a route names its runtime and its tapping nodes, in order', () => {
   const debug = (id: string) => other(id, [], 'debug');
   const graph = drawing(
     stage('a', ['d1', 'b', 'd2']),
@@ -187,7 +187,7 @@ test('a circle of junctions leads nowhere and ends', () => {
   assert.match(compileRoutes(graph).routes.get('a')?.end ?? '', /nothing is wired/);
 });
 
-test('whatever is wired to whatever, it compiles: chains end, usable stages are entries, invalid nodes are on no route', () => {
+test('any wiring compiles: chains end, usable stages are entries, and invalid nodes are on no route', () => {
   const ids = ['s1', 's2', 's3', 's4', 'b1', 'b2', 'j1', 'j2', 'f1'];
   const wires = fc.subarray(ids, { maxLength: 3 });
   const property = fc.constantFrom('payload', 'payload', 'image');

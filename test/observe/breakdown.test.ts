@@ -16,7 +16,7 @@ function settled(request: Partial<SettledRequest>): SettledRequest {
   return { requestId: 'r', code: 'ok', stage: null, totalMs: 100, gateMs: 0, entranceMs: 0, timings: [], ...request };
 }
 
-test('a result is broken down into what its stages measured, and the rest is transport', () => {
+test('the breakdown of a result has the measurements of its stages, and the rest is transport', () => {
   const timings = [timing(1, 10, 2, 30), timing(2, 5, 1, 20)];
   assert.deepEqual(breakDown(settled({ gateMs: 7, entranceMs: 3, timings }), 250, nameOf), {
     requestId: 'r',

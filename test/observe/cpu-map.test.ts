@@ -12,7 +12,7 @@ function numbers(holders: readonly { readonly worker: number | null }[]): (numbe
 }
 
 describe('the map of cores', () => {
-  test('has each process at each core that it is kept to', () => {
+  test('shows each process at each core of its pin', () => {
     const { cores, anywhere } = cpuMap([worker(0, [0]), worker(1, [0, 2]), worker(2, [1])], [0, 1, 2, 3]);
     assert.deepEqual(
       cores.map(({ core, holders }) => [core, numbers(holders)]),
@@ -26,7 +26,7 @@ describe('the map of cores', () => {
     assert.deepEqual(anywhere, []);
   });
 
-  test('has processes without a pin, and those with a pin to all cores, apart', () => {
+  test('separates processes without a pin from those with a pin to all cores', () => {
     const { cores, anywhere } = cpuMap([worker(0, null), worker(1, [0, 1]), worker(2, [1])], [0, 1]);
     assert.deepEqual(
       cores.map(({ holders }) => numbers(holders)),

@@ -7,7 +7,7 @@ import { Scrape } from '../fixtures/exposition.ts';
 
 const OURS = METRICS.map(({ name, type }) => [name, type] as const);
 
-test('an exposition has our metrics and no series', async () => {
+test('an exposition has the metrics of this package and no series', async () => {
   const { types, series } = new Scrape(await new Exposition().text([], []));
   assert.deepEqual(new Map([...types].sort()), new Map([...OURS].sort()));
   assert.deepEqual(series, []);

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Failures } from '../../src/observe/log/failures.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
-test('the first failures are told whole, then one line per interval has their number, and after a rest all begins anew', () => {
+test('the log has the first failures whole, then their number once per interval, and starts over after a quiet time', () => {
   const clock = new FakeClock();
   const lines: string[] = [];
   const failures = new Failures(clock, (line) => lines.push(line));
@@ -29,7 +29,7 @@ test('the first failures are told whole, then one line per interval has their nu
   assert.deepEqual(lines.splice(0), whole);
 });
 
-test('few failures are all told whole', () => {
+test('the log has all of a few failures whole', () => {
   const clock = new FakeClock();
   const lines: string[] = [];
   const failures = new Failures(clock, (line) => lines.push(line));

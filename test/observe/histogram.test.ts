@@ -11,24 +11,24 @@ function counted(bounds: readonly number[], values: readonly number[]): Histogra
 }
 
 describe('histogram', () => {
-  test('a value that is a bound belongs to the bucket that ends there, one above all bounds to the last', () => {
+  test('a value equal to a bound belongs to the bucket that ends there, and a value above all bounds to the last', () => {
     assert.deepEqual(counted([1, 2, 4], [0, 1, 1.5, 2, 4, 5, 1e9]).read(), { counts: [2, 2, 1, 2], sum: 1e9 + 13.5 });
   });
 
-  test('a value is counted as often as it is said to occur', () => {
+  test('a histogram counts a value as often as given', () => {
     const histogram = new Histogram([1, 2]);
     histogram.observe(1.5, 32);
     assert.deepEqual(histogram.read(), { counts: [0, 32, 0], sum: 48 });
   });
 
-  test('a reading stays as it was when more is counted', () => {
+  test('a reading does not change with later values', () => {
     const histogram = counted([1], [1]);
     const before = histogram.read();
     histogram.observe(1);
     assert.deepEqual(before, { counts: [1, 0], sum: 1 });
   });
 
-  test('the readings of an interval are the difference of two readings', () => {
+  test('the reading of an interval is the difference of two readings', () => {
     const histogram = counted(DURATION_BOUNDS, [1, 1, 1, 1]);
     const before = histogram.read();
     for (const value of [10, 10, 10, 40]) histogram.observe(value);

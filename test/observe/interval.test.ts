@@ -27,7 +27,7 @@ async function ask(service: TestService, inputs: readonly object[]): Promise<voi
 }
 
 describe('an interval', () => {
-  test('has what came between the looks, not what was before', async (t) => {
+  test('has the counts between two readings, not those before', async (t) => {
     const service = await busy(t);
     const earlier = look(service);
     await ask(service, [{ n: 1 }, { n: 2 }, { n: 3, fault: 'error' }]);
@@ -48,7 +48,7 @@ describe('an interval', () => {
     assert.ok(runMs && runMs > 0);
   });
 
-  test('in which nothing happened has no quantiles and no means', async (t) => {
+  test('without requests has no quantiles and no means', async (t) => {
     const service = await busy(t);
     const earlier = look(service);
     const { stages, p50, p95, p99, requestsPerSecond } = intervalBetween(
@@ -60,7 +60,7 @@ describe('an interval', () => {
     assert.deepEqual(stages['faults'], { queue: 0, busy: 0, workers: 1, meanBatch: null, runMs: null, cached: null });
   });
 
-  test('counts a stage that was removed and has come back from its return', async (t) => {
+  test('counts a removed and restored stage from its return', async (t) => {
     const service = await busy(t);
     const earlier = look(service);
     service.apply({ stages: [] });

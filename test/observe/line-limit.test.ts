@@ -14,7 +14,7 @@ function limited(): { clock: FakeClock; limit: LineLimit; written: string[]; say
   return { clock, limit, written, say };
 }
 
-test('lines within the limit pass as they are, and need no timer', () => {
+test('lines within the limit pass unchanged and need no timer', () => {
   const { clock, written, say } = limited();
   for (let second = 0; second < 3; second += 1) {
     say(LINES_PER_SECOND);
@@ -24,7 +24,7 @@ test('lines within the limit pass as they are, and need no timer', () => {
   assert.equal(clock.pending, 0);
 });
 
-test('further lines are counted and told at the end of the second; then lines pass again', () => {
+test('the limit counts further lines, reports their number at the end of the second, and lets lines pass again', () => {
   const { clock, written, say } = limited();
   say(LINES_PER_SECOND + 5000);
   clock.advance(999);
@@ -35,7 +35,7 @@ test('further lines are counted and told at the end of the second; then lines pa
   assert.deepEqual(written, ['info 1', 'info 2']);
 });
 
-test('lines dropped before the end are told at once', () => {
+test('close reports the dropped lines at once', () => {
   const { clock, limit, written, say } = limited();
   say(LINES_PER_SECOND + 1);
   limit.tell();

@@ -16,7 +16,7 @@ function logAt(level: LogLevel): { log: Log; records: OwnedRecord[] } {
 }
 
 for (const [index, level] of LEVELS.entries()) {
-  test(`a log at level ${level} leaves out what is less important`, () => {
+  test(`a log at level ${level} omits less important records`, () => {
     const { log, records } = logAt(level);
     for (const written of LEVELS) log.write({ level: written, message: 'hello' });
     assert.deepEqual(
@@ -45,7 +45,7 @@ test('two logs of one process have a level and an owner each', () => {
   );
 });
 
-test('a destination gets a record as it was written, with its owner', () => {
+test('a destination gets a record unchanged, with its owner', () => {
   const { log, records } = logAt('info');
   log.write({ level: 'warn', message: 'died', stage: 'digits', worker: 0, fields: { pid: 12, cause: 'SIGKILL' } });
   log.write({ level: 'info', message: 'engine ready' });
@@ -69,7 +69,7 @@ test('a message with line breaks, quotes and format characters stays one message
   assert.deepEqual(records, [{ level: 'info', message, stage: 'digits', fields: { cause: message }, owner: OWNER }]);
 });
 
-test('fields with the names of a record replace nothing in it', () => {
+test('fields with the names of record properties replace nothing', () => {
   const { log, records } = logAt('info');
   const fields = { level: 'error', message: 'forged', stage: 'other', worker: 9, runtime: 'other', owner: 'other' };
   log.write({ level: 'info', message: 'real', stage: 'digits', worker: 0, fields });
@@ -95,14 +95,14 @@ test('a log redacts passwords and tokens, in fields and in text', () => {
   });
 });
 
-test('a log without secrets stays as it is', () => {
+test('a log without secrets stays unchanged', () => {
   const { log, records } = logAt('info');
   const message = 'GET http://host:80/a@b took 5 ms: basic authorization failed, see https://host/x?y=a:b@c';
   log.write({ level: 'info', message });
   assert.equal(records[0]?.message, message);
 });
 
-test('lines of JSON hold each record with its time, and begin anew with each record', (t) => {
+test('each record becomes one line of JSON with its time', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'modelet-log-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const file = join(folder, 'log');

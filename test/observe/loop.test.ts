@@ -31,7 +31,7 @@ function block(): void {
 }
 
 describe('the loop monitor', { timeout: 60_000 }, () => {
-  test('shows how long the event loop was blocked and how busy it was, in each interval by itself', async (t) => {
+  test('shows how long the event loop was blocked and how busy it was, for each interval separately', async (t) => {
     const clock = new FakeClock();
     const monitor = new LoopMonitor(clock);
     t.after(() => monitor.stop());
@@ -50,7 +50,7 @@ describe('the loop monitor', { timeout: 60_000 }, () => {
     assert.ok(idle.utilization < blocked.utilization);
   });
 
-  test('leaves no timer when it is stopped, and can be started again', () => {
+  test('leaves no timer after stop, and can start again', () => {
     const clock = new FakeClock();
     const monitor = new LoopMonitor(clock);
     monitor.start();

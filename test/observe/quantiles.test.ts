@@ -33,7 +33,7 @@ describe('a quantile', () => {
     fc.assert(fc.property(durations, rank, (values, q) => assertClose(counted(values).read(), values, q)));
   });
 
-  test('is as close over an interval, whatever was measured before it', () => {
+  test('is as close over an interval, whatever earlier values were', () => {
     fc.assert(
       fc.property(durations, durations, rank, (before, since, q) => {
         const meter = counted(before);
@@ -60,7 +60,7 @@ describe('a quantile', () => {
     );
   });
 
-  test('is null without observations, also where something was measured before', () => {
+  test('is null without observations in the interval', () => {
     assert.equal(quantile(new Quantiles().read(), 0.5), null);
     const reading = counted([1, 2, 3]).read();
     assert.equal(quantile(subtractReadings(reading, reading), 0.5), null);
@@ -68,7 +68,7 @@ describe('a quantile', () => {
 });
 
 describe('a reading', () => {
-  test('has one bucket at most for each sixteenth of a power of two', () => {
+  test('has at most one bucket for each sixteenth of a power of two', () => {
     const values = Array.from({ length: 100_000 }, (_, index) => 1 + index / 100_000);
     assert.ok(Object.keys(counted(values).read().counts).length <= 17);
   });

@@ -28,7 +28,7 @@ test('an interval of ten seconds ends in one warning with the number of each cod
   ]);
 });
 
-test('where nothing is refused, nothing is written and no timer runs', () => {
+test('without refusals the log has no line and no timer runs', () => {
   const { clock, refusals, records } = setUp();
   clock.advance(60_000);
   assert.equal(clock.pending, 0);
@@ -41,7 +41,7 @@ test('where nothing is refused, nothing is written and no timer runs', () => {
   assert.match(records[1]?.message ?? '', / 1 request in 10 s: capacity_exceeded 1$/);
 });
 
-test('closing writes what has not been told, leaves no timer and counts no more', () => {
+test('close writes the unreported refusals, leaves no timer and counts no more', () => {
   const { clock, refusals, records } = setUp();
   refusals.count('capacity_exceeded');
   clock.advance(2000);
@@ -53,7 +53,7 @@ test('closing writes what has not been told, leaves no timer and counts no more'
   assert.equal(records.length, 1);
 });
 
-test('requests that are only dropped on purpose are no warning', () => {
+test('requests dropped on purpose cause no warning', () => {
   const { clock, refusals, records } = setUp();
   refusals.count('dropped');
   clock.advance(10_000);

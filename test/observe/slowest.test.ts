@@ -28,7 +28,7 @@ const pause = fc.oneof(
 const requests = fc.array(fc.tuple(pause, fc.nat({ max: 50 })), { maxLength: 300, size: 'max' });
 
 describe('the slowest requests', () => {
-  test('are those of a time that ends now and is the window long, less a slot at the most', () => {
+  test('come from the last window of time, less at most one slot', () => {
     fc.assert(
       fc.property(requests, pause, (drawn, wait) => {
         const slowest = new Slowest<number>();
@@ -60,7 +60,7 @@ describe('the slowest requests', () => {
     );
   });
 
-  test('are so many at the most, the slowest first', () => {
+  test('have a maximum number, the slowest first', () => {
     const slowest = new Slowest<number>();
     for (let number = 0; number < 1000; number += 1)
       note(slowest, { at: number, totalMs: (number * 7) % 1000 }, number);
@@ -71,14 +71,14 @@ describe('the slowest requests', () => {
     );
   });
 
-  test('are not asked for more of a request that is quicker than all of them', () => {
+  test('skip the details of a request that is quicker than all of them', () => {
     const slowest = new Slowest<number>();
     for (let number = 0; number < KEPT; number += 1) slowest.add(0, 100 + number, number);
     assert.equal(slowest.accepts(1, 100), false);
     assert.equal(slowest.accepts(1, 101), true);
   });
 
-  test('take quicker ones again in the next slot', () => {
+  test('accept quicker requests again in the next slot', () => {
     const slowest = new Slowest<number>();
     for (let number = 0; number < KEPT; number += 1) slowest.add(0, 100 + number, number);
     assert.equal(slowest.accepts(SLOT_MS, 1), true);

@@ -26,7 +26,7 @@ function status(ref: number, meter: StageMeter): StageStatus {
   return { ...NOT_RUNNING, ref, reading: meter.read() };
 }
 
-test('a meter reads what it was told', () => {
+test('a meter returns the counts that it was given', () => {
   const reading = used().read();
   assert.deepEqual([reading.batches, reading.items, reading.busyMs, reading.taps], [2, 5, 10, 1]);
   assert.deepEqual(reading.reasons, { full: 1, idle: 0, timer: 1, gap: 0, retry: 0 });
@@ -38,7 +38,7 @@ test('a meter reads what it was told', () => {
   assert.deepEqual([countOf(reading.batchSize), reading.batchSize.sum], [2, 5]);
 });
 
-test('totals go on from what the last engine had read, and never fall when it dies', () => {
+test('totals continue from the last reading of a dead engine, and never fall', () => {
   const totals = new StageTotals();
   assert.deepEqual(totals.of(1), NOTHING_READ);
   totals.update([status(1, used())]);
@@ -57,7 +57,7 @@ test('totals go on from what the last engine had read, and never fall when it di
   assert.equal(totals.of(1).items, 7);
 });
 
-test('a stage that has gone is forgotten: one that comes back begins at 0', () => {
+test('the meter forgets a removed stage, which starts at 0 when it returns', () => {
   const totals = new StageTotals();
   totals.update([status(1, used()), status(2, used())]);
   totals.engineLost();

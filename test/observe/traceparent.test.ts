@@ -5,7 +5,7 @@ import { parseTraceparent } from '../../src/observe/export/tracing.ts';
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 const SPAN = '00f067aa0ba902b7';
 
-test('a valid header is taken apart', () => {
+test('the parser splits a valid header', () => {
   assert.deepEqual(parseTraceparent(`00-${TRACE}-${SPAN}-01`), { traceId: TRACE, spanId: SPAN, flags: 1 });
   assert.deepEqual(parseTraceparent(`00-${TRACE}-${SPAN}-00`), { traceId: TRACE, spanId: SPAN, flags: 0 });
   assert.equal(parseTraceparent(`cc-${TRACE}-${SPAN}-03-what comes later`)?.flags, 3);
@@ -25,5 +25,5 @@ const INVALID: Readonly<Record<string, unknown>> = {
   'something behind it': `00-${TRACE}-${SPAN}-01\n`,
 };
 for (const [what, header] of Object.entries(INVALID)) {
-  test(`${what} is no header`, () => assert.equal(parseTraceparent(header), null));
+  test(`${what} is not a valid header`, () => assert.equal(parseTraceparent(header), null));
 }

@@ -34,7 +34,7 @@ afterEach(() => {
 });
 
 describe('tracing', () => {
-  test('is off until a provider is registered, and after it has gone', () => {
+  test('is off before a provider is registered and after its removal', () => {
     const tracing = new Tracing(() => {});
     tracing.look(repositoryRoot);
     assert.equal(tracing.isOn, false);
@@ -48,14 +48,14 @@ describe('tracing', () => {
     assert.equal(tracing.isOn, false);
   });
 
-  test('finds the provider also where the user has no copy of the API', () => {
+  test('finds the provider even if the user has no copy of the API', () => {
     trace.setGlobalTracerProvider(new SpanMemory());
     const tracing = new Tracing(() => {});
     tracing.look('/nowhere');
     assert.equal(tracing.isOn, true);
   });
 
-  test('makes a span for the request, and in it one for each wait and run, in their order', () => {
+  test('makes a span for the request, and in it one for each wait and run, in order', () => {
     const { memory, tracing, clock } = traced();
     const request = tracing.begin({ headers: { traceparent: TRACEPARENT } });
     clock.advance(60);
@@ -95,7 +95,7 @@ describe('tracing', () => {
     });
   });
 
-  test('makes none for a run that a stage was saved, and says so in that of the wait', () => {
+  test('makes no span for a run that the cache saved, and notes it in the span of the wait', () => {
     const { memory, tracing, clock } = traced();
     const request = tracing.begin(null);
     clock.advance(10);
@@ -134,7 +134,7 @@ describe('tracing', () => {
     assert.equal(whole?.parent, undefined, 'without a caller it begins a trace');
   });
 
-  test('never ends a stage after its request, whatever clocks and rounding say', () => {
+  test('never ends the span of a stage after that of its request', () => {
     const { memory, tracing, clock } = traced();
     const request = tracing.begin(undefined);
     clock.advance(45);
@@ -143,7 +143,7 @@ describe('tracing', () => {
     assert.ok(parts.every(({ endedAt = 0 }) => endedAt <= (whole?.endedAt ?? 0)));
   });
 
-  test('the span that is active as a request enters is its parent, also when it comes back', () => {
+  test('the active span at the entry of a request is its parent, also when the request returns', () => {
     const { memory, tracing } = traced();
     const active = new OneContext();
     context.setGlobalContextManager(active);
@@ -157,7 +157,7 @@ describe('tracing', () => {
     assert.deepEqual(parents, [server.spanContext().spanId, server.spanContext().spanId]);
   });
 
-  test('an active span of another trace than the caller’s is not the parent, nor any of a message without HTTP', () => {
+  test('an active span of another trace than that of the caller is not the parent, nor is any for a message without HTTP', () => {
     const { memory, tracing } = traced();
     const active = new OneContext();
     context.setGlobalContextManager(active);
@@ -170,7 +170,7 @@ describe('tracing', () => {
     );
   });
 
-  test('an SDK that throws is left alone, and harms no request', () => {
+  test('an SDK that throws gets no more calls, and affects no request', () => {
     const { memory, tracing, faults } = traced();
     const request = tracing.begin(undefined);
     memory.fault = new Error('exporter is broken');
@@ -180,7 +180,7 @@ describe('tracing', () => {
     request?.end(OK);
   });
 
-  test('a value that a flow put in the place of the HTTP request does no harm', () => {
+  test('a value that a flow put in place of the HTTP request does no harm', () => {
     const { memory, tracing } = traced();
     for (const http of [null, 'text', 7, {}, { headers: null }, { headers: { traceparent: 'x' } }]) {
       tracing.begin(http as object)?.end({ ...OK, stages: [] });

@@ -48,7 +48,7 @@ function withStage({ snapshot, ...rest }: Measurement, changed: Partial<StageSna
 }
 
 describe('a view', () => {
-  test('has what came between the looks as rates, and what is now', async (t) => {
+  test('has the rates between two snapshots, and the present state', async (t) => {
     const service = await started(t);
     await ask(service, [{ n: 1 }]);
     const earlier = look(service);
@@ -66,7 +66,7 @@ describe('a view', () => {
     assert.ok(view.slowest.every((request, index) => request.totalMs <= (view.slowest[index - 1]?.totalMs ?? 1e9)));
   });
 
-  test('shows quantiles of a slow stage that lie among the runs that its requests were told', async (t) => {
+  test('shows quantiles of a slow stage within the run times that its requests reported', async (t) => {
     const service = await serve(t, { stages: [{ id: 'sleep', file: 'sleep' }] });
     await service.ready();
     const earlier = look(service);
@@ -84,7 +84,7 @@ describe('a view', () => {
     }
   });
 
-  test('has no rates of a runtime at the first look', async (t) => {
+  test('has no rates of a runtime at the first snapshot', async (t) => {
     const service = await started(t);
     await ask(service, [{ n: 1 }]);
     const view = viewBetween([], [look(service)], AROUND);
@@ -94,7 +94,7 @@ describe('a view', () => {
     assert.deepEqual([itemsPerSecond, unservedPerSecond, meanBatch, runP50], [null, null, null, null]);
   });
 
-  test('has no negative rates of a runtime that was removed and has come back', async (t) => {
+  test('has no negative rates of a removed and restored runtime', async (t) => {
     const service = await started(t);
     const anew = look(service);
     await ask(service, [{ n: 1 }]);
@@ -103,7 +103,7 @@ describe('a view', () => {
     assert.equal(requestsPerSecond, null);
   });
 
-  test('says how well a stage is', async (t) => {
+  test('says in which health a stage is', async (t) => {
     const now = look(await started(t));
     const [worker] = now.snapshot.stages[0]?.workers ?? [];
     assert.ok(worker);
@@ -116,7 +116,7 @@ describe('a view', () => {
     assert.equal(health({ circuit: 'open' }), 'error');
   });
 
-  test('has what a cache has saved, as part of the requests, and those among the items that were answered', async (t) => {
+  test('has the share of requests that a cache answered, and counts them among the answered items', async (t) => {
     const service = await started(t);
     await ask(service, [{ n: 1 }]);
     const earlier = look(service);
@@ -128,7 +128,7 @@ describe('a view', () => {
     assert.equal(onlyStage(viewBetween([later], [later], AROUND)).cached, null);
   });
 
-  test('draws each chain once, and none that is the end of another', async (t) => {
+  test('draws each chain once, and none that ends another one', async (t) => {
     const now = look(await started(t));
     const { id } = now.snapshot;
     const chain = (...stages: string[]): Chain => ({ runtime: id, stages, why: `ends at ${stages}`, unfused: false });

@@ -68,7 +68,7 @@ describe('why requests wait', () => {
   }
 });
 
-test('a route that could have gone on is not fused, another simply ends', () => {
+test('the text says "not fused" for a route that could have gone on, and "ends there" for another', () => {
   assert.equal(
     whyRouteEnds({ end: 'a Complete node watches it', unfused: true }),
     'not fused: a Complete node watches it',

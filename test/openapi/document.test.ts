@@ -13,7 +13,7 @@ function names(parameters: readonly object[], place: string): unknown[] {
 }
 
 describe('document', () => {
-  test('says what goes in and comes out, of the first stage and the last', async () => {
+  test('the document has the input of the first stage and the output of the last', async () => {
     const first = input({ name: 'Prüf stage', schema: PAIR, examples: [{ a: 1 }] });
     const document = await documentOf({
       name: 'classify',
@@ -35,17 +35,17 @@ describe('document', () => {
     assert.deepEqual(bodySchema(document, responses['200']), NUMBER);
   });
 
-  test('without schemas anything goes in and comes out', async () => {
+  test('without schemas the document allows any input and output', async () => {
     const document = await documentOf({});
     const { requestBody, responses } = operation(document, 'post', '/digits');
     assert.deepEqual([bodySchema(document, requestBody), bodySchema(document, responses['200'])], [{}, {}]);
   });
 
-  test('has no paths without endpoints', async () => {
+  test('the document has no paths without endpoints', async () => {
     assert.deepEqual((await documentOf()).paths, {});
   });
 
-  test('an input within the body is described there', async () => {
+  test('the document describes an input within the body at its place', async () => {
     const answers = [result({ property: 'payload.digit.value', schema: NUMBER })];
     const document = await documentOf({
       inputs: [input({ property: 'req.body.pixels', schema: NUMBER, examples: [3] })],
@@ -66,7 +66,7 @@ describe('document', () => {
     assert.deepEqual(contentOf(requestBody)['application/json']?.examples, { example1: { value: { pixels: 3 } } });
   });
 
-  test('an input in the body of which nothing more is known is named all the same', async () => {
+  test('the document names an input in the body even if nothing more is known of it', async () => {
     const inputs = [input({ property: 'payload.image' })];
     const document = await documentOf({ inputs }, { method: 'get', url: '/find', inputs });
     const { requestBody } = operation(document, 'post', '/digits');
@@ -75,7 +75,7 @@ describe('document', () => {
     assert.deepEqual(parameter, { name: 'image', in: 'query', required: false, schema: {} });
   });
 
-  test('a schema is named and not claimed where the flow may change the message', async () => {
+  test('the document names a schema without requiring it if the flow may change the message', async () => {
     for (const spec of [{ direct: false }, { property: 'topic' }, { property: 'payload[0].x' }]) {
       const document = await documentOf({ inputs: [input({ ...spec, schema: PAIR, examples: [{ a: 1 }] })] });
       const { requestBody } = operation(document, 'post', '/digits');
@@ -87,7 +87,7 @@ describe('document', () => {
     }
   });
 
-  test('a result that is text, or a number, may come as text', async () => {
+  test('a result that is a string or a number may have the type text', async () => {
     const types = async (schema: PayloadSchema): Promise<string[]> => {
       const { responses } = operation(await documentOf({ answers: [result({ schema })] }), 'post', '/digits');
       return Object.keys(contentOf(responses['200']));
@@ -96,7 +96,7 @@ describe('document', () => {
     assert.deepEqual(await types(PAIR), ['application/json', 'application/msgpack']);
   });
 
-  test('several first or last stages: any of them, unless one takes anything', async () => {
+  test('several first or last stages: the document allows any of their schemas, unless one takes anything', async () => {
     const two = [input({ schema: NUMBER }), input({ name: 'second', schema: PAIR })];
     const one = await documentOf({ inputs: two, answers: [result({ schema: NUMBER }), result({ name: 'open' })] });
     const { requestBody, responses } = operation(one, 'post', '/digits');
@@ -105,7 +105,7 @@ describe('document', () => {
     assert.deepEqual(bodySchema(one, responses['200']), {});
   });
 
-  test('media types are those of the first stage; only what has structure has the schema', async () => {
+  test('the media types are those of the first stage, and only structured ones have the schema', async () => {
     const inputs = [input({ schema: PAIR, mediaTypes: ['image/*', 'application/json', 'application/ld+json'] })];
     const content = contentOf(operation(await documentOf({ inputs }), 'post', '/digits').requestBody);
     assert.deepEqual(Object.keys(content), ['image/*', 'application/json', 'application/ld+json']);
@@ -114,7 +114,7 @@ describe('document', () => {
     assert.ok(content['application/json']?.schema);
   });
 
-  test('a value that is neither object nor array has a media type as which Node-RED takes it', async () => {
+  test('a value that is neither object nor array has a media type that Node-RED accepts', async () => {
     for (const schema of [NUMBER, { type: 'string' }, { type: 'null' }]) {
       const content = contentOf(
         operation(await documentOf({ inputs: [input({ schema })] }), 'post', '/digits').requestBody,
@@ -125,7 +125,7 @@ describe('document', () => {
     }
   });
 
-  test('a form with files is among the media types where it can reach a stage', async () => {
+  test('a form with files is among the media types if it can reach a stage', async () => {
     const typesFor = async (spec: Parameters<typeof input>[0]): Promise<string[]> => {
       const mediaTypes = ['image/*', 'application/json'];
       const document = await documentOf({ inputs: [input({ mediaTypes, ...spec })], takesFiles: true });
@@ -156,14 +156,14 @@ describe('document', () => {
     assert.deepEqual(names(operation(document, 'get', '/changed').parameters, 'query'), []);
   });
 
-  test('a property whose schema refers to another is a parameter that still does', async () => {
+  test('a parameter keeps the reference of its schema', async () => {
     const schema = { type: 'object', properties: { a: { $ref: '#/$defs/n' } }, $defs: { n: NUMBER } };
     const document = await documentOf({ method: 'get', inputs: [input({ schema })] });
     const [parameter] = operation(document, 'get', '/digits').parameters as { schema: { $ref: string } }[];
     assert.deepEqual(at(document, parameter?.schema.$ref ?? ''), NUMBER);
   });
 
-  test('headers: a timeout and the id of the request go in, the id comes out, of errors too', async () => {
+  test('the document has the headers for timeout and request id, and the id in answers and errors', async () => {
     const document = await documentOf({});
     const { parameters, responses } = operation(document, 'post', '/digits');
     const referred = parameters.map(
@@ -182,7 +182,7 @@ describe('document', () => {
     }
   });
 
-  test('answers of a durable gate, and of a flow that answers by itself', async () => {
+  test('the document has the answers of a durable gate and of a flow that answers itself', async () => {
     const document = await documentOf(
       { url: '/jobs', answers: [{ kind: 'stored' }] },
       { method: 'get', url: '/jobs/:id', answers: [{ kind: 'state' }], gates: 'durable' },
@@ -223,14 +223,14 @@ describe('document: errors', () => {
     );
   }
 
-  test('each code that can come is below its status, and no other', async () => {
+  test('the document lists each possible code below its status, and no other', async () => {
     const all = ERROR_CODES.filter((code) => code !== 'cancelled');
     const shown = await codesAt({ gates: 'durable' });
     for (const code of all) assert.ok(shown[HTTP_STATUS[code]]?.includes(code), code);
     assert.equal(Object.values(shown).flat().length, all.length);
   });
 
-  test('without a body none about bodies; without a gate none of gates', async () => {
+  test('the document has no body errors without a body, and no gate errors without a gate', async () => {
     const get = Object.values(await codesAt({ method: 'get', gates: 'memory' })).flat();
     assert.deepEqual(
       ERROR_CODES.filter((code) => !get.includes(code)),
@@ -245,7 +245,7 @@ describe('document: errors', () => {
     );
   });
 
-  test('endpoints with the same errors share them; others have their own', async () => {
+  test('endpoints with the same errors share their description', async () => {
     const document = await documentOf({}, { url: '/b' }, { url: '/c', gates: 'memory' });
     const refused = ['/digits', '/b', '/c'].map((path) => operation(document, 'post', path).responses['429']?.['$ref']);
     assert.deepEqual(
@@ -256,7 +256,7 @@ describe('document: errors', () => {
 });
 
 describe('document: paths', () => {
-  test('parameters of Express are those of OpenAPI', async () => {
+  test('Express parameters become OpenAPI parameters', async () => {
     const cases: [string, Record<string, string[]>][] = [
       ['/a/:id', { '/a/{id}': ['id'] }],
       ['no-slash', { '/no-slash': [] }],
@@ -279,7 +279,7 @@ describe('document: paths', () => {
     assert.deepEqual(schema, { type: 'string', pattern: '^(?:\\d+)$' });
   });
 
-  test('endpoints that OpenAPI cannot describe are listed beside the paths', async () => {
+  test('the document lists endpoints that OpenAPI cannot describe beside the paths', async () => {
     const urls = ['/a/*', '/a/:rest*', '/a+', '/(a|b)', '/{x}', '/:a/:a', '/:a?/:b?/:c?/:d?'];
     const document = await documentOf(...urls.map((url) => ({ url })), { method: 'options' }, { url: '/said' });
     assert.deepEqual(Object.keys(document.paths), ['/said']);
@@ -292,7 +292,7 @@ describe('document: paths', () => {
     assert.match(document.info.description ?? '', /- `POST \/a\/\*`: its path is a pattern/);
   });
 
-  test('paths that differ in the names of parameters only are one, with the names that came first', async () => {
+  test('paths that differ only in parameter names become one, with the first names', async () => {
     const document = await documentOf({ url: '/a/:id' }, { url: '/a/:name', method: 'get' }, { url: '/a/:other' });
     assert.deepEqual(Object.keys(document.paths), ['/a/{id}']);
     assert.deepEqual(names(operation(document, 'get', '/a/{id}').parameters, 'path'), ['id']);
@@ -301,7 +301,7 @@ describe('document: paths', () => {
     ]);
   });
 
-  test('operations have an id each', async () => {
+  test('each operation has an id of its own', async () => {
     const document = await documentOf(
       { url: '/a-b' },
       { url: '/a.b' },

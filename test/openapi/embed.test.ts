@@ -153,7 +153,7 @@ describe('schemas in a document', () => {
     });
   }
 
-  test('a reference that leads elsewhere, or nowhere, is a comment', () => {
+  test('a reference that leads elsewhere, or nowhere, becomes a comment', () => {
     const schema = { $ref: 'https://example.com/other.json#/a', items: { $ref: '#/nowhere' } };
     const endpoints = [endpoint({ inputs: [input({ schema })] })];
     const document = buildDocument({ title: '', version: '', root: '/', endpoints });
@@ -164,14 +164,14 @@ describe('schemas in a document', () => {
     });
   });
 
-  test('a schema that is nested too deeply is left out', async () => {
+  test('the document omits a schema that is nested too deeply', async () => {
     let schema: PayloadSchema = true;
     for (let depth = 0; depth < 100_000; depth += 1) schema = { not: schema };
     const document = await documentOf({ inputs: [input({ schema })] });
     assert.deepEqual(bodySchema(document, operation(document, 'post', '/digits').requestBody), {});
   });
 
-  test('the key __proto__ is one like any other', async () => {
+  test('the key __proto__ is an ordinary key', async () => {
     const schema = JSON.parse('{"properties": {"__proto__": {"type": "number"}}, "$defs": {"__proto__": true}}');
     const document = await documentOf({ inputs: [input({ name: '__proto__', schema })] });
     assert.ok(JSON.stringify(document.components).includes('"properties":{"__proto__":{"type":"number"}}'));

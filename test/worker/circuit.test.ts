@@ -74,7 +74,7 @@ class Model {
   }
 }
 
-test('it does what the rules say, whatever happens, and moves only as its table allows', () => {
+test('the circuit follows its rules under any events and makes only allowed transitions', () => {
   const anyWorld = fc.tuple(
     fc.array(anyAction, { maxLength: 120, size: 'max' }),
     fc.double({ min: 0, max: 1, noNaN: true }),
@@ -109,7 +109,7 @@ test('it does what the rules say, whatever happens, and moves only as its table 
 });
 
 describe('the circuit', () => {
-  test('opens at the fifth death within a minute, not at five over a longer time', () => {
+  test('opens at the fifth death within a minute, not at five deaths over a longer time', () => {
     const slow = new Rig();
     for (let n = 0; n < 50; n += 1) {
       slow.die();
@@ -125,7 +125,7 @@ describe('the circuit', () => {
     assert.deepEqual(fast.entered, ['open', 'half-open']);
   });
 
-  test('tells how many died, of what at last, and when to come again', () => {
+  test('reports the number of deaths, the last cause and the time to retry after', () => {
     const rig = new Rig();
     rig.die(5);
     const { code, message, retryAfterSeconds, cause } = rig.circuit.refusal ?? {};
@@ -142,7 +142,7 @@ describe('the circuit', () => {
     assert.match(rig.circuit.refusal?.message ?? '', /died 7 times .* next try in 4 s/);
   });
 
-  test('pauses twice as long after each probe that died, up to half a minute, and from the start after one that answered', () => {
+  test('doubles its pause after each probe that dies, up to half a minute, and resets it after an answer', () => {
     const rig = new Rig();
     rig.die(5);
     const pauses: number[] = [];
@@ -162,7 +162,7 @@ describe('the circuit', () => {
     assert.equal(rig.pause, 1000);
   });
 
-  test('after deaths in service wants an answer; after failed starts alone a start is enough', () => {
+  test('closes by an answer after deaths in service, and by a start after failed starts only', () => {
     const served = new Rig();
     served.die(4, 'ready');
     served.die(1, 'answer');
@@ -178,7 +178,7 @@ describe('the circuit', () => {
     assert.equal(started.circuit.tag, 'closed');
   });
 
-  test('does nothing by itself once it was stopped', () => {
+  test('does nothing by itself after stop', () => {
     const rig = new Rig();
     rig.die(5);
     rig.circuit.stop();

@@ -55,7 +55,7 @@ const outcome = async (result: Promise<CheckResult>): Promise<string> => {
   return `${examples} ${error?.code ?? 'ok'}`;
 };
 
-test('runs one example after the other, each in a worker that is idle', async () => {
+test('the check runs one example after the other, each in an idle worker', async () => {
   const rig = new Rig(2, 3);
   rig.idle[0] = false;
   const result = rig.begin();
@@ -67,7 +67,7 @@ test('runs one example after the other, each in a worker that is idle', async ()
   assert.deepEqual(rig.tried, ['1:0', '1:1', '0:2']);
 });
 
-test('waits where no worker is idle, and takes the first that is', async () => {
+test('the check waits if no worker is idle, and takes the first idle one', async () => {
   const rig = new Rig(2, 1);
   rig.idle.fill(false);
   const result = rig.begin();
@@ -79,13 +79,13 @@ test('waits where no worker is idle, and takes the first that is', async () => {
   assert.equal(await outcome(result), '1 ok');
 });
 
-test('passes a stage without examples, though none of its workers is idle', async () => {
+test('the check passes a stage without examples, even if no worker is idle', async () => {
   const rig = new Rig(1, 0);
   rig.idle[0] = false;
   assert.equal(await outcome(rig.begin()), '0 ok');
 });
 
-test('ends with the first example that fails', async () => {
+test('the check ends with the first example that fails', async () => {
   const rig = new Rig(1, 3);
   const result = rig.begin();
   await rig.answer(0);
@@ -102,7 +102,7 @@ test('a caller that asks while a check runs gets its result', async () => {
   assert.equal(rig.tried.length, 1);
 });
 
-test('fails at once where no worker is ready, or none is any more', async () => {
+test('the check fails at once if no worker is ready or the last one dies', async () => {
   const rig = new Rig(1, 1);
   rig.ready = false;
   assert.equal(await outcome(rig.begin()), '0 stage_unavailable');
@@ -114,7 +114,7 @@ test('fails at once where no worker is ready, or none is any more', async () => 
   assert.equal(await outcome(result), '0 stage_unavailable');
 });
 
-test('fails with the worker that has the example', async () => {
+test('the check fails if the worker with the example dies', async () => {
   const rig = new Rig(1, 1);
   const killed = rig.begin();
   rig.check.lost(new Error('killed'));
@@ -125,7 +125,7 @@ test('fails with the worker that has the example', async () => {
   assert.equal(await outcome(overrun), '0 deadline_exceeded');
 });
 
-test('fails at its deadline where no worker becomes idle, and leaves nothing behind', async () => {
+test('the check fails at its deadline if no worker becomes idle, and leaves nothing behind', async () => {
   const rig = new Rig(1, 1);
   rig.idle[0] = false;
   const result = rig.begin();
@@ -136,7 +136,7 @@ test('fails at its deadline where no worker becomes idle, and leaves nothing beh
   assert.deepEqual(rig.tried, []);
 });
 
-test('examples that do not come back hold one worker, however often they are asked for', async () => {
+test('examples that hang occupy one worker, however many checks start', async () => {
   const rig = new Rig(3, 2);
   for (let n = 0; n < 3; n += 1) {
     const result = rig.begin();
@@ -152,7 +152,7 @@ test('examples that do not come back hold one worker, however often they are ask
   assert.equal(await outcome(waiting), '2 ok');
 });
 
-test('the death of a worker that is overdue lets the next check go on', async () => {
+test('the next check goes on after the death of an overdue worker', async () => {
   const rig = new Rig(2, 1);
   const late = rig.begin();
   rig.clock.advance(LIMIT_MS);

@@ -13,14 +13,14 @@ const folder = mkdtempSync(join(tmpdir(), 'modelet-onnx-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
 const load = onnxLoader(folder);
 
-describe('the batch of a model that does not say that its first dimension is the batch', () => {
+describe('the batch of a model that does not declare its first dimension as the batch', () => {
   const UNNAMED: readonly (readonly [string, Drawing])[] = [
     ['has another name in the output', doubling(['n', 2], { output: ['found', 2] })],
     ['has no name', doubling(['', 2])],
     ['is one in the output, as some exporters have it', doubling(['n', 2], { output: [1, 2] })],
   ];
   for (const [name, drawing] of UNNAMED) {
-    test(`is found by trial where the first dimension ${name}`, async () => {
+    test(`is found by trial if the first dimension ${name}`, async () => {
       const logged: Logged[] = [];
       const model = await load(drawing, {}, logged);
       assert.deepEqual(await run(model, inputs([1, 2], [3, 4])), values([2, 4], [6, 8]));
@@ -28,7 +28,7 @@ describe('the batch of a model that does not say that its first dimension is the
     });
   }
 
-  test('runs and fails together once a trial has found it', async () => {
+  test('runs and fails together after a trial has found it', async () => {
     const unnamed = {
       ...TABLE,
       inputs: [{ name: 'x', type: 'int64', shape: [''] }],
@@ -42,7 +42,7 @@ describe('the batch of a model that does not say that its first dimension is the
     assert.deepEqual([single[0], single[2]], values([10], [30]));
   });
 
-  test('leaves an item alone that brings rows of its own, and gives as many', async () => {
+  test('does not include an item with several rows, which gets as many results', async () => {
     const model = await load(doubling(['', 2]));
     const several = [
       [1, 2],
@@ -87,7 +87,7 @@ describe('the batch of a model that does not say that its first dimension is the
     ],
   ];
   for (const [name, drawing, message] of ALONE) {
-    test(`is of one item where ${name}; the log says why, and how to change that`, async () => {
+    test(`has one item if ${name}, and the log says why and how to change that`, async () => {
       const logged: Logged[] = [];
       const model = await load(drawing, {}, logged);
       const [read] = await run(model, inputs([1, 2], [3, 4]));
@@ -98,7 +98,7 @@ describe('the batch of a model that does not say that its first dimension is the
     });
   }
 
-  test('is tried with the examples where made rows do not fit the model', async () => {
+  test('is tried with the examples if generated rows do not fit the model', async () => {
     const drawing: Drawing = {
       inputs: [{ name: 'x', shape: ['', ''] }],
       outputs: [{ name: 'y', shape: ['', 2] }],
@@ -120,7 +120,7 @@ describe('a classifier of scikit-learn', () => {
       typeof value === 'number' ? Number(value.toFixed(3)) : value,
     );
 
-  test('runs, exported without ZipMap, in batches, and gives label and probabilities', async () => {
+  test('exported without ZipMap runs in batches and returns label and probabilities', async () => {
     const logged: Logged[] = [];
     const model = await load(classifier({ zipmap: false }), {}, logged);
     assert.doesNotMatch(JSON.stringify(logged), /one by one/);
@@ -131,7 +131,7 @@ describe('a classifier of scikit-learn', () => {
     );
   });
 
-  test('has its labels and its softmax at the output with the scores, which is not the first', async () => {
+  test('applies labels and softmax to the output with the scores, which is not the first', async () => {
     const model = await load(classifier({ zipmap: false }), { labels: ['dog', 'cat'] });
     const cat = { label: 'cat', index: 1, score: 0.953, scores: [0.047, 0.953] };
     assert.deepEqual((await run(model, inputs([0, 3]))).map(rounded), values({ label: 'second', probabilities: cat }));
@@ -148,7 +148,7 @@ describe('a classifier of scikit-learn', () => {
     );
   });
 
-  test('does not start, exported with ZipMap, and says how to export it', async () => {
+  test('exported with ZipMap does not start, and the error says how to export it', async () => {
     await assert.rejects(
       load(classifier({ zipmap: true })),
       /output "output_probability" of the model is a sequence or a map, .*to_onnx\(model, X, options=\{"zipmap": False\}\)/,
@@ -159,7 +159,7 @@ describe('a classifier of scikit-learn', () => {
 describe('a model of half floats', () => {
   const half = doubling(['batch', 2], { type: 'float16' });
 
-  test('takes and gives numbers, rounded to the nearest half float', async () => {
+  test('takes and returns numbers, rounded to the nearest half float', async () => {
     const read = await run(await load(half), inputs([1, -2.5], new Float32Array([0.1, 70_000]), [2 ** -24, 0]));
     assert.deepEqual(read, values([2, -5], [0.199951171875, Number.POSITIVE_INFINITY], [2 ** -23, 0]));
   });
@@ -169,7 +169,7 @@ describe('a model of half floats', () => {
     assert.equal((read as { value: { label: string } }).value.label, 'b');
   });
 
-  test('gives tensors that go into it again', async () => {
+  test('returns tensors that it accepts as input', async () => {
     const model = await load(half, { tensors: true });
     const [first] = await run(model, inputs([1, 2]));
     const { value } = first as { value: { data: ArrayLike<number>; dims: number[]; type: string } };
@@ -182,7 +182,7 @@ describe('a model of half floats', () => {
   });
 });
 
-test('the peer range of onnxruntime-node begins with the version that its stages need', () => {
+test('the peer range of onnxruntime-node starts at the version that stages need', () => {
   const [, needed] = /older than (\d+\.\d+)/.exec(String(thrownBy(() => portsOf({})))) ?? [];
   for (const file of ['package.json', 'package-lock.json']) {
     const read = JSON.parse(readFileSync(join(repositoryRoot, file), 'utf8')) as Manifest & {

@@ -29,7 +29,7 @@ test('predict that throws fails its item in item mode and the whole batch in bat
   assert.deepEqual(await run(rejecting, inputs(1)), [failed('later')]);
 });
 
-test('an Error at an index fails that item only, of this realm or another', async () => {
+test('an Error at an index, of any realm, fails that item only', async () => {
   const foreign = runInNewContext('new RangeError("foreign")');
   const predict = () => ['a', new Error('mine'), foreign, 'd'];
   assert.deepEqual(await run(modelet({ batch: true, predict }), inputs(1, 2, 3, 4)), [
@@ -40,7 +40,7 @@ test('an Error at an index fails that item only, of this realm or another', asyn
   ]);
 });
 
-test('a returned Error is a thrown one', async () => {
+test('a returned Error counts as a thrown one', async () => {
   assert.deepEqual(await run(modelet({ predict: () => new Error('returned') }), inputs(1)), [failed('returned')]);
   assert.deepEqual(await run(modelet({ preprocess: () => new Error('early') }), inputs(1)), [failed('early')]);
   const all = modelet({ batch: true, predict: async () => new Error('all') });
@@ -68,14 +68,14 @@ for (const [name, result, message] of WRONG) {
   });
 }
 
-test('undefined is no result; in a batch it fails its item only', async () => {
+test('undefined is not a result, and in a batch it fails its item only', async () => {
   const none = failed('the modelet returned undefined');
   assert.deepEqual(await run(modelet({ predict: () => undefined }), inputs(1)), [none]);
   const some = modelet({ batch: true, predict: () => [1, undefined, 3] });
   assert.deepEqual(await run(some, inputs(1, 2, 3)), [{ value: 1 }, none, { value: 3 }]);
 });
 
-test('an error with code invalid_input is the caller\u2019s fault wherever it is thrown, any other the modelet\u2019s', async () => {
+test('an error with code invalid_input blames the caller wherever it is thrown, and any other blames the modelet', async () => {
   const refusal = Object.assign(new Error('no digit'), { code: 'invalid_input' });
   const expected = [{ code: 'invalid_input', message: 'no digit' }];
   for (const part of ['preprocess', 'predict', 'postprocess'] as const) {
@@ -92,7 +92,7 @@ test('an error with code invalid_input is the caller\u2019s fault wherever it is
   }
 });
 
-test('a thrown error comes along as the cause, with stage and stack', async () => {
+test('the reply has the thrown error as its cause, with stage and stack', async () => {
   const thrown = Object.assign(new TypeError('deep'), { code: 'E_DEEP', row: 7 });
   const [reply] = await runBatch(modelet({ predict: throwing(thrown) }), inputs(1), settings());
   const error = errorOf(reply);
@@ -121,7 +121,7 @@ test('a result that cannot be encoded, or is too large, fails its item as modele
   assert.deepEqual(replies[4], { value: 'fine' });
 });
 
-test('results that are too large for one reply together: the largest fail, all others are sent', async () => {
+test('if results are together too large for one reply, the largest fail and all others are sent', async () => {
   const sizes = [300, 500, 100, 400].map((kilobytes) => kilobytes * 1000);
   const texts = sizes.map((size) => 'x'.repeat(size));
   const replies = await run(modelet({ batch: true, predict: () => texts }), inputs(1, 2, 3, 4), {
@@ -152,7 +152,7 @@ function counting(parts: Partial<LoadedModelet> = {}): { of: LoadedModelet; seen
   return { of: modelet({ preprocess: predict, predict, ...parts }), seen };
 }
 
-test('an expired item never reaches the modelet, wherever it stands in the batch', async () => {
+test('an expired item never reaches the modelet, at any place in the batch', async () => {
   const clock = new FakeClock(1000);
   const items = [
     input('late', { id: 1, deadline: 999 }),
@@ -169,7 +169,7 @@ test('an expired item never reaches the modelet, wherever it stands in the batch
   }
 });
 
-test('an item whose deadline passes while its neighbours run is not computed', async () => {
+test('the worker does not run an item whose deadline passes while its neighbours run', async () => {
   const clock = new FakeClock(1000);
   const seen: unknown[] = [];
   const slow = modelet({
@@ -226,7 +226,7 @@ function thrower(what: unknown): never {
   throw what;
 }
 
-test('a cancelled item never reaches the modelet, and no batch is run for cancelled items alone', async () => {
+test('a cancelled item never reaches the modelet, and no batch runs for cancelled items alone', async () => {
   for (const batch of [false, true]) {
     const { of, seen } = counting({ batch });
     const isCancelled = (id: number): boolean => id !== 2;
@@ -242,7 +242,7 @@ test('a cancelled item never reaches the modelet, and no batch is run for cancel
   }
 });
 
-test('a neighbour that preprocess refused does not count in the batch', async () => {
+test('an item that preprocess refused does not count in the batch', async () => {
   const strict = modelet({
     batch: true,
     preprocess: (value) => {

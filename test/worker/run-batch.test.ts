@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { runBatch } from '../../src/worker/batch/run-batch.ts';
 import { errorOf, input, inputs, modelet, run, settings } from './rig.ts';
 
-test('in item mode predict is called once per item, in order', async () => {
+test('in item mode the worker calls predict once per item, in order', async () => {
   const seen: unknown[] = [];
   const doubling = modelet({
     predict: (value) => {
@@ -18,7 +18,7 @@ test('in item mode predict is called once per item, in order', async () => {
   assert.deepEqual(seen, [1, 2, 3]);
 });
 
-test('in item mode the next item begins when the one before has ended', async () => {
+test('in item mode the next item begins when the previous one has ended', async () => {
   const order: string[] = [];
   const slow = modelet({
     predict: async (value) => {
@@ -32,7 +32,7 @@ test('in item mode the next item begins when the one before has ended', async ()
   assert.deepEqual(order, ['begin a', 'end a', 'begin b', 'end b']);
 });
 
-test('in batch mode predict is called once with all inputs, also with one', async () => {
+test('in batch mode the worker calls predict once with all inputs, even if there is one', async () => {
   const calls: unknown[] = [];
   const summing = modelet({
     batch: true,
@@ -51,7 +51,7 @@ test('a typed array is a batch result like any array', async () => {
   assert.deepEqual(await run(scores, inputs('a', 'b')), [{ value: 0.25 }, { value: 0.5 }]);
 });
 
-test('each item passes preprocess, predict and postprocess; postprocess gets what predict got', async () => {
+test('each item passes preprocess, predict and postprocess, and postprocess gets the input of predict', async () => {
   const all = modelet({
     batch: true,
     preprocess: async (value) => `pre(${value})`,
@@ -133,7 +133,7 @@ test('null, false, 0 and empty text are results', async () => {
   );
 });
 
-test('predict gets topic and message id of its item, and nothing where there are none', async () => {
+test('predict gets the topic and message id of its item, if there are any', async () => {
   const metas: unknown[] = [];
   const meta = Buffer.from('{"topic":"t","_msgid":"m1"}');
   const noting = (batch: boolean) =>
@@ -151,7 +151,7 @@ test('predict gets topic and message id of its item, and nothing where there are
   assert.deepEqual(metas, [first, {}, [first, {}]]);
 });
 
-test('promises are waited for in every part, also those of another realm', async () => {
+test('the worker awaits promises in every part, also those of another realm', async () => {
   const later = runInNewContext('async (value) => { await null; return value; }') as (value: unknown) => unknown;
   const lazy = modelet({
     preprocess: (value) => later(`${value}1`),
@@ -165,12 +165,12 @@ test('promises are waited for in every part, also those of another realm', async
   ]);
 });
 
-test('an empty batch is answered without a call', async () => {
+test('the worker answers an empty batch without a call', async () => {
   const silent = modelet({ batch: true, predict: () => assert.fail('called') });
   assert.deepEqual(await run(silent, []), []);
 });
 
-test('a reply carries the id and the payload and nothing else of the item', async () => {
+test('a reply carries only the id and the payload of its item', async () => {
   const meta = Buffer.from('{}');
   const [reply] = await runBatch(modelet(), [input({ a: 1 }, { id: 9, priority: 4, meta, routeRef: 3 })], settings());
   assert.ok(reply);
@@ -178,7 +178,7 @@ test('a reply carries the id and the payload and nothing else of the item', asyn
   assert.deepEqual([id, ok, sent, [...timings]], [9, true, null, []]);
 });
 
-test('whatever each item does, each gets its own answer', async () => {
+test('each item gets its own answer, whatever the others do', async () => {
   const deed = fc.constantFrom('ok', 'throw in preprocess', 'throw in predict', 'throw in postprocess', 'undefined');
   const acting = (batch: boolean) => {
     const predictOne = (value: unknown): unknown => {

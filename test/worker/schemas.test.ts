@@ -25,7 +25,7 @@ function checks(inputSchema: PayloadSchema | null, outputSchema: PayloadSchema |
 const GOOD = { name: '2026-01-31', pixels: [1, 2] };
 
 describe('an input schema', () => {
-  test('fails the item that breaks it, and its neighbours go on as one batch', async () => {
+  test('fails the item that violates it, and the other items run as one batch', async () => {
     const batches: unknown[] = [];
     const counting = modelet({
       batch: true,
@@ -51,7 +51,7 @@ describe('an input schema', () => {
     assert.deepEqual(error.details, [{ path: '/pixels/1', message: 'must be number', keyword: 'type' }]);
   });
 
-  test('tells all that is wrong, with what would be right', async () => {
+  test('reports all problems, each with the expected value', async () => {
     const wrong = { name: 'Tuesday', kind: 'x', more: 1 };
     const [reply] = await runBatch(modelet(), inputs(wrong), settings({ checks: await checks(IMAGE) }));
     assert.deepEqual(errorOf(reply).message.split('; ').sort(), [
@@ -62,7 +62,7 @@ describe('an input schema', () => {
     ]);
   });
 
-  test('tells at most ten problems, and of a large input the first alone', async () => {
+  test('reports at most ten problems, and only the first of a large input', async () => {
     const schema: PayloadSchema = { type: 'array', items: { type: 'number' } };
     const texts = (count: number): string[] => Array.from({ length: count }, () => 'x');
     const given = settings({ checks: await checks(schema), maxPayloadBytes: 1 << 20 });
@@ -73,7 +73,7 @@ describe('an input schema', () => {
     );
   });
 
-  test('sees what came, before preprocess, and changes nothing', async () => {
+  test('checks the input before preprocess, and changes nothing', async () => {
     const schema: PayloadSchema = { type: 'number', default: 3 };
     const textual = modelet({ preprocess: (value) => String(value), predict: (value) => value });
     assert.deepEqual(await run(textual, inputs(1, '1'), { checks: await checks(schema) }), [
@@ -82,7 +82,7 @@ describe('an input schema', () => {
     ]);
   });
 
-  test('does not keep an expired item from being told that', async () => {
+  test('does not replace the deadline error of an expired item', async () => {
     const late = [input('x', { deadline: -1 })];
     const [read] = await run(modelet(), late, { checks: await checks({ type: 'number' }) });
     assert.deepEqual(read, { code: 'deadline_exceeded', message: 'deadline passed before predict' });
@@ -90,7 +90,7 @@ describe('an input schema', () => {
 });
 
 describe('an output schema', () => {
-  test('fails the item whose result breaks it as a fault of the modelet, after postprocess', async () => {
+  test('fails the item whose result violates it, after postprocess, as a fault of the modelet', async () => {
     const wrapping = modelet({ postprocess: async (output) => (output === 2 ? 'two' : output) });
     const given = { checks: await checks(null, { type: 'number' }) };
     assert.deepEqual(await run(wrapping, inputs(1, 2, 3), given), [
@@ -100,13 +100,13 @@ describe('an output schema', () => {
     ]);
   });
 
-  test('leaves an error what it is', async () => {
+  test('leaves an error unchanged', async () => {
     const failing = modelet({ predict: () => Object.assign(new Error('no'), { code: 'invalid_input' }) });
     const given = { checks: await checks(null, { type: 'number' }) };
     assert.deepEqual(await run(failing, inputs(1), given), [{ code: 'invalid_input', message: 'no' }]);
   });
 
-  test('a result that cannot be looked at fails alone', async () => {
+  test('fails a result that cannot be inspected alone', async () => {
     const trap = {
       get x(): never {
         throw new Error('trapped');
@@ -131,13 +131,13 @@ describe('schemas', () => {
     ]);
   });
 
-  test('true lets anything pass, false nothing', async () => {
+  test('true accepts any value, and false none', async () => {
     assert.deepEqual(await run(modelet(), inputs(1), { checks: await checks(true) }), [{ value: 1 }]);
     const nothing = await run(modelet(), inputs(1), { checks: await checks(false) });
     assert.equal((nothing[0] as { code: string }).code, 'invalid_input');
   });
 
-  test('of draft-07 are read as such where they say so, others as draft 2020-12', async () => {
+  test('are read as draft-07 if they say so, others as draft 2020-12', async () => {
     const tuple = (more: object): PayloadSchema => ({ type: 'array', minItems: 1, maxItems: 1, ...more });
     const seventh = { $schema: 'http://json-schema.org/draft-07/schema#', items: [{ type: 'number' }] };
     const newest = { prefixItems: [{ type: 'number' }], items: false };
@@ -157,7 +157,7 @@ describe('schemas', () => {
     ['an asynchronous schema', { $async: true, type: 'number' }, /\$async/],
   ];
   for (const [name, schema, message] of UNUSABLE) {
-    test(`${name} is an error that says so`, async () => {
+    test(`${name} is an error that names the problem`, async () => {
       await assert.rejects(checks(schema), message);
     });
   }

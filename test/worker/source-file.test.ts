@@ -38,12 +38,12 @@ const FUNCTIONS: readonly (readonly [string, string, 'mjs' | 'cjs'])[] = [
 ];
 
 for (const [name, code, type] of FUNCTIONS) {
-  test(`${name} is called per item`, async () => {
+  test(`${name} gets one call per item`, async () => {
     assert.deepEqual(await run(await load(code, { type }), inputs(1, 2)), [{ value: 2 }, { value: 3 }]);
   });
 }
 
-test('a function gets the context, and whole batches where the stage says so', async () => {
+test('a function gets the context, and whole batches if the stage says so', async () => {
   const loaded = await load('export default (x, ctx) => x.map((one) => [ctx.stage, ctx.worker, one].join("/"));', {
     predict: 'batch',
   });
@@ -51,7 +51,7 @@ test('a function gets the context, and whole batches where the stage says so', a
   assert.deepEqual(await run(loaded, inputs('a', 'b')), [{ value: 'digits/2/a' }, { value: 'digits/2/b' }]);
 });
 
-test('a function and a class may bring examples along, in an array', async () => {
+test('a function and a class may have examples, in an array', async () => {
   const examples = 'const f = (x) => x; f.examples = [1, { n: 2 }]; export default f;';
   assert.deepEqual((await load(examples)).examples, [1, { n: 2 }]);
   const ofClass = 'module.exports = class { static examples = ["x"]; predict(x) { return x; } };';
@@ -70,7 +70,7 @@ const CLASS = `class Model {
   teardown() { globalThis.toreDown = this.log.length; }
 }`;
 
-test('a class is constructed with init and context, and its methods keep their this', async () => {
+test('the worker constructs a class with init and context, and its methods keep their this', async () => {
   for (const [code, type] of [
     [`export default ${CLASS}`, 'mjs'],
     [`module.exports = ${CLASS}`, 'cjs'],
@@ -99,7 +99,7 @@ test('an old-style constructor with predict on its prototype is a class', async 
   assert.deepEqual(await run(await load(code, { type: 'cjs', init: { k: 10 } }), inputs(1)), [{ value: 11 }]);
 });
 
-test('static batch and the stage\u2019s own setting both make it get batches', async () => {
+test('both static batch and the setting of the stage make a class get batches', async () => {
   const code = (batch: string): string =>
     `export default class { ${batch} predict(x) { return Array.isArray(x) ? x : 'one ' + x; } }`;
   assert.equal((await load(code('static batch = true;'))).batch, true);
@@ -107,7 +107,7 @@ test('static batch and the stage\u2019s own setting both make it get batches', a
   assert.equal((await load(code(''), { predict: 'batch' })).batch, true);
 });
 
-test('an export that is no modelet is refused with the file and what was found', async () => {
+test('the error for an export that is not a modelet names the file and the value found', async () => {
   await assert.rejects(load('export default { predict() {} };'), /must export a function or a class .*found object/);
   await assert.rejects(load('export const predict = () => 1;'), /modelet-\d+\.mjs must export .*found undefined/);
   await assert.rejects(
@@ -116,7 +116,7 @@ test('an export that is no modelet is refused with the file and what was found',
   );
 });
 
-test('a file that cannot be loaded says why', async () => {
+test('the error for a file that cannot be loaded says why', async () => {
   await assert.rejects(load('export default ('), SyntaxError);
   await assert.rejects(load('throw new Error("at load");'), /at load/);
   await assert.rejects(
@@ -126,7 +126,7 @@ test('a file that cannot be loaded says why', async () => {
   await assert.rejects(load('import "no-such-package-anywhere"; export default () => 1;'), /no-such-package-anywhere/);
 });
 
-test('setup does not run while loading', async () => {
+test('loading does not run setup', async () => {
   await load('export default class { setup() { globalThis.setUp = true; } predict() {} }');
   assert.equal((globalThis as { setUp?: boolean }).setUp, undefined);
 });

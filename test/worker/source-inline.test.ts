@@ -48,7 +48,7 @@ for (const [name, code] of RETURNS) {
   });
 }
 
-test('msg has topic and id of its message beside the payload', async () => {
+test('msg has the topic and id of its message beside the payload', async () => {
   const meta = Buffer.from('{"topic":"line 3","_msgid":"abc"}');
   const loaded = await load('return [msg.topic, msg._msgid, Object.keys(msg).length, input];');
   assert.deepEqual(await run(loaded, [input('in', { meta })]), [{ value: ['line 3', 'abc', 3, 'in'] }]);
@@ -62,7 +62,7 @@ test('in batch mode input and msg.payload are the whole batch', async () => {
   assert.deepEqual(await run(loaded, inputs(1, 2)), [{ value: 21 }, { value: 23 }]);
 });
 
-test('state is what On Start returned, for Predict and for On Stop', async () => {
+test('state is the value that On Start returned, for Predict and for On Stop', async () => {
   const loaded = await load('state.count += 1;\nreturn state.count + init.from;', {
     setup: 'return { count: 0, first: msg === undefined && input === undefined };',
     teardown: 'globalThis.inlineState = state;',
@@ -73,7 +73,7 @@ test('state is what On Start returned, for Predict and for On Stop', async () =>
   assert.deepEqual((globalThis as { inlineState?: unknown }).inlineState, { count: 2, first: true });
 });
 
-test('On Start may wait, and its failure is the worker\u2019s', async () => {
+test('On Start may await, and its failure fails the worker', async () => {
   const loaded = await load('return state;', { setup: 'await null;\nreturn "warm";' });
   assert.deepEqual(await run(loaded, inputs(1)), [{ value: 'warm' }]);
   await assert.rejects(load('return 1;', { setup: 'throw new Error("no model");' }), /no model/);
@@ -111,7 +111,7 @@ for (const [what, module, files] of LIBS) {
   });
 }
 
-test('modules are there in all three tabs, Node\u2019s own as well, and have been imported before On Start', async () => {
+test('all three tabs have the modules, those of Node.js included, imported before On Start', async () => {
   write('counts/index.js', 'globalThis.importedFirst = globalThis.started === undefined; module.exports = { n: 0 };');
   const loaded = await load('counts.n += 1;\nreturn [path.sep, typeof fs.readFile];', {
     libs: { counts: 'counts', path: 'node:path', fs: 'fs/promises' },
@@ -124,7 +124,7 @@ test('modules are there in all three tabs, Node\u2019s own as well, and have bee
   assert.deepEqual([importedFirst, inlineCount], [true, 11]);
 });
 
-test('a module of the list that is missing says how to install it', async () => {
+test('the error for a missing module of the list says how to install it', async () => {
   await assert.rejects(load('return 1;', { libs: { gone: '@scope/gone/part@2' } }), (error) => {
     assert.ok(isModeletError(error));
     assert.equal(error.code, 'config_invalid');
@@ -137,7 +137,7 @@ test('a module of the list that is missing says how to install it', async () => 
   });
 });
 
-test('a module of the list that does not load is named, with what it said', async () => {
+test('the error for a module that does not load names it and its error', async () => {
   write('broken/index.js', "throw new Error('no such library: libx');");
   write('half/index.js', "require('not-there');");
   const wanted = /^Error: the module broken does not load: no such library: libx$/;
@@ -148,19 +148,19 @@ test('a module of the list that does not load is named, with what it said', asyn
   );
 });
 
-test('require looks modules up from the user directory, and knows Node\u2019s own', async () => {
+test('require finds modules in the user directory and those of Node.js', async () => {
   mkdirSync(join(folder, 'node_modules', 'their-module'), { recursive: true });
   writeFileSync(join(folder, 'node_modules', 'their-module', 'index.js'), 'module.exports = (x) => "theirs " + x;');
   const loaded = await load('return require("their-module")(require("node:path").basename(input));');
   assert.deepEqual(await run(loaded, inputs('a/b')), [{ value: 'theirs b' }]);
 });
 
-test('a module can be imported as well', async () => {
+test('the code can import a module as well', async () => {
   const loaded = await load('const { basename } = await import("node:path");\nreturn basename(input);');
   assert.deepEqual(await run(loaded, inputs('a/b')), [{ value: 'b' }]);
 });
 
-test('node logs, env and ctx are there', async () => {
+test('the code has node logs, env and ctx', async () => {
   const logged: Logged[] = [];
   process.env['INLINE_TEST'] = 'from the environment';
   const code =
@@ -183,14 +183,14 @@ const NOT_HERE: readonly (readonly [string, RegExp])[] = [
 ];
 
 for (const [code, message] of NOT_HERE) {
-  test(`${code} explains itself`, async () => {
+  test(`the error for ${code} explains itself`, async () => {
     const [reply] = await run(await load(`${code};\nreturn msg;`), inputs(1));
     assert.ok(reply && 'code' in reply && reply.code === 'modelet_failed');
     assert.match(reply.message, message);
   });
 }
 
-test('an empty Predict tab returns nothing, and that is told', async () => {
+test('an empty Predict tab returns nothing, and the error says so', async () => {
   assert.deepEqual(await run(await load(''), inputs(1)), [
     { code: 'modelet_failed', message: 'the modelet returned undefined' },
   ]);
@@ -223,7 +223,7 @@ for (const [code, tabs, message] of SYNTAX) {
   });
 }
 
-test('a change that code makes to its message does not show in the next call', async () => {
+test('a change of msg in one call does not appear in the next', async () => {
   const loaded = await load('msg.extra = 1;\nreturn Object.keys(msg).length;');
   assert.deepEqual(await run(loaded, inputs(1, 2)), [{ value: 2 }, { value: 2 }]);
 });

@@ -44,12 +44,12 @@ const FOUND: readonly (readonly [string, number])[] = [
   ['@scope/both/deep/part', 5],
 ];
 for (const [named, added] of FOUND) {
-  test(`${named} is found in the user directory`, async () => {
+  test(`the worker finds ${named} in the user directory`, async () => {
     assert.deepEqual(await run(await load(named), inputs(10)), [{ value: 10 + added }]);
   });
 }
 
-test('a module may bring examples along', async () => {
+test('a module may have examples', async () => {
   assert.deepEqual((await load('@scope/both')).examples, [1]);
 });
 

@@ -52,7 +52,7 @@ describe('an item of a model with one input', () => {
     });
   }
 
-  test('may be a single value where the model takes one per item', async () => {
+  test('may be a single value if the model takes one per item', async () => {
     const model = await load(doubling(['batch']));
     assert.deepEqual(
       await run(model, inputs(1, [2], new Float32Array([3]), { data: [4], dims: [] })),
@@ -60,7 +60,7 @@ describe('an item of a model with one input', () => {
     );
   });
 
-  test('has the shape that it brings where the model leaves it open', async () => {
+  test('has its own shape if the model leaves it open', async () => {
     const model = await load(doubling(['batch', 'height', 'width']));
     const tall = { data: [1, 2, 3, 4, 5, 6], dims: [3, 2] };
     assert.deepEqual(
@@ -100,7 +100,7 @@ describe('an item of a model with one input', () => {
     ['another type', { data: [1, 2, 3, 4], dims: [2, 2], type: 'int64' }, /must be of type float32, found int64/],
   ];
   for (const [name, item, message] of WRONG) {
-    test(`fails alone where it is ${name}`, async () => {
+    test(`fails alone if it is ${name}`, async () => {
       const model = await load(doubling(['batch', 2, 2]));
       const [first, wrong, last] = await run(model, inputs([1, 2, 3, 4], item, [5, 6, 7, 8]));
       assert.deepEqual(
@@ -124,21 +124,21 @@ describe('an item of a model with one input', () => {
 });
 
 describe('elements', () => {
-  test('are neither rounded nor wrapped as integers', async () => {
+  test('are not rounded or wrapped as integers', async () => {
     const model = await load(doubling(['batch'], { type: 'int32' }));
     const read = await run(model, inputs(3, 1.5, 2 ** 31, '4', 5n));
     assert.deepEqual(read[0], { value: 6 });
     for (const wrong of read.slice(1)) assert.match((wrong as { message: string }).message, /element 0 is no int32/);
   });
 
-  test('are numbers where these can hold 64 bits, else BigInt', async () => {
+  test('are numbers if these can hold the 64 bits, else BigInt', async () => {
     const model = await load(doubling(['batch'], { type: 'int64' }));
     const read = await run(model, inputs(3, -4n, 2n ** 60n, 1.5, 2n ** 63n));
     assert.deepEqual(read.slice(0, 3), values(6, -8, 2n ** 61n));
     for (const wrong of read.slice(3)) assert.match((wrong as { message: string }).message, /element 0 is no int64/);
   });
 
-  test('may be text and truth', async () => {
+  test('may be strings and booleans', async () => {
     const not: Drawing = {
       inputs: [{ name: 'x', type: 'bool', shape: ['batch', 2] }],
       outputs: [{ name: 'y', type: 'bool', shape: ['batch', 2] }],
@@ -170,12 +170,12 @@ describe('a model with several inputs and outputs', () => {
     ],
   };
 
-  test('takes objects and gives objects, by name', async () => {
+  test('takes objects and returns objects, by name', async () => {
     const read = await run(await load(BOTH), inputs({ a: [1, 2], b: 10 }, { a: [3, 4], b: [100] }));
     assert.deepEqual(read, values({ sum: [11, 12], product: [10, 20] }, { sum: [103, 104], product: [300, 400] }));
   });
 
-  test('fails the item in which one is missing', async () => {
+  test('fails the item that lacks an input', async () => {
     const read = await run(await load(BOTH), inputs({ a: [1, 2] }, [1, 2], { a: [1, 2], b: 1 }));
     assert.deepEqual(
       read.map((one) => ('code' in one ? [one.code, one.message] : 'ok')),
@@ -189,7 +189,7 @@ describe('a model with several inputs and outputs', () => {
 });
 
 describe('the batch', () => {
-  test('fails together where a run fails, as nobody knows for whom', async () => {
+  test('fails together if its run fails, because the failing item is unknown', async () => {
     const read = await run(await load(TABLE), inputs(0, 7, 2));
     for (const one of read) assert.equal((one as { code: string }).code, 'modelet_failed');
     assert.deepEqual(await run(await load(TABLE), inputs(2, 0, 1)), values(30, 10, 20));
@@ -202,7 +202,7 @@ describe('the batch', () => {
     assert.deepEqual(await run(await load(doubling([1, 2])), inputs([1, 2], [3, 4])), values([2, 4], [6, 8]));
   });
 
-  test('is of one item where the stage says so: an item fails alone', async () => {
+  test('has one item if the stage says so, and an item fails alone', async () => {
     const read = await run(await load(TABLE, { batch: false }), inputs(0, 7, 2));
     assert.deepEqual([read[0], read[2]], values(10, 30));
     assert.equal((read[1] as { code: string }).code, 'modelet_failed');
@@ -244,7 +244,7 @@ describe('results', () => {
     await assert.rejects(load(scores, { labels: 'numbers.json' }), /must have a JSON array of texts/);
   });
 
-  test('say where labels are not as many as the scores, at the start if the model tells how many those are', async () => {
+  test('cause an error if their number differs from that of the scores, at the start if the model declares it', async () => {
     await assert.rejects(
       load(scores, { labels: ['a'] }),
       /labels: the list has 1 labels, and the output "y" has 3 scores/,
@@ -253,7 +253,7 @@ describe('results', () => {
     assert.deepEqual(read, { code: 'modelet_failed', message: 'there are 1 labels for 3 scores' });
   });
 
-  test('may be tensors, which go into another model as they are', async () => {
+  test('may be tensors, which another model accepts unchanged', async () => {
     const model = await load(doubling(['batch', 1, 2]), { tensors: true });
     const [first] = await run(model, inputs([1, 2]));
     const tensor = { data: new Float32Array([2, 4]), dims: [1, 2], type: 'float32' };
@@ -262,8 +262,8 @@ describe('results', () => {
   });
 });
 
-describe('a file that is no model', () => {
-  test('is an error that says so', async () => {
+describe('a file that is not a model', () => {
+  test('is an error that names the problem', async () => {
     const path = join(folder, 'no-model.onnx');
     writeFileSync(path, 'no model at all');
     await assert.rejects(load(path), /no-model\.onnx/);

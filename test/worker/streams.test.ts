@@ -51,14 +51,14 @@ class Streamed {
 }
 
 describe('a generator whose parts are wanted', () => {
-  test('sends each part as it comes, with its index, and null is the end', async () => {
+  test('sends each part at once, with its index, and null as the end', async () => {
     const streamed = new Streamed(count);
     assert.deepEqual(await streamed.answer, { value: null });
     assert.deepEqual(streamed.sent, [1, 2, 3]);
     assert.deepEqual(streamed.indexes, [0, 1, 2]);
   });
 
-  test('sends each part with its own bytes, also where it writes all of them into the same Buffer', async () => {
+  test('sends each part with its own bytes, even if it writes all of them into the same Buffer', async () => {
     const sent: WireItem[] = [];
     const parts = new PartsOut((part) => sent.push(part));
     const reusing = modelet({
@@ -74,7 +74,7 @@ describe('a generator whose parts are wanted', () => {
     );
   });
 
-  test('ends with what it returns', async () => {
+  test('ends with its return value', async () => {
     const streamed = new Streamed(async function* () {
       yield 'a';
       return { tokens: 1 };
@@ -103,7 +103,7 @@ describe('a generator whose parts are wanted', () => {
     assert.deepEqual(streamed.sent, ['1/3', '2/3', '3/3']);
   });
 
-  test('ends with a part that breaks the schema, with those before it sent and the generator closed', async () => {
+  test('ends with a part that violates the schema, after the earlier parts were sent, and is closed', async () => {
     let closed = false;
     const checks = {
       input: null,
@@ -146,7 +146,7 @@ describe('a generator whose parts are wanted', () => {
     }
   });
 
-  test('sends parts where a plain result has none', async () => {
+  test('sends parts if a plain result has none', async () => {
     for (const value of [[1, 2], 'text', new Map([[1, 2]]), { next: 1 }, Buffer.from('b')]) {
       const streamed = new Streamed(() => value);
       assert.deepEqual(await streamed.answer, { value });
@@ -173,7 +173,7 @@ describe('a generator whose parts are wanted', () => {
 });
 
 describe('a generator whose parts are not wanted', () => {
-  test('gives all its parts as the result, or what it returns', async () => {
+  test('gives all its parts as the result, or its return value', async () => {
     assert.deepEqual(await run(modelet({ predict: count }), inputs(0, 2)), [{ value: [] }, { value: [1, 2] }]);
     const returning = modelet({
       *predict() {
@@ -184,7 +184,7 @@ describe('a generator whose parts are not wanted', () => {
     assert.deepEqual(await run(returning, inputs(1)), [{ value: 'all' }]);
   });
 
-  test('keeps each part as it was when it was yielded, also where it yields the same object again', async () => {
+  test('keeps each part as it was when yielded, even if it yields the same object again', async () => {
     const reusing = modelet({
       *predict() {
         const words: string[] = [];
@@ -197,7 +197,7 @@ describe('a generator whose parts are not wanted', () => {
     assert.deepEqual(await run(reusing, inputs(1)), [{ value: [['a'], ['a', 'b']] }]);
   });
 
-  test('is given up without an end once it is larger than a result may be', async () => {
+  test('is closed before its end when its parts exceed the size of a result', async () => {
     const endless = modelet({
       *predict() {
         for (;;) yield 'x'.repeat(10_000);
@@ -221,7 +221,7 @@ describe('a generator whose parts are not wanted', () => {
 });
 
 describe('a generator without end', () => {
-  test('waits while as many parts as may be are under way', async () => {
+  test('waits while the maximum number of parts is under way', async () => {
     let made = 0;
     const streamed = new Streamed(function* () {
       for (;;) {
@@ -242,7 +242,7 @@ describe('a generator without end', () => {
     assert.deepEqual(await streamed.answer, { value: null }, 'the generator has been closed');
   });
 
-  test('waits while as many bytes as may be are under way', async () => {
+  test('waits while the maximum number of bytes is under way', async () => {
     const large = 'x'.repeat(MOST_BYTES_UNDER_WAY / 2);
     const streamed = new Streamed(function* () {
       for (;;) yield large;
@@ -257,7 +257,7 @@ describe('a generator without end', () => {
     await streamed.answer;
   });
 
-  test('ends with its request: what it does at the end is done, and no part comes after', async () => {
+  test('ends with its request: its finally block runs, and no part follows', async () => {
     const cancelled = new Set<number>();
     let closed = false;
     const streamed = new Streamed(
@@ -282,7 +282,7 @@ describe('a generator without end', () => {
     assert.deepEqual([closed, streamed.sent.length], [true, before]);
   });
 
-  test('lets the worker hear of that between any two parts, also where they are gathered', async () => {
+  test('lets the worker learn of a cancellation between any two parts, also if they are gathered', async () => {
     const parts = new PartsOut(() => {});
     const cancelled = new Set<number>();
     const endless = modelet({
@@ -312,7 +312,7 @@ describe('a generator without end', () => {
     assert.ok(answer && 'code' in answer && answer.code === 'deadline_exceeded');
   });
 
-  test('whose end fails does not keep the next from being served', async () => {
+  test('whose end fails does not block the next request', async () => {
     const stubborn = modelet({
       *predict(value) {
         try {

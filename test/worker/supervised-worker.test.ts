@@ -80,7 +80,7 @@ class Rig {
   }
 }
 
-test('a batch may run as long from when the one before it was answered, however long it waited in the worker', async () => {
+test('the run timeout of a batch starts at the answer of the batch before, however long it waited', async () => {
   const rig = await new Rig().start();
   rig.dispatch(1);
   rig.dispatch(2);
@@ -97,7 +97,7 @@ test('a batch may run as long from when the one before it was answered, however 
   );
 });
 
-test('items behind a batch that ran too long did not start', async () => {
+test('items behind a batch that ran too long count as not started', async () => {
   const rig = await new Rig().start();
   rig.dispatch(1);
   rig.dispatch(2);
@@ -106,7 +106,7 @@ test('items behind a batch that ran too long did not start', async () => {
   assert.deepEqual([loss?.running.map(({ id }) => id), loss?.notStarted.map(({ id }) => id)], [[1], [2]]);
 });
 
-test('a thousand batches in turn need one timer at a time, and an idle worker none for long', async () => {
+test('a thousand batches in turn need one timer at a time, and an idle worker soon has none', async () => {
   const rig = await new Rig().start();
   for (let number = 1; number <= 1000; number += 1) {
     rig.dispatch(number);

@@ -5,7 +5,7 @@ import type { WorkerUsage } from '../../src/core/model.ts';
 import { UsageReporter } from '../../src/observe/meters/usage.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
-test('the first time at once, then once a second while something runs, and once more after that', () => {
+test('a worker reports its usage at once, then once a second while it runs batches, and once more afterwards', () => {
   const clock = new FakeClock();
   const told: number[] = [];
   const reporter = new UsageReporter(clock, () => told.push(clock.now()));
@@ -21,7 +21,7 @@ test('the first time at once, then once a second while something runs, and once 
   assert.equal(told.length, 5);
 });
 
-test('it tells memory in bytes and the CPU time so far', () => {
+test('a usage report has the memory in bytes and the CPU time so far', () => {
   const told: WorkerUsage[] = [];
   const clock = new FakeClock();
   const reporter = new UsageReporter(clock, (usage) => told.push(usage));

@@ -16,7 +16,7 @@ const BOOT = {
   }),
 };
 
-test('a cancellation of an answered item is forgotten, also where another batch always waits', async () => {
+test('the worker forgets the cancellation of an answered item, even if another batch always waits', async () => {
   const answers: [number, unknown][] = [];
   // Request 9 stands for one that comes with a number of which the worker has heard before.
   const requests = [1, 2, 3, 9, 5];

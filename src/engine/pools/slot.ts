@@ -1,6 +1,7 @@
 /**
  * One place among a stage's workers: the worker that serves and, during a replacement, its successor. The successor is
- * warm before it takes over; the old worker finishes its batches and ends.
+ * warm before it takes over; the old worker finishes its batches and ends. stage-pools.ts says why a whole pool is
+ * succeeded by rules of its own.
  */
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletDescription, RequestNumber, WorkerUsage } from '../../core/model.ts';

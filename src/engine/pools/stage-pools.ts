@@ -3,6 +3,12 @@
  * present pool serves until the new one is ready, and then finishes its batches. A new pool that does not start
  * changes nothing. Workers that cannot start are tried again when their file changes, at a deploy, or when a user asks
  * for new ones.
+ *
+ * A slot (slot.ts) also has a worker that serves, a successor and retired ones, but by other rules. A slot replaces a
+ * worker by one with the same code, alone, as soon as its process is ready, and the pool's circuit ends the
+ * replacement. A pool succeeds as a whole: when its health says so, or when the present pool has failed; a newer revision
+ * retires a successor, and a return to the old revision cancels it. Slots know nothing of revisions, and pools nothing
+ * of processes.
  */
 
 import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
