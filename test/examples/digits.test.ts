@@ -117,7 +117,7 @@ function shuffleWeights(layer: Layer, random: () => number): Layer {
 }
 
 describe('digits: the model', () => {
-  test('gets at least 95 of the 100 test images right, and as many as its file says', async () => {
+  test('classifies at least 95 of the 100 test images correctly, and as many as its file says', async () => {
     const reached = accuracy(inBatches(await classifier({}), 32));
     assert.equal(images.length, 100);
     assert.ok(reached >= 0.95, `accuracy ${reached}`);
@@ -143,7 +143,7 @@ describe('digits: the model', () => {
     }
   });
 
-  test('knows nothing once its weights are shuffled', async () => {
+  test('classifies no better than chance with shuffled weights', async () => {
     const random = seededRandom(1);
     const folder = await mkdtemp(join(tmpdir(), 'digits-'));
     try {
@@ -192,7 +192,7 @@ describe('digits: the data', () => {
 describe('digits: normalise', () => {
   const blank = new Array<number>(64).fill(0);
 
-  test('scales pixels to 0..1 and leaves its input as it was', () => {
+  test('scales pixels to 0..1 and leaves its input unchanged', () => {
     const input = { image: blank.with(0, 16).with(1, 4) };
     const scaled = normalise(input);
     assert.ok(scaled instanceof Float32Array);
@@ -226,7 +226,7 @@ describe('digits: normalise', () => {
     });
   }
 
-  test('takes its example and every test image', () => {
+  test('accepts its example and every test image', () => {
     for (const input of [...normalise.examples, ...images]) assert.equal(check(input, true), null);
   });
 });

@@ -10,7 +10,7 @@ interface Script {
   drawImages(): { name: string; file: Uint8Array }[];
 }
 
-test('the pictures are what their script draws, byte for byte, and small', async () => {
+test('the pictures equal the output of their script, byte for byte, and are small', async () => {
   const script: Script = await import(pathToFileURL(join(repositoryRoot, 'scripts', 'draw-images.mjs')).href);
   const folder = join(repositoryRoot, 'assets', 'images');
   const drawn = script.drawImages();

@@ -48,7 +48,7 @@ describe('examples: the mock gateway', () => {
     assert.deepEqual('choices' in chat && chat.choices, [{ index: 0, message, finish_reason: 'length' }]);
   });
 
-  test('streams a token at a time, and says when it is done', async () => {
+  test('streams one token at a time, and marks the end', async () => {
     const response = await gateway.post('/v1/chat/completions', { max_tokens: 3, stream: true });
     assert.equal(response.headers.get('content-type'), 'text/event-stream');
     const events = (await response.text()).split('\n\n').filter(Boolean);
@@ -80,7 +80,7 @@ describe('examples: the mock gateway', () => {
     await see('requests_total', 5, { code: '499' });
   });
 
-  test('refuses everything while it is unavailable, and goes on with another number of servers', async () => {
+  test('refuses everything while it is unavailable, and continues with another number of servers', async () => {
     await gateway.control({ unavailable: true });
     assert.deepEqual([(await gateway.complete(1)).status, (await fetch(`${gateway.url}/health`)).status], [503, 503]);
     await see('servers_ready', 0);
@@ -91,7 +91,7 @@ describe('examples: the mock gateway', () => {
     await gateway.control({ servers: 2 });
   });
 
-  test('refuses what it cannot read', async () => {
+  test('refuses an unreadable request', async () => {
     const statuses = await Promise.all([
       gateway.post('/v1/completions', 'not JSON'),
       gateway.post('/v1/completions', 'null'),
@@ -106,7 +106,7 @@ describe('examples: the mock gateway', () => {
     );
   });
 
-  test('its metrics are as Prometheus wants them', { skip: WITHOUT_PROMETHEUS }, async () => {
+  test('has metrics in the format of Prometheus', { skip: WITHOUT_PROMETHEUS }, async () => {
     assert.equal(promtool(['check', 'metrics'], await gateway.metrics()), '');
   });
 

@@ -48,7 +48,7 @@ function unknown(text: string): string[] {
 }
 
 describe('examples: monitoring', () => {
-  test('the rules and the dashboard name no metric and no label that there is not', () => {
+  test('the rules and the dashboard name only existing metrics and labels', () => {
     assert.ok(rules.includes('modelet_requests_total') && expressions.length > 20);
     assert.deepEqual([rules, ...expressions, JSON.stringify(dashboard.templating)].flatMap(unknown), []);
     assert.deepEqual(unknown('rate(modelet_request_total{code="x"}[1m]) / modelet_backlog{stage="x"}'), [
@@ -57,13 +57,13 @@ describe('examples: monitoring', () => {
     ]);
   });
 
-  test('the codes that they name are codes', () => {
+  test('the rules and the dashboard name only existing error codes', () => {
     for (const [, codes = ''] of `${rules} ${expressions.join(' ')}`.matchAll(/\bcode(?:=~|!~|!=|=)"([^"]*)"/g)) {
       for (const code of codes.split('|')) assert.ok(['ok', ...ERROR_CODES].includes(code), code);
     }
   });
 
-  test('the dashboard shows every metric that a person looks at', () => {
+  test('the dashboard shows every metric for people', () => {
     const shown = expressions.join(' ');
     const left = METRICS.map(({ name }) => name).filter((name) => !shown.includes(name));
     assert.deepEqual(left, [
@@ -94,7 +94,7 @@ describe('examples: monitoring', () => {
     assert.equal(promtool(['check', 'rules', file]), '');
   });
 
-  test('the alerts fire when there is reason to, and not before', { skip: WITHOUT_PROMETHEUS }, (t) => {
+  test('the alerts fire when their condition holds, and not before', { skip: WITHOUT_PROMETHEUS }, (t) => {
     const series = {
       'modelet_workers_ready{runtime="r",stage="s"}': '1 1 0x10',
       'modelet_requests_total{runtime="r",code="ok"}': '0+100x20',

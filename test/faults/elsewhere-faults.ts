@@ -15,21 +15,21 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     requests: 'those of its batch: `worker_lost`; the other workers serve all others, as they are',
     recovery: 'the stage says "package updated: restart Node-RED"',
     suite: 'processes/package-update.once',
-    test: 'a worker that has to be replaced says so, the other one serves on',
+    test: 'the worker to be replaced reports the update, and the other one serves on',
   },
   {
     name: 'the package is updated on disk, then the last worker dies',
     requests: '`stage_unavailable`, with that reason',
     recovery: 'Node-RED is started again, or the files are back',
     suite: 'processes/package-update.once',
-    test: 'with no worker left the stage answers stage_unavailable, and serves by itself when the files are back',
+    test: 'a stage without a worker answers stage_unavailable, and serves again when the files are back',
   },
   {
     name: 'the package is updated on disk, then the engine dies',
     requests: '`engine_lost`, with that reason',
     recovery: 'Node-RED is started again',
     suite: 'processes/package-update.once',
-    test: 'an engine that has to be replaced is not: requests get engine_lost with the reason',
+    test: 'an engine that died does not start again, and requests get engine_lost with the reason',
   },
   {
     name: 'kill -9 of Node-RED, of the engine and of the process of a store, with a durable gate',
@@ -106,7 +106,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     requests: 'those of its batch: `worker_lost`, as soon as it has exited; what it had sent counts',
     recovery: 'a new process, at once',
     suite: 'processes/child-process',
-    test: 'a child that ends is dead at once, all that it sent has come, though ',
+    test: 'a child that ends is dead at once and all its frames have arrived, though ',
   },
   {
     name: 'no `/proc`, no launch helpers, an empty `PATH`',
@@ -176,7 +176,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     requests: '`stage_unavailable`, "does not start: ...", at once',
     recovery: 'when its file changes, at a deploy, or by *Restart workers*; the log has one message',
     suite: 'processes/startup',
-    test: 'is told in one message each, and not tried again, while a setup that fails is',
+    test: 'is reported in one message and not tried again, while a failing setup is',
   },
   {
     name: 'requests fail by the hundred, and nobody catches them',

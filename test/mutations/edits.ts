@@ -41,7 +41,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'this.#queue.putBack(this.#end(notStarted));',
     replace: 'this.#end(notStarted);',
     suite: 'processes/worker-death',
-    test: 'gives back what was sent ahead to the worker, in its old order',
+    test: 'returns the items that were sent ahead to the worker, in their order',
   },
   {
     bug: 'the first item of a queue never expires there',
@@ -58,7 +58,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: "this.send({ type: 'close', body: { deadline } });\n    this.#killAt(deadline);",
     replace: "this.send({ type: 'close', body: { deadline } });",
     suite: 'processes/shutdown',
-    test: 'one deadline for all, however many do not listen',
+    test: 'gives one deadline to all workers, even if many hang',
   },
   {
     bug: 'a dead process is started again without a pause',
@@ -90,7 +90,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'if (pid !== null) killGroup(pid);',
     replace: 'if (pid === -1) killGroup(pid);',
     suite: 'processes/engine-death',
-    test: 'ends what its workers have started, too',
+    test: 'ends the processes that its workers have started, too',
   },
   {
     bug: 'the time-out of a run is ignored',
@@ -106,7 +106,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'this.#queue.putBack(this.#end(running.filter(again)), true);',
     replace: 'this.#queue.putBack(this.#end(running.filter(again)), false);',
     suite: 'processes/retry-lost.once',
-    test: 'by exit, with retryLost: seven results, one worker_lost, and nothing else is held up',
+    test: 'by exit, with retryLost: seven results, one worker_lost, and nothing else waits',
   },
   {
     bug: 'a response cache keeps what an older modelet made',
@@ -170,7 +170,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'if (deaths.length < CIRCUIT.deaths) {',
     replace: 'if (deaths.length < CIRCUIT.deaths * 1000) {',
     suite: 'processes/circuit.once',
-    test: 'open the circuit: what comes is refused at once, with the cause and when to come again',
+    test: 'open the circuit: new requests fail at once, with the cause and Retry-After',
   },
   {
     bug: 'a gate is open at equality of budget and baseline',

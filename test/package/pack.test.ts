@@ -110,7 +110,7 @@ async function getJson<T>(path: string): Promise<T> {
 }
 
 describe('package: the tarball', () => {
-  test('has what it needs to run and to be understood', () => {
+  test('has all files that it needs, and its documentation', () => {
     const needed = [
       'package.json',
       'README.md',
@@ -137,7 +137,7 @@ describe('package: the tarball', () => {
     assert.deepEqual(missing, []);
   });
 
-  test('has no tests, no sources and nothing of the workshop', () => {
+  test('has no tests, sources or development files', () => {
     const unwanted = files.filter(
       (path) =>
         /(^|\/)(test|scripts|node_modules|\.node-red)\//.test(path) ||
@@ -149,7 +149,7 @@ describe('package: the tarball', () => {
     assert.deepEqual(unwanted, []);
   });
 
-  test('brings hardly anything along', async () => {
+  test('has few dependencies', async () => {
     const installed = await readdir(join(userDir, 'node_modules'));
     assert.ok(!installed.includes('node-red') && !installed.includes('typescript'));
     assert.deepEqual(await readdir(join(userDir, 'node_modules', '@modelet')), ['node-red-pipeline']);
@@ -163,7 +163,7 @@ describe('package: the tarball', () => {
 });
 
 describe('package: in Node-RED', () => {
-  test('every node type is there, enabled and without an error', async () => {
+  test('every node type is registered and enabled without an error', async () => {
     type NodeSet = { module: string; types: string[]; enabled: boolean; err?: string; user: boolean };
     const sets = (await getJson<NodeSet[]>('/nodes')).filter(({ module }) => module === PACKAGE);
     assert.deepEqual(sets.flatMap(({ types }) => types).sort(), TYPES.toSorted());
@@ -183,7 +183,7 @@ describe('package: in Node-RED', () => {
     }
   });
 
-  test('every text of the catalogs is served', async () => {
+  test('Node-RED serves every text of the catalogs', async () => {
     const catalogs = await getJson<Record<string, Record<string, object>>>('/nodes/messages?lng=en-US');
     for (const type of TYPES) {
       const texts = catalogs[`${PACKAGE}/${type}`]?.[type];
@@ -191,7 +191,7 @@ describe('package: in Node-RED', () => {
     }
   });
 
-  test('every icon that a node names is served', async () => {
+  test('Node-RED serves every icon that a node names', async () => {
     const { [PACKAGE]: icons = [] } = await getJson<Record<string, string[]>>('/icons');
     const html = await get('/nodes', 'text/html');
     const named = [...html.matchAll(/icon: '(modelet-[^']+)'/g)].map(([, name]) => name as string);
@@ -202,7 +202,7 @@ describe('package: in Node-RED', () => {
     }
   });
 
-  test('every script and style that the forms load is served', async () => {
+  test('Node-RED serves every script and style that the forms load', async () => {
     const html = await get('/nodes', 'text/html');
     const loaded = [...html.matchAll(/(?:src|href)="(resources\/@modelet\/[^"]+)"/g)].map(([, path]) => path as string);
     assert.ok(loaded.some((path) => path.endsWith('.js')) && loaded.some((path) => path.endsWith('.css')));
@@ -225,7 +225,7 @@ describe('package: in Node-RED', () => {
     assert.ok(catalogs[`${PACKAGE}/modelet-sidebar`]?.['modelet-sidebar']);
   });
 
-  test('the import menu offers every example, and nothing that is no flow', async () => {
+  test('the import menu offers every example, and nothing that is not a flow', async () => {
     assert.ok((await getJson<string[]>('/library/examples/flows')).includes(PACKAGE));
     const offered = await getJson<({ fn: string } | string)[]>(`/library/examples/flows/${PACKAGE}`);
     const titles = offered.map((entry) => (typeof entry === 'string' ? `folder ${entry}` : entry.fn));
@@ -294,7 +294,7 @@ describe('package: the command', () => {
 describe('package: the quick start', () => {
   let snapshot: Snapshot;
 
-  test('imported from the examples and deployed, it tells a digit', async () => {
+  test('recognizes a digit when it is imported from the examples and deployed', async () => {
     const flows = await getJson<FlowNode[]>(`/library/examples/flows/${PACKAGE}/${encodeURIComponent(QUICK_START)}`);
     const deployed = await fetch(`${url}/flows`, {
       method: 'POST',

@@ -33,7 +33,7 @@ describe('greedy', () => {
     assert.equal(service.stage('gate').meanBatchSize, 200);
   });
 
-  test('takes what is there when a worker is free, a single one at once', async (t) => {
+  test('takes the waiting items when a worker is free, and a single one at once', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, {
       stages: [{ id: 'gate', file: 'gate', predict: 'batch', init: { folder }, batch: { maxBatchSize: 4 } }],
@@ -47,7 +47,7 @@ describe('greedy', () => {
     assert.deepEqual(callsIn(folder), [['held'], ['a', 'b', 'c', 'd'], ['e', 'f']]);
   });
 
-  test('an item-wise predict gets one input at a time, however many were shipped', async (t) => {
+  test('an item-wise predict gets one input at a time, whatever the batch size', async (t) => {
     const service = await serve(t, {
       stages: [{ id: 'model', inline: 'return Array.isArray(input);', batch: { maxBatchSize: 10 } }],
     });
@@ -67,7 +67,7 @@ describe('greedy', () => {
 });
 
 describe('oldest', () => {
-  test('leaves by the time of the oldest when it is not full', async (t) => {
+  test('leaves when its oldest item has waited long enough, if it is not full', async (t) => {
     const folder = folderFor(t);
     const batch = { maxBatchSize: 100, policy: 'oldest', maxWaitMs: 200 } as const;
     const service = await serve(t, {
@@ -102,7 +102,7 @@ describe('oldest', () => {
 });
 
 describe('gap', () => {
-  test('gives each next item the wait time to come, and leaves when none came', async (t) => {
+  test('waits for each next item, and leaves when none came', async (t) => {
     const folder = folderFor(t);
     const batch = { maxBatchSize: 100, policy: 'gap', maxWaitMs: 400 } as const;
     const service = await serve(t, {
@@ -123,7 +123,7 @@ describe('gap', () => {
     }
   });
 
-  test('a worker that has been idle for longer takes a first item at once', async (t) => {
+  test('lets a worker that was idle for longer take a first item at once', async (t) => {
     const folder = folderFor(t);
     const batch = { maxBatchSize: 100, policy: 'gap', maxWaitMs: 300 } as const;
     const service = await serve(t, {
@@ -153,7 +153,7 @@ describe('gap', () => {
 
 describe('whatever the policy', () => {
   for (const policy of ['greedy', 'oldest', 'gap'] as const) {
-    test(`${policy}: no batch exceeds its most, each item is in one batch, and in the order it came`, async (t) => {
+    test(`${policy}: no batch exceeds its limit, and each item is in one batch, in order of arrival`, async (t) => {
       const folder = folderFor(t);
       const batch = { maxBatchSize: 7, policy, maxWaitMs: 20 };
       const service = await serve(t, {

@@ -28,7 +28,7 @@ const sources = (answers: readonly Awaited<ReturnType<TestService['answer']>>[])
   answers.map(({ timings }) => timings[0]?.cache ?? 'run');
 
 describe('a stage that keeps results', () => {
-  test('runs one input once, however many ask for it at the same time and later', async (t) => {
+  test('runs one input once for all requests, present and later', async (t) => {
     const held = await gated(t, { ...CACHE, workers: 2 });
     const { service, folder } = held;
     const first = await hold(held, 'held');
@@ -47,7 +47,7 @@ describe('a stage that keeps results', () => {
     assert.deepEqual([cache.entries, cache.bytes > 0, items], [2, true, 2]);
   });
 
-  test('goes on for the others when the one that began it has gone', async (t) => {
+  test('continues a run for the other requests when the one that began it is cancelled', async (t) => {
     const held = await gated(t, CACHE);
     const { service, folder } = held;
     const first = await hold(held, 'held');
@@ -62,7 +62,7 @@ describe('a stage that keeps results', () => {
     assert.deepEqual(callsIn(folder), ['held']);
   });
 
-  test('fails all who share a run with the worker that dies, and none but them', async (t) => {
+  test('fails all requests that share the run of a dead worker, and no others', async (t) => {
     const held = await gated(t, CACHE);
     const { service, folder } = held;
     const first = await hold(held, 'held');
@@ -79,7 +79,7 @@ describe('a stage that keeps results', () => {
     assert.deepEqual(callsIn(folder), ['held', 'behind', 'held']);
   });
 
-  test('with retryLost gives all who share a run what the second brings', async (t) => {
+  test('with retryLost gives all requests of a run the outcome of the second run', async (t) => {
     const held = await gated(t, { ...CACHE, retryLost: true });
     const { service, folder } = held;
     const first = await hold(held, 'held');
@@ -91,7 +91,7 @@ describe('a stage that keeps results', () => {
     assert.deepEqual(callsIn(folder), ['held', 'held']);
   });
 
-  test('forgets at a restart, and keeps nothing of what the workers before it still run', async (t) => {
+  test('empties the cache at a restart, and keeps no results of the old workers', async (t) => {
     const held = await gated(t, CACHE);
     const { service, folder } = held;
     const [old] = (await service.ready())['gate'] as [number];
@@ -105,7 +105,7 @@ describe('a stage that keeps results', () => {
     assert.deepEqual(callsIn(folder), ['kept', 'held', 'kept', 'held']);
   });
 
-  test('forgets when the modelet changes, and keeps its workers when only its settings do', async (t) => {
+  test('empties the cache when the modelet changes, and keeps its workers when only the settings change', async (t) => {
     const held = await gated(t, CACHE);
     const { service, folder } = held;
     const apply = (version: number, entries: number): void =>
@@ -124,7 +124,7 @@ describe('a stage that keeps results', () => {
     assert.equal(callsIn(folder).length, 5);
   });
 
-  test('forgets when the file of a stage that is watched has been saved', async (t) => {
+  test('empties the cache when somebody saves the watched file', async (t) => {
     const file = join(folderFor(t), 'model.mjs');
     const save = (version: number): void => writeFileSync(file, `export default () => ${version};`);
     save(1);
@@ -134,7 +134,7 @@ describe('a stage that keeps results', () => {
     await until(async () => (await service.value('x')) === 2, 'the new code answers');
   });
 
-  test('begins with nothing in a new engine, and counts on', async (t) => {
+  test('starts with an empty cache in a new engine, and keeps its counts', async (t) => {
     const held = await gated(t, CACHE);
     const { service } = held;
     await service.answer('kept');

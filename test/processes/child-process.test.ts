@@ -49,7 +49,7 @@ async function causeOfDeath(child: Child): Promise<string> {
 }
 
 for (const kind of ['engine', 'worker'] as const) {
-  test(`the ${kind} gets a frame that is not for it: it ends, and says why`, async (t) => {
+  test(`the ${kind} ends with a reason when it gets a frame of another process`, async (t) => {
     const states: string[] = [];
     const child = start(t, kind, { onState: ({ tag }) => states.push(tag) });
     child.send({ type: 'report', body: { state: 'ready' } });
@@ -58,7 +58,7 @@ for (const kind of ['engine', 'worker'] as const) {
   });
 }
 
-test('the parent cannot deal with a frame: the child ends, the error is the cause, and the parent lives on', async (t) => {
+test('a frame that the parent cannot handle ends the child with that cause, and the parent lives on', async (t) => {
   const seen: string[] = [];
   const child = start(t, 'engine', {
     onFrame: ({ type }) => {
@@ -83,7 +83,7 @@ const LEAVES_OPEN = {
 } as const;
 
 for (const [what, leave] of Object.entries(LEAVES_OPEN)) {
-  test(`a child that ends is dead at once, all that it sent has come, though ${what} has its channel open`, async (t) => {
+  test(`a child that ends is dead at once and all its frames have arrived, though ${what} has its channel open`, async (t) => {
     const folder = folderFor(t);
     const program = join(folder, 'program.mjs');
     const frames = pathToFileURL(join(repositoryRoot, 'dist', 'src', 'wire', 'frames', 'frames.js')).href;

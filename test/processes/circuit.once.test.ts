@@ -67,7 +67,7 @@ async function answeredAgain(service: TestService): Promise<Answer> {
 }
 
 describe('five deaths', () => {
-  test('open the circuit: what comes is refused at once, with the cause and when to come again', async (t) => {
+  test('open the circuit: new requests fail at once, with the cause and Retry-After', async (t) => {
     const { service } = await mortal(t);
     const answers = await open(service);
     assert.deepEqual([...new Set(answers.map(({ code }) => code))], ['worker_lost']);
@@ -86,7 +86,7 @@ describe('five deaths', () => {
     assert.ok(retryInMs === null || retryInMs <= 30_000);
   });
 
-  test('close it again by the first answer of a probe: all workers serve', async (t) => {
+  test('a probe that answers closes it, and all workers serve', async (t) => {
     const { service, heal } = await mortal(t, { workers: 2 });
     await open(service);
     heal();
@@ -97,7 +97,7 @@ describe('five deaths', () => {
     assert.equal((await service.answer('die')).code, 'ok');
   });
 
-  test('and a probe that dies: refused for longer', async (t) => {
+  test('a probe that dies opens it for longer', async (t) => {
     const { service, heal } = await mortal(t);
     await open(service);
     for (let probe = 6; probe <= 7; probe += 1) {
@@ -118,7 +118,7 @@ describe('five deaths', () => {
     await service.ready();
   });
 
-  test('do not take the batch of a worker that lives: it is answered, and that worker is the probe', async (t) => {
+  test('do not end the batch of a live worker, which becomes the probe', async (t) => {
     const folder = folderFor(t);
     const inline = `
       const fs = require('fs');
@@ -158,7 +158,7 @@ describe('five deaths', () => {
     assert.equal((await service.answer('live')).code, 'ok');
   });
 
-  test('of workers killed from outside under load: every request is answered, and the stage serves again', async (t) => {
+  test('of workers killed from outside under load: every request gets an answer, and the stage serves again', async (t) => {
     const { service } = await mortal(t, { workers: 2, batch: { maxBatchSize: 4 } });
     const codes = new Map<string, number>();
     let done = false;

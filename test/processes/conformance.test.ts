@@ -157,7 +157,7 @@ for (const source of SOURCES) {
         assert.deepEqual([value, timings[0]?.batchSize], [42, 1]);
       });
 
-      test('answers a batch of 32, each with its own, and the one that it refuses fails alone', async (t) => {
+      test('answers each item of a batch of 32, and a refused item fails alone', async (t) => {
         const service = await start(t, source.doubles(t), 32);
         const inputs: unknown[] = Array.from({ length: 32 }, (_, n) => n);
         inputs[7] = source.refused.input;
@@ -182,7 +182,7 @@ for (const source of SOURCES) {
         assert.equal(service.stage('model').workers[0]?.restarts, 0);
       });
 
-      test('results that are not as many as the items fail the batch', async (t) => {
+      test('a wrong number of results fails the batch', async (t) => {
         const { stage, input, message = /^/ } = source.shortens(t);
         const service = await start(t, stage, input === undefined ? 2 : 1);
         const inputs = input === undefined ? [1, 2] : [input];
@@ -192,7 +192,7 @@ for (const source of SOURCES) {
         }
       });
 
-      test('takes and gives 4 MB of binary data', async (t) => {
+      test('takes and returns 4 MB of binary data', async (t) => {
         const { stage, read } = source.large(t);
         const service = await start(t, stage, 1);
         const input = Float32Array.from({ length: 1 << 20 }, (_, n) => n / 2);
@@ -202,7 +202,7 @@ for (const source of SOURCES) {
         assert.ok(output.every((value, n) => value === n));
       });
 
-      test('is not ready where its first run fails, and says why', async (t) => {
+      test('is not ready if its first run fails, and says why', async (t) => {
         const { stage, message = /^/ } = source.coldStart(t);
         const service = await serve(t, { stages: [{ id: 'model', isolation, ...stage }] });
         const error = await until(() => service.stage('model').workers[0]?.error, 'the error is shown');
@@ -210,7 +210,7 @@ for (const source of SOURCES) {
         assert.equal((await service.answer(1)).code, 'stage_unavailable');
       });
 
-      test('that hangs is ended, and a new worker serves', async (t) => {
+      test('that hangs is killed, and a new worker serves', async (t) => {
         const { stage, input } = source.hangs(t);
         const service = await start(t, { ...stage, runTimeoutMs: 600 }, 1);
         if (input === undefined) process.kill(service.pids('model')[0] as number, 'SIGSTOP');
@@ -218,7 +218,7 @@ for (const source of SOURCES) {
         assert.equal(await service.value(4), 8);
       });
 
-      test('that dies fails what it held, and a new worker serves', async (t) => {
+      test('that dies fails its items, and a new worker serves', async (t) => {
         const { stage, input, message = /^/ } = source.dies(t);
         const service = await start(t, stage, 1);
         const [pid] = service.pids('model');

@@ -52,7 +52,7 @@ for (const isolation of ISOLATIONS) {
   });
 }
 
-test('a changed file is told of by new workers, also those of a new engine; a stage that is gone is not', async (t) => {
+test('new workers describe a changed file, also in a new engine, and a removed stage has no description', async (t) => {
   const file = join(folderFor(t), 'model.mjs');
   writeFileSync(file, code(NUMBER));
   const service = await serve(t, { stages: [{ id: 'model', file }] });
@@ -71,7 +71,7 @@ test('a changed file is told of by new workers, also those of a new engine; a st
 
 const LONG = 'x'.repeat(300_000);
 
-test('a description that is too large, or no JSON, is left out, and the log has why a schema is', async (t) => {
+test('the stage omits a description that is too large or not JSON, and logs why it omits a schema', async (t) => {
   const folder = folderFor(t);
   const [large, odd] = [join(folder, 'large.mjs'), join(folder, 'odd.mjs')];
   writeFileSync(large, code({ description: LONG }));
@@ -92,7 +92,7 @@ test('a description that is too large, or no JSON, is left out, and the log has 
 });
 
 describe('other sources', () => {
-  test('an ONNX model: what goes in and comes out, of its ports and its options', async (t) => {
+  test('an ONNX model: its ports and options describe its input and output', async (t) => {
     const labels = [...'0123456789'];
     const service = await serve(t, {
       stages: [

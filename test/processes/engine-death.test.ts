@@ -10,7 +10,7 @@ interface Passed {
 }
 
 describe('kill -9 of the engine', () => {
-  test('answers all it had with engine_lost at once; what comes then is served after the restart', async (t) => {
+  test('fails all open requests with engine_lost at once, and later ones are served after the restart', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, { stages: [{ id: 'gate', file: 'gate', init: { folder } }] });
     await prefetching(service, 'gate');
@@ -43,7 +43,7 @@ describe('kill -9 of the engine', () => {
 
   for (const without of [[], ['setpriv']] as const) {
     const where = without.length > 0 ? ', also where no kernel signal follows the parent' : '';
-    test(`ends its workers, those that wait and those that spin in synchronous code${where}`, async (t) => {
+    test(`ends its workers, both idle ones and those that spin in synchronous code${where}`, async (t) => {
       const folder = folderFor(t);
       const service = await serve(t, {
         without,
@@ -66,7 +66,7 @@ describe('kill -9 of the engine', () => {
     });
   }
 
-  test('ends what its workers have started, too', async (t) => {
+  test('ends the processes that its workers have started, too', async (t) => {
     const service = await serve(t, { stages: [{ id: 'parent', file: 'parent' }] });
     await service.ready();
     const child = await service.value<number>(null);
@@ -75,7 +75,7 @@ describe('kill -9 of the engine', () => {
     assert.ok(isAlive(await service.value<number>(null)), 'and a new one is started');
   });
 
-  test('spares the patient requests that it had not got yet', async (t) => {
+  test('keeps the patient requests that had not reached it', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, { stages: [{ id: 'gate', file: 'gate', init: { folder }, capacity: 1 }] });
     await service.ready();

@@ -6,7 +6,7 @@ import { serve } from '../fixtures/service.ts';
 
 const LIMIT_MS = HEARTBEAT.intervalMs * HEARTBEAT.mostSilent;
 
-test('a Node-RED whose own loop stands still for longer than the limit kills nothing', async (t) => {
+test('a Node-RED whose own event loop was blocked for longer than the limit kills nothing', async (t) => {
   const service = await serve(t, { stages: [{ id: 'echo', file: 'echo' }] });
   await service.ready();
   const { enginePid } = service;

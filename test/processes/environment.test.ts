@@ -14,7 +14,7 @@ const IMPOSSIBLE: readonly StageSpec[] = [
   { id: 'nul', inline: 'return input;', env: { A: '\0' } },
 ];
 
-test('stages whose workers cannot be started with their env are unavailable, and others serve on', async (t) => {
+test('a stage whose workers cannot start with their env is unavailable, and others serve on', async (t) => {
   const good: StageSpec = { id: 'good', inline: 'return input * 2;' };
   const service = await serve(t, {
     stages: [good, ...IMPOSSIBLE],
@@ -70,7 +70,7 @@ for (const option of ['--inspect-brk=127.0.0.1:0', '--inspect=127.0.0.1:0', '--i
   });
 }
 
-test('a debugger that a stage asks for in its own env reaches its worker', async (t) => {
+test('a debugger option in the env of a stage reaches its worker', async (t) => {
   const env = { NODE_OPTIONS: '--inspect=127.0.0.1:0' };
   const service = await serve(t, {
     stages: [{ id: 'debugged', inline: 'return require("inspector").url();', env }],

@@ -25,7 +25,7 @@ for (const isolation of ISOLATIONS) {
       ...stage,
     });
 
-    test('run as requests would, and count as none', async (t) => {
+    test('run like requests, and do not count as requests', async (t) => {
       const file = join(folderFor(t), 'model.mjs');
       const code = `export default class {
         static examples = [{ n: 1 }, { n: 2 }];
@@ -48,7 +48,7 @@ for (const isolation of ISOLATIONS) {
       assert.deepEqual([items, batches, workers[0]?.restarts, reading.restarts.recycled], [1, 1, 0, 0]);
     });
 
-    test('tell the first error, with its message', async (t) => {
+    test('report the first error, with its message', async (t) => {
       const folder = folderFor(t);
       const service = await serve(t, {
         stages: [gate(folder, ['fine', 'throws', 'never run']), { id: 'none', file: 'echo', isolation }],
@@ -64,7 +64,7 @@ for (const isolation of ISOLATIONS) {
       assert.equal((await service.answer('fine')).code, 'ok');
     });
 
-    test('a worker that dies of one is shown as dead, its circuit stays closed', async (t) => {
+    test('show a worker that one of them killed as dead, and the circuit stays closed', async (t) => {
       const folder = folderFor(t);
       const service = await serve(t, { stages: [gate(folder, ['die'])] });
       for (let deaths = 1; deaths <= 6; deaths += 1) {
@@ -76,7 +76,7 @@ for (const isolation of ISOLATIONS) {
       assert.equal((await service.answer('x')).code, 'ok');
     });
 
-    test('an example that runs longer than runTimeoutMs ends its worker', async (t) => {
+    test('end a worker if one of them runs longer than runTimeoutMs', async (t) => {
       const service = await serve(t, { stages: [gate(folderFor(t), ['spin'], { runTimeoutMs: 300 })] });
       await service.ready();
       assert.deepEqual(await check(service), ['gate 0 deadline_exceeded']);
@@ -84,7 +84,7 @@ for (const isolation of ISOLATIONS) {
       assert.equal((await service.answer('x')).code, 'ok');
     });
 
-    test('an example that hangs is answered for, while another worker serves', async (t) => {
+    test('fail at the deadline if one of them hangs, while another worker serves', async (t) => {
       const folder = folderFor(t);
       const service = await serve(t, { stages: [gate(folder, ['held'], { workers: 2 })] });
       await service.ready();
@@ -111,7 +111,7 @@ const plain = (folder: string, examples: readonly string[], stage: Partial<Stage
 });
 
 describe('a check', () => {
-  test('under load is served between batches, and every request is answered', async (t) => {
+  test('under load runs between batches, and every request gets an answer', async (t) => {
     const folder = folderFor(t);
     const examples = Array.from({ length: 10 }, (_, n) => `example ${n}`);
     const service = await serve(t, { stages: [plain(folder, examples)] });
@@ -132,7 +132,7 @@ describe('a check', () => {
     assert.equal(service.stage('gate').items, asked.length);
   });
 
-  test('waits behind what runs, and requests that came meanwhile are served', async (t) => {
+  test('waits for the running batch, and requests that came meanwhile are served', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, { stages: [plain(folder, ['example']), { id: 'none', file: 'echo' }] });
     await service.ready();
@@ -150,7 +150,7 @@ describe('a check', () => {
     assert.deepEqual(callsIn(folder).filter((name) => name === 'example').length, 1, 'both share one run');
   });
 
-  test('goes on with the new code where a deploy replaces what it runs on', async (t) => {
+  test('continues with the new code if a deploy replaces its workers', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, { stages: [plain(folder, ['held', 'second'])] });
     await service.ready();
@@ -165,7 +165,7 @@ describe('a check', () => {
     assert.equal(callsIn(folder).includes('second'), false);
   });
 
-  test('is answered at once when its worker or the engine is killed, or none is there', async (t) => {
+  test('fails at once when its worker or the engine is killed, or if there is none', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, { stages: [plain(folder, ['held'])] });
     assert.deepEqual(await check(service), ['gate 0 engine_lost']);
@@ -182,7 +182,7 @@ describe('a check', () => {
     assert.deepEqual(await second, ['gate 0 engine_lost']);
   });
 
-  test('is answered when the runtime closes', async (t) => {
+  test('fails when the runtime closes', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, { stages: [plain(folder, ['held'])] });
     await service.ready();
@@ -194,7 +194,7 @@ describe('a check', () => {
   });
 });
 
-test('examples that are no array keep the stage from starting, and it says so', async (t) => {
+test('examples that are not an array prevent the start of the stage, with an error', async (t) => {
   const folder = folderFor(t);
   const file = gateWithExamples(folder, { one: 1 });
   const service = await serve(t, { stages: [{ id: 'gate', file, init: { folder } }] });

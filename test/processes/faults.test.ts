@@ -93,7 +93,7 @@ for (const isolation of ISOLATIONS) {
     }
 
     for (const [fault, code, message] of FAILS_TOGETHER) {
-      await t.test(`${fault}: ${code} for the whole batch, the next one is served`, async () => {
+      await t.test(`${fault}: ${code} for the whole batch, and the next one is served`, async () => {
         const answers = await together(service, [{ n: 1 }, { n: 2, fault }, { n: 3 }]);
         assert.equal(answers[0]?.timings[0]?.batchSize, 3, 'they were in one batch');
         for (const answer of answers) assertError(answer, code, message);
@@ -101,7 +101,7 @@ for (const isolation of ISOLATIONS) {
       });
     }
 
-    await t.test('several faults at once, each its own', async () => {
+    await t.test('several faults at once: each item gets its own error', async () => {
       const items = FAILS_ALONE.map(([fault, , , bytes], n) => ({ n, fault, ...(bytes ? { bytes } : {}) }));
       const answers = await together(service, [...items, { n: 100 }]);
       for (const [index, [, code, message]] of FAILS_ALONE.entries()) assertError(answers[index], code, message);
@@ -150,7 +150,7 @@ describe('item by item', () => {
 });
 
 for (const isolation of ISOLATIONS) {
-  describe(`an error arrives as it was thrown (${isolation})`, () => {
+  describe(`a thrown error arrives unchanged (${isolation})`, () => {
     test('with class name, message, stack, own fields and all causes', async (t) => {
       const service = await serveFaults(t, isolation);
       const { error } = await service.answer({ n: 1, fault: 'throw' });
@@ -172,7 +172,7 @@ for (const isolation of ISOLATIONS) {
       assert.equal((underneath.cause as Error).message, 'disk');
     });
 
-    test('also one that was returned for an item, and what a thrown object says', async (t) => {
+    test('with the text of a returned Error and of a thrown object', async (t) => {
       const service = await serveFaults(t, isolation);
       const returned = (await service.answer({ n: 1, fault: 'error' })).error?.cause as Error;
       assert.equal(returned.name, 'ModelError');

@@ -11,7 +11,7 @@ function logged(service: TestService, message: string): Promise<{ level: string;
 }
 
 describe('the tabs', () => {
-  test('the result of On Start is the state of each worker; init and ctx are there as well', async (t) => {
+  test('On Start returns the state of each worker, and gets init and ctx', async (t) => {
     const service = await serve(t, {
       stages: [
         {
@@ -69,7 +69,7 @@ describe('the tabs', () => {
     assert.equal(stopped().length, 6);
   });
 
-  test('a teardown that throws or never ends does not keep the runtime from closing', async (t) => {
+  test('a teardown that throws or never ends does not prevent the runtime from closing', async (t) => {
     const service = await serve(t, {
       stages: [
         { id: 'throws', inline: { code: 'return 1', teardown: 'throw new Error("stuck at the end")' } },
@@ -83,7 +83,7 @@ describe('the tabs', () => {
 });
 
 describe('the habits of the function node', () => {
-  test('msg has payload, topic and _msgid; returning it means its payload', async (t) => {
+  test('msg has payload, topic and _msgid, and a returned msg means its payload', async (t) => {
     const inline = `
       if (msg.topic === 'keys') return Object.keys(msg).sort();
       msg.payload = [msg.payload === input, msg.topic, msg._msgid];
@@ -110,7 +110,7 @@ describe('the habits of the function node', () => {
     );
   });
 
-  test('in batches input is the array of inputs, and so is what it returns', async (t) => {
+  test('in batches input is an array of inputs, and the result an array', async (t) => {
     const service = await serve(t, {
       stages: [
         {

@@ -28,7 +28,7 @@ const SENT: readonly (readonly [text: string, value: unknown])[] = [
 
 for (const language of ['js', 'py'] as const) {
   const skip = language === 'py' && WITHOUT_PYTHON;
-  test(`text that is no JSON fails its item alone, in a batch in ${language}`, { skip }, async (t) => {
+  test(`text that is not JSON fails its item alone, in a batch in ${language}`, { skip }, async (t) => {
     const service = await serve(t, { stages: [stageIn(t, language)] });
     const asked = SENT.map(([text]) => service.ask(text, { asText: true }));
     const answers = await Promise.all(asked.map(({ answer }) => answer));

@@ -50,7 +50,7 @@ function checkResult({ n, text }: Payload, answer: Answer): void {
 }
 
 describe('under load', () => {
-  test('10,000 requests, 256 in flight, over three stages: each gets its own result, once', async (t) => {
+  test('each of 10,000 requests, 256 in flight over three stages, gets its own result once', async (t) => {
     const service = await serve(t, THREE_STAGES);
     await service.ready();
     const workers = [new Set<number>(), new Set<number>(), new Set<number>()];
@@ -76,7 +76,7 @@ describe('under load', () => {
     assert.ok((sizes[1] as number) > 1 && (sizes[1] as number) <= 32, `batches of up to 32, largest ${sizes[1]}`);
   });
 
-  test('the same with 5 % that fail in one of the stages: they get their error, the others their result', async (t) => {
+  test('requests that fail in one of the stages get their error, and the others their result', async (t) => {
     const service = await serve(t, THREE_STAGES);
     await service.ready();
     const codes = { a: 'invalid_input', b: 'modelet_failed', c: 'modelet_failed' } as const;

@@ -21,7 +21,7 @@ const PRINTS = {
 describe('a flood of lines', () => {
   for (const isolation of ISOLATIONS) {
     for (const [name, code] of Object.entries(PRINTS)) {
-      test(`by ${name}: some are shown each second, the rest is counted (${isolation})`, async (t) => {
+      test(`by ${name}: the log has some each second and counts the rest (${isolation})`, async (t) => {
         const service = await serve(t, { stages: [{ id: 'prints', inline: `${code} return 1;`, isolation }] });
         await service.ready();
         const start = performance.now();
@@ -37,7 +37,7 @@ describe('a flood of lines', () => {
     }
   }
 
-  test('lines without end are cut', async (t) => {
+  test('the log truncates endless lines', async (t) => {
     const code = `process.stdout.write('x'.repeat(1 << 20)); console.log(''); node.warn('y'.repeat(1 << 20)); return 1;`;
     const service = await serve(t, { stages: [{ id: 'prints', inline: code }] });
     await service.value(1);
@@ -49,7 +49,7 @@ describe('a flood of lines', () => {
   });
 });
 
-describe('the words of a modelet about an error', () => {
+describe('the output of a modelet about an error', () => {
   const JAVASCRIPT = `
     function inner() { throw new Error('bad weights'); }
     try { inner(); } catch (error) { console.error(error); }

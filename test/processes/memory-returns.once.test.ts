@@ -26,7 +26,7 @@ const WORKERS: readonly { name: string; stage: Partial<StageSpec>; skip?: string
 
 for (const { name, stage, skip = false } of WORKERS) {
   describe(`after large payloads (${name})`, { skip }, () => {
-    test('the engine and the worker give their memory back', async (t) => {
+    test('the engine and the worker return their memory', async (t) => {
       const service = await serve(t, { stages: [{ id: 'echo', ...stage }] });
       await service.ready();
       await service.value('warm');

@@ -12,7 +12,7 @@ const near = (reading: HistogramReading, sum: number): boolean =>
   Math.abs(reading.sum - sum) <= 0.01 * sum + 0.001 * countOf(reading);
 
 describe('meters', () => {
-  test('agree with the times that the requests are told, stage by stage', async (t) => {
+  test('the meters agree with the times in the requests, stage by stage', async (t) => {
     const service = await serve(t, {
       stages: [
         { id: 'first', file: 'sleep', workers: 2 },
@@ -34,7 +34,7 @@ describe('meters', () => {
     }
   });
 
-  test('never fall when the engine dies: the counts of its successor are added', async (t) => {
+  test('the counts never fall when the engine dies, because those of its successor are added', async (t) => {
     const service = await serve(t, { stages: [{ id: 'echo' }] });
     await service.ready();
     for (let n = 0; n < 5; n += 1) await service.value(n);
@@ -53,7 +53,7 @@ describe('meters', () => {
     assert.equal(countOf(service.service.measure().durations.ok), 8);
   });
 
-  test('requests are measured apart by how they end; refused ones, which were never open, are not', async (t) => {
+  test('the meters separate requests by their end, and omit refused ones', async (t) => {
     const service = await serve(t, {
       stages: [{ id: 'die', file: 'die' }],
       config: { capacity: 1 },
@@ -69,7 +69,7 @@ describe('meters', () => {
     await until(() => service.stage('die').reading.unserved.worker_lost === 1, 'the stage has counted it');
   });
 
-  test('workers that end and are replaced are counted by why', async (t) => {
+  test('the meters count replaced workers by cause', async (t) => {
     const how = join(folderFor(t), 'how');
     writeFileSync(how, 'throws');
     const service = await serve(t, {
@@ -92,7 +92,7 @@ describe('meters', () => {
     assert.deepEqual(restarts('slow'), { died: 0, not_started: 0, run_timeout: 1, recycled: 0, asked: 0 });
   });
 
-  test('a deploy counts the requests that it hands over', async (t) => {
+  test('the meters count the requests that a deploy hands over', async (t) => {
     const service = await serve(t, { stages: [{ id: 'sleep', file: 'sleep' }] });
     await service.ready();
     assert.deepEqual(service.service.snapshot().deploys, { count: 1, handedOver: 0 });

@@ -20,7 +20,7 @@ const { images } = JSON.parse(readFileSync(join(repositoryRoot, 'assets', 'data'
 };
 
 describe('an ONNX model', () => {
-  test('gives the digits and the probabilities of the JavaScript model from the same training', async (t) => {
+  test('returns the digits and the probabilities of the JavaScript model from the same training', async (t) => {
     const labels = Array.from({ length: 10 }, (_, digit) => String(digit));
     const batch = { maxBatchSize: 32 };
     const examples = join(repositoryRoot, 'assets', 'modelets');
@@ -49,7 +49,7 @@ describe('an ONNX model', () => {
     await until(() => service.stage('onnx').meanBatchSize > 1, 'they ran in batches');
   });
 
-  test('runs on the threads that its cores are, that it is told, or one beside other workers', async (t) => {
+  test('runs with one thread per core, as many as set, or one beside other workers', async (t) => {
     const folder = folderFor(t);
     const onnx = writeModel(folder, 'double', doubling(['batch', 2]));
     const cpus = await grantedCpus();
@@ -73,7 +73,7 @@ describe('an ONNX model', () => {
     assert.deepEqual(await service.value([1, 2], { entry: 'pinned' }), [2, 4]);
   });
 
-  test('whose run fails says why, and goes on', async (t) => {
+  test('reports why a run failed, and goes on', async (t) => {
     const onnx = writeModel(folderFor(t), 'table', TABLE);
     const service = await serve(t, { stages: [{ id: 'table', onnx }] });
     const { code, error } = await service.answer(7);
@@ -82,7 +82,7 @@ describe('an ONNX model', () => {
     assert.equal(await service.value(2), 30);
   });
 
-  test('is run with its examples before it is ready', async (t) => {
+  test('runs its examples before it is ready', async (t) => {
     const onnx = writeModel(folderFor(t), 'table', TABLE);
     const service = await serve(t, { stages: [{ id: 'table', onnx, init: { examples: [0, 9] } }] });
     const error = await until(() => service.stage('table').workers[0]?.error, 'the error is shown');
@@ -107,7 +107,7 @@ describe('without its runtime', () => {
   // As if it were not installed: this package finds it among its own, so the worker is told to look past them.
   const hidden = { NODE_OPTIONS: `--import=${join(repositoryRoot, 'test', 'fixtures', 'without-onnxruntime.js')}` };
 
-  test('a stage says which command installs it', async (t) => {
+  test('a stage names the command that installs it', async (t) => {
     const service = await serve(t, {
       stages: [{ id: 'digits', onnx: digitsModel, env: hidden, requireFrom: '/srv/flows' }],
     });
@@ -126,7 +126,7 @@ describe('the inputs and outputs of a model', () => {
   const ask = (path: string, gone = new AbortController().signal): ReturnType<typeof inspectOnnx> =>
     inspectOnnx(path, repositoryRoot, gone);
 
-  test('are read of one model at a time: few others wait, the rest are told to come again', async (t) => {
+  test('are read for one model at a time, a few others wait, and the rest get Retry-After', async (t) => {
     const folder = folderFor(t);
     const paths = Array.from({ length: 30 }, (_, index) =>
       writeModel(folder, `model ${index}`, doubling(['batch', 2])),
@@ -139,7 +139,7 @@ describe('the inputs and outputs of a model', () => {
     for (const { code } of refused) assert.equal(code, 'capacity_exceeded');
   });
 
-  test('are not read for those who have gone while they waited', async (t) => {
+  test('are not read for callers that have gone while they waited', async (t) => {
     const folder = folderFor(t);
     const [first = '', second = '', third = ''] = ['first', 'second', 'third'].map((name) =>
       writeModel(folder, name, doubling(['batch', 2])),
@@ -155,7 +155,7 @@ describe('the inputs and outputs of a model', () => {
     assert.deepEqual(watch.seen(first, second, third), [true, false, true]);
   });
 
-  test('are read in a process of its own, once for all who ask meanwhile', async () => {
+  test('are read in a separate process, once for all callers', async () => {
     const asked = [ask(digitsModel), ask(digitsModel)];
     assert.equal(asked[0], asked[1]);
     assert.deepEqual(await asked[0], {
@@ -165,7 +165,7 @@ describe('the inputs and outputs of a model', () => {
     });
   });
 
-  test('of a file that is none are an error', async () => {
+  test('of a file that is not a model are an error', async () => {
     await assert.rejects(ask(join(repositoryRoot, 'package.json')), /package\.json/);
   });
 });

@@ -61,7 +61,7 @@ async function sustainable(service: TestService): Promise<number> {
   return 100_000 / (performance.now() - start);
 }
 
-test('at 5 times the sustainable rate as much is answered in time as at that rate', async (t) => {
+test('the engine answers as many requests in time at 5 times the sustainable rate as at that rate', async (t) => {
   const service = await serve(t, { stages: [{ id: 'costly', inline: COSTLY }] });
   await service.ready();
   const rate = await sustainable(service);
@@ -72,7 +72,7 @@ test('at 5 times the sustainable rate as much is answered in time as at that rat
   assert.ok(fivefold >= 0.8 * once, found);
 });
 
-test('at 5 times the sustainable rate the engine and its worker take no more memory the longer it lasts', async (t) => {
+test('the engine and its worker do not grow over time at 5 times the sustainable rate', async (t) => {
   const service = await serve(t, { stages: [{ id: 'costly', inline: COSTLY, capacity: 32 }] });
   const [worker] = (await service.ready())['costly'] as [number];
   const memory = (): number => residentMb(service.service.snapshot().engine.pid as number) + residentMb(worker);

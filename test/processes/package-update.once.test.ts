@@ -49,7 +49,7 @@ const WAYS: readonly [way: string, update: (code: string) => void][] = [
 
 describe('the package is updated', () => {
   for (const [way, update] of WAYS) {
-    test(`${way}: a worker that has to be replaced says so, the other one serves on`, async (t) => {
+    test(`${way}: the worker to be replaced reports the update, and the other one serves on`, async (t) => {
       const { service, code } = await installed(t, { workers: 2 });
       const [one, two] = service.pids('model') as [number, number];
       update(code);
@@ -61,7 +61,7 @@ describe('the package is updated', () => {
     });
   }
 
-  test('with no worker left the stage answers stage_unavailable, and serves by itself when the files are back', async (t) => {
+  test('a stage without a worker answers stage_unavailable, and serves again when the files are back', async (t) => {
     const { service, code } = await installed(t);
     const id = join(code, 'build-id.txt');
     const build = readFileSync(id);
@@ -76,7 +76,7 @@ describe('the package is updated', () => {
     assert.equal(typeof (await service.value('x')), 'number');
   });
 
-  test('an engine that has to be replaced is not: requests get engine_lost with the reason', async (t) => {
+  test('an engine that died does not start again, and requests get engine_lost with the reason', async (t) => {
     const { service, code } = await installed(t);
     writeFileSync(join(code, 'build-id.txt'), 'another\n');
     kill9(service.enginePid);

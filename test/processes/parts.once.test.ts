@@ -45,7 +45,7 @@ const WORKERS: readonly { name: string; stage: Partial<StageSpec>; skip?: string
 
 for (const { name, stage, skip = false } of WORKERS) {
   describe(`parts of a result (${name})`, { skip }, () => {
-    test('come while the next are not made yet, in order, and then the end comes, once', async (t) => {
+    test('arrive in order before the next are made, and then the end arrives once', async (t) => {
       const made = await bed(t, stage);
       const asked = ask(made, { to: 3, result: 'all' });
       for (const index of [0, 1, 2]) {
@@ -58,14 +58,14 @@ for (const { name, stage, skip = false } of WORKERS) {
       assert.deepEqual(made.parts, ['0: 0', '1: 1', '2: 2']);
     });
 
-    test('of many requests at once come before the end of each', async (t) => {
+    test('of many requests at once arrive before the end of each', async (t) => {
       const made = await bed(t, stage);
       const answers = await Promise.all(Array.from({ length: 200 }, () => ask(made, { to: 1 }).answer));
       assert.ok(answers.every(({ code }) => code === 'ok'));
       assert.equal(made.parts.length, 200);
     });
 
-    test('that fails half way come before its error', async (t) => {
+    test('of a request that fails halfway arrive before its error', async (t) => {
       const made = await bed(t, stage);
       release(made.folder, 'part1');
       release(made.folder, 'part2');
@@ -74,7 +74,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       assert.equal((await ask(made, { to: 1 }).answer).code, 'ok', 'the worker serves on');
     });
 
-    test('without end stop as far as nobody takes them, and end with their request', async (t) => {
+    test('without end pause while nobody takes them, and end with their request', async (t) => {
       const made = await bed(t, stage);
       let take = (): void => {};
       const { service, folder } = made;
@@ -120,7 +120,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       assert.ok(callsIn(made.folder).includes('end'), 'it was closed, and not killed');
     });
 
-    test('go on in a worker that is being replaced', async (t) => {
+    test('continue in a worker that is being replaced', async (t) => {
       const made = await bed(t, stage);
       const asked = ask(made, { endless: true });
       await until(() => made.parts.length > 0, 'parts come');
@@ -135,7 +135,7 @@ for (const { name, stage, skip = false } of WORKERS) {
   });
 }
 
-test('a worker that is killed half way: the parts it has sent, then one worker_lost, and no second run', async (t) => {
+test('of a worker killed halfway arrive, then one worker_lost, and no second run', async (t) => {
   const made = await bed(t, { retryLost: true });
   const { parts: pids } = await made.service.ready();
   const asked = ask(made, { to: 2 });
@@ -146,7 +146,7 @@ test('a worker that is killed half way: the parts it has sent, then one worker_l
   assert.deepEqual(callsIn(made.folder), ['begin', 'begin', 'end']);
 });
 
-test('the engine is killed half way: the parts, then one engine_lost', async (t) => {
+test('of an engine killed halfway arrive, then one engine_lost', async (t) => {
   const made = await bed(t);
   const asked = ask(made, { to: 2 });
   await until(() => made.parts.length === 1, 'a part comes');
@@ -155,7 +155,7 @@ test('the engine is killed half way: the parts, then one engine_lost', async (t)
   assert.equal(made.parts.length, 1);
 });
 
-test('in the middle of a route they are gathered, and at its end sent', async (t) => {
+test('are gathered in the middle of a route and sent at its end', async (t) => {
   const folder = folderFor(t);
   const service = await serve(t, {
     stages: [

@@ -46,7 +46,7 @@ async function doubleAndAddThree(service: TestService): Promise<Result[]> {
 }
 
 describe("seed 000's example: double x, then add three", () => {
-  test('each worker runs on its own core with all its threads, the unpinned one on all', async (t) => {
+  test('each worker runs on its own core with all its threads, and an unpinned one on all cores', async (t) => {
     const service = await example(t, [[first], [second]], { engineCpus: [second] });
     const pids = await service.ready();
     const results = await doubleAndAddThree(service);
@@ -67,7 +67,7 @@ describe("seed 000's example: double x, then add three", () => {
     assert.deepEqual(service.service.snapshot().pinWarnings, []);
   });
 
-  test('a replaced worker is pinned as the one before', async (t) => {
+  test('a replacement worker has the pin of the old one', async (t) => {
     const service = await example(t, [[second]]);
     const [killed] = (await service.ready())['double'] as [number];
     kill9(killed);
@@ -100,7 +100,7 @@ describe("seed 000's example: double x, then add three", () => {
 });
 
 describe("this process's own pin", () => {
-  test('is set for all its threads, is inherited by nobody, and is taken back on close', async (t) => {
+  test('applies to all its threads, is not inherited, and ends on close', async (t) => {
     const service = await example(t, 1, { serverCpus: [first] });
     await service.ready();
     await until(() => coresOfThreads(process.pid).every((cores) => cores.join() === String(first)), 'it is pinned');
@@ -110,7 +110,7 @@ describe("this process's own pin", () => {
     onlyCores(process.pid, granted, 'this process after close');
   });
 
-  test('is taken back as well when the service closes at once', async (t) => {
+  test('ends as well when the service closes at once', async (t) => {
     const service = await example(t, 1, { serverCpus: [first] });
     await service.end();
     onlyCores(process.pid, granted, 'this process');
@@ -120,8 +120,8 @@ describe("this process's own pin", () => {
   });
 });
 
-describe('a pin to a core that is not there', () => {
-  test('leaves that worker unpinned, with a warning, and the others as they are', async (t) => {
+describe('a pin to a missing core', () => {
+  test('leaves that worker unpinned, with a warning, and the others unchanged', async (t) => {
     const service = await example(t, [[first], [MISSING], [first, MISSING]], { engineCpus: [MISSING] });
     const pids = (await service.ready())['double'] as [number, number, number];
     const results = await doubleAndAddThree(service);
@@ -142,7 +142,7 @@ describe('a pin to a core that is not there', () => {
     assert.match(service.service.snapshot().pinWarnings.join('\n'), /engine.*core 4000/);
   });
 
-  test('with strictPins keeps the stage from starting, and the error names the core', async (t) => {
+  test('with strictPins prevents the start of the stage, and the error names the core', async (t) => {
     const service = await example(t, [[first], [MISSING]], { strictPins: true });
     const { code, error } = await service.answer(1);
     assert.equal(code, 'stage_unavailable');
@@ -162,7 +162,7 @@ describe('a pin to a core that is not there', () => {
     assert.match(service.logs.map(({ message }) => message).join('\n'), /core 4000/);
   });
 
-  test('with strictPins and pins that exist nothing is different', async (t) => {
+  test('with strictPins changes nothing if the cores exist', async (t) => {
     const service = await example(t, [[first], [second]], { strictPins: true, engineCpus: [first] });
     await doubleAndAddThree(service);
   });
@@ -175,7 +175,7 @@ describe('a pin to a core that is not there', () => {
     }
   });
 
-  test('is no more than a warning where nothing can be pinned at all', async (t) => {
+  test('is only a warning on a machine without pinning', async (t) => {
     const service = await serve(t, {
       without: ['taskset'],
       stages: [{ id: 'double', file: 'double', workers: [[first]] }],

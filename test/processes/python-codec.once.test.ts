@@ -80,11 +80,11 @@ async function comeBack(service: TestService, count: number): Promise<void> {
 }
 
 describe('through Python', { skip: WITHOUT_PYTHON }, () => {
-  test('any value comes back as it is documented, without numpy', async (t) => {
+  test('any value comes back as documented, without numpy', async (t) => {
     await comeBack(await serveLines(t, 'def predict(values):\n    return values'), 1500);
   });
 
-  test('any value comes back as it is documented, with numpy', { skip: WITHOUT_NUMPY }, async (t) => {
+  test('any value comes back as documented, with numpy', { skip: WITHOUT_NUMPY }, async (t) => {
     const lines = 'import numpy\ndef predict(values):\n    return values';
     await comeBack(await serveLines(t, lines, { interpreter: NUMPY }), 1500);
   });
@@ -119,7 +119,7 @@ describe('through Python', { skip: WITHOUT_PYTHON }, () => {
     }
   });
 
-  test('it is what the documentation says while it is there', async (t) => {
+  test('any value has the documented Python type', async (t) => {
     const lines = `
 import array, datetime
 def kind(value):
@@ -196,7 +196,7 @@ def predict(x):
     }
   });
 
-  test('a batch may come as one array: a row is a result', async (t) => {
+  test('a batch may return one array, with a row for each result', async (t) => {
     const lines = 'import numpy as np\ndef predict(rows):\n    return np.stack(rows) @ np.eye(2, dtype="f4")';
     const service = await serveLines(t, lines, { interpreter: NUMPY });
     const rows = [1, 2, 3].map((n) => new Float32Array([n, -n]));

@@ -106,12 +106,12 @@ describe('parts from Python', { skip: WITHOUT_PYTHON }, () => {
     list: [[], [1, 2]],
   };
   for (const [way, [expected, end]] of Object.entries(good)) {
-    test(`that are wanted come one by one, and then the end: ${way}`, async () => {
+    test(`arrive one by one if the request wants them, and then the end: ${way}`, async () => {
       const { parts, answer } = await stream(way);
       assert.deepEqual([parts, answer.code, answer.value], [expected, 'ok', end]);
     });
 
-    test(`that nobody wants one by one are the result: ${way}`, async () => {
+    test(`form the result if the request does not want them: ${way}`, async () => {
       assert.deepEqual(await service.value({ way }), end ?? expected);
     });
   }
@@ -124,7 +124,7 @@ describe('parts from Python', { skip: WITHOUT_PYTHON }, () => {
     refuse: /^invalid_input: no such part$/,
   };
   for (const [way, expected] of Object.entries(bad)) {
-    test(`of which one fails come before its error, and the generator is closed: ${way}`, async () => {
+    test(`arrive before the error of a failed one, and the generator is closed: ${way}`, async () => {
       const { parts, answer } = await stream(way);
       assert.deepEqual(parts, [1]);
       assert.match(`${answer.code}: ${answer.error?.message}`, expected);
@@ -134,7 +134,7 @@ describe('parts from Python', { skip: WITHOUT_PYTHON }, () => {
     });
   }
 
-  test('wait where too many bytes are under way, and go on as they are taken', async () => {
+  test('wait while too many bytes are under way, and continue as they are taken', async () => {
     assert.ok(2 * 524_288 >= MOST_BYTES_UNDER_WAY);
     let parts = 0;
     const take: (() => void)[] = [];
@@ -156,7 +156,7 @@ describe('parts from Python', { skip: WITHOUT_PYTHON }, () => {
     assert.equal(parts, 5);
   });
 
-  test('are more than a result may be, where nobody takes them one by one', async () => {
+  test('fail together if they exceed the size of a result', async () => {
     const { code, error } = await service.answer({ way: 'halves' });
     assert.equal(code, 'modelet_failed');
     assert.match(error?.message ?? '', /^the parts of the result are more than 1500000 bytes together$/);
@@ -170,7 +170,7 @@ describe('a file in Python', { skip: WITHOUT_PYTHON }, () => {
     return serve(t, { stages: [{ id: 'model', python, predict, batch: { maxBatchSize: 2 } }] });
   };
 
-  test('of which predict gives an iterator for a batch, or in one, fails as one in JavaScript does', async (t) => {
+  test('whose predict returns an iterator for a batch, or in one, fails like one in JavaScript', async (t) => {
     const lines =
       'def predict(values):\n    return iter(values) if "whole" in values else [iter("a") for _ in values]\n';
     const service = await source(t, lines, 'batch');
@@ -181,7 +181,7 @@ describe('a file in Python', { skip: WITHOUT_PYTHON }, () => {
     }
   });
 
-  test('with examples that come in parts warms up, and the check runs them', async (t) => {
+  test('with examples that yield parts warms up, and the check runs them', async (t) => {
     const service = await source(
       t,
       'class Model:\n    examples = [3]\n    def predict(self, count):\n        yield from range(count)\n',
@@ -192,7 +192,7 @@ describe('a file in Python', { skip: WITHOUT_PYTHON }, () => {
     assert.deepEqual(await service.value(2), [0, 1]);
   });
 
-  test('whose predict is an async generator is told that it has to be a plain one', async (t) => {
+  test('whose predict is an async generator fails with a request for a plain one', async (t) => {
     const service = await source(t, 'async def predict(input):\n    yield input\n');
     const { error } = await service.answer(1);
     assert.match(error?.message ?? '', /predict is async; it has to be a plain function, or a generator/);

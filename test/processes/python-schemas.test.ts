@@ -16,7 +16,7 @@ const INPUT = {
 const BATCH = { policy: 'oldest', maxBatchSize: 4, maxWaitMs: 60_000 } as const;
 
 describe('a schema of a stage in Python', { skip: WITHOUT_JSONSCHEMA }, () => {
-  test('refuses what is not like it, alone of its batch, and says where; a wrong result fails', async (t) => {
+  test('refuses an input that violates it, alone in its batch, and says where; a wrong result fails', async (t) => {
     const python = join(folderFor(t), 'model.py');
     const lines = `
 class Model:
@@ -47,7 +47,7 @@ class Model:
     assert.match(answers[3]?.error?.message ?? '', /must have required property 'n'/);
   });
 
-  test('that is invalid keeps the worker from starting', async (t) => {
+  test('that is invalid prevents the start of the worker', async (t) => {
     const service = await serve(t, {
       stages: [{ id: 'model', python: 'echo', interpreter: JSONSCHEMA, inputSchema: { type: 'whole' } }],
     });
@@ -56,7 +56,7 @@ class Model:
   });
 });
 
-test('a worker without the package for schemas, the error says how to install it', {
+test('a worker without the package for schemas does not start, and the error says how to install it', {
   skip: WITHOUT_PYTHON,
 }, async (t) => {
   const python = join(folderFor(t), 'model.py');

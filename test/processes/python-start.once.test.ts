@@ -103,7 +103,7 @@ async function causeOf(service: TestService): Promise<string> {
 
 describe('a stage in Python that does not start', { skip: WITHOUT_PYTHON, concurrency: 3 }, () => {
   for (const { name, content, stage, cause } of CASES) {
-    test(`${name}: its cause is shown and told`, async (t) => {
+    test(`${name}: the status and the log show the cause`, async (t) => {
       const { service } = await serveFile(t, content, stage);
       assert.match(await causeOf(service), cause);
       const { code, error } = await service.answer(1);
@@ -112,7 +112,7 @@ describe('a stage in Python that does not start', { skip: WITHOUT_PYTHON, concur
     });
   }
 
-  test('starts by itself once its file is mended', async (t) => {
+  test('starts by itself when its file is repaired', async (t) => {
     const { service, file } = await serveFile(t, 'raise RuntimeError("not yet")');
     assert.match(await causeOf(service), /not yet/);
     writeFileSync(file, FINE);
@@ -151,7 +151,7 @@ describe('the interpreter of a stage in Python', { skip: WITHOUT_PYTHON }, () =>
     assert.equal(await beside.value(null), 'beside');
   });
 
-  test('may be named by its path, which keeps its last link, or by a name in PATH', async (t) => {
+  test('may be a path, which keeps its last link, or a name in PATH', async (t) => {
     const folder = folderFor(t);
     const target = interpreter(join(folder, 'bin', 'snake'), calls('snake'));
     symlinkSync(target, join(folder, 'linked'));
@@ -166,13 +166,13 @@ describe('the interpreter of a stage in Python', { skip: WITHOUT_PYTHON }, () =>
     for (const entry of ['path', 'name']) assert.equal(await service.value(null, { entry }), 'snake');
   });
 
-  test('that is too old is refused with its version, and what is needed', async (t) => {
+  test('that is too old is refused with its version and the required one', async (t) => {
     const old = interpreter(join(folderFor(t), 'old'), 'sys.version_info = (3, 6, 15)');
     const { service } = await serveFile(t, FINE, { interpreter: old });
     assert.match(await causeOf(service), /modelets need Python 3\.9 or newer; .* is Python 3\.6/);
   });
 
-  test('has the folder of the file in its path and nothing of ours, whatever its environment says', async (t) => {
+  test('has the folder of the file in its path and nothing of this package, in any environment', async (t) => {
     const folder = folderFor(t);
     writeFileSync(join(folder, 'codec.py'), 'NAME = "mine"');
     const python = join(folder, 'json.py');

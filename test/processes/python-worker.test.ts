@@ -17,7 +17,7 @@ function serveSource(t: TestContext, lines: string, stage: Partial<StageSpec> = 
 }
 
 describe('a worker in Python', { skip: WITHOUT_PYTHON }, () => {
-  test('takes batches of 1 and of 32, and starts with nothing of the one before', async (t) => {
+  test('takes batches of 1 and of 32, and keeps nothing from one to the next', async (t) => {
     const lines =
       'def predict(values, ctx):\n    return [[value, len(values), ctx.stage, ctx.worker] for value in values]';
     const service = await serveSource(t, lines, {
@@ -33,7 +33,7 @@ describe('a worker in Python', { skip: WITHOUT_PYTHON }, () => {
     );
   });
 
-  test('carries 8 MB there and back, of several requests at a time', async (t) => {
+  test('carries 8 MB both ways, of several requests at a time', async (t) => {
     const service = await serve(t, { stages: [{ id: 'echo', python: 'echo' }] });
     const large = Buffer.alloc(8 << 20, 'abcdefg');
     const values = [large, { nested: [large] }, new Float64Array(1 << 20).fill(0.1), large];
@@ -46,7 +46,7 @@ describe('a worker in Python', { skip: WITHOUT_PYTHON }, () => {
     exit: /exited with code 1: out of weights/,
   };
   for (const [fault, cause] of Object.entries(deaths)) {
-    test(`whose modelet comes to "${fault}" loses what it ran, and another takes its place`, async (t) => {
+    test(`whose modelet comes to "${fault}" loses its running items, and another takes its place`, async (t) => {
       const service = await serve(t, { stages: [FAULTS] });
       const { model: [pid] = [] } = await service.ready();
       const lost = await outcomes(service, ['', fault, '']);
@@ -59,7 +59,7 @@ describe('a worker in Python', { skip: WITHOUT_PYTHON }, () => {
     });
   }
 
-  test('that hangs is killed at runTimeoutMs, also one that is killed from outside is replaced', async (t) => {
+  test('that hangs is killed at runTimeoutMs, and one killed from outside is replaced', async (t) => {
     const service = await serve(t, { stages: [{ ...FAULTS, batch: { maxBatchSize: 1 }, runTimeoutMs: 300 }] });
     const { model: [pid = 0] = [] } = await service.ready();
     assert.match((await outcomes(service, ['hang']))[0] ?? '', /^deadline_exceeded: .*ran longer than 300 ms/);
@@ -89,7 +89,7 @@ def predict(_, ctx):
     for (const thread of threads) assert.deepEqual(thread, [first]);
   });
 
-  test('is heard in the log, line by line: what it prints, what it logs, bytes that are no text', async (t) => {
+  test('writes to the log line by line: prints, log calls and bytes that are not text', async (t) => {
     const lines = `
 import os, sys
 def predict(_, ctx):
@@ -116,7 +116,7 @@ def predict(_, ctx):
     ]);
   });
 
-  test('finishes what it holds, is torn down once, and leaves nothing behind, threads and children included', async (t) => {
+  test('finishes its batches, runs teardown once, and leaves no threads or children', async (t) => {
     const folder = folderFor(t);
     const lines = `
 import atexit, os, subprocess, threading, time
@@ -149,7 +149,7 @@ class Model:
     assert.deepEqual(noted, ['x', 'x']);
   });
 
-  test('ignores the signals that Ctrl-C and service managers send to all', async (t) => {
+  test('ignores the signals that Ctrl-C and service managers send to the group', async (t) => {
     const service = await serve(t, { stages: [{ id: 'echo', python: 'echo' }] });
     const { echo: [pid = 0] = [] } = await service.ready();
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.kill(pid, signal);
@@ -157,7 +157,7 @@ class Model:
     assert.deepEqual(service.pids('echo'), [pid]);
   });
 
-  test('does not run what was cancelled or is too late while it waited in it', async (t) => {
+  test('does not run items that were cancelled or expired while they waited in it', async (t) => {
     const folder = folderFor(t);
     const lines = `
 import os, time
@@ -185,7 +185,7 @@ def predict(value, ctx):
     assert.match(readFileSync(join(folder, 'calls'), 'utf8'), /held last $/);
   });
 
-  test('is one of a route: what JavaScript hands on is its input, and the other way round', async (t) => {
+  test('works in a route with JavaScript, in both orders', async (t) => {
     const python = join(folderFor(t), 'middle.py');
     writeFileSync(
       python,
@@ -206,7 +206,7 @@ def predict(value, ctx):
     assert.deepEqual(await service.value(null), { bytes, at: new Date(5), seen, kinds: [true, true] });
   });
 
-  test('says what it takes of the machine', async (t) => {
+  test('reports its use of memory and CPU', async (t) => {
     const service = await serve(t, { stages: [{ id: 'echo', python: 'echo' }] });
     await service.ready();
     const worker = await until(() => {

@@ -50,20 +50,20 @@ describe('a modelet in Python', { skip: WITHOUT_PYTHON }, () => {
     deep: /^modelet_failed: the value is nested deeper than 1000 levels$/,
   };
   for (const [fault, expected] of Object.entries(oneItem)) {
-    test(`of which one item comes to "${fault}" fails that item only`, async () => {
+    test(`fails only the item that comes to "${fault}"`, async () => {
       const [first, second, third] = await outcomes(service, ['', fault, '']);
       assert.match(second ?? '', expected);
       assert.deepEqual([first, third], ['ok', 'ok']);
     });
   }
 
-  test('whose result is larger than allowed fails alone, and says how large', async () => {
+  test('fails an item whose result is too large alone, and says how large it is', async () => {
     const [, second, third] = await outcomes(service, ['', { fault: 'big', bytes: 1_000_000 }, '']);
     assert.match(second ?? '', /^modelet_failed: payload is 1000002 bytes; the limit is 1000000 bytes$/);
     assert.equal(third, 'ok');
   });
 
-  test('tells its error with the traceback, own fields and the chain of causes', async () => {
+  test('reports its error with the traceback, own fields and the chain of causes', async () => {
     const asked = ['throw', '', ''].map((fault, n) => service.answer({ fault, n }));
     const [{ error } = { error: null }] = await Promise.all(asked);
     assert.ok(error);
@@ -81,7 +81,7 @@ describe('a modelet in Python', { skip: WITHOUT_PYTHON }, () => {
     assert.equal((second.cause as Error).message, "KeyError: 'disk'");
   });
 
-  test('may return tuples, None, and keys that are no text', async () => {
+  test('may return tuples, None, and keys that are not strings', async () => {
     const asked = ['tuple', 'none', 'keys'].map((fault, n) => service.value({ fault, n }));
     assert.deepEqual(await Promise.all(asked), [
       [1, [2, Buffer.from('x')]],

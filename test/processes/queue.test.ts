@@ -7,7 +7,7 @@ import { callsIn, folderFor, release, serve } from '../fixtures/service.ts';
 import { gated, hold, queued } from './gated.ts';
 
 describe('a full queue', () => {
-  test('refuses at once with a time to come back, and answers what it holds', async (t) => {
+  test('refuses at once with Retry-After, and answers the items that it holds', async (t) => {
     const gate = await gated(t, { capacity: 3 });
     const running = await hold(gate, 'held');
     const waiting = ['a', 'b', 'c'].map((name) => gate.service.ask(name));
@@ -28,7 +28,7 @@ describe('a full queue', () => {
     assert.deepEqual(callsIn(gate.folder), ['held', 'a', 'b', 'c', 'f']);
   });
 
-  test('inside a route holds the stage before it back, and loses nothing', async (t) => {
+  test('inside a route holds back the stage before it, and loses nothing', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, {
       stages: [
@@ -52,7 +52,7 @@ describe('a full queue', () => {
   });
 
   for (const isolation of ISOLATIONS) {
-    test(`lets patient requests in as there is room, however many come (${isolation})`, async (t) => {
+    test(`lets patient requests in as there is room, whatever their number (${isolation})`, async (t) => {
       const [capacity, maxBatchSize] = [16, 8];
       const gate = await gated(t, { isolation, predict: 'batch', capacity, batch: { maxBatchSize } });
       const running = await hold(gate, 'held');
@@ -68,7 +68,7 @@ describe('a full queue', () => {
     });
   }
 
-  test('of the whole runtime is the most open requests', async (t) => {
+  test('of the whole runtime limits the open requests', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, {
       config: { capacity: 2 },
@@ -97,7 +97,7 @@ describe('order', () => {
     assert.deepEqual(callsIn(gate.folder), expected);
   });
 
-  test('within a batch as well, and over several', async (t) => {
+  test('within a batch and over several', async (t) => {
     const gate = await gated(t, { predict: 'batch', batch: { maxBatchSize: 3 } });
     const running = await hold(gate, 'held');
     const asked = ['a', 'b', 'c', 'd'].map((name) => gate.service.ask(name));

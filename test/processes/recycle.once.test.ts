@@ -7,7 +7,7 @@ import { isAlive, startedProcesses, until } from '../fixtures/processes.ts';
 import { callsIn, folderFor, type PlanSpec, release, serve } from '../fixtures/service.ts';
 
 describe('recycleAfter', () => {
-  test('under load every request is answered, and there is never a worker less', async (t) => {
+  test('under load every request gets an answer, and no worker is missing at any time', async (t) => {
     const inline = 'return process.pid;';
     const stages = [{ id: 'old', inline, workers: 2, recycleAfter: 100, batch: { maxBatchSize: 2 } }];
     const service = await serve(t, { stages });
@@ -35,7 +35,7 @@ describe('recycleAfter', () => {
     assert.equal(service.stage('old').circuit, 'closed');
   });
 
-  test('a replacement that does not start leaves the old one serving, until one does', async (t) => {
+  test('the old worker serves until a replacement starts', async (t) => {
     const file = join(folderFor(t), 'model.mjs');
     const good = 'export default () => process.pid;';
     writeFileSync(file, good);
@@ -88,7 +88,7 @@ describe('recycleAfter', () => {
 });
 
 describe('maxRssMb', () => {
-  test('a worker that has grown beyond it is replaced, and no request is lost', async (t) => {
+  test('the stage replaces a worker that has grown beyond the limit, and loses no request', async (t) => {
     const inline = {
       setup: 'return [];',
       code: 'state.push(Buffer.alloc(2 * 1024 * 1024, 1)); return process.pid;',
@@ -107,7 +107,7 @@ describe('maxRssMb', () => {
     assert.match(told?.message ?? '', /is replaced: it uses \d{3,} MB/);
   });
 
-  test('less than a new worker takes replaces nothing, and says so', async (t) => {
+  test('a limit below the memory of a new worker replaces nothing, and the log says so', async (t) => {
     const service = await serve(t, { stages: [{ id: 'small', inline: 'return process.pid;', maxRssMb: 5 }] });
     const { small: [pid] = [] } = await service.ready();
     const warning = await until(() => service.logs.find(({ message }) => message.includes('maxRssMb 5')), 'it is told');

@@ -12,7 +12,7 @@ interface Passed {
 }
 
 describe('a changed stage', () => {
-  test('new code takes over when it is ready; old code answers what it holds and what comes until then', async (t) => {
+  test('new code takes over when it is ready, and old code answers all requests until then', async (t) => {
     const folder = folderFor(t);
     const inline = {
       setup: `const { existsSync } = require('fs');
@@ -48,7 +48,7 @@ describe('a changed stage', () => {
     await until(() => !old.some(isAlive), 'the other one has ended, too');
   });
 
-  test('over many changes under load no request is lost', async (t) => {
+  test('loses no request over many changes under load', async (t) => {
     const plan = (version: number): PlanSpec => ({
       stages: [
         { id: 'first', file: 'echo' },
@@ -91,7 +91,7 @@ describe('a changed stage', () => {
     assert.equal(service.service.snapshot().lateOutcomes, 0);
   });
 
-  test('deploys faster than workers start: the last one counts, and none before it is left', async (t) => {
+  test('runs only the last of several deploys that are faster than the start of workers', async (t) => {
     const stage = (version: number): PlanSpec => ({ stages: [{ id: 'model', inline: 'return init;', init: version }] });
     const service = await serve(t, stage(0));
     await service.ready();
@@ -103,7 +103,7 @@ describe('a changed stage', () => {
     assert.equal(await service.value(null), 10);
   });
 
-  test('back to what still serves needs no new workers', async (t) => {
+  test('needs no new workers for a return to the code that still serves', async (t) => {
     const folder = folderFor(t);
     const stage = (name: string): PlanSpec => ({
       stages: [{ id: 'model', file: join(folder, `${name}.mjs`), init: name }],
@@ -119,7 +119,7 @@ describe('a changed stage', () => {
     assert.deepEqual(await service.ready(), pids);
   });
 
-  test('that is broken: the old workers go on serving, until it is repaired', async (t) => {
+  test('with broken code keeps the old workers until it is repaired', async (t) => {
     const folder = folderFor(t);
     const file = join(folder, 'model.mjs');
     writeFileSync(file, 'export default () => 1;');
@@ -140,7 +140,7 @@ describe('a changed stage', () => {
     await until(() => !isAlive(pids['model']?.[0] ?? 0), 'the old worker has ended');
   });
 
-  test('a broken stage is repaired by a deploy, without waiting for the old one', async (t) => {
+  test('a deploy repairs a broken stage without waiting for the old workers', async (t) => {
     const stage = (code: string): PlanSpec => ({ stages: [{ id: 'model', inline: code }] });
     const service = await serve(t, stage('return ;;{'));
     assert.equal((await service.answer(1)).code, 'stage_unavailable');
@@ -150,7 +150,7 @@ describe('a changed stage', () => {
 });
 
 describe('an unchanged stage', () => {
-  test('keeps its workers whatever changes around it: batching, capacity, name, routes, other stages', async (t) => {
+  test('keeps its workers through changes of batching, capacity, name, routes and other stages', async (t) => {
     const folder = folderFor(t);
     const model: StageSpec = { id: 'model', file: 'gate', predict: 'batch', init: { folder }, workers: 2 };
     const service = await serve(t, { stages: [model] });
@@ -173,7 +173,7 @@ describe('an unchanged stage', () => {
     assert.equal((await held.answer).timings.length, 1, 'it ends on the route on which it began');
   });
 
-  test('takes new batching at once, for what waits as well', async (t) => {
+  test('applies new batching at once, to waiting items as well', async (t) => {
     const folder = folderFor(t);
     const stage = (maxBatchSize: number): PlanSpec => ({
       stages: [{ id: 'model', file: 'gate', predict: 'batch', init: { folder }, batch: { maxBatchSize } }],
@@ -211,7 +211,7 @@ describe('a removed stage', () => {
     assert.throws(() => service.ask('b', { entry: 'other' }), { code: 'config_invalid' });
   });
 
-  test('that comes back is a new one, and the first serves those that began on it', async (t) => {
+  test('that returns is new, and the first one serves the requests that began on it', async (t) => {
     const folder = folderFor(t);
     const stages: StageSpec[] = [
       { id: 'first', file: 'echo' },

@@ -52,7 +52,7 @@ describe('restart', () => {
     assert.deepEqual(restarts, { died: 0, not_started: 0, run_timeout: 0, recycled: 0, asked: 3 });
   });
 
-  test('lets a worker finish what it holds, while its successor serves', async (t) => {
+  test('lets a worker finish its batches while its successor serves', async (t) => {
     const held = await gated(t);
     const { service, folder } = held;
     const { gate: old = [] } = await service.ready();
@@ -66,7 +66,7 @@ describe('restart', () => {
     await until(() => !old.some(isAlive), 'the old one has ended');
   });
 
-  test('with code that does not start any more the old workers serve on, until it does', async (t) => {
+  test('keeps the old workers serving until the code starts again', async (t) => {
     const file = join(folderFor(t), 'model.mjs');
     const good = (version: number): void => writeFileSync(file, `export default () => ${version};`);
     good(1);

@@ -27,14 +27,14 @@ const but = (n: number, code: string): string[] => Array.from({ length: BATCH },
 
 describe('a batch of eight with an item that ends the process', () => {
   for (const way of ['exit', 'segv']) {
-    test(`by ${way}, with retryLost: seven results, one worker_lost, and nothing else is held up`, async (t) => {
+    test(`by ${way}, with retryLost: seven results, one worker_lost, and nothing else waits`, async (t) => {
       const service = await serve(t, { stages: [poison(true)] });
       assert.deepEqual(await poisoned(service, way), but(POISONOUS, 'worker_lost'));
       assert.deepEqual(await poisoned(service, way), but(POISONOUS, 'worker_lost'), 'the same again');
       assert.equal(service.service.snapshot().lateOutcomes, 0);
     });
 
-    test(`by ${way}, without: all eight are lost`, async (t) => {
+    test(`by ${way}, without retryLost: all eight fail`, async (t) => {
       const service = await serve(t, { stages: [poison(false)] });
       assert.deepEqual(await poisoned(service, way), Array(BATCH).fill('worker_lost'));
       assert.deepEqual(await poisoned(service, 'harmless'), Array(BATCH).fill('ok'));
@@ -42,7 +42,7 @@ describe('a batch of eight with an item that ends the process', () => {
   }
 });
 
-test('kill -9 from outside: with retryLost nobody notices, each item runs at most twice, the second time alone', async (t) => {
+test('kill -9 from outside: with retryLost no request fails, and each item runs at most twice, the second time alone', async (t) => {
   const folder = folderFor(t);
   const service = await serve(t, {
     stages: [

@@ -23,7 +23,7 @@ const spinning = (folder: string, stage: Partial<StageSpec> = {}): StageSpec => 
 });
 
 describe('runTimeoutMs', () => {
-  test('ends an endless loop: its batch gets deadline_exceeded, a new process serves what waits', async (t) => {
+  test('the run timeout ends an endless loop: its batch gets deadline_exceeded, and a new process serves the waiting items', async (t) => {
     const folder = folderFor(t);
     const batch = { maxBatchSize: 2, policy: 'oldest', maxWaitMs: 5000 } as const;
     const service = await serve(t, { stages: [spinning(folder, { batch, runTimeoutMs: SHORT_MS })] });
@@ -42,14 +42,14 @@ describe('runTimeoutMs', () => {
     assert.deepEqual(callsIn(folder), ['spin', 'a', 'b']);
   });
 
-  test('ends a promise that never settles', async (t) => {
+  test('the run timeout ends a promise that never settles', async (t) => {
     const { service } = await gated(t, { runTimeoutMs: SHORT_MS });
     assert.equal((await service.answer('held')).code, 'deadline_exceeded');
     assert.equal((await service.answer('next')).code, 'ok');
     await until(() => service.stage('gate').reading.restarts.run_timeout === 1, 'it is counted');
   });
 
-  test('counts from when a batch could begin: one that was sent ahead goes back and is served', async (t) => {
+  test('the run timeout starts when a batch can begin: one that was sent ahead returns and is served', async (t) => {
     const held = await gated(t, { runTimeoutMs: LONG_MS });
     const { service, folder } = held;
     await prefetching(service, 'gate');
@@ -68,7 +68,7 @@ describe('runTimeoutMs', () => {
     );
   });
 
-  test('many short runs in a row may take longer than one of them may', async (t) => {
+  test('many short runs in a row may take longer than the run timeout', async (t) => {
     const inline = 'const end = Date.now() + 20; while (Date.now() < end); return process.pid;';
     const service = await serve(t, { stages: [{ id: 'busy', inline, runTimeoutMs: 1000 }] });
     const answers = await Promise.all(Array.from({ length: 100 }, (_, n) => service.answer(n)));
@@ -76,7 +76,7 @@ describe('runTimeoutMs', () => {
     assert.equal(service.stage('busy').workers[0]?.restarts, 0);
   });
 
-  test('a deploy of nothing but another limit keeps the workers, and holds what runs to the new one', async (t) => {
+  test('a deploy of another limit keeps the workers and applies to running batches', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, { stages: [spinning(folder, { workers: 2 })] });
     const { spin: pids = [] } = await service.ready();
@@ -95,7 +95,7 @@ describe('runTimeoutMs', () => {
     assert.equal((await free.answer).code, 'ok');
   });
 
-  test('also ends old code that a deploy has replaced', async (t) => {
+  test('the run timeout also ends old code that a deploy has replaced', async (t) => {
     const folder = folderFor(t);
     const plan = (version: number): StageSpec => spinning(folder, { init: { folder, version }, runTimeoutMs: LONG_MS });
     const service = await serve(t, { stages: [plan(1)] });
@@ -108,7 +108,7 @@ describe('runTimeoutMs', () => {
     assert.equal(isAlive(old as number), false);
   });
 
-  test('under load only batches that hang are answered late; all are answered once', async (t) => {
+  test('under load only hanging batches are late, and all requests are answered once', async (t) => {
     const inline = 'if (input % 200 === 199) for (;;); return input;';
     const stages = [{ id: 'loop', inline, workers: 2, runTimeoutMs: LONG_MS }];
     const service = await serve(t, { stages });

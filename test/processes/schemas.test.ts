@@ -15,7 +15,7 @@ function file(t: TestContext, code: string): string {
 
 for (const isolation of ISOLATIONS) {
   describe(`in a ${isolation}`, () => {
-    test('a class brings its schemas along; the one of the stage wins', async (t) => {
+    test('a class has schemas of its own, and the schema of the stage takes precedence', async (t) => {
       const code = `export default class {
         static inputSchema = { type: 'object', required: ['n'], properties: { n: { type: 'integer' } } };
         static outputSchema = { type: 'number', maximum: 100 };
@@ -40,7 +40,7 @@ for (const isolation of ISOLATIONS) {
       await until(async () => (await service.answer({ n: 11 })).value === 110, 'the new schema holds');
     });
 
-    test('inline code is held to the schemas of its stage', async (t) => {
+    test('the schemas of a stage apply to its inline code', async (t) => {
       const inputSchema = { type: 'array', items: { type: 'number' } };
       const service = await serve(t, {
         stages: [{ id: 'sum', inline: 'return input.reduce((a, b) => a + b, 0);', isolation, inputSchema }],
@@ -103,7 +103,7 @@ for (const isolation of ISOLATIONS) {
       });
     }
 
-    test('a warm-up that hangs is ended by the start timeout', async (t) => {
+    test('the start timeout ends a warm-up that hangs', async (t) => {
       const code = `export default class { static examples = [1]; predict() { return new Promise(() => {}); } }`;
       const stage: StageSpec = { id: 'model', file: file(t, code), isolation, startTimeoutMs: 500 };
       const service = await serve(t, { stages: [stage] });

@@ -69,7 +69,7 @@ describe('kill -9 of the server process', () => {
     });
   }
 
-  test('together with its engine leaves no worker, not even one that spins in synchronous code', async (t) => {
+  test('of server and engine leaves no worker, not even one that spins in synchronous code', async (t) => {
     const folder = folderFor(t);
     const { server, engine } = await startServer(t, spin(folder), ['spin']);
     await until(() => callsIn(folder).length === 1, 'a worker spins');
@@ -89,14 +89,14 @@ describe('kill -9 of the server process', () => {
     await allGone(ORPHANED_MS);
   });
 
-  test('leaves nothing behind that a modelet has started', async (t) => {
+  test('leaves no process that a modelet has started', async (t) => {
     const { server } = await startServer(t, { stages: [{ id: 'parent', file: 'parent' }] }, ['go']);
     await until(() => startedProcesses().length === 4, 'a worker has started a process');
     kill9(server);
     await allGone(ORPHANED_MS);
   });
 
-  test('leaves nothing behind when it comes in the middle of the start', async (t) => {
+  test('leaves nothing behind in the middle of the start', async (t) => {
     const folder = folderFor(t);
     const child = spawn(process.execPath, [SERVER, JSON.stringify(spin(folder)), '[]'], { stdio: 'ignore' });
     t.after(() => {
@@ -109,7 +109,7 @@ describe('kill -9 of the server process', () => {
 });
 
 describe('close', () => {
-  test('with drain: what is open gets its result, what comes is refused', async (t) => {
+  test('with drain: open requests get their results, and new ones are refused', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, { stages: [{ id: 'gate', file: 'gate', init: { folder } }] });
     const open = ['held', 'a', 'b'].map((name) => service.ask(name));
@@ -124,7 +124,7 @@ describe('close', () => {
     assert.deepEqual(callsIn(folder), ['held', 'a', 'b']);
   });
 
-  test('with drain past the deadline, and without: shutting_down', async (t) => {
+  test('with drain past the deadline, and without drain: requests get shutting_down', async (t) => {
     for (const drain of [true, false]) {
       const folder = folderFor(t);
       const service = await serve(t, { stages: [{ id: 'spin', file: 'spin', init: { folder } }] });
@@ -139,7 +139,7 @@ describe('close', () => {
     }
   });
 
-  test('answers before it waits for the workers to end', async (t) => {
+  test('answers the requests before it waits for the workers to end', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, { stages: [{ id: 'gate', file: 'gate', init: { folder } }] });
     const open = service.ask('held');
@@ -156,7 +156,7 @@ describe('close', () => {
 
   for (const without of [[], ['setpriv']] as const) {
     const where = without.length > 0 ? ', where no kernel signal follows the parent' : '';
-    test(`one deadline for all, however many do not listen${where}`, async (t) => {
+    test(`gives one deadline to all workers, even if many hang${where}`, async (t) => {
       const folder = folderFor(t);
       const stages = ['one', 'two', 'three'].map((id) => ({ id, file: 'spin', init: { folder }, workers: 2 }));
       const routes = { one: ['one'], two: ['two'], three: ['three'] };
@@ -195,7 +195,7 @@ describe('close', () => {
     }
   });
 
-  test('twice is once', async (t) => {
+  test('a second close does nothing', async (t) => {
     const service = await serve(t, { stages: [{ id: 'echo', file: 'echo' }] });
     assert.equal(await service.value('a'), 'a');
     const closed = service.service.close(true);

@@ -58,7 +58,7 @@ describe('the slowest requests', { timeout: 120_000 }, () => {
     assert.equal(held.code, 'ok');
   });
 
-  test('tell what failed where, and what nobody answered', async (t) => {
+  test('say where a request failed, and which got no answer', async (t) => {
     const service = await serve(t, { stages: [{ id: 'only', inline: SLEEP }] });
     await service.ready();
     const failing = await service.answer({ ms: 50, fail: true }, { requestId: 'failing' });
@@ -73,7 +73,7 @@ describe('the slowest requests', { timeout: 120_000 }, () => {
     assert.ok(unanswered.unansweredMs >= 90 && unanswered.transportMs === 0);
   });
 
-  test('tell how long a patient request waited to be let in', async (t) => {
+  test('say how long a patient request waited for admission', async (t) => {
     const service = await serve(t, { stages: [{ id: 'narrow', inline: SLEEP, capacity: 1 }] });
     await service.ready();
     // One queued, and one running and one sent ahead for the one worker: no more are let in.

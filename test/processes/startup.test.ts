@@ -95,7 +95,7 @@ async function shownError(service: TestService): Promise<string> {
 for (const isolation of ISOLATIONS) {
   describe(`a stage that does not start (${isolation})`, () => {
     for (const { name, content, stage, cause } of CASES) {
-      test(`${name}: its cause is shown and told`, async (t) => {
+      test(`${name}: the status and the log show the cause`, async (t) => {
         const { service } = await serveFile(t, content, { ...stage, isolation });
         // Sent before anybody could know, and after: neither waits for a deadline, there is none.
         const { code, error } = await service.answer(1);
@@ -115,7 +115,7 @@ for (const isolation of ISOLATIONS) {
 }
 
 describe('a stage that does not start', () => {
-  test('tells the error as it was thrown, with its cause', async (t) => {
+  test('reports the error as thrown, with its cause', async (t) => {
     const how = join(folderFor(t), 'how');
     writeFileSync(how, 'throws');
     const service = await serve(t, { stages: [{ id: 'start', file: 'start', init: { how } }] });
@@ -126,7 +126,7 @@ describe('a stage that does not start', () => {
     assert.equal((thrown.cause as Error).message, 'no such file: weights.bin');
   });
 
-  test('does not keep the stages beside it from serving, nor requests that do not get so far', async (t) => {
+  test('does not affect other stages, or requests that do not reach it', async (t) => {
     const service = await serve(t, {
       stages: [
         { id: 'echo', file: 'echo' },
@@ -143,7 +143,7 @@ describe('a stage that does not start', () => {
 });
 
 describe('recovery', () => {
-  test('a repaired file serves, without anybody asking', async (t) => {
+  test('serves when its file is repaired, without a request', async (t) => {
     const { file, service } = await serveFile(t, 'export default (x) => {', { workers: 2 });
     assert.equal((await service.answer(1)).code, 'stage_unavailable');
     writeFileSync(file, 'export default (x) => x * 2;');
@@ -155,7 +155,7 @@ describe('recovery', () => {
     }
   });
 
-  test('between tries it pauses for longer and longer', async (t) => {
+  test('pauses longer and longer between its tries', async (t) => {
     const folder = folderFor(t);
     const [how, starts] = [join(folder, 'how'), join(folder, 'calls')];
     writeFileSync(how, 'throws');
@@ -174,7 +174,7 @@ describe('recovery', () => {
     }
   });
 
-  test('a stage that died and cannot start again refuses what waits, also what the stage before held back', async (t) => {
+  test('refuses the waiting items, also those that the stage before held back, when it cannot start again', async (t) => {
     const folder = folderFor(t);
     const how = join(folder, 'how');
     writeFileSync(how, 'fine');
@@ -213,7 +213,7 @@ describe('recovery', () => {
     assert.equal(await service.value(9), 9);
   });
 
-  test('one worker of two that starts is enough to serve', async (t) => {
+  test('serves if one of two workers starts', async (t) => {
     const folder = folderFor(t);
     const inline = {
       setup:
@@ -304,7 +304,7 @@ describe('a stage whose code cannot be loaded', () => {
   const errorsOf = (service: TestService, id: string): string[] =>
     service.logs.filter(({ level, stage }) => level === 'error' && stage === id).map(({ message }) => message);
 
-  test('is told in one message each, and not tried again, while a setup that fails is', async (t) => {
+  test('is reported in one message and not tried again, while a failing setup is', async (t) => {
     const folder = folderFor(t);
     const broken = BROKEN.filter(({ skip = false }) => !skip);
     const stages: StageSpec[] = broken.map(({ name, stage }) => ({ id: name, workers: WORKERS, ...stage(folder) }));
@@ -349,7 +349,7 @@ describe('a stage whose code cannot be loaded', () => {
     ['workers are asked for', (service: TestService) => service.service.actOnStage('model', 'restart')],
     ['flows are deployed', (service: TestService, stage: StageSpec) => service.apply({ stages: [stage] })],
   ] as const) {
-    test(`starts when ${how} and what was missing is there`, async (t) => {
+    test(`starts when ${how} and the missing part is there`, async (t) => {
       const requireFrom = folderFor(t);
       const stage: StageSpec = { id: 'model', module: 'comes-later', requireFrom, workers: WORKERS };
       const service = await serve(t, { stages: [stage] });
@@ -369,7 +369,7 @@ describe('a stage whose code cannot be loaded', () => {
     });
   }
 
-  test('starts when its file comes', async (t) => {
+  test('starts when its file appears', async (t) => {
     const { file, service } = await serveFile(t, null);
     assert.equal((await service.answer(1)).code, 'stage_unavailable');
     writeFileSync(file, 'export default (input) => input + 1;');
@@ -378,7 +378,7 @@ describe('a stage whose code cannot be loaded', () => {
     assert.equal(errorsOf(service, 'model').length, 1);
   });
 
-  test('leaves the workers that serve to serve on where a successor meets it, and takes up the mended file', async (t) => {
+  test('keeps the serving workers if a successor does not load, and loads the repaired file', async (t) => {
     const { file, service } = await serveFile(t, 'export default () => 1;', { workers: 2 });
     const pids = await service.ready();
     writeFileSync(file, 'export default () => {');

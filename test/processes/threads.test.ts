@@ -17,7 +17,7 @@ const WHERE = `
   return { thread: readlinkSync('/proc/thread-self'), cores };`;
 
 describe('worker threads', () => {
-  test('live in the engine, and are gone when their stage is', async (t) => {
+  test('live in the engine, and end with their stage', async (t) => {
     const service = await serve(t, { stages: [ECHO] });
     const plan = (workers: number): PlanSpec => ({ stages: [{ ...ECHO, init: { workers }, workers }] });
     const threads = (): number => readdirSync(`/proc/${service.enginePid}/task`).length;
@@ -38,7 +38,7 @@ describe('worker threads', () => {
     assert.equal(await service.value(2), 2);
   });
 
-  test('run on the cores of their pins, and on all that there are without one, whatever the engine has', async (t) => {
+  test('run on the cores of their pins, and without a pin on all cores, whatever the engine has', async (t) => {
     const granted = await grantedCpus();
     const [first = 0, last = 0] = [granted[0], granted.at(-1)];
     const service = await serve(t, {
@@ -58,7 +58,7 @@ describe('worker threads', () => {
     assert.deepEqual(parseCpus(engine ?? ''), [first], 'the engine stays where it is');
   });
 
-  test('that native code keeps from ending are given up: the stage serves, the runtime closes', async (t) => {
+  test('that native code blocks are given up: the stage serves, and the runtime closes', async (t) => {
     const folder = folderFor(t);
     const inline = `
       require('fs').appendFileSync(init.folder + '/calls', JSON.stringify(input) + '\\n');
@@ -76,7 +76,7 @@ describe('worker threads', () => {
     await within(service.service.close(true, 2000), 'it closes');
   });
 
-  test('that cannot be made say why', async (t) => {
+  test('that cannot be created say why', async (t) => {
     const service = await serve(t, { stages: [{ ...ECHO, env: { NODE_OPTIONS: '--no-such-option' } }] });
     const { code, error } = await service.answer(1);
     assert.equal(code, 'stage_unavailable');
@@ -84,7 +84,7 @@ describe('worker threads', () => {
     assert.equal(service.service.snapshot().engine.restarts, 0);
   });
 
-  test('that send anything but a frame end alone', async (t) => {
+  test('that send invalid bytes end alone', async (t) => {
     const inline = `
       if (input === 'garbage') require('worker_threads').parentPort.postMessage({ garbage: true });
       return input === 'garbage' ? new Promise((go) => setTimeout(go, 60_000)) : input;`;
@@ -97,7 +97,7 @@ describe('worker threads', () => {
   });
 
   for (const file of ['gate', 'spin']) {
-    test(`do not compute what was cancelled while it waited behind another batch (${file})`, async (t) => {
+    test(`do not run items cancelled while they waited behind another batch (${file})`, async (t) => {
       const folder = folderFor(t);
       const service = await serve(t, { stages: [{ id: 'gate', isolation: 'thread', file, init: { folder } }] });
       const name = file === 'gate' ? 'held' : 'spin';

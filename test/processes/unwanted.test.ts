@@ -16,7 +16,7 @@ function blockUntil(condition: () => boolean): void {
 }
 
 describe('a deadline', () => {
-  test('is kept while the worker is stuck in synchronous code, for what runs and for what waits', async (t) => {
+  test('applies while the worker is stuck in synchronous code, to running and waiting requests', async (t) => {
     const folder = folderFor(t);
     const service = await serve(t, { stages: [{ id: 'spin', file: 'spin', init: { folder } }] });
     await service.ready();
@@ -34,7 +34,7 @@ describe('a deadline', () => {
     assert.deepEqual(callsIn(folder), ['spin', 'b'], 'what expired in the queue is not computed');
   });
 
-  test('that passes in the queue keeps an item from being computed, the first item of a batch included', async (t) => {
+  test('that passes in the queue prevents the run of the item, even the first of a batch', async (t) => {
     const gate = await gated(t, { predict: 'batch', batch: { maxBatchSize: 8 } });
     const running = await hold(gate, 'held');
     const first = gate.service.ask('expires', { timeoutMs: 100 });
@@ -47,7 +47,7 @@ describe('a deadline', () => {
     assert.deepEqual(callsIn(gate.folder), [['held'], ['a', 'b']]);
   });
 
-  test('that passes while a batch fills keeps an item from being computed, too', async (t) => {
+  test('that passes while a batch fills prevents the run of the item, too', async (t) => {
     const gate = await gated(t, {
       predict: 'batch',
       batch: { maxBatchSize: 3, policy: 'oldest', maxWaitMs: 60_000 },
@@ -59,7 +59,7 @@ describe('a deadline', () => {
   });
 
   for (const file of ['gate', 'spin']) {
-    test(`that passes in a worker behind another batch keeps an item from being computed, too (${file})`, async (t) => {
+    test(`that passes in a worker behind another batch prevents the run of the item, too (${file})`, async (t) => {
       const folder = folderFor(t);
       const service = await serve(t, { stages: [{ id: 'stage', file, init: { folder } }] });
       const held = file === 'gate' ? 'held' : 'spin';
@@ -77,7 +77,7 @@ describe('a deadline', () => {
     });
   }
 
-  test('that passes in the queue while this process is blocked keeps an item from being computed and counted in the batch', async (t) => {
+  test('that passes in the queue while this process is blocked keeps the item out of the batch', async (t) => {
     const gate = await gated(t, { predict: 'batch', batch: { maxBatchSize: 8 } });
     const running = await hold(gate, 'held');
     const expiresAt = systemClock.now() + 310;
@@ -93,7 +93,7 @@ describe('a deadline', () => {
     assert.equal((await stays.answer).timings[0]?.batchSize, 1);
   });
 
-  test('that passes in a worker behind another batch while this process is blocked keeps an item from being computed', async (t) => {
+  test('that passes in a worker while this process is blocked prevents the run of the item', async (t) => {
     const gate = await gated(t);
     await prefetching(gate.service, 'gate');
     const running = await hold(gate, 'held');
@@ -114,8 +114,8 @@ describe('a deadline', () => {
   });
 });
 
-describe('a request that nobody waits for any more', () => {
-  test('leaves the queue, makes room there, and is not computed', async (t) => {
+describe('a cancelled request', () => {
+  test('leaves the queue, makes room there, and does not run', async (t) => {
     const gate = await gated(t, { capacity: 2 });
     const running = await hold(gate, 'held');
     const [cancelled, kept] = [gate.service.ask('cancelled'), gate.service.ask('kept')] as const;
@@ -130,7 +130,7 @@ describe('a request that nobody waits for any more', () => {
     assert.equal(gate.service.service.snapshot().lateOutcomes, 0);
   });
 
-  test('before the engine runs at all is not computed either', async (t) => {
+  test('does not run if it was cancelled before the engine started', async (t) => {
     const gate = await gated(t);
     const early = gate.service.ask('early');
     const kept = gate.service.ask('kept');
@@ -148,7 +148,7 @@ describe('a request that nobody waits for any more', () => {
     ['spin', true],
   ] as const) {
     const by = killed ? 'the successor of that worker, killed' : 'that worker';
-    test(`and that was sent ahead to a worker is not computed by ${by} (${file})`, async (t) => {
+    test(`does not run in ${by} if it was sent ahead (${file})`, async (t) => {
       const folder = folderFor(t);
       const service = await serve(t, { stages: [{ id: 'stage', file, init: { folder } }] });
       const held = file === 'gate' ? 'held' : 'spin';
@@ -173,7 +173,7 @@ describe('a request that nobody waits for any more', () => {
     });
   }
 
-  test('in the middle of a batch leaves its neighbours alone', async (t) => {
+  test('in the middle of a batch does not affect the others', async (t) => {
     const gate = await gated(t, { predict: 'batch', batch: { maxBatchSize: 8 } });
     await gate.service.ready();
     const batch = ['held', 'cancelled', 'kept'].map((name) => gate.service.ask(name));

@@ -65,7 +65,7 @@ const VALUES: Readonly<Record<string, unknown>> = {
 
 describe('values', () => {
   for (const isolation of ISOLATIONS) {
-    test(`arrive in the worker as they were, and come back as they were (${isolation})`, async (t) => {
+    test(`values arrive in the worker unchanged, and come back unchanged (${isolation})`, async (t) => {
       const service = await serveValues(t, isolation);
       for (const [name, value] of Object.entries(VALUES)) {
         const back = await service.value(value, { entry: 'echo' });
@@ -77,7 +77,7 @@ describe('values', () => {
     });
   }
 
-  test('properties that are undefined are dropped, as JSON does', async (t) => {
+  test('the codec drops undefined properties, as JSON does', async (t) => {
     const service = await serveValues(t);
     const back = await service.value({ a: undefined, b: 1 }, { entry: 'echo' });
     assert.deepEqual(back, { b: 1 });
@@ -99,7 +99,7 @@ describe('values', () => {
     assert.equal(both.text.length, 1_000_000);
   });
 
-  test('the bytes that a worker gets are its own', async (t) => {
+  test('a worker gets bytes of its own', async (t) => {
     const service = await serve(t, {
       stages: [
         {

@@ -38,7 +38,7 @@ async function ways(service: TestService, asked: readonly Asked[]): Promise<stri
   );
 }
 
-test('those before a full stage, over deploys that make its route longer, tap it, and turn it round', async (t) => {
+test('requests before a full stage wait over deploys that extend, tap and reverse its route', async (t) => {
   const folder = folderFor(t);
   const stages = [gate(folder), LAST];
   const service = await serve(t, { stages, routes: { in: ['gate'] } });
@@ -54,7 +54,7 @@ test('those before a full stage, over deploys that make its route longer, tap it
   assert.deepEqual(await ways(service, [service.ask({})]), ['last']);
 });
 
-test('those for which no engine is ready, over several deploys, and those that wait until the next one is', async (t) => {
+test('requests without a ready engine wait over several deploys, until the next one is ready', async (t) => {
   const folder = folderFor(t);
   const stages = [gate(folder), LAST];
   const service = await serve(t, { stages, routes: { in: ['gate'] } });
@@ -69,7 +69,7 @@ test('those for which no engine is ready, over several deploys, and those that w
   assert.deepEqual(await ways(service, [...behind.slice(2), late]), ['gate', 'gate', 'gate', 'gate>last']);
 });
 
-test('those whose route has lost a stage are told so, unless a deploy has brought it back', async (t) => {
+test('requests whose route has lost a stage fail, unless a deploy has restored it', async (t) => {
   const folder = folderFor(t);
   const stages = [gate(folder), LAST];
   const service = await serve(t, { stages });

@@ -14,7 +14,7 @@ interface Passed {
 const IN_BATCHES: Partial<StageSpec> = { predict: 'batch', batch: { maxBatchSize: 3 } };
 
 describe('kill -9 in the middle of a batch', () => {
-  test('fails exactly the items that ran; those that wait are served by a new process', async (t) => {
+  test('fails exactly the running items, and a new process serves the waiting ones', async (t) => {
     const { service, folder } = await gated(t, IN_BATCHES);
     const [pid] = (await service.ready())['gate'] as [number];
     const running = ['held', 'a', 'b'].map((name) => service.ask(name));
@@ -40,7 +40,7 @@ describe('kill -9 in the middle of a batch', () => {
     assert.equal(service.service.snapshot().lateOutcomes, 0);
   });
 
-  test('gives back what was sent ahead to the worker, in its old order', async (t) => {
+  test('returns the items that were sent ahead to the worker, in their order', async (t) => {
     const { service, folder } = await gated(t);
     await prefetching(service, 'gate');
     const [pid] = service.pids('gate') as [number];
@@ -88,7 +88,7 @@ describe('kill -9 in the middle of a batch', () => {
     assert.notEqual(after['gate']?.[0], one);
   });
 
-  test('while idle is noticed, and what comes then is served', async (t) => {
+  test('of an idle worker is noticed, and later requests are served', async (t) => {
     const { service } = await gated(t, { workers: 2 });
     const pids = (await service.ready())['gate'] as number[];
     for (const pid of pids) kill9(pid);
@@ -101,7 +101,7 @@ describe('kill -9 in the middle of a batch', () => {
 });
 
 describe('a modelet that ends its own process', () => {
-  test('four times in a row: each time a new process, after growing pauses', async (t) => {
+  test('gets a new process four times in a row, after growing pauses', async (t) => {
     const service = await serve(t, { stages: [{ id: 'die', file: 'die' }] });
     const pids = new Set<number>();
     for (let round = 0; round < 4; round += 1) {
@@ -113,7 +113,7 @@ describe('a modelet that ends its own process', () => {
     await until(() => service.stage('die').workers[0]?.restarts === 4, 'four restarts are shown');
   });
 
-  test('gets nothing more to do once its end is known, though its channel is still open', async (t) => {
+  test('gets no more batches after its end is known, though its channel is still open', async (t) => {
     // The process that it leaves behind in another group holds on to the channel.
     const inline = `
       const options = { detached: true, stdio: ['ignore', 'ignore', 'ignore', 3] };
@@ -127,7 +127,7 @@ describe('a modelet that ends its own process', () => {
     for (const other of startedProcesses()) if (other.command.startsWith('sleep')) kill9(other.pid);
   });
 
-  test('takes the processes with it that it has started', async (t) => {
+  test('ends the processes that it has started', async (t) => {
     const service = await serve(t, { stages: [{ id: 'parent', file: 'parent' }] });
     const [pid] = (await service.ready())['parent'] as [number];
     const child = await service.value<number>(null);

@@ -36,7 +36,7 @@ for (const isolation of ISOLATIONS) {
       });
     }
 
-    test('of large values with binaries within comes and goes as it is', async (t) => {
+    test('of large values with binaries travels unchanged', async (t) => {
       const service = await serve(t, stage({ file: 'echo', predict: 'batch', batch: { maxBatchSize: 4 } }));
       const values = [1, 2, 3, 4].map((n) => ({
         n,
@@ -60,7 +60,7 @@ for (const isolation of ISOLATIONS) {
       ],
     ];
     for (const [way, cause, code] of WAYS) {
-      test(`by ${way}: the batch is lost and told why; what waits is served by another, the engine lives`, async (t) => {
+      test(`by ${way}: its batch fails with the cause, another serves the waiting items, and the engine lives`, async (t) => {
         const folder = folderFor(t);
         const spec: Partial<StageSpec> = {
           inline: {
@@ -105,7 +105,7 @@ for (const isolation of ISOLATIONS) {
       });
     }
 
-    test('that hangs comes at the deadline of the close', async (t) => {
+    test('that hangs follows at the deadline of close', async (t) => {
       const folder = folderFor(t);
       const service = await serve(t, stage({ file: 'spin', init: { folder }, workers: 2 }));
       await service.ready();
@@ -117,7 +117,7 @@ for (const isolation of ISOLATIONS) {
       for (const { answer } of open) assert.equal((await answer).code, 'shutting_down');
     });
 
-    test('that is asked for lets it finish and stop, once', async (t) => {
+    test('by close lets it finish its batch and run teardown once', async (t) => {
       const folder = folderFor(t);
       const inline = {
         code: `if (input === 'held') {
@@ -139,7 +139,7 @@ for (const isolation of ISOLATIONS) {
       assert.deepEqual(stopped, ['0', '1']);
     });
 
-    test('whose teardown throws or never ends does not keep the runtime from closing', async (t) => {
+    test('whose teardown throws or never ends does not prevent the runtime from closing', async (t) => {
       for (const teardown of ['throw new Error("will not")', 'for (;;) {}', 'await new Promise(() => {})']) {
         const service = await serve(t, stage({ inline: { code: 'return input;', teardown } }));
         assert.equal(await service.value(1), 1);
@@ -149,7 +149,7 @@ for (const isolation of ISOLATIONS) {
   });
 
   describe(`a worker (${isolation})`, () => {
-    test('is heard in the log, line by line, with its stage and its number', async (t) => {
+    test('writes to the log line by line, with its stage and its number', async (t) => {
       const inline = `
         console.log('first line\\nsecond line');
         console.error('a complaint');
@@ -177,7 +177,7 @@ for (const isolation of ISOLATIONS) {
       ]);
     });
 
-    test('has the variables of its stage and those of its parent, and no other worker sees what it sets', async (t) => {
+    test('has the variables of its stage and its parent, and no other worker sees its changes', async (t) => {
       const inline = `
         process.env.SET_BY ??= '';
         process.env.SET_BY += ctx.stage;
@@ -195,7 +195,7 @@ for (const isolation of ISOLATIONS) {
       assert.deepEqual(await service.value(null, { entry: 'two' }), ['of two', 'twotwo', true]);
     });
 
-    test('whose code changes makes way when its successor is ready, and no request is lost', async (t) => {
+    test('whose code changes is replaced when its successor is ready, and no request is lost', async (t) => {
       const plan = (version: number): PlanSpec =>
         stage({ inline: `return { version: init, who: ${WHO} };`, init: version, workers: 2 });
       const service = await serve(t, plan(0));
@@ -220,7 +220,7 @@ for (const isolation of ISOLATIONS) {
       assert.equal(new Set([...seen.values()].flatMap((workers) => [...workers])).size, 6, 'each version has its own');
     });
 
-    test('with a heap of its own size leaves others theirs', async (t) => {
+    test('with its own heap size does not change that of others', async (t) => {
       const code = `return require('v8').getHeapStatistics().heap_size_limit / ${MEGABYTE};`;
       const stages = [100, 300].map((heapMb) => ({ id: `of ${heapMb}`, isolation, inline: code, heapMb }));
       const service = await serve(t, { stages, routes: { 'of 100': ['of 100'], 'of 300': ['of 300'] } });
