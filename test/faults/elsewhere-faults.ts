@@ -50,7 +50,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     requests: 'none but itself: after the first death it runs alone',
     recovery: 'after `maxAttempts` it is a dead letter, shown and to be driven again',
     suite: 'nodered/durable-gate.shared',
-    test: 'a message that kills its worker is tried alone, and ends as a dead letter',
+    test: 'runs a message that kills its worker alone, and makes it a dead letter',
   },
   {
     name: 'the disk is full',
@@ -141,7 +141,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     requests: '`store_unavailable`, before the kill and after the next start',
     recovery: 'somebody puts a file back, or deletes the marker beside it to begin anew',
     suite: 'nodered/durable-lost',
-    test: 'is deleted under load, then Node-RED is killed: the next start begins nothing anew until the marker is deleted',
+    test: 'is deleted under load, then Node-RED is killed: the next start creates no file until the marker is deleted',
   },
   {
     name: 'the file of a store is replaced by another while it serves',

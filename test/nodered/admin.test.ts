@@ -113,7 +113,7 @@ describe('admin routes: permission', () => {
     });
   }
 
-  test('restarting a stage needs that to write', async () => {
+  test('a restart of a stage needs the permission to write', async () => {
     for (const token of [undefined, 'made-up', 'injector', 'reader']) {
       assert.equal((await restart('one', token)).status, 401, token);
     }
@@ -121,7 +121,7 @@ describe('admin routes: permission', () => {
     assert.equal((await restart('one', 'owner')).status, 204);
   });
 
-  test('looking into a model needs that to write', async () => {
+  test('reading a model needs the permission to write', async () => {
     const path = '/admin/modelets/onnx?path=package.json';
     for (const token of [undefined, 'made-up', 'injector', 'reader']) {
       assert.equal((await get(path, token)).status, 401, token);
@@ -130,13 +130,13 @@ describe('admin routes: permission', () => {
     assert.equal((await get(path, 'owner')).status, 200);
   });
 
-  test('draining the queue of a stage needs that to write', async () => {
+  test('draining the queue of a stage needs the permission to write', async () => {
     assert.equal((await act('one', 'flush', 'reader')).status, 401);
     assert.equal((await act('one', 'flush', 'operator')).status, 204);
     assert.equal((await act('unknown', 'flush', 'operator')).status, 404);
   });
 
-  test('an endpoint of the user needs none', async () => {
+  test('an endpoint of the user needs no permission', async () => {
     assert.equal((await nodeRed.post('/open', {})).status, 200);
   });
 });
@@ -185,13 +185,13 @@ describe('admin routes: answers', () => {
     assert.deepEqual(workers, [], 'no worker of these flows is kept to a core');
   });
 
-  test('onnx tells the inputs and outputs of a model, and why it cannot', async () => {
+  test('onnx returns the inputs and outputs of a model, or the reason why not', async () => {
     assert.deepEqual(await onnx('@modelet/node-red-pipeline/assets/models/digits.onnx'), { status: 200, ...DIGITS });
     assert.match((await onnx('no/such.onnx')).error ?? '', /^no file /);
     assert.match((await onnx('package.json')).error ?? '', /package\.json/);
   });
 
-  test('onnx looks into files of flows only, however their path is written, and says so of others', async (t) => {
+  test('onnx reads only files of flows, in any spelling of their path, and refuses others', async (t) => {
     const elsewhere = folderFor(t);
     const { userDir } = nodeRed;
     copyFileSync(digitsModel, join(elsewhere, 'digits.onnx'));
@@ -216,7 +216,7 @@ describe('admin routes: answers', () => {
     }
   });
 
-  test('onnx looks into the model of a stage that is deployed, wherever it is', async (t) => {
+  test('onnx reads the model of a deployed stage, wherever it is', async (t) => {
     const model = join(folderFor(t), 'digits.onnx');
     copyFileSync(digitsModel, model);
     assert.equal((await onnx(model)).status, 403);
@@ -236,7 +236,7 @@ describe('admin routes: answers', () => {
     assert.match(missing.error ?? '', /no file .*no\/such\.js/);
   });
 
-  test('nodes has who gets the errors of a stage and where its route ends', async () => {
+  test('nodes names the handler of the errors of a stage and the end of its route', async () => {
     const answer = await read<{ handler: object; route: { text: string } }>('/admin/modelets/nodes/one');
     assert.deepEqual(answer.handler, { kind: 'collector', id: 'collector /open' });
     assert.match(answer.route.text, /^one \u2192 two; ends there because /);
@@ -271,7 +271,7 @@ describe('admin routes: restart', () => {
     await assertRestarts(within.id, within.name);
   });
 
-  test('answers 404 for what is not a stage', async () => {
+  test('answers 404 for a node that is not a stage', async () => {
     for (const id of ['unknown', 'batch', 'collector /open', 'runtime', '../nodes/one']) {
       assert.equal((await restart(id, 'operator')).status, 404, id);
     }

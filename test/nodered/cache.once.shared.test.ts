@@ -41,7 +41,7 @@ const stageOf = async (id: string): Promise<Snapshot['runtimes'][number]['stages
   return found ?? assert.fail();
 };
 
-test('messages with the same input share a run or what is kept, and everything that tells of stages tells of it', async () => {
+test('messages with the same input share a run or a kept result, and all views of the stage show it', async () => {
   const told = nodeRed.inputs('all');
   const results = nodeRed.inputs('end');
   const together = [{ payload: { a: 1 } }, { payload: { a: 1 } }, { payload: { a: 1 }, topic: 'x' }] as Message[];
@@ -84,7 +84,7 @@ test('messages with the same input share a run or what is kept, and everything t
   await until('the interval has it', () => told.some((message) => part(message) > 0));
 });
 
-test('inline code that looks at the topic is asked again for another', async () => {
+test('inline code that reads the topic runs again for another topic', async () => {
   const [one] = await pass('topics', [{ payload: 1, topic: 'a' }]);
   const [same] = await pass('topics', [{ payload: 1, topic: 'a' }]);
   const [other] = await pass('topics', [{ payload: 1, topic: 'b' }]);

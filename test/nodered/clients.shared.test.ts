@@ -40,7 +40,7 @@ async function counts(): Promise<{ cancelled: number; ok: number; backlog: numbe
 }
 
 describe('clients that go away', () => {
-  test('while their request is queued: it is cancelled and never computed', async () => {
+  test('while their request waits: it is cancelled and never runs', async () => {
     const before = await counts();
     const first = nodeRed.post('/held', { number: 1 });
     await until('the first is at work', async () => (await gate.entered()).length === 1);
@@ -57,7 +57,7 @@ describe('clients that go away', () => {
     assert.equal(afterwards.backlog, 0);
   });
 
-  test('while their request is computed: it is cancelled, and its late result harms nobody', async () => {
+  test('while their request runs: it is cancelled, and its late result affects nothing', async () => {
     const before = await counts();
     const client = open('/held', { number: 1 });
     await until('it is at work', async () => (await gate.entered()).length === 1);
@@ -80,7 +80,7 @@ describe('clients that go away', () => {
     assert.equal((await counts()).backlog, 0);
   });
 
-  test('with their answer in hand: nothing is cancelled', async () => {
+  test('after their answer: nothing is cancelled', async () => {
     const before = await counts();
     await gate.open();
     await new Promise<void>((resolve) => {

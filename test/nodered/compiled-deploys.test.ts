@@ -126,7 +126,7 @@ test('requests are answered while flows stop and start', async () => {
   await deploying;
 });
 
-test('changed code takes over, and no request is lost in between', async () => {
+test('changed code takes over without the loss of a request', async () => {
   const { wrong, versions } = await whilePosting(async () => {
     for (const version of [1, 2]) {
       await red.deploy(flows(version, 30));
@@ -137,7 +137,7 @@ test('changed code takes over, and no request is lost in between', async () => {
   assert.ok(versions.includes(2));
 });
 
-test('an endpoint that is deployed away is Node-RED’s again, one that comes back is compiled again', async () => {
+test('Node-RED serves a removed endpoint again, and a restored one is compiled again', async () => {
   await red.deploy([TAB]);
   await until('the endpoint is gone', async () => (await post(1)).status === 404);
   await red.deploy(flows(3, 40));

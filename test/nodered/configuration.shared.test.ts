@@ -136,7 +136,7 @@ describe('configuration: what is invalid', () => {
     });
   }
 
-  test('a deploy that mends it takes the badge away', async () => {
+  test('a deploy that repairs it removes the badge', async () => {
     await nodeRed.deploy([
       TAB,
       runtime(),
@@ -187,7 +187,7 @@ describe('configuration: what is valid', () => {
     assert.deepEqual(await (await nodeRed.post('/use', { value: 1 })).json(), { value: 1 });
   });
 
-  test('a core that this machine has not: a yellow badge that says so, and the stage works', async () => {
+  test('a core that this machine lacks gives a yellow badge, and the stage works', async () => {
     await startAnew(runtime(), stage('node', ECHO, 'collector /use', { cpus: '0,4000' }));
     await nodeRed.whenReady();
     assert.equal((await nodeRed.post('/use', { value: 1 })).status, 200);

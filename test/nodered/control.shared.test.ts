@@ -39,7 +39,7 @@ const PATIENT = { policy: 'oldest', maxWaitMs: '60000', maxBatchSize: '100' };
 
 describe('flush', () => {
   for (const policy of ['oldest', 'gap']) {
-    test(`${policy}: what waits leaves at once as one batch, what comes after waits again`, async () => {
+    test(`${policy}: the waiting items leave at once as one batch, and later ones wait again`, async () => {
       const out = await deploy(
         batcher('batch', 'a', { ...PATIENT, policy }),
         noting('a', 'out'),
@@ -103,7 +103,7 @@ describe('flush', () => {
 });
 
 describe('reset', () => {
-  test('drops what waits, to a wired catch output', async () => {
+  test('drops the waiting items, to a wired catch output', async () => {
     const out = await deploy(
       batcher('batch', 'a', PATIENT),
       noting('a', 'collect'),
@@ -123,7 +123,7 @@ describe('reset', () => {
     assert.deepEqual([out.length, dropped.length], [1, 2]);
   });
 
-  test('drops those that wait outside the engine too; without a catch output silently, and they are done', async () => {
+  test('drops the messages that wait outside the engine too, silently without a catch output, and they are done', async () => {
     const out = await deploy(
       batcher('batch', 'held', { ...PATIENT, maxBatchSize: '1' }),
       stage('held', gate.code(), 'out', { capacity: '2' }),
@@ -188,7 +188,7 @@ describe('link call', () => {
 });
 
 describe('priority and timeout', () => {
-  test('the higher priority goes first also among those that wait outside the engine', async () => {
+  test('a higher priority goes first among messages that wait outside the engine, too', async () => {
     const out = await deploy(stage('held', gate.code(), 'out', { capacity: '1', overflow: 'wait' }));
     red.send('held', { payload: 'first' });
     await until('it is at work', async () => (await gate.entered()).length === 1);

@@ -67,7 +67,7 @@ async function deploy(examples: readonly string[], properties: object = {}): Pro
 const passed = (name: string, examples: number): Check => ({ stage: name, ok: true, examples });
 
 describe('health/ready?deep=1', () => {
-  test('runs the examples and answers 200 where they work', async () => {
+  test('runs the examples and answers 200 if they work', async () => {
     await deploy(['one', 'two']);
     const inside = await ask(`${INSIDE}?deep=1`);
     assert.equal(inside.status, 200);
@@ -82,7 +82,7 @@ describe('health/ready?deep=1', () => {
     assert.equal((await ask(INSIDE)).body.checks, undefined, 'nothing runs where nobody asks for it');
   });
 
-  test('answers 503 where one fails: with its message inside, with its code alone in public', async () => {
+  test('answers 503 if one fails: with its message on the admin side, and only its code in public', async () => {
     await deploy(['throws']);
     assert.equal((await ask(INSIDE)).status, 200, 'the workers are there');
     const inside = await ask(`${INSIDE}?deep=1`);
@@ -98,7 +98,7 @@ describe('health/ready?deep=1', () => {
     assert.equal((await nodeRed.post('/work', { input: 'x' })).status, 200);
   });
 
-  test('answers for one that hangs, and requests are served meanwhile', async () => {
+  test('answers for a check that hangs, while requests are served', async () => {
     await deploy(['held'], { workers: '2' });
     const asked = [ask(`${INSIDE}?deep=1`), ask(`${OUTSIDE}?deep=1`)];
     await until('it hangs', () => callsIn(folder).includes('held'));
@@ -112,7 +112,7 @@ describe('health/ready?deep=1', () => {
     await until('it works', async () => (await ask(`${INSIDE}?deep=1`)).status === 200);
   });
 
-  test('answers at once where the engine is killed meanwhile, and is well again with the next', async () => {
+  test('answers at once if the engine is killed, and is healthy with the next one', async () => {
     await deploy(['held until the engine dies']);
     const asked = ask(`${INSIDE}?deep=1`);
     await until('it runs', () => callsIn(folder).length > 0);
@@ -131,7 +131,7 @@ describe('health/ready?deep=1', () => {
     await until('it works', async () => (await ask(`${INSIDE}?deep=1`)).status === 200);
   });
 
-  test('misses a stage whose worker is not there', async () => {
+  test('reports a stage without a worker as missing', async () => {
     await deploy(['one']);
     const worker = (await nodeRed.snapshot()).runtimes
       .flatMap(({ stages }) => stages)

@@ -85,7 +85,7 @@ describe('deploy: nothing changed', () => {
     });
   }
 
-  test('two deploys at once are as good as one', async () => {
+  test('two deploys at once have the effect of one', async () => {
     const before = pidsOf(await startAnew(pipeline()));
     const answer = run();
     await until('it is at work', async () => (await gate.entered()).length === 1);
@@ -111,7 +111,7 @@ describe('deploy: something changed', () => {
     });
   }
 
-  test('requests that wait before a full stage go on to what a deploy has put behind it', async () => {
+  test('requests that wait before a full stage go on to the nodes that a deploy has put behind it', async () => {
     const batch = { maxBatchSize: '1' };
     const first = { workers: '1', capacity: '1', overflow: 'wait' };
     // A function node in front, because a compiled endpoint would answer them as they began.
@@ -166,7 +166,7 @@ describe('deploy: something changed', () => {
     assert.deepEqual(await run(), ['first', 'second']);
   });
 
-  test('a changed runtime gets a new engine; what the old one had is answered by it', async () => {
+  test('a changed runtime gets a new engine, and the old one answers its requests', async () => {
     const before = await startAnew(pipeline());
     const old = run();
     await until('it is at work', async () => (await gate.entered()).length === 1);
@@ -178,7 +178,7 @@ describe('deploy: something changed', () => {
     await until('the old processes are gone', () => !pidsOf(before).some(isAlive));
   });
 
-  test('two stages that change places between two deploys answer whoever comes', async () => {
+  test('two stages that change places between two deploys answer every client', async () => {
     await gate.open();
     await startAnew(pipeline());
     const ends = [collector('swapped', 'out'), httpIn('in', '/swapped', 'second'), httpOut('out')];

@@ -60,7 +60,7 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     return pattern.test(text) && text;
   }
 
-  test('lets stored messages through as its budget allows, with their fields, and forgets them when they have arrived', async () => {
+  test('admits stored messages as its budget allows, with their fields, and forgets them when they have arrived', async () => {
     const results = red.inputs('results');
     for (const n of [1, 2, 3]) red.send('one', { payload: n, topic: 'numbers', when: new Date(n) });
     await until('all are stored', async () => {
@@ -108,7 +108,7 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     await until('it is dead again', async () => (await red.gate('fragile')).store?.dead === 1 && failures.length === 4);
   });
 
-  test('a message that kills its worker is tried alone, and ends as a dead letter', async () => {
+  test('runs a message that kills its worker alone, and makes it a dead letter', async () => {
     const results = red.inputs('broken results');
     for (let n = 0; n < 12; n += 1) red.send('fragile', { payload: n === 5 ? 'exit' : n, jobId: `n${n}` });
     await until('all others are through', () => results.length === 11);
@@ -175,7 +175,7 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     assert.equal(malformed.status, 400);
   });
 
-  test('an item of an id that is known is not stored again', async () => {
+  test('does not store an item with a known id again', async () => {
     const results = red.inputs('results');
     for (const n of [1, 2]) red.send('one', { payload: n, jobId: 'only one' });
     for (const n of [3, 4]) red.send('one', { payload: n, jobId: 'only-one' });
@@ -194,7 +194,7 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     assert.equal(existsSync(join(red.userDir, 'modelets', 'lost.sqlite')), false);
   });
 
-  test('deploys keep what waits and what runs; a gate that comes back finds what it had', async () => {
+  test('keeps waiting and running items over deploys, and a restored gate finds its items', async () => {
     await held.close();
     for (const n of [1, 2, 3]) red.send('one', { payload: n, jobId: `kept-${n}` });
     await until('the first runs', async () => (await held.entered()).length === 1);

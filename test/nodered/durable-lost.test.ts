@@ -121,7 +121,7 @@ describe('the file of a durable gate', { skip: NO_SQLITE, timeout: 300_000 }, ()
     });
   });
 
-  test('is deleted under load, then Node-RED is killed: the next start begins nothing anew until the marker is deleted', async (t) => {
+  test('is deleted under load, then Node-RED is killed: the next start creates no file until the marker is deleted', async (t) => {
     const red = await NodeRedProcess.start(flows());
     t.after(() => red.end());
     const file = join(red.userDir, 'modelets', 'gate.sqlite');

@@ -106,7 +106,7 @@ describe('error handlers: Catch nodes', () => {
     ],
   ];
   for (const [why, nodes] of passedOver) {
-    test(`get it, once, when ${why}`, async () => {
+    test(`get the error once when ${why}`, async () => {
       const ends = await deploy(nodes);
       const payload = { fail: 'root', code: 'invalid_input' };
       nodeRed.send('root', { payload, foreign: 'kept' });
@@ -140,7 +140,7 @@ describe('error handlers: Catch nodes', () => {
     assert.deepEqual([ends.caught.length, also.length, uncaught.length], [1, 1, 0]);
   });
 
-  test('the next success of what they caught is free of the error', async () => {
+  test('the next success of a caught message is free of the error', async () => {
     const ends = await deploy(
       [failing('root', 'results')],
       [
@@ -218,7 +218,7 @@ describe('error handlers: in a chain', () => {
 });
 
 describe('error handlers: errorPayload keep', () => {
-  test('leaves the payload as it was, as Catch nodes have it', async () => {
+  test('leaves the payload unchanged, as Catch nodes get it', async () => {
     const ends = await deploy([
       failing('root', 'collect'),
       collector('collect', 'results', 'errors', { errorPayload: 'keep' }),
@@ -232,7 +232,7 @@ describe('error handlers: errorPayload keep', () => {
 });
 
 describe('error handlers: under load', () => {
-  test('each of 300 messages ends once, at the end it belongs to, and is complete', async () => {
+  test('each of 300 messages ends once, at its own end, and is complete', async () => {
     const ends = await deploy(
       [
         batcher('batch', 'root', { maxBatchSize: '16' }),

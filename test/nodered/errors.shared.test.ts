@@ -88,7 +88,7 @@ describe('errors: what a modelet does', () => {
     assert.match(await assertError(failed, 500, 'modelet_failed', 'checked'), /^output must be string$/);
   });
 
-  test('none of it keeps the next request from its answer', async () => {
+  test('the next request is answered after all of them', async () => {
     const response = await nodeRed.post('/do', { do: 'well' });
     assert.equal(response.status, 200);
     assert.deepEqual(await response.json(), { do: 'well' });
@@ -241,7 +241,7 @@ describe('errors: no worker', () => {
 });
 
 describe('errors: nobody handles them', () => {
-  test('without a collector and a Catch node the client gets the error all the same, and the log has it', async () => {
+  test('without a collector and a Catch node the client and the log still get the error', async () => {
     await nodeRed.deployReady([
       TAB,
       runtime(),

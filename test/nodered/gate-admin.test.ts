@@ -97,7 +97,7 @@ test('only those who may read get an answer, and only those who may write can te
 });
 
 describe('the view of a gate', () => {
-  test('the numbers, where they come from, whose workers count and why', async () => {
+  test('has the numbers, their source, the counted workers and the reason', async () => {
     type Shown = GateSnapshot & { readonly stage: string; readonly warnings: string[] };
     const shown = await until('it was read', async () => {
       const now = await read<Shown>('/gates/scraping');
@@ -113,7 +113,7 @@ describe('the view of a gate', () => {
     await until('the badge too', () => free(75).test(red.badges.get('scraping')?.text ?? ''));
   });
 
-  test('a source that cannot be read, on its badge too', async () => {
+  test('shows a source that cannot be read, on its badge too', async () => {
     const { source, why, open } = await until('it was read', async () => {
       const now = await read<GateSnapshot>('/gates/blind');
       return now.source.error !== null && now;
@@ -125,7 +125,7 @@ describe('the view of a gate', () => {
     assert.match(red.badges.get('blind')?.text ?? '', /^closed: .*none/);
   });
 
-  test('nothing of a secret', async () => {
+  test('shows no secret', async () => {
     for (const path of ['/snapshot', '/gates/scraping', '/gates/blind', '/nodes/scraping', '/metrics']) {
       assert.ok(!(await (await ask(path, 'reader')).text()).includes(SECRET), path);
     }
@@ -134,7 +134,7 @@ describe('the view of a gate', () => {
     assert.ok(!flows.includes(SECRET));
   });
 
-  test('a client that is turned away does not hear where the numbers come from', async () => {
+  test('an error for a refused client does not name the source of the numbers', async () => {
     const response = await red.post('/blind', {});
     const text = await response.text();
     assert.equal(response.status, 429, text);
@@ -156,7 +156,7 @@ describe('the test of a source', () => {
     assert.equal(await tryOut({ ...form(), value: 'budget', credentials: { token: SECRET } }).then(budgetOf), 0.25);
   });
 
-  test('says why there is no number, and what cannot be used', async () => {
+  test('says why there is no number, and which setting is unusable', async () => {
     const cases: readonly (readonly [object, RegExp])[] = [
       [{ ...form(), metric: 'other', credentials: { token: SECRET } }, /other/],
       [{ ...form(), credentials: { token: 'wrong' } }, /401/],
@@ -174,7 +174,7 @@ describe('the test of a source', () => {
     }
   });
 
-  test('sends a kept secret nowhere but where it goes already', async (t) => {
+  test('sends a kept secret only to its present address', async (t) => {
     const thief = createServer((request, response) => {
       presented.push(`thief ${request.headers.authorization ?? ''}`);
       response.end('load 0.5\n');
@@ -298,7 +298,7 @@ describe('settings that cannot be used, and those that are odd', () => {
     torn: /2 stages are equally near/,
   };
   for (const [id, warning] of Object.entries(ODD)) {
-    test(`${id}: is said in its dialog and in the log`, async () => {
+    test(`${id}: the dialog and the log have a warning`, async () => {
       const { warnings } = await read<{ warnings: string[] }>(`/nodes/${id}`);
       assert.equal(warnings.length, 1, warnings.join());
       assert.match(warnings[0] ?? '', warning);
@@ -306,7 +306,7 @@ describe('settings that cannot be used, and those that are odd', () => {
     });
   }
 
-  test('a composite takes what all of its members have, and names the one in its way', async () => {
+  test('a composite admits as much as all of its members, and names the limiting one', async () => {
     const gate = await until('both were read', async () => {
       const now = await read<GateSnapshot>('/gates/of%20two');
       return now.open && now;

@@ -71,7 +71,7 @@ async function send(payload: unknown = {}): Promise<Message> {
 }
 
 describe('the answer of an http request', () => {
-  test('a result ends the lease, and reaches the client without what was about the other connection', async () => {
+  test('a result ends the lease, and reaches the client without the headers of the other connection', async () => {
     answer = (response) => {
       const about = { 'Keep-Alive': 'timeout=9', 'X-Private': '1', TE: 'trailers', 'X-Model': 'small' };
       response.writeHead(200, { ...about, Connection: 'keep-alive, X-Private', 'Content-Length': 4 });
@@ -114,7 +114,7 @@ describe('the answer of an http request', () => {
     });
   }
 
-  test('as many are under way as N, and no more', async () => {
+  test('at most N requests are in flight', async () => {
     const answers: ServerResponse[] = [];
     answer = (response) => answers.push(response);
     const requests = [red.post('/behind', {}), red.post('/behind', {})];
@@ -126,7 +126,7 @@ describe('the answer of an http request', () => {
   });
 });
 
-test('a request that nobody answers comes by a Catch node, and ends its lease', async () => {
+test('a request without an answer reaches a Catch node and ends its lease', async () => {
   const nobody = red.inputs('nobody');
   red.send('to nobody', { payload: 1 });
   const { error } = await until('it has failed', () => nobody[0]);
@@ -135,7 +135,7 @@ test('a request that nobody answers comes by a Catch node, and ends its lease', 
   assert.deepEqual([inFlight, lost, lastRefusal], [0, 0, null]);
 });
 
-test('headers that a flow has set pass a collector as they are', async () => {
+test('headers that a flow has set pass a collector unchanged', async () => {
   const own = red.inputs('own results');
   red.send('own', { payload: 1 });
   const { headers } = await until('it is through', () => own[0]);

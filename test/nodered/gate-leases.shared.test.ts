@@ -90,7 +90,7 @@ describe('leases', () => {
     red.send('before failing', { gate: 'flush' });
   });
 
-  test('end when a collector has the result, and where there is none when the last stage is through', async () => {
+  test('end when a collector has the result, or without a collector when the last stage has sent it', async () => {
     const [kept, keptToo] = ['keep', 'keep too'].map((id) => red.inputs(id));
     red.send('collected', { payload: 1 });
     red.send('uncollected', { payload: 1 });
@@ -100,7 +100,7 @@ describe('leases', () => {
     await until('the collector has it', async () => (await red.gate('collected')).inFlight === 0);
   });
 
-  test('end when a request is answered with an error, also where no collector hears of it', async () => {
+  test('end when a request gets an error, even if no collector learns of it', async () => {
     assert.equal((await red.post('/broken', {})).status, 500);
     const { lost } = await until('the lease has ended', async () => {
       const gate = await red.gate('before broken');
@@ -109,7 +109,7 @@ describe('leases', () => {
     assert.equal(lost, 0);
   });
 
-  test('end by themselves when a message comes to nothing, and are shown', async () => {
+  test('end after leaseMs when a message disappears, and count as lost', async () => {
     red.send('forgetful', { payload: 1 });
     const { lost, inFlight } = await until('it is given up', async () => {
       const gate = await red.gate('forgetful');
@@ -118,7 +118,7 @@ describe('leases', () => {
     assert.deepEqual([lost, inFlight], [1, 0]);
   });
 
-  test('end before a message that comes again asks anew', async () => {
+  test('end before a returning message asks again', async () => {
     const results = red.inputs('loop sink');
     red.send('looped', { payload: 0 });
     const result = await until('it is through', () => results[0]);
@@ -127,7 +127,7 @@ describe('leases', () => {
     assert.deepEqual([inFlight, lost], [0, 0]);
   });
 
-  test('count bytes: what does not fit beside the others waits, and what fits nowhere goes alone', async () => {
+  test('count bytes: a message that does not fit beside the others waits, and one that never fits runs alone', async () => {
     const results = red.inputs('byte sink');
     for (const size of [60, 50, 500]) red.send('bytes', { payload: Buffer.alloc(size) });
     await bed.waiting('bytes', 2);

@@ -31,7 +31,7 @@ function when(what: string, is: (gate: GateSnapshot) => boolean): Promise<GateSn
   });
 }
 
-test('it closes while others have the stage, opens when they are done, and counts what it sends itself', async () => {
+test('a saturation gate closes while others use the stage, opens afterwards, and counts its own requests', async () => {
   const results = red.inputs('results');
   const idle = await when('it is open', ({ open }) => open);
   assert.deepEqual([idle.maxSys, idle.budget, idle.quota], [4, 1, 2]);
@@ -54,7 +54,7 @@ test('it closes while others have the stage, opens when they are done, and count
   await until('all are through', () => results.length === 10);
 });
 
-test('with more workers it lets in more', async () => {
+test('a saturation gate admits more with more workers', async () => {
   await red.deploy(flows(2), 'nodes');
   const { quota } = await when('both workers count', ({ maxSys }) => maxSys === 8);
   assert.equal(quota, 4);

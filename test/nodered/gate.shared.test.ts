@@ -74,7 +74,7 @@ async function assertError(response: Response, status: number, code: string): Pr
 }
 
 describe('a gate in front of a stage', () => {
-  test('lets in as many as N; the next goes in when a result has come to the collector', async () => {
+  test('admits N messages, and the next when a result has reached the collector', async () => {
     const [first, second] = await bed.beginTwo('/one', 'one');
     const { inFlight, open, decisions } = await red.gate('one');
     assert.deepEqual([inFlight, open, decisions.admitted_late], [1, true, 0]);
@@ -95,7 +95,7 @@ describe('a gate in front of a stage', () => {
     assert.ok((traces[1]?.totalMs ?? 0) >= (traces[1]?.gateMs ?? 0));
   });
 
-  test('lets in by priority what waits', async () => {
+  test('admits waiting messages by priority', async () => {
     const order: unknown[] = [];
     const results = red.inputs('collector /one');
     red.send('one', { payload: 'first' });
@@ -113,7 +113,7 @@ describe('a gate in front of a stage', () => {
     assert.deepEqual(order, ['first', 'high', 'middle', 'low']);
   });
 
-  test('the time that a request may take begins at the gate: what waits too long is answered 408', async () => {
+  test('starts the time limit of a request: one that waits too long gets 408', async () => {
     const { answer: first } = await bed.begin('/one');
     const errors = red.inputs('error /one');
     red.send('one', { payload: 'late', timeout: 50 });
@@ -155,7 +155,7 @@ describe('a gate that turns away', () => {
     assert.deepEqual([decisions.admitted, decisions.refused_closed], [1, 1]);
   });
 
-  test('answers a client directly where nobody handles the error', async () => {
+  test('answers a client directly if nothing handles the error', async () => {
     const [first, second] = await bed.beginTwo('/small', 'small');
     await assertError(await red.post('/small', { number: 3 }), 429, 'gate_refused');
     await held.open();
@@ -163,7 +163,7 @@ describe('a gate that turns away', () => {
     assert.equal((await red.gate('small')).decisions.refused_full, 1);
   });
 
-  test('tells Catch nodes where it has no output of its own and no collector is behind it', async () => {
+  test('sends the error to Catch nodes if it has no wired output and no collector is behind it', async () => {
     const caught = red.inputs('catch sink');
     red.send('caught', { payload: 1, timeout: 20 });
     const { error } = await until('it is caught', () => caught[0]);
@@ -172,7 +172,7 @@ describe('a gate that turns away', () => {
 });
 
 describe('orders to a gate', () => {
-  test('close holds it closed, open lets everything in, auto follows the budget again', async () => {
+  test('close keeps it closed, open admits everything, and auto follows the budget again', async () => {
     const results = red.inputs('loop sink');
     red.send('looped', { gate: 'close' });
     assert.match((await red.gate('looped')).why, /^closed: by a message/);
@@ -186,7 +186,7 @@ describe('orders to a gate', () => {
     assert.equal((await red.gate('looped')).control, 'auto');
   });
 
-  test('drop answers what waits with 503, flush lets it through', async () => {
+  test('drop answers waiting messages with 503, and flush admits them', async () => {
     const [first, dropped] = await bed.beginTwo('/one', 'one');
     red.send('one', { gate: 'drop' });
     await assertError(await dropped, 503, 'dropped');
@@ -199,7 +199,7 @@ describe('orders to a gate', () => {
     assert.deepEqual([(await first).status, (await flushed).status], [200, 200]);
   });
 
-  test('a message that is no order gets an error of its own', async () => {
+  test('a message with an unknown order gets an error', async () => {
     const errors = red.inputs('error /one');
     red.send('one', { gate: 'ajar', payload: 1 });
     const { error } = await until('it is an error', () => errors[0]);

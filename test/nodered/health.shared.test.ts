@@ -97,7 +97,7 @@ describe('health', () => {
     assert.equal((await nodeRed.post('/work', { input: 'x' })).status, 200);
   });
 
-  test('misses nothing of a runtime that is not asked about', async () => {
+  test('ignores runtimes that the request does not name', async () => {
     starts('other', 'throws');
     kill9(await workerOf('other'));
     await missing('other failing');
@@ -106,7 +106,7 @@ describe('health', () => {
     await missing();
   });
 
-  test('misses every stage while the engine is dead, and what has not started after it', async () => {
+  test('names every stage while the engine is dead, and those that have not started after it', async () => {
     starts('one', 'never');
     const { engine } = (await nodeRed.snapshot()).runtimes.find(({ id }) => id === 'runtime') ?? {};
     kill9(engine?.pid);
@@ -117,7 +117,7 @@ describe('health', () => {
     await missing();
   });
 
-  test('tells an open circuit from a worker that is starting', async () => {
+  test('distinguishes an open circuit from a worker that is starting', async () => {
     starts('one', 'fine');
     const die = async (): Promise<number> => (await nodeRed.post('/work', { input: 'die' })).status;
     for (let deaths = 0; deaths < 5; deaths += 1) assert.equal(await die(), 503);

@@ -27,7 +27,7 @@ test('clones of a message end its lease once', () => {
   assert.deepEqual([first.modelet?.leases, second.modelet?.leases], [undefined, undefined]);
 });
 
-test('a message that goes on keeps them, and only the first word of a stay counts', () => {
+test('a message that goes on keeps its leases, and only the first call on a hold counts', () => {
   const { leases, ended, message } = bed();
   const msg = message('a1', 'b1');
   const stay = leases.enter(msg);
@@ -38,14 +38,14 @@ test('a message that goes on keeps them, and only the first word of a stay count
   assert.deepEqual(ended, ['a1 done', 'b1 done']);
 });
 
-test('a message can leave a gate while another still counts it', () => {
+test('a message can end the lease of one gate and keep that of another', () => {
   const { leases, ended, message } = bed();
   const msg = message('a1', 'b1');
   leases.end(msg, { kind: 'done' }, { gate: 'a' });
   assert.deepEqual([ended, msg.modelet?.leases], [['a1 done'], ['b1']]);
 });
 
-test('a value that a flow has written in their place does no harm', () => {
+test('a value that a flow has written in place of the leases does no harm', () => {
   const { leases, ended } = bed();
   for (const written of [undefined, null, 7, 'a1', ['no token'], [{}]]) {
     const msg = { modelet: { leases: written } } as unknown as PipelineMessage;

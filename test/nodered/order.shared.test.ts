@@ -57,7 +57,7 @@ describe('order of arrival', () => {
     );
   });
 
-  test('order of completion lets results pass as they come', async () => {
+  test('order of completion sends each result at once', async () => {
     const { out } = await deploy(
       stage('hold', gate.code(), 'collect'),
       stage('quick', 'return input;', 'collect'),
@@ -77,7 +77,7 @@ describe('order of arrival', () => {
     assert.equal(out.length, 0);
   }
 
-  test('those behind one that takes long wait for it, and leave after it', async () => {
+  test('results behind a slow request wait for it and leave after it', async () => {
     const { out, collected } = await deploy(
       stage('hold', gate.code(), 'collect'),
       stage('quick', 'return input;', 'collect'),
@@ -89,7 +89,7 @@ describe('order of arrival', () => {
     assert.deepEqual(payloads(await arrived(out, 4)), ['first', 1, 2, 3]);
   });
 
-  test('nobody waits for one whose time is up', async () => {
+  test('results do not wait for an expired request', async () => {
     const { out, failed } = await deploy(
       stage('hold', gate.code(), 'collect'),
       stage('quick', 'return input;', 'collect'),
@@ -104,7 +104,7 @@ describe('order of arrival', () => {
     assert.equal(out.length, 3);
   });
 
-  test('nobody waits for one whose HTTP client has gone', async () => {
+  test('results do not wait for a request whose HTTP client has gone', async () => {
     const { out, collected, failed } = await deploy(
       httpIn('in', '/first', 'hold'),
       stage('hold', gate.code(), 'collect'),
@@ -123,7 +123,7 @@ describe('order of arrival', () => {
     assert.deepEqual([out.length, failed.length], [3, 0]);
   });
 
-  test('nobody waits for those that are dropped', async () => {
+  test('results do not wait for dropped requests', async () => {
     const { out, collected, failed } = await deploy(
       batcher('batch', 'never', { policy: 'oldest', maxWaitMs: '60000', maxBatchSize: '100' }),
       stage('never', 'return input;', 'collect'),
@@ -141,7 +141,7 @@ describe('order of arrival', () => {
     );
   });
 
-  test('holds for messages that were split off one request', async () => {
+  test('order of arrival holds for messages that were split from one request', async () => {
     const { out } = await deploy(
       stage('before', 'return input;', 'split'),
       split('split', 'work'),

@@ -90,7 +90,7 @@ describe('wait', () => {
     assert.equal(failed.length, 96);
   });
 
-  test('refuse refuses also those that nobody waits for', async () => {
+  test('refuse also refuses messages without an HTTP client', async () => {
     const out = await deploySlow({ capacity: '2', overflow: 'refuse' }, catchNode('catch', 'failed'), sink('failed'));
     const failed = red.inputs('failed');
     await occupy('slow', { payload: 0 });
@@ -135,7 +135,7 @@ describe('HTTP at a full queue', () => {
     }
   });
 
-  test('drop-oldest: who is dropped is answered 503, by the catch output', async () => {
+  test('drop-oldest: the client of a dropped request gets 503 by the catch output', async () => {
     await deployEndpoint('drop-oldest');
     const first = red.post('/slow', { number: 1 });
     await until('the worker has it', async () => (await gate.entered()).length === 1);
@@ -168,7 +168,7 @@ describe('drop-oldest', () => {
   const DROPPED = 4 * 4 + (FRAMES - 5) - 4;
   const SURVIVORS = sorted(['north 1', `north ${FRAMES}`, 'east 5', 'south 5', 'west 5']);
 
-  test('the newest frame of every camera survives; the others go to a wired catch output', async () => {
+  test('drop-oldest keeps the newest frame of every camera, and sends the others to a wired catch output', async () => {
     const collect = collector('collect', 'out', 'dropped');
     const out = await deploySlow(CAMERA, collect, sink('dropped'), catchNode('catch', 'caught'), sink('caught'));
     const [dropped, caught] = [red.inputs('dropped'), red.inputs('caught')];
@@ -183,7 +183,7 @@ describe('drop-oldest', () => {
     }
   });
 
-  test('without one they are counted and done, and no Catch node hears of them', async () => {
+  test('drop-oldest without a catch output counts dropped messages as done and tells no Catch node', async () => {
     const watching = [catchNode('catch', 'caught'), completeNode('complete', ['slow'], 'done')];
     const out = await deploySlow(CAMERA, ...watching, sink('caught'), sink('done'));
     const [caught, done] = [red.inputs('caught'), red.inputs('done')];
@@ -196,7 +196,7 @@ describe('drop-oldest', () => {
     assert.equal(await countOf('ok'), 5);
   });
 
-  test('without a dropKey the newest of all survive; what is more important is never dropped for less', async () => {
+  test('drop-oldest without a dropKey keeps the newest of all, and never drops a higher priority for a lower one', async () => {
     const out = await deploySlow({ capacity: '2', overflow: 'drop-oldest' });
     await occupy('slow', { payload: 'first' });
     red.send('slow', { payload: 'important', priority: 5 });
@@ -211,7 +211,7 @@ describe('drop-oldest', () => {
 });
 
 describe('maxAgeMs', () => {
-  test('a request that has waited longer is dropped instead of run, what is fresh is not', async () => {
+  test('maxAgeMs drops an older request instead of running it, and keeps a fresh one', async () => {
     const out = await deploySlow({ maxAgeMs: '1000' }, catchNode('catch', 'caught'), sink('caught'));
     const caught = red.inputs('caught');
     await occupy('slow', { payload: 'first' });

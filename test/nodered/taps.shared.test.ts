@@ -97,7 +97,7 @@ describe('taps', () => {
     assert.deepEqual([tapped.route, tapped.results], [untapped.route, untapped.results]);
   });
 
-  test('several onlookers on one wire cost one item, two tapped wires two', async () => {
+  test('several taps on one wire cost one item, and taps on two wires cost two', async () => {
     const nodes = ['d1', 'd2', 'd3'].map(sink);
     const oneWire = await countTraffic(chain({ a: ['d1', 'd2', 'd3'] }, ...nodes));
     assert.equal(oneWire.items['taps'], ROUNDS);

@@ -66,7 +66,7 @@ describe('a traced flow', () => {
     for (const { startedAt, endedAt = 0 } of spans) assert.ok(endedAt >= startedAt);
   });
 
-  test('tells of a failure', async () => {
+  test('records a failure', async () => {
     const { spans, response } = await spansOf('3'.repeat(32), { fail: true });
     assert.equal(response.status, 500);
     assert.deepEqual(

@@ -70,7 +70,7 @@ test('the value of a variable is in no snapshot, no metric, no document, no flow
   );
 });
 
-test('a variable that is not set makes the stage unusable, and the error names it', async () => {
+test('a stage with an unset variable is unusable, and the error names the variable', async () => {
   const asks = stage('asks', TELLS, 'out', { init: '{"key":"${MODELET_TEST_NOT_SET}"}' });
   await red.deploy([TAB, runtime(), asks, sink('out'), catchNode('catch', 'caught'), sink('caught')]);
   const caught = red.inputs('caught');
