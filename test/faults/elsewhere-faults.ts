@@ -57,7 +57,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     requests: 'new ones: `store_unavailable`; what is stored stays, and leases hold',
     recovery: 'by itself when there is room',
     suite: 'store/store-faults',
-    test: 'fails with a coded error and no partial write while it cannot grow, and goes on afterwards',
+    test: 'a store whose file cannot grow fails with a coded error, writes nothing in part, and goes on afterwards',
   },
   {
     name: 'the file of a store is damaged',

@@ -212,7 +212,7 @@ describe('the file of a queue', { skip: NO_SQLITE }, () => {
   });
 });
 
-test('fails with a coded error and no partial write while it cannot grow, and goes on afterwards', {
+test('a store whose file cannot grow fails with a coded error, writes nothing in part, and goes on afterwards', {
   skip: NO_SQLITE,
 }, async (t) => {
   const file = join(folderFor(t), 'queue.sqlite');
