@@ -55,7 +55,11 @@ export class Listener {
           host.onChange();
         },
         onExpired: (id) => host.cancel(id),
-        onFailed: (code) => this.#refusals.count(code),
+        onFailed: (code) => {
+          this.#refusals.count(code);
+          // A refusal opens no request, so nothing else may tell the server for long.
+          host.onChange();
+        },
         onThrown: (error) => host.onLog({ level: 'error', message: `an answer could not be sent: ${error.stack}` }),
       },
       FIRST_NUMBER,
