@@ -54,13 +54,12 @@ export function parsePublicPath(text: string): string {
   return `/${segments.join('/')}`;
 }
 
-/** Resolves a file of this package. The `exports` of package.json map locations of earlier versions to current ones. */
+/** Resolves a file of this package. Before there was `assets`, all of its files lay in `examples`. */
 function ownFile(path: string): string {
-  try {
-    return createRequire(import.meta.url).resolve(path);
-  } catch {
-    return existing(join(OWN_ROOT, path.slice(OWN_NAME.length)), path);
-  }
+  const name = path.slice(OWN_NAME.length);
+  const file = join(OWN_ROOT, name);
+  const earlier = join(OWN_ROOT, name.replace(/^examples\//, 'assets/'));
+  return existing(existsSync(file) || !existsSync(earlier) ? file : earlier, path);
 }
 
 /** Returns the name in this package of a missing file below its `examples`; null for all other files. */
