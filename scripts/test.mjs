@@ -128,6 +128,7 @@ if (!options['no-build'] && !run('build', process.execPath, ['scripts/build.mjs'
 if (!options.only) {
   if (!run('lint', process.execPath, ['node_modules/@biomejs/biome/bin/biome', 'ci', '.'])) failures.push('lint');
   if (!run('structure', process.execPath, ['scripts/check-structure.mjs'])) failures.push('structure');
+  if (!run('unused code', process.execPath, ['node_modules/knip/bin/knip.js'])) failures.push('unused code');
 }
 
 const newer = current();

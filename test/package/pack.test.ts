@@ -12,6 +12,7 @@ import { promisify } from 'node:util';
 import { type FlowNode, isAlive, NODE_RED_MODULE, pidsOf, type Snapshot, until } from '../fixtures/node-red.ts';
 import { NODE_SCHEMAS } from '../fixtures/node-schemas.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
+import { ARGUED, validate } from './scorecard.ts';
 
 const PACKAGE = '@modelet/node-red-pipeline';
 const QUICK_START = 'Quick start - handwritten digits';
@@ -22,12 +23,17 @@ const require = createRequire(import.meta.url);
 /** The npm that comes with Node-RED, run by the Node of this test. */
 const npm = join(dirname(require.resolve('npm/package.json')), 'bin', 'npm-cli.js');
 
-interface PackedFile {
-  readonly path: string;
+interface Packed {
+  readonly filename: string;
+  readonly size: number;
+  readonly unpackedSize: number;
+  readonly files: readonly { readonly path: string }[];
 }
 
 let folder: string;
 let userDir: string;
+let packed: Packed;
+let tarball: string;
 let files: string[];
 let nodeRed: ChildProcess | undefined;
 let output = '';
@@ -35,8 +41,9 @@ let url: string;
 
 before(async () => {
   folder = await mkdtemp(join(tmpdir(), 'modelet-pack-'));
-  const { tarball, packed } = await pack(await copyRepository(folder), folder);
-  files = packed;
+  packed = await pack(await copyRepository(folder), folder);
+  tarball = join(folder, packed.filename);
+  files = packed.files.map(({ path }) => path);
   userDir = join(folder, 'user');
   await mkdir(userDir);
   await writeFile(join(userDir, 'package.json'), '{"name":"user","private":true}');
@@ -62,14 +69,22 @@ async function copyRepository(into: string): Promise<string> {
   return copy;
 }
 
-async function pack(from: string, to: string): Promise<{ tarball: string; packed: string[] }> {
+async function pack(from: string, to: string): Promise<Packed> {
   const { stdout } = await run(process.execPath, [npm, 'pack', '--json', '--pack-destination', to], {
     cwd: from,
     maxBuffer: 10_000_000,
   });
-  const [result] = JSON.parse(stdout.slice(stdout.indexOf('['))) as { filename: string; files: PackedFile[] }[];
+  const [result] = JSON.parse(stdout.slice(stdout.indexOf('['))) as Packed[];
   assert.ok(result);
-  return { tarball: join(to, result.filename), packed: result.files.map(({ path }) => path) };
+  return result;
+}
+
+/** Runs a program of a development package. Fails with its output if it finds something. */
+async function checkBy(program: string, ...args: string[]): Promise<void> {
+  const path = join(repositoryRoot, 'node_modules', '.bin', program);
+  await run(process.execPath, [path, ...args]).catch((error: { stdout: string; stderr: string }) => {
+    assert.fail(`${program}:\n${error.stdout}${error.stderr}`);
+  });
 }
 
 async function startNodeRed(directory: string): Promise<{ child: ChildProcess; url: string }> {
@@ -115,6 +130,7 @@ describe('package: the tarball', () => {
       'package.json',
       'README.md',
       'LICENSE',
+      'NOTICE',
       'docs/README.md',
       'docs/tutorial.md',
       'docs/nodes/modelet-stage.md',
@@ -153,6 +169,30 @@ describe('package: the tarball', () => {
     const installed = await readdir(join(userDir, 'node_modules'));
     assert.ok(!installed.includes('node-red') && !installed.includes('typescript'));
     assert.deepEqual(await readdir(join(userDir, 'node_modules', '@modelet')), ['node-red-pipeline']);
+  });
+
+  test('is as small as the documentation says', async () => {
+    const page = await readFile(join(repositoryRoot, 'docs', 'operations', 'platforms.md'), 'utf8');
+    const [, packedMb, unpackedMb] = /at most ([\d.]+) MB to\s+download,\s+([\d.]+) MB\s+on disk/.exec(page) ?? [];
+    assert.ok(packed.size <= Number(packedMb) * 1e6, `${packed.size} bytes, not ${packedMb} MB`);
+    assert.ok(packed.unpackedSize <= Number(unpackedMb) * 1e6, `${packed.unpackedSize} bytes, not ${unpackedMb} MB`);
+  });
+
+  test('publint and attw find nothing: entries, files and types fit together, for users of ES modules', async () => {
+    await checkBy('publint', '--strict', tarball);
+    // `require` of this package gets its ES modules, as all versions of Node.js that it supports allow.
+    await checkBy('attw', tarball, '--profile', 'esm-only');
+  });
+
+  const inCi = process.env['CI'] === 'true' && NODE_RED_MODULE === 'node-red';
+  test('the scorecard of Node-RED has no finding without an argument', {
+    skip: !inCi && 'runs once in CI, because it downloads node-red-dev',
+  }, async (t) => {
+    const target = join(userDir, 'node_modules', PACKAGE);
+    const { scorecard, output: report, hasCatalogue } = await validate(target, folder, npm);
+    if (!hasCatalogue) t.diagnostic('not compared with the catalogue of published nodes, which cannot be reached');
+    const findings = Object.keys(scorecard).filter((point) => !scorecard[point]?.test);
+    assert.deepEqual(findings.toSorted(), Object.keys(ARGUED), report);
   });
 
   test('can be imported, for its types and its base class', async () => {
