@@ -82,7 +82,7 @@ async function pack(from: string, to: string): Promise<Packed> {
 /** Runs a program of a development package. Fails with its output if it finds something. */
 async function checkBy(program: string, ...args: string[]): Promise<void> {
   const path = join(repositoryRoot, 'node_modules', '.bin', program);
-  await run(process.execPath, [path, ...args]).catch((error: { stdout: string; stderr: string }) => {
+  await run(process.execPath, [path, ...args], { cwd: userDir }).catch((error: { stdout: string; stderr: string }) => {
     assert.fail(`${program}:\n${error.stdout}${error.stderr}`);
   });
 }
@@ -195,10 +195,27 @@ describe('package: the tarball', () => {
     assert.deepEqual(findings.toSorted(), Object.keys(ARGUED), report);
   });
 
-  test('can be imported, for its types and its base class', async () => {
+  test('can be imported', async () => {
     const code = `import { Modelet } from '${PACKAGE}'; console.log(typeof Modelet);`;
     const { stdout } = await run(process.execPath, ['--input-type=module', '-e', code], { cwd: userDir });
     assert.equal(stdout.trim(), 'function');
+  });
+
+  test('has all the types that a modelet in TypeScript needs', async () => {
+    const code = `
+      import { Modelet, type ModeletContext, ModeletError } from '${PACKAGE}';
+      export default class Doubler extends Modelet<number, number> {
+        static override readonly batch = true;
+        constructor(readonly context: ModeletContext) { super(); }
+        predict(inputs: readonly number[]): (number | ModeletError)[] {
+          this.context.log.info(this.context.stage);
+          return inputs.map((input) => (input < 0 ? new ModeletError('invalid_input', 'negative') : 2 * input));
+        }
+      }`;
+    await writeFile(join(userDir, 'doubler.mts'), code);
+    // Without skipLibCheck, a declaration that another one imports has to be there, too.
+    const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', '--types', ''];
+    await checkBy('tsc', ...options, 'doubler.mts');
   });
 });
 
