@@ -1,5 +1,5 @@
 // Builds, lints and runs the tests, each with the Node and Node-RED that it targets.
-//   node scripts/test.mjs [--full] [--only FOLDER[,FOLDER]] [--pair 5|4] [--no-build]
+//   node scripts/test.mjs [--full] [--only FOLDER[,FOLDER]] [--pair 5|4 [--this-node]] [--no-build]
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -14,6 +14,7 @@ const { values: options } = parseArgs({
     full: { type: 'boolean' },
     only: { type: 'string' },
     pair: { type: 'string' },
+    'this-node': { type: 'boolean' },
     'no-build': { type: 'boolean' },
   },
 });
@@ -134,7 +135,8 @@ if (!options.only) {
 const newer = current();
 if (!newer) skip('Node-RED 5: it needs Node 22.9, and node-24 could not be installed');
 const wantsOlder = options.pair ? options.pair === '4' : options.full;
-const pair = wantsOlder ? maintained() : (newer ?? maintained());
+const installed = wantsOlder ? maintained() : (newer ?? maintained());
+const pair = options['this-node'] ? { ...installed, node: process.execPath } : installed;
 
 /** Returns the jobs of a suite, without those that need a browser where there is none. */
 function jobsOf({ name, folders, needsChromium, most }) {
