@@ -27,7 +27,8 @@ export function uniqueNames(what: 'stage' | 'gate', wanted: Iterable<readonly [i
   for (const [id, want] of wanted) {
     let name = want;
     for (let number = 2; taken.has(name); number += 1) name = `${want} (${number})`;
-    if (name !== want) doubled.push({ id, text: `another ${what} has the name "${want}": this one appears as "${name}"` });
+    if (name !== want)
+      doubled.push({ id, text: `another ${what} has the name "${want}": this one appears as "${name}"` });
     taken.add(name);
     names.set(id, name);
   }

@@ -35,6 +35,7 @@ let userDir: string;
 let packed: Packed;
 let tarball: string;
 let files: string[];
+let installWarnings: string[];
 let nodeRed: ChildProcess | undefined;
 let output = '';
 let url: string;
@@ -49,7 +50,8 @@ before(async () => {
   await writeFile(join(userDir, 'package.json'), '{"name":"user","private":true}');
   // As the palette manager does it.
   const install = ['install', '--no-audit', '--no-update-notifier', '--no-fund', '--omit=dev', '--engine-strict'];
-  await run(process.execPath, [npm, ...install, '--prefer-offline', tarball], { cwd: userDir });
+  const { stderr } = await run(process.execPath, [npm, ...install, '--prefer-offline', tarball], { cwd: userDir });
+  installWarnings = stderr.split('\n').filter((line) => /\bwarn\b/i.test(line));
   ({ child: nodeRed, url } = await startNodeRed(userDir));
 });
 after(async () => {
@@ -165,10 +167,20 @@ describe('package: the tarball', () => {
     assert.deepEqual(unwanted, []);
   });
 
-  test('has few dependencies', async () => {
+  test('has few dependencies, and npm warns of nothing', async () => {
     const installed = await readdir(join(userDir, 'node_modules'));
     assert.ok(!installed.includes('node-red') && !installed.includes('typescript'));
     assert.deepEqual(await readdir(join(userDir, 'node_modules', '@modelet')), ['node-red-pipeline']);
+    const optional = ['onnxruntime-node', 'redis', 'swagger-ui-dist'];
+    assert.deepEqual(
+      optional.filter((name) => installed.includes(name)),
+      [],
+    );
+    // Warnings about the npm configuration of the machine say nothing about the package.
+    assert.deepEqual(
+      installWarnings.filter((line) => !/Unknown \w+ config/.test(line)),
+      [],
+    );
   });
 
   test('is as small as the documentation says', async () => {
