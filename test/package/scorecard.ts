@@ -59,7 +59,7 @@ export async function validate(target: string, folder: string, npm: string): Pro
 
 async function fetchCatalogue(): Promise<string | null> {
   try {
-    const response = await fetch(CATALOGUE);
+    const response = await fetch(CATALOGUE, { signal: AbortSignal.timeout(20_000) });
     return response.ok ? await response.text() : null;
   } catch {
     return null;
