@@ -5,8 +5,8 @@ import { test } from 'node:test';
 import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
 
-const BODIES = 16;
-const AT_ONCE = 8;
+// A second round says nothing new here: the fault of the engine with such payloads has one.
+const BODIES = 8;
 const LARGE = Buffer.from(JSON.stringify({ text: 'x'.repeat(60_000_000) }));
 /** More than all of them take on a busy machine. */
 const TIMEOUT_MS = 300_000;
@@ -33,7 +33,7 @@ function post(url: string, body: Buffer): Promise<Got> {
   });
 }
 
-test(`${BODIES} bodies of 60 MB, ${AT_ONCE} at a time, and small ones beside them, are all answered`, async (t) => {
+test(`${BODIES} bodies of 60 MB at a time, and small ones beside them, are all answered`, async (t) => {
   const red = await NodeRedProcess.start([
     TAB,
     runtime('runtime', { timeoutMs: String(TIMEOUT_MS) }),
@@ -45,17 +45,13 @@ test(`${BODIES} bodies of 60 MB, ${AT_ONCE} at a time, and small ones beside the
   t.after(() => red.end());
   const large: Got[] = [];
   const small: Got[] = [];
-  let left = BODIES;
-  const lane = async (): Promise<void> => {
-    while (left > 0) {
-      left -= 1;
-      large.push(await post(`${red.url}/large`, LARGE));
-    }
+  const one = async (): Promise<void> => {
+    large.push(await post(`${red.url}/large`, LARGE));
   };
   const beside = async (): Promise<void> => {
     while (large.length < BODIES) small.push(await post(`${red.url}/small`, SMALL));
   };
-  await Promise.all([...Array.from({ length: AT_ONCE }, lane), beside()]);
+  await Promise.all([...Array.from({ length: BODIES }, one), beside()]);
   assert.deepEqual(
     large,
     Array.from({ length: BODIES }, () => ({ status: 200, bytes: LARGE.length })),
