@@ -152,6 +152,8 @@ export class EditorPage {
     await this.page.mouse.down();
     await this.page.mouse.move(from.x + 10, from.y + 5, { steps: 3 });
     await this.page.mouse.move(to.x, to.y, { steps: 8 });
+    // A wire on the way takes up a node that lingers over it, and lets go of it a while after the node has moved on.
+    await this.page.locator('.red-ui-flow-link-splice').waitFor({ state: 'detached' });
     await this.page.mouse.up();
   }
 
