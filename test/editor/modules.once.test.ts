@@ -17,6 +17,7 @@ interface Language {
 declare const monaco: { readonly typescript?: Language; readonly languages: { readonly typescript: Language } };
 
 const session = startSession({
+  completesCode: true,
   settings: { externalModules: { modules: { allowInstall: false, denyList: ['forbidden', 'node:child_process'] } } },
 });
 

@@ -20,9 +20,16 @@ export interface Session {
   inDeployed(work: Work, token?: string): Promise<void>;
 }
 
+interface SessionOptions extends StartOptions {
+  /** Whether code editors complete and check JavaScript, with 7 MB of TypeScript in a worker for each dialog. */
+  readonly completesCode?: boolean;
+}
+
+const NOTHING = { contentType: 'text/javascript', body: '' };
+
 let shared: Session | undefined;
 
-/** Returns the session with the usual settings. The first file of a process that asks for it has it started. */
+/** Returns the session with the usual settings. It starts before, and stops after, the file or suite that asks first. */
 export function sharedSession(): Session {
   // An example uses this module.
   shared ??= startSession({ modules: ['jpeg-js'] });
@@ -30,7 +37,7 @@ export function sharedSession(): Session {
 }
 
 /** Starts Node-RED and a browser before the tests of a file or of a `describe`, and stops them afterwards. */
-export function startSession(options: StartOptions = {}): Session {
+export function startSession({ completesCode = false, ...options }: SessionOptions = {}): Session {
   let nodeRed: NodeRedProcess | undefined;
   let browser: Browser | undefined;
   let context: BrowserContext | undefined;
@@ -42,6 +49,7 @@ export function startSession(options: StartOptions = {}): Session {
     // All pages share a context, so that the second one finds the editor's scripts in the cache.
     context = await browser.newContext();
     await context.addInitScript(stopTransitions);
+    if (!completesCode) await context.route('**/ts.worker.js*', (route) => route.fulfill(NOTHING));
   });
   after(async () => {
     await browser?.close();
