@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { root } from './runtimes.mjs';
 
-/** Files that run at once. Most tests wait for processes, so that more files than cores keep the cores busy. */
-const FILES_AT_ONCE = 5;
+/** Places for files that run at once. Most tests wait for processes, so that more files than cores keep the cores busy. */
+const PLACES = 6;
 /** Time limit against tests that hang. The longest file takes a few minutes. */
 const SECONDS_PER_FILE = 900;
 /** After this, a file that was told to end is killed. */
@@ -17,9 +17,9 @@ const SECONDS_TO_CLOSE = 2;
 const COMPILED = join(root, 'node_modules', '.cache', 'compiled');
 
 /**
- * Runs all jobs and returns those that failed. They start in their order, but a job waits while `most` jobs of its suite
- * run.
- * @param {{ suite: string, most: number, on: { name: string, node: string, module: string }, file: string,
+ * Runs all jobs and returns those that failed. They start in their order, but a job waits while there are not as many
+ * places as it takes, or while `most` jobs of its suite run.
+ * @param {{ suite: string, most: number, places: number, on: { name: string, node: string, module: string }, file: string,
  *   env: Record<string, string> }[]} jobs
  */
 export async function runAll(jobs) {
@@ -28,8 +28,8 @@ export async function runAll(jobs) {
   const failed = [];
 
   function startMore() {
-    while (running.size < FILES_AT_ONCE) {
-      const index = waiting.findIndex(({ suite, most }) => runningOf(suite) < most);
+    for (;;) {
+      const index = waiting.findIndex(({ suite, most, places }) => places <= free() && runningOf(suite) < most);
       if (index < 0) return;
       const [job] = waiting.splice(index, 1);
       running.set(
@@ -38,6 +38,7 @@ export async function runAll(jobs) {
       );
     }
   }
+  const free = () => PLACES - [...running.keys()].reduce((sum, { places }) => sum + places, 0);
   const runningOf = (suite) => [...running.keys()].filter((job) => job.suite === suite).length;
 
   for (startMore(); running.size > 0; startMore()) {

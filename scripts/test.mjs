@@ -41,8 +41,8 @@ const IN_PROCESS = [
  * sufficiently, and runs the long forms of tests that have one. The folders with the slowest files begin first.
  */
 const SUITES = [
-  // A browser is busy all the time.
-  { name: 'browser', folders: ['editor'], needsChromium: true, most: 2 },
+  // A browser keeps a core busy all the time.
+  { name: 'browser', folders: ['editor'], needsChromium: true, most: 2, places: 2 },
   {
     name: 'all but the browser',
     folders: [
@@ -58,18 +58,22 @@ const SUITES = [
       'docs',
     ].concat(IN_PROCESS),
     most: Infinity,
+    places: 1,
   },
 ];
 /**
  * Marks in the names of test files. `x.once.test.ts` is slow and shows nothing new on Node-RED 4.1: `test:full` leaves
  * it to `npm test`. `x.long.test.ts` also has a long form, which it takes when TEST_FULL is set, and `test:full` sets it.
- * `x.shared.test.ts` uses Node-RED with the usual settings, and leaves nothing in it but flows.
+ * `x.shared.test.ts` uses Node-RED, or Node-RED and a browser, with the usual settings, and leaves nothing in it but flows.
  */
 const ONCE = 'once';
 const LONG = 'long';
 const SHARED = 'shared';
-/** Processes that run the files marked as shared, each with a Node-RED. */
-const SHARED_NODE_REDS = 3;
+/** What the files of a folder that are marked as shared have in common, and the number of processes that run them. */
+const SHARES = {
+  nodered: { module: 'fixtures/node-red.js', start: 'shareNodeRed', processes: 3 },
+  editor: { module: 'editor/session.js', start: 'sharedSession', processes: 2 },
+};
 function run(label, command, args, env = {}) {
   const startedAt = Date.now();
   console.log(`\n== ${label}`);
@@ -100,11 +104,12 @@ function gathered(folder) {
   const files = testFiles(folder).filter((file) => !leavesToOther(file));
   if (IN_PROCESS.includes(folder)) return files.length > 0 ? [together(folder, files)] : [];
   const shared = files.filter((file) => hasMark(file, SHARED));
-  const groups = Array.from({ length: Math.min(SHARED_NODE_REDS, shared.length) }, (_, group) =>
+  const share = SHARES[folder];
+  const groups = Array.from({ length: Math.min(share?.processes ?? 0, shared.length) }, (_, group) =>
     together(
       `${folder}-${group + 1}`,
-      shared.filter((_, index) => index % SHARED_NODE_REDS === group),
-      { sharesNodeRed: true },
+      shared.filter((_, index) => index % share.processes === group),
+      share,
     ),
   );
   return [...groups, ...files.filter((file) => !hasMark(file, SHARED))];
@@ -139,7 +144,7 @@ const installed = wantsOlder ? maintained() : (newer ?? maintained());
 const pair = options['this-node'] ? { ...installed, node: process.execPath } : installed;
 
 /** Returns the jobs of a suite, without those that need a browser where there is none. */
-function jobsOf({ name, folders, needsChromium, most }) {
+function jobsOf({ name, folders, needsChromium, most, places }) {
   const wanted = folders.filter((folder) => !options.only || options.only.split(',').includes(folder));
   const files = wanted.flatMap(gathered);
   const chromium = needsChromium ? findChromium() : undefined;
@@ -148,12 +153,19 @@ function jobsOf({ name, folders, needsChromium, most }) {
     return [];
   }
   const env = chromium ? { CHROMIUM: chromium } : {};
-  return files.map((file) => ({ suite: name, most, on: pair, file, env }));
+  return files.map((file) => ({ suite: name, most, places, on: pair, file, env }));
 }
 
 function longForms() {
   const files = SUITES.flatMap(({ folders }) => folders.flatMap(testFiles)).filter((file) => hasMark(file, LONG));
-  return files.map((file) => ({ suite: 'long forms', most: Infinity, on: newer, file, env: { TEST_FULL: '1' } }));
+  return files.map((file) => ({
+    suite: 'long forms',
+    most: Infinity,
+    places: 1,
+    on: newer,
+    file,
+    env: { TEST_FULL: '1' },
+  }));
 }
 
 const jobs = SUITES.flatMap(jobsOf);

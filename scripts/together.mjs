@@ -8,17 +8,18 @@ const FOLDER = join('dist', 'test', 'together');
 /**
  * Returns the path of a test file that runs `files`, one after the other, each as a suite of its own. Their hooks stay
  * their own, because `require` runs a file within its suite; a file with a top-level await cannot be among them.
+ * @param share module and function that start, before the first file, what all files share
  */
-export function together(name, files, { sharesNodeRed = false } = {}) {
+export function together(name, files, share) {
   const path = join(FOLDER, `${name.replaceAll('/', '-')}.test.js`);
   const paths = files.map((file) => relative(FOLDER, file));
-  const share = sharesNodeRed ? `import { shareNodeRed } from '../fixtures/node-red.js';\nshareNodeRed();\n` : '';
+  const first = share ? `import { ${share.start} } from '../${share.module}';\n${share.start}();\n` : '';
   mkdirSync(join(root, FOLDER), { recursive: true });
   writeFileSync(
     join(root, path),
     `import { createRequire } from 'node:module';
 import { describe } from 'node:test';
-${share}
+${first}
 const require = createRequire(import.meta.url);
 for (const file of ${JSON.stringify(paths)}) describe(file, () => void require(file));
 `,

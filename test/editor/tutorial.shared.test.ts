@@ -8,9 +8,9 @@ import { assertPrints, type Place } from '../docs/commands.ts';
 import { type CodeBlock, codeBlocks, readPage } from '../docs/pages.ts';
 import { type Snapshot, until } from '../fixtures/node-red.ts';
 import { centreOf, type EditorPage } from './editor-page.ts';
-import { startSession } from './session.ts';
+import { sharedSession } from './session.ts';
 
-const session = startSession();
+const session = sharedSession();
 const page = readPage('docs/tutorial.md');
 const blocks = codeBlocks(page);
 /** Steps that the tests of packages run: `test/package`. */
