@@ -8,8 +8,8 @@ import { root } from './runtimes.mjs';
 
 /** Places for files that run at once. Most tests wait for processes, so that more files than cores keep the cores busy. */
 const PLACES = 6;
-/** Time limit against tests that hang. The longest file takes a few minutes. */
-const SECONDS_PER_FILE = 900;
+/** Time limit against tests that hang. The longest file takes a few minutes, and fifteen where 30 processes want a core. */
+const SECONDS_PER_FILE = 1200;
 /** After this, a file that was told to end is killed. */
 const SECONDS_TO_END = 20;
 const SECONDS_TO_CLOSE = 2;
@@ -59,7 +59,10 @@ async function runFile({ on, file, env }) {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => output.push(chunk));
-  const end = setTimeout(() => child.kill(), SECONDS_PER_FILE * 1000);
+  const end = setTimeout(() => {
+    output.push(Buffer.from(`Not over after ${SECONDS_PER_FILE} s.\n`));
+    child.kill();
+  }, SECONDS_PER_FILE * 1000);
   const kill = setTimeout(() => child.kill('SIGKILL'), (SECONDS_PER_FILE + SECONDS_TO_END) * 1000);
   const closed = once(child, 'close');
   const [code, signal] = await once(child, 'exit');
@@ -67,7 +70,7 @@ async function runFile({ on, file, env }) {
   await Promise.race([closed, delay(SECONDS_TO_CLOSE * 1000, undefined, { ref: false })]);
   clearTimeout(end);
   clearTimeout(kill);
-  if (signal) output.push(Buffer.from(`ended by ${signal}\n`));
+  if (signal) output.push(Buffer.from(`Ended by ${signal}.\n`));
   const seconds = Math.round((performance.now() - startedAt) / 1000);
   return { passed: code === 0, seconds, output: Buffer.concat(output).toString() };
 }
