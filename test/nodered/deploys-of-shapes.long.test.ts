@@ -50,6 +50,8 @@ describe('deploys of flows of many shapes', { timeout: 1_500_000 }, () => {
           asked.pipe(response);
         }, 20 * Math.random());
       });
+      // On a busy machine, it would close an idle connection just when Node-RED sends its next request on it.
+      upstream.keepAliveTimeout = 0;
       await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
       const url = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
       flows = [...QUICK_START, runtime(), ...SHAPES.flatMap((shape, place) => flowsOf(shape, place, url))];
