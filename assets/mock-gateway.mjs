@@ -2,8 +2,8 @@
 // and is full when it is full. `servers` x `max-concurrency` requests run at a time, each for a time that its tokens
 // give; `queue` more wait; the next is refused with 429 and Retry-After. Needs Node and nothing else.
 //
-//   node mock-gateway.mjs [--port 8000] [--servers 2] [--max-concurrency 4] [--queue 16] [--first-token-ms 20]
-//                         [--token-ms 5] [--retry-after 1] [--unavailable]
+//   npx @modelet/node-red-pipeline mock-gateway [--port 8000] [--servers 2] [--max-concurrency 4] [--queue 16]
+//       [--first-token-ms 20] [--token-ms 5] [--retry-after 1] [--unavailable]
 //
 // Each flag may be given as a variable of the environment too: GATEWAY_MAX_CONCURRENCY=8.
 //
@@ -12,7 +12,9 @@
 //   GET  /health                                  200, or 503 while unavailable
 //   POST /control                                 {"unavailable": true, "servers": 1}: changes the running gateway
 import { randomUUID } from 'node:crypto';
+import { realpathSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const NUMBERS = {
@@ -29,7 +31,7 @@ const MAX_TOKENS = 100_000;
 const MAX_BODY_BYTES = 1024 * 1024;
 const WORDS = ['some', 'words', 'that', 'mean', 'nothing'];
 
-const settings = readSettings();
+const settings = {};
 /** Requests that run, and requests that wait for their turn, the longest waiting first. */
 const running = new Set();
 const queued = new Set();
@@ -42,18 +44,23 @@ const server = createServer((request, response) => {
 });
 // A connection that is closed just when its client uses it again looks like a failure: as long as gateways keep theirs.
 server.keepAliveTimeout = 75_000;
-server.listen(settings.port, '127.0.0.1', () => {
-  console.log(`Mock gateway at http://127.0.0.1:${server.address().port} (Ctrl-C ends it)`);
-});
-server.on('error', (error) => {
-  console.error(error.message);
-  process.exit(1);
-});
-for (const signal of ['SIGINT', 'SIGTERM']) {
-  process.once(signal, () => {
-    server.close();
-    server.closeAllConnections();
+
+/** Runs the gateway in this process until SIGINT or SIGTERM. `args` are the flags as above; a wrong one ends the process. */
+export function mockGateway(args) {
+  Object.assign(settings, readSettings(args));
+  server.listen(settings.port, '127.0.0.1', () => {
+    console.log(`Mock gateway at http://127.0.0.1:${server.address().port} (Ctrl-C ends it)`);
   });
+  server.on('error', (error) => {
+    console.error(error.message);
+    process.exit(1);
+  });
+  for (const signal of ['SIGINT', 'SIGTERM']) {
+    process.once(signal, () => {
+      server.close();
+      server.closeAllConnections();
+    });
+  }
 }
 
 async function route(request, response) {
@@ -220,9 +227,9 @@ async function readJson(request) {
   throw Object.assign(new Error('the request must be a JSON object'), { status: 400 });
 }
 
-function readSettings() {
+function readSettings(args) {
   const strings = Object.keys(NUMBERS).map((name) => [name, { type: 'string' }]);
-  const { values } = parseArgs({ options: { ...Object.fromEntries(strings), unavailable: { type: 'boolean' } } });
+  const { values } = parseFlags(args, { ...Object.fromEntries(strings), unavailable: { type: 'boolean' } });
   const fromEnvironment = (name) => process.env[`GATEWAY_${name.toUpperCase().replaceAll('-', '_')}`];
   const numbers = Object.entries(NUMBERS).map(([name, standard]) => {
     const given = Number(values[name] ?? fromEnvironment(name) ?? standard);
@@ -236,6 +243,19 @@ function readSettings() {
   };
 }
 
+function parseFlags(args, options) {
+  try {
+    return parseArgs({ args, options });
+  } catch (error) {
+    console.error(error.message);
+    return process.exit(2);
+  }
+}
+
 function isAmount(value) {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0;
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  mockGateway(process.argv.slice(2));
 }

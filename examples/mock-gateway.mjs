@@ -1,2 +1,4 @@
 // Flows imported from 0.1 and earlier tell their users to run this path. The gateway itself is in assets/.
-import '../assets/mock-gateway.mjs';
+import { mockGateway } from '../assets/mock-gateway.mjs';
+
+mockGateway(process.argv.slice(2));

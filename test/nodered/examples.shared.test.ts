@@ -1,11 +1,12 @@
 /** Each example flow, deployed as it is shipped, does what its comment says. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { pipelineOf } from '../../src/node-red/pipeline.ts';
 import { listeningAt } from '../fixtures/flow.ts';
+import { linkModule } from '../fixtures/link-module.ts';
 import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
@@ -50,6 +51,23 @@ function warnings(): string[] {
   return nodeRed.logs.filter((line) => /^[12]0 |^30 /.test(line));
 }
 
+describe('examples: all of them', () => {
+  test('deploy side by side, and no node of theirs is invalid', async () => {
+    await linkModule(nodeRed.userDir, 'jpeg-js');
+    const titles = (await readdir(folder)).filter((file) => file.endsWith('.json')).map((file) => file.slice(0, -5));
+    const nodes = (await Promise.all(titles.map(readExample))).flat();
+    // The dashboard's own nodes are those of a package that is not installed here.
+    const known = nodes.filter(({ type }) => !type.startsWith('ui-') && type !== 'global-config');
+    await nodeRed.deploy(known);
+    const { invalid, runtimes } = await nodeRed.snapshot();
+    assert.deepEqual(invalid, {});
+    const ids = runtimes.flatMap(({ stages }) => stages.map(({ id }) => id));
+    const drawn = known.filter(({ type }) => type === 'modelet-stage').map(({ id }) => id);
+    assert.deepEqual(ids.toSorted(), drawn.toSorted());
+    await nodeRed.deploy([]);
+  });
+});
+
 describe('examples: quick start', () => {
   let find: (type: string, name?: string) => string;
   before(async () => {
@@ -60,6 +78,15 @@ describe('examples: quick start', () => {
     const digits = await askAll();
     const right = images.filter(({ label }, index) => digits[index]?.digit === label).length;
     assert.ok(right >= 95, `${right} right`);
+  });
+
+  test('serves the page on which a digit is drawn', async () => {
+    const response = await fetch(`${nodeRed.url}/digits`);
+    assert.equal(response.status, 200);
+    assert.match(String(response.headers.get('content-type')), /^text\/html/);
+    const page = await response.text();
+    assert.ok(page.length < 8_000, `${page.length} characters`);
+    assert.doesNotMatch(page, /https?:/, 'it needs nothing from elsewhere');
   });
 
   test('its endpoint is compiled', () => {
