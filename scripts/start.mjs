@@ -1,5 +1,5 @@
 // One command from a fresh clone to a running pipeline: installs, builds, starts Node-RED with the quick-start flow.
-//   npm start            editor and endpoint on 127.0.0.1:1880
+//   npm start            editor, page and endpoint on 127.0.0.1:1880
 //   PORT=1890 npm start  on another port
 import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -32,6 +32,7 @@ function welcome() {
   const { image } = readImages().find(({ label }) => label === 7);
   console.log(`
   Editor     http://${HOST}:${port}/editor
+  Page       http://${HOST}:${port}/digits (draw a digit)
   Endpoint   POST ${endpoint}
   Try it     curl -s ${endpoint} -H 'Content-Type: application/json' -d '{"image":[${image}]}'
 

@@ -32,6 +32,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     const port = await freePort();
     const started = await start(port);
     assert.match(started.output, new RegExp(`Editor +http://127.0.0.1:${port}/editor`));
+    assert.match(started.output, new RegExp(`Page +http://127.0.0.1:${port}/digits`));
     assert.match(started.output, new RegExp(`Endpoint +POST http://127.0.0.1:${port}/predict/digits`));
     const warnings = started.output.split('\n').filter((line) => /\bwarn\b/i.test(line));
     // Node-RED warns whether projects are enabled or not, and whether credentials have a key or, at a first start, not.
