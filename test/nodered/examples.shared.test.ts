@@ -89,9 +89,9 @@ describe('examples: quick start', () => {
     assert.doesNotMatch(page, /https?:/, 'it needs nothing from elsewhere');
   });
 
-  test('its endpoint is compiled', () => {
+  test('its endpoints are compiled', () => {
     const { endpoints, uncompiled } = pipelineOf(nodeRed.red as never).deployment.compiled;
-    assert.deepEqual([endpoints.map(({ path }) => path), uncompiled], [['/predict/digits'], []]);
+    assert.deepEqual([endpoints.map(({ path }) => path), uncompiled], [['/predict/digits', '/mine'], []]);
   });
 
   test('runs both stages as one route, in batches', async () => {

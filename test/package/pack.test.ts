@@ -388,7 +388,7 @@ describe('package: the quick start', () => {
     assert.equal(((await response.json()) as { digit: number }).digit, 4);
     snapshot = await until('all workers have reported', async () => {
       const found = await getJson<Snapshot>('/modelets/snapshot');
-      return pidsOf(found).length === 4 && found;
+      return pidsOf(found).length === 5 && found;
     });
   });
 

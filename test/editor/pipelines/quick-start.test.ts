@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { idle, READY } from '../../fixtures/badges.ts';
 import { listeningAt } from '../../fixtures/flow.ts';
+import { until } from '../../fixtures/node-red.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { boxOf, type EditorPage, type ExportedNode } from '../editor-page.ts';
 import { takePicture } from '../picture.ts';
@@ -15,6 +16,7 @@ const session = sharedSession();
 
 const SIZE = { width: 1280, height: 800 };
 const REQUESTS = 300;
+const MOST_CLICKS = 10;
 
 function read<T>(folder: string, ...path: string[]): T {
   return JSON.parse(readFileSync(join(repositoryRoot, folder, ...path), 'utf8')) as T;
@@ -131,5 +133,28 @@ test('a digit that is drawn on its page, with the mouse or the keyboard, is read
     await page.getByRole('application', { name: 'Drawing field' }).focus();
     for (let step = 0; step < 12; step += 1) await page.keyboard.press('ArrowDown');
     await answer.getByText('1', { exact: true }).waitFor();
+  });
+});
+
+test("a stage of one's own answers over HTTP after at most ten clicks and one line of code", async () => {
+  const { nodeRed } = session;
+  await session.inNewEditor(listeningAt(nodeRed.url, flow), async (editor) => {
+    let clicks = 0;
+    await editor.page.exposeFunction('countClick', () => {
+      clicks += 1;
+    });
+    await editor.page.evaluate(() => {
+      const { countClick } = globalThis as unknown as { countClick(): void };
+      globalThis.addEventListener('mousedown', () => countClick(), { capture: true });
+    });
+    await editor.open(idOf('modelet-stage', 'mine'));
+    await editor.typeCode('code', 'return { words: input.text.split(" ").length };');
+    await editor.ok();
+    await editor.deploy();
+    await until('the new line answers', async () => {
+      const response = await nodeRed.post('/mine', { text: 'a walk in the woods' });
+      return (await response.text()) === '{"words":5}';
+    });
+    assert.ok(clicks > 0 && clicks <= MOST_CLICKS, `${clicks} clicks`);
   });
 });
