@@ -10,8 +10,10 @@ export const EXIT = { done: 0, refused: 1, usage: 2 } as const;
 export const USAGE = `Usage:
   modelet serve FLOWS [--listen ADDRESS] [--runtime NAME]
   modelet check FLOWS [--runtime NAME]
+  modelet mock-gateway [--port 8000] [...]
 
 Serves the HTTP endpoints of Node-RED flows without Node-RED, or says which of them can be served.
+mock-gateway runs an inference server that computes nothing, to try a dispatch gate on.
 
 FLOWS              a file of flows that Node-RED has exported or saved, or a user directory of Node-RED
 --listen ADDRESS   8080, 0.0.0.0:8080, [::1]:8080 or unix:/path; without it, the address of the runtime node,

@@ -18,7 +18,16 @@ import { tlsFilesOf } from './tls-files.ts';
 
 const LOCAL: ListenAddress = { host: '127.0.0.1', port: 8080 };
 
-process.exitCode = await run(process.argv.slice(2));
+const [command, ...rest] = process.argv.slice(2);
+if (command === 'mock-gateway') await mockGateway(rest);
+else process.exitCode = await run(process.argv.slice(2));
+
+/** Runs the server that examples try gates on: a script of its own, which needs nothing of this package. */
+async function mockGateway(args: readonly string[]): Promise<void> {
+  const script = new URL('../../../assets/mock-gateway.mjs', import.meta.url);
+  const gateway = (await import(script.href)) as { mockGateway(args: readonly string[]): void };
+  gateway.mockGateway(args);
+}
 
 /** Returns the exit code. A server that has started goes on, and exits by itself. */
 async function run(args: readonly string[]): Promise<number> {
