@@ -2,7 +2,7 @@
  * Looks up `${NAME}` as Node-RED does: in the groups around a node, its subflow instances, its tab, the global
  * environment variables of the flows and at last in the environment of the process. Credentials are not read.
  */
-import { type Definition, outerPlace, type Place } from '../flow/read/running-nodes.ts';
+import { type Definition, type FlowPlace, outerPlace } from '../flow/read/running-nodes.ts';
 
 interface EnvEntry {
   readonly name: string;
@@ -15,8 +15,8 @@ export type WithEnv = Definition & { readonly env?: unknown };
 
 /** A place in which variables are set. */
 type Scope =
-  | { readonly kind: 'group'; readonly group: WithEnv; readonly place: Place }
-  | { readonly kind: 'flow'; readonly place: Place }
+  | { readonly kind: 'group'; readonly group: WithEnv; readonly place: FlowPlace }
+  | { readonly kind: 'flow'; readonly place: FlowPlace }
   | { readonly kind: 'global' };
 
 /** The value of a variable that cannot be had here. Only a node that needs it is refused. */
@@ -44,7 +44,7 @@ export class Environment {
    * Returns the value of a variable for a node; undefined if it is not set.
    * @throws Error if its value cannot be had without Node-RED
    */
-  lookUp(definition: Definition, place: Place, name: string): unknown {
+  lookUp(definition: Definition, place: FlowPlace, name: string): unknown {
     if (name === 'NR_NODE_NAME') return definition.name;
     if (name === 'NR_NODE_ID') return place.prefix + definition.id;
     const found = this.#find(this.#around(definition, place), name);
@@ -53,7 +53,7 @@ export class Environment {
   }
 
   /** Returns the scope that a definition at a place looks in first. */
-  #around({ g }: Definition, place: Place): Scope {
+  #around({ g }: Definition, place: FlowPlace): Scope {
     const group = g === undefined ? undefined : this.#definitions.get(g);
     return group ? { kind: 'group', group, place } : { kind: 'flow', place };
   }

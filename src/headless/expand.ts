@@ -5,8 +5,8 @@
 import type { Flows } from '../flow/read/graph-reader.ts';
 import {
   type Definition,
+  type FlowPlace,
   outerPlace,
-  type Place,
   type RunningNode,
   runningNodes,
   SUBFLOW,
@@ -47,7 +47,7 @@ const AS_THEY_ARE: ReadonlySet<string> = new Set(['id', 'type', 'z', 'wires', 'e
 export function expand(definitions: readonly FileDefinition[], environment: Environment): FileFlows {
   rejectCircles(definitions);
   const expansion = new Expansion(definitions, environment);
-  const places = new Map<string, Place>();
+  const places = new Map<string, FlowPlace>();
   const running = runningNodes<FileNode>(definitions, (definition, place) => {
     const node = expansion.nodeAt(definition as FileDefinition, place);
     if (node) places.set(node.id, place);
@@ -58,7 +58,7 @@ export function expand(definitions: readonly FileDefinition[], environment: Envi
     definitions,
     running,
     getNode: (id) => nodes.get(id) ?? null,
-    lookUp: ({ node, definition }, name) => environment.lookUp(definition, places.get(node.id) as Place, name),
+    lookUp: ({ node, definition }, name) => environment.lookUp(definition, places.get(node.id) as FlowPlace, name),
   };
 }
 
@@ -95,7 +95,7 @@ class Expansion {
   }
 
   /** Returns the node that runs at a place; null if none does. */
-  nodeAt(definition: FileDefinition, place: Place): FileNode | null {
+  nodeAt(definition: FileDefinition, place: FlowPlace): FileNode | null {
     const isOff = [definition, ...place.instances].some((one) => (one as FileDefinition)['d'] === true);
     const isTemplate = place.instances.length === 0 && this.#subflows.has(definition.z ?? '');
     if (NO_NODES.has(definition.type) || isOff || isTemplate) return null;
@@ -110,7 +110,7 @@ class Expansion {
     }
   }
 
-  #properties(definition: FileDefinition, place: Place): Record<string, unknown> {
+  #properties(definition: FileDefinition, place: FlowPlace): Record<string, unknown> {
     const replaced = (value: unknown): unknown => {
       if (typeof value === 'string') {
         const name = /^\$(?:\{(\S+)\}|\((\S+)\))$/.exec(value);
@@ -132,7 +132,7 @@ class Expansion {
   }
 
   /** Returns the wires of a node. Those of a subflow's instance lead to the nodes inside. */
-  #wires(definition: FileDefinition, place: Place): Outputs {
+  #wires(definition: FileDefinition, place: FlowPlace): Outputs {
     const outputs = this.#outputs(definition, place);
     const subflow = this.#subflows.get(definition.type.slice(SUBFLOW.length));
     if (!definition.type.startsWith(SUBFLOW) || !subflow) return outputs;
@@ -148,7 +148,7 @@ class Expansion {
   }
 
   /** Returns the nodes behind each output of a node, also those behind the outputs of the subflow around it. */
-  #outputs(definition: FileDefinition, place: Place): Outputs {
+  #outputs(definition: FileDefinition, place: FlowPlace): Outputs {
     const drawn = this.#drawn(definition);
     const [instance] = place.instances;
     const subflow = this.#subflows.get(definition.z ?? '');
@@ -169,7 +169,7 @@ class Expansion {
   }
 
   /** Returns the id, at a place, of a node beside another in its subflow; undefined if it is not beside it. */
-  #local({ z = '' }: Definition, { prefix, instances }: Place, id: string): string | undefined {
+  #local({ z = '' }: Definition, { prefix, instances }: FlowPlace, id: string): string | undefined {
     return instances.length > 0 && this.#inside.get(z)?.has(id) ? prefix + id : undefined;
   }
 }

@@ -16,7 +16,7 @@ export interface Unserved {
   readonly reason: string;
 }
 
-export interface Verdict {
+export interface Judgement {
   readonly refused: readonly Unserved[];
   /** Nodes that nothing in the flows sends messages to. */
   readonly leftOut: readonly Unserved[];
@@ -30,7 +30,7 @@ const PASSIVE: ReadonlySet<string> = new Set([
 /** Types that are not worth a line: they go with the nodes that they join. */
 const SILENT: ReadonlySet<string> = new Set(['comment', 'junction', 'link in', 'link out', 'http response']);
 
-export function judge({ flows, graph, plan, compiled }: HeadlessFlows): Verdict {
+export function judge({ flows, graph, plan, compiled }: HeadlessFlows): Judgement {
   const served = servedNodes(
     graph,
     compiled.endpoints.map(({ id }) => id),

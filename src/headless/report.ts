@@ -4,7 +4,7 @@ import { ModeletError } from '../core/errors.ts';
 import type { EndpointSpec, LogRecord } from '../core/model.ts';
 import { stageConfig } from '../flow/read/compiled-nodes.ts';
 import type { HeadlessFlows } from './compile-flows.ts';
-import type { Unserved, Verdict } from './refusals.ts';
+import type { Judgement, Unserved } from './refusals.ts';
 
 /** An endpoint as people see it. */
 interface Row {
@@ -16,7 +16,7 @@ interface Row {
 }
 
 /** Returns the text that `check` prints. @param endpoints those that are served */
-export function reportOf(flows: HeadlessFlows, endpoints: readonly EndpointSpec[], verdict: Verdict): string {
+export function reportOf(flows: HeadlessFlows, endpoints: readonly EndpointSpec[], verdict: Judgement): string {
   const rows = endpoints.map((endpoint) => servedBy(flows, endpoint));
   return [
     ...section('Served', ['METHOD', 'PATH', 'RUNTIME', 'STAGES', 'WORKERS'], rows.map(Object.values)),
@@ -30,7 +30,7 @@ export function reportOf(flows: HeadlessFlows, endpoints: readonly EndpointSpec[
 }
 
 /** Returns the same as records, one for each endpoint and each node. */
-export function recordsOf(flows: HeadlessFlows, endpoints: readonly EndpointSpec[], verdict: Verdict): LogRecord[] {
+export function recordsOf(flows: HeadlessFlows, endpoints: readonly EndpointSpec[], verdict: Judgement): LogRecord[] {
   const say = (level: 'warn' | 'info', done: string, { node, reason }: Unserved): LogRecord => ({
     level,
     message: `${done} ${node}: ${reason}`,

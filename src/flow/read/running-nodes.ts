@@ -36,7 +36,7 @@ export interface RunningNode<Node extends WiredNode = WiredNode> {
 }
 
 /** A place where the nodes of a tab or a subflow run: the tab itself, or an instance of the subflow. */
-export interface Place {
+export interface FlowPlace {
   /** Prefix of the ids of the nodes that run there. */
   readonly prefix: string;
   readonly tab: Definition | undefined;
@@ -49,7 +49,7 @@ export const SUBFLOW = 'subflow:';
 /** @param find returns the node that runs at a place; null if it does not run there */
 export function runningNodes<Node extends WiredNode>(
   definitions: readonly Definition[],
-  find: (definition: Definition, place: Place) => Node | null,
+  find: (definition: Definition, place: FlowPlace) => Node | null,
 ): RunningNode<Node>[] {
   const tabs = new Map<string, Definition>();
   const instances = new Map<string, Definition[]>();
@@ -60,7 +60,7 @@ export function runningNodes<Node extends WiredNode>(
     const subflow = type.slice(SUBFLOW.length);
     instances.set(subflow, [...(instances.get(subflow) ?? []), definition]);
   }
-  const placesOf = (z = ''): Place[] => {
+  const placesOf = (z = ''): FlowPlace[] => {
     const of = instances.get(z);
     if (!of) return [{ prefix: '', tab: tabs.get(z), instances: [] }];
     return of.flatMap((instance) =>
@@ -110,7 +110,7 @@ function linkedFlows(running: readonly RunningNode[]): ReadonlyMap<string, Reado
 }
 
 /** Returns the place in which the innermost subflow instance of a place runs. */
-export function outerPlace({ prefix, tab, instances }: Place): Place {
+export function outerPlace({ prefix, tab, instances }: FlowPlace): FlowPlace {
   const [instance, ...around] = instances;
   return instance
     ? { prefix: prefix.slice(0, -(instance.id.length + 1)), tab, instances: around }

@@ -97,17 +97,11 @@ test('the quick start gets ready, recognises digits, and fits into the window', 
 
     await editor.node(idOf('inject', 'a seven')).locator('.red-ui-flow-node-button-button').click();
     await editor.waitForBadge(idOf('debug'), /^7$/);
-<<<<<<< HEAD
     await editor.waitForBadge(idOf('modelet-stage', 'classify'), idle(1));
     await editor.waitForBadge(idOf('modelet-stage', 'normalise'), idle(2));
-    await tidy(editor);
-=======
-    await editor.waitForBadge(idOf('modelet-stage', 'classify'), /^ready 0\/1 q:0 b:\d/);
-    await editor.waitForBadge(idOf('modelet-stage', 'normalise'), /^ready 0\/2 q:0 b:1$/);
     await editor.page.setViewportSize(SIZE);
     await editor.page.mouse.move(SIZE.width / 2, SIZE.height - 100);
     await editor.page.locator('.red-ui-notification').first().waitFor({ state: 'detached' });
->>>>>>> ab0b80a (test: the quick start fits between the sidebars at 1280 pixels, and drawn digits are read from its page)
     await assertInView(editor);
     await takePicture(editor.page, 'quick-start.png', SIZE);
   });
@@ -115,7 +109,7 @@ test('the quick start gets ready, recognises digits, and fits into the window', 
 
 test('a digit that is drawn on its page, with the mouse or the keyboard, is read by the endpoint', async () => {
   await session.inNewEditor(listeningAt(session.nodeRed.url, flow), async (editor) => {
-    await editor.waitForBadge(idOf('modelet-stage', 'classify'), /^ready/);
+    await editor.waitForBadge(idOf('modelet-stage', 'classify'), READY);
     const { page } = editor;
     await page.goto(`${session.nodeRed.url}/digits`);
     const answer = page.getByRole('status');
