@@ -18,6 +18,9 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   giveRuntime: 'stage-runtime.js',
   stageFile: 'stage-file.js',
   showDeployedStage: 'stage-deployed.js',
+  formTabs: 'form-tabs.js',
+  onnxOptions: 'onnx-options.js',
+  stageLive: 'stage-live.js',
 };
 /** What a script needs beside it. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {
@@ -25,6 +28,7 @@ const BESIDE: Readonly<Record<string, readonly string[]>> = {
   'gate-panel.js': ['form.js', 'sidebar.css', 'sidebar-stage.css', 'gate-live.css'],
   'batcher-live.js': ['form.js'],
   'cpu-picker.js': ['cpu-pins.js'],
+  'form-tabs.js': ['form.js', 'form.css'],
   'modules-list.js': ['stage-form.css'],
   'stage-deployed.js': ['form.js', 'stage-file.js'],
 };
