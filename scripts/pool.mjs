@@ -17,7 +17,7 @@ const SECONDS_TO_CLOSE = 2;
 const COMPILED = join(root, 'node_modules', '.cache', 'compiled');
 
 /**
- * Runs all jobs and returns those that failed. They start in their order, but a job waits while there are not as many
+ * Runs all jobs. Returns those that failed, and the number of tests by their result. They start in their order, but a job waits while there are not as many
  * places as it takes, or while `most` jobs of its suite run.
  * @param {{ suite: string, most: number, places: number, on: { name: string, node: string, module: string }, file: string,
  *   env: Record<string, string> }[]} jobs
@@ -26,6 +26,7 @@ export async function runAll(jobs) {
   const waiting = [...jobs];
   const running = new Map();
   const failed = [];
+  const tests = { pass: 0, fail: 0, skipped: 0 };
 
   function startMore() {
     for (;;) {
@@ -45,9 +46,10 @@ export async function runAll(jobs) {
     const { job, ...result } = await Promise.race(running.values());
     running.delete(job);
     if (!result.passed) failed.push(job);
+    for (const kind of Object.keys(tests)) tests[kind] += countOf(kind, result.output);
     print(job, result, `${jobs.length - waiting.length - running.size}/${jobs.length}`);
   }
-  return failed;
+  return { failed, tests };
 }
 
 async function runFile({ on, file, env }) {
@@ -77,8 +79,13 @@ async function runFile({ on, file, env }) {
 
 /** Prints one line for a file that passed, and all its output for one that failed. */
 function print({ on, file }, { passed, seconds, output }, progress) {
-  const skipped = Number(/^ℹ skipped (\d+)/m.exec(output)?.[1] ?? 0);
+  const skipped = countOf('skipped', output);
   const line = `${progress} ${passed ? 'passed' : 'FAILED'} ${file} on ${on.name}: ${seconds} s`;
   console.log(`${line}${skipped > 0 ? `, ${skipped} tests skipped` : ''}`);
   if (!passed) console.log(output);
+}
+
+/** Reads a number from the lines with which a test process ends. */
+function countOf(kind, output) {
+  return Number(new RegExp(`^ℹ ${kind} (\\d+)$`, 'm').exec(output)?.[1] ?? 0);
 }

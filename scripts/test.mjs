@@ -172,9 +172,11 @@ const jobs = SUITES.flatMap(jobsOf);
 // They take longest.
 if (options.full && !options.only && newer) jobs.unshift(...longForms());
 console.log(`\n== ${jobs.length} test files`);
-for (const { file, on, suite } of await runAll(jobs)) failures.push(`${file} on ${on.name} (${suite})`);
+const { failed, tests } = await runAll(jobs);
+for (const { file, on, suite } of failed) failures.push(`${file} on ${on.name} (${suite})`);
+console.log(`\n${tests.pass} passed, ${tests.fail} failed, ${tests.skipped} skipped`);
 
-console.log(`\nTook ${Math.round((Date.now() - began) / 1000)} s.`);
+console.log(`Took ${Math.round((Date.now() - began) / 1000)} s.`);
 if (failures.length > 0) {
   console.error(`\nFAILED: ${failures.join('; ')}`);
   process.exit(1);
