@@ -23,10 +23,11 @@ describe('an account that may only read', () => {
   test('sees stages and gates in the sidebar, without buttons that change them', async () => {
     await session.inDeployed(async (editor) => {
       const sidebar = await SidebarPage.show(editor);
-      await sidebar.stage('one').locator('.modelet-sb-pid', { hasText: /\d/ }).waitFor();
+      await sidebar.showWorkers('one');
       await sidebar.stage('one').locator('.modelet-sb-act').first().waitFor({ state: 'hidden' });
       await sidebar.stage('one').locator('.modelet-sb-act').last().waitFor({ state: 'hidden' });
       const gate = sidebar.root.locator('[data-gate="gate"]');
+      await gate.locator('summary').click();
       await gate.locator('.modelet-sb-why', { hasText: /^open/ }).waitFor();
       assert.equal(await gate.locator('.modelet-sb-act:visible').count(), 0);
     });
@@ -38,6 +39,7 @@ describe('an account that may only read', () => {
     await session.inDeployed(async (editor) => {
       await editor.open('gate');
       const gate = editor.page.locator('#modelet-gate-live .modelet-sb-gate');
+      await gate.locator('summary').click();
       await gate.locator('.modelet-sb-why', { hasText: /^open/ }).waitFor();
       assert.equal(await gate.locator('.modelet-sb-act:visible').count(), 0);
       await new Form(editor).set({ source: 'scrape' });
@@ -83,7 +85,7 @@ describe('an account that has logged in', () => {
         const view = await editor.page.waitForResponse((response) => response.url().includes('modelets/view'));
         assert.deepEqual([view.status(), new URL(view.url()).search], [200, '']);
       }
-      await sidebar.stage('one').locator('.modelet-sb-pid', { hasText: /\d/ }).waitFor();
+      await sidebar.showWorkers('one');
     }, access_token);
   });
 });

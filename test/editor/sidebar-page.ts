@@ -38,6 +38,13 @@ export class SidebarPage {
     return Number.parseFloat((await rate.textContent()) ?? '');
   }
 
+  /** Unfolds the list of a stage's workers. */
+  async showWorkers(id: string): Promise<void> {
+    const workers = this.stage(id).locator('details.modelet-sb-workers');
+    if ((await workers.getAttribute('open')) === null) await workers.locator('summary').click();
+    await workers.locator('.modelet-sb-pid', { hasText: /\d/ }).first().waitFor();
+  }
+
   /** Process ids of a stage's workers, as they are shown. */
   async pidsOf(id: string): Promise<number[]> {
     const texts = await this.stage(id).locator('.modelet-sb-pid').allTextContents();

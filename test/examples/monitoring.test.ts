@@ -68,12 +68,12 @@ describe('examples: monitoring', () => {
     const left = METRICS.map(({ name }) => name).filter((name) => !shown.includes(name));
     assert.deepEqual(left, [
       'modelet_late_outcomes_total',
-      'modelet_deploy_handovers_total',
       'modelet_queue_capacity',
       'modelet_cache_entries',
       'modelet_taps_total',
       'modelet_workers_busy',
       'modelet_worker_state',
+      'modelet_deploy_handovers_total',
       'modelet_engine_state',
       'modelet_frames_total',
     ]);

@@ -5,6 +5,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { pipelineOf } from '../../src/node-red/pipeline.ts';
+import { READY } from '../fixtures/badges.ts';
 import { listeningAt } from '../fixtures/flow.ts';
 import { linkModule } from '../fixtures/link-module.ts';
 import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
@@ -216,7 +217,7 @@ describe('examples: three stages with CPU pins', () => {
     const double = runtime?.stages.find(({ name }) => name === 'double');
     const { fill } = await until('the badge says that the stage is ready', () => {
       const badge = nodeRed.badges.get(find('modelet-stage', 'double'));
-      return badge?.text?.startsWith('ready ') && badge;
+      return READY.test(badge?.text?.replace(', not pinned', '') ?? '') && badge;
     });
     for (const worker of double?.workers ?? []) {
       const core = worker.index;

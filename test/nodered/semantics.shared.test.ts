@@ -1,6 +1,7 @@
 /** Fused or not, a pipeline behaves as the nodes it is drawn with: messages, splits, Catch and Status nodes, clients. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { READY } from '../fixtures/badges.ts';
 import {
   arrived,
   instance,
@@ -104,7 +105,7 @@ describe('messages', () => {
     const statuses = red.inputs('statuses');
     red.send('a', { payload: [] });
     await until('it is told that the stage is ready', () =>
-      statuses.some((msg) => (msg['status'] as { text?: string } | undefined)?.text?.startsWith('ready')),
+      statuses.some((msg) => READY.test((msg['status'] as { text?: string } | undefined)?.text ?? '')),
     );
   });
 });

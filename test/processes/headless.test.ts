@@ -48,11 +48,17 @@ function post(url: string, value: unknown): Promise<Response> {
 }
 
 describe('modelet check', () => {
-  test('prints what is served and what is left out', async () => {
+  test('prints what is served, what is refused and what is left out', async () => {
     const { code, output } = await modelet('check', QUICK_START);
-    assert.equal(code, 0, output);
+    assert.equal(code, 1, output);
     assert.match(output, /POST +\/predict\/digits +digits +normalise > classify +2 > 1/);
+    assert.match(output, /Refused:\n.*\n +GET \/digits +it leads to no modelet stage\n/);
     assert.match(output, /inject "a seven" +an inject node runs in Node-RED only/);
+  });
+
+  test('exits with 0 if everything in the flows can run', async () => {
+    const { code, output } = await modelet('check', join(repositoryRoot, 'examples', 'Digits in Python.json'));
+    assert.equal(code, 0, output);
     assert.doesNotMatch(output, /Refused/);
   });
 
@@ -110,7 +116,7 @@ describe('modelet serve', () => {
     assert.match(metrics, /modelet_requests_total\{runtime="digits",code="ok"\} 1/);
     assert.match(metrics, /\nprocess_resident_memory_bytes \d+/);
     const document = (await (await fetch(`${url}/openapi.json`)).json()) as { paths: object };
-    assert.deepEqual(Object.keys(document.paths), ['/predict/digits']);
+    assert.deepEqual(Object.keys(document.paths), ['/predict/digits', '/mine']);
 
     const classifier = (): number => {
       const records = log().filter(({ stage }) => stage === 'classify');

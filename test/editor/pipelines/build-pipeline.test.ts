@@ -66,6 +66,7 @@ async function fillIn(editor: EditorPage, drawn: Drawn): Promise<{ cpus: string 
   await editor.typeCode('code', SUM_CODE);
   await editor.fill(editor.field('workers'), '2');
   const cores = editor.page.locator('.modelet-core');
+  await editor.reveal(cores.first());
   await cores.first().click();
   if ((await cores.count()) > 1) await cores.nth(1).click();
   const cpus = await editor.field('cpus').inputValue();
@@ -173,7 +174,10 @@ test('the quick-add search creates a runtime only when a stage is added from it'
     const typeFor = async (text: string): Promise<void> => {
       await editor.chart.click({ position: { x: 400, y: 200 }, modifiers: ['ControlOrMeta'] });
       await search.pressSequentially(text);
-      await editor.page.locator('.red-ui-search-result-node-label', { hasText: 'modelet stage' }).first().waitFor();
+      await editor.page
+        .locator('.red-ui-search-result-node-label', { hasText: /^stage$/ })
+        .first()
+        .waitFor();
     };
 
     await typeFor('modelet');

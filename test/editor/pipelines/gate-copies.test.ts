@@ -144,6 +144,7 @@ test('the dialogs of gates let users choose another stage and other members', as
     await editor.ok();
     assert.equal((await editor.saved('gate'))['stage'], 'second');
     await editor.open('whole');
+    await form.unfold();
     await editor.page.locator('#modelet-gate-members label', { hasText: 'more' }).locator('input').check();
     await editor.ok();
     assert.deepEqual((await editor.saved('whole'))['members'], ['gate', 'more']);

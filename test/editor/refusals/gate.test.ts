@@ -134,6 +134,7 @@ test('the dialog of a composite gate offers the other gates on the canvas as mem
     await editor.open('gate');
     const form = new Form(editor);
     await form.set({ source: 'composite' });
+    await form.unfold();
     const choices = editor.page.locator('#modelet-gate-members label');
     assert.deepEqual(
       (await choices.allTextContents()).map((text) => text.trim()),
@@ -144,6 +145,7 @@ test('the dialog of a composite gate offers the other gates on the canvas as mem
     await editor.ok();
     assert.deepEqual((await editor.saved('gate'))['members'], ['second', 'third']);
     await editor.open('gate');
+    await form.unfold();
     assert.equal(await choices.locator('input:checked').count(), 2);
     await choices.nth(0).locator('input').uncheck();
     await choices.nth(1).locator('input').uncheck();
