@@ -175,7 +175,7 @@ test('the quick-add search creates a runtime only when a stage is added from it'
       await editor.chart.click({ position: { x: 400, y: 200 }, modifiers: ['ControlOrMeta'] });
       await search.pressSequentially(text);
       await editor.page
-        .locator('.red-ui-search-result-node-label', { hasText: /^stage$/ })
+        .locator('.red-ui-search-result-node-label', { hasText: /^stage\b/ })
         .first()
         .waitFor();
     };
