@@ -23,31 +23,31 @@ function refusal(act: () => unknown): readonly [code: string, message: string] {
   throw new assert.AssertionError({ message: 'it was taken' });
 }
 
-describe('a body', () => {
-  test('as JSON that the server has parsed stays what it is', () => {
+describe('the body of a request that goes through the flow', () => {
+  test('stays as it is if the server has parsed its JSON', () => {
     const given = { a: 1 };
     assert.equal(decode({ contentType: 'application/json', given }), given);
   });
 
-  test('of JSON that the server has left as text or bytes is parsed', () => {
+  test('is parsed if the server has left its JSON as text or bytes', () => {
     assert.deepEqual(decode({ contentType: 'application/vnd.api+json', given: '{"a":1}' }), { a: 1 });
     assert.deepEqual(decode({ contentType: 'application/json', given: Buffer.from('[1]') }), [1]);
     assert.equal(refusal(() => decode({ contentType: 'application/vnd.api+json', given: '{"a"' }))[0], 'bad_request');
   });
 
-  test('of msgpack is decoded from its bytes, also where the server has taken them for text', () => {
+  test('is decoded from the bytes of msgpack, also if the server has read them as text', () => {
     const lossy = PACKED.toString();
     assert.deepEqual(decode({ contentType: 'application/msgpack', given: lossy, bytes: PACKED }), [0xfffe, 'a']);
     assert.deepEqual(decode({ contentType: 'application/x-msgpack', given: PACKED }), [0xfffe, 'a']);
     assert.deepEqual(decode({ contentType: 'application/msgpack', given: '\u0001' }), 1);
   });
 
-  test('that another parser has decoded stays what it is', () => {
+  test('stays as it is if another parser has decoded it', () => {
     const given = { a: 1 };
     assert.equal(decode({ contentType: 'application/msgpack', given, bytes: PACKED }), given);
   });
 
-  test('of a type that is not listed: unsupported_media, and what to send instead', () => {
+  test('of a type that is not listed gets unsupported_media, and the answer says what to send instead', () => {
     assert.deepEqual(
       refusal(() => decode({ contentType: 'text/plain', given: 'a' })),
       ['unsupported_media', 'Content-Type text/plain is not taken here: send application/json or application/msgpack'],
@@ -65,7 +65,7 @@ describe('a body', () => {
     assert.equal(refusal(() => decode({ contentType: 'no type', given: 'a' }, ['image/*']))[0], 'unsupported_media');
   });
 
-  test('of a type that is listed comes as it is', () => {
+  test('of a listed type passes unchanged', () => {
     const given = Buffer.from('GIF89a');
     assert.equal(decode({ contentType: 'image/gif', given }, ['image/*']), given);
     assert.equal(decode({ contentType: 'image/gif', given }, ['*/*']), given);
@@ -73,14 +73,14 @@ describe('a body', () => {
     assert.equal(decode({ contentType: 'image/gif', given }, null), given);
   });
 
-  test('that is empty is nothing to refuse', () => {
+  test('that is empty is accepted, whatever its type', () => {
     assert.equal(decode({ given: '' }), '');
     assert.deepEqual(decode({ contentType: 'text/plain', given: Buffer.alloc(0) }), Buffer.alloc(0));
     assert.equal(decode({ contentType: 'application/msgpack', given: '' }), '');
     assert.equal(decode({ given: undefined }), undefined);
   });
 
-  test('of msgpack beyond the limit: payload_too_large', () => {
+  test('of msgpack beyond the limit gets payload_too_large', () => {
     const large = { contentType: 'application/msgpack', given: PACKED };
     assert.match(
       refusal(() => decode(large, DEFAULT, 5)).join(),
@@ -89,7 +89,7 @@ describe('a body', () => {
     assert.equal(refusal(() => decode({ ...large, bytes: null }))[0], 'payload_too_large');
   });
 
-  test('of msgpack that is compressed: unsupported_media', () => {
+  test('of compressed msgpack gets unsupported_media', () => {
     const body = { contentType: 'application/msgpack', given: PACKED };
     assert.equal(refusal(() => decode({ ...body, contentEncoding: 'gzip' }))[0], 'unsupported_media');
     assert.deepEqual(decode({ ...body, contentEncoding: 'identity' }), [0xfffe, 'a']);

@@ -68,7 +68,7 @@ describe('an answer in JSON', () => {
     test(`holds ${name}`, () => assert.deepEqual(written(value), expected));
   }
 
-  test('holds values that a function node made, in a realm of its own', () => {
+  test('holds values from the realm of a function node', () => {
     const made: unknown = runInNewContext(
       '({ f: new Float32Array([1]), s: new Set([2]), m: new Map([["a", 3n]]), none: {} })',
     );
@@ -101,7 +101,7 @@ describe('an answer in JSON', () => {
     assert.equal(jsonable(hostile), hostile);
   });
 
-  test('changes nothing, and copies only what has to be another', () => {
+  test('changes no value, and copies only values that need another form', () => {
     const plain = Object.freeze({ list: Object.freeze([1, { a: 'b' }]) });
     assert.equal(jsonable(plain), plain);
     const value = Object.freeze({ plain, made: Object.freeze([Float32Array.of(1)]) });

@@ -55,7 +55,7 @@ describe('msgpack: there and back', () => {
     );
   });
 
-  test('text that is cut off, or has more bytes than it should, is refused as bad_request', () => {
+  test('msgpack that is cut off, or followed by more bytes, gets bad_request', () => {
     fc.assert(
       fc.property(value, fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true }), (made, part) => {
         const bytes = encodeMsgpack(made);
@@ -68,7 +68,7 @@ describe('msgpack: there and back', () => {
 });
 
 describe('msgpack: what comes in', () => {
-  test('any bytes are decoded or refused', () => {
+  test('the decoder decodes or refuses any bytes', () => {
     const heads = fc.constantFrom(
       0x80,
       0x81,
@@ -121,14 +121,14 @@ describe('msgpack: what comes in', () => {
     });
   }
 
-  test('more small values than are good to have in memory: payload_too_large', () => {
+  test('more small values than memory should hold get payload_too_large', () => {
     const emptyMaps = Buffer.concat([hex('dd 00 1e 84 80'), Buffer.alloc(2_000_000, 0x80)]);
     assert.equal(refusal(() => decodeMsgpack(emptyMaps)).code, 'payload_too_large');
     const zeros = Buffer.concat([hex('dd 00 7a 12 01'), Buffer.alloc(8_000_001)]);
     assert.equal(refusal(() => decodeMsgpack(zeros)).code, 'payload_too_large');
   });
 
-  test('messages of other languages: binaries, dates, integers of 64 bits, keys that are numbers', () => {
+  test('the decoder reads binaries, dates, 64-bit integers and numeric keys of other languages', () => {
     assert.deepEqual(decodeMsgpack(hex('c4 03 010203')), Buffer.from([1, 2, 3]));
     assert.deepEqual(decodeMsgpack(hex('d6 ff 00000001')), new Date(1000));
     assert.deepEqual(decodeMsgpack(hex('92 cf 000000e8d4a51000 cf ffffffffffffffff')), [1e12, 2n ** 64n - 1n]);
@@ -138,7 +138,7 @@ describe('msgpack: what comes in', () => {
 });
 
 describe('msgpack: what goes out', () => {
-  test('undefined properties are left out, elsewhere undefined is nil', () => {
+  test('the encoder leaves out undefined properties and writes other undefined values as nil', () => {
     assert.deepEqual(encodeMsgpack({ a: undefined, b: 1 }), hex('81 a162 01'));
     assert.deepEqual(encodeMsgpack([undefined]), hex('91 c0'));
     assert.deepEqual(encodeMsgpack(undefined), hex('c0'));
@@ -168,7 +168,7 @@ describe('msgpack: what goes out', () => {
     assert.deepEqual(sent(texts), texts);
   });
 
-  test('bytes are bytes; sets, maps, and what says how it becomes JSON are what they stand for', () => {
+  test('the encoder writes bytes as bytes, sets as arrays, maps as maps, and the result of toJSON', () => {
     assert.deepEqual(encodeMsgpack(Uint8Array.of(9)), hex('c4 01 09'));
     assert.deepEqual(encodeMsgpack(Uint8Array.of(9).buffer), hex('c4 01 09'));
     assert.deepEqual(encodeMsgpack(new Set([1])), hex('91 01'));
@@ -177,7 +177,7 @@ describe('msgpack: what goes out', () => {
     assert.deepEqual(encodeMsgpack({ at: new Date(Number.NaN), of: Object(3) }), hex('82 a26174 c0 a26f66 03'));
   });
 
-  test('values that a function node has made, in a realm of its own', () => {
+  test('the encoder accepts values from the realm of a function node', () => {
     const made: unknown = runInNewContext(
       '({ at: new Date(1000), bytes: Uint8Array.of(1), list: [1n], map: new Map() })',
     );
@@ -185,7 +185,7 @@ describe('msgpack: what goes out', () => {
     assert.deepEqual(back, { at: new Date(1000), bytes: Buffer.from([1]), list: [1], map: {} });
   });
 
-  test('a property __proto__ is a property', () => {
+  test('the encoder writes a property __proto__ like any other', () => {
     const parsed: unknown = JSON.parse('{"__proto__": 1}');
     assert.deepEqual(encodeMsgpack(parsed), hex('81 a9 5f5f70726f746f5f5f 01'));
     assert.deepEqual(encodeMsgpack([1n, parsed]).subarray(-12), hex('81 a9 5f5f70726f746f5f5f 01'));

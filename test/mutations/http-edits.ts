@@ -8,7 +8,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     find: 'const { wide } = shapeOf(bytes);',
     replace: 'const wide = shapeOf.length > 0;',
     suite: 'endpoint/msgpack',
-    test: 'more small values than are good to have in memory: payload_too_large',
+    test: 'more small values than memory should hold get payload_too_large',
   },
   {
     bug: 'msgpack is read from the text that Node-RED makes of it',

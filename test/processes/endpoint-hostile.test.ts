@@ -71,7 +71,7 @@ for (const [where, host] of HOSTS) {
       await isWell(endpoint);
     });
 
-    test('what is no HTTP, or two requests in one, ends its connection and no other', async (t) => {
+    test('bytes that are not HTTP, or two requests in one, end their connection and no other', async (t) => {
       const endpoint = await host(t, { stages: [STAGE] });
       const rows: readonly (readonly [name: string, sent: string, statuses: readonly number[]])[] = [
         ['a length and chunks', postText('{}', { 'Transfer-Encoding': 'chunked' }), [400]],
