@@ -17,6 +17,8 @@ import { HeadlessServer, type ServedRuntime } from './server.ts';
 import { tlsFilesOf } from './tls-files.ts';
 
 const LOCAL: ListenAddress = { host: '127.0.0.1', port: 8080 };
+/** The longest interval that setInterval takes, in milliseconds. */
+const LONGEST_INTERVAL_MS = 2 ** 31 - 1;
 
 const [command, ...rest] = process.argv.slice(2);
 if (command === 'mock-gateway') await mockGateway(rest);
@@ -105,6 +107,8 @@ async function start(flows: HeadlessFlows, served: ServedRuntime, log: Log): Pro
       });
     });
   }
+  // While a dead engine waits for its restart, nothing else keeps this process alive: no timer of the clock does.
+  setInterval(() => {}, LONGEST_INTERVAL_MS);
   server.start();
 }
 
