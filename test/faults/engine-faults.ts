@@ -88,15 +88,13 @@ async function sendLargePayloads(bed: ServiceBed): Promise<void> {
   assert.equal(bed.service.enginePid, engine, 'the engine lives on');
 }
 
-/** Grants the engine no more memory than it has, and lets it have some large requests. */
+/** Grants the engine no more memory than it has, and sends it requests that it has no room for. */
 async function runOutOfMemory(bed: ServiceBed): Promise<void> {
   const pid = bed.service.enginePid;
   const pages = Number(readFileSync(`/proc/${pid}/statm`, 'utf8').split(' ')[0]);
   const pageBytes = Number(execFileSync('getconf', ['PAGESIZE']));
   execFileSync('prlimit', ['--pid', String(pid), `--as=${pages * pageBytes + MEGABYTE}`]);
-  const large = 'x'.repeat(8 * MEGABYTE);
-  await until(() => {
-    if (isAlive(pid)) bed.ask(large, 'beside');
-    return !isAlive(pid);
-  }, 'it has died of that');
+  const large = Buffer.alloc(LARGE.bytes);
+  for (let sent = 0; sent < LARGE.atOnce; sent += 1) bed.ask(large, 'beside');
+  await until(() => !isAlive(pid), 'it has died of that');
 }

@@ -26,6 +26,8 @@ export interface Resources {
 const temporary = mkdtempSync(join(tmpdir(), 'modelet-faults-'));
 process.env['TMPDIR'] = temporary;
 process.on('exit', () => rmSync(temporary, { recursive: true, force: true }));
+// Node reads these certificates in a thread while it starts, from a file that children inherit if they start meanwhile.
+delete process.env['NODE_EXTRA_CA_CERTS'];
 
 /** Timers of this process that have neither fired nor been cancelled, also those that do not keep it alive. */
 const timers: Set<number> = new Set();
