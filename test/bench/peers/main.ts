@@ -131,6 +131,8 @@ if (unknown.length > 0) {
   console.error(`no workload ${unknown.join(', ')}: ${Object.keys(WORKLOADS).join(', ')}`);
   process.exit(2);
 }
+/** V8 compiles the code of an endpoint in its first seconds under load. */
+const WARM_UP_SECONDS = 3;
 const { rounds, seconds } = options.quick ? { rounds: 2, seconds: 2 } : { rounds: 5, seconds: 4 };
 
 const python = pythonOfPeers();
@@ -147,14 +149,23 @@ const budgets: Budget[] = [];
 const results: Partial<Record<WorkloadName, Rows>> = {};
 try {
   for (const name of names) {
-    // Peers run only while their workload is measured: LitServe takes CPU even when it has nothing to do.
+    // Peers run only in their own rounds: LitServe takes CPU even when it has nothing to do.
     const peers = [await startMosec(python, name)];
     try {
       if (name === 'batch') peers.push(await startNodeHttp());
       if (name === 'batch' || name === 'single') peers.push(await startLitServe(python, name));
       const servers = [...peers, ...nodeRed.servers].filter(({ urls }) => urls[name] !== undefined);
-      for (const server of servers) await measure(server, name, 1);
-      const subjects = servers.map((server) => [server.name, () => measure(server, name, seconds)] as const);
+      const alone = async (server: Server, length: number): Promise<Figures> => {
+        server.resume();
+        try {
+          return await measure(server, name, length);
+        } finally {
+          server.pause();
+        }
+      };
+      for (const server of peers) server.pause();
+      for (const server of servers) await alone(server, WARM_UP_SECONDS);
+      const subjects = servers.map((server) => [server.name, () => alone(server, seconds)] as const);
       results[name] = await interleave(rounds, Object.fromEntries(subjects));
       const versions = new Map(servers.map(({ name: server, version }) => [server, version]));
       tables.push(tableOf(name, results[name], versions));

@@ -19,6 +19,9 @@ export interface Server {
   readonly urls: Readonly<Partial<Record<WorkloadName, string>>>;
   /** Returns the processes that take part in answering a workload. */
   processes(workload: WorkloadName): Promise<readonly number[]>;
+  /** Takes no CPU from now until `resume`. */
+  pause(): void;
+  resume(): void;
   stop(): Promise<void>;
 }
 
@@ -86,7 +89,15 @@ async function runProgram(
   child.stderr.on('data', (chunk) => {
     complaints = `${complaints}${chunk}`.slice(-2000);
   });
-  const stop = (): Promise<void> => endGroup(child);
+  const signal = (name: NodeJS.Signals): void => {
+    process.kill(-(child.pid as number), name);
+  };
+  const pause = (): void => signal('SIGSTOP');
+  const resume = (): void => signal('SIGCONT');
+  const stop = (): Promise<void> => {
+    resume();
+    return endGroup(child);
+  };
   const processes = async (): Promise<number[]> => [child.pid as number, ...descendants(child.pid as number)];
   try {
     await until(`${name} answers`, () => child.exitCode !== null || answers(url, workload), READY_MS);
@@ -95,7 +106,7 @@ async function runProgram(
     await stop();
     throw error;
   }
-  return { name, version, urls: { [workload]: url }, processes, stop };
+  return { name, version, urls: { [workload]: url }, processes, pause, resume, stop };
 }
 
 async function answers(url: string, workload: WorkloadName): Promise<boolean> {
@@ -148,6 +159,9 @@ export async function startNodeRed(): Promise<NodeReds> {
     version: '',
     urls,
     processes: async (workload) => [red.pid, ...(runtime ? await pipelineProcesses(red, runtime, workload) : [])],
+    // Its flows are next to idle between their rounds.
+    pause: () => {},
+    resume: () => {},
     stop: async () => {},
   });
   const paths = (origin: string, prefix: string): Server['urls'] =>
