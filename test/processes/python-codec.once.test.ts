@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { inspect } from 'node:util';
 import * as fc from 'fast-check';
-import { NUMPY, WITHOUT_NUMPY, WITHOUT_PYTHON } from '../fixtures/python.ts';
+import { NUMPY, PANDAS, WITHOUT_NUMPY, WITHOUT_PANDAS, WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { folderFor, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 const SAFE = 2n ** 53n - 1n;
@@ -145,6 +145,100 @@ def predict(values):
   });
 });
 
+/** Each Python expression with the value that Node-RED gets for it, or with the reason why there is none. */
+type Rows = readonly (readonly [expression: string, value: unknown])[];
+
+async function assertEach(service: TestService, rows: Rows): Promise<void> {
+  for (const [expression, value] of rows) {
+    const { code, error, value: result } = await service.answer(expression);
+    if (value instanceof RegExp) {
+      assert.equal(code, 'modelet_failed', expression);
+      assert.match(error?.message ?? '', value, expression);
+    } else {
+      assert.equal(code, 'ok', `${expression}: ${error?.message}`);
+      assert.deepEqual(result, value, expression);
+    }
+  }
+}
+
+describe('objects of well-known libraries', { skip: WITHOUT_PYTHON }, () => {
+  test('of the standard library become plain values', async (t) => {
+    const lines = `
+import datetime, decimal, enum, pathlib, uuid
+from dataclasses import dataclass
+@dataclass
+class Box:
+    label: str
+    corners: tuple
+    inner: object = None
+class Colour(enum.Enum):
+    RED = "red"
+def predict(x):
+    return eval(x)`;
+    const service = await serveLines(t, lines, { predict: 'item' });
+    await assertEach(service, [
+      [
+        'Box("cat", (1, 2), Box("ear", ()))',
+        { label: 'cat', corners: [1, 2], inner: { label: 'ear', corners: [], inner: null } },
+      ],
+      ['[Box("cat", (), b"x")]', [{ label: 'cat', corners: [], inner: Buffer.from('x') }]],
+      ['{"colour": Colour.RED}', { colour: 'red' }],
+      ['decimal.Decimal("0.10000000000000000001")', '0.10000000000000000001'],
+      ['uuid.UUID(int=1)', '00000000-0000-0000-0000-000000000001'],
+      ['pathlib.PurePosixPath("/a/b")', '/a/b'],
+      ['[datetime.date(2026, 2, 3), datetime.time(4, 5)]', ['2026-02-03', '04:05:00']],
+      ['datetime.timedelta(1)', /timedelta.*return what its total_seconds\(\) gives/],
+      ['Box', /a value of type type/],
+    ]);
+  });
+
+  test('a dict keeps all its members, or fails', async (t) => {
+    const service = await serveLines(t, 'def predict(x):\n    return eval(x)', { predict: 'item' });
+    await assertEach(service, [
+      ['{1: "a", 2.5: "b", True: "c", None: "d"}', { '1': 'c', '2.5': 'b', null: 'd' }],
+      ['{1: "a", "1": "b"}', /a dict with two keys that become "1".*give its keys different texts/],
+      ['[[{"a": {None: 1, "null": 2}}]]', /two keys that become "null"/],
+      ['{1: float("nan"), "1": 0}', /two keys that become "1"/],
+    ]);
+  });
+
+  test('of pandas become lists of rows and of values', { skip: WITHOUT_PANDAS }, async (t) => {
+    const lines = 'import pandas as pd\ndef predict(x):\n    return eval(x)';
+    const service = await serveLines(t, lines, { interpreter: PANDAS, predict: 'item' });
+    await assertEach(service, [
+      [
+        'pd.DataFrame({"name": ["a", "b"], "score": [0.5, 1.5]})',
+        [
+          { name: 'a', score: 0.5 },
+          { name: 'b', score: 1.5 },
+        ],
+      ],
+      ['pd.DataFrame({"n": pd.array([1, None], dtype="Int64")})', [{ n: 1 }, { n: null }]],
+      ['pd.DataFrame({"at": pd.to_datetime(["2026-01-02", None])})', [{ at: new Date('2026-01-02') }, { at: null }]],
+      ['pd.Series([1.5, 2.5])', new Float64Array([1.5, 2.5])],
+      ['pd.Series(["a", None], dtype="category")', ['a', Number.NaN]],
+      ['pd.Series([1, None], dtype="Int64")', [1, null]],
+      ['pd.Index(["x", "y"])', ['x', 'y']],
+      ['[pd.NaT, pd.NA, pd.Timestamp("2026-01-02", tz="UTC")]', [null, null, new Date('2026-01-02')]],
+      ['pd.Timedelta(1)', /Timedelta/],
+    ]);
+  });
+
+  test('of pydantic become objects of their fields', { skip: WITHOUT_PANDAS }, async (t) => {
+    const lines = `
+from typing import List
+from pydantic import BaseModel
+class Point(BaseModel):
+    x: int
+class Shape(BaseModel):
+    points: List[Point]
+def predict(x):
+    return eval(x)`;
+    const service = await serveLines(t, lines, { interpreter: PANDAS, predict: 'item' });
+    await assertEach(service, [['[Shape(points=[Point(x=1)])]', [{ points: [{ x: 1 }] }]]]);
+  });
+});
+
 describe('numpy', { skip: WITHOUT_NUMPY }, () => {
   test('arrays arrive as numpy arrays without a copy, and go back as typed arrays', async (t) => {
     const lines = `
@@ -206,10 +300,23 @@ def predict(x):
   test('a value without an equal in JavaScript is refused', async (t) => {
     const lines = 'import numpy as np\ndef predict(x):\n    return {"x": eval(x)}';
     const service = await serveLines(t, lines, { interpreter: NUMPY, predict: 'item' });
-    for (const text of ['np.array([1j])', 'np.datetime64("2020-01-01")', 'np.array([1], "M8[s]")', 'np.complex64(1)']) {
-      const { code, error } = await service.answer(text);
-      assert.equal(code, 'modelet_failed', text);
-      assert.match(error?.message ?? '', /a numpy value of type/);
-    }
+    const expressions = ['np.array([1j])', 'np.complex64(1)', 'np.array([(1, 2)], "i4,i4")'];
+    await assertEach(
+      service,
+      expressions.map((expression) => [expression, /a numpy value of type/]),
+    );
+  });
+
+  test('masked elements become null, and datetime64 becomes Date', async (t) => {
+    const lines = 'import numpy as np\ndef predict(x):\n    return {"x": eval(x)}';
+    const service = await serveLines(t, lines, { interpreter: NUMPY, predict: 'item' });
+    await assertEach(service, [
+      ['np.ma.array([1.5, 2.5], mask=[False, True])', { x: [1.5, null] }],
+      ['np.ma.array([[1, 2]], mask=[[True, False]])', { x: [[null, 2]] }],
+      ['np.ma.masked', { x: null }],
+      ['np.datetime64("2020-01-01T00:00:00.123456")', { x: new Date('2020-01-01T00:00:00.123Z') }],
+      ['np.array([["2020-01-01", "NaT"]], "M8[s]")', { x: [[new Date('2020-01-01'), null]] }],
+      ['np.datetime64(10**17, "s")', /beyond the years of a datetime/],
+    ]);
   });
 });

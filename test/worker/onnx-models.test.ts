@@ -160,7 +160,7 @@ describe('a model of half floats', () => {
   const half = doubling(['batch', 2], { type: 'float16' });
 
   test('takes and returns numbers, rounded to the nearest half float', async () => {
-    const read = await run(await load(half), inputs([1, -2.5], new Float32Array([0.1, 70_000]), [2 ** -24, 0]));
+    const read = await run(await load(half), inputs([1, -2.5], new Float32Array([0.1, 60_000]), [2 ** -24, 0]));
     assert.deepEqual(read, values([2, -5], [0.199951171875, Number.POSITIVE_INFINITY], [2 ** -23, 0]));
   });
 

@@ -93,6 +93,8 @@ describe('an item of a model with one input', () => {
     ],
     ['text', ['a', 'b', 'c', 'd'], /element 0 is no float32/],
     ['null in it', [1, 2, null, 4], /element 2 is no float32/],
+    ['beyond its type', [1, 1e39, 3, 4], /element 1 is 1e\+39, which is infinite as a float32/],
+    ['named beside another', { x: [1, 2, 3, 4], y: 1 }, /the model has no input "y"; its inputs are "x"/],
     ['null', null, /must be an array, a typed array or \{data, dims, type\}, found null/],
     ['another object', { y: 1 }, /found an object with y/],
     ['dims that do not fit its data', { data: [1, 2], dims: [2, 2] }, /dims \[2, 2\] are 4 elements, data has 2/],
@@ -138,6 +140,13 @@ describe('elements', () => {
     for (const wrong of read.slice(3)) assert.match((wrong as { message: string }).message, /element 0 is no int64/);
   });
 
+  test('are no half floats from 65520 on', async () => {
+    const model = await load(doubling(['batch'], { type: 'float16' }));
+    const [fits, tooLarge] = await run(model, inputs(32_000, -65_520));
+    assert.deepEqual(fits, { value: 64_000 });
+    assert.match((tooLarge as { message: string }).message, /element 0 is -65520, which is infinite as a float16/);
+  });
+
   test('may be strings and booleans', async () => {
     const not: Drawing = {
       inputs: [{ name: 'x', type: 'bool', shape: ['batch', 2] }],
@@ -150,7 +159,10 @@ describe('elements', () => {
       outputs: [{ name: 'y', type: 'string', shape: ['batch', 2] }],
       nodes: [{ operator: 'Identity', inputs: ['x'], output: 'y' }],
     };
-    assert.deepEqual(await run(await load(same), inputs(['a', 'b'], ['c', ''])), values(['a', 'b'], ['c', '']));
+    const texts = await load(same);
+    assert.deepEqual(await run(texts, inputs(['a', 'b'], ['c', ''])), values(['a', 'b'], ['c', '']));
+    const [cut] = await run(texts, inputs(['a', 'b\0c']));
+    assert.match((cut as { message: string }).message, /element 1 has a NUL character, at which the text would be cut/);
   });
 });
 

@@ -37,7 +37,17 @@ interface Kind {
   take(value: unknown): number | bigint | string | undefined;
 }
 
+/** Numbers of this size and more would become infinite in half floats, as a larger double does in single floats. */
+const FLOAT16_OVERFLOW = 65_520;
+
 const isNumber = (value: unknown): number | undefined => (typeof value === 'number' ? value : undefined);
+
+/** Accepts numbers that stay finite. Infinities and NaN themselves are valid. */
+function float(storage: MakesElements, staysFinite: (value: number) => boolean): Kind {
+  const take = (value: unknown): number | undefined =>
+    typeof value === 'number' && (staysFinite(value) || !Number.isFinite(value)) ? value : undefined;
+  return { storage, take };
+}
 
 /** Accepts only integers in range. Rounding or wrapping would turn an invalid index into another valid one. */
 function integer(storage: MakesElements, min: number, max: number): Kind {
@@ -56,8 +66,8 @@ function long(storage: MakesElements, min: bigint, max: bigint): Kind {
 }
 
 const KINDS: Readonly<Record<string, Kind>> = {
-  float16: { storage: Float16Storage, take: isNumber },
-  float32: { storage: Float32Array, take: isNumber },
+  float16: float(Float16Storage, (value) => Math.abs(value) < FLOAT16_OVERFLOW),
+  float32: float(Float32Array, (value) => Number.isFinite(Math.fround(value))),
   float64: { storage: Float64Array, take: isNumber },
   int8: integer(Int8Array, -128, 127),
   uint8: integer(Uint8Array, 0, 255),
@@ -73,7 +83,8 @@ const KINDS: Readonly<Record<string, Kind>> = {
   },
   string: {
     storage: Array as unknown as MakesElements,
-    take: (value) => (typeof value === 'string' ? value : undefined),
+    // onnxruntime-node cuts text at a NUL character.
+    take: (value) => (typeof value === 'string' && !value.includes('\0') ? value : undefined),
   },
 };
 

@@ -51,22 +51,41 @@ function hasRows({ dims }: Part, port: Port | undefined): boolean {
 }
 
 function readParts(item: unknown, inputs: readonly Port[], form: ItemForm): Part[] {
+  refuseUnknown(item, inputs);
   return inputs.map((port) => {
     const value = pick(item, port, inputs);
     const { values, dims } = find(value, port);
     const shape = fit(dims, values.length, port, form);
     const data = toElements(port.type, values);
-    if (typeof data === 'number') throw refuse(port, `element ${data} is no ${port.type}`);
+    if (typeof data === 'number') throw refuse(port, `element ${data} ${whyNot(values[data], port)}`);
     return { dims: shape, data };
   });
+}
+
+/** A misspelt or forgotten input must not run with anything else in its place. */
+function refuseUnknown(item: unknown, inputs: readonly Port[]): void {
+  if (!isRecord(item) || (inputs.length === 1 && isTensor(item))) return;
+  const unknown = Object.keys(item).filter((name) => !inputs.some((port) => port.name === name));
+  if (unknown.length === 0 || unknown.length === Object.keys(item).length) return;
+  const which = unknown.map((name) => JSON.stringify(name)).join(', ');
+  throw new ModeletError('invalid_input', `the model has no input ${which}; its inputs are ${namesOf(inputs)}`);
+}
+
+function namesOf(inputs: readonly Port[]): string {
+  return inputs.map(({ name }) => `"${name}"`).join(', ');
+}
+
+function whyNot(value: unknown, { type }: Port): string {
+  if (typeof value === 'number' && type.startsWith('float')) return `is ${value}, which is infinite as a ${type}`;
+  if (typeof value === 'string' && type === 'string') return 'has a NUL character, at which the text would be cut';
+  return `is no ${type}`;
 }
 
 function pick(item: unknown, port: Port, inputs: readonly Port[]): unknown {
   const isNamed = isRecord(item) && Object.hasOwn(item, port.name);
   if (isNamed && !(inputs.length === 1 && isTensor(item))) return item[port.name];
   if (inputs.length === 1) return item;
-  const names = inputs.map(({ name }) => `"${name}"`).join(', ');
-  throw new ModeletError('invalid_input', `input must be an object with ${names}; "${port.name}" is missing`);
+  throw new ModeletError('invalid_input', `input must be an object with ${namesOf(inputs)}; "${port.name}" is missing`);
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

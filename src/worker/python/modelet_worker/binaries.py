@@ -52,17 +52,6 @@ class Unusable(Exception):
         self.instead = instead
 
 
-# Methods of well-known libraries' objects that return their data.
-_GIVE_DATA = ("numpy", "to_dict", "tolist", "model_dump", "_asdict", "isoformat")
-
-
-def unusable(value: Any) -> Unusable:
-    """Returns the exception for an object of an unknown class, which cannot be sent."""
-    reason = f"a value of type {type(value).__name__}"
-    method = next((name for name in _GIVE_DATA if callable(getattr(type(value), name, None))), None)
-    return Unusable(reason) if method is None else Unusable(reason, f"return what its {method}() gives")
-
-
 def numpy() -> Any:
     """Returns numpy if the modelet or one of its modules has imported it, else None."""
     return sys.modules.get("numpy")
@@ -89,11 +78,13 @@ def decode_binary(kind: int, content: memoryview) -> Any:
 
 
 def is_binary(value: Any) -> bool:
-    """Whether the value travels as one binary. False for an array of several dimensions; see `plain_of`."""
+    """Whether the value travels as one binary. False for masked arrays and arrays of several dimensions; see objects.py."""
     if isinstance(value, (bytes, bytearray, memoryview, array.array)):
         return True
     np = numpy()
-    return np is not None and isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf"
+    if np is None or not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "biuf":
+        return False
+    return not isinstance(value, np.ma.MaskedArray)
 
 
 def encode_binary(value: Any) -> Tuple[int, Bytes]:
@@ -129,29 +120,6 @@ def _kind_of(code: str, size: int) -> int:
     if code[-1] in "fd":
         return _FLOATING[size]
     raise Unusable(f"an array of type {code!r}")
-
-
-def plain_of(value: Any) -> Any:
-    """
-    Converts numpy's other values to plain Python: scalars, arrays of text, and arrays of several dimensions as
-    `{data, dims, type}` with their elements in one typed array. Raises Unusable for anything else.
-    """
-    np = numpy()
-    if np is None or not isinstance(value, (np.ndarray, np.generic)):
-        raise unusable(value)
-    kind = value.dtype.kind
-    if value.ndim == 0 and kind in _SCALARS:
-        return _SCALARS[kind](value[()])
-    if value.ndim > 1 and kind in "biuf":
-        # Floats longer than 64 bits become float64; half floats keep their name, see _encode_numpy.
-        name = "float64" if kind == "f" and value.dtype.itemsize > 8 else value.dtype.name
-        return {"data": value.reshape(-1), "dims": list(value.shape), "type": name}
-    if value.ndim > 0 and kind in "USO":
-        return value.tolist()
-    raise Unusable(f"a numpy value of type {value.dtype}", "return numbers, booleans or text, or what its astype(str) gives")
-
-
-_SCALARS = {"b": bool, "i": int, "u": int, "f": float}
 
 
 def shaped(value: Any) -> Any:

@@ -20,9 +20,10 @@ import struct
 from datetime import datetime, timedelta, timezone
 from typing import Any, List, NamedTuple, Sequence, Tuple, Union
 
-from .binaries import BUFFER, Unusable, decode_binary, encode_binary, is_binary, plain_of, shaped
+from .binaries import BUFFER, Unusable, decode_binary, encode_binary, is_binary, shaped
 from .errors import ModeletError
 from .frames import Bytes, padded
+from .objects import datetime_of, plain_of
 
 NONE, JSON, BYTES, BINARY, SECTIONS, STRUCTURED, JSON_TEXT = range(7)
 
@@ -37,6 +38,9 @@ SIXTEEN_DIGITS = b"0" * 16
 LONG_INTEGER = re.compile(rb"(?:^|[,:\[-])\d{16}")
 
 SPECIAL = (datetime, set, frozenset)
+TEXT_ONLY = {str}
+# Types of members that hold no dicts.
+LEAVES = {str, int, float, bool, type(None)}
 
 
 class Payload(NamedTuple):
@@ -102,6 +106,7 @@ def _encode(value: Any) -> Payload:
         if kind == BUFFER:
             return _payload(BYTES, [content])
         return _payload(BINARY, [bytes([kind, 0, 0, 0, 0, 0, 0, 0]), content])
+    _check_keys(value)
     try:
         text = _utf8(_ENCODER.encode(value))
         if not _may_be_unsafe(text) and text.count(b"[") + text.count(b"{") <= DEEPEST:
@@ -179,7 +184,9 @@ def _unlike_json(value: Any) -> Any:
     """Converts a value that the json module does not know. Raises _NotJson if JSON cannot represent the value."""
     if is_binary(value) or isinstance(value, SPECIAL):
         raise _NotJson
-    return plain_of(value)
+    plain = plain_of(value)
+    _check_keys(plain)
+    return plain
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_unlike_json)
@@ -210,7 +217,8 @@ class _Lift:
             self._binaries.append((list(path), *encode_binary(value)))
             return None
         if isinstance(value, datetime):
-            return self._special(path, "Date", _milliseconds(value))
+            moment = datetime_of(value)
+            return moment if moment is None else self._special(path, "Date", _milliseconds(moment))
         if isinstance(value, (set, frozenset)):
             members = self.value(list(value), path)
             self._special(path, "Set")
@@ -238,6 +246,25 @@ def _milliseconds(value: datetime) -> int:
 
 def _with_text_keys(value: Any) -> Any:
     return ((key if isinstance(key, str) else _text_of(key), member) for key, member in value.items())
+
+
+def _check_keys(value: Any) -> None:
+    """Raises Unusable if two keys of one dict have the same text, such as 1 and "1": one member would get lost."""
+    if isinstance(value, dict):
+        if not TEXT_ONLY.issuperset(map(type, value)):
+            texts = [key if isinstance(key, str) else _text_of(key) for key in value]
+            if len(set(texts)) < len(texts):
+                twice = next(text for text in texts if texts.count(text) > 1)
+                raise Unusable(f"a dict with two keys that become {json.dumps(twice)}", "give its keys different texts")
+        members: Any = value.values()
+    elif isinstance(value, (list, tuple)):
+        members = value
+    else:
+        return
+    if LEAVES.issuperset(map(type, members)):
+        return
+    for member in members:
+        _check_keys(member)
 
 
 def _text_of(key: Any) -> str:
