@@ -9,7 +9,7 @@ import { encodeError } from '../wire/codec/error-codec.ts';
 import type { EngineBoot } from '../wire/frames/bodies.ts';
 import type { Frame } from '../wire/frames/frames.ts';
 import { Engine } from './engine.ts';
-import { Listener } from './listener/listener.ts';
+import { LazyListener } from './listener/lazy-listener.ts';
 import { SupervisedPool } from './pools/supervised-pool.ts';
 
 /** The server kills this process at its deadline; the workers must have ended this much earlier. */
@@ -17,7 +17,7 @@ const CLOSE_RESERVE_MS = 500;
 
 interface Running {
   readonly engine: Engine;
-  readonly listener: Listener;
+  readonly listener: LazyListener;
   readonly outcomes: Outbox;
 }
 
@@ -99,7 +99,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     onDescribed: (stage) => channel.send({ type: 'described', body: stage }),
     onLog,
   });
-  const listener = new Listener(
+  const listener = new LazyListener(
     settings,
     {
       submit: (item) => engine.submit([item]),

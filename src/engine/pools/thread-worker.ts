@@ -4,9 +4,10 @@
  *
  * Native code that crashes ends the whole engine process, and native code that hangs keeps the thread from ending.
  */
+import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { MessageChannel, type MessagePort, type Worker } from 'node:worker_threads';
-import { Piscina } from 'piscina';
+import type { Piscina } from 'piscina';
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
 import type { Child, ChildEvents } from '../../process/parent/child.ts';
@@ -18,6 +19,8 @@ import { CancelledRequests } from '../../wire/frames/cancelled-requests.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
 import { type WorkerLaunch, workerEnvironment } from './worker-launch.ts';
 
+/** Loads piscina with the first thread. Most engines have no threads, and start sooner without it. */
+const require = createRequire(import.meta.url);
 const THREAD_ENTRY = fileURLToPath(new URL('../../worker/thread.js', import.meta.url));
 
 /** Longest wait for a thread that was told to end. A thread in native code ends when that code returns, if ever. */
@@ -60,7 +63,8 @@ class ThreadWorker implements Kept {
     this.#life = new ChildLife(this, events, clock);
     this.#clock = clock;
     this.#heapMb = spec.heapMb;
-    this.#pool = new Piscina({
+    const piscina = require('piscina') as typeof import('piscina');
+    this.#pool = new piscina.Piscina({
       filename: THREAD_ENTRY,
       name: 'runTask',
       // One thread, created with the first task. With a minimum of one, piscina would replace a dead thread by itself.
