@@ -12,12 +12,12 @@ import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
 import type { Child, ChildEvents } from '../../process/parent/child.ts';
 import { ChildLife, type Kept } from '../../process/parent/child-life.ts';
+import { type WorkerLaunch, workerEnvironment } from '../../process/parent/worker-launch.ts';
 import type { ProcessState } from '../../process/process-state.ts';
 import { programPath } from '../../process/search-path.ts';
 import { packFrames, type ThreadData, unpackFrames } from '../../wire/channel/port-channel.ts';
 import { CancelledRequests } from '../../wire/frames/cancelled-requests.ts';
 import type { Frame } from '../../wire/frames/frames.ts';
-import { type WorkerLaunch, workerEnvironment } from './worker-launch.ts';
 
 /** Loads piscina with the first thread. Most engines have no threads, and start sooner without it. */
 const require = createRequire(import.meta.url);

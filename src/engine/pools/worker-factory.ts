@@ -6,10 +6,10 @@ import { ModeletError } from '../../core/errors.ts';
 import type { Pin, WorkerPlacement } from '../../core/model.ts';
 import { pinProblem, pinWarning, resolvePin } from '../../process/affinity.ts';
 import type { Child, ChildEvents } from '../../process/parent/child.ts';
+import { startProcessWorker } from '../../process/parent/worker-launch.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';
 import type { ControlFrame } from '../../wire/frames/frames.ts';
 import { startThreadWorker } from './thread-worker.ts';
-import { startProcessWorker, startPythonWorker } from './worker-launch.ts';
 
 export class WorkerFactory {
   readonly #modelet: ModeletDefinition;
@@ -40,7 +40,7 @@ export class WorkerFactory {
   }
 
   launch(index: number, events: ChildEvents): Child {
-    const { source, isolation, requireFrom, heapMb } = this.#modelet;
+    const { isolation, heapMb } = this.#modelet;
     const spec = {
       launcher: this.#boot.launcher,
       cpus: this.#pin(index).cpus,
@@ -48,8 +48,8 @@ export class WorkerFactory {
       env: this.#placement(index).env,
       heapMb,
     };
-    if (source.kind === 'python') return startPythonWorker({ ...spec, source, requireFrom }, events, this.#clock);
-    return (isolation === 'thread' ? startThreadWorker : startProcessWorker)(spec, events, this.#clock);
+    if (isolation === 'thread') return startThreadWorker(spec, events, this.#clock);
+    return startProcessWorker(spec, this.#modelet, events, this.#clock);
   }
 
   /** Returns the first frame for a new worker. */
