@@ -1,12 +1,8 @@
 /** Modelet stage: declares a modelet and its workers, accepts messages, and sends results on. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
-import { compileStage, type StageConfig } from '../src/config/compile-stage.ts';
-import { resolveModeletFile, userFolder } from '../src/config/folders.ts';
-import { acceptInput, configure, leaveOnClose } from '../src/node-red/adapter.ts';
+import { acceptInput, compileStageIn, configure, leaveOnClose } from '../src/node-red/adapter.ts';
 import { registerAdminRoutes } from '../src/node-red/admin/admin.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
-import { checkMessageProperty } from '../src/node-red/request/message-fields.ts';
-import { checkInterpreter } from '../src/process/python.ts';
 
 /**
  * Names the property that lists modules. Node-RED reads it from each node and installs the modules before it starts the
@@ -19,19 +15,10 @@ export default function register(RED: NodeAPI): void {
   registerAdminRoutes(RED, pipeline);
   const construct = function (this: Node, definition: NodeDef): void {
     RED.nodes.createNode(this, definition);
-    const resolve = (path: string): string => resolveModeletFile(RED.settings, path);
     // Looks in the node's group, subflow and flow, then in the environment of the process.
     const lookUp = (name: string): unknown => RED.util.getSetting(this, name);
-    const compile = (): StageConfig => {
-      const config = compileStage({ ...definition }, resolve, lookUp);
-      const { input, output, dropKey } = config;
-      checkInterpreter(userFolder(RED.settings), config);
-      checkMessageProperty(RED, 'input', input);
-      checkMessageProperty(RED, 'output', output);
-      if (dropKey !== '') checkMessageProperty(RED, 'dropKey', dropKey);
-      return config;
-    };
-    pipeline.add({ kind: 'stage', node: this, config: configure(compile) });
+    const config = configure(() => compileStageIn(RED, { ...definition }, lookUp));
+    pipeline.add({ kind: 'stage', node: this, config });
     acceptInput(this, pipeline);
     leaveOnClose(this, pipeline);
   };

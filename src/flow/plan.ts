@@ -1,6 +1,6 @@
 /** Plans runtimes: from the compiled nodes and their graph to the stages and routes that each runtime gets. Pure. */
 import type { StageConfig } from '../config/compile-stage.ts';
-import { type PlannedStage, settingsFor } from '../config/schemas/stage-definition.ts';
+import { type ModeletDefinition, type PlannedStage, settingsFor } from '../config/schemas/stage-definition.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { Batching } from '../core/model.ts';
 import type { Graph } from './graph.ts';
@@ -29,7 +29,7 @@ export interface FlowPlan {
 }
 
 /** Folders in which workers look up modules. */
-interface ModuleFolders {
+export interface ModuleFolders {
   readonly modules: string;
   /** For Python. */
   readonly user: string;
@@ -89,24 +89,30 @@ function planStage(
   compiled: CompiledGraph,
   folders: ModuleFolders,
 ): PlannedStage {
-  const { source, init, inputSchema, outputSchema, workers, overflow, cache, cacheMb, cacheTtlMs } = config;
+  const { overflow, cache, cacheMb, cacheTtlMs } = config;
   const batching = compiled.batching.get(node.id);
   if (!batching) throw new Error(`stage ${node.id} was not compiled`);
   return {
     id: node.id,
     name: names.get(node.id) ?? node.id,
-    modelet: {
-      ...settingsFor('modelet', config),
-      source,
-      init,
-      inputSchema,
-      outputSchema,
-      requireFrom: source.kind === 'python' ? folders.user : folders.modules,
-      workers,
-    },
+    modelet: planModelet(config, folders),
     ...settingsFor('engine', config),
     batching,
     overflow: overflow === 'drop-oldest' ? 'drop-oldest' : 'refuse',
     cache: { entries: cache, maxBytes: cacheMb * MB, ttlMs: cacheTtlMs },
+  };
+}
+
+/** Returns what the workers of a stage need. */
+export function planModelet(config: StageConfig, folders: ModuleFolders): ModeletDefinition {
+  const { source, init, inputSchema, outputSchema, workers } = config;
+  return {
+    ...settingsFor('modelet', config),
+    source,
+    init,
+    inputSchema,
+    outputSchema,
+    requireFrom: source.kind === 'python' ? folders.user : folders.modules,
+    workers,
   };
 }

@@ -1,7 +1,12 @@
 /** Connects a pipeline node to Node-RED: settings, input and close. */
-import type { Node } from 'node-red';
+import type { Node, NodeAPI } from 'node-red';
+import { compileStage, type StageConfig } from '../config/compile-stage.ts';
+import { resolveModeletFile, userFolder } from '../config/folders.ts';
+import type { LookUp, Raw } from '../config/validate.ts';
 import { ModeletError } from '../core/errors.ts';
+import { checkInterpreter } from '../process/python.ts';
 import type { Pipeline } from './pipeline.ts';
+import { checkMessageProperty } from './request/message-fields.ts';
 import type { PipelineMessage } from './request/messages.ts';
 
 /** Returns the settings, or the error that makes the node unusable: a runtime cannot refuse a deploy. */
@@ -11,6 +16,20 @@ export function configure<Config>(compile: () => Config): Config | ModeletError 
   } catch (thrown) {
     return thrown instanceof ModeletError ? thrown : new ModeletError('config_invalid', (thrown as Error).message);
   }
+}
+
+/**
+ * Compiles the properties of a stage, deployed or not.
+ * @throws ModeletError `config_invalid`.
+ */
+export function compileStageIn(RED: NodeAPI, definition: Raw, lookUp: LookUp): StageConfig {
+  const config = compileStage(definition, (path) => resolveModeletFile(RED.settings, path), lookUp);
+  const { input, output, dropKey } = config;
+  checkInterpreter(userFolder(RED.settings), config);
+  checkMessageProperty(RED, 'input', input);
+  checkMessageProperty(RED, 'output', output);
+  if (dropKey !== '') checkMessageProperty(RED, 'dropKey', dropKey);
+  return config;
 }
 
 export function acceptInput(node: Node, pipeline: Pipeline): void {
