@@ -29,7 +29,7 @@ export interface FlowPlan {
 }
 
 /** Folders in which workers look up modules. */
-export interface ModuleFolders {
+interface ModuleFolders {
   readonly modules: string;
   /** For Python. */
   readonly user: string;

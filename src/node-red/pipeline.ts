@@ -19,6 +19,7 @@ import { probeLauncher } from '../process/parent/launch.ts';
 import { Registry } from '../server/registry.ts';
 import type { Machine } from '../server/runtime-pins.ts';
 import type { Service } from '../server/service.ts';
+import { Trials } from '../server/trial/trials.ts';
 import { type Deployed, type Deployment, deploy, NOTHING_DEPLOYED } from './deploy/deployment.ts';
 import { Feeds } from './feed/feeds.ts';
 import { Gates } from './gate/gates.ts';
@@ -66,6 +67,7 @@ export class Pipeline {
   /** Measures Node-RED's event loop while a runtime exists. */
   readonly loop: LoopMonitor = new LoopMonitor();
   readonly gates: Gates;
+  readonly trials: Trials = new Trials();
   readonly #clients: HttpClients = new HttpClients(() => this.#endTimers());
   readonly #leases: MessageLeases = new MessageLeases(() => this.#endTimers());
   readonly #succession: Succession;
@@ -160,6 +162,10 @@ export class Pipeline {
     return this.#registry.services;
   }
 
+  get machine(): Machine {
+    return this.#known;
+  }
+
   /** Sets who writes the OpenAPI documents of the engines that listen. A deploy, or a modelet that is ready, changes them. */
   documentedBy(writeApi: (service: Service) => string): void {
     this.#writeApi = writeApi;
@@ -173,7 +179,8 @@ export class Pipeline {
   /** Removes a node that closes. If the flows have stopped for good, also waits for the runtimes' processes to end. */
   async remove(node: Node): Promise<void> {
     this.live.remove(node);
-    if (this.#state === 'stopped') await Promise.all([this.#registry.closeAll(), this.gates.rooms.closed()]);
+    if (this.#state === 'stopped')
+      await Promise.all([this.#registry.closeAll(), this.gates.rooms.closed(), this.trials.closeAll()]);
   }
 
   /** Takes a message that a stage, batcher or gate has received. Every message is answered exactly once. */
@@ -264,6 +271,7 @@ export class Pipeline {
     this.loop.stop();
     this.gates.closeAll(error);
     void this.#registry.closeAll();
+    void this.trials.closeAll();
     this.#succession.end();
     this.#untilRunning.wake();
     this.#clients.answerElsewhere(error);

@@ -27,6 +27,7 @@ const PERMISSIONS: Readonly<Record<string, string>> = {
   reader: 'read',
   injector: 'inject.write',
   operator: 'modelets.write',
+  developer: 'flows.write',
   owner: '*',
 };
 
@@ -128,6 +129,16 @@ describe('admin routes: permission', () => {
     }
     assert.equal((await get(path, 'operator')).status, 200);
     assert.equal((await get(path, 'owner')).status, 200);
+  });
+
+  test('testing a stage, which runs code, needs the permission to deploy', async () => {
+    const test = '/admin/modelets/stages/test';
+    for (const token of [undefined, 'made-up', 'injector', 'reader', 'operator']) {
+      assert.equal((await post(test, token)).status, 401, token);
+    }
+    // Whoever may is told that the stage is missing.
+    assert.equal((await post(test, 'owner')).status, 400);
+    assert.equal((await post(test, 'developer')).status, 400);
   });
 
   test('draining the queue of a stage needs the permission to write', async () => {

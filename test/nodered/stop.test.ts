@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import { catchNode, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
 import { isAlive, pidsOf, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FoundProcess, startedProcesses } from '../fixtures/processes.ts';
 
 const nodeRed = useNodeRed();
 const gate = useGate();
@@ -39,7 +40,17 @@ describe('stop', () => {
       return (await gate.entered()).length === 2 && swallowed.length === 1 && open === 7;
     });
 
+    const trial = nodeRed.post('/admin/modelets/stages/test', {
+      stage: { id: 'tried', setup: 'for (;;);' },
+      sample: 1,
+    });
+    const isTrial = ({ command, pid }: FoundProcess): boolean =>
+      /worker\/main\.js/.test(command) && !pids.includes(pid);
+    const tried = await until('a test of a stage runs', () => startedProcesses().find(isTrial)?.pid);
+
     const stopped = nodeRed.red.stop();
+    const { error } = (await (await trial).json()) as { error: { code: string } };
+    assert.equal(error.code, 'shutting_down');
     for (const [index, answer] of answers.entries()) {
       const response = await answer;
       const text = await response.text();
@@ -47,6 +58,6 @@ describe('stop', () => {
       assert.equal((JSON.parse(text) as { error: { code: string } }).error.code, 'shutting_down');
     }
     await stopped;
-    assert.deepEqual(pids.filter(isAlive), []);
+    assert.deepEqual([...pids, tried].filter(isAlive), []);
   });
 });

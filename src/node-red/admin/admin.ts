@@ -9,6 +9,7 @@ import { serveGates } from './gate-routes.ts';
 import { serveLiveView } from './live-view.ts';
 import { Observation } from './observation.ts';
 import { serveOnnx } from './onnx-route.ts';
+import { serveTrials } from './trial-route.ts';
 
 /** Actions on a stage, with the log message for each. */
 const STAGE_ACTIONS = {
@@ -60,6 +61,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   });
 
   serveOnnx(RED, pipeline, mayWrite);
+  serveTrials(RED, pipeline);
 
   for (const [action, message] of Object.entries(STAGE_ACTIONS) as [keyof typeof STAGE_ACTIONS, string][]) {
     RED.httpAdmin.post(`/modelets/stages/:id/${action}`, mayWrite, (request, response) => {

@@ -1,0 +1,132 @@
+/**
+ * Tests a stage from its dialog, with the settings as they stand there, deployed or not. It runs the code of whoever
+ * asks, as a deploy would; so it needs the permission to deploy.
+ */
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { inspect } from 'node:util';
+import type { NodeAPI } from 'node-red';
+import { modulesFolder, userFolder } from '../../config/folders.ts';
+import type { LookUp, Raw } from '../../config/validate.ts';
+import { asModeletError, ModeletError } from '../../core/errors.ts';
+import type { Payload } from '../../core/model.ts';
+import { nameStages } from '../../flow/names.ts';
+import { planModelet } from '../../flow/plan.ts';
+import { encodeInput, type TrialReport } from '../../server/trial/trial.ts';
+import { CODEC, decodePayload } from '../../wire/codec/codec.ts';
+import { compileStageIn } from '../adapter.ts';
+import type { Pipeline } from '../pipeline.ts';
+
+/** The properties of the stage as the dialog has them, and its sample; without a sample, the modelet's own example. */
+interface Asked {
+  readonly stage?: Raw;
+  readonly sample?: unknown;
+}
+
+/** Longest text of a result. */
+const LONGEST_RESULT = 65_536;
+/** Errors of the question itself. All others are what the test has found, and are its answer. */
+const REFUSALS: ReadonlySet<string> = new Set(['capacity_exceeded', 'payload_too_large', 'bad_request']);
+/** The tabs of inline code, by the names that its stacks have. */
+const TABS: Readonly<Record<string, string>> = { 'On Start': 'setup', Predict: 'code', 'On Stop': 'teardown' };
+/** The code of workers, as stacks name it. */
+const WORKER = fileURLToPath(new URL('../../worker/', import.meta.url));
+
+export function serveTrials(RED: NodeAPI, pipeline: Pipeline): void {
+  RED.httpAdmin.post('/modelets/stages/test', RED.auth.needsPermission('flows.write'), (request, response) => {
+    const gone = new AbortController();
+    response.on('close', () => gone.abort());
+    test(RED, pipeline, (request.body ?? {}) as Asked, gone.signal).then(
+      (answer) => response.json(answer),
+      (thrown: unknown) => {
+        const error = asModeletError(thrown, 'config_invalid');
+        if (error.retryAfterSeconds) response.set('Retry-After', String(error.retryAfterSeconds));
+        response.status(REFUSALS.has(error.code) ? error.statusCode : 200).json({ ok: false, error: viewOf(error) });
+      },
+    );
+  });
+}
+
+async function test(RED: NodeAPI, pipeline: Pipeline, asked: Asked, gone: AbortSignal): Promise<object> {
+  const { stage, sample } = asked;
+  if (stage === null || typeof stage !== 'object') throw new ModeletError('bad_request', 'the stage is missing');
+  const id = String(stage['id'] ?? '');
+  const lookUp = lookUpFor(RED, id, stage['z']);
+  const config = compileStageIn(RED, withEnvironment(stage, lookUp), lookUp);
+  const name = nameStages([{ node: { id }, config }]).names.get(id) ?? id;
+  const folders = { modules: modulesFolder(RED.settings), user: userFolder(RED.settings) };
+  const report = await pipeline.trials.run(
+    {
+      stage: name,
+      modelet: planModelet(config, folders),
+      runTimeoutMs: config.runTimeoutMs,
+      input: sample === undefined ? null : encodeInput(withBuffers(sample)),
+    },
+    pipeline.machine,
+    gone,
+  );
+  return answerOf(report, name);
+}
+
+/** Returns the variables of the node, or of its flow if the node is not deployed, or else of the process. */
+function lookUpFor(RED: NodeAPI, id: string, z: unknown): LookUp {
+  let node = RED.nodes.getNode(id);
+  if (!node) {
+    RED.nodes.eachNode((definition) => {
+      if (definition['z'] === z) node ??= RED.nodes.getNode(definition.id);
+    });
+  }
+  return (name) => RED.util.getSetting(node, name);
+}
+
+/** Replaces properties that are a variable as a whole, as Node-RED does before it makes a node. */
+function withEnvironment(stage: Raw, lookUp: LookUp): Raw {
+  return Object.fromEntries(
+    Object.entries(stage).map(([key, value]) => {
+      const name = typeof value === 'string' ? /^\$\{(\S+)\}$/.exec(value)?.[1] : undefined;
+      return [key, name === undefined ? value : (lookUp(name) ?? value)];
+    }),
+  );
+}
+
+/** Restores Buffers from the form that JSON gives them. */
+function withBuffers(value: unknown): unknown {
+  if (value === null || typeof value !== 'object') return value;
+  const { type, data } = value as { type?: unknown; data?: unknown };
+  if (type === 'Buffer' && Array.isArray(data)) return Buffer.from(data as number[]);
+  if (Array.isArray(value)) return value.map(withBuffers);
+  return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, withBuffers(part)]));
+}
+
+function answerOf({ outcome, ...rest }: TrialReport, stage: string): object {
+  if (!outcome.ok) return { ok: false, error: viewOf(outcome.error, stage), ...rest };
+  return { ok: true, result: shown(outcome.result), ...rest };
+}
+
+/** Returns JSON laid out, or for values that JSON would change, what the console prints of them. */
+function shown(payload: Payload): string {
+  const value = decodePayload(payload);
+  const text =
+    payload.codec === CODEC.json
+      ? JSON.stringify(value, null, 2)
+      : inspect(value, { depth: 8, maxArrayLength: 200, maxStringLength: LONGEST_RESULT, breakLength: 100 });
+  return text.length > LONGEST_RESULT
+    ? `${text.slice(0, LONGEST_RESULT)}\n... (${payload.bytes.byteLength} bytes)`
+    : text;
+}
+
+/** `stage`: name of the stage, by which its inline code is found in stacks. */
+function viewOf(error: ModeletError, stage?: string): object {
+  const { code, message, stack = '' } = error;
+  const lines = stack.split('\n');
+  const ours = lines.findIndex((line) => line.includes(WORKER) || line.includes(pathToFileURL(WORKER).href));
+  const place = stage === undefined ? null : placeIn(stack, stage);
+  return { code, message, stack: (ours < 0 ? lines : lines.slice(0, ours)).join('\n'), place };
+}
+
+/** Returns the place in the inline code that a stack names first. */
+function placeIn(stack: string, stage: string): object | null {
+  const name = stage.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+  const [, tab = '', line, column] =
+    new RegExp(`${name}: (On Start|Predict|On Stop):(\\d+)(?::(\\d+))?`).exec(stack) ?? [];
+  return line === undefined ? null : { property: TABS[tab], tab, line: Number(line), column: Number(column ?? 1) };
+}
