@@ -52,6 +52,50 @@
     });
   }
 
+  /** The owner of the marks below, among those of the editor itself. */
+  const MARKS = 'modelet';
+
+  /** Node-RED gives an editor another model whenever it scrolls into sight or out of it: the mark has to follow. */
+  function underlineInMonaco(editor, row, message) {
+    const { MarkerSeverity, editor: monaco } = window.monaco;
+    const put = () => {
+      const model = editor.getModel();
+      if (!model) return;
+      const startColumn = model.getLineFirstNonWhitespaceColumn(row) || 1;
+      const range = { startLineNumber: row, endLineNumber: row, startColumn, endColumn: model.getLineMaxColumn(row) };
+      monaco.setModelMarkers(model, MARKS, [{ ...range, severity: MarkerSeverity.Error, message }]);
+    };
+    const changes = editor.onDidChangeModel(put);
+    put();
+    editor.revealLineInCenterIfOutsideViewport(row);
+    return () => {
+      changes.dispose();
+      if (editor.getModel()) monaco.setModelMarkers(editor.getModel(), MARKS, []);
+    };
+  }
+
+  function underlineInAce(editor, row, message) {
+    const session = editor.getSession();
+    const { Range } = window.ace.require('ace/range');
+    const place = new Range(row - 1, 0, row - 1, Number.MAX_SAFE_INTEGER);
+    const mark = session.addMarker(place, 'modelet-error-line', 'text');
+    session.setAnnotations([{ row: row - 1, column: 0, text: message, type: 'error' }]);
+    editor.scrollToLine(row - 1, true);
+    return () => {
+      session.removeMarker(mark);
+      session.clearAnnotations();
+    };
+  }
+
+  /** Underlines a line, or the last one if there are not as many; gives the function that takes the mark away. */
+  function underline({ editor }, line, message) {
+    const lines = editor.getValue().split('\n').length;
+    const row = Math.max(1, Math.min(line, lines));
+    if (window.monaco && editor.onDidChangeModel) return underlineInMonaco(editor, row, message);
+    // The plain text editor has no marks.
+    return window.ace && editor.getSession().addMarker ? underlineInAce(editor, row, message) : () => {};
+  }
+
   function addPage(container, definition, options) {
     const page = Object.assign({}, definition);
     page.stateId = `${options.node.id}/${page.id}`;
@@ -89,8 +133,9 @@
    * options: `node`, `tabs` (id of a ul), `container`, `pages` ([{id, label, property}]), `active` (page id), `height`,
    * `title(page)` of the expanded editor, and `onchange(page)`, called for each page once and whenever its code changes;
    * `page.hint` is an element below the editor. `setup` ({id, label}) is a tab before them, whose element is in the
-   * container already, for `variables`: further names that the code has; `declare` changes them. Call `save` or
-   * `destroy` once, when the dialog closes.
+   * container already, for `variables`: further names that the code has; `declare` changes them. `showError` underlines a
+   * line, until code changes or `clearErrors` is called; `goTo` puts the cursor at a place. Call `save` or `destroy` once, when the dialog
+   * closes.
    */
   function create(options) {
     let variables = options.variables;
@@ -132,7 +177,29 @@
       mark();
     };
 
+    let unmark = () => {};
+    const clearErrors = () => {
+      unmark();
+      unmark = () => {};
+    };
+    for (const page of pages) page.editor.getSession().on('change', clearErrors);
+
+    const find = (property) => pages.find((page) => page.property === property);
+    const showError = ({ property, line }, message) => {
+      tabs.activateTab(find(property).id);
+      clearErrors();
+      unmark = underline(find(property), line, message);
+    };
+    const goTo = ({ property, line, column }) => {
+      const { id, content, editor } = find(property);
+      tabs.activateTab(id);
+      content[0].scrollIntoView({ block: 'nearest' });
+      editor.focus();
+      editor.moveCursorTo(line, column);
+    };
+
     const destroy = () => {
+      clearErrors();
       for (const page of pages) page.editor.destroy();
       pages = [];
       if (declared) declared.dispose();
@@ -149,7 +216,7 @@
       destroy();
     };
 
-    return { pages, declare, resize, save, destroy };
+    return { pages, declare, showError, clearErrors, goTo, resize, save, destroy };
   }
 
   window.modelet = window.modelet || {};

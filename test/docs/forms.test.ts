@@ -21,6 +21,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   formTabs: 'form-tabs.js',
   onnxOptions: 'onnx-options.js',
   stageLive: 'stage-live.js',
+  stageTest: 'stage-test.js',
 };
 /** What a script needs beside it. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {
@@ -31,6 +32,7 @@ const BESIDE: Readonly<Record<string, readonly string[]>> = {
   'form-tabs.js': ['form.js', 'form.css'],
   'modules-list.js': ['stage-form.css'],
   'stage-deployed.js': ['form.js', 'stage-file.js'],
+  'stage-test.js': ['form.js', 'stage-form.css'],
 };
 
 for (const type of Object.keys(NODE_SCHEMAS)) {

@@ -1,0 +1,53 @@
+/** A stage is tested in its dialog before anything is deployed: a typo has its line marked, and the fix has its result. */
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { repositoryRoot } from '../../fixtures/repository.ts';
+import { sharedSession } from '../session.ts';
+
+const session = sharedSession();
+
+test('a stage that is not deployed is tested: a typo has its line underlined, and the fix has a result', async () => {
+  await session.inEditor([], async (editor) => {
+    const { page } = editor;
+    const id = await editor.dragFromPalette('modelet-stage', 400, 100);
+    await editor.open(id);
+    await editor.typeCode('code', 'return input.a *;');
+    // The mark leads back to the tab with the typo.
+    await editor.showCode('stop');
+    await page.locator('#modelet-stage-test > summary').click();
+    await page.getByLabel('Input (JSON)').fill('{"a": 21}');
+    const run = page.getByRole('button', { name: 'Run', exact: true });
+    const result = page.locator('#modelet-stage-test-result');
+    await run.click();
+    await result.getByText('Predict:1: Unexpected token').waitFor();
+    assert.match((await result.textContent()) ?? '', /^stage_unavailable: does not start: stage: Predict:1: /);
+    const underlined = page.locator('#modelet-stage-code-editor .squiggly-error').first();
+    await underlined.waitFor();
+    await page.getByRole('button', { name: 'Go to line 1 of Predict' }).click();
+    await page.keyboard.insertText('return 0; ');
+    await underlined.waitFor({ state: 'detached' });
+
+    await editor.typeCode('code', 'console.log("twice"); return input.a * 2;');
+    await run.click();
+    await result.getByText('42', { exact: true }).waitFor();
+    assert.equal(await page.getByRole('status', { name: 'Result' }).textContent(), '42');
+    assert.equal(await page.locator('#modelet-stage-test-log').textContent(), 'info: twice');
+    assert.match((await page.locator('#modelet-stage-test-times').textContent()) ?? '', /ready after .* ran for /);
+    await page.locator('#modelet-stage-test').scrollIntoViewIfNeeded();
+    await page.screenshot({ path: join(repositoryRoot, 'test-results', 'dialogs', 'modelet-stage-test.png') });
+    const body = page.locator('.red-ui-tray-body').last();
+    assert.ok((await body.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)) <= 0, 'it fits');
+
+    // An endless loop goes on until somebody cancels it, or closes the dialog.
+    await editor.typeCode('code', 'for (;;);');
+    await run.click();
+    await page.getByRole('button', { name: 'Cancel', exact: true }).last().click();
+    await result.getByText('cancelled').waitFor();
+    await page.getByLabel('Input (JSON)').fill('{"a":');
+    await run.click();
+    await result.getByText('The input is not valid JSON').waitFor();
+    await editor.cancel();
+    assert.equal((await editor.saved(id))['code'], '// input is msg.payload; return the result\nreturn input;');
+  });
+});
