@@ -17,6 +17,7 @@
           <textarea id="modelet-stage-test-sample" rows="6" spellcheck="false"></textarea>
           <div class="modelet-hint" data-text="tip"></div>
           <button type="button" id="modelet-stage-test-run" class="red-ui-button"></button>
+          <button type="button" id="modelet-stage-test-last" class="red-ui-button" data-text="last"></button>
         </div>
         <div>
           <label id="modelet-stage-test-label" data-text="result"></label>
@@ -138,7 +139,15 @@
         .always(() => setRunning(null));
     };
 
-    button.prop('disabled', !RED.user.hasPermission('flows.write')).on('click', () => (request ? stop() : run()));
+    const fetchLast = () => {
+      $.getJSON(`modelets/stages/${encodeURIComponent(node.id)}/input`)
+        .done((answer) => sample.val(JSON.stringify(answer.sample, null, 2)))
+        .fail((failure) => show(failure.status === 404 ? say('noLast') : describeFailure(say, failure), false));
+    };
+
+    const mayDeploy = RED.user.hasPermission('flows.write');
+    part('last').toggle(window.modelet.form.isRunning(node)).prop('disabled', !mayDeploy).on('click', fetchLast);
+    button.prop('disabled', !mayDeploy).on('click', () => (request ? stop() : run()));
     sample.on('keydown', ({ key, ctrlKey, metaKey }) => {
       if (key === 'Enter' && (ctrlKey || metaKey) && !request) run();
     });

@@ -252,6 +252,9 @@ export interface ListenerStatus {
 /** Action on a stage: send the waiting items at once (flush), drop them (reset), or start new workers (restart). */
 export type StageAction = 'flush' | 'reset' | 'restart';
 
+/** Number of no request. A tap with this number has the last input of a stage, because somebody asked for it. */
+export const RECALLED: RequestNumber = 0;
+
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 
 export type LogValue = string | number | boolean | null | { readonly [name: string]: LogValue };

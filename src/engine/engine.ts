@@ -6,9 +6,18 @@
 import type { EnginePlan, StageDefinition } from '../config/schemas/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { EngineStatus, LogRecord, Payload, RequestNumber, Route, StageAction } from '../core/model.ts';
+import {
+  type EngineStatus,
+  type LogRecord,
+  type Payload,
+  RECALLED,
+  type RequestNumber,
+  type Route,
+  type StageAction,
+} from '../core/model.ts';
 import { Table } from '../core/table.ts';
 import { residentBytes } from '../observe/meters/usage.ts';
+import { CODEC } from '../wire/codec/codec.ts';
 import { encodeError } from '../wire/codec/error-codec.ts';
 import type { DescribedStage } from '../wire/frames/bodies.ts';
 import { encodeFailure } from '../wire/frames/failure.ts';
@@ -135,6 +144,21 @@ export class Engine {
     this.#stages.get(stage)?.[action]();
   }
 
+  /** Sends a copy of the last input of a stage. */
+  recall(stage: number): void {
+    const input = this.#stages.get(stage)?.lastInput ?? null;
+    const payload = input ?? { codec: CODEC.none, bytes: new Uint8Array() };
+    this.#output.onTap({
+      ...TAP,
+      id: RECALLED,
+      deadline: 0,
+      priority: 0,
+      stageRef: stage,
+      ok: input !== null,
+      payload,
+    });
+  }
+
   /** Runs the examples of all stages on current routes, in parallel; settles by the deadline. */
   check(deadline: Deadline): Promise<(CheckResult & { readonly stage: number })[]> {
     const refs = new Set([...this.#routes.values()].flatMap((route) => route.stages.map(({ ref }) => ref)));
@@ -195,21 +219,7 @@ export class Engine {
     const { id, deadline, priority, payload } = item;
     const stage = item.route.stages[item.position] as RouteStage;
     stage.meter.tapped();
-    this.#output.onTap({
-      id,
-      deadline,
-      priority,
-      routeRef: 0,
-      stageRef: stage.ref,
-      part: 0,
-      ok: true,
-      patient: true,
-      streams: false,
-      group: 0,
-      payload,
-      meta: null,
-      timings: [],
-    });
+    this.#output.onTap({ ...TAP, id, deadline, priority, stageRef: stage.ref, ok: true, payload });
   }
 
   #fail(item: Item, error: ModeletError): void {
@@ -251,6 +261,9 @@ export class Engine {
     return !this.#holdBack.holds(present.ref, next.ref);
   }
 }
+
+/** The part of an item that is the same for all taps. */
+const TAP = { routeRef: 0, part: 0, patient: true, streams: false, group: 0, meta: null, timings: [] };
 
 /** Time limit for closing a dropped stage: its workers only have to run their teardown. */
 const LEAVING_MS = 5000;

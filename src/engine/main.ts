@@ -52,6 +52,9 @@ function receive(frame: Frame, channel: Channel): void {
     case 'act':
       running?.engine.act(frame.body.stage, frame.body.action);
       break;
+    case 'recall':
+      running?.engine.recall(frame.body.stage);
+      break;
     case 'check':
       if (running) void check(running.engine, frame.body.check, frame.body.deadline, channel);
       break;

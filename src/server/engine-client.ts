@@ -187,6 +187,12 @@ export class EngineClient {
     this.#send({ type: 'act', body: { stage, action } });
   }
 
+  /** Asks for the last input of a stage, which comes as a tap. */
+  recall(stage: number): void {
+    this.#outbox.flush();
+    this.#send({ type: 'recall', body: { stage } });
+  }
+
   /** Asks the engine for a check with this number. Returns false if no engine is ready. */
   check(check: number, deadline: Deadline): boolean {
     if (!this.#supervisor.isReady) return false;

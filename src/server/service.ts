@@ -29,6 +29,7 @@ import { AdmissionQueue } from './admission-queue.ts';
 import { Checks, type StageCheck } from './checks.ts';
 import { EngineClient } from './engine-client.ts';
 import { EngineReports } from './engine-reports.ts';
+import { LastInputs } from './last-inputs.ts';
 import { type PlannedRoute, Planner } from './planner.ts';
 import { type Machine, RuntimePins } from './runtime-pins.ts';
 
@@ -84,6 +85,7 @@ export class Service {
   readonly #client: EngineClient;
   readonly #planner: Planner = new Planner();
   readonly #checks: Checks;
+  readonly #lastInputs: LastInputs = new LastInputs((stage) => this.#client.recall(stage));
   #state: ServiceState = { tag: 'open' };
   readonly #told: EngineReports = new EngineReports();
   #deploys = { count: 0, handedOver: 0 };
@@ -140,7 +142,9 @@ export class Service {
         }
       },
       onTaps: (items) => {
-        for (const { id, stageRef, payload } of items) this.#ledger.tap(id, stageRef, payload);
+        for (const item of items) {
+          if (!this.#lastInputs.take(item)) this.#ledger.tap(item.id, item.stageRef, item.payload);
+        }
       },
       onLost: (error) => this.#engineLost(error),
       onStatus: (status) => {
@@ -270,6 +274,11 @@ export class Service {
   /** Returns what the modelet of a stage node reports about itself, or null before its first worker is ready. */
   description(node: string): ModeletDescription | null {
     return this.#told.description(this.#planner.stageAt(node) ?? 0);
+  }
+
+  /** Returns the last input of a node's stage, if it has had one of a reasonable size. Never rejects. */
+  lastInput(node: string): Promise<Payload | null> {
+    return this.#lastInputs.of(this.#planner.stageAt(node) ?? 0);
   }
 
   /**

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Payload } from '../../src/core/model.ts';
 import { RecentBatches } from '../../src/engine/stage/recent-batches.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
 
 /** What is usual after batches that took so long from leaving to the reply, each of which ran 5 ms. */
 function usual(...turnarounds: readonly number[]): number {
@@ -30,4 +32,19 @@ test('the usual time is at most twice the mean', () => {
 
 test('one slow batch does not raise the usual time for long', () => {
   assert.ok(usual(1000, ...Array.from({ length: 100 }, () => 5)) < 6);
+});
+
+test('the last input is a copy, taken at most ten times a second, and never of a large one', () => {
+  const recent = new RecentBatches();
+  const input = (text: string): Payload => ({ codec: CODEC.json, bytes: Buffer.from(text) });
+  const last = (): string | null => recent.lastInput && Buffer.from(recent.lastInput.bytes).toString();
+  recent.noteInput(input('"x"'.padEnd(70_000)), 0);
+  assert.equal(last(), null);
+  const first = input('1');
+  recent.noteInput(first, 0);
+  first.bytes.fill(0);
+  recent.noteInput(input('2'), 99);
+  assert.equal(last(), '1');
+  recent.noteInput(input('3'), 100);
+  assert.equal(last(), '3');
 });

@@ -136,6 +136,8 @@ describe('admin routes: permission', () => {
     for (const token of [undefined, 'made-up', 'injector', 'reader', 'operator']) {
       assert.equal((await post(test, token)).status, 401, token);
     }
+    assert.equal((await get('/admin/modelets/stages/one/input', 'operator')).status, 401);
+    assert.equal((await get('/admin/modelets/stages/one/input', 'developer')).status, 404);
     // Whoever may is told that the stage is missing.
     assert.equal((await post(test, 'owner')).status, 400);
     assert.equal((await post(test, 'developer')).status, 400);

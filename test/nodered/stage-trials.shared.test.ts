@@ -33,7 +33,8 @@ describe('testing a stage', () => {
       TAB,
       runtime(),
       ...endpoint('/deployed', 'deployed'),
-      stage('deployed', 'return 1;', 'collector /deployed'),
+      stage('deployed', 'return input.number * 2;', 'second'),
+      stage('second', 'return input;', 'collector /deployed'),
     ],
   });
 
@@ -195,11 +196,22 @@ describe('testing a stage', () => {
     assert.deepEqual(workers(), before);
   });
 
+  test('the last input of a deployed stage can be tried', async () => {
+    const input = (id: string): Promise<Response> => fetch(`${red.url}/admin/modelets/stages/${id}/input`);
+    assert.equal((await input('deployed')).status, 404);
+    await red.post('/deployed', { number: 5 });
+    const { sample } = (await (await input('deployed')).json()) as { sample: unknown };
+    assert.deepEqual(sample, { number: 5 });
+    assert.deepEqual(await (await input('second')).json(), { sample: 10 });
+    assert.equal((await tried({ code: 'return input.number;' }, sample)).result, '5');
+    assert.equal((await input('unknown')).status, 404);
+  });
+
   test('the deployed stage does not notice', async () => {
     const before = await red.snapshot();
     const answer = await tried({ id: 'deployed', name: 'deployed', code: 'return 2;' }, 1);
     assert.equal(answer.result, '2');
-    assert.equal(await (await red.post('/deployed', {})).text(), '1');
+    assert.equal(await (await red.post('/deployed', { number: 3 })).text(), '6');
     const pids = (snapshot: typeof before): unknown =>
       snapshot.runtimes.map(({ stages }) => stages[0]?.workers[0]?.pid);
     assert.deepEqual(pids(await red.snapshot()), pids(before));

@@ -1,4 +1,5 @@
-/** Statistics of a stage's last batches: run times for planning, sizes for display. */
+/** A stage's last batches: run times for planning, sizes for display, and an input to test the stage with. */
+import type { Payload } from '../../core/model.ts';
 
 const SMOOTHING = 0.2;
 /** A busy worker gets a second batch only if runs are shorter than this: no other worker can take that batch over. */
@@ -7,11 +8,19 @@ const SHORT_RUN_MS = 4;
 const USUAL_DEVIATIONS = 4;
 /** Upper bound of "usual" as a multiple of the mean: a few slow batches say little about the next. */
 const USUAL_MEANS = 2;
+/** An input is copied after this pause, in ms, and up to this size, so that the copies cost nothing to speak of. */
+const INPUT = { pauseMs: 100, mostBytes: 65_536 } as const;
 
 export class RecentBatches {
   #meanRunMs: number | null = null;
   #turnaround = { mean: 0, deviation: 0 };
   #shown = { batches: 0, items: 0, mean: 0 };
+  #input: { readonly payload: Payload; readonly at: number } | null = null;
+
+  /** A copy of the last input; null before the first, and while all have been large. */
+  get lastInput(): Payload | null {
+    return this.#input?.payload ?? null;
+  }
 
   /** Smoothed mean run time; null before the first reply. */
   get meanRunMs(): number | null {
@@ -27,6 +36,12 @@ export class RecentBatches {
   get usualTurnaroundMs(): number {
     const { mean, deviation } = this.#turnaround;
     return Math.min(mean + USUAL_DEVIATIONS * deviation, USUAL_MEANS * mean);
+  }
+
+  /** Takes the last input of a batch. A copy, because the payload lies in a frame that must not be kept. */
+  noteInput({ codec, bytes }: Payload, now: number): void {
+    if (bytes.byteLength > INPUT.mostBytes || (this.#input && now - this.#input.at < INPUT.pauseMs)) return;
+    this.#input = { payload: { codec, bytes: new Uint8Array(bytes) }, at: now };
   }
 
   /** @param turnaroundMs from leaving to the reply: the run, transit both ways, and the wait of a batch sent ahead */

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
-import type { ModeletDescription, StageStatus } from '../../core/model.ts';
+import type { ModeletDescription, Payload, StageStatus } from '../../core/model.ts';
 import { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { type Batch, type CheckResult, RunTimeout } from '../pools/pool.ts';
@@ -58,6 +58,10 @@ export class Stage implements RouteStage {
 
   get hasRoom(): boolean {
     return this.#queue.length < this.#definition.capacity;
+  }
+
+  get lastInput(): Payload | null {
+    return this.#recent.lastInput;
   }
 
   /** Answers from the cache, joins the run of an identical request, or queues the request. */
@@ -156,7 +160,9 @@ export class Stage implements RouteStage {
     const { items, reason }: TakenItems = alone
       ? { items: [alone], reason: 'retry' }
       : this.#former.take(this.#definition.batching, freeSince, mayRun);
-    if (items.length === 0) return false;
+    const last = items.at(-1);
+    if (!last) return false;
+    this.#recent.noteInput(last.payload, now);
     for (const item of items) {
       item.state = alone ? RUNNING_ALONE : RUNNING;
       item.streams = sendsParts(item);

@@ -9,6 +9,7 @@ import { modulesFolder, userFolder } from '../../config/folders.ts';
 import type { LookUp, Raw } from '../../config/validate.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload } from '../../core/model.ts';
+import { jsonable } from '../../endpoint/values/jsonable.ts';
 import { nameStages } from '../../flow/names.ts';
 import { planModelet } from '../../flow/plan.ts';
 import { encodeInput, type TrialReport } from '../../server/trial/trial.ts';
@@ -32,7 +33,9 @@ const TABS: Readonly<Record<string, string>> = { 'On Start': 'setup', Predict: '
 const WORKER = fileURLToPath(new URL('../../worker/', import.meta.url));
 
 export function serveTrials(RED: NodeAPI, pipeline: Pipeline): void {
-  RED.httpAdmin.post('/modelets/stages/test', RED.auth.needsPermission('flows.write'), (request, response) => {
+  const mayDeploy = RED.auth.needsPermission('flows.write');
+
+  RED.httpAdmin.post('/modelets/stages/test', mayDeploy, (request, response) => {
     const gone = new AbortController();
     response.on('close', () => gone.abort());
     test(RED, pipeline, (request.body ?? {}) as Asked, gone.signal).then(
@@ -44,6 +47,20 @@ export function serveTrials(RED: NodeAPI, pipeline: Pipeline): void {
       },
     );
   });
+
+  RED.httpAdmin.get('/modelets/stages/:id/input', mayDeploy, (request, response) => {
+    lastSample(pipeline, String(request.params['id'])).then(
+      (sample) => (sample === undefined ? response.status(404).end() : response.json({ sample })),
+      // It has no form in JSON.
+      () => response.status(404).end(),
+    );
+  });
+}
+
+/** Returns the last input of a deployed stage in a form that JSON can hold; undefined if there is none. */
+async function lastSample({ deployment }: Pipeline, stage: string): Promise<unknown> {
+  const payload = await deployment.routes.get(stage)?.service.lastInput(stage);
+  return payload ? jsonable(decodePayload(payload)) : undefined;
 }
 
 async function test(RED: NodeAPI, pipeline: Pipeline, asked: Asked, gone: AbortSignal): Promise<object> {

@@ -48,6 +48,8 @@ export type ControlFrame =
   /** Number of parts that the flow has taken, by request. The worker that makes them may continue. */
   | { readonly type: 'taken'; readonly body: readonly (readonly [id: RequestNumber, parts: number])[] }
   | { readonly type: 'act'; readonly body: { readonly stage: number; readonly action: StageAction } }
+  /** Asks for the last input of a stage. The answer is a tap, see `RECALLED`; `ok` says whether there is one. */
+  | { readonly type: 'recall'; readonly body: { readonly stage: number } }
   | { readonly type: 'close'; readonly body: { readonly deadline: Deadline } }
   | { readonly type: 'report'; readonly body: StateReport }
   /** The receiver of a ping answers with a pong at once. */
@@ -109,6 +111,7 @@ export const FRAME_TYPES = [
   'parts',
   'taken',
   'openapi',
+  'recall',
 ] as const satisfies readonly Frame['type'][];
 const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
   'submit',

@@ -5,6 +5,9 @@ import { test } from 'node:test';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { sharedSession } from '../session.ts';
 
+/** The editor's jQuery. */
+declare const $: (selector: string) => { val(): string };
+
 const session = sharedSession();
 
 test('a stage that is not deployed is tested: a typo has its line underlined, and the fix has a result', async () => {
@@ -49,5 +52,30 @@ test('a stage that is not deployed is tested: a typo has its line underlined, an
     await result.getByText('The input is not valid JSON').waitFor();
     await editor.cancel();
     assert.equal((await editor.saved(id))['code'], '// input is msg.payload; return the result\nreturn input;');
+  });
+});
+
+test('the last input of a deployed stage is a sample for code that is not deployed', async () => {
+  const common = { z: 'tab', y: 100 };
+  const flows = [
+    { id: 'tab', type: 'tab', label: 'Last' },
+    { id: 'runtime', type: 'modelet-runtime', name: 'default' },
+    { ...common, id: 'in', type: 'http in', method: 'post', url: '/last', x: 100, wires: [['stage']] },
+    { ...common, id: 'stage', type: 'modelet-stage', runtime: 'runtime', code: 'return 1;', x: 300, wires: [['out']] },
+    { ...common, id: 'out', type: 'http response', x: 500, wires: [] },
+  ];
+  await session.inEditor(flows, async (editor) => {
+    const body = JSON.stringify({ a: 21 });
+    const headers = { 'Content-Type': 'application/json' };
+    await (await fetch(`${session.nodeRed.url}/last`, { method: 'POST', headers, body })).text();
+    const { page } = editor;
+    await editor.open('stage');
+    await editor.typeCode('code', 'return input.a * 2;');
+    await page.locator('#modelet-stage-test > summary').click();
+    await page.getByRole('button', { name: 'Last input' }).click();
+    await page.waitForFunction(() => $('#modelet-stage-test-sample').val().includes('21'));
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    await page.locator('#modelet-stage-test-result').getByText('42', { exact: true }).waitFor();
+    await editor.cancel();
   });
 });
