@@ -63,10 +63,16 @@
     const source = form.find('#node-input-source').val();
     const field = form.find('#node-input-path');
     const resolved = form.find('#modelet-stage-resolved').empty().hide();
+    const sample = form.find('#modelet-stage-sample').show();
     const ports = form.find('#modelet-stage-ports').empty();
     if (!isSource(source) || field.val().trim() === '') return;
     // Without an answer (an older runtime half) the lines stay empty.
-    ask('modelets/resolve', field, (answer) => answer && describePath(node, resolved, answer));
+    ask('modelets/resolve', field, (answer) => {
+      if (!answer) return;
+      describePath(node, resolved, answer);
+      // Code to start with is for a file that is yet to be written.
+      sample.toggle(!answer.exists);
+    });
     if (source !== 'onnx') return;
     // Reading them takes a process: this is called when the path has come to rest.
     ports.text(node._('modelet-stage.ports.reading'));

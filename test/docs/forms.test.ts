@@ -22,6 +22,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   onnxOptions: 'onnx-options.js',
   stageLive: 'stage-live.js',
   stageTest: 'stage-test.js',
+  stageStart: 'stage-start.js',
 };
 /** What a script needs beside it. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {

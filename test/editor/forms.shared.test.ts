@@ -4,3 +4,4 @@ import './forms/defaults.test.ts';
 import './forms/stage-trial.test.ts';
 import './forms/width.test.ts';
 import './forms/button-names.test.ts';
+import './forms/starts.test.ts';

@@ -6,6 +6,7 @@ import { describe, test } from 'node:test';
 import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { until, useNodeRed } from '../fixtures/node-red.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
 
 const red = useNodeRed({
   prepare: async (red) => {
@@ -72,6 +73,14 @@ describe('a stage in Python is served', { skip: WITHOUT_PYTHON }, () => {
     await red.whenReady();
     assert.deepEqual(await (await red.post('/use', { a: 1 })).json(), { got: { a: 1 } });
   });
+
+  for (const predict of ['item', 'batch']) {
+    test(`by the class that its dialog offers to start with, called per ${predict}`, async () => {
+      await deploy({ predict, path: join(repositoryRoot, 'resources', 'start', `${predict}.py`) });
+      await red.whenReady();
+      assert.deepEqual(await (await red.post('/use', { a: 1 })).json(), { a: 1 });
+    });
+  }
 
   test('where only the PATH of its workers has its interpreter', async () => {
     await mkdir(join(red.userDir, 'own'));

@@ -149,7 +149,9 @@ describe('package: the tarball', () => {
       'dist/src/worker/python/main.py',
     ];
     const halves = TYPES.flatMap((type) => [`dist/nodes/${type}.js`, `dist/nodes/${type}.html`]);
-    const locales = TYPES.flatMap((type) => ['json', 'html'].map((end) => `dist/nodes/locales/en-US/${type}.${end}`));
+    const locales = ['en-US', 'zh-CN'].flatMap((language) =>
+      TYPES.flatMap((type) => ['json', 'html'].map((end) => `dist/nodes/locales/${language}/${type}.${end}`)),
+    );
     const examples = [`examples/${QUICK_START}.json`, 'assets/modelets/classify.js', 'assets/models/digits.json'];
     const missing = [...needed, ...entries, ...halves, ...locales, ...examples].filter((path) => !files.includes(path));
     assert.deepEqual(missing, []);
@@ -253,10 +255,13 @@ describe('package: in Node-RED', () => {
   });
 
   test('Node-RED serves every text of the catalogs', async () => {
-    const catalogs = await getJson<Record<string, Record<string, object>>>('/nodes/messages?lng=en-US');
+    type Texts = Record<string, Record<string, { palette: string }>>;
+    const english = await getJson<Texts>('/nodes/messages?lng=en-US');
+    const chinese = await getJson<Texts>('/nodes/messages?lng=zh-CN');
     for (const type of TYPES) {
-      const texts = catalogs[`${PACKAGE}/${type}`]?.[type];
-      assert.ok(texts && Object.keys(texts).length > 0, `texts of ${type}`);
+      const [label, translated] = [english, chinese].map((texts) => texts[`${PACKAGE}/${type}`]?.[type]?.palette);
+      assert.match(label ?? '', /^[a-z ]+$/, type);
+      assert.match(translated ?? '', /\p{Script=Han}/u, type);
     }
   });
 

@@ -1,11 +1,12 @@
 /** Modelets from files: functions and classes, ES and CommonJS modules, compiled ones. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import type { LoadedModelet } from '../../src/worker/modelet/modelet.ts';
 import { loadFile } from '../../src/worker/sources/file.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
 import { context, definition, inputs, run } from './rig.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'modelet-sources-'));
@@ -50,6 +51,13 @@ test('a function gets the context, and whole batches if the stage says so', asyn
   assert.equal(loaded.batch, true);
   assert.deepEqual(await run(loaded, inputs('a', 'b')), [{ value: 'digits/2/a' }, { value: 'digits/2/b' }]);
 });
+
+for (const predict of ['item', 'batch'] as const) {
+  test(`the class that the dialog offers to start with works, called per ${predict}`, async () => {
+    const code = readFileSync(join(repositoryRoot, 'resources', 'start', `${predict}.js`), 'utf8');
+    assert.deepEqual(await run(await load(code, { predict }), inputs(1, 2)), [{ value: 1 }, { value: 2 }]);
+  });
+}
 
 test('a function and a class may have examples, in an array', async () => {
   const examples = 'const f = (x) => x; f.examples = [1, { n: 2 }]; export default f;';

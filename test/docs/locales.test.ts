@@ -1,0 +1,70 @@
+/** The texts of the editor: each language says everything, and each help begins with a recipe. */
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { repositoryRoot } from '../fixtures/repository.ts';
+
+type Catalog = { readonly [key: string]: string | Catalog };
+
+const FOLDER = join(repositoryRoot, 'nodes', 'locales');
+const SOURCE = 'en-US';
+const LANGUAGES = readdirSync(FOLDER);
+const FILES = readdirSync(join(FOLDER, SOURCE));
+
+function read(language: string, file: string): string {
+  return readFileSync(join(FOLDER, language, file), 'utf8');
+}
+
+function textsOf(catalog: Catalog, path = ''): [string, string][] {
+  return Object.entries(catalog).flatMap(([key, value]) =>
+    typeof value === 'string' ? [[`${path}${key}`, value] as [string, string]] : textsOf(value, `${path}${key}.`),
+  );
+}
+
+/** Placeholders and code are the same in every language. */
+function fixedParts(text: string): string[] {
+  return (text.match(/__\w+__|<code>.*?<\/code>/gs) ?? []).map((part) => part.replaceAll(/\s+/g, ' ')).sort();
+}
+
+function tagsOf(html: string): string[] {
+  return (html.match(/<[a-z]\w*/g) ?? []).sort();
+}
+
+for (const language of LANGUAGES.filter((other) => other !== SOURCE)) {
+  describe(`texts: ${language}`, () => {
+    test('has the files of the source language', () => {
+      assert.deepEqual(readdirSync(join(FOLDER, language)), FILES);
+    });
+
+    for (const file of FILES.filter((name) => name.endsWith('.json'))) {
+      test(`${file} has every key, with the same placeholders and code`, () => {
+        const texts = new Map(textsOf(JSON.parse(read(language, file)) as Catalog));
+        const source = textsOf(JSON.parse(read(SOURCE, file)) as Catalog);
+        assert.deepEqual([...texts.keys()].sort(), source.map(([key]) => key).sort());
+        for (const [key, text] of source) assert.deepEqual(fixedParts(texts.get(key) ?? ''), fixedParts(text), key);
+      });
+    }
+
+    for (const file of FILES.filter((name) => name.endsWith('.html'))) {
+      test(`${file} has every paragraph and all code`, () => {
+        const [text, source] = [read(language, file), read(SOURCE, file)];
+        assert.deepEqual(tagsOf(text), tagsOf(source));
+        assert.deepEqual(fixedParts(text), fixedParts(source));
+      });
+    }
+  });
+}
+
+describe('texts: recipes', () => {
+  const pages = LANGUAGES.flatMap((language) =>
+    FILES.filter((name) => name.endsWith('.html')).map((file) => ({ language, file })),
+  );
+  for (const { language, file } of pages) {
+    test(`the help ${language}/${file} begins with its purpose and three steps`, () => {
+      const start = /^<script [^>]+>\s*<p>.+?<\/p>\s*<ol>(.+?)<\/ol>/s.exec(read(language, file));
+      assert.ok(start);
+      assert.equal(start[1]?.match(/<li>/g)?.length, 3);
+    });
+  }
+});
