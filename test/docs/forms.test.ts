@@ -23,6 +23,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   stageLive: 'stage-live.js',
   stageTest: 'stage-test.js',
   stageStart: 'stage-start.js',
+  stagePackages: 'stage-packages.js',
 };
 /** What a script needs beside it. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {

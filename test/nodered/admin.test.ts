@@ -122,13 +122,24 @@ describe('admin routes: permission', () => {
     assert.equal((await restart('one', 'owner')).status, 204);
   });
 
-  test('reading a model needs the permission to write', async () => {
-    const path = '/admin/modelets/onnx?path=package.json';
-    for (const token of [undefined, 'made-up', 'injector', 'reader']) {
-      assert.equal((await get(path, token)).status, 401, token);
-    }
-    assert.equal((await get(path, 'operator')).status, 200);
-    assert.equal((await get(path, 'owner')).status, 200);
+  for (const [what, path] of [
+    ['reading a model', '/admin/modelets/onnx?path=package.json'],
+    ['looking for packages', '/admin/modelets/packages?source=onnx'],
+    ['following an installation', '/admin/modelets/packages/installation'],
+  ] as const) {
+    test(`${what} needs the permission to write`, async () => {
+      for (const token of [undefined, 'made-up', 'injector', 'reader']) {
+        assert.equal((await get(path, token)).status, 401, token);
+      }
+      assert.equal((await get(path, 'operator')).status, 200);
+      assert.equal((await get(path, 'owner')).status, 200);
+    });
+  }
+
+  test('installing packages needs the permission to write', async () => {
+    assert.equal((await post('/admin/modelets/packages', 'reader')).status, 401);
+    // There is nothing to install for no source.
+    assert.equal((await post('/admin/modelets/packages', 'operator')).status, 400);
   });
 
   test('testing a stage, which runs code, needs the permission to deploy', async () => {

@@ -21,7 +21,9 @@ const TRIPLES = 'module.exports = (input) => ({ tripled: input.n * 3 });';
 
 const nodeRed = useNodeRed({
   settings: {
-    externalModules: { modules: { allowInstall: true, denyList: ['forbidden', 'node:child_process'] } },
+    externalModules: {
+      modules: { allowInstall: true, denyList: ['forbidden', 'node:child_process', 'onnxruntime-*'] },
+    },
   },
   prepare: async (nodeRed) => {
     hooks = (nodeRed.red as unknown as { hooks: Hooks }).hooks;
@@ -98,6 +100,15 @@ describe('a stage of an npm module', () => {
     assert.equal(error.code, 'stage_unavailable');
     assert.match(error.message, /not installed: run "npm install unlisted" in .*externalModules/);
     assert.deepEqual(asked, []);
+  });
+});
+
+test('the settings that forbid a module forbid the dialog to install it, too', async () => {
+  const response = await nodeRed.post('/admin/modelets/packages', { source: 'onnx' });
+  assert.equal(response.status, 403);
+  assert.deepEqual(await response.json(), {
+    code: 'not_allowed',
+    error: 'the settings of Node-RED forbid it: externalModules.modules.denyList',
   });
 });
 

@@ -6,6 +6,7 @@ import { visibleCpus } from '../../process/affinity.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { endpointViews } from './endpoint-view.ts';
 import { serveGates } from './gate-routes.ts';
+import { serveInstall } from './install-route.ts';
 import { serveLiveView } from './live-view.ts';
 import { Observation } from './observation.ts';
 import { serveOnnx } from './onnx-route.ts';
@@ -62,6 +63,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
 
   serveOnnx(RED, pipeline, mayWrite);
   serveTrials(RED, pipeline);
+  serveInstall(RED, mayWrite);
 
   for (const [action, message] of Object.entries(STAGE_ACTIONS) as [keyof typeof STAGE_ACTIONS, string][]) {
     RED.httpAdmin.post(`/modelets/stages/:id/${action}`, mayWrite, (request, response) => {

@@ -1,11 +1,19 @@
-/** The dialog of a stage gives code to start with, and leaves alone what somebody has written. */
+/** The dialog of a stage gives code to start with, leaves alone what somebody has written, and installs what a file lacks. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
+import { makeWheel, WITHOUT_PYTHON } from '../../fixtures/python.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { Form } from '../form.ts';
 import { sharedSession } from '../session.ts';
+
+// Node-RED starts later, and takes over these variables.
+const wheels = mkdtempSync(join(tmpdir(), 'modelet-wheels-'));
+after(() => rmSync(wheels, { recursive: true }));
+process.env['PIP_NO_INDEX'] = '1';
+process.env['PIP_FIND_LINKS'] = wheels;
 
 const session = sharedSession();
 
@@ -48,6 +56,34 @@ test('for a file that does not exist the dialog has a class to copy, and for one
     }
     await form.set({ source: 'onnx' });
     assert.equal(await sample.isVisible(), false);
+    await editor.cancel();
+  });
+});
+
+test('a button installs what a Python file lacks, with progress, and goes when that is there', {
+  skip: WITHOUT_PYTHON,
+}, async () => {
+  const file = join(session.nodeRed.userDir, 'lacks.py');
+  writeFileSync(file, 'import lightgbm\n\ndef predict(value):\n    return value\n');
+  await session.inEditor([], async (editor) => {
+    const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
+    await editor.open(stage);
+    await new Form(editor).set({ source: 'python', path: file });
+    const row = editor.page.locator('#modelet-stage-packages');
+    const button = editor.page.getByRole('button', { name: 'Install lightgbm' });
+    const state = editor.page.locator('#modelet-stage-install-state');
+    await row.getByText('Not installed: lightgbm').waitFor();
+    await button.click();
+    // The virtual environment takes seconds.
+    await state.getByText('Installing lightgbm').waitFor();
+    await state.getByText('Not installed: the installer reports an error.').waitFor();
+    await editor.page.locator('#modelet-stage-install-log', { hasText: 'No matching distribution' }).waitFor();
+    makeWheel(wheels, 'lightgbm');
+    await button.click();
+    await state.getByText('Installed: lightgbm.').waitFor();
+    await row.getByText(join(session.nodeRed.userDir, '.venv')).waitFor();
+    assert.equal(await row.getByText('Not installed').count(), 0);
+    assert.equal(await button.isVisible(), false);
     await editor.cancel();
   });
 });

@@ -1,0 +1,122 @@
+/**
+ * Says in a stage's dialog whether the runtime of its source is there, onnxruntime-node or Python with the packages of the file,
+ * and installs it at the press of a button. Attaches `window.modelet.stagePackages`; safe to load more than once.
+ */
+(() => {
+  'use strict';
+
+  const URL = 'modelets/packages';
+  const EVERY_MS = 1000;
+  const SOURCES = ['onnx', 'python'];
+
+  /** Lines of text with their icons: what is there, what is not, and why no button installs it. */
+  function linesOf({ found, missing = [], unknown = [], canInstall, refused, error }, say) {
+    const absent = [...missing, ...unknown].join(', ');
+    const why = refused ? say('refused', { setting: refused }) : say('byHand');
+    return [
+      [error, 'fa-times modelet-bad'],
+      [found, 'fa-check modelet-good'],
+      [absent && say('missing', { names: absent }), 'fa-times modelet-bad'],
+      [unknown.length > 0 && say('unknown', { names: unknown.join(', ') })],
+      [missing.length > 0 && (refused || !canInstall) && why],
+    ].filter(([words]) => words);
+  }
+
+  /** Watches the open dialog `form`. Returns `{show, stop}`: call `show` when source, path or interpreter have changed. */
+  function watch(node, form) {
+    const row = form.find('#modelet-stage-packages-row');
+    const text = form.find('#modelet-stage-packages');
+    const button = form.find('#modelet-stage-install').hide();
+    const progress = form.find('#modelet-stage-install-state');
+    const log = form.find('#modelet-stage-install-log').hide();
+    const say = (key, values) => node._(`modelet-stage.packages.${key}`, values);
+    const fields = () => ({
+      source: form.find('#node-input-source').val(),
+      path: form.find('#node-input-path').val().trim(),
+      python: form.find('#node-input-python').val().trim(),
+    });
+    let isOpen = true;
+    let timer = null;
+
+    const describe = (answer) => {
+      const { missing = [], canInstall, refused } = answer;
+      const lines = linesOf(answer, say).map(([words, icon]) =>
+        $('<div>').append(icon ? [$('<i>').addClass(`fa ${icon}`), ' '] : [], $('<span>').text(words)),
+      );
+      text.empty().append(lines);
+      button
+        .toggle(Boolean(canInstall && !refused))
+        .find('span')
+        .text(say('install', { names: missing.join(', ') }));
+    };
+
+    const report = (installation) => {
+      const { state, what, seconds, code, output = '' } = installation;
+      const words = { none: '', failed: `failed.${code}` }[state] ?? state;
+      progress.text(words && say(words, { names: what, seconds })).toggleClass('modelet-bad', state === 'failed');
+      // Progress has its last line, a failure all that was kept.
+      const lines = output.trim().split('\n');
+      log.text(state === 'running' ? lines[lines.length - 1] : output.trim()).toggle(output.trim() !== '');
+      button.prop('disabled', state === 'running');
+      clearTimeout(timer);
+      if (state === 'running' && isOpen) timer = setTimeout(poll, EVERY_MS);
+    };
+
+    const poll = () => {
+      $.getJSON(`${URL}/installation`)
+        .done((installation) => {
+          if (!isOpen) return;
+          report(installation);
+          // Also the inputs and outputs of the model can be read now.
+          if (installation.state !== 'running') form.find('#node-input-path').trigger('change');
+        })
+        // Node-RED may be restarting.
+        .fail(() => {
+          if (isOpen) timer = setTimeout(poll, EVERY_MS);
+        });
+    };
+
+    const look = () => {
+      const asked = fields();
+      const isCurrent = () => isOpen && JSON.stringify(asked) === JSON.stringify(fields());
+      $.getJSON(URL, asked)
+        .done((answer) => {
+          if (!isCurrent()) return;
+          describe(answer);
+          if (answer.installation?.state === 'running') report(answer.installation);
+        })
+        .fail(({ status, responseJSON }) => {
+          if (!isCurrent()) return;
+          describe({ error: status === 401 ? say('forbidden') : (responseJSON?.error ?? say('unreachable')) });
+        });
+    };
+
+    button.on('click', (event) => {
+      event.preventDefault();
+      button.prop('disabled', true);
+      $.ajax({ url: URL, method: 'POST', contentType: 'application/json', data: JSON.stringify(fields()) })
+        .done((installation) => isOpen && report(installation))
+        .fail(({ responseJSON }) => {
+          if (!isOpen) return;
+          button.prop('disabled', false);
+          progress.addClass('modelet-bad').text(responseJSON?.error ?? say('unreachable'));
+        });
+    });
+
+    const show = () => {
+      const isShown = SOURCES.includes(fields().source);
+      row.toggle(isShown);
+      button.hide();
+      text.text(isShown ? say('looking') : '');
+      if (isShown) look();
+    };
+    const stop = () => {
+      isOpen = false;
+      clearTimeout(timer);
+    };
+    return { show, stop };
+  }
+
+  window.modelet = window.modelet || {};
+  window.modelet.stagePackages = { watch };
+})();

@@ -1,0 +1,129 @@
+/**
+ * Tells the dialog of a stage whether the runtime of its source is there, onnxruntime-node or a Python with the packages of its
+ * file, and installs it. The settings that forbid Node-RED to install nodes or modules forbid this, too.
+ */
+import type { RequestHandler } from 'express';
+import type { NodeAPI } from 'node-red';
+import { isFileOfFlows, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
+import { asError, ModeletError } from '../../core/errors.ts';
+import { Installer, type InstallPlan } from '../../server/install/installation.ts';
+import { ONNX_PACKAGE, onnxRuntimeVersion, planOnnxRuntime } from '../../server/install/onnx-runtime.ts';
+import { lookAtPython, type PythonStage, planPython } from '../../server/install/python-packages.ts';
+
+/** Node-RED's settings about installing, as far as they count here. */
+interface InstallSettings {
+  readonly externalModules?: {
+    readonly modules?: {
+      readonly allowInstall?: boolean;
+      readonly allowList?: readonly string[];
+      readonly denyList?: readonly string[];
+    };
+    readonly palette?: { readonly allowInstall?: boolean };
+  };
+  readonly editorTheme?: { readonly palette?: { readonly editable?: boolean } };
+}
+
+/** The state of a runtime, for the dialog. `plan`: how to install what is missing, if anything is and that is possible. */
+interface Standing {
+  readonly found: string | null;
+  readonly missing: readonly string[];
+  /** Modules that a person has to install. */
+  readonly unknown: readonly string[];
+  readonly plan: InstallPlan | null;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+export function serveInstall(RED: NodeAPI, mayWrite: RequestHandler): void {
+  const installer = new Installer();
+
+  RED.httpAdmin.get('/modelets/packages', mayWrite, (request, response) => {
+    look(RED, request.query).then(
+      ({ plan, ...standing }) => {
+        const refused = plan ? whyRefused(RED.settings as InstallSettings, request.query['source']) : null;
+        response.json({ ...standing, canInstall: plan !== null, refused, installation: installer.installation });
+      },
+      (thrown: unknown) => response.status(statusOf(thrown)).json({ error: asError(thrown).message }),
+    );
+  });
+
+  /** Asked again and again while an installation runs: looks at nothing else. */
+  RED.httpAdmin.get('/modelets/packages/installation', mayWrite, (_request, response) => {
+    response.json(installer.installation);
+  });
+
+  RED.httpAdmin.post('/modelets/packages', mayWrite, (request, response) => {
+    const fields = (request.body ?? {}) as Fields;
+    const refused = whyRefused(RED.settings as InstallSettings, fields['source']);
+    if (refused !== null) {
+      response.status(403).json({ code: 'not_allowed', error: `the settings of Node-RED forbid it: ${refused}` });
+      return;
+    }
+    look(RED, fields).then(
+      ({ plan }) => {
+        if (!plan) response.status(409).json({ code: 'nothing', error: 'there is nothing to install' });
+        else if (!installer.start(plan))
+          response.status(409).json({ code: 'busy', error: 'another installation runs' });
+        else {
+          RED.log.info(`[modelets] installs ${plan.what}`);
+          response.status(202).json(installer.installation);
+        }
+      },
+      (thrown: unknown) => response.status(statusOf(thrown)).json({ code: 'failed', error: asError(thrown).message }),
+    );
+  });
+}
+
+function statusOf(thrown: unknown): number {
+  // A Python that is missing is an answer for the dialog, not a failure of the route.
+  return thrown instanceof ModeletError && thrown.code !== 'config_invalid' ? thrown.statusCode : 200;
+}
+
+async function look(RED: NodeAPI, fields: Fields): Promise<Standing> {
+  const userDir = userFolder(RED.settings);
+  if (fields['source'] === 'onnx') {
+    const version = onnxRuntimeVersion([modulesFolder(RED.settings), import.meta.dirname]);
+    const plan = version === null ? planOnnxRuntime(userDir, process.argv[1] ?? userDir) : null;
+    const found = version === null ? null : `${ONNX_PACKAGE} ${version}`;
+    return { found, missing: version === null ? [ONNX_PACKAGE] : [], unknown: [], plan };
+  }
+  if (fields['source'] !== 'python') throw new ModeletError('bad_request', 'source must be onnx or python');
+  const stage: PythonStage = { path: fileOf(RED, fields['path']), python: String(fields['python'] ?? '').trim() };
+  const standing = await lookAtPython(stage, userDir);
+  const { installable, unknown, version, interpreter } = standing;
+  const plan = installable.length > 0 ? planPython(stage, standing, userDir) : null;
+  return { found: `Python ${version}, ${interpreter}`, missing: installable, unknown, plan };
+}
+
+/** Returns the file of a stage if it may be read: as for ONNX models, a path that a user types must not open any file. */
+function fileOf(RED: NodeAPI, path: unknown): string {
+  try {
+    const file = resolveModeletFile(RED.settings, String(path ?? ''));
+    return isFileOfFlows(RED.settings, file) ? file : '';
+  } catch {
+    return '';
+  }
+}
+
+/** Returns the setting that forbids to install; null if none does. */
+function whyRefused({ externalModules, editorTheme }: InstallSettings, source: unknown): string | null {
+  const { modules, palette } = externalModules ?? {};
+  if (modules?.allowInstall === false) return 'externalModules.modules.allowInstall';
+  if (palette?.allowInstall === false) return 'externalModules.palette.allowInstall';
+  if (editorTheme?.palette?.editable === false) return 'editorTheme.palette.editable';
+  if (source !== 'onnx') return null;
+  const denied = weightOf(modules?.denyList ?? []);
+  return denied >= 0 && denied >= weightOf(modules?.allowList ?? ['*']) ? 'externalModules.modules.denyList' : null;
+}
+
+/** Returns how exactly a list of Node-RED's settings names the package, because the more exact list decides; -1: not at all. */
+function weightOf(list: readonly string[]): number {
+  const patterns = list.map((entry) => entry.replace(/(?<=.)@.*$/, ''));
+  const matching = patterns.filter((pattern) =>
+    new RegExp(`^${pattern.replaceAll(/[^\w*-]/g, '\\$&').replaceAll('*', '.*')}$`).test(ONNX_PACKAGE),
+  );
+  return Math.max(
+    -1,
+    ...matching.map((pattern) => (pattern.includes('*') ? pattern.indexOf('*') : ONNX_PACKAGE.length)),
+  );
+}

@@ -1,0 +1,141 @@
+/**
+ * Installs what the model of a stage needs, for the dialog of the stage. One installation runs at a time, in processes of its
+ * own that are gone when it ends, and it has a time limit.
+ */
+import { systemClock, type Timer } from '../../core/clock.ts';
+import { asError } from '../../core/errors.ts';
+import { inheritedEnvironment } from '../../process/node-options.ts';
+import { killGroup, killTree, type LaunchedProcess, launch, probeLauncher } from '../../process/parent/launch.ts';
+
+/** Time limit of an installation, in ms. */
+const LONGEST_MS = 15 * 60_000;
+/** The end of the output that is kept, in characters. */
+const MOST_OUTPUT = 4000;
+/** What npm and pip print when they reach no registry. */
+const OFFLINE =
+  /\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH)\b|NewConnectionError|ConnectTimeoutError|Temporary failure in name resolution/;
+
+export type InstallCode = 'offline' | 'timed_out' | 'failed' | 'stopped';
+
+/** What to install: programs with their arguments, which run one after the other without a shell. */
+export interface InstallPlan {
+  /** Names of the packages, for people. */
+  readonly what: string;
+  readonly commands: readonly (readonly string[])[];
+}
+
+export type Installation =
+  | { readonly state: 'none' }
+  | { readonly state: 'running'; readonly what: string; readonly seconds: number; readonly output: string }
+  | { readonly state: 'done'; readonly what: string }
+  | { readonly state: 'failed'; readonly what: string; readonly code: InstallCode; readonly output: string };
+
+type Ended = Exclude<Installation, { state: 'running' }>;
+
+class InstallError extends Error {
+  readonly code: InstallCode;
+
+  constructor(code: InstallCode, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** The installations of this Node-RED. */
+export class Installer {
+  readonly #longestMs: number;
+  #last: Ended = { state: 'none' };
+  #running: Running | null = null;
+
+  constructor(longestMs: number = LONGEST_MS) {
+    this.#longestMs = longestMs;
+  }
+
+  /** The installation that runs, else how the last one ended. */
+  get installation(): Installation {
+    return this.#running?.view ?? this.#last;
+  }
+
+  /** Starts an installation; returns whether it could, because only one runs at a time. */
+  start({ what, commands }: InstallPlan): boolean {
+    if (this.#running) return false;
+    const running = new Running(what, this.#longestMs);
+    this.#running = running;
+    const end = (last: Ended): void => {
+      this.#last = last;
+      this.#running = null;
+    };
+    running.run(commands).then(
+      () => end({ state: 'done', what }),
+      (thrown: unknown) => end(running.failed(thrown)),
+    );
+    return true;
+  }
+}
+
+/** One installation, from its first command to the end of its last. */
+class Running {
+  readonly #what: string;
+  readonly #startedAt = systemClock.now();
+  readonly #timer: Timer;
+  #output = '';
+  #child: LaunchedProcess | null = null;
+  #ended: InstallCode | null = null;
+
+  constructor(what: string, longestMs: number) {
+    this.#what = what;
+    this.#timer = systemClock.at(this.#startedAt + longestMs, () => this.#end('timed_out'));
+  }
+
+  get view(): Installation {
+    const seconds = Math.round((systemClock.now() - this.#startedAt) / 1000);
+    return { state: 'running', what: this.#what, seconds, output: this.#output };
+  }
+
+  async run(commands: InstallPlan['commands']): Promise<void> {
+    // Without this, the process would outlive a Node-RED that ends meanwhile on a platform without setpriv.
+    const stop = (): void => this.#end('stopped');
+    process.on('exit', stop);
+    try {
+      const { setpriv } = await probeLauncher([]);
+      for (const command of commands) await this.#runOne(command, setpriv);
+    } finally {
+      process.off('exit', stop);
+      this.#timer.cancel();
+    }
+  }
+
+  failed(thrown: unknown): Ended {
+    const error = asError(thrown);
+    const code = this.#ended ?? (error instanceof InstallError ? error.code : 'failed');
+    return { state: 'failed', what: this.#what, code, output: this.#output || error.message };
+  }
+
+  #runOne(command: readonly string[], setpriv: boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#ended) throw new InstallError(this.#ended, 'the installation has ended');
+      const child = launch({ command, cpus: null, launcher: { setpriv, taskset: false }, env: inheritedEnvironment() });
+      this.#child = child;
+      const note = (chunk: Buffer): void => {
+        this.#output = (this.#output + chunk.toString()).slice(-MOST_OUTPUT);
+      };
+      child.stdout?.on('data', note);
+      child.stderr?.on('data', note);
+      child.once('error', reject);
+      child.once('exit', () => {
+        this.#child = null;
+        // What it left behind may hold the output open.
+        if (child.pid !== undefined) killGroup(child.pid);
+      });
+      child.once('close', (status) => {
+        if (status === 0) resolve();
+        else reject(new InstallError(OFFLINE.test(this.#output) ? 'offline' : 'failed', `ended with ${status}`));
+      });
+    });
+  }
+
+  #end(code: InstallCode): void {
+    this.#ended = code;
+    if (this.#child?.pid !== undefined) killTree(this.#child.pid);
+  }
+}

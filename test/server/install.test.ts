@@ -1,0 +1,145 @@
+/** The button of the stage dialog installs what a model needs: by npm from a registry, and by pip into a virtual environment. */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { type Installation, Installer, type InstallPlan } from '../../src/server/install/installation.ts';
+import { onnxRuntimeVersion, planOnnxRuntime } from '../../src/server/install/onnx-runtime.ts';
+import { lookAtPython, planPython } from '../../src/server/install/python-packages.ts';
+import { isAlive, until } from '../fixtures/node-red.ts';
+import { makeWheel, WITHOUT_PYTHON } from '../fixtures/python.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'modelet-install-'));
+const environment = { ...process.env };
+after(() => {
+  process.env = environment;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function install(plan: InstallPlan, installer: Installer = new Installer()): Promise<Installation> {
+  assert.deepEqual(installer.installation, { state: 'none' });
+  assert.equal(installer.start(plan), true);
+  assert.equal(installer.installation.state, 'running');
+  assert.equal(installer.start(plan), false, 'one at a time');
+  return until('it has ended', () => installer.installation.state !== 'running' && installer.installation);
+}
+
+describe('onnxruntime-node', () => {
+  const userDir = join(folder, 'user');
+  let registry: Server;
+  before(async () => {
+    mkdirSync(join(folder, 'package'));
+    mkdirSync(userDir);
+    const manifest = { name: 'onnxruntime-node', version: '1.30.0', scripts: { postinstall: 'exit 1' } };
+    writeFileSync(join(folder, 'package', 'package.json'), JSON.stringify(manifest));
+    execFileSync('tar', ['czf', join(folder, 'package.tgz'), '-C', folder, 'package']);
+    registry = createServer((request, response) => {
+      if (request.url?.endsWith('.tgz')) response.end(readFileSync(join(folder, 'package.tgz')));
+      else {
+        const tarball = `http://${request.headers.host}/package.tgz`;
+        const versions = { [manifest.version]: { ...manifest, dist: { tarball } } };
+        response.setHeader('Content-Type', 'application/json');
+        response.end(JSON.stringify({ name: manifest.name, 'dist-tags': { latest: manifest.version }, versions }));
+      }
+    });
+    await new Promise<void>((resolve) => registry.listen(0, '127.0.0.1', resolve));
+    process.env['npm_config_cache'] = join(folder, 'cache');
+    process.env['npm_config_noproxy'] = '127.0.0.1';
+    process.env['npm_config_registry'] = `http://127.0.0.1:${(registry.address() as AddressInfo).port}/`;
+  });
+  after(() => registry.close());
+
+  test('is found after npm has installed it into the user directory, and noted there, without its scripts', async () => {
+    assert.equal(onnxRuntimeVersion([userDir]), null);
+    const plan = planOnnxRuntime(userDir, join(repositoryRoot, 'dist', 'x.js'));
+    assert.ok(plan);
+    assert.deepEqual(await install(plan), { state: 'done', what: 'onnxruntime-node' });
+    assert.equal(onnxRuntimeVersion([userDir]), '1.30.0');
+    const { dependencies } = JSON.parse(readFileSync(join(userDir, 'package.json'), 'utf8')) as {
+      dependencies: object;
+    };
+    assert.deepEqual(dependencies, { 'onnxruntime-node': '~1.30.0' });
+  });
+
+  test('is not installed where no registry answers, and the installation says so', async () => {
+    const plan = planOnnxRuntime(join(folder, 'offline'), join(repositoryRoot, 'dist', 'x.js'));
+    assert.ok(plan);
+    process.env['npm_config_registry'] = 'http://127.0.0.1:1/';
+    process.env['npm_config_cache'] = join(folder, 'empty-cache');
+    const ended = await install(plan);
+    assert.ok(ended.state === 'failed', ended.state);
+    assert.equal(ended.code, 'offline');
+    assert.match(ended.output, /ECONNREFUSED/);
+  });
+});
+
+describe('packages of a Python file', { skip: WITHOUT_PYTHON }, () => {
+  const userDir = join(folder, 'python');
+  const path = join(userDir, 'model.py');
+  before(() => {
+    mkdirSync(userDir);
+    // A package of the well-known names that no machine for tests has, and one that nobody knows.
+    writeFileSync(
+      path,
+      'import json\nimport lightgbm\nfrom nobody.knows import it\ntry:\n    import absent\nexcept ImportError:\n    pass\n',
+    );
+    makeWheel(folder, 'lightgbm');
+    process.env['PIP_NO_INDEX'] = '1';
+    process.env['PIP_FIND_LINKS'] = folder;
+  });
+
+  test('are installed into a virtual environment of the user directory, which the stage uses from then on', async () => {
+    const stage = { path, python: '' };
+    const standing = await lookAtPython(stage, userDir);
+    assert.deepEqual([standing.installable, standing.unknown], [['lightgbm'], ['nobody']]);
+    const plan = planPython(stage, standing, userDir);
+    assert.ok(plan);
+    assert.deepEqual(await install(plan), { state: 'done', what: 'lightgbm' });
+    const now = await lookAtPython(stage, userDir);
+    assert.equal(now.interpreter, join(userDir, '.venv', 'bin', 'python'));
+    assert.deepEqual([now.installable, now.unknown], [[], ['nobody']]);
+  });
+
+  test('are not installed for an interpreter of the machine that the stage names', async () => {
+    const stage = { path, python: 'python3' };
+    assert.equal(planPython(stage, await lookAtPython(stage, userDir), userDir), null);
+  });
+
+  test('are told of where the file is not Python or there is no interpreter', async () => {
+    writeFileSync(path, 'def (');
+    assert.deepEqual((await lookAtPython({ path, python: '' }, userDir)).installable, []);
+    await assert.rejects(lookAtPython({ path, python: join(folder, 'none') }, userDir), { code: 'config_invalid' });
+  });
+});
+
+describe('an installation', () => {
+  test('that fails keeps the end of its output, and leaves no process behind', async () => {
+    const code = [
+      'const { pid } = require("child_process").spawn("sleep", ["999"], { stdio: "inherit" });',
+      'console.log("x".repeat(9000), pid);',
+      'process.exitCode = 3;',
+      'setTimeout(process.exit, 1);',
+    ];
+    const ended = await install({ what: 'it', commands: [[process.execPath, '-e', code.join('')], ['never-run']] });
+    assert.ok(ended.state === 'failed', ended.state);
+    assert.equal(ended.code, 'failed');
+    assert.equal(ended.output.length, 4000);
+    const pid = Number(/ (\d+)\s*$/.exec(ended.output)?.[1]);
+    await until('its child is gone', () => !isAlive(pid));
+  });
+
+  test('that takes too long is ended', async () => {
+    const ended = await install({ what: 'it', commands: [['sleep', '999']] }, new Installer(300));
+    assert.deepEqual(ended, { state: 'failed', what: 'it', code: 'timed_out', output: 'ended with null' });
+  });
+
+  test('whose program does not exist fails', async () => {
+    const ended = await install({ what: 'it', commands: [[join(folder, 'no-program')]] });
+    assert.ok(ended.state === 'failed' && ended.code === 'failed', ended.state);
+  });
+});
