@@ -52,6 +52,10 @@
     });
   }
 
+  function isMonaco(editor) {
+    return Boolean(window.monaco && editor.onDidChangeModel);
+  }
+
   /** The owner of the marks below, among those of the editor itself. */
   const MARKS = 'modelet';
 
@@ -91,7 +95,7 @@
   function underline({ editor }, line, message) {
     const lines = editor.getValue().split('\n').length;
     const row = Math.max(1, Math.min(line, lines));
-    if (window.monaco && editor.onDidChangeModel) return underlineInMonaco(editor, row, message);
+    if (isMonaco(editor)) return underlineInMonaco(editor, row, message);
     // The plain text editor has no marks.
     return window.ace && editor.getSession().addMarker ? underlineInAce(editor, row, message) : () => {};
   }
@@ -134,8 +138,8 @@
    * `title(page)` of the expanded editor, and `onchange(page)`, called for each page once and whenever its code changes;
    * `page.hint` is an element below the editor. `setup` ({id, label}) is a tab before them, whose element is in the
    * container already, for `variables`: further names that the code has; `declare` changes them. `showError` underlines a
-   * line, until code changes or `clearErrors` is called; `goTo` puts the cursor at a place. Call `save` or `destroy` once, when the dialog
-   * closes.
+   * line, until code changes or `clearErrors` is called; `goTo` puts the cursor at a place. Call `save` or `destroy` once,
+   * when the dialog closes.
    */
   function create(options) {
     let variables = options.variables;
@@ -195,7 +199,9 @@
       tabs.activateTab(id);
       content[0].scrollIntoView({ block: 'nearest' });
       editor.focus();
-      editor.moveCursorTo(line, column);
+      // What Node-RED adds to monaco counts lines from 0 here, and ace from 1.
+      if (isMonaco(editor)) editor.setPosition({ lineNumber: line, column });
+      else editor.gotoLine(line, column - 1, false);
     };
 
     const destroy = () => {

@@ -22,7 +22,7 @@ import type { Frame, WireItem } from '../../wire/frames/frames.ts';
 import type { Machine } from '../runtime-pins.ts';
 import { exampleOf } from './example.ts';
 
-export const TRIAL = {
+const TRIAL = {
   /** Longest time until the worker is ready, and then for the input, in ms. Shorter limits of the stage come first. */
   startMs: 30_000,
   runMs: 10_000,
@@ -49,11 +49,11 @@ export interface TrialSpec {
   readonly input: Payload | null;
 }
 
-export type TrialOutcome =
+type TrialOutcome =
   | { readonly ok: true; readonly result: Payload }
   | { readonly ok: false; readonly error: ModeletError };
 
-export interface TrialLine {
+interface TrialLine {
   readonly level: LogLevel;
   readonly text: string;
 }
