@@ -103,7 +103,9 @@ describe('testing a stage', () => {
   });
 
   test('settings that cannot be used are an answer as well', async () => {
-    assert.match((await failed({ init: '{' })).message, /^init: /);
+    const { message, stack } = await failed({ init: '{' });
+    assert.match(message, /^init: /);
+    assert.equal(stack, '');
     assert.match((await failed({ source: 'file', path: 'missing.js' })).message, /^path: .*missing\.js/);
     assert.equal((await failed({ code: 'return 1;' })).message, 'the modelet has no example: type an input');
     assert.equal((await red.post('/admin/modelets/stages/test', {})).status, 400);
@@ -160,6 +162,7 @@ describe('testing a stage', () => {
     assert.match(full.message, /its memory was full: its JavaScript heap is limited to 64 MB$/);
     const crash = await failed({ code: 'process.exit(3);' }, 1);
     assert.match(crash.message, /^the worker died: exited with code 3$/);
+    assert.deepEqual([loop.stack, crash.stack], ['', '']);
     const slow = await tried({ teardown: 'for (;;);' }, 1);
     assert.equal(slow.result, '1');
     assert.deepEqual(workers(), before);

@@ -234,10 +234,10 @@ export class Trial {
 
   #died(cause: Error): ModeletError {
     if (!/heap out of memory/i.test(cause.message)) {
-      return this.#failed('worker_lost', `the worker died: ${cause.message}`, cause);
+      return this.#failed('worker_lost', `the worker died: ${cause.message}`);
     }
     const limit = `its JavaScript heap is limited to ${this.#heapMb} MB`;
-    return this.#failed('worker_lost', `the worker died, because its memory was full: ${limit}`, cause);
+    return this.#failed('worker_lost', `the worker died, because its memory was full: ${limit}`);
   }
 
   #failed(code: ModeletError['code'], message: string, cause?: Error): ModeletError {
