@@ -82,8 +82,8 @@ test('a button installs what a Python file lacks, with progress, and goes when t
     await button.click();
     await state.getByText('Installed: lightgbm.').waitFor();
     await row.getByText(join(session.nodeRed.userDir, '.venv')).waitFor();
-    assert.equal(await row.getByText('Not installed').count(), 0);
-    assert.equal(await button.isVisible(), false);
+    await row.getByText('Not installed').waitFor({ state: 'detached' });
+    await button.waitFor({ state: 'hidden' });
     await editor.cancel();
   });
 });
