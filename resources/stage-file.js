@@ -72,6 +72,7 @@
       describePath(node, resolved, answer);
       // Code to start with is for a file that is yet to be written.
       sample.toggle(!answer.exists);
+      form.find('#modelet-stage-ports-row').toggle(source === 'onnx' && answer.exists);
     });
     if (source !== 'onnx') return;
     // Reading them takes a process: this is called when the path has come to rest.

@@ -15,7 +15,7 @@ const MOST_OUTPUT = 4000;
 const OFFLINE =
   /\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH)\b|NewConnectionError|ConnectTimeoutError|Temporary failure in name resolution/;
 
-export type InstallCode = 'offline' | 'timed_out' | 'failed' | 'stopped';
+export type InstallCode = 'offline' | 'timed_out' | 'failed';
 
 /** What to install: programs with their arguments, which run one after the other without a shell. */
 export interface InstallPlan {
@@ -80,11 +80,14 @@ class Running {
   readonly #timer: Timer;
   #output = '';
   #child: LaunchedProcess | null = null;
-  #ended: InstallCode | null = null;
+  #isLate = false;
 
   constructor(what: string, longestMs: number) {
     this.#what = what;
-    this.#timer = systemClock.at(this.#startedAt + longestMs, () => this.#end('timed_out'));
+    this.#timer = systemClock.at(this.#startedAt + longestMs, () => {
+      this.#isLate = true;
+      this.#kill();
+    });
   }
 
   get view(): Installation {
@@ -94,26 +97,26 @@ class Running {
 
   async run(commands: InstallPlan['commands']): Promise<void> {
     // Without this, the process would outlive a Node-RED that ends meanwhile on a platform without setpriv.
-    const stop = (): void => this.#end('stopped');
-    process.on('exit', stop);
+    const kill = (): void => this.#kill();
+    process.on('exit', kill);
     try {
       const { setpriv } = await probeLauncher([]);
       for (const command of commands) await this.#runOne(command, setpriv);
     } finally {
-      process.off('exit', stop);
+      process.off('exit', kill);
       this.#timer.cancel();
     }
   }
 
   failed(thrown: unknown): Ended {
     const error = asError(thrown);
-    const code = this.#ended ?? (error instanceof InstallError ? error.code : 'failed');
+    const code = this.#isLate ? 'timed_out' : error instanceof InstallError ? error.code : 'failed';
     return { state: 'failed', what: this.#what, code, output: this.#output || error.message };
   }
 
   #runOne(command: readonly string[], setpriv: boolean): Promise<void> {
     return new Promise((resolve, reject) => {
-      if (this.#ended) throw new InstallError(this.#ended, 'the installation has ended');
+      if (this.#isLate) throw new InstallError('timed_out', 'no time is left for the next command');
       const child = launch({ command, cpus: null, launcher: { setpriv, taskset: false }, env: inheritedEnvironment() });
       this.#child = child;
       const note = (chunk: Buffer): void => {
@@ -134,8 +137,7 @@ class Running {
     });
   }
 
-  #end(code: InstallCode): void {
-    this.#ended = code;
+  #kill(): void {
     if (this.#child?.pid !== undefined) killTree(this.#child.pid);
   }
 }
