@@ -60,15 +60,20 @@ test('for a file that does not exist the dialog has a class to copy, and for one
   });
 });
 
-test('a button installs what a Python file lacks, with progress, and goes when that is there', {
+test('a button installs what a Python file lacks, and the stage starts without a restart of Node-RED', {
   skip: WITHOUT_PYTHON,
 }, async () => {
-  const file = join(session.nodeRed.userDir, 'lacks.py');
-  writeFileSync(file, 'import lightgbm\n\ndef predict(value):\n    return value\n');
-  await session.inEditor([], async (editor) => {
-    const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
-    await editor.open(stage);
-    await new Form(editor).set({ source: 'python', path: file });
+  const path = join(session.nodeRed.userDir, 'lacks.py');
+  writeFileSync(path, 'import lightgbm\n\ndef predict(value):\n    return value\n');
+  const place = { z: 'tab', x: 300, y: 100, wires: [[]] };
+  const flows = [
+    { id: 'tab', type: 'tab', label: 'Lacks' },
+    { id: 'runtime', type: 'modelet-runtime', name: 'default' },
+    { id: 'lacks', type: 'modelet-stage', runtime: 'runtime', source: 'python', path, ...place },
+  ];
+  await session.inEditor(flows, async (editor) => {
+    await editor.waitForBadge('lacks', /^does not start: .*lightgbm/);
+    await editor.open('lacks');
     const row = editor.page.locator('#modelet-stage-packages');
     const button = editor.page.getByRole('button', { name: 'Install lightgbm' });
     const state = editor.page.locator('#modelet-stage-install-state');
@@ -84,6 +89,9 @@ test('a button installs what a Python file lacks, with progress, and goes when t
     await row.getByText(join(session.nodeRed.userDir, '.venv')).waitFor();
     await row.getByText('Not installed').waitFor({ state: 'detached' });
     await button.waitFor({ state: 'hidden' });
+    await editor.openTab('modelet-stage-live');
+    await editor.page.locator('#modelet-stage-restart').click();
+    await editor.page.locator('#modelet-stage-state', { hasText: 'idle, 1 worker' }).waitFor();
     await editor.cancel();
   });
 });
