@@ -15,7 +15,7 @@ const MOST_OUTPUT = 4000;
 const OFFLINE =
   /\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH)\b|NewConnectionError|ConnectTimeoutError|Temporary failure in name resolution/;
 
-export type InstallCode = 'offline' | 'timed_out' | 'failed';
+type InstallCode = 'offline' | 'timed_out' | 'failed';
 
 /** What to install: programs with their arguments, which run one after the other without a shell. */
 export interface InstallPlan {

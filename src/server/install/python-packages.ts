@@ -42,7 +42,7 @@ export interface PythonStage {
   readonly python: string;
 }
 
-export interface PythonStanding {
+interface PythonStanding {
   readonly interpreter: string;
   readonly version: string;
   /** Packages that the file needs and a button may install. */
