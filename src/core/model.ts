@@ -330,6 +330,9 @@ export interface StageStatus extends CircuitStatus {
   readonly reading: StageReading;
 }
 
+/** Time limit for the examples of all stages of a runtime together, in ms. */
+export const LONGEST_CHECK_MS = 5000;
+
 /** The engine reports a change to its stages within this time, in ms. It reports nothing while nothing changes. */
 export const STATUS_INTERVAL_MS = 250;
 

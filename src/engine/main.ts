@@ -109,6 +109,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
       cancel: (id) => engine.cancel([id]),
       onBytes: noteBytes,
       status: () => engine.status(),
+      check: (deadline) => engine.check(deadline),
       onChange,
       onLog,
     },

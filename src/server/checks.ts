@@ -4,6 +4,7 @@
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
+import { LONGEST_CHECK_MS } from '../core/model.ts';
 import { decodeModeletError } from '../wire/codec/error-codec.ts';
 import type { CheckedStage } from '../wire/frames/bodies.ts';
 
@@ -18,8 +19,7 @@ export interface StageCheck {
 }
 
 export const CHECK = {
-  /** Time limit for the examples of all stages together, in ms. */
-  limitMs: 5000,
+  limitMs: LONGEST_CHECK_MS,
   /** Extra time for the engine's answer to arrive, in ms. */
   graceMs: 500,
 } as const;

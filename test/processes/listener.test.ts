@@ -1,7 +1,7 @@
 /** The engine's own listener: its addresses, what it answers besides endpoints, and that nothing costs a request its answer. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -32,6 +32,32 @@ async function post(url: string, value: unknown): Promise<{ status: number; valu
   return { status: answer.status, value: await answer.json() };
 }
 
+test('the deep health check runs the examples, and does not show the message of their error', async (t) => {
+  const content = `export default class {
+  static examples = [1];
+  predict(input) {
+    globalThis.calls = (globalThis.calls ?? 0) + 1;
+    if (globalThis.calls > 2) throw new Error('a secret');
+    return input;
+  }
+}`;
+  const file = join(folderFor(t), 'model.mjs');
+  writeFileSync(file, content);
+  const { url, service } = await listenAtEngine(t, { stages: [{ id: 'model', file }] });
+  await service.ready();
+  const check = async (): Promise<unknown[]> => {
+    const answer = await fetch(`${url}health/ready?deep=1`);
+    return [answer.status, await answer.json()];
+  };
+  const stage = { stage: 'model', examples: 1 };
+  await until(() => stateOf(service)?.tag === 'listening', 'the engine listens');
+  // The worker also ran the example before it was ready.
+  assert.deepEqual(await check(), [200, { ready: true, missing: [], checks: [{ ...stage, ok: true }] }]);
+  const checks = [{ ...stage, ok: false, error: { code: 'modelet_failed' } }];
+  assert.deepEqual(await check(), [503, { ready: false, missing: [], checks }]);
+  assert.equal((await fetch(`${url}health/ready`)).status, 200);
+});
+
 test('it serves endpoints, health, metrics and the document, and says what else it does not serve', async (t) => {
   const { url, service } = await listenAtEngine(t, { stages: [ECHO] });
   service.service.publishApi('{"openapi":"3.1.0"}');
@@ -40,6 +66,12 @@ test('it serves endpoints, health, metrics and the document, and says what else 
   const rows: readonly (readonly [method: string, path: string, status: number, body: RegExp, allow?: string])[] = [
     ['GET', 'health/live', 200, /^\{"live":true\}$/],
     ['GET', 'health/ready', 200, /^\{"ready":true,"missing":\[\]\}$/],
+    [
+      'GET',
+      'health/ready?deep=1',
+      200,
+      /^\{"ready":true,"missing":\[\],"checks":\[\{"stage":"echo","ok":true,"examples":0\}\]\}$/,
+    ],
     ['HEAD', 'health/ready', 200, /^$/],
     ['GET', 'openapi.json', 200, /^\{"openapi":"3\.1\.0"\}$/],
     ['GET', 'metrics', 200, /^# HELP /],

@@ -22,7 +22,7 @@ import { ListeningPort } from './port.ts';
 const FIRST_NUMBER: RequestNumber = 2 ** 50;
 
 /** The engine, as far as the listener needs it. */
-export interface ListenerHost extends RuntimeHost, Pick<Observed, 'status'> {
+export interface ListenerHost extends RuntimeHost, Pick<Observed, 'status' | 'check'> {
   /** The status has changed; called often. */
   onChange(): void;
 }
@@ -68,6 +68,7 @@ export class Listener {
     this.#observation = new ObservationPaths({
       runtime: boot.runtime,
       status: () => host.status(),
+      check: (deadline) => host.check(deadline),
       requests: () => ({
         reading: this.#ledger.read(),
         backlog: this.#ledger.backlog,

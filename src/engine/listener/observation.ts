@@ -1,7 +1,9 @@
 /** Answers requests to a listener that reach no endpoint: health, metrics and the OpenAPI document, else why not. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { EnginePlan } from '../../config/schemas/stage-definition.ts';
-import type { EngineStatus } from '../../core/model.ts';
+import type { Deadline } from '../../core/clock.ts';
+import type { ModeletError } from '../../core/errors.ts';
+import { type EngineStatus, LONGEST_CHECK_MS } from '../../core/model.ts';
 import type { RequestReading } from '../../core/readings.ts';
 import { type AnswerBody, answerBody } from '../../endpoint/answer.ts';
 import { errorBody } from '../../endpoint/client-text.ts';
@@ -18,9 +20,18 @@ export interface Observed {
   /** Name of the runtime. */
   readonly runtime: string;
   status(): EngineStatus;
+  /** Runs the examples of all stages; see `Engine.check`. */
+  check(deadline: Deadline): Promise<readonly CheckedExamples[]>;
   /** The requests at the listener. */
   requests(): { readonly reading: RequestReading; readonly backlog: number; readonly capacity: number };
   now(): number;
+}
+
+/** What a stage's examples have shown. */
+export interface CheckedExamples {
+  readonly stage: number;
+  readonly examples: number;
+  readonly error: ModeletError | null;
 }
 
 interface Answer {
@@ -28,19 +39,18 @@ interface Answer {
   readonly content: AnswerBody;
 }
 
+type Read = (query: URLSearchParams) => Answer | Promise<Answer>;
+
 const READING = ['GET', 'HEAD'];
 const TEXT = 'text/plain; charset=utf-8';
 
 export class ObservationPaths {
   readonly #observed: Observed;
-  readonly #answers: ReadonlyMap<string, () => Answer | Promise<Answer>> = new Map<
-    string,
-    () => Answer | Promise<Answer>
-  >([
-    ['/health/live', (): Answer => json(200, { live: true })],
-    ['/health/ready', (): Answer => this.#ready()],
-    ['/metrics', (): Promise<Answer> => this.#metrics()],
-    ['/openapi.json', (): Answer => this.#document()],
+  readonly #answers: ReadonlyMap<string, Read> = new Map<string, Read>([
+    ['/health/live', () => json(200, { live: true })],
+    ['/health/ready', (query) => (query.get('deep') === '1' ? this.#deeplyReady() : this.#ready(null))],
+    ['/metrics', () => this.#metrics()],
+    ['/openapi.json', () => this.#document()],
   ]);
   /** Loaded with the first scrape, because its library takes memory. */
   #exposition: Promise<Exposition> | null = null;
@@ -91,8 +101,9 @@ export class ObservationPaths {
     refuse(request, response, CLOSED);
   }
 
-  #send(request: IncomingMessage, response: ServerResponse, read: () => Answer | Promise<Answer>): void {
-    Promise.resolve(read()).then(
+  #send(request: IncomingMessage, response: ServerResponse, read: Read): void {
+    const [, query = ''] = (request.url ?? '').split('?', 2);
+    Promise.resolve(read(new URLSearchParams(query))).then(
       ({ status, content }) => {
         const requestId = requestIdOf(request.headers, response.getHeader(REQUEST_ID));
         writeAnswer(response, { status, requestId, answer: NEVER_CACHED }, content);
@@ -101,9 +112,23 @@ export class ObservationPaths {
     );
   }
 
-  #ready(): Answer {
-    const missing = missingIn(this.#snapshot()).map(({ stage, reason }) => ({ stage, reason }));
-    return json(missing.length === 0 ? 200 : 503, { ready: missing.length === 0, missing });
+  /** @param checks results of the stages' examples; null if the client did not ask for them */
+  #ready(checks: readonly CheckedExamples[] | null): Answer {
+    const snapshot = this.#snapshot();
+    const missing = missingIn(snapshot).map(({ stage, reason }) => ({ stage, reason }));
+    const ready = missing.length === 0 && (checks ?? []).every(({ error }) => error === null);
+    // A message may contain text of the modelet's code, which is not for everybody.
+    const shown = checks?.map(({ stage, examples, error }) => ({
+      stage: this.#plan.stages.find(({ ref }) => ref === stage)?.name ?? '',
+      ok: error === null,
+      examples,
+      ...(error ? { error: { code: error.code } } : {}),
+    }));
+    return json(ready ? 200 : 503, { ready, missing, ...(shown ? { checks: shown } : {}) });
+  }
+
+  async #deeplyReady(): Promise<Answer> {
+    return this.#ready(await this.#observed.check(this.#observed.now() + LONGEST_CHECK_MS));
   }
 
   async #metrics(): Promise<Answer> {
