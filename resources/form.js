@@ -156,6 +156,17 @@
     };
   }
 
+  /**
+   * For a property that every value fits: fails if the node cannot be used as it is drawn, by wiring.js. Invalid fields
+   * have reasons of their own, and an open dialog must not mark this field for what is no fault of it.
+   */
+  function wired(_v, _opt) {
+    const fault = window.modelet.wiring?.faultOf(this);
+    if (fault === undefined || RED.editor.getEditStack().some((edited) => edited && edited.id === this.id)) return true;
+    const others = Object.entries(this._def.defaults).filter(([, { validate }]) => validate && validate !== wired);
+    return others.some(([property, { validate }]) => validate.call(this, this[property], {}) !== true) || fault;
+  }
+
   window.modelet = window.modelet || {};
   window.modelet.form = {
     current,
@@ -174,5 +185,6 @@
     json,
     blankOr,
     usedIf,
+    wired,
   };
 })();

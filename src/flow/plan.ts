@@ -68,7 +68,8 @@ export function planFlows(graph: Graph, nodes: CompiledNodes, folders: ModuleFol
 
 function reasonForNoRuntime(config: StageConfig, nodes: CompiledNodes): string | null {
   const runtime = nodes.get(config.runtime);
-  if (runtime?.kind !== 'runtime') return 'no runtime is selected, or it is disabled';
+  if (runtime?.kind !== 'runtime')
+    return 'no runtime is selected, or it is disabled: select one in the dialog of the stage';
   return runtime.config instanceof ModeletError ? `its runtime cannot be used: ${runtime.config.message}` : null;
 }
 

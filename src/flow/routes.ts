@@ -68,7 +68,7 @@ function assignBatchers(graph: Graph, batching: Map<string, Batching>, invalid: 
       batching.set(stage.id, first.batching);
       continue;
     }
-    const reason = `batchers with different settings feed stage ${stage.name}`;
+    const reason = `batchers with different settings feed stage ${stage.name}: give them equal settings, or keep one`;
     for (const { id } of [first, ...others]) invalid.set(id, reason);
   }
 }
@@ -87,11 +87,12 @@ function stageBehind(graph: Graph, node: GraphNode): StageNode | undefined {
 
 /** Marks stages as invalid whose results return to them through stages alone: a request would never end there. */
 function rejectCircles(graph: Graph, invalid: Map<string, string>): void {
+  const reason = 'its results lead back to itself through stages alone: no request would end';
+  const remedy = 'Take a wire out of the loop, or put a node into it that ends it, such as a switch';
   for (const node of graph.values()) {
     if (node.kind !== 'stage') continue;
     const behind = [...walk(nextStages(graph, node), (stage) => nextStages(graph, stage))];
-    if (behind.includes(node))
-      invalid.set(node.id, 'its results lead back to itself through stages alone: no request would end');
+    if (behind.includes(node)) invalid.set(node.id, `${reason}. ${remedy}`);
   }
 }
 

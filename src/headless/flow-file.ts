@@ -3,17 +3,16 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
-import { activeProject, type FolderSettings } from '../config/folders.ts';
+import { activeProject } from '../config/folders.ts';
 import type { HttpSettings } from '../config/http-settings.ts';
 import { asError } from '../core/errors.ts';
-import type { FileDefinition } from './expand.ts';
+import type { CompilerSettings } from '../flow/read/compile-definitions.ts';
+import type { FileDefinition } from '../flow/read/expand.ts';
 
 /** The settings of Node-RED that matter here. */
-export interface Settings extends FolderSettings, HttpSettings {
+export interface Settings extends CompilerSettings, HttpSettings {
   readonly userDir: string;
   readonly flowFile?: string;
-  readonly nodeMessageBufferMaxLength?: number;
-  readonly envVarExcludes?: readonly string[];
 }
 
 export interface FlowSource {

@@ -4,10 +4,10 @@
  */
 import { describe } from '../flow/describe.ts';
 import { type Graph, type GraphNode, nodesOf } from '../flow/graph.ts';
+import type { FileNode } from '../flow/read/expand.ts';
 import type { RunningNode } from '../flow/read/running-nodes.ts';
 import { walk } from '../flow/walk.ts';
 import type { HeadlessFlows } from './compile-flows.ts';
-import type { FileNode } from './expand.ts';
 
 /** A node that does not run. */
 export interface Unserved {

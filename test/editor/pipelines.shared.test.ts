@@ -1,6 +1,7 @@
 /** Runs the tests that draw and watch pipelines in one process: see session.ts. */
 import './pipelines/sidebar.test.ts';
 import './pipelines/build-pipeline.test.ts';
+import './pipelines/wiring.test.ts';
 import './pipelines/gate-copies.test.ts';
 import './pipelines/quick-start.test.ts';
 import './pipelines/openapi-page.test.ts';

@@ -154,6 +154,20 @@ describe('admin routes: permission', () => {
     assert.equal((await post(test, 'developer')).status, 400);
   });
 
+  test('judging flows before a deploy needs the permission to deploy', async () => {
+    const judge = async (token: string, body: object = { flows: [TAB, runtime(), batcher('alone', 'gone')] }) => {
+      const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
+      return nodeRed.post('/admin/modelets/wiring', body, { headers });
+    };
+    for (const token of ['made-up', 'injector', 'reader', 'operator'])
+      assert.equal((await judge(token)).status, 401, token);
+    const { faults } = (await (await judge('owner')).json()) as { faults: Record<string, string> };
+    assert.match(faults['alone'] ?? '', /^a batcher must be wired to exactly one modelet stage/);
+    for (const body of [{}, { flows: [null] }, { flows: [{ id: 1 }] }, { flows: 'all' }]) {
+      assert.equal((await judge('owner', body)).status, 400, JSON.stringify(body));
+    }
+  });
+
   test('draining the queue of a stage needs the permission to write', async () => {
     assert.equal((await act('one', 'flush', 'reader')).status, 401);
     assert.equal((await act('one', 'flush', 'operator')).status, 204);

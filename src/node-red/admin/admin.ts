@@ -11,6 +11,7 @@ import { serveLiveView } from './live-view.ts';
 import { Observation } from './observation.ts';
 import { serveOnnx } from './onnx-route.ts';
 import { serveTrials } from './trial-route.ts';
+import { serveWiring } from './wiring-route.ts';
 
 /** Actions on a stage, with the log message for each. */
 const STAGE_ACTIONS = {
@@ -64,6 +65,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   serveOnnx(RED, pipeline, mayWrite);
   serveTrials(RED, pipeline);
   serveInstall(RED, mayWrite);
+  serveWiring(RED);
 
   for (const [action, message] of Object.entries(STAGE_ACTIONS) as [keyof typeof STAGE_ACTIONS, string][]) {
     RED.httpAdmin.post(`/modelets/stages/:id/${action}`, mayWrite, (request, response) => {

@@ -2,7 +2,7 @@
  * Looks up `${NAME}` as Node-RED does: in the groups around a node, its subflow instances, its tab, the global
  * environment variables of the flows and at last in the environment of the process. Credentials are not read.
  */
-import { type Definition, type FlowPlace, outerPlace } from '../flow/read/running-nodes.ts';
+import { type Definition, type FlowPlace, outerPlace } from './running-nodes.ts';
 
 interface EnvEntry {
   readonly name: string;
@@ -33,6 +33,8 @@ const PARENT = '$parent.';
 export class Environment {
   readonly #definitions: ReadonlyMap<string, WithEnv>;
   readonly #ofProcess: Readonly<Record<string, string | undefined>>;
+  /** Why values could not be had, of all that were looked up. */
+  readonly unread: Set<string> = new Set();
   readonly #known: Map<string, ReadonlyMap<string, unknown>> = new Map();
 
   constructor(definitions: readonly WithEnv[], ofProcess: Readonly<Record<string, string | undefined>> = process.env) {
@@ -48,8 +50,10 @@ export class Environment {
     if (name === 'NR_NODE_NAME') return definition.name;
     if (name === 'NR_NODE_ID') return place.prefix + definition.id;
     const found = this.#find(this.#around(definition, place), name);
-    if (found instanceof Unreadable) throw new Error(`the environment variable ${name} ${found.reason}`);
-    return found;
+    if (!(found instanceof Unreadable)) return found;
+    const problem = `the environment variable ${name} ${found.reason}`;
+    this.unread.add(problem);
+    throw new Error(problem);
   }
 
   /** Returns the scope that a definition at a place looks in first. */

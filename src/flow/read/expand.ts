@@ -2,7 +2,10 @@
  * Makes running nodes of the definitions in a flow file, as Node-RED does when it starts flows: leaves out what is
  * disabled, expands the instances of subflows, wires their borders and links, and replaces `${NAME}`.
  */
-import type { Flows } from '../flow/read/graph-reader.ts';
+
+import { walk } from '../walk.ts';
+import type { Environment } from './environment.ts';
+import type { Flows } from './graph-reader.ts';
 import {
   type Definition,
   type FlowPlace,
@@ -11,9 +14,7 @@ import {
   runningNodes,
   SUBFLOW,
   type WiredNode,
-} from '../flow/read/running-nodes.ts';
-import { walk } from '../flow/walk.ts';
-import type { Environment } from './environment.ts';
+} from './running-nodes.ts';
 
 /** A node as the file has it. */
 export type FileDefinition = Definition & Readonly<Record<string, unknown>>;

@@ -1,0 +1,88 @@
+/**
+ * Red triangles while wiring: posts the flows as they are drawn, and shows what a deploy would refuse on its node. The
+ * server judges, by the compiler of a deploy, because only that knows the rules, the files and the variables. Attaches
+ * `window.modelet.wiring`; safe to load more than once. The validators of the nodes read it: see `wired` in form.js.
+ */
+(() => {
+  'use strict';
+
+  if (window.modelet?.wiring) return;
+
+  const PAUSE_MS = 300;
+  /** Any of these may change a verdict, the last ones because a file may have come since, or a dialog have been open. */
+  const EVENTS = [
+    ...['nodes:add', 'nodes:change', 'nodes:remove', 'links:add', 'links:remove', 'junctions:add', 'junctions:remove'],
+    ...['flows:add', 'flows:change', 'flows:remove', 'subflows:change', 'workspace:dirty', 'editor:close'],
+  ];
+  const AFRESH = ['flows:loaded', 'deploy'];
+  /** What is judged of nodes of other packages: where they are and what they lead to. The rest stays in the browser. */
+  const OF_OTHERS = [
+    ...['id', 'type', 'z', 'g', 'd', 'name', 'label', 'disabled', 'wires', 'in', 'out', 'env'],
+    ...['links', 'linkType', 'mode', 'scope'],
+  ];
+
+  let faults = new Map();
+  let judged = '';
+  let asked = 0;
+  let timer = null;
+
+  function isOurs({ type }) {
+    return type.startsWith('modelet-');
+  }
+
+  function drawnFlows() {
+    const flows = RED.nodes.createCompleteNodeSet({ credentials: false });
+    if (!flows.some(isOurs)) return [];
+    return flows.map((node) => {
+      const { x: _x, y: _y, info: _info, ...own } = node;
+      if (isOurs(node)) return own;
+      return Object.fromEntries(OF_OTHERS.filter((key) => key in node).map((key) => [key, node[key]]));
+    });
+  }
+
+  /** Node-RED validates a node when it is edited, and not when its wires change. */
+  function show(answer) {
+    const ids = new Set([...faults.keys(), ...Object.keys(answer)]);
+    faults = new Map(Object.entries(answer));
+    for (const id of ids) {
+      const node = RED.nodes.node(id);
+      if (node) RED.editor.validateNode(node);
+    }
+    if (ids.size > 0) RED.view.redraw();
+  }
+
+  function judge() {
+    timer = null;
+    // The form of an open dialog is not part of the flows yet. Its close is an event.
+    if (RED.editor.getEditStack().length > 0 || !RED.user.hasPermission('flows.write')) return;
+    const flows = JSON.stringify({ flows: drawnFlows() });
+    asked += 1;
+    if (flows === judged) {
+      show(Object.fromEntries(faults));
+      return;
+    }
+    judged = flows;
+    const mine = asked;
+    // Without an answer (an older runtime half, flows that are too large) nothing is known, and nothing is marked.
+    const settle = (answer) => mine === asked && show(answer);
+    $.ajax({ url: 'modelets/wiring', method: 'POST', contentType: 'application/json', data: flows })
+      .done(({ faults: found }) => settle(found))
+      .fail(() => settle({}));
+  }
+
+  function schedule() {
+    clearTimeout(timer);
+    timer = setTimeout(judge, PAUSE_MS);
+  }
+
+  for (const event of EVENTS) RED.events.on(event, schedule);
+  for (const event of AFRESH) {
+    RED.events.on(event, () => {
+      judged = '';
+      schedule();
+    });
+  }
+
+  window.modelet = window.modelet || {};
+  window.modelet.wiring = { faultOf: ({ id }) => faults.get(id) };
+})();

@@ -1,0 +1,99 @@
+/**
+ * Compiles flows that are only definitions, as in a file or in the editor before a deploy: expands them, compiles the
+ * settings of this package's nodes, and plans their runtimes. Changes nothing.
+ */
+import { compileBatcher, compileCollector, compileRuntime } from '../../config/compile.ts';
+import { compileGate } from '../../config/compile-gate.ts';
+import { compileStage, type StageConfig } from '../../config/compile-stage.ts';
+import { type FolderSettings, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
+import type { Raw } from '../../config/validate.ts';
+import { asError, ModeletError } from '../../core/errors.ts';
+import { checkInterpreter } from '../../process/python.ts';
+import type { Graph } from '../graph.ts';
+import { type FlowPlan, planFlows } from '../plan.ts';
+import { type CompiledNode, CompiledNodes } from './compiled-nodes.ts';
+import { Environment } from './environment.ts';
+import { expand, type FileDefinition, type FileFlows, type FileNode } from './expand.ts';
+import { readGraph } from './graph-reader.ts';
+import type { RunningNode } from './running-nodes.ts';
+
+/** The settings of Node-RED that decide how nodes are compiled. */
+export interface CompilerSettings extends FolderSettings {
+  readonly nodeMessageBufferMaxLength?: number;
+  readonly envVarExcludes?: readonly string[];
+}
+
+export interface CompiledDefinitions {
+  readonly flows: FileFlows;
+  readonly nodes: CompiledNodes;
+  readonly graph: Graph;
+  readonly plan: FlowPlan;
+  /** Why variables of the flows could not be read, as it stands in the errors of the nodes that need them. */
+  readonly unread: ReadonlySet<string>;
+}
+
+/** @throws Error if the flows cannot be expanded */
+export function compileDefinitions(
+  definitions: readonly FileDefinition[],
+  settings: CompilerSettings,
+): CompiledDefinitions {
+  const excluded = new Set(settings.envVarExcludes ?? []);
+  const variables = Object.fromEntries(Object.entries(process.env).filter(([name]) => !excluded.has(name)));
+  const environment = new Environment(definitions, variables);
+  const flows = expand(definitions, environment);
+  const nodes = new CompiledNodes();
+  for (const running of flows.running) {
+    const node = compileNode(running, flows, settings);
+    if (node) nodes.add(node);
+  }
+  const graph = readGraph(flows, flows.running, nodes);
+  const plan = planFlows(graph, nodes, { modules: modulesFolder(settings), user: userFolder(settings) });
+  return { flows, nodes, graph, plan, unread: environment.unread };
+}
+
+/** Compiles the settings of a node of this package; null for a node that no endpoint needs. */
+function compileNode(
+  running: RunningNode<FileNode>,
+  flows: FileFlows,
+  settings: CompilerSettings,
+): CompiledNode | null {
+  const { node } = running;
+  const of = <Config>(compile: (raw: Raw) => Config): { node: FileNode; config: Config | ModeletError } => ({
+    node,
+    config: attempt(node, compile),
+  });
+  switch (node.type) {
+    case 'modelet-runtime':
+      return { kind: 'runtime', ...of((raw) => compileRuntime(raw, settings.nodeMessageBufferMaxLength ?? 0)) };
+    case 'modelet-stage':
+      return { kind: 'stage', ...of((raw) => stageOf(raw, running, flows, settings)) };
+    case 'modelet-batcher':
+      return { kind: 'batcher', ...of(compileBatcher) };
+    case 'modelet-collector':
+      return { kind: 'collector', ...of(compileCollector) };
+    case 'modelet-gate':
+      return { kind: 'gate', ...of(compileGate) };
+    default:
+      return null;
+  }
+}
+
+function stageOf(raw: Raw, running: RunningNode<FileNode>, flows: FileFlows, settings: CompilerSettings): StageConfig {
+  const config = compileStage(
+    raw,
+    (path) => resolveModeletFile(settings, path),
+    (name) => flows.lookUp(running, name),
+  );
+  checkInterpreter(userFolder(settings), config);
+  return config;
+}
+
+/** Returns the settings, or the error that makes the node unusable. */
+function attempt<Config>(node: FileNode, compile: (raw: Raw) => Config): Config | ModeletError {
+  if (node.problem !== undefined) return new ModeletError('config_invalid', node.problem);
+  try {
+    return compile(node);
+  } catch (thrown) {
+    return thrown instanceof ModeletError ? thrown : new ModeletError('config_invalid', asError(thrown).message);
+  }
+}

@@ -1,0 +1,53 @@
+/** Red triangles while wiring: they come and go with the wires, before anything is deployed. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { batcher, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
+import type { EditorPage } from '../editor-page.ts';
+import { sharedSession } from '../session.ts';
+
+const session = sharedSession();
+
+const at = (x: number, y: number): object => ({ x, y });
+
+async function waitForMark(editor: EditorPage, id: string, state: 'visible' | 'hidden'): Promise<string> {
+  await editor.node(id).locator('.red-ui-flow-node-error').waitFor({ state });
+  return (await editor.nodes()).find((node) => node.id === id)?.errors.join() ?? '';
+}
+
+test('a wire that is missing or wrong marks its node at once, and Deploy lists it', async () => {
+  const flows = [
+    ...[TAB, runtime()],
+    { ...batcher('batch', [], { name: 'ten' }), ...at(160, 100) },
+    { ...stage('work', 'return input;', 'seen'), ...at(360, 100) },
+    { ...stage('more', 'return input;', []), ...at(360, 220) },
+    { ...sink('seen'), ...at(580, 100) },
+  ];
+  await session.inEditor(flows, async (editor) => {
+    await editor.wire('batch', 'work');
+    await editor.wire('batch', 'more');
+    assert.match(
+      await waitForMark(editor, 'batch', 'visible'),
+      /^a batcher must be wired to exactly one modelet stage/,
+    );
+    assert.match(await waitForMark(editor, 'more', 'visible'), /^its result goes nowhere: wire its output/);
+    await editor.node('batch').locator('.red-ui-flow-node-error').hover();
+    await editor.page.locator('.red-ui-flow-port-tooltip', { hasText: 'exactly one modelet stage' }).waitFor();
+    await editor.page.locator('#red-ui-header-button-deploy').click();
+    const question = editor.page.locator('.red-ui-notification', { hasText: 'ten (modelet-batcher)' });
+    await question.waitFor();
+    await question.locator('button').first().click();
+    await question.waitFor({ state: 'detached' });
+
+    // A fault of the wires marks no field of the dialog, and survives it.
+    await editor.open('batch');
+    assert.equal(await editor.page.locator('.red-ui-tray .input-error').count(), 0);
+    await editor.fill(editor.field('name'), 'eleven');
+    await editor.ok();
+    await waitForMark(editor, 'batch', 'visible');
+
+    await editor.page.keyboard.press('ControlOrMeta+z');
+    await editor.page.keyboard.press('ControlOrMeta+z');
+    assert.equal(await waitForMark(editor, 'batch', 'hidden'), '');
+    assert.equal(await waitForMark(editor, 'more', 'hidden'), '');
+  });
+});
