@@ -164,7 +164,9 @@
     const fault = window.modelet.wiring?.faultOf(this);
     if (fault === undefined || RED.editor.getEditStack().some((edited) => edited && edited.id === this.id)) return true;
     const others = Object.entries(this._def.defaults).filter(([, { validate }]) => validate && validate !== wired);
-    return others.some(([property, { validate }]) => validate.call(this, this[property], {}) !== true) || fault;
+    // The tooltip of a node keeps every line whole, however long it is.
+    const lines = fault.replace(/(.{40,60}) /g, '$1\n    ');
+    return others.some(([property, { validate }]) => validate.call(this, this[property], {}) !== true) || lines;
   }
 
   window.modelet = window.modelet || {};

@@ -110,7 +110,7 @@ describe('wiring faults', () => {
 
   test('a value that only a running Node-RED can read raises no alarm, also not on the batcher in front', () => {
     const env = [{ name: 'CORES', type: 'jsonata', value: '$count([1])' }];
-    const flows = [batcher('q', 'a'), stage('a', ECHO, 'd', { workers: '${CORES}' }), sink('d')];
+    const flows = [batcher('q', 'a'), stage('a', ECHO, 'd', { workers: '$(CORES)' }), sink('d')];
     const compiled = compileDefinitions([{ ...TAB, env }, runtime(), ...flows], {});
     assert.equal(compiled.plan.invalid.size, 2);
     assert.deepEqual([...wiringFaults(compiled)], []);
