@@ -8,6 +8,7 @@
   const STYLE = `
     .modelet-cores { display: flex; flex-wrap: wrap; align-items: center; gap: 4px; margin-top: 5px; }
     .modelet-cores .modelet-core { min-width: 30px; font-size: 12px; text-align: center; }
+    .modelet-cores :is(.modelet-group, .modelet-clear):not(.modelet-on) { color: var(--modelet-quiet) !important; }
     .modelet-cores .modelet-on { font-weight: bold; color: var(--red-ui-primary-text-color) !important;
       background: var(--red-ui-list-item-background-selected) !important;
       border-color: var(--red-ui-list-item-border-selected) !important; }

@@ -1,0 +1,111 @@
+/** Every tab of every dialog, light and dark: nothing sticks out, and people of all kinds can read and name what is there. */
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { AxeResults, RunOptions } from 'axe-core';
+import { NODE_SCHEMAS } from '../../fixtures/node-schemas.ts';
+import { repositoryRoot } from '../../fixtures/repository.ts';
+import type { EditorPage } from '../editor-page.ts';
+import { Form } from '../form.ts';
+import { sharedSession } from '../session.ts';
+
+declare const axe: { run(context: object, options: RunOptions): Promise<AxeResults> };
+declare const document: { documentElement: { classList: { toggle(name: string, isOn: boolean): void } } };
+
+const session = sharedSession();
+
+const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+const RULES = [
+  ...['label', 'select-name', 'button-name', 'link-name', 'summary-name', 'color-contrast', 'aria-valid-attr-value'],
+  ...['aria-allowed-attr', 'aria-required-attr', 'aria-roles', 'aria-input-field-name', 'aria-toggle-field-name'],
+];
+/** What Node-RED draws in our dialogs: traps for password managers, code editors, typed inputs, tabs, and the choice of a configuration node. */
+const OF_NODE_RED = [
+  '[id^="red-ui-trap-"]',
+  ...[
+    '.monaco-editor',
+    '.ace_editor',
+    '.red-ui-typedInput-container',
+    '.red-ui-tabs',
+    '.red-ui-editableList-addButton',
+  ],
+  ...['[id^="node-input-lookup-"]', '[id^="node-input-btn-"]', 'select#node-input-runtime'],
+];
+/** High enough for the longest tab: what is out of sight has no colours to judge. */
+const ROOM = { width: 1280, height: 2200 };
+
+/** Looks at the page that is shown, in both themes. @returns what is wrong with it */
+async function look(editor: EditorPage, name: string): Promise<string[]> {
+  const body = editor.page.locator('.red-ui-tray-body').last();
+  const overflow = await body.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
+  const faults = overflow > 0 ? [`${name} is ${overflow} px too wide`] : [];
+  for (const theme of ['light', 'dark']) {
+    // As the setting of Node-RED 5 does. Node-RED 4.1 has one theme.
+    await editor.page.evaluate(
+      (isDark) => document.documentElement.classList.toggle('nr-theme-dark', isDark),
+      theme === 'dark',
+    );
+    // For somebody to look at; git ignores the folder.
+    await editor.page.screenshot({ path: join(repositoryRoot, 'test-results', 'dialogs', `${name}-${theme}.png`) });
+    const { violations, passes } = await editor.page.evaluate(
+      ([rules, exclude]) =>
+        axe.run(
+          { include: ['.red-ui-tray:last-of-type .red-ui-tray-body'], exclude },
+          { runOnly: { type: 'rule', values: rules }, resultTypes: ['violations', 'passes'] },
+        ),
+      [RULES, OF_NODE_RED] as const,
+    );
+    const judged = [...passes, ...violations].filter(({ id }) => id === 'color-contrast').flatMap(({ nodes }) => nodes);
+    assert.ok(
+      judged.some(({ html }) => !/^<(input|select)/.test(html)),
+      `${name}, ${theme}: axe sees its texts`,
+    );
+    for (const { id, nodes } of violations) {
+      for (const { target, any } of nodes)
+        faults.push(`${name}, ${theme}: ${id} of ${target.join(' ')}: ${any[0]?.message ?? ''}`);
+    }
+  }
+  await editor.page.evaluate(() => document.documentElement.classList.toggle('nr-theme-dark', false));
+  return faults;
+}
+
+async function lookAtTabs(editor: EditorPage, type: string, form: Form): Promise<string[]> {
+  await form.unfold();
+  const tray = editor.page.locator('.red-ui-tray-body').last();
+  const tabs = await tray.locator('.modelet-page').evaluateAll((pages) => pages.map(({ id }) => id));
+  if (tabs.length === 0) return look(editor, type);
+  const faults: string[] = [];
+  for (const tab of tabs) {
+    await editor.openTab(tab);
+    faults.push(...(await look(editor, tab)));
+  }
+  return faults;
+}
+
+test('every tab of every dialog fits in, and each control has a name and can be read in both themes', async () => {
+  await session.inNewEditor([], async (editor) => {
+    const faults: string[] = [];
+    await editor.page.addScriptTag({ path: AXE });
+    // All of the editor stands outside of its body, which has no height: to axe, nothing of it can be seen.
+    await editor.page.addStyleTag({ content: 'html, body { height: 100% !important }' });
+    const types = Object.keys(NODE_SCHEMAS);
+    assert.equal(types.length, 7);
+    for (const [index, type] of types.filter((name) => name !== 'modelet-runtime').entries()) {
+      const id = await editor.dragFromPalette(type, 300, 60 + 60 * index);
+      const before = editor.page.viewportSize();
+      await editor.page.setViewportSize(ROOM);
+      await editor.open(id);
+      faults.push(...(await lookAtTabs(editor, type, new Form(editor))));
+      if (type === 'modelet-stage') {
+        await editor.openConfig('runtime');
+        faults.push(...(await lookAtTabs(editor, 'modelet-runtime', new Form(editor, 'config'))));
+        await editor.page.locator('#node-config-dialog-cancel').click();
+        await editor.settle();
+      }
+      await editor.cancel();
+      if (before) await editor.page.setViewportSize(before);
+    }
+    assert.deepEqual(faults, []);
+  });
+});
