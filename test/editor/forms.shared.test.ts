@@ -3,6 +3,5 @@ import './forms/typed-values.test.ts';
 import './forms/defaults.test.ts';
 import './forms/stage-trial.test.ts';
 import './forms/width.test.ts';
-import './forms/button-names.test.ts';
 import './forms/starts.test.ts';
 import './forms/dialogs.test.ts';

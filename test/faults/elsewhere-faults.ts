@@ -36,7 +36,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     requests: 'what was accepted is worked on; twice only what was in flight; one end for each',
     recovery: 'what was not ended comes again, one at a time, when Node-RED runs again',
     suite: 'nodered/durable-kills.long',
-    test: 'every accepted message is worked on, all of it and once but for what was in flight, with one end each',
+    test: 'every accepted message runs and ends once, except that messages in flight may run again',
   },
   {
     name: 'the process of a store dies again and again',
@@ -183,7 +183,7 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     requests: 'each its own error',
     recovery: 'not needed: the log has the first five, then one line per 10 s',
     suite: 'nodered/log',
-    test: 'are told in full at first and then in sum, where nobody catches them',
+    test: 'are logged in full at first and then as a sum, if nobody catches them',
   },
   {
     name: 'a deploy replaces every node around a pipeline while 64 clients post',

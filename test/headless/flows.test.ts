@@ -69,7 +69,7 @@ describe('headless: the flow file', () => {
     assert.deepEqual(served(compileFlows(source)), [['/api/p', {}]]);
   });
 
-  test('that cannot be used is an error that names it', () => {
+  test('causes an error that names it if it cannot be used', () => {
     const refuse =
       (content: unknown): (() => unknown) =>
       () =>

@@ -269,7 +269,7 @@ export const MUTATIONS: readonly Mutation[] = [
     replace:
       "this.#runs.set(lease.id, claim);\n    void this.#conclude(claim, { kind: 'ack', ok: true, result: null });",
     suite: 'nodered/durable-gate.shared',
-    test: 'tries again what fails, and makes it a dead letter that is shown and can be driven again',
+    test: 'retries a failed message, then shows it as a dead letter that can be retried',
   },
   {
     bug: 'who has lost the lease of a stored item can end it all the same',
@@ -309,7 +309,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'services === null || runtimes',
     replace: 'shown.size > 0 || runtimes',
     suite: 'nodered/openapi',
-    test: 'below the path of a runtime are the endpoints of that one',
+    test: 'the document below the path of a runtime has only the endpoints of that runtime',
   },
   {
     bug: 'what a replaced node still sends reaches nobody',

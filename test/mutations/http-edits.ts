@@ -16,7 +16,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     find: "kept?.tag === 'whole' ? Buffer.concat(kept.chunks) : kept && null",
     replace: "kept?.tag === 'whole' ? undefined : kept && null",
     suite: 'nodered/http-bodies.once.shared',
-    test: 'of msgpack keeps what JSON has not: bytes, dates, large integers',
+    test: 'of msgpack keeps the types that JSON lacks: bytes, dates, large integers',
   },
   {
     bug: 'a body that Node-RED cannot parse gets its bare 500',
@@ -33,6 +33,6 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     replace:
       'const any = first ?? { held: false, maxBytes: 1e6, countRefused: () => {} };\n    return [{ id, method, url, ...any }];',
     suite: 'nodered/http-bodies.once.shared',
-    test: 'is left as Node-RED has it',
+    test: 'stays as Node-RED made it',
   },
 ];

@@ -103,9 +103,9 @@ async function deploy(flows: readonly FlowNode[]): Promise<void> {
   await started;
 }
 
-describe('admin routes: permission', () => {
+describe('admin routes: permissions', () => {
   for (const route of ROUTES) {
-    test(`${route} needs it`, async () => {
+    test(`${route} needs the permission to read`, async () => {
       assert.equal((await get(route)).status, 401);
       assert.equal((await get(route, 'made-up')).status, 401);
       assert.equal((await get(route, 'injector')).status, 401);

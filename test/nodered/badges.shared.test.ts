@@ -29,7 +29,7 @@ describe('the first words of a message', () => {
     });
   }
 
-  test('take a time that no content of the message can extend', () => {
+  test('are found in a time that no message can extend', () => {
     for (const part of ['/', '(', ' (', '/a', 'a: ', 'a:\\']) {
       const shown = headline(part.repeat(1_000_000));
       assert.ok(shown.length <= LONGEST_BADGE, `${part}: ${shown.length}`);

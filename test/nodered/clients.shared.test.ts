@@ -39,8 +39,8 @@ async function counts(): Promise<{ cancelled: number; ok: number; backlog: numbe
   return { cancelled: requests['cancelled'] ?? 0, ok: requests['ok'] ?? 0, backlog, queue, late: lateOutcomes };
 }
 
-describe('clients that go away', () => {
-  test('while their request waits: it is cancelled and never runs', async () => {
+describe('when its client goes away', () => {
+  test('a request that waits is cancelled and never runs', async () => {
     const before = await counts();
     const first = nodeRed.post('/held', { number: 1 });
     await until('the first is at work', async () => (await gate.entered()).length === 1);
@@ -57,7 +57,7 @@ describe('clients that go away', () => {
     assert.equal(afterwards.backlog, 0);
   });
 
-  test('while their request runs: it is cancelled, and its late result affects nothing', async () => {
+  test('a request that runs is cancelled, and its late result affects nothing', async () => {
     const before = await counts();
     const client = open('/held', { number: 1 });
     await until('it is at work', async () => (await gate.entered()).length === 1);
@@ -70,7 +70,7 @@ describe('clients that go away', () => {
     assert.equal((await counts()).backlog, 0);
   });
 
-  test('before their request comes to the pipeline: it is cancelled there', async () => {
+  test('a request that has not reached the pipeline is cancelled there', async () => {
     const before = await counts();
     const client = open('/elsewhere', { number: 1 });
     const waiting = nodeRed.inputs('wait');
@@ -80,7 +80,7 @@ describe('clients that go away', () => {
     assert.equal((await counts()).backlog, 0);
   });
 
-  test('after their answer: nothing is cancelled', async () => {
+  test('an answered request is not cancelled', async () => {
     const before = await counts();
     await gate.open();
     await new Promise<void>((resolve) => {

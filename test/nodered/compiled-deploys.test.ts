@@ -85,7 +85,7 @@ async function whilePosting(
 }
 
 for (const host of ['Node-RED', 'the engine'] as const) {
-  test(`${DEPLOYS} full deploys cost no request to ${host} an answer`, async () => {
+  test(`every request to ${host} gets its answer during ${DEPLOYS} full deploys`, async () => {
     const { wrong } = await whilePosting(async (answered) => {
       for (let change = 1; change <= DEPLOYS; change += 1) {
         await red.deploy(flows(0, change));

@@ -76,7 +76,7 @@ test('a whole endpoint is compiled with the settings of its nodes', async () => 
   assert.deepEqual(reasons(red), {});
 });
 
-test('links, junctions and the borders of subflows do not matter', async () => {
+test('an endpoint is compiled through links, junctions and the borders of subflows', async () => {
   await red.deploy([
     TAB,
     tab('elsewhere'),
@@ -122,7 +122,7 @@ test('HTTP-in nodes in a subflow are compiled in each instance that has a path o
   );
 });
 
-test('a disabled node is not there', async () => {
+test('the compiler ignores a disabled node', async () => {
   await red.deploy([
     ...PLAIN.slice(0, 2),
     httpIn('in', '/plain', ['a', 'd']),
@@ -184,7 +184,7 @@ test('a Catch node around a subflow gets the errors inside it', async () => {
   assert.match(reasons(red)['in'] ?? '', /^a Catch node handles the errors of stage use-inner$/);
 });
 
-test('the snapshot and the stage tell people', async () => {
+test('the snapshot and the view of stages say which endpoints are compiled, and why others are not', async () => {
   await red.deploy([...PLAIN, { ...httpIn('get', '/x/:id', 'a'), method: 'get' }]);
   const { endpoints } = await red.snapshot();
   const common = { stages: ['a'], runtimes: ['runtime'] };
@@ -202,7 +202,7 @@ test('the snapshot and the stage tell people', async () => {
   assert.deepEqual(((await answer.json()) as { endpoints: unknown }).endpoints, endpoints);
 });
 
-test('a hook that sees messages', async () => {
+test('a hook that sees messages prevents compiled endpoints', async () => {
   const { hooks } = red.red as unknown as {
     hooks: { add(name: string, hook: object): void; remove(name: string): void };
   };

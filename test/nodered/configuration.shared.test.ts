@@ -122,9 +122,9 @@ const INVALID: readonly (readonly [what: string, flow: readonly FlowNode[], reas
   ],
 ];
 
-describe('configuration: what is invalid', () => {
+describe('configuration: invalid values', () => {
   for (const [what, flow, reason] of INVALID) {
-    test(`${what}: a red badge with the reason, a log line, and 503 config_invalid at once`, async () => {
+    test(`${what}: the badge and the log have the reason, and clients get 503 config_invalid at once`, async () => {
       const logged = nodeRed.logs.length;
       await nodeRed.deploy([TAB, ...endpoint('/use', 'node'), ...flow]);
       const { invalid } = await nodeRed.snapshot();
@@ -149,7 +149,7 @@ describe('configuration: what is invalid', () => {
     assert.equal((await nodeRed.post('/use', { value: 1 })).status, 200);
   });
 
-  test('the rest of a chain with an invalid stage in it answers, too', async () => {
+  test('the other stages of a chain with an invalid stage answer, too', async () => {
     await nodeRed.deploy([
       TAB,
       runtime(),
@@ -161,8 +161,8 @@ describe('configuration: what is invalid', () => {
   });
 });
 
-describe('configuration: what is valid', () => {
-  test('an environment variable that is set is read', async () => {
+describe('configuration: valid values', () => {
+  test('a property may name an environment variable that is set', async () => {
     await startAnew(runtime(), stage('node', ECHO, 'collector /use', { workers: `\${MODELET_TEST_WORKERS}` }));
     const { runtimes } = await nodeRed.whenReady();
     assert.equal(runtimes[0]?.stages[0]?.workers.length, 2);
@@ -176,7 +176,7 @@ describe('configuration: what is valid', () => {
     assert.deepEqual(await (await nodeRed.post('/use', { value: 4 })).json(), { value: 8 });
   });
 
-  test('a flow of an older version, with hardly a property, takes the defaults', async () => {
+  test('a flow of an older version with few properties takes the defaults', async () => {
     await startAnew(
       { id: 'runtime', type: 'modelet-runtime' },
       { id: 'batch', type: 'modelet-batcher', z: 'tab', wires: [['node']] },

@@ -83,7 +83,7 @@ describe('flush', () => {
     ]);
   });
 
-  test('leaves in full batches and a rest when it holds more than a batch', async () => {
+  test('makes full batches and a rest of more items than one batch holds', async () => {
     const out = await deploy(
       batcher('batch', 'held', { ...PATIENT, maxBatchSize: '4' }),
       stage('held', gate.code(), 'out'),
@@ -103,7 +103,7 @@ describe('flush', () => {
 });
 
 describe('reset', () => {
-  test('drops the waiting items, to a wired catch output', async () => {
+  test('sends the waiting items to a wired catch output', async () => {
     const out = await deploy(
       batcher('batch', 'a', PATIENT),
       noting('a', 'collect'),
@@ -123,7 +123,7 @@ describe('reset', () => {
     assert.deepEqual([out.length, dropped.length], [1, 2]);
   });
 
-  test('drops the messages that wait outside the engine too, silently without a catch output, and they are done', async () => {
+  test('also drops messages that wait outside the engine, silently without a catch output, and reports them as done', async () => {
     const out = await deploy(
       batcher('batch', 'held', { ...PATIENT, maxBatchSize: '1' }),
       stage('held', gate.code(), 'out', { capacity: '2' }),
@@ -218,7 +218,7 @@ describe('priority and timeout', () => {
     ['true', true, false],
   ];
   for (const [name, timeout, expires] of TIMES) {
-    test(`msg.timeout as ${name} ${expires ? 'ends the wait' : 'says nothing'}`, async () => {
+    test(`msg.timeout as ${name} ${expires ? 'ends the wait' : 'has no effect'}`, async () => {
       const out = await deploy(
         stage('held', gate.code(), 'collect'),
         collector('collect', 'out', 'failed'),

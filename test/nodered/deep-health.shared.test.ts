@@ -98,7 +98,7 @@ describe('health/ready?deep=1', () => {
     assert.equal((await nodeRed.post('/work', { input: 'x' })).status, 200);
   });
 
-  test('answers for a check that hangs, while requests are served', async () => {
+  test('answers although a check hangs, while requests are served', async () => {
     await deploy(['held'], { workers: '2' });
     const asked = [ask(`${INSIDE}?deep=1`), ask(`${OUTSIDE}?deep=1`)];
     await until('it hangs', () => callsIn(folder).includes('held'));

@@ -137,7 +137,7 @@ describe('deploy: something changed', () => {
     await until('the old workers are gone', () => !workers(before, 'first').some((pid) => isAlive(pid as number)));
   });
 
-  test('code that does not start leaves the old to serve, and the badge says so', async () => {
+  test('the old code serves on if the new code does not start, and the badge says so', async () => {
     await gate.open();
     await startAnew(pipeline());
     const broken = { setup: 'throw new Error("cannot start");' };
@@ -195,7 +195,7 @@ describe('deploy: something changed', () => {
 });
 
 describe('deploy: removal', () => {
-  test('of the pipeline with a request in flight: the client is answered at once, the processes end', async () => {
+  test('the client of a removed pipeline is answered at once, and the processes end', async () => {
     const before = await startAnew(pipeline());
     const answer = nodeRed.post('/run', { path: [] });
     await until('it is at work', async () => (await gate.entered()).length === 1);
@@ -208,7 +208,7 @@ describe('deploy: removal', () => {
     assert.deepEqual((await nodeRed.snapshot()).runtimes, []);
   });
 
-  test('of a node type that the flows need: the client is answered, the processes end, and come back with it', async () => {
+  test('without a node type that the flows need, the client is answered and the processes end, and they return with the type', async () => {
     const before = await startAnew(pipeline());
     const answer = nodeRed.post('/run', { path: [] });
     await until('it is at work', async () => (await gate.entered()).length === 1);
@@ -220,7 +220,7 @@ describe('deploy: removal', () => {
     assert.deepEqual(await run(), ['first', 'second']);
   });
 
-  test('of one stage: its worker ends, the others stay', async () => {
+  test('the worker of a removed stage ends, and the others stay', async () => {
     await gate.open();
     const before = await startAnew(pipeline());
     const flows = changed(pipeline(), { first: { wires: [['collector /run']] } });
@@ -230,7 +230,7 @@ describe('deploy: removal', () => {
     assert.deepEqual(workers(await nodeRed.whenReady(), 'first'), workers(before, 'first'));
   });
 
-  test('of a disabled tab: its processes end, and come back with it', async () => {
+  test('the processes of a disabled tab end, and return with it', async () => {
     await gate.open();
     const before = await startAnew(pipeline());
     await nodeRed.deploy(changed(pipeline(), { tab: { disabled: true } }));

@@ -125,7 +125,7 @@ describe('deploys under load', { timeout: 500_000 }, () => {
   }
 
   for (const type of ['full', 'flows', 'nodes', 'reload'] as const) {
-    test(`${type}: with the pipeline unchanged nothing but 200, from the same workers`, async () => {
+    test(`${type}: an unchanged pipeline answers every request with 200, from the same workers`, async () => {
       await red.deploy(flows(0, 0));
       await serving(0);
       const before = await workerPids();
@@ -138,7 +138,7 @@ describe('deploys under load', { timeout: 500_000 }, () => {
   }
 
   for (const type of ['full', 'flows', 'nodes'] as const) {
-    test(`${type}: with a stage changed every answer is the old or the new code's`, async () => {
+    test(`${type}: a changed stage answers every request with its old or its new code`, async () => {
       await red.deploy(flows(0, 0));
       await serving(0);
       const answers = await underLoad(async () => {
@@ -156,7 +156,7 @@ describe('deploys under load', { timeout: 500_000 }, () => {
     });
   }
 
-  test('with the pipeline removed its clients get an answer at once, and its processes end', async () => {
+  test('the clients of a removed pipeline get an answer at once, and its processes end', async () => {
     await red.deploy(flows(0, 0));
     const pids = await workerPids();
     const answers = await underLoad(async () => {

@@ -86,7 +86,7 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     assert.equal(statSync(file).mode & 0o777, 0o600);
   });
 
-  test('tries again what fails, and makes it a dead letter that is shown and can be driven again', async () => {
+  test('retries a failed message, then shows it as a dead letter that can be retried', async () => {
     const failures = red.inputs('broken failures');
     const results = red.inputs('broken results');
     red.send('fragile', { payload: 'throw', jobId: 'bad' });
@@ -120,7 +120,7 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     assert.equal(new Set(results.map(({ jobId }) => jobId)).size, 11);
   });
 
-  test('over HTTP: 202 with the place to ask, then pending, running, the result; or cancelled', async () => {
+  test('answers HTTP clients 202 with an address that says pending, running, the result, or cancelled', async () => {
     await held.close();
     const posted = await red.post('/jobs?now=1', { n: 21 });
     assert.equal(posted.status, 202);
@@ -155,7 +155,7 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     await until('all are done', async () => (await red.gate('jobs')).decisions.admitted_late === 4);
   });
 
-  test('stores a msgpack body as the value that it holds, and told of in the form that is asked for', async () => {
+  test('stores a msgpack body as its value, and returns it in the requested form', async () => {
     await held.open();
     const headers = { 'Content-Type': TYPES.msgpack };
     const posted = await CALLERS.fetch(
@@ -216,7 +216,7 @@ describe('a durable gate', { skip: NO_SQLITE }, () => {
     await until('all three are through', () => new Set(results.map(({ payload }) => payload)).size === 3);
   });
 
-  test('a file that cannot be used: 503 for whoever comes, and the badge, the log and a metric tell which and why', async () => {
+  test('answers 503 while its file cannot be used, and the badge, the log and a metric name the file and the reason', async () => {
     const file = join(red.userDir, 'modelets', 'damaged.sqlite');
     writeFileSync(file, 'this is no database '.repeat(100));
     await red.deploy([

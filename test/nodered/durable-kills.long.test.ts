@@ -92,7 +92,7 @@ const KILL = {
   },
 } as const;
 
-describe('kill -9 of whatever has to do with a durable gate', { skip: NO_SQLITE, timeout: 550_000 }, () => {
+describe('kill -9 of the processes around a durable gate', { skip: NO_SQLITE, timeout: 550_000 }, () => {
   before(async () => {
     folder = mkdtempSync(join(tmpdir(), 'modelet-durable-'));
     effects = join(folder, 'effects');
@@ -109,7 +109,7 @@ describe('kill -9 of whatever has to do with a durable gate', { skip: NO_SQLITE,
     }
   });
 
-  test('every accepted message is worked on, all of it and once but for what was in flight, with one end each', async (t) => {
+  test('every accepted message runs and ends once, except that messages in flight may run again', async (t) => {
     const ids = Array.from({ length: ITEMS }, (_, index) => `item-${index}`);
     ids.splice(ITEMS >> 2, 0, POISON);
     const agent = new Agent({ keepAlive: true, maxSockets: LANES });

@@ -56,7 +56,7 @@ describe('error handlers: the catch output', () => {
     assert.equal(ends.caught.length, 0);
   });
 
-  test('gets the very message, with a body for a client, and the value that failed beside it', async () => {
+  test('gets the original message, with a body for a client and the failed value', async () => {
     const foreign = { kept: true };
     const msg = { payload: { fail: 'root', code: 'invalid_input' }, foreign, topic: 'mine' };
     const input = msg.payload;
@@ -78,7 +78,7 @@ describe('error handlers: the catch output', () => {
     assert.match(stack ?? '', /root: Predict:1:/);
   });
 
-  test('the next success of the same message is free of the error', async () => {
+  test('the same message has no error after its next success', async () => {
     const msg: Record<string, unknown> = { payload: { fail: 'root' } };
     nodeRed.send('root', msg);
     await until('it has failed', () => ends.errors.includes(msg as unknown as Message));
@@ -123,7 +123,7 @@ describe('error handlers: Catch nodes', () => {
     });
   }
 
-  test('each of two gets it once, as in core; one for uncaught errors then does not', async () => {
+  test('two Catch nodes get the error once each, as in core, and a Catch node for uncaught errors does not', async () => {
     const ends = await deploy(
       [failing('root', 'results')],
       [
@@ -140,7 +140,7 @@ describe('error handlers: Catch nodes', () => {
     assert.deepEqual([ends.caught.length, also.length, uncaught.length], [1, 1, 0]);
   });
 
-  test('the next success of a caught message is free of the error', async () => {
+  test('a caught message has no error after its next success', async () => {
     const ends = await deploy(
       [failing('root', 'results')],
       [
@@ -199,7 +199,7 @@ describe('error handlers: in a chain', () => {
     });
   }
 
-  test('a stage behind that collector has one of its own, and the request keeps its id', async () => {
+  test('a stage behind that collector has a collector of its own, and the request keeps its id', async () => {
     nodeRed.send('one', { payload: { fail: 'three' } });
     await settle(ends, 'one');
     assert.equal(near.length, 0);

@@ -41,7 +41,7 @@ const MODELET = `
   }
   return input;`;
 
-describe('errors: what a modelet does', () => {
+describe('errors: a modelet', () => {
   before(() =>
     nodeRed.deployReady([
       TAB,
@@ -78,7 +78,7 @@ describe('errors: what a modelet does', () => {
     });
   }
 
-  test('a schema: 422, and the client is told what is wrong and where', async () => {
+  test('an input that violates a schema gets 422, and the client learns the problem and its place', async () => {
     const response = await nodeRed.post('/checked', { n: 'one' });
     assert.equal(response.status, 422);
     const { error } = (await response.json()) as ErrorBody & { error: { details: unknown } };
@@ -94,17 +94,17 @@ describe('errors: what a modelet does', () => {
     assert.deepEqual(await response.json(), { do: 'well' });
   });
 
-  test('a batch result of another length: 500 bad_batch_length', async () => {
+  test('a batch result of another length gets 500 bad_batch_length', async () => {
     const message = await assertError(await nodeRed.post('/short', {}), 500, 'bad_batch_length', 'short');
     assert.match(message, /0 results for 1 inputs/);
   });
 
-  test('a batch result that is no array: 500 bad_batch_length', async () => {
+  test('a batch result that is not an array gets 500 bad_batch_length', async () => {
     await assertError(await nodeRed.post('/scalar', {}), 500, 'bad_batch_length', 'scalar');
   });
 });
 
-describe('errors: what comes in', () => {
+describe('errors: the input', () => {
   before(async () => {
     const echo = (id: string, url: string, runtimeId = 'plain') =>
       stage(id, 'return input;', `collector ${url}`, { runtime: runtimeId });
@@ -125,27 +125,27 @@ describe('errors: what comes in', () => {
     ]);
   });
 
-  test('a function in the payload: 422 invalid_input', async () => {
+  test('a function in the payload gets 422 invalid_input', async () => {
     const message = await assertError(await nodeRed.post('/function', {}), 422, 'invalid_input', 'echo function');
     assert.match(message, /callback is a function/);
   });
 
-  test('a message of 65 MB: 413 payload_too_large', async () => {
+  test('a message of 65 MB gets 413 payload_too_large', async () => {
     const message = await assertError(await nodeRed.post('/large', {}), 413, 'payload_too_large', 'echo large');
     assert.match(message, /68157440 bytes; the limit is 67108864/);
   });
 
-  test('a body beyond the runtime\u2019s own limit: 413, and one within it passes', async () => {
+  test('a body beyond the runtime\u2019s own limit gets 413, and a smaller body passes', async () => {
     const response = await nodeRed.post('/tight', { text: 'x'.repeat(2000) });
     await assertError(response, 413, 'payload_too_large', 'echo tight');
     assert.equal((await nodeRed.post('/tight', { text: 'x'.repeat(500) })).status, 200);
   });
 
-  test('a result beyond the limit is the modelet\u2019s fault: 500 modelet_failed', async () => {
+  test('a result beyond the limit gets 500 modelet_failed', async () => {
     await assertError(await nodeRed.post('/grow', { length: 2000 }), 500, 'modelet_failed', 'grow');
   });
 
-  test('all are counted', async () => {
+  test('the metrics count all of these errors', async () => {
     const { runtimes } = await nodeRed.snapshot();
     const counts = Object.fromEntries(runtimes.map(({ id, requests }) => [id, requests]));
     assert.equal(counts['plain']?.['invalid_input'], 1);
@@ -178,7 +178,7 @@ describe('errors: no room and no time', () => {
     ]);
   });
 
-  test('a full runtime: 429 capacity_exceeded with Retry-After', async () => {
+  test('a full runtime answers 429 capacity_exceeded with Retry-After', async () => {
     const first = nodeRed.post('/runtime', { number: 1 });
     await until('the first is being worked on', async () => (await gate.entered()).length === 1);
     const second = await nodeRed.post('/runtime', { number: 2 });
@@ -189,7 +189,7 @@ describe('errors: no room and no time', () => {
     await gate.close();
   });
 
-  test('a full queue: 429 capacity_exceeded with Retry-After', async () => {
+  test('a full queue answers 429 capacity_exceeded with Retry-After', async () => {
     const first = nodeRed.post('/queue', { number: 1 });
     await until('the first is being worked on', async () => (await gate.entered()).length === 1);
     const second = nodeRed.post('/queue', { number: 2 });
@@ -205,7 +205,7 @@ describe('errors: no room and no time', () => {
     await gate.close();
   });
 
-  test('no answer in time: 408 deadline_exceeded', async () => {
+  test('a request without an answer in time gets 408 deadline_exceeded', async () => {
     await assertError(await nodeRed.post('/late', {}), 408, 'deadline_exceeded', 'too late');
     await gate.open();
     await until('the late result is dropped', async () => {
@@ -215,7 +215,7 @@ describe('errors: no room and no time', () => {
     await gate.close();
   });
 
-  test('the engine dies: 503 engine_lost at once, and the next request is served by a new one', async () => {
+  test('the requests of a dead engine get 503 engine_lost at once, and a new engine serves the next', async () => {
     const request = nodeRed.post('/doomed', {});
     await until('it is being worked on', async () => (await gate.entered()).length === 1);
     const doomed = (await nodeRed.snapshot()).runtimes.filter(({ id }) => id === 'doomed');
@@ -228,7 +228,7 @@ describe('errors: no room and no time', () => {
 });
 
 describe('errors: no worker', () => {
-  test('On Start fails: 503 stage_unavailable, at once, with the cause', async () => {
+  test('a stage whose On Start fails answers 503 stage_unavailable at once, with the cause', async () => {
     await nodeRed.deploy([
       TAB,
       runtime(),
@@ -257,7 +257,7 @@ describe('errors: nobody handles them', () => {
     );
   });
 
-  test('a Catch node that answers does so alone', async () => {
+  test('a client that a Catch node answers gets no second answer', async () => {
     await nodeRed.deployReady([
       TAB,
       runtime(),

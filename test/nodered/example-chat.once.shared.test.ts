@@ -34,7 +34,7 @@ describe('examples: chat completions of a remote model', () => {
   const gate = (): ReturnType<NodeRed['gate']> => red.gate(idOf('free tokens'));
   const ask = (body: object): Promise<Response> => red.post('/examples/ask', body);
 
-  test('a question gets an answer of the model, taken apart', async () => {
+  test('a question gets the parts of an answer of the model', async () => {
     const asked: unknown[] = [];
     // A copy: the message goes on, and its payload changes.
     red.node(idOf('its key, no client headers')).on('input', ({ payload }) => asked.push(structuredClone(payload)));
@@ -62,7 +62,7 @@ describe('examples: chat completions of a remote model', () => {
     assert.deepEqual((await gate()).decisions, decisions);
   });
 
-  test('40 questions are not refused by the server, and no more tokens are under way than it has room for', async () => {
+  test('the server refuses none of 40 questions, and gets no more tokens at a time than it has room for', async () => {
     const most: number[] = [];
     let open = true;
     const watching = until('all are answered', async () => {
@@ -125,7 +125,7 @@ describe('examples: chat completions of a remote model', () => {
     assert.match(await gateway.metrics(), /gateway_requests_total\{code="429"\} 1\n/);
   });
 
-  test('the server gets the key and none of the client\u2019s headers, and what is no answer is a fault of the model', async (t) => {
+  test('the server gets the key and none of the client\u2019s headers, and an invalid answer is a fault of the model', async (t) => {
     const got: IncomingHttpHeaders[] = [];
     const server = createServer((request, response) => {
       got.push(request.headers);
@@ -149,7 +149,7 @@ describe('examples: chat completions of a remote model', () => {
     assert.deepEqual([authorization, cookie, own], ['Bearer key-of-a-test', undefined, undefined]);
   });
 
-  test('while the server is away nothing hangs: what is sent fails at once', async () => {
+  test('questions fail at once while the server is away, and none hangs', async () => {
     await red.deployReady(flow);
     red.send(idOf('free tokens'), { gate: 'open' });
     await gateway.stop();

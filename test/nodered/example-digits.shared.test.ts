@@ -34,7 +34,7 @@ async function deployExample(title: string, changes: object = {}): Promise<(type
 }
 
 describe('examples: digits by ONNX', () => {
-  test('gets as many images right as the model in JavaScript, posted at the same time', async () => {
+  test('classifies as many images correctly as the model in JavaScript, posted at the same time', async () => {
     const find = await deployExample('Digits by ONNX');
     const answers = images.map(async ({ image, label }) => {
       const response = await nodeRed.post('/predict/digits-onnx', { image });
@@ -84,7 +84,7 @@ describe('examples: images by ONNX', () => {
     return Promise.all([...pictures].map(async ([digit, picture]) => assertRight(digit, await post(picture))));
   }
 
-  test('each picture gets the label of what it shows, and two workers decode them', async () => {
+  test('each picture gets its correct label, and two workers decode them', async () => {
     const find = await deployExample('Images by ONNX');
     assert.deepEqual([...pictures.keys()].sort(), [...'0123456789']);
     const workersOf = async (stage: string): Promise<Set<number>> => {
@@ -105,7 +105,7 @@ describe('examples: images by ONNX', () => {
     await until('the badge shows it', () => results.length > 0 && nodeRed.badges.get(find('debug'))?.text === '7');
   });
 
-  test('a JPEG that is broken, or claims to be huge, is refused alone, by the worker that goes on', async () => {
+  test('a JPEG that is broken, or claims to be huge, is refused alone, and the worker goes on', async () => {
     await deployExample('Images by ONNX');
     const picture = pictures.get('3') as Buffer;
     const huge = Buffer.from(picture);
@@ -140,7 +140,7 @@ describe('examples: digits in Python', { skip: WITHOUT_PYTHON }, () => {
     ['as it is shipped', '', false],
   ];
   for (const [how, python, skip] of interpreters) {
-    test(`gets as many images right as the model in JavaScript, ${how}`, { skip }, async () => {
+    test(`classifies as many images correctly as the model in JavaScript, ${how}`, { skip }, async () => {
       const find = await deployExample('Digits in Python', { python });
       const answers = images.map(async ({ image, label }) => {
         const response = await nodeRed.post('/predict/digits-python', { image });

@@ -17,7 +17,7 @@ const flows = await Promise.all(
 );
 
 describe('examples: as files', () => {
-  test('every node of the palette is in one of them', () => {
+  test('every node of the palette is in an example', () => {
     const used = new Set(flows.flat().map((node) => node.type));
     assert.deepEqual(
       Object.keys(NODE_SCHEMAS).filter((type) => !used.has(type)),
@@ -25,7 +25,7 @@ describe('examples: as files', () => {
     );
   });
 
-  test('files of stages are named by the package, so that they are found wherever it is installed', () => {
+  test('stages name their files by the package, so that any installation finds them', () => {
     for (const { path, type } of flows.flat()) {
       if (type !== 'modelet-stage' || path === '') continue;
       assert.match(String(path), /^@modelet\/node-red-pipeline\/assets\/(modelets|models)\//);
@@ -35,13 +35,13 @@ describe('examples: as files', () => {
     }
   });
 
-  test('every id is unique over all examples and looks like one of Node-RED', () => {
+  test('every id is unique over all examples and has the form of Node-RED', () => {
     const ids = flows.flat().map((node) => node.id);
     assert.equal(new Set(ids).size, ids.length);
     for (const id of ids) assert.match(id, /^[0-9a-f]{16}$/);
   });
 
-  test('no code, address or text has an id in it: a copy has others', () => {
+  test('no code, address or text contains an id, because a copy has other ids', () => {
     for (const flow of flows) {
       const ids = flow.map((node) => node.id);
       // In these the editor writes the ids of the copy.
@@ -57,7 +57,7 @@ describe('examples: as files', () => {
     }
   });
 
-  test('none names a place that only a clone of the repository, or one machine, has', () => {
+  test('no example names a path that exists only in a clone of the repository or on one machine', () => {
     for (const node of flows.flat()) {
       const text = JSON.stringify(node);
       assert.doesNotMatch(text, /(?<!@modelet\/node-red-pipeline\/)\b(?:assets|scripts)\/\w/, node.id);
@@ -83,7 +83,7 @@ describe('examples: as files', () => {
     }
   });
 
-  test('each has one tab, and begins with a comment that says what it needs and what to press', () => {
+  test('each example has one tab, and begins with a comment that says what it needs and what to press', () => {
     for (const [at, flow] of flows.entries()) {
       assert.equal(flow.filter((node) => node.type === 'tab').length, 1);
       const comments = flow.filter((node) => node.type === 'comment');
@@ -99,7 +99,7 @@ describe('examples: as files', () => {
     }
   });
 
-  test('each that serves HTTP has a curl line to copy', () => {
+  test('each example that serves HTTP has a curl line to copy', () => {
     for (const [at, flow] of flows.entries()) {
       if (!flow.some(({ type }) => type === 'http in')) continue;
       const texts = flow.filter(({ type }) => type === 'comment').map((comment) => String(comment['info']));
@@ -110,7 +110,7 @@ describe('examples: as files', () => {
     }
   });
 
-  test('each is at most 900 pixels wide, and every node but comments is in a group with a title', () => {
+  test('each example is at most 900 pixels wide, and every node but comments is in a group with a title', () => {
     for (const [at, flow] of flows.entries()) {
       const groups = flow.filter(({ type }) => type === 'group');
       const left = Math.min(...groups.map(({ x }) => Number(x)));

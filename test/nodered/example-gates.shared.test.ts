@@ -30,7 +30,7 @@ describe('examples: dispatch gate for batch work', () => {
     await red.deployReady(flow);
   });
 
-  test('500 images wait in the gate, of which no more than 24 are at work, and a request goes past them', async () => {
+  test('500 images wait in the gate, no more than 24 run at a time, and a request passes them', async () => {
     const gate = idOf(flow, 'batch work');
     const done = red.inputs(idOf(flow, 'count'));
     const most: number[] = [];
@@ -51,7 +51,7 @@ describe('examples: dispatch gate for batch work', () => {
     assert.equal(lost, 0);
   });
 
-  test('the buttons are orders', async () => {
+  test('the buttons send orders to the gate', async () => {
     const gate = idOf(flow, 'batch work');
     const turnedAway = red.inputs(idOf(flow, 'turned away'));
     await red.post(`/admin/inject/${idOf(flow, 'close')}`, {});
@@ -77,7 +77,7 @@ describe('examples: dispatch gate before an inference server', () => {
   });
   after(() => gateway.stop());
 
-  test('none of 40 questions is refused by the server, and each is answered', async () => {
+  test('the server refuses none of 40 questions, and each gets an answer', async () => {
     const gate = idOf(flow, 'inference server');
     const shown = red.inputs(idOf(flow, 'answers'));
     await until('the gate is open', async () => (await red.gate(gate)).open);
@@ -96,7 +96,7 @@ describe('examples: dispatch gate before an inference server', () => {
     assert.ok((choices[0]?.message.content.length ?? 0) > 0);
   });
 
-  test('while the server is away nothing is sent, and the badge says why', async () => {
+  test('the gate sends nothing while the server is away, and the badge says why', async () => {
     await gateway.stop();
     const gate = idOf(flow, 'inference server');
     await until('the gate is closed', async () => !(await red.gate(gate)).open);
@@ -107,7 +107,7 @@ describe('examples: dispatch gate before an inference server', () => {
 });
 
 describe('examples: dispatch gate by PromQL', { skip: WITHOUT_PROMETHEUS }, () => {
-  test('none of 40 questions is refused by the server, and each is answered', async (t) => {
+  test('the server refuses none of 40 questions, and each gets an answer', async (t) => {
     const gateway = await MockGateway.start({ 'token-ms': 1 });
     t.after(() => gateway.stop());
     const prometheus = await Prometheus.start({ gateway: `${gateway.url}/metrics` });
@@ -132,7 +132,7 @@ describe('examples: dispatch gate by PromQL', { skip: WITHOUT_PROMETHEUS }, () =
     assert.match(await gateway.metrics(), /gateway_requests_total\{code="429"\} 0\n/);
   });
 
-  test('its configuration of Prometheus is one', () => {
+  test('promtool accepts its configuration of Prometheus', () => {
     assert.equal(promtool(['check', 'config', join(repositoryRoot, 'assets', 'monitoring', 'mock-gateway.yml')]), '');
   });
 });
@@ -153,7 +153,7 @@ describe('examples: asynchronous endpoint', { skip: NO_SQLITE }, () => {
     assert.deepEqual(result, { id, state: 'done', result: { words: 6 } });
   });
 
-  test('answers 422 for work that is none, and 410 for what was cancelled before it began', async () => {
+  test('answers 422 for invalid work, and 410 for work that was cancelled before it began', async () => {
     const ids: string[] = [];
     for (const text of ['one', 'two', 'three', '']) {
       const response = await red.post('/examples/jobs', { text });

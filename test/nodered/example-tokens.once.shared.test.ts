@@ -57,7 +57,7 @@ test('the buttons give words one by one, and the same text each time', async () 
   assert.equal(error?.code, 'invalid_input');
 });
 
-test('a client gets them as events, with the end, several at a time and each its own', async () => {
+test('several clients at a time get their own words as events, and then the end', async () => {
   const answers = await Promise.all(
     ['prompt=the+river&words=5&seed=7', 'prompt=a+heron&words=8&seed=2'].map(async (query) => {
       const response = await tokens(query);
@@ -75,14 +75,14 @@ test('a client gets them as events, with the end, several at a time and each its
   }
 });
 
-test('a request that is wrong from the beginning is answered as such', async () => {
+test('an invalid request gets an error instead of events', async () => {
   const response = await tokens('words=many');
   assert.equal(response.status, 422);
   const { error } = (await response.json()) as { error: { code: string } };
   assert.equal(error.code, 'invalid_input');
 });
 
-test('a client that leaves ends the generator, a worker that dies half way the events', async () => {
+test('a client that leaves ends the generator, and a worker that dies halfway ends the events', async () => {
   const leaving = new AbortController();
   const left = await tokens('words=1000', { signal: leaving.signal });
   await left.body?.getReader().read();

@@ -78,7 +78,7 @@ describe('examples: quick start', () => {
     find = await deployExample('Quick start - handwritten digits');
   });
 
-  test('gets at least 95 of 100 images right that are posted at the same time', async () => {
+  test('classifies at least 95 of 100 images correctly that are posted at the same time', async () => {
     const digits = await askAll();
     const right = images.filter(({ label }, index) => digits[index]?.digit === label).length;
     assert.ok(right >= 95, `${right} right`);
@@ -126,7 +126,7 @@ describe('examples: quick start', () => {
     assert.deepEqual(Object.keys(error).sort(), ['code', 'details', 'message', 'requestId', 'stage']);
   });
 
-  test('tells the digit of the button in the debug node and its badge, without a warning', async () => {
+  test('shows the digit of the button in the debug node and its badge, without a warning', async () => {
     const debug = find('debug');
     const answers = nodeRed.inputs(debug);
     const before = warnings().length;
@@ -151,7 +151,7 @@ describe('examples: a flow of an earlier release', () => {
 });
 
 describe('examples: batched against sequential', () => {
-  test('gives both times, the batched one shorter, and only right results', async () => {
+  test('shows both times, of which the batched one is shorter, and all results are right', async () => {
     const find = await deployExample('Batched against sequential');
     const reports = nodeRed.inputs(find('debug'));
     await nodeRed.press(find('inject'));
@@ -303,7 +303,7 @@ describe('examples: a blocking function node beside a stage', () => {
     return { ...(payload as { primes: number; ms: number }), ticks: clock.length - ticksBefore };
   }
 
-  test('in the function node it stops the clock, which shows it', async () => {
+  test('the blocking function node stops the clock', async () => {
     const { primes, ms } = await count(find('function', 'count primes'), 'from the function node');
     assert.equal(primes, 283_146);
     await until('the clock has noticed', () => {
@@ -313,7 +313,7 @@ describe('examples: a blocking function node beside a stage', () => {
     });
   });
 
-  test('in the stage it does not: the clock goes on ticking', async () => {
+  test('the blocking stage lets the clock go on ticking', async () => {
     const { primes, ms, ticks } = await count(find('modelet-stage', 'count primes'), 'from the stage');
     assert.equal(primes, 283_146);
     // Ten a second, half of which may be lost to whatever else this machine does.

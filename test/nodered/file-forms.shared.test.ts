@@ -76,13 +76,13 @@ describe('a form with files', () => {
     });
   }
 
-  test('that leads to no pipeline gets the answer of Node-RED, also where it is cut off', async () => {
+  test('that leads to no pipeline gets the answer of Node-RED, also if it is cut off', async () => {
     const { status, text } = await send('/plain', `${PART}1234`, BOUNDARY);
     assert.deepEqual([status, text], [500, 'Internal Server Error']);
   });
 });
 
-test('a body without the part that a stage reads is told which part is missing', async () => {
+test('the error for a body without the part that a stage reads names that part', async () => {
   for (const body of ['{}', '{"image":null}']) {
     const { status, error } = await send('/nested', body, { 'Content-Type': 'application/json' });
     assert.equal(status, 422);

@@ -91,9 +91,9 @@ const SHAPES: readonly Shape[] = [
   },
 ];
 
-describe('fused', () => {
+describe('a fused route', () => {
   for (const { name, flows, entry, fused } of SHAPES) {
-    test(`through ${name}`, async () => {
+    test(`leads through ${name}`, async () => {
       await red.deployReady([TAB, runtime(), ...flows, sink('out')]);
       assert.equal((await routeFrom(entry)).stages, fused);
       const out = red.inputs('out');
@@ -110,7 +110,7 @@ describe('fused', () => {
     });
   }
 
-  test('a stage fed by several upstreams, two of them on other tabs', async () => {
+  test('leads into a stage with several upstreams, two of them on other tabs', async () => {
     await red.deployReady([
       TAB,
       tab('east'),
@@ -136,7 +136,7 @@ describe('fused', () => {
     );
   });
 
-  test('each instance of a subflow is a route of its own, with stages of its own', async () => {
+  test('has its own stages in each instance of a subflow', async () => {
     const { runtimes } = await red.deployReady([
       TAB,
       runtime(),
@@ -160,7 +160,7 @@ describe('fused', () => {
     assert.deepEqual(sorted(payloads(await arrived(out, 2))), sorted([['a', 's', 'b'], ['s']]));
   });
 
-  test('through a subflow in a subflow', async () => {
+  test('leads through a subflow in a subflow', async () => {
     await red.deployReady([
       TAB,
       runtime(),
@@ -210,7 +210,7 @@ describe('not fused', () => {
     for (const msg of both) assert.equal(msg.modelet?.stages.length, 2);
   });
 
-  test('the reason is shown for the end of every chain, and messages go on all the same', async () => {
+  test('the view shows the reason for the end of every chain, and messages go on all the same', async () => {
     await red.deployReady([
       TAB,
       runtime(),

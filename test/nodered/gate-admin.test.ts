@@ -83,7 +83,7 @@ async function tryOut(form: object): Promise<Reading> {
   return (await (await ask('/gates/test', 'operator', form)).json()) as Reading;
 }
 
-test('only those who may read get an answer, and only those who may write can test', async () => {
+test('only users with the permission to read get an answer, and only users with the permission to write can test', async () => {
   for (const [path, body, may] of [
     ['/gates/scraping', undefined, 'reader'],
     ['/nodes/scraping', undefined, 'reader'],
@@ -192,7 +192,7 @@ describe('the test of a source', () => {
     assert.ok(!presented.some((shown) => shown.startsWith('thief')));
   });
 
-  test('sends a kept secret to no other path of its server, as one path may show what another is sent', async () => {
+  test('sends a kept secret to no other path of its server, because that path may show it', async () => {
     const { origin } = new URL(address);
     for (const url of [`${origin}/shows-its-headers`, `${address}/../shows`, `${address}?debug=1`, `${address}/`]) {
       const reading = await tryOut({ ...form(), url, credentials: { token: '__PWRD__' } });
@@ -235,7 +235,7 @@ function budgetOf(reading: Reading): number {
   return reading.ok ? reading.sample.budget : Number.NaN;
 }
 
-describe('settings that cannot be used, and those that are odd', () => {
+describe('unusable and odd settings', () => {
   const gates: readonly FlowNode[] = [
     dispatchGate('in itself', 'end', [], { source: 'composite', members: '["over itself"]' }),
     dispatchGate('over itself', 'end', [], { source: 'composite', members: '["in itself"]' }),
@@ -278,14 +278,15 @@ describe('settings that cannot be used, and those that are odd', () => {
     durable: /needs a result collector|22\.13/,
   };
   for (const [id, reason] of Object.entries(UNUSABLE)) {
-    test(`${id}: cannot be used`, async () => {
+    test(`the gate ${id} cannot be used`, async () => {
       assert.match(invalid[id] ?? '', reason);
       assert.match((await read<{ invalid: string }>(`/gates/${encodeURIComponent(id)}`)).invalid, reason);
       assert.ok(red.logs.some((line) => reason.test(line)));
     });
   }
 
-  test('no other is unusable', () => assert.deepEqual(Object.keys(invalid).sort(), Object.keys(UNUSABLE).sort()));
+  test('all other gates can be used', () =>
+    assert.deepEqual(Object.keys(invalid).sort(), Object.keys(UNUSABLE).sort()));
 
   const ODD: Readonly<Record<string, RegExp>> = {
     never: /never opens: D is at most 1/,

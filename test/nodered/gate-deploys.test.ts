@@ -30,7 +30,7 @@ describe('while flows are deployed', () => {
   before(() => red.deployReady(flows()));
 
   for (const type of ['full', 'flows', 'nodes', 'reload'] satisfies DeployType[]) {
-    test(`${type}: a waiting request is let in when its turn comes, and admitted requests count`, async () => {
+    test(`${type}: the gate admits a waiting request in its turn, and admitted requests count`, async () => {
       const requests = [1, 2, 3].map((number) => red.post('/gated', { number }));
       await bed.entered(1);
       await bed.waiting('gate', 2);
@@ -74,7 +74,7 @@ describe('while flows are deployed', () => {
   });
 });
 
-describe('a gate that goes', () => {
+describe('a gate that ends', () => {
   test('answers its waiting requests 503 when it is removed, and admitted requests as usual', async () => {
     await red.deployReady(flows());
     const [first, second] = await bed.beginTwo('/gated', 'gate');
@@ -89,7 +89,7 @@ describe('a gate that goes', () => {
     );
   });
 
-  test('answers its waiting requests when its new settings cannot be used, and those that come', async () => {
+  test('answers its waiting and new requests when its new settings cannot be used', async () => {
     await red.deploy(flows());
     const [first, second] = await bed.beginTwo('/gated', 'gate');
     await red.deploy(flows({ baseline: 'much' }), 'nodes');

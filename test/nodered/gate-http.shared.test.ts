@@ -97,7 +97,7 @@ describe('the answer of an http request', () => {
     assert.equal(asked.length, before, 'nothing went through');
   });
 
-  test('503 closes it too, until it is measured anew', async () => {
+  test('503 closes the gate until the next sample', async () => {
     answer = (response) => response.writeHead(503).end();
     const { lastRefusal: before } = await red.gate('gate');
     await send();

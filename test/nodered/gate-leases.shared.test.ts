@@ -76,7 +76,7 @@ describe('leases', () => {
     assert.deepEqual([inFlight, lastRefusal], [0, null]);
   });
 
-  test('a refusal of the stage behind for load closes the gate until it is measured anew', async () => {
+  test('a refusal for load by the next stage closes the gate until the next sample', async () => {
     const caught = red.inputs('failed');
     for (const payload of [1, 2, 3, 4]) red.send('before failing', { payload });
     const { lastRefusal } = await until('the stage has refused', async () => {

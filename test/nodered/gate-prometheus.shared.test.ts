@@ -39,7 +39,7 @@ describe('a gate that asks Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
     await gateway?.stop();
   });
 
-  test('has an N that follows servers that come and go, and closes where max_SYS cannot be read', async () => {
+  test('adapts N as servers come and go, and closes if max_SYS cannot be read', async () => {
     const quotaIs = (quota: number) => async (): Promise<boolean> => (await red.gate('follows')).quota === quota;
     await until('two servers count', quotaIs(4));
     await gateway.control({ servers: 3 });
@@ -55,7 +55,7 @@ describe('a gate that asks Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {
     await until('two servers count again', quotaIs(4));
   });
 
-  test('says in its badge and dialog that it is scraped less often than a sample may be old', async () => {
+  test('says in its badge and dialog that scrapes are rarer than the largest age of a sample', async () => {
     await until('the badge says so', () =>
       /^(?:stale before the next scrape|closed: scraped every 1(?:\.\d)? s)/.test(
         red.badges.get('impatient')?.text ?? '',

@@ -113,7 +113,7 @@ describe('a gate in front of a stage', () => {
     assert.deepEqual(order, ['first', 'high', 'middle', 'low']);
   });
 
-  test('starts the time limit of a request: one that waits too long gets 408', async () => {
+  test('starts the time limit of a request: a message that waits too long gets 408', async () => {
     const { answer: first } = await bed.begin('/one');
     const errors = red.inputs('error /one');
     red.send('one', { payload: 'late', timeout: 50 });
@@ -143,7 +143,7 @@ describe('a gate in front of a stage', () => {
   });
 });
 
-describe('a gate that turns away', () => {
+describe('a gate that refuses a message', () => {
   test('answers 429 with Retry-After by its own output', async () => {
     const { answer: first } = await bed.begin('/strict');
     const second = await red.post('/strict', { number: 2 });

@@ -43,8 +43,8 @@ describe('headless: a flow file and the same flows in Node-RED', () => {
   }
 });
 
-describe('headless: the quick start and the same in Node-RED', () => {
-  test('gives the same answers, errors too', async (t) => {
+describe('headless: the quick start', () => {
+  test('gives the same answers and errors as in Node-RED', async (t) => {
     await nodeRed.deployReady(JSON.parse(readFileSync(QUICK_START, 'utf8')) as FlowNode[]);
     const { url } = await serveFlows(t, QUICK_START);
     const { images } = JSON.parse(readFileSync(join(repositoryRoot, 'assets/data/digits-test.json'), 'utf8')) as {

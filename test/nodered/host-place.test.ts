@@ -35,7 +35,7 @@ for (const [about, settings, version, place] of ROWS) {
   });
 }
 
-test('a path below the root of the editor passes the editor, whatever else does', () => {
+test('only a path below the root of the editor passes the editor', () => {
   const settings = { httpAdminRoot: '/admin/', httpNodeRoot: '/' };
   for (const [path, passes] of [
     ['/admin/run', true],
@@ -47,6 +47,6 @@ test('a path below the root of the editor passes the editor, whatever else does'
   }
 });
 
-test('behind everything in a server that another program has made', () => {
+test('endpoints stand behind everything in a server that another program has made', () => {
   for (const [, settings, version] of ROWS) assert.deepEqual(hostPlace(settings, false, version), BEHIND);
 });

@@ -114,7 +114,7 @@ describe('hostile bodies over HTTP', () => {
     assert.equal(({} as { polluted?: unknown }).polluted, undefined);
   });
 
-  test('100,000 levels are refused with 422, whoever handles the error', async () => {
+  test('100,000 levels are refused with 422, with and without handlers of the error', async () => {
     const body = '['.repeat(100_000) + ']'.repeat(100_000);
     for (const path of ['/echo', '/caught', '/twice']) {
       const response = await nodeRed.post(path, null, { body });
@@ -136,16 +136,16 @@ async function assertUnharmed(): Promise<void> {
   assert.deepEqual({ backlog, lateOutcomes }, { backlog: 0, lateOutcomes: 0 });
 }
 
-describe('values that are refused', () => {
+describe('values that cannot be sent', () => {
   for (const make of Object.keys(MAKERS)) {
-    test(`${make}: with a code, as an input and as a result`, async () => {
+    test(`${make} is refused with a code, as an input and as a result`, async () => {
       const expected = TOO_LARGE.includes(make) ? 'payload_too_large' : 'invalid_input';
       assert.equal(await codeOf(await nodeRed.post('/input', { make })), expected);
       assert.equal(await codeOf(await nodeRed.post('/result', { make })), 'modelet_failed');
     });
   }
 
-  test('and no process suffers', assertUnharmed);
+  test('refused values harm no process', assertUnharmed);
 });
 
 const cycle: unknown[] = [];
@@ -174,9 +174,9 @@ describe('a worker that encodes wrongly', () => {
   });
 });
 
-describe('values that JSON does not know', () => {
+describe('values that JSON lacks', () => {
   for (const [name, payload] of Object.entries(CARRIED)) {
-    test(`${name}: pass through Node-RED as they were`, async () => {
+    test(`${name} pass through Node-RED unchanged`, async () => {
       assert.deepStrictEqual((await through({ payload })).payload, payload);
     });
   }
@@ -195,14 +195,14 @@ describe('hostile properties of messages', () => {
     'text as modelet': { modelet: 'not a trace' },
   };
   for (const [name, properties] of Object.entries(PROPERTIES)) {
-    test(`${name}: means nothing`, async () => {
+    test(`${name} has no effect`, async () => {
       const message = await through({ payload: 1, ...properties });
       assert.equal(message.payload, 1);
       assert.equal(message.modelet?.stages.length, 1);
     });
   }
 
-  test('a topic counts with the payload, where the code looks at it', async () => {
+  test('a topic counts with the payload if the code reads it', async () => {
     const half = 'x'.repeat(2_100_000);
     assert.equal((await through({ payload: '', topic: half }, 'topic')).payload, half);
     assert.equal((await through({ payload: half, topic: half })).payload, half);
@@ -212,7 +212,7 @@ describe('hostile properties of messages', () => {
     assert.equal((await through({ payload: '', topic: references }, 'topic')).error?.code, 'payload_too_large');
   });
 
-  test('a payload that cannot even be looked at: invalid_input', async () => {
+  test('a payload that cannot be read gets invalid_input', async () => {
     const message = Object.defineProperty({}, 'payload', { enumerable: true, configurable: true, get: thrower });
     Object.defineProperty(message, 'payload', { set: () => {} });
     assert.equal((await through(message)).error?.code, 'invalid_input');
@@ -227,23 +227,23 @@ describe('the answer to a client', () => {
     return (JSON.parse(text) as { error: { message: string } }).error.message;
   }
 
-  test('a file that is missing is named without its folder', async () => {
+  test('names a missing file without its folder', async () => {
     const name = `${nodeRed.userDir}/models/secret.js`;
     assert.match(await told('/path', { name }), /^Cannot find module 'secret\.js'/);
   });
 
-  test('a worker that dies: how, but not what it printed after the first line', async () => {
+  test('says how a worker died, with only the first line that it printed', async () => {
     const message = await told('/path', { name: 'die' });
     assert.match(message, /^worker 0 of stage paths died: was killed by SIGKILL/);
   });
 
-  test('a stage that does not start: why', async () => {
+  test('says why a stage does not start', async () => {
     assert.match(await told('/no-start', {}), /^stage no start does not start: .*ENOTDIR/);
   });
 });
 
 describe('the limits of a body', () => {
-  test("beyond Node-RED's own limit it is 413, and no stage sees it", async () => {
+  test("a body beyond Node-RED's own limit gets 413, and no stage sees it", async () => {
     const before = (await nodeRed.snapshot()).runtimes[0]?.requests;
     const response = await nodeRed.post('/echo', { text: 'x'.repeat(BODY_LIMIT) });
     assert.equal(response.status, 413);

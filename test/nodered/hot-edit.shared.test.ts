@@ -106,7 +106,7 @@ describe('hot edits', () => {
     const { source, file, code, broken, why } = language;
     const skip = source === 'python' && WITHOUT_PYTHON;
 
-    test(`${source}: nothing is lost, and what does not load leaves what did`, { skip }, async (t) => {
+    test(`${source}: no request is lost, and the old code stays if the new code does not load`, { skip }, async (t) => {
       const path = join(red.userDir, file);
       await writeFile(path, code(1));
       await red.deployReady(flows(language, true));
@@ -135,7 +135,7 @@ describe('hot edits', () => {
     });
   }
 
-  test('a deploy keeps the workers that a save has brought, also one that ends the watching', async () => {
+  test('a deploy keeps the workers that a save started, also a deploy that ends the watching', async () => {
     const path = join(red.userDir, JAVASCRIPT.file);
     await writeFile(path, JAVASCRIPT.code(4));
     await red.deploy(flows(JAVASCRIPT, true));
@@ -158,7 +158,7 @@ describe('hot edits', () => {
     assert.deepEqual([await pids(), await answer(), saves()], [present, 5, saved]);
   });
 
-  test('an engine that comes again watches as the one before it', async () => {
+  test('a new engine watches the file like the engine before it', async () => {
     const path = join(red.userDir, JAVASCRIPT.file);
     await writeFile(path, JAVASCRIPT.code(7));
     const { runtimes } = await red.deployReady(flows(JAVASCRIPT, true));

@@ -89,7 +89,7 @@ describe('the form of an answer', () => {
 
   const values: readonly unknown[] = ['text', '', '42', '4.50', 42, -0.5, true, false, null, [], 'true'];
   for (const form of ['json', 'msgpack'] as const) {
-    test(`a result that is no object is in ${form} where Accept names it`, async () => {
+    test(`a result that is not an object is in ${form} if Accept names that form`, async () => {
       for (const value of values) {
         const answer = await post(`${red.url}/give`, 'json', { give: value }, { Accept: TYPES[form] });
         assert.equal(typeOf(answer), TYPES[form], JSON.stringify(value));
@@ -101,7 +101,7 @@ describe('the form of an answer', () => {
     });
   }
 
-  test('where it is not named, text and numbers are as Node-RED gives them', async () => {
+  test('text and numbers are as Node-RED sends them if Accept names no form', async () => {
     for (const value of ['text', '42', 42]) {
       const answer = await post(`${red.url}/give`, 'json', { give: value });
       assert.equal(typeOf(answer), 'text/html');
@@ -109,14 +109,14 @@ describe('the form of an answer', () => {
     }
   });
 
-  test('where it is not named, a boolean is JSON, which Node-RED could not send', async () => {
+  test('a boolean is JSON if Accept names no form, because Node-RED could not send it', async () => {
     for (const value of [true, false]) {
       const answer = await post(`${red.url}/give`, 'json', { give: value });
       assert.deepEqual([answer.status, typeOf(answer), answer.bytes.toString()], [200, TYPES.json, String(value)]);
     }
   });
 
-  test('a type that the flow has set stays, with what it has made', async () => {
+  test('a type and a body that the flow has set stay unchanged', async () => {
     for (const accept of [TYPES.json, TYPES.msgpack]) {
       const answer = await post(`${red.url}/csv`, 'msgpack', {}, { Accept: accept });
       assert.equal(typeOf(answer), 'text/csv');
@@ -124,7 +124,7 @@ describe('the form of an answer', () => {
     }
   });
 
-  test('a Buffer is sent as it is, and an answer without a body stays one', async () => {
+  test('a Buffer is sent unchanged, and an answer without a body stays empty', async () => {
     const bytes = Buffer.from([0xff, 0, 1]);
     const raw = await post(`${red.url}/echo`, 'msgpack', bytes);
     assert.deepEqual([raw.status, typeOf(raw)], [200, 'application/octet-stream']);
@@ -133,7 +133,7 @@ describe('the form of an answer', () => {
     assert.deepEqual([none.status, none.bytes.length], [204, 0]);
   });
 
-  test('a result that msgpack cannot hold: 500 with a reason, and nobody waits for ever', async () => {
+  test('a result that msgpack cannot hold gets 500 with a reason, and nobody waits for ever', async () => {
     const answer = await post(`${red.url}/unwritable`, 'msgpack', {}, { 'X-Request-Id': 'mine' });
     assert.deepEqual([answer.status, typeOf(answer)], [500, TYPES.msgpack]);
     const { error } = read('msgpack', answer.bytes) as { error: Record<string, string> };
@@ -141,7 +141,7 @@ describe('the form of an answer', () => {
     assert.match(error['message'] ?? '', /cannot be sent as msgpack: there is a function in it/);
   });
 
-  test('a BigInt in JSON is a number where that is exact, else text, whether Accept names it or not', async () => {
+  test('a BigInt in JSON is a number if that is exact, else text, with and without Accept', async () => {
     for (const headers of [{}, { Accept: TYPES.json }]) {
       const large = await post(`${red.url}/large`, 'json', {}, headers);
       assert.deepEqual([large.status, typeOf(large)], [200, TYPES.json]);
@@ -172,7 +172,7 @@ describe('the form of an answer', () => {
     }
   });
 
-  test('NaN: a number in msgpack, null in JSON; a text that reads like it stays text', async () => {
+  test('NaN is a number in msgpack and null in JSON, and a text "NaN" stays text', async () => {
     for (const [text, form, expected] of [
       [false, 'msgpack', Number.NaN],
       [false, 'json', null],
@@ -184,7 +184,7 @@ describe('the form of an answer', () => {
     }
   });
 
-  test('whatever a flow makes of a result, its client is answered', async () => {
+  test('a client gets an answer for any result that a flow makes', async () => {
     const made = ['2n ** 60n', '2n ** 70n', '() => 1', 'Symbol()', 'new Date(0)', 'new Map([[1, 2]])', 'new Set([1])'];
     made.push('new Uint8Array(2)', 'new Float64Array(1)', 'new ArrayBuffer(2)', '-Infinity', 'undefined', 'null');
     for (const top of made) {
@@ -197,7 +197,7 @@ describe('the form of an answer', () => {
     }
   });
 
-  test('a type that the flow has set, with what cannot be sent as one: 500 in the form of the caller', async () => {
+  test('a body that does not fit the type set by the flow gets 500 in the form of the caller', async () => {
     for (const top of ['() => 1', '[new WeakMap()]']) {
       await refusedAsJson('/typed', { top }, {}, /cannot be written/);
     }
@@ -211,7 +211,7 @@ describe('the form of an answer', () => {
     assert.deepEqual(read('msgpack', answer.bytes), { caught: 'invalid_input' });
   });
 
-  test('GET: a query as it is, an answer that caches tell apart, and 304 where it has not changed', async () => {
+  test('a GET passes its query unchanged, caches can tell its answers apart, and an unchanged answer is 304', async () => {
     const get = (headers: Record<string, string>, method = 'GET') =>
       call(`${red.url}/query?a=1`, headers, Buffer.alloc(0), method);
     const packed = await get({ Accept: TYPES.msgpack });

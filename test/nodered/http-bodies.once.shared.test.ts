@@ -43,7 +43,7 @@ const red = useNodeRed({
 });
 
 describe('the body of a request', () => {
-  test('of msgpack keeps what JSON has not: bytes, dates, large integers', async () => {
+  test('of msgpack keeps the types that JSON lacks: bytes, dates, large integers', async () => {
     const sent = {
       image: Buffer.from(Array.from({ length: 256 }, (_, index) => index)),
       at: new Date(1e12),
@@ -56,7 +56,7 @@ describe('the body of a request', () => {
     assert.deepEqual(rest, { at: sent.at, list: sent.list });
   });
 
-  test('of msgpack may be anything, not only an object', async () => {
+  test('of msgpack may be any value, not only an object', async () => {
     for (const value of [5, 'text', true, null, [1], -1.5]) {
       const answer = await post(`${red.url}/echo`, 'msgpack', value);
       assert.deepEqual(read('msgpack', answer.bytes), value);
@@ -68,13 +68,13 @@ describe('the body of a request', () => {
     assert.deepEqual(read('json', answer.bytes), { a: 1 });
   });
 
-  test('of JSON that is no object or array: 400, which says so', async () => {
+  test('of JSON that is neither object nor array gets 400 with that reason', async () => {
     const answer = await post(`${red.url}/echo`, 'json', 'text');
     assert.equal(answer.status, 400);
     assert.match(answer.bytes.toString(), /no object or array/);
   });
 
-  test('of a listed type comes as bytes; a later stage need not list it; JSON is refused where it is not listed', async () => {
+  test('of a listed type arrives as bytes, later stages need not list it, and unlisted JSON is refused', async () => {
     const png = { 'Content-Type': 'image/png' };
     const answer = await call(`${red.url}/image`, png, Buffer.from([0x89, 0x50, 0xff]));
     assert.deepEqual(read('json', answer.bytes), { bytes: 3 });
@@ -83,26 +83,26 @@ describe('the body of a request', () => {
     assert.match(refused.bytes.toString(), /send image\/\* or application\/msgpack/);
   });
 
-  test('that is a form: 415, which tells users of curl what to do', async () => {
+  test('that is a form gets 415, and the answer tells users of curl what to do', async () => {
     const form = { 'Content-Type': 'application/x-www-form-urlencoded' };
     const answer = await call(`${red.url}/echo`, form, Buffer.from('{"a":1}'));
     assert.equal(answer.status, 415);
     assert.match(answer.bytes.toString(), /curl -d needs -H 'Content-Type: application\/json'/);
   });
 
-  test('that is empty is no body', async () => {
+  test('counts as no body if it is empty', async () => {
     for (const headers of [{}, { 'Content-Type': 'text/plain' }]) {
       const { status } = await call(`${red.url}/echo`, { ...headers }, Buffer.alloc(0));
       assert.equal(status, 200);
     }
   });
 
-  test('that the flow has replaced may have been of any type', async () => {
+  test('may have any type if the flow replaces it', async () => {
     const answer = await call(`${red.url}/replaced`, { 'Content-Type': 'text/plain' }, Buffer.from('four'));
     assert.deepEqual(read('json', answer.bytes), { of: 4 });
   });
 
-  test('that goes to two stages is whole in both', async () => {
+  test('arrives whole at both of two stages', async () => {
     const results = [red.inputs('one result'), red.inputs('other result')];
     const sent = { bytes: Buffer.from([0xff, 0xfe]) };
     await whileAsking(`${red.url}/both`, TYPES.msgpack, write('msgpack', sent), () =>
@@ -111,7 +111,7 @@ describe('the body of a request', () => {
     for (const [message] of results) assert.deepEqual(message?.payload, sent);
   });
 
-  test('that a paced split takes apart is decoded before, and its parts are no bodies', async () => {
+  test('is decoded before a paced split takes it apart, and its parts do not count as bodies', async () => {
     const results = red.inputs('part result');
     const sent = [Buffer.from([0xff]), Buffer.from([0xfe])];
     await whileAsking(`${red.url}/split`, TYPES.msgpack, write('msgpack', sent), () =>
@@ -126,14 +126,14 @@ describe('the body of a request', () => {
     );
   });
 
-  test('that goes through a link call is decoded, and answered in its form', async () => {
+  test('is decoded behind a link call, and the answer has its form', async () => {
     const answer = await post(`${red.url}/called`, 'msgpack', { bytes: Buffer.from([0xff]) });
     assert.equal(typeOf(answer), TYPES.msgpack);
     const { bytes } = read('msgpack', answer.bytes) as { bytes: Uint8Array };
     assert.deepEqual([...bytes], [0xff]);
   });
 
-  test('of msgpack that is hostile is refused, and the next is served', async () => {
+  test('of hostile msgpack is refused, and the next request is served', async () => {
     const hostile = [
       'ddffffffff',
       '91'.repeat(100_000),
@@ -151,7 +151,7 @@ describe('the body of a request', () => {
 });
 
 describe('an endpoint that leads to no pipeline', () => {
-  test('is left as Node-RED has it', async () => {
+  test('stays as Node-RED made it', async () => {
     const answer = await post(`${red.url}/foreign`, 'json', {}, { Accept: TYPES.msgpack });
     assert.equal(typeOf(answer), TYPES.json);
     assert.deepEqual(read('json', answer.bytes), { foreign: true });

@@ -226,7 +226,7 @@ for (const way of WAYS) {
         });
       }
 
-      test('and after all of it the next request is served', async () => {
+      test('the endpoint serves the next request after all these errors', async () => {
         for (const call of Object.values(CALLERS)) {
           const answer = await call(
             `${red.url}/${way}/do`,
@@ -243,7 +243,7 @@ for (const way of WAYS) {
 }
 
 describe('errors over HTTP', () => {
-  test('an item that is refused is refused alone: its neighbours in the batch succeed, each in its own form', async () => {
+  test('a refused item fails alone: its neighbours in the batch succeed, each in its own form', async () => {
     const [good, bad, last] = await Promise.all([
       CALLERS.fetch(`${red.url}/together`, { 'Content-Type': TYPES.json }, write('json', { n: 1 })),
       CALLERS['node:http'](`${red.url}/together`, { 'Content-Type': TYPES.msgpack }, write('msgpack', { bad: true })),
@@ -256,7 +256,7 @@ describe('errors over HTTP', () => {
     assert.equal(error.code, 'invalid_input');
   });
 
-  test('all are counted, also those that no flow has got', async () => {
+  test('the metrics count all errors, also those that reached no flow', async () => {
     const { runtimes } = await red.snapshot();
     const requests = runtimes.find(({ id }) => id === 'runtime')?.requests ?? {};
     const timesPerRow = WAYS.length * FORMS.length * Object.keys(CALLERS).length;
@@ -268,7 +268,7 @@ describe('errors over HTTP', () => {
     assert.equal(tight?.['payload_too_large'], rows('payload_too_large'));
   });
 
-  test('an endpoint within a subflow is one like any other', async () => {
+  test('an endpoint within a subflow answers like any other', async () => {
     const send = (body: Buffer) => CALLERS.fetch(`${red.url}/within`, { 'Content-Type': TYPES.json }, body);
     assert.equal((await send(write('json', {}))).status, 200);
     const { status, bytes } = await send(Buffer.from('{'));

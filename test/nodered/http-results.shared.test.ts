@@ -78,7 +78,7 @@ describe('a result of a modelet in JavaScript', () => {
     ['[5n, 2n ** 60n, BigInt64Array.of(7n)]', [5, '1152921504606846976', [7]]],
   ];
   for (const [give, answered] of rows) {
-    test(`is what it stands for in JSON: ${give}`, async () => {
+    test(`has its natural form in JSON: ${give}`, async () => {
       assert.deepEqual(await ask('/give', give), [200, answered]);
       const usual = await post(`${red.url}/give`, 'json', { give });
       assert.deepEqual(read('json', usual.bytes), answered);
@@ -93,7 +93,7 @@ describe('a result of a modelet in JavaScript', () => {
     assert.deepEqual(await ask('/give', '[Float32Array.of(1, 2, 3, 4)]', 'msgpack'), [200, [{ ...sent, dims: [4] }]]);
   });
 
-  test('is in the flow what the modelet returned', async () => {
+  test('reaches the flow as the modelet returned it', async () => {
     const seen: readonly (readonly [string, string])[] = [
       ['Float32Array.of(1)', 'Float32Array'],
       ['new Set([1])', 'Set'],
@@ -115,7 +115,7 @@ describe('a result of a modelet in JavaScript', () => {
     ['new Headers()', /is a Headers, .*: return its data/],
   ];
   for (const [give, why] of refused) {
-    test(`fails and tells its author what to return where it would be {}: ${give}`, async () => {
+    test(`fails and tells its author what to return if it would become {}: ${give}`, async () => {
       assert.match(await refusal('/give', give), why);
       assert.match(await refusal('/give', give, 'msgpack'), why);
     });
@@ -148,7 +148,7 @@ describe('a result of a modelet in Python', { skip: WITHOUT_NUMPY }, () => {
     ['(2**60, 5)', ['1152921504606846976', 5]],
   ];
   for (const [give, answered] of rows) {
-    test(`is what it stands for in JSON: ${give}`, async () => {
+    test(`has its natural form in JSON: ${give}`, async () => {
       assert.deepEqual(await ask('/python', give), [200, answered]);
     });
   }

@@ -67,7 +67,7 @@ describe('a stage in Python is config_invalid at deploy, on its badge too, with'
 });
 
 describe('a stage in Python is served', { skip: WITHOUT_PYTHON }, () => {
-  test('where one in PATH may not be run and a later one may', async () => {
+  test('if one interpreter in PATH may not be run and a later one may', async () => {
     const env = { PATH: [join(red.userDir, 'closed'), process.env['PATH']].join(':') };
     await deploy({ env: JSON.stringify(env) });
     await red.whenReady();
@@ -82,7 +82,7 @@ describe('a stage in Python is served', { skip: WITHOUT_PYTHON }, () => {
     });
   }
 
-  test('where only the PATH of its workers has its interpreter', async () => {
+  test('if only the PATH of its workers has its interpreter', async () => {
     await mkdir(join(red.userDir, 'own'));
     await writeFile(join(red.userDir, 'own', 'snake'), `#!/bin/sh\nPATH='${process.env['PATH']}' exec python3 "$@"\n`);
     await chmod(join(red.userDir, 'own', 'snake'), 0o755);

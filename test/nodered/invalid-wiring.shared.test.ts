@@ -27,8 +27,8 @@ async function assertRefused(id: string, reason: RegExp): Promise<void> {
   assert.equal(error?.source.id, id);
 }
 
-describe('wiring that cannot be', () => {
-  test('a circle of result wires of stages alone is refused at each of its nodes, the rest works', async () => {
+describe('invalid wiring', () => {
+  test('a circle of result wires between stages is refused at each of its nodes, and the rest works', async () => {
     await red.deploy([
       TAB,
       runtime(),
@@ -66,7 +66,7 @@ describe('wiring that cannot be', () => {
     for (const id of ['small', 'large']) await assertRefused(id, /different settings/);
   });
 
-  test('a retry from a catch output is legitimate; the success that follows clears error and statusCode', async () => {
+  test('a retry from a catch output is valid, and its success clears error and statusCode', async () => {
     await red.deployReady([
       TAB,
       runtime(),

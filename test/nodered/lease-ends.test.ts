@@ -51,7 +51,7 @@ test('Retry-After may be a date', () => {
   assert.ok(end.kind === 'refused' && end.retryAfterMs > 30_000 && end.retryAfterMs <= 60_000, JSON.stringify(end));
 });
 
-test('only the errors with which a runtime refuses tell of load', () => {
+test('only the refusals of a runtime are signs of load', () => {
   const codes = Object.keys(HTTP_STATUS) as (keyof typeof HTTP_STATUS)[];
   const refused = codes.filter((code) => endOfError({ code, retryAfterSeconds: undefined }).kind === 'refused');
   assert.deepEqual(refused.sort(), ['capacity_exceeded', 'engine_lost', 'gate_refused', 'stage_unavailable']);

@@ -71,7 +71,7 @@ test('a port that is in use turns the badges red, and the stages serve Node-RED'
   assert.equal(await enginePid(), before);
 });
 
-test('a tls-config node makes it HTTPS, with other certificates after a deploy', async (t) => {
+test('a tls-config node turns the listener to HTTPS, and a deploy can change its certificates', async (t) => {
   const [key, cert] = [join(red.userDir, 'key.pem'), join(red.userDir, 'cert.pem')];
   if (!makeCertificate(key, cert) && process.env['CI'] !== 'true') {
     t.skip('no openssl found');

@@ -46,7 +46,7 @@ describe('load', () => {
     assert.equal(results, REQUESTS);
   });
 
-  test('the counts say so, nothing is left open, and batches were made', async () => {
+  test('the metrics count all requests, none stays open, and the stages made batches', async () => {
     const { runtimes } = await nodeRed.snapshot();
     const counts = runtimes[0]?.requests;
     assert.equal(counts?.['ok'], REQUESTS * 0.9);

@@ -46,7 +46,7 @@ async function deploy(nodes: readonly FlowNode[], properties: Record<string, unk
 }
 
 describe('log: events', () => {
-  test('a start is told in a line per process and one for the deploy, with fields for programs', async () => {
+  test('a start logs a line per process and a line for the deploy, with fields for programs', async () => {
     await deploy([...endpoint('/log', 'one'), stage('one', 'return input;', 'collector /log')]);
     const engine = await logged(/^\[modelet:main\] engine ready, pid \d+$/);
     const worker = await logged(/^\[modelet:main\/one\/worker 0\] ready, pid \d+/);
@@ -62,14 +62,14 @@ describe('log: events', () => {
     assert.equal(ours().filter(({ level }) => level <= INFO).length, 3);
   });
 
-  test('a deploy that changes nothing is one line, which says that the workers were kept', async () => {
+  test('a deploy that changes nothing logs one line, which says that the workers were kept', async () => {
     await deploy([...endpoint('/log', 'one'), stage('one', 'return input;', 'collector /log')]);
     const deployed = await logged(/deployed: stages 1, routes 1; 1 of the stages kept their workers$/);
     assert.equal(deployed['kept'], 1);
     assert.equal(ours().filter(({ level }) => level <= INFO).length, 1);
   });
 
-  test('the death of a worker and of the engine are errors with their cause, and their successors are told', async () => {
+  test('the log has the deaths of a worker and of the engine as errors with their cause, and then their successors', async () => {
     const { engine, stages } = (await nodeRed.snapshot()).runtimes[0] ?? {};
     entries = [];
     process.kill(stages?.[0]?.workers[0]?.pid as number, 'SIGKILL');
@@ -89,7 +89,7 @@ describe('log: events', () => {
 });
 
 describe('log: requests', () => {
-  test(`${REQUESTS} requests that are answered add no line at info`, async () => {
+  test(`${REQUESTS} answered requests add no line at info`, async () => {
     await deploy([stage('counted', 'return input + 1;', 'sink'), sink('sink')]);
     await logged(/counted\/worker 0\] ready, pid \d+/);
     const results = nodeRed.inputs('sink');
@@ -102,7 +102,7 @@ describe('log: requests', () => {
     );
   });
 
-  test('an error of a stage is there at level debug, with the code, the stage and the request', async () => {
+  test('the log has an error of a stage at level debug, with the code, the stage and the request', async () => {
     const code = `throw Object.assign(new Error('no such digit'), { code: 'invalid_input' });`;
     const flow = [...endpoint('/log', 'one'), stage('one', code, 'collector /log')];
     await deploy(flow);
@@ -134,7 +134,7 @@ describe('log: requests', () => {
       return entries.filter(({ level }) => level <= INFO);
     }
 
-    test('are told in full at first and then in sum, where nobody catches them', async () => {
+    test('are logged in full at first and then as a sum, if nobody catches them', async () => {
       const told = await post();
       const whole = told.filter(({ msg }) => String(msg).startsWith('invalid_input: bad: xxx'));
       assert.ok(whole.length >= 1 && whole.length <= 10, `${whole.length} lines`);
@@ -151,7 +151,7 @@ describe('log: requests', () => {
       assert.equal(summary.id, 'one');
     });
 
-    test('reach Catch nodes one by one, and the log not at all', async () => {
+    test('reach Catch nodes one by one, and do not reach the log', async () => {
       const told = await post(
         catchNode('catch', 'count'),
         func('count', 'global.set("caught", (global.get("caught") || 0) + 1); return msg;', 'answer'),
@@ -165,7 +165,7 @@ describe('log: requests', () => {
     });
   });
 
-  test('many refusals are one warning, and none of them an error of its own', async () => {
+  test('many refusals cause one warning and no errors', async () => {
     await deploy(
       [
         ...endpoint('/log', 'one').filter(({ type }) => type !== 'modelet-collector'),
@@ -195,7 +195,7 @@ describe('log: requests', () => {
 });
 
 describe('log: text of users', () => {
-  test('can neither begin a line of its own nor speak to the terminal', async () => {
+  test('can neither begin a line of its own nor control the terminal', async () => {
     const hostile = 'a\\n21 Nov 12:00:00 - [error] forged\\r\\u001b[2J\\u2028b';
     const name = JSON.parse(`"${hostile}"`) as string;
     const code = `console.log('${hostile}'); node.warn('${hostile}'); throw new Error('${hostile}');`;

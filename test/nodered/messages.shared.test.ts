@@ -34,7 +34,7 @@ describe('messages: one stage', () => {
     ),
   );
 
-  test('the same object goes on, with all that is not the payload', async () => {
+  test('the same object goes on, with all properties except the payload unchanged', async () => {
     const shared = { by: 'reference' };
     const [req, res] = [{ params: {} }, { _res: {} }];
     const msg = { payload: 21, topic: 'mine', shared, parts: { id: 'p', index: 0, count: 1 }, _msgid: 'm1', req, res };
@@ -49,7 +49,7 @@ describe('messages: one stage', () => {
     assert.equal(result['topic'], 'mine');
   });
 
-  test('msg.modelet tells the request and what each stage cost it', async () => {
+  test('msg.modelet has the request and its time in each stage', async () => {
     const { modelet } = await pass('double', 'end', { payload: 1 });
     assert.match(modelet?.requestId ?? '', /^[0-9a-f]{8}-\w+$/);
     assert.ok(modelet?.stages.length === 1);
@@ -61,7 +61,7 @@ describe('messages: one stage', () => {
     assert.ok(modelet.totalMs >= (times['runMs'] as number));
   });
 
-  test('input and output are the properties that are set, nested ones too', async () => {
+  test('a stage reads and writes the properties that its settings name, nested ones too', async () => {
     const msg = { payload: 'untouched', request: { numbers: { a: 1, b: 2 } } };
     const result = await pass('nested', 'end', msg);
     assert.equal(result.payload, 'untouched');
@@ -84,7 +84,7 @@ describe('messages: one stage', () => {
     ['an own __proto__ key', JSON.parse('{"__proto__": {"polluted": true}}')],
   ];
   for (const [name, value] of values) {
-    test(`${name} passes as it is`, async () => {
+    test(`${name} passes unchanged`, async () => {
       const { payload } = await pass('echo', 'end', { payload: value });
       assert.deepEqual(payload, value);
     });
@@ -98,7 +98,7 @@ describe('messages: a chain that a function node breaks', () => {
     path: (payload as { path: string[] }).path.length,
   });
 
-  test('gives what the unbroken chain gives, under one request id', async () => {
+  test('gives the result of the unbroken chain, under one request id', async () => {
     await deploy(
       stage('one', ONE, 'batch'),
       batcher('batch', 'two'),
@@ -146,7 +146,7 @@ describe('messages: a chain that a function node breaks', () => {
 });
 
 describe('messages: Complete nodes', () => {
-  test('fire once per message, also where it failed', async () => {
+  test('fire once per message, also for a failed message', async () => {
     await deploy(
       batcher('batch', 'one'),
       stage('one', 'if (input < 0) throw new Error(`below`); return input;', 'collect'),
@@ -166,7 +166,7 @@ describe('messages: Complete nodes', () => {
     assert.deepEqual(sources().sort(), ['batch -2', 'batch 1', 'batch 3', 'collect 1', 'collect 3']);
   });
 
-  test('a stage in the middle that one watches is complete when it is through, and ends the chain there', async () => {
+  test('a watched stage in the middle completes after its run, and ends the chain there', async () => {
     await deploy(
       stage('one', 'return input + 1;', 'two'),
       stage('two', 'return input + 1;', 'three'),

@@ -163,7 +163,7 @@ describe('pipeline metrics', () => {
     }
   });
 
-  test('without a named runtime tells about the only one, and of two about none', async () => {
+  test('without a named runtime reports the only runtime, and neither of two', async () => {
     await nodeRed.deploy([TAB, ...pipeline, ...metrics('m'), ...metrics('n', { runtime: 'second' })]);
     const [only, none] = [outputs('m'), outputs('n')];
     await more(only.all);
@@ -180,7 +180,7 @@ describe('pipeline metrics', () => {
     assert.equal(nodeRed.badges.get('m')?.text, 'choose one of 2 runtimes');
   });
 
-  test('is quiet once its runtime has gone, and once it has been removed itself', async () => {
+  test('sends nothing after the removal of its runtime or of itself', async () => {
     const { all } = outputs('n');
     await more(all);
     // The sinks stay, so that whatever still came would be seen.
@@ -195,7 +195,7 @@ describe('pipeline metrics', () => {
     assert.deepEqual([all.length, gone.all.length], [before, 0]);
   });
 
-  test('with an interval that cannot be is not usable, and says why', async () => {
+  test('cannot be used with an invalid interval, and says why', async () => {
     await nodeRed.deploy([TAB, ...pipeline, ...metrics('m', { intervalMs: '10' })]);
     assert.match(nodeRed.badges.get('m')?.text ?? '', /^intervalMs: must be >= 100/);
   });

@@ -55,7 +55,7 @@ describe('exposition', () => {
     );
   });
 
-  test('has no labels but those that are declared', async () => {
+  test('has only declared labels', async () => {
     const declared = new Map(METRICS.map(({ name, labels }) => [name, ['runtime', ...labels]]));
     for (const { name, labels } of (await scrape()).series) {
       const metric = declared.get(name) ?? declared.get(name.replace(/_(bucket|sum|count)$/, ''));
@@ -67,7 +67,7 @@ describe('exposition', () => {
     }
   });
 
-  test('buckets rise up to the count, and end at infinity', async () => {
+  test('has buckets that rise up to the count and end at infinity', async () => {
     for (let n = 0; n < 20; n += 1) await nodeRed.post('/work', { n });
     await until('the engine has reported them', async () => {
       return (await scrape()).value('modelet_items_total', { stage: 'second' }) >= 20;
@@ -93,7 +93,7 @@ describe('exposition', () => {
     );
   });
 
-  test('is at the public path too, with no other runtimes than those that name it', async () => {
+  test('is also at the public path, with only the runtimes that name it', async () => {
     const names = async (path: string): Promise<string[]> => {
       return (await scrape(path)).find('modelet_backlog').map(({ labels }) => labels['runtime'] ?? '');
     };
@@ -114,7 +114,7 @@ describe('exposition', () => {
     assert.ok(seconds > 0 && seconds < 60, `${seconds} s`);
   });
 
-  test('has what each gate has measured and decided, every reason from the start', async () => {
+  test('has the measurements and decisions of each gate, with every reason from the start', async () => {
     const found = await scrape();
     const lonely = { runtime: '', gate: 'lonely' };
     const decisions = found.find('modelet_gate_decisions_total', lonely);
@@ -137,7 +137,7 @@ describe('exposition', () => {
     );
   });
 
-  test('promtool has nothing to say against it', { skip: WITHOUT_PROMETHEUS }, async () => {
+  test('passes the check of promtool', { skip: WITHOUT_PROMETHEUS }, async () => {
     assert.equal(promtool(['check', 'metrics'], await text()), '');
     assert.match(promtool(['check', 'metrics'], 'modelet_thing_total{x="1"} 1\n'), /no help text/);
   });
@@ -175,7 +175,7 @@ describe('exposition and deploys', () => {
     assert.equal((await nodeRed.snapshot()).runtimes[0]?.engine.pid, engine);
   });
 
-  test('the counters go on, and the series of a stage that has gone are gone', async () => {
+  test('the counters go on, and a removed stage loses its series', async () => {
     const before = await scrape();
     assert.ok(before.find('modelet_items_total', { stage: 'second' }).length > 0);
     const shorter = flows

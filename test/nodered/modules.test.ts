@@ -74,7 +74,7 @@ async function refusal(flows: readonly FlowNode[], reason: string): Promise<void
 }
 
 describe('a stage of an npm module', () => {
-  test('is served by the module that Node-RED has installed for it, and known by its name', async () => {
+  test('is served by the module that Node-RED has installed for it, and bears its name', async () => {
     await nodeRed.deploy(ofModule('@models/triple@^1.2'));
     assert.deepEqual(asked.splice(0), ['@models/triple@^1.2']);
     await nodeRed.whenReady();
@@ -85,7 +85,7 @@ describe('a stage of an npm module', () => {
     assert.deepEqual(asked, [], 'it is there');
   });
 
-  test('does not start where the settings forbid the module; Node-RED says so', async () => {
+  test('does not start if the settings forbid the module, and Node-RED says so', async () => {
     await refusal(ofModule('forbidden'), '- forbidden [install_not_allowed]');
   });
 
@@ -118,7 +118,7 @@ describe('inline code with modules', () => {
     { var: 'path', module: 'node:path' },
   ];
 
-  test('has those that Node-RED has installed for it as variables, in all of its tabs', async () => {
+  test('has the modules that Node-RED has installed for it as variables, in all of its tabs', async () => {
     const tabs = { libs, setup: 'return thrice({ n: 1 }).tripled;', teardown: "node.warn('ends ' + typeof thrice);" };
     await nodeRed.deploy(
       flow({ ...tabs, module: 'unused' }, 'return [state, thrice(input).tripled, path.basename("a/b")];'),
@@ -148,7 +148,7 @@ describe('inline code with modules', () => {
     assert.notEqual((await answer('object')).pid, first.pid);
   });
 
-  test('does not start where the settings forbid one of them, or of Node\u2019s own; Node-RED says so', async () => {
+  test('does not start if the settings forbid one of its modules, or of Node\u2019s own, and Node-RED says so', async () => {
     await refusal(flow({ libs: [{ var: 'it', module: 'forbidden@1' }] }), '- forbidden@1 [install_not_allowed]');
     await refusal(
       flow({ libs: [{ var: 'it', module: 'node:child_process' }] }),
@@ -156,12 +156,12 @@ describe('inline code with modules', () => {
     );
   });
 
-  test('is told by its badge when a variable cannot be', async () => {
+  test('shows an invalid variable on its badge', async () => {
     await nodeRed.deploy(flow({ libs: [{ var: 'input', module: 'thrice' }] }));
     await until('the badge says it', () => nodeRed.badges.get('triple')?.text?.includes('libs: the name input is a'));
   });
 
-  test('takes what the active project has before what the user directory has, in a thread as well', async () => {
+  test('prefers the modules of the active project to those of the user directory, in a thread as well', async () => {
     const project = join(nodeRed.userDir, 'projects', 'mine');
     await write(project, 'thrice', "module.exports = () => 'of the project';");
     await writeFile(join(nodeRed.userDir, '.config.projects.json'), '{"activeProject": "mine"}');

@@ -161,7 +161,7 @@ describe('OpenAPI document', () => {
     assert.deepEqual(tags, [{ name: 'All of them', description: `Some ${HOSTILE}` }]);
   });
 
-  test('tells of the node and of the parameters in its path', async () => {
+  test('describes the node and the parameters in its path', async () => {
     const { summary, description, parameters } = operation(await read(), 'post', '/params/{id}');
     assert.equal(summary, HOSTILE);
     assert.match(description ?? '', /^Takes \*pairs\*\.\n\nRuns the pipeline that begins with `params`/);
@@ -184,7 +184,7 @@ describe('OpenAPI document', () => {
     assert.deepEqual(Object.keys(contentOf(responses['203'])), ['text/csv']);
   });
 
-  test('with GET they are parameters of the query', async () => {
+  test('has the input of a GET as query parameters', async () => {
     const document = await read();
     const parameters = operation(document, 'get', '/query').parameters as {
       name?: string;
@@ -201,13 +201,13 @@ describe('OpenAPI document', () => {
     assert.deepEqual(at(document, parameters[1]?.schema.$ref ?? ''), { type: 'string' });
   });
 
-  test('does not claim them where a node between may change the message', async () => {
+  test('does not claim schemas if a node between may change the message', async () => {
     const { input, output } = await schemas('post', '/changed');
     for (const schema of [input, output])
       assert.match((schema as { description: string }).description, /the flow may change it/);
   });
 
-  test('only behind a gate requests are refused by one', async () => {
+  test('has refusals by a gate only for endpoints behind a gate', async () => {
     const document = await read();
     const refused = (method: string, path: string): string => {
       const { $ref } = operation(document, method, path).responses['429'] ?? {};
@@ -217,19 +217,19 @@ describe('OpenAPI document', () => {
     assert.doesNotMatch(refused('post', '/file'), /gate_refused/);
   });
 
-  test('has what modelets say of themselves, their examples too', async () => {
+  test('has the descriptions that modelets give, their examples too', async () => {
     assert.deepEqual(await schemas('post', '/file'), { input: OUTPUT, output: OUTPUT });
     const { requestBody } = operation(await read(), 'post', '/file');
     assert.deepEqual(contentOf(requestBody)['application/json']?.examples, { example1: { value: 3 } });
   });
 
-  test('has what a modelet in Python says of itself', { skip: WITHOUT_JSONSCHEMA }, async () => {
+  test('has the description that a modelet in Python gives', { skip: WITHOUT_JSONSCHEMA }, async () => {
     assert.deepEqual(await schemas('post', '/python'), { input: { type: 'string' }, output: {} });
   });
 });
 
 describe('OpenAPI document: in public', () => {
-  test('below the path of a runtime are the endpoints of that one', async () => {
+  test('the document below the path of a runtime has only the endpoints of that runtime', async () => {
     const document = await read(PUBLIC);
     assert.ok(!('/hidden' in document.paths));
     assert.ok('/params/{id}' in document.paths);
@@ -237,7 +237,7 @@ describe('OpenAPI document: in public', () => {
     assert.equal((await fetch(`${nodeRed.url}/api/other/openapi.json`)).status, 404);
   });
 
-  test('the page is there too, and the files that it loads', async () => {
+  test('the page and the files that it loads are public, too', async () => {
     for (const path of ['/admin/modelets/openapi', '/api/ops/openapi']) {
       const response = await fetch(nodeRed.url + path);
       assert.match(response.headers.get('content-type') ?? '', /^text\/html/);
@@ -255,7 +255,7 @@ describe('OpenAPI document: in public', () => {
 });
 
 describe('OpenAPI document: what changes', () => {
-  test('it follows a deploy', async () => {
+  test('the document follows a deploy', async () => {
     await nodeRed.deploy(flows({ type: 'boolean' }), 'nodes');
     await until('the new schema serves', async () => {
       const { input } = await schemas('post', '/params/{id}');
@@ -264,7 +264,7 @@ describe('OpenAPI document: what changes', () => {
     assert.deepEqual(await schemas('post', '/file'), { input: OUTPUT, output: OUTPUT });
   });
 
-  test('it follows changed code', async () => {
+  test('the document follows changed code', async () => {
     await writeFile(join(nodeRed.userDir, files.js), modelet(4, { type: 'integer' }));
     assert.equal((await nodeRed.post('/admin/modelets/stages/file/restart', {})).status, 204);
     await until('the new code serves', async () => {
@@ -273,7 +273,7 @@ describe('OpenAPI document: what changes', () => {
     });
   });
 
-  test('the example flows have documents, each with what it is about', async () => {
+  test('each example flow has a document that says what it is about', async () => {
     const folder = join(repositoryRoot, 'examples');
     const names = (await readdir(folder)).filter((file) => file.endsWith('.json'));
     const examples = await Promise.all(
@@ -292,7 +292,7 @@ describe('OpenAPI document: what changes', () => {
     assert.ok('404' in operation(document, 'get', '/examples/jobs/{id}').responses);
   });
 
-  test('an endpoint that is taken away is not in it any more', async () => {
+  test('the document loses a removed endpoint', async () => {
     await nodeRed.deploy([TAB]);
     assert.deepEqual((await read()).paths, {});
     assert.equal((await fetch(nodeRed.url + PUBLIC)).status, 404);

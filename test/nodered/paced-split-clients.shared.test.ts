@@ -36,8 +36,8 @@ function refusal(answer: Answer): readonly unknown[] {
 
 const MINE = { 'X-Request-Id': 'mine' };
 
-describe('a paced split whose errors no Catch node takes, the client is answered', () => {
-  test('for what is no array: 422, in the form of the caller', async () => {
+describe('a paced split without a Catch node answers its client', () => {
+  test('422 for a value that is not an array, in the form of the caller', async () => {
     for (const form of ['json', 'msgpack'] as const) {
       const answer = await post(`${red.url}/array`, form, { no: 'array' }, MINE);
       assert.equal(typeOf(answer), TYPES[form]);
@@ -45,13 +45,13 @@ describe('a paced split whose errors no Catch node takes, the client is answered
     }
   });
 
-  test('for a body that is no msgpack: 400', async () => {
+  test('400 for a body that is not msgpack', async () => {
     const headers = { ...MINE, 'Content-Type': TYPES.msgpack };
     const answer = await CALLERS['node:http'](`${red.url}/array`, headers, Buffer.from([0xc1]));
     assert.deepEqual(refusal(answer), [400, 'bad_request', 'mine']);
   });
 
-  test('for a line that is no JSON: 400, and the other lines go on', async () => {
+  test('400 for a line that is not JSON, and the other lines go on', async () => {
     const out = red.inputs('out');
     const headers = { ...MINE, 'Content-Type': 'text/plain' };
     const lines = Buffer.from('1\n{"n":\n3\nnonsense\n');
@@ -63,13 +63,13 @@ describe('a paced split whose errors no Catch node takes, the client is answered
     );
   });
 
-  test('by a split that cannot be used: 503', async () => {
+  test('503 if the split cannot be used', async () => {
     const answer = await post(`${red.url}/invalid`, 'json', [1], MINE);
     assert.deepEqual(refusal(answer), [503, 'config_invalid', 'mine']);
   });
 });
 
-test('a Catch node gets the error once, with its status and what was refused, and answers the client itself', async () => {
+test('a Catch node gets the error once, with its status and the refused value, and answers the client itself', async () => {
   const [caught, done] = [red.inputs('caught'), red.inputs('done')];
   const answer = await post(`${red.url}/caught`, 'json', { no: 'array' }, MINE);
   assert.deepEqual([answer.status, read('json', answer.bytes)], [422, { no: 'array' }]);

@@ -33,7 +33,7 @@ describe('lines', () => {
     ['a text', 'one\ntwo\r\n\nfour'],
     ['a Buffer', Buffer.from('one\ntwo\r\n\nfour\n')],
   ] as const) {
-    test(`of ${what}`, async () => {
+    test(`of ${what} become a message each`, async () => {
       const { out, done } = await deploy('lines', '2');
       red.send('feed', { payload });
       await arrived(done, 1);
@@ -41,7 +41,7 @@ describe('lines', () => {
     });
   }
 
-  test('of a file in the user directory; the file wins over the payload', async () => {
+  test('of a file in the user directory win over the payload', async () => {
     const { out, done } = await deploy('lines', '2');
     await writeFile(joinPath(red.userDir, 'some lines.txt'), 'here\nand there\n');
     red.send('feed', { payload: 'not this', filename: 'some lines.txt' });
@@ -53,7 +53,7 @@ describe('lines', () => {
     ['is missing', 'no such file.txt'],
     ['cannot be read', '/'],
   ] as const) {
-    test(`of a file that ${what}: one error for the whole input, and Node-RED goes on`, async () => {
+    test(`of a file that ${what} cause one error for the whole input, and Node-RED goes on`, async () => {
       const { out, failed, done } = await deploy('lines', '2');
       red.send('feed', { filename });
       assert.match((await arrived(failed, 1))[0]?.error?.message ?? '', /no such file|not a file/);
@@ -65,7 +65,7 @@ describe('lines', () => {
 });
 
 describe('lines of JSON', () => {
-  test('a bad one is reported with its place, the others go on', async () => {
+  test('a bad line is reported with its place, and the others go on', async () => {
     const { out, failed, done } = await deploy('jsonl', '1');
     red.send('feed', { payload: '{"n":1}\n{"n":\n\n[2]\n"three"\nnonsense' });
     await arrived(done, 1);
@@ -82,7 +82,7 @@ describe('lines of JSON', () => {
     assert.equal(done.length, 1);
   });
 
-  test('with the bad ones routed on, core join gets every part', async () => {
+  test('core join gets every part if the flow routes bad lines on', async () => {
     await red.deployReady([
       TAB,
       runtime(),
@@ -100,7 +100,7 @@ describe('lines of JSON', () => {
 });
 
 describe('arrays', () => {
-  test('an empty one is done at once and sends nothing', async () => {
+  test('an empty array is done at once and sends nothing', async () => {
     const { out, done } = await deploy('array', '1');
     red.send('feed', { payload: [] });
     await arrived(done, 1);
@@ -108,14 +108,14 @@ describe('arrays', () => {
     assert.equal(out.length, 0);
   });
 
-  test('anything else is an error of the whole input', async () => {
+  test('any other value is an error of the whole input', async () => {
     const { failed, out } = await deploy('array', '1');
     sendAll(red, 'feed', ['text', { 0: 'zero' }, undefined]);
     for (const { error } of await arrived(failed, 3)) assert.match(error?.message ?? '', /must be an array/);
     assert.equal(out.length, 0);
   });
 
-  test('items are copies: what one becomes is not seen in another', async () => {
+  test('items are copies: a change of one item does not appear in another', async () => {
     await red.deployReady([
       TAB,
       runtime(),

@@ -112,7 +112,7 @@ describe('window', () => {
     assert.ok(grown < 15, `grew by ${grown} MB`);
   });
 
-  test('it holds over other nodes between two stages', async () => {
+  test('the window holds over other nodes between two stages', async () => {
     await deploy(
       feed('feed', 'first', { window: '4' }),
       stage('first', 'return input;', 'f'),
@@ -149,7 +149,7 @@ describe('window', () => {
     assert.deepEqual([out.length, held.length, counts.most], [20, 20, 4]);
   });
 
-  test('it is shared by several inputs, which are done one by one; done means that the last has settled', async () => {
+  test('several inputs share the window, and each is done when its last item has settled', async () => {
     await deploy(feed('feed', 'slow', { window: '5' }), stage('slow', gate.code(), 'out'));
     const counts = countBetween('slow', 'out');
     const [out, done] = [red.inputs('out'), red.inputs('done')];
@@ -163,7 +163,7 @@ describe('window', () => {
     assert.deepEqual(warnings, []);
   });
 
-  test('reset stops what is being split; what follows has the whole window and no more', async () => {
+  test('reset stops the running split, and the next input has the whole window and no more', async () => {
     await deploy(feed('feed', 'slow', { window: '4' }), stage('slow', gate.code(), 'out'));
     const [out, done] = [red.inputs('out'), red.inputs('done')];
     red.send('feed', { payload: numbers(1000) });

@@ -96,8 +96,8 @@ const index = ({ payload }: Message): unknown => (payload as { index: number } |
 const calls = (): unknown[] => callsIn(folder);
 const isClosed = (): Promise<unknown> => until('the generator is closed', () => calls().includes('end'));
 
-describe('a client that reads along', () => {
-  test('gets each part while the next is not made yet, and the end', async () => {
+describe('a client that reads parts', () => {
+  test('gets each part before the next is made, and then the end', async () => {
     await deploy(...events());
     const client = new Client({ to: 3, result: 'all' });
     for (const part of [1, 2]) {
@@ -120,7 +120,7 @@ describe('a client that reads along', () => {
     await isClosed();
   });
 
-  test('hears of an error half way, after the parts before it', async () => {
+  test('gets an error that comes halfway, after the parts before it', async () => {
     await deploy(...events());
     release(folder, 'part1');
     const client = new Client({ to: 3, fail: 1 });
@@ -131,7 +131,7 @@ describe('a client that reads along', () => {
     );
   });
 
-  test('is not left hanging by an error that nobody takes, nor by a flow that is gone', async () => {
+  test('does not hang after an error that nobody handles, nor after the removal of its flow', async () => {
     await deploy(...events({ catches: false }));
     release(folder, 'part1');
     const failed = new Client({ to: 3, fail: 1 });
@@ -160,7 +160,7 @@ describe('a client that reads along', () => {
 });
 
 describe('messages of parts', () => {
-  test('are clones with their index; the end has how many there were, and no payload of its own', async () => {
+  test('are clones with their index, and the end has their number and no payload of its own', async () => {
     await deploy(yielding('collect'), collector('collect', 'out', 'failed', PARTS), sink('out'), sink('failed'));
     const out = red.inputs('out');
     release(folder, 'part1');
@@ -185,7 +185,7 @@ describe('messages of parts', () => {
     assert.equal(end.modelet?.stages.length, 1);
   });
 
-  test('are put together by join nodes, those of each request apart and in the split that it came from', async () => {
+  test('are joined by join nodes, separately for each request and within its own split', async () => {
     const split = { splt: '\\n', spltType: 'str', arraySplt: 1, arraySpltType: 'len', stream: false, addname: '' };
     const auto = { mode: 'auto', build: 'array', property: 'payload', propertyType: 'msg', accumulate: false };
     await deploy(
@@ -219,7 +219,7 @@ describe('messages of parts', () => {
     assert.equal(failed.length, 1);
   });
 
-  test('are one result where the collector wants results whole', async () => {
+  test('become one result if the collector wants whole results', async () => {
     await deploy(yielding('collect'), collector('collect', 'out'), sink('out'));
     const out = red.inputs('out');
     release(folder, 'part1');

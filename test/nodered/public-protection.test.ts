@@ -45,7 +45,7 @@ describe('with httpNodeMiddleware and httpNodeCors', () => {
     fetch(`${red.url}/api${path}`, { ...(key ? { headers: { Cookie: `a=b; key=${key}` } } : {}), ...init });
 
   for (const path of PATHS) {
-    test(`${path} is for those whom the middleware lets in`, async () => {
+    test(`${path} is only for clients that the middleware lets in`, async () => {
       const [nobody, wrong, somebody] = [await get(path), await get(path, 'wrong'), await get(path, 'right')];
       for (const refused of [nobody, wrong]) {
         assert.deepEqual([refused.status, await refused.text()], [401, 'who are you?']);
@@ -56,24 +56,24 @@ describe('with httpNodeMiddleware and httpNodeCors', () => {
       assert.equal(somebody.headers.get('access-control-allow-credentials'), 'true');
     });
 
-    test(`${path} answers 500 where the middleware fails`, async () => {
+    test(`${path} answers 500 if the middleware fails`, async () => {
       const failed = await get(path, 'broken');
       assert.deepEqual([failed.status, await failed.text()], [500, 'Internal Server Error']);
     });
   }
 
-  test('a HEAD request and one for a preflight are answered as at an endpoint', async () => {
+  test('HEAD requests and preflight requests are answered as at an endpoint', async () => {
     for (const path of ['/ops/metrics', '/endpoint']) {
       assert.equal((await get(path, undefined, { method: 'HEAD' })).status, 401);
       assert.equal((await get(path, undefined, { method: 'OPTIONS' })).status, 204);
     }
   });
 
-  test('a path that no runtime has passes the middleware by and is not found', async () => {
+  test('a path that no runtime has bypasses the middleware and is not found', async () => {
     assert.equal((await get('/other/metrics')).status, 404);
   });
 
-  test('the admin side goes by its own permissions', async () => {
+  test('the admin side uses its own permissions', async () => {
     assert.equal((await fetch(`${red.url}/admin/modelets/metrics`)).status, 200);
   });
 });
@@ -87,7 +87,7 @@ describe('with httpNodeAuth, in Node-RED as its own command starts it', () => {
   after(() => red.end());
 
   for (const path of PATHS) {
-    test(`${path} is for those who have the password`, async () => {
+    test(`${path} is only for clients with the password`, async () => {
       const Authorization = `Basic ${Buffer.from('me:secret').toString('base64')}`;
       assert.equal((await fetch(red.url + path)).status, 401);
       assert.equal((await fetch(red.url + path, { headers: { Authorization } })).status, 200);

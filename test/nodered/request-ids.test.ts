@@ -43,7 +43,7 @@ function bare(url: string, first: string): FlowNode[] {
   return [httpIn(`in ${url}`, url, first), httpOut(`out ${url}`)];
 }
 
-describe('request ids', () => {
+describe('a request id', () => {
   before(() =>
     red.deployReady([
       TAB,
@@ -101,11 +101,11 @@ describe('request ids', () => {
     });
   }
 
-  test('two requests without one have two', async () => {
+  test('two requests without an id get different ids', async () => {
     assert.notEqual(idOf(await ask('/plain')), idOf(await ask('/plain')));
   });
 
-  test('stays the same over several passes, also where a node takes msg.modelet away', async () => {
+  test('stays the same over several passes, also if a node removes msg.modelet', async () => {
     const results = red.inputs('collector /long');
     for (const body of [{}, { forget: true }]) {
       for (const headers of [{}, { 'X-Request-Id': 'far' }]) {
@@ -117,12 +117,12 @@ describe('request ids', () => {
     assert.equal(idOf(await ask('/long', {}, { forget: true, fail: true })).length > 4, true);
   });
 
-  test('is in the answer unless the flow puts another there', async () => {
+  test('is in the answer unless the flow sets another', async () => {
     const response = await ask('/own', { 'X-Request-Id': 'of the caller' });
     assert.equal(idOf(response), 'of the flow');
   });
 
-  test('is the one that a middleware has put into the answer; what cannot be one stays there nevertheless', async () => {
+  test('is taken from the header that a middleware has set in the answer, where an invalid header stays', async () => {
     const results = red.inputs('collector /plain');
     const given = await ask('/plain', { 'X-Given-By-Middleware': 'given', 'X-Request-Id': 'mine' });
     assert.equal(idOf(given), 'given');
@@ -146,21 +146,21 @@ describe('request ids', () => {
     });
   }
 
-  test('is in what is logged of a failure at debug', async () => {
+  test('is in the log record of a failure at level debug', async () => {
     await ask('/plain', { 'X-Request-Id': 'logged' }, { fail: true });
     await until('it is logged', () =>
       logged.some(({ requestId, code }) => requestId === 'logged' && code === 'invalid_input'),
     );
   });
 
-  test('a message that comes from no HTTP client gets one', async () => {
+  test('a message without an HTTP client gets an id', async () => {
     const results: Message[] = red.inputs('collector /plain');
     red.send('plain', { payload: 1 });
     await until('it has come', () => results.length > 0);
     assert.match(results[0]?.modelet?.requestId ?? '', MADE);
   });
 
-  test('is in the answers of flows that stop: of what was held, and of what comes later', async () => {
+  test('is in the answers of flows that stop, to held requests and to later ones', async () => {
     await red.deployReady([
       TAB,
       runtime(),

@@ -52,7 +52,7 @@ const SQUARE = `
   return input * input;`;
 
 describe('messages', () => {
-  test('a fused chain sends on the object that went in, with everything in it', async () => {
+  test('a fused chain sends on the object that it got, with all its properties', async () => {
     await deploy(
       httpIn('in', '/same', 'before'),
       func('before', `msg.parts = { id: 'p', index: 3, count: 9 }; msg.mine = { deep: [1] }; return msg;`, 'a'),
@@ -100,7 +100,7 @@ describe('messages', () => {
     });
   }
 
-  test('a Status node hears of a stage', async () => {
+  test('a Status node gets the status of a stage', async () => {
     await deploy(noting('a', []), statusNode('status', ['a'], 'statuses'), sink('statuses'));
     const statuses = red.inputs('statuses');
     red.send('a', { payload: [] });
@@ -122,7 +122,7 @@ async function handledBy(entry: string, ...handlers: string[]): Promise<Record<s
 }
 
 describe('errors', () => {
-  test('a Catch node hears of its own stage only, also in the middle of a fused chain', async () => {
+  test('a Catch node gets the errors of its own stage only, also in the middle of a fused chain', async () => {
     await deploy(
       noting('a', 'b'),
       stage('b', FAILS, 'c'),
@@ -135,7 +135,7 @@ describe('errors', () => {
     assert.deepEqual(await handledBy('a', 'of a', 'of b', 'of c', 'uncaught'), { 'of b': 1 });
   });
 
-  test('a Catch node of a group hears of the stages in it', async () => {
+  test('a Catch node of a group gets the errors of the stages in it', async () => {
     const group = (id: string, ...nodes: string[]): FlowNode => node(id, 'group', [], { nodes });
     await deploy(
       group('east', 'a', 'catch east'),
@@ -147,7 +147,7 @@ describe('errors', () => {
     assert.deepEqual(await handledBy('a', 'of east', 'of west'), { 'of west': 1 });
   });
 
-  test('from inside a subflow an error goes to the flow around it', async () => {
+  test('an error inside a subflow goes to the flow around it', async () => {
     await deploy(
       subflow('sub', 'inside', 'inside'),
       ...on({ z: 'sub' }, stage('inside', FAILS, [])),
@@ -160,7 +160,7 @@ describe('errors', () => {
     assert.deepEqual(await handledBy('a', 'caught'), { caught: 1 });
   });
 
-  test('a Catch node in the subflow is nearer; a collector behind the subflow takes it from both', async () => {
+  test('a Catch node in the subflow comes before the flow around it, and a collector behind the subflow before both', async () => {
     const flows = (behind: string): FlowNode[] => [
       subflow('sub', 'inside', 'inside'),
       ...on({ z: 'sub' }, stage('inside', FAILS, []), catchNode('catch inside', 'sink inside'), sink('sink inside')),
@@ -176,7 +176,7 @@ describe('errors', () => {
     assert.deepEqual(await handledBy('use', ...all), { failed: 1 });
   });
 
-  test('msg.error has its shape on the catch output; a Catch node has it as msg._error', async () => {
+  test('the catch output has the error as msg.error, and a Catch node has it as msg._error', async () => {
     await deploy(
       noting('a', 'b'),
       stage('b', FAILS, 'collect', { name: 'named b' }),
@@ -232,7 +232,7 @@ describe('an HTTP client that goes away', () => {
     ],
   ] as const;
   for (const [where, properties, areWaiting] of PLACES) {
-    test(`while it waits ${where}: is not computed, and counted as cancelled`, async () => {
+    test(`while it waits ${where} causes no run, and counts as cancelled`, async () => {
       const chain = 'overflow' in properties ? [] : [noting('a', 'held')];
       await deploy(
         httpIn('in', '/leave', chain.length > 0 ? 'a' : 'held'),

@@ -56,7 +56,7 @@ describe('text for a shell', () => {
   }
 
   for (const text of TEXTS) {
-    test(`${JSON.stringify(text)} as a path, a folder, a name and a variable: as it is written`, async () => {
+    test(`${JSON.stringify(text)} stays as written in a path, a folder, a name and a variable`, async () => {
       const folder = join(nodeRed.userDir, text.replaceAll('/', ''));
       mkdirSync(folder, { recursive: true });
       writeFileSync(join(folder, `${text}.cjs`), 'module.exports = () => process.env.TEXT;');

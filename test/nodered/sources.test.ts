@@ -111,7 +111,7 @@ describe('HTTP at a full queue', () => {
     ]);
   };
 
-  test('auto: 429 with Retry-After', async () => {
+  test('auto answers 429 with Retry-After', async () => {
     await deployEndpoint('auto');
     const first = red.post('/slow', { number: 1 });
     await until('the worker has it', async () => (await gate.entered()).length === 1);
@@ -124,7 +124,7 @@ describe('HTTP at a full queue', () => {
     assert.deepEqual([(await first).status, (await second).status], [200, 200]);
   });
 
-  test('wait: all are answered 200', async () => {
+  test('wait answers all requests with 200', async () => {
     await deployEndpoint('wait');
     const all = numbers(20).map((number) => red.post('/slow', { number }));
     await until('all have come', async () => (await red.snapshot()).runtimes[0]?.backlog === 20);

@@ -86,7 +86,7 @@ describe('taps', () => {
     for (const messages of [debug, spoilt, two, out]) assert.equal(messages?.length, 1);
   });
 
-  test('a tap adds its own items to what comes back, one for each message, and nothing else', async () => {
+  test('a tap adds one item for each message to the traffic, and nothing else', async () => {
     const untapped = await countTraffic(chain({}));
     assert.deepEqual(untapped.items, { submit: ROUNDS, outcomes: ROUNDS, taps: 0, cancel: 0, queue: 0 });
     assert.deepEqual(untapped.frames, { ...untapped.items });
@@ -106,7 +106,7 @@ describe('taps', () => {
     assert.deepEqual(twoWires.results, oneWire.results);
   });
 
-  test('a disabled node taps nothing, nor does one at the end of the chain', async () => {
+  test('a disabled node and a node at the end of the chain tap nothing', async () => {
     const { items } = await countTraffic([
       ...chain({ a: ['off'] }, { ...sink('off'), d: true }, sink('after')),
       noting('unused', []),

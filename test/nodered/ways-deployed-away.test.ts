@@ -209,7 +209,7 @@ describe('a deploy that takes away only some ways', () => {
     assert.equal(await codeOf(await answer), '503 shutting_down');
   });
 
-  test('a function that begins messages by itself ends with its deploy, whoever waits', async () => {
+  test('a function that begins messages by itself ends with its deploy, even if clients wait', async () => {
     const beats: number[] = [];
     Object.assign(entered, { beats });
     const flows = (version: number): FlowNode[] => {
@@ -287,7 +287,7 @@ describe('a body that is still arriving', () => {
       assert.equal(await answer, '200 {"n":1}');
     });
 
-    test(`${type}: it goes on to the stage where the HTTP-in node was deployed away`, async () => {
+    test(`${type}: it goes on to the stage if the HTTP-in node was deployed away`, async () => {
       const { answer, finish } = await started();
       await nodeRed.deploy(without('in')(FLOWS), type);
       finish();

@@ -28,7 +28,7 @@ describe('npm start', { timeout: 120_000 }, () => {
     });
   }
 
-  test('it serves the quick start, refuses a taken port, and on Ctrl-C answers what is in flight and leaves nothing', async () => {
+  test('serves the quick start, refuses a taken port, and on Ctrl-C answers open requests and leaves no process', async () => {
     const port = await freePort();
     const started = await start(port);
     assert.match(started.output, new RegExp(`Editor +http://127.0.0.1:${port}/editor`));

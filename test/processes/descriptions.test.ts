@@ -110,7 +110,7 @@ describe('other sources', () => {
     assert.deepEqual(Object.keys(properties), ['label', 'index', 'score', 'scores']);
   });
 
-  test('Python', { skip: WITHOUT_JSONSCHEMA }, async (t) => {
+  test('a modelet in Python describes its input, output and examples', { skip: WITHOUT_JSONSCHEMA }, async (t) => {
     const folder = folderFor(t);
     const stage = (id: string, input: string, examples: string): StageSpec => {
       const python = join(folder, `${id}.py`);

@@ -223,7 +223,7 @@ describe('a request', () => {
     assert.equal((await call(endpoint.url, { 'Content-Type': TYPES.json }, Buffer.from('{}'))).status, 200);
   });
 
-  test('that only a flow can read is left alone', async (t) => {
+  test('that only a flow can read stays untouched', async (t) => {
     const endpoint = await echoing(t);
     const form = await call(endpoint.url, { 'Content-Type': 'application/x-www-form-urlencoded' }, Buffer.from('a=1'));
     const utf16 = await call(

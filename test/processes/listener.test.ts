@@ -58,7 +58,7 @@ test('the deep health check runs the examples, and does not show the message of 
   assert.equal((await fetch(`${url}health/ready`)).status, 200);
 });
 
-test('it serves endpoints, health, metrics and the document, and says what else it does not serve', async (t) => {
+test('the listener serves endpoints, health, metrics and the document, and says what else it does not serve', async (t) => {
   const { url, service } = await listenAtEngine(t, { stages: [ECHO] });
   service.service.publishApi('{"openapi":"3.1.0"}');
   await until(() => stateOf(service)?.tag === 'listening', 'the engine listens');

@@ -76,7 +76,7 @@ describe("seed 000's example: double x, then add three", () => {
     onlyCores(pid, [second], 'the new worker');
   });
 
-  test('a pin of several cores', async (t) => {
+  test('a worker with a pin of several cores runs on these cores only', async (t) => {
     const service = await example(t, [[first, second]]);
     const [pid] = (await service.ready())['double'] as [number];
     onlyCores(pid, [...new Set([first, second])], 'worker 0');

@@ -173,7 +173,7 @@ describe('close', () => {
     });
   }
 
-  test('of one whose stages do not start, or not yet, or whose engine was just killed', async (t) => {
+  test('ends a service whose stages do not start, or not yet, or whose engine was just killed', async (t) => {
     const folder = folderFor(t);
     const how = `${folder}/how`;
     const stages = [

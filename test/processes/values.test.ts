@@ -84,7 +84,7 @@ describe('values', () => {
     assert.deepEqual(Object.keys(back as object), ['b']);
   });
 
-  test('large ones', async (t) => {
+  test('large values arrive in the worker and come back unchanged', async (t) => {
     const service = await serveValues(t);
     const bytes = Buffer.alloc(8 * 1024 * 1024, 'abc');
     const numbers = Array.from({ length: 200_000 }, (_, index) => index);
