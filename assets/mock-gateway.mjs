@@ -164,7 +164,7 @@ function slots() {
   return settings.unavailable ? 0 : settings.servers * settings['max-concurrency'];
 }
 
-/** Whatever runs goes on; fewer servers take fewer new requests. */
+/** Running requests go on; fewer servers take fewer new requests. */
 function control(response, wanted) {
   for (const [name, value] of Object.entries(wanted)) {
     const known = name === 'unavailable' ? typeof value === 'boolean' : name in NUMBERS && isAmount(value);

@@ -69,7 +69,7 @@ const SUITES = [
 const ONCE = 'once';
 const LONG = 'long';
 const SHARED = 'shared';
-/** What the files of a folder that are marked as shared have in common, and the number of processes that run them. */
+/** The common needs of a folder's files that are marked as shared, and the number of processes that run them. */
 const SHARES = {
   nodered: { module: 'fixtures/node-red.js', start: 'shareNodeRed', processes: 3 },
   editor: { module: 'editor/session.js', start: 'sharedSession', processes: 2 },

@@ -107,7 +107,7 @@ function describe(thrown: unknown): string {
   }
 }
 
-/** What was thrown as a ModeletError: itself, or an error with the code `otherwise`. */
+/** Returns a thrown ModeletError unchanged, and wraps any other value in an error with the code `otherwise`. */
 export function asModeletError(thrown: unknown, otherwise: ErrorCode): ModeletError {
   const error = asError(thrown);
   return error instanceof ModeletError ? error : new ModeletError(otherwise, error.message);

@@ -190,7 +190,7 @@ export interface TlsFiles {
   readonly passphrase?: string;
 }
 
-/** What the engine serves at an address of its own, besides health and metrics. */
+/** The endpoints that the engine serves at an address of its own, besides health and metrics. */
 export interface ListenerSpec {
   readonly address: ListenAddress;
   /** null: no TLS. */

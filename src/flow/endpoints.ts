@@ -128,7 +128,7 @@ function isRival(other: HttpInNode, { method, url }: HttpInNode): boolean {
   const pattern = segmentsOf(other.url);
   const ends = pattern.findIndex((segment) => !isPlain(segment));
   if (ends < 0 && pattern.length !== wanted.length) return false;
-  // Of a pattern that is more than names in place of segments, only the part before it counts.
+  // If a pattern has more than names in place of segments, only the part before it counts.
   return (ends < 0 ? pattern : pattern.slice(0, ends)).every(
     (segment, at) => segment.startsWith(':') || segment === wanted[at],
   );

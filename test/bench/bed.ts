@@ -87,7 +87,7 @@ export class Bed {
     return own.flatMap((stage) => stage.workers.flatMap(({ pid }) => pid ?? []));
   }
 
-  /** What a pipeline node does with a message: encode, submit, decode. `settled` gets the result or an Error. */
+  /** Encodes, submits and decodes a message like a pipeline node. `settled` gets the result or an Error. */
   send(entry: string, value: unknown, settled: (result: unknown) => void, options: SendOptions = {}): void {
     const { timeoutMs = 0, patient = true } = options;
     this.service.submit({

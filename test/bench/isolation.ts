@@ -25,14 +25,14 @@ const BASELINE = 0.05;
 const WARM_UP_MS = 2000;
 /** How often the gate scrapes the gateway. */
 const INTERVAL_MS = 50;
-/** What a scrape says is now so, but for requests on their way. */
+/** Time after which a scrape shows the present state: it lacks requests on their way. */
 const LAG_MS = 20;
 
 interface Isolated {
   readonly p50: number;
   readonly p95: number;
   readonly batchPerSecond: number;
-  /** Of the slot time that the interactive requests left, the share that batch work used. */
+  /** The share of slot time that batch work used, of the time that interactive requests left. */
   readonly spareUsed: number;
 }
 
@@ -185,7 +185,7 @@ function gated(client: Client): Batch {
   return {
     done: batch.done,
     stop: async () => {
-      // Whoever waits gets through to see that it is over.
+      // Waiting callers pass, and see that it is over.
       gate.control('open');
       await batch.stop();
       await gate.close(new ModeletError('shutting_down', 'the round is over'));

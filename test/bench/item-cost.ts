@@ -12,7 +12,7 @@ const LONE_REQUESTS = 600;
 /** Between two lone requests, for all processes to fall asleep. */
 const PAUSE_MS = 3;
 const CODEC_ROUNDS = 20_000;
-/** Of the model that a response cache stands before. */
+/** Run time of the model behind a response cache. */
 const SLOW_MS = 5;
 
 let made = 0;

@@ -28,7 +28,7 @@ const STAGES = {
 } as const satisfies Record<string, BedStage>;
 type Entry = keyof typeof STAGES;
 
-/** What is compared: a value, and the two stages that take it. */
+/** One comparison: a value, and the two stages that take it. */
 const ROWS: readonly (readonly [string, unknown, Entry, Entry])[] = [
   ['echo, 120 B JSON', READING, 'echo', 'echoPython'],
   ['echo, Float32Array 3 KiB, numpy', pixels, 'echo', 'echoNumpy'],

@@ -88,7 +88,7 @@ function readCpu({ engine, workers = [] }: Processes = {}): CpuShares {
   };
 }
 
-/** What came of requests that were sent at a rate, whatever was answered. */
+/** The outcomes of requests that were sent at a rate, independent of the answers. */
 export interface Offered {
   /** Answered with a result, while requests kept coming. */
   readonly perSecond: number;

@@ -102,7 +102,7 @@ function tell(rows: readonly Row[]): PartResult {
   };
 }
 
-/** What such a queue answers in time in its tenth second, of what it can do. */
+/** The share of its capacity that such a queue answers in time in its tenth second. */
 function plainQueue(times: number): number {
   const [from, until] = [9000, 10_000];
   const everyMs = RUN_MS / times;

@@ -1,10 +1,10 @@
-/** What a part of the benchmark hands back, and how it is printed: Markdown tables, ready for the docs. */
+/** The results of a part of the benchmark, and their form: Markdown tables, ready for the docs. */
 
 export interface Table {
   readonly title: string;
   readonly columns: readonly string[];
   readonly rows: readonly (readonly string[])[];
-  /** What a reader has to know to read the figures right. */
+  /** Facts that a reader needs to read the figures right. */
   readonly notes?: readonly string[];
 }
 
@@ -32,7 +32,7 @@ export interface Part {
 /** How long to measure. */
 export interface Scale {
   readonly rounds: number;
-  /** Of one subject in one round, for throughput and CPU. */
+  /** Duration of one subject's load in one round, for throughput and CPU. */
   readonly seconds: number;
 }
 
@@ -43,7 +43,7 @@ export interface Measured {
   readonly limit: number;
   readonly unit: string;
   readonly gates: boolean;
-  /** What stands before the unit's figures in the target, where the bound is not plain. */
+  /** The text before the figures in the target, if the bound is not plain. */
   readonly target?: string;
 }
 

@@ -1,4 +1,4 @@
-/** What is not valid is config_invalid, with every property at fault, and never becomes a default. */
+/** Invalid settings are config_invalid and name every invalid property; they never become defaults. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {

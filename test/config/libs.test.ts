@@ -12,7 +12,7 @@ interface Dialog {
   modelet: { modules: { problemOf(libs: readonly ModuleBinding[]): { error: string } | null } };
 }
 
-/** What the dialog loads, with a Node-RED that allows everything. */
+/** The script of the dialog, loaded with a Node-RED that allows everything. */
 function dialog(): Dialog['modelet']['modules'] {
   const window = {} as Dialog;
   const utils = { parseModuleList: () => [], checkModuleAllowed: () => true };

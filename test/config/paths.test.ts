@@ -1,4 +1,4 @@
-/** Where a stage's file is looked for: never in the current directory. */
+/** The lookup of a stage's file never uses the current directory. */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

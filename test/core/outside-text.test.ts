@@ -34,7 +34,7 @@ import { StderrTail } from '../../src/process/parent/output.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 
 const LENGTH = 1000;
-/** What is quadratic takes four times as long for twice the text. */
+/** Quadratic code takes four times as long for twice the text. */
 const MOST_GROWTH = 3;
 const DOUBLINGS = 3;
 const ATTEMPTS = 40;
@@ -62,7 +62,7 @@ function endpointsAt(...urls: string[]): Endpoints {
 
 const ENDPOINTS = endpointsAt('/a/:from-:to', '/*a*a/b', '/:a?/:b?/:c-:d-:e');
 
-/** Who hands the text in, and what reads it. What a reader refuses it has read as well. */
+/** The origin of each text and its reader. A reader has read a text that it refuses, too. */
 const READERS: Readonly<Record<string, (text: string) => unknown>> = {
   'a message of a modelet, for a client': (text) => textForClient('modelet_failed', `wrong: ${text}`),
   'a message of a process, for a client': (text) => textForClient('worker_lost', `wrong: '${text}`),

@@ -5,11 +5,11 @@ import { promisify } from 'node:util';
 import type { CodeBlock } from './pages.ts';
 
 const run = promisify(execFile);
-/** Where the pages say that Node-RED is, as `npm start` starts it. */
+/** The address of Node-RED in the pages, as `npm start` starts it. */
 const WRITTEN = { url: 'http://127.0.0.1:1880', editor: 'http://127.0.0.1:1880/editor' };
 const PATIENCE_MS = 60_000;
 
-/** Where Node-RED is instead. */
+/** The address of Node-RED in this test. */
 export interface Place {
   readonly url: string;
   /** Its admin root, without a slash at the end. */

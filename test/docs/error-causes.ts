@@ -1,4 +1,4 @@
-/** What each error code means for the author of a flow: the texts of docs/reference/errors.md. */
+/** The meaning of each error code for the author of a flow: the texts of docs/reference/errors.md. */
 import type { ErrorCode } from '../../src/core/errors.ts';
 
 export const ERROR_CAUSES: Readonly<Record<ErrorCode, { readonly cause: string; readonly remedy: string }>> = {

@@ -25,7 +25,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   stageStart: 'stage-start.js',
   stagePackages: 'stage-packages.js',
 };
-/** What a script needs beside it. */
+/** The scripts that a script needs beside it. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {
   'gate-form.js': ['form.js', 'gate-presets.js'],
   'gate-panel.js': ['form.js', 'sidebar.css', 'sidebar-stage.css', 'gate-live.css'],

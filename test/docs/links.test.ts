@@ -16,7 +16,7 @@ const NAME = /github\.com\/(.+)\.git$/.exec(repository.url)?.[1] ?? '';
 /** Addresses of this repository's own files, on pages that are also read elsewhere, such as npm's. */
 const OWN = [`https://raw.githubusercontent.com/${NAME}/main/`, `https://github.com/${NAME}/blob/main/`];
 
-/** What is wrong with a link; null if nothing is, or if it leads elsewhere. */
+/** The error of a link; null if it is right or leads to another site. */
 function problemOf(page: string, target: string): string | null {
   const own = OWN.find((start) => target.startsWith(start));
   if (own === undefined && /^[a-z]+:/.test(target)) return null;

@@ -9,7 +9,7 @@ import { SidebarPage } from './sidebar-page.ts';
 const FLOWS = [TAB, runtime(), dispatchGate('gate', 'one', [], { y: 200 }), stage('one', 'return input;', [])];
 const files = { 'flows.json': JSON.stringify(FLOWS) };
 
-/** What people may do who do not log in. */
+/** The permissions of users who do not log in. */
 function allowing(permissions: string | readonly string[]): {
   readonly settings: object;
   readonly files: typeof files;

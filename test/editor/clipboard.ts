@@ -21,7 +21,7 @@ export async function importFlows(
   await finishImport(editor, again);
 }
 
-/** What a package has under Menu > Import > Examples. */
+/** The examples of a package under Menu > Import > Examples. */
 export async function listExamples(editor: EditorPage, packageName: string): Promise<string[]> {
   const names = await (await openExamples(editor, packageName)).allTextContents();
   await editor.page.locator(`${DIALOG}-cancel`).click();

@@ -31,7 +31,7 @@ export class Form {
     return this.#editor.page.locator(`#${this.#prefix}-${property}`);
   }
 
-  /** Where a person types: a field with a choice of types has an input of its own for that. */
+  /** The input that a person types into: a field with a choice of types has a separate one. */
   async input(property: string): Promise<Locator> {
     const typed = this.#editor.page.locator(
       `#${this.#prefix}-${property} + .red-ui-typedInput-container .red-ui-typedInput-input`,
@@ -70,7 +70,7 @@ export class Form {
     else await this.#editor.fill(field, value);
   }
 
-  /** What the form shows for these properties. */
+  /** The values that the form shows for these properties. */
   async get(properties: readonly string[]): Promise<Values> {
     const shown: Record<string, string | boolean> = {};
     for (const property of properties) {
@@ -97,7 +97,7 @@ export class Form {
     await this.set({ [property]: value });
     const marked = this.#editor.page.locator(`#${this.#prefix}-${property}.input-error`);
     await marked.waitFor({ state: 'attached' });
-    // Where the property's element is hidden behind another there is nothing to point at.
+    // If another element hides the property's element, there is nothing to point at.
     if (reason && (await marked.isVisible())) assert.match(await this.#reason(property, field), reason);
   }
 

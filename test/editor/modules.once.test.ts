@@ -38,7 +38,7 @@ async function addRow(editor: EditorPage): Promise<Record<'module' | 'variable',
   return { module: row.locator('.modelet-lib-module'), variable: row.locator('.modelet-lib-var') };
 }
 
-/** What a red field says of itself; blank if it is not red. */
+/** The reason shown on a red field; blank if it is not red. */
 async function reasonOf(field: Locator): Promise<string> {
   const isRed = await field.evaluate(({ classList }) => classList.contains('input-error'));
   assert.equal(await field.locator('xpath=..').locator('.modelet-lib-sign').isVisible(), isRed);
@@ -85,7 +85,7 @@ test('the stage dialog lists modules, saves, exports and shows them again, and d
     await editor.ok();
     assert.deepEqual((await editor.saved(id))['libs'], libs.slice(1));
 
-    // Of each source, what it uses.
+    // The fields that each source uses.
     await editor.open(id);
     const form = new Form(editor);
     await form.set({ source: 'module', module: 'some-model@2' });

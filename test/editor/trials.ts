@@ -75,7 +75,7 @@ export async function tryAll(form: Form, trials: readonly Trial[]): Promise<void
   assert.deepEqual(await form.marked(), []);
 }
 
-/** What the editor thinks of a node, which the canvas must show as well. */
+/** The editor's validity of a node, which the canvas must show as well. */
 export async function validityOf(
   editor: EditorPage,
   id: string,

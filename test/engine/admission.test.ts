@@ -1,4 +1,4 @@
-/** Who is let in at a route's entry. */
+/** Admission at the entry of a route. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ModeletError } from '../../src/core/errors.ts';

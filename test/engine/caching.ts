@@ -1,4 +1,4 @@
-/** What tests of a stage that keeps results share. */
+/** Helpers for tests of a stage that keeps results. */
 import type { StageDefinition } from '../../src/config/schemas/stage-definition.ts';
 import type { CacheSettings, StageTiming } from '../../src/core/model.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';

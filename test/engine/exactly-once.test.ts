@@ -1,4 +1,4 @@
-/** Whatever happens in whatever order: each request that was not cancelled is answered, once. */
+/** Each request that was not cancelled gets exactly one answer, for any events in any order. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -137,7 +137,7 @@ class World {
     else if (what.do === 'fail' && loaded === undefined) one.fail('does not start');
   }
 
-  /** Of what is wanted in parts, and nobody has given up: the next, once, and before its outcome. */
+  /** Sends the next part for a request that wants parts and was not cancelled: each once, and before its outcome. */
   #part(one: FakePool, worker: number): void {
     const [streams] = one.streaming(worker);
     const [[id = 0] = []] = one.held(worker);

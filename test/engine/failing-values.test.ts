@@ -7,7 +7,7 @@ import { decodeFailure } from '../../src/wire/frames/failure.ts';
 import type { FakePool } from './fake-pool.ts';
 import { Rig, route, stage } from './rig.ts';
 
-/** Two stages; the first makes `made N` of what has the number N. */
+/** Two stages; the first turns the item with number N into `made N`. */
 async function twoStages(second: Partial<StageDefinition> = {}): Promise<Rig> {
   const rig = new Rig();
   await rig.apply({ stages: [stage(1), stage(2, second)], routes: [route(1, [1, 2])] });

@@ -18,7 +18,7 @@ export class FakePool implements StagePool {
   definition: StageDefinition;
   readonly pinWarnings: readonly string[] = [];
   readonly cancelled: RequestNumber[] = [];
-  /** What its workers have been told of parts. */
+  /** The messages about parts that its workers got. */
   readonly taken: string[] = [];
   /** Deadlines of the calls of close. */
   readonly closes: Deadline[] = [];
@@ -31,7 +31,7 @@ export class FakePool implements StagePool {
   started = false;
   /** Calls of restart. */
   restarts = 0;
-  /** What a worker makes of an item, told when it gets it. */
+  /** The worker's answer to an item, chosen when it gets the item. */
   makes: (item: Item, worker: number) => Payload = (item) => item.payload;
   readonly #made: WeakMap<Item, Payload> = new WeakMap();
   readonly #events: PoolEvents<Item>;
@@ -120,7 +120,7 @@ export class FakePool implements StagePool {
 
   // ---- for the test
 
-  /** Of each item that a worker runs, whether its parts are wanted. */
+  /** For each item that a worker runs, whether the request wants parts. */
   streaming(worker = 0): boolean[] {
     return (this.#held[worker] ?? []).flatMap(({ items }) => items.map(({ streams }) => streams));
   }

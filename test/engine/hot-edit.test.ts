@@ -1,4 +1,4 @@
-/** What a saved file amounts to in a stage: a generation of workers of its own, among those of deploys. */
+/** A saved file gives its stage a new generation of workers, as a deploy does. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

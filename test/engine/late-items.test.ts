@@ -1,4 +1,4 @@
-/** Who is passed over while more comes than can be answered in time. */
+/** A stage passes over late items while it gets more than it can answer in time. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StageQueue } from '../../src/engine/stage/stage-queue.ts';

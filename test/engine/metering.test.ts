@@ -1,4 +1,4 @@
-/** What the engine measures of its stages: every batch by its reason, every item by its times, every loss by its code. */
+/** The engine counts each batch by its reason, each item by its times, and each loss by its code. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StageReading } from '../../src/core/readings.ts';

@@ -4,7 +4,7 @@ import type { Payload } from '../../src/core/model.ts';
 import { RecentBatches } from '../../src/engine/stage/recent-batches.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 
-/** What is usual after batches that took so long from leaving to the reply, each of which ran 5 ms. */
+/** The usual time after batches with these times from leaving to the reply, each of which ran 5 ms. */
 function usual(...turnarounds: readonly number[]): number {
   const recent = new RecentBatches();
   for (const turnaroundMs of turnarounds) recent.ran(5, turnaroundMs);

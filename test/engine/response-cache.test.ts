@@ -1,4 +1,4 @@
-/** What a stage keeps of its results, for how long, and for whom. */
+/** The results that a stage keeps, their lifetime, and the requests that get them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { countOf } from '../../src/observe/meters/histogram.ts';

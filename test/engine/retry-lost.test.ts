@@ -1,4 +1,4 @@
-/** What becomes of the items of a worker that died: a second run each, one by one, where the stage is told so. */
+/** The items of a dead worker run once more each, one by one, if the stage has `retryLost`. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';

@@ -132,7 +132,7 @@ export class Rig {
     }
   }
 
-  /** What came back since the last call: `7` for a value, `7 code` for an error. */
+  /** The answers since the last call: `7` for a value, `7 code` for an error. */
   answers(): string[] {
     return this.outcomes.splice(0).map(({ id, ok, payload }) => {
       return ok ? `${id}` : `${id} ${decodeFailure(payload).error.code}`;

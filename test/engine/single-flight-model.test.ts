@@ -33,7 +33,7 @@ type Step =
   | { readonly do: 'deploy'; readonly revision: string; readonly settings: number }
   | { readonly do: 'turn' };
 
-/** What changes with a deploy beside the modelet. */
+/** The settings besides the modelet that a deploy changes. */
 const SETTINGS: readonly Partial<StageDefinition>[] = [
   { cache: { ...CACHE, ...MOST } },
   { cache: { ...CACHE, ...MOST, ttlMs: 30 }, retryLost: true, maxAgeMs: 40 },
@@ -85,7 +85,7 @@ const changing: fc.MaybeWeightedArbitrary<Step>[] = [
   ),
 ];
 
-/** What the model knows of a request when it comes. */
+/** The model's record of a request on its arrival. */
 interface Asked {
   readonly input: string;
   /** The state of the modelet then; see World. */

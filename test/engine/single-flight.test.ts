@@ -118,7 +118,7 @@ test('an input does not run if all its requests have been cancelled', async () =
   rig.engine.cancel([1]);
   rig.engine.cancel([4]);
   assert.deepEqual(pool.cancelled, [1]);
-  // Whoever comes now must not wait for a run that was called off.
+  // A new request must not wait for a cancelled run.
   await ask(rig, [5], '"first"');
   await answer(rig, pool);
   await answer(rig, pool);

@@ -37,7 +37,7 @@ const SERIES: ReadonlyMap<string, readonly string[]> = new Map(
   }),
 );
 
-/** What is wrong with the metrics and labels that a text names. */
+/** The errors in the metrics and labels that a text names. */
 function unknown(text: string): string[] {
   return [...text.matchAll(/\b(modelet_\w+)(?:\{([^}]*)\})?/g)].flatMap(([, name = '', selectors = '']) => {
     const labels = SERIES.get(name);

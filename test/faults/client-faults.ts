@@ -1,4 +1,4 @@
-/** What HTTP clients can do to a pipeline. */
+/** Faults that HTTP clients cause in a pipeline. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';

@@ -1,4 +1,4 @@
-/** What can happen to a modelet's file, and deploys that come at a bad time. */
+/** Faults of a modelet's file, and deploys at a bad time. */
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { kill9, until } from '../fixtures/processes.ts';

@@ -1,4 +1,4 @@
-/** What can happen and is injected by a test of another folder, which looks at it from more sides. */
+/** Faults that tests of other folders inject, because they check more about them. */
 
 export interface ElsewhereFault {
   readonly name: string;

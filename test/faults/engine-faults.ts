@@ -1,4 +1,4 @@
-/** What can happen to the engine process. */
+/** Faults of the engine process. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** What a row of the fault table says, and how each row is tested: load, fault, recovery, and nothing left over. */
+/** The rows of the fault table, each tested with load, fault, recovery, and a check for leaks. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import type { Load } from './load.ts';
@@ -6,9 +6,9 @@ import { assertSame, atRest, type Resources } from './resources.ts';
 
 /** One row of the fault table. `B` is what the fault is done to. */
 export interface Fault<B> {
-  /** What happens, as a test's name. */
+  /** The fault, as the name of its test. */
   readonly name: string;
-  /** What requests see of it. */
+  /** The effect on requests. */
   readonly requests: string;
   /** How it ends without a person. */
   readonly recovery: string;

@@ -53,7 +53,7 @@ export class Load {
   start(): void {
     this.#stopped = false;
     this.#running = Promise.all(Array.from({ length: this.#lanes }, () => this.#lane()));
-    // Whoever stops it hears of a failure.
+    // The caller of `stop` gets a failure.
     this.#running.catch(() => {});
   }
 

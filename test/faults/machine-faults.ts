@@ -1,4 +1,4 @@
-/** What can happen to the machine that all processes run on. */
+/** Faults of the machine that all processes run on. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

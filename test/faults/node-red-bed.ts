@@ -33,7 +33,7 @@ export function pipelineFlows(version = 0): FlowNode[] {
   ];
 }
 
-/** What happens elsewhere in the flow when somebody posts to `url`. */
+/** The event elsewhere in the flow that a post to `url` causes. */
 export function elsewhere(url: string, code: string): FlowNode[] {
   return [...endpoint(url, `func ${url}`), func(`func ${url}`, `${code}\nreturn msg;`, `collector ${url}`)];
 }
@@ -50,7 +50,7 @@ export function clientsThatLeave(): FlowNode[] {
 
 type Counts = Readonly<Record<string, number>>;
 
-/** What a Node-RED has counted since it was started. */
+/** The counts of a Node-RED since its start. */
 interface Tally {
   /** Requests that have settled, by how they ended. */
   readonly settled: Counts;

@@ -1,4 +1,4 @@
-/** What can happen to Node-RED's own process. */
+/** Faults of Node-RED's own process. */
 import assert from 'node:assert/strict';
 import type { FlowNode } from '../fixtures/node-red.ts';
 import { allGone } from '../fixtures/processes.ts';

@@ -7,7 +7,7 @@ export interface PipelinedAnswer {
   readonly number: number;
   readonly status: number;
   readonly headers: string;
-  /** Of its JSON. */
+  /** The value of its JSON. */
   readonly body: unknown;
 }
 

@@ -1,4 +1,4 @@
-/** What a runtime holds of the machine: the same before a fault and after it, or something was leaked. */
+/** The resources of a runtime: a difference between before and after a fault is a leak. */
 import assert from 'node:assert/strict';
 import { createHook } from 'node:async_hooks';
 import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
@@ -13,7 +13,7 @@ const POLL_MS = 25;
 const REPEATS_AT_REST = 3;
 
 export interface Resources {
-  /** What runs, in words, with its threads and its open file descriptors; sorted. */
+  /** The running processes, in words, with their threads and open file descriptors; sorted. */
   readonly processes: readonly string[];
   /** This process: the server, where the test embeds it. */
   readonly own: Readonly<Record<string, number>>;
@@ -57,7 +57,7 @@ export function measure(open: readonly number[]): Resources {
   };
 }
 
-/** What `read` gives once nothing is under way and it has stopped changing. */
+/** The value of `read` once no request is open and the value has stopped changing. */
 export async function atRest(read: () => Promise<Resources>): Promise<Resources> {
   const end = performance.now() + LIMIT_MS;
   let last = await read();

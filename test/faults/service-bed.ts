@@ -28,7 +28,7 @@ const LANES = 12;
 const LANES_BESIDE = 4;
 
 export interface ServiceFault extends Fault<ServiceBed> {
-  /** What the stage at fault has that it usually has not; it may need files in the bed's folder. */
+  /** Unusual properties of the faulty stage; it may need files in the bed's folder. */
   readonly model?: Partial<StageSpec> | ((folder: string) => Partial<StageSpec>);
   readonly config?: ServiceSpec['config'];
   /** Module that every process of the runtime loads first. */

@@ -1,4 +1,4 @@
-/** What a soak run found, as tables, and whether that is good enough. */
+/** Writes the findings of a soak run as tables, and judges them. */
 
 export interface Tally {
   sent: number;
@@ -66,7 +66,7 @@ export function report(result: SoakResult): string {
   ].join('\n');
 }
 
-/** What is not good enough, in words. */
+/** The findings that are not good enough, in words. */
 export function verdict(result: SoakResult): string[] {
   const failures: string[] = [];
   if (lost(result) > 0) failures.push('requests were lost');
@@ -110,7 +110,7 @@ function warm(points: readonly Point[]): readonly Point[] {
   return points.slice(Math.floor(points.length * WARM_UP));
 }
 
-/** Of the line through the points that has the least squares. */
+/** Slope of the least-squares line through the points. */
 function slope(points: readonly Point[]): number {
   const average = (read: (point: Point) => number): number =>
     points.reduce((sum, point) => sum + read(point), 0) / Math.max(1, points.length);

@@ -48,7 +48,7 @@ let version = 0;
 
 const isOver = (): boolean => performance.now() - startedAt > durationMs;
 
-/** What may happen; the more often it stands here, the more often it does. */
+/** The possible events; repeated entries are more frequent. */
 const FAULTS: readonly (readonly [string, () => Promise<void>])[] = [
   ['worker killed', killWorker],
   ['worker killed', killWorker],

@@ -1,4 +1,4 @@
-/** What can happen to a worker that is a thread of the engine. */
+/** Faults of a worker that is a thread of the engine. */
 import assert from 'node:assert/strict';
 import type { FaultGroup } from './fault.ts';
 import { assertFails, type ServiceFault } from './service-bed.ts';

@@ -1,4 +1,4 @@
-/** What can happen to a worker process. */
+/** Faults of a worker process. */
 import assert from 'node:assert/strict';
 import { CIRCUIT } from '../../src/engine/pools/circuit.ts';
 import { kill9, until } from '../fixtures/processes.ts';

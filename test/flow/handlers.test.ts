@@ -1,4 +1,4 @@
-/** Who gets a stage's errors: exactly one handler. */
+/** Exactly one handler gets a stage's errors. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Graph } from '../../src/flow/graph.ts';

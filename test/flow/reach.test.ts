@@ -1,4 +1,4 @@
-/** What is downstream of a node: the nearest of its kind. */
+/** A walk downstream from a node finds the nearest nodes of each kind. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Graph } from '../../src/flow/graph.ts';

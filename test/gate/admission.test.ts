@@ -1,4 +1,4 @@
-/** Who may be sent on: samples and their age, what is in flight, sizes. */
+/** Admission at a gate: samples and their age, requests in flight, sizes. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { LeaseEnd } from '../../src/gate/source.ts';

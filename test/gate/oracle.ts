@@ -1,5 +1,5 @@
 /**
- * What must be true of a gate whatever happens, kept by its own book-keeping in whole hundredths: no epsilon, no
+ * The invariants of a gate, checked by separate book-keeping in whole hundredths: no epsilon, no
  * window of remembered levels, no heap. A test feeds it everything that happens and it fails where the gate errs.
  */
 import assert from 'node:assert/strict';
@@ -13,7 +13,7 @@ export interface Waiting {
   readonly cost: number;
   readonly priority: number;
   readonly deadline: number;
-  /** What it was told; it must be one thing in the end. */
+  /** The answers that it got; there must be exactly one in the end. */
   readonly told: (Lease | ModeletError)[];
 }
 
@@ -32,7 +32,7 @@ export class Oracle {
   readonly #levels: Level[] = [{ at: Number.NEGATIVE_INFINITY, cost: 0 }];
   #sample: Sample | null = null;
   #readable = false;
-  /** What the sample includes of what was in flight. */
+  /** The requests in flight that the sample includes. */
   #base = 0;
   #refusedAt = Number.NEGATIVE_INFINITY;
   #notBefore = Number.NEGATIVE_INFINITY;
@@ -116,7 +116,7 @@ export class Oracle {
     this.#flushing = false;
   }
 
-  /** What must be so between two steps. */
+  /** Checks the invariants between two steps. */
   settled(): void {
     const late = [...this.held.values()].filter((lease) => this.#now() - lease.admittedAt >= this.#config.leaseMs);
     assert.equal(late.length, 0, 'no lease outlives leaseMs');

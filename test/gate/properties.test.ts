@@ -1,4 +1,4 @@
-/** Whatever happens in whatever order: what a gate promises holds at every instant. */
+/** A gate keeps its promises at every instant, for any events in any order. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -1,4 +1,4 @@
-/** What a gate does when the system behind it refuses. */
+/** A gate reacts to refusals of the system behind it. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { EndedLease, LeaseEnd } from '../../src/gate/source.ts';

@@ -12,7 +12,7 @@ export interface Scene {
   readonly senders: number;
   /** Others that never stop and ask no gate: interactive traffic. */
   readonly others: number;
-  /** What the server takes at a time; more waits in its queue, and counts as saturation. */
+  /** Capacity of the server; further requests wait in its queue, and count as saturation. */
   readonly maxSys: number;
   /** Saturation from which nothing more is to be sent. */
   readonly threshold: number;

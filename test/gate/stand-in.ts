@@ -59,7 +59,7 @@ export class ToldSource implements BudgetSource {
   }
 }
 
-/** What became of one request. */
+/** The fate of one request. */
 export interface Asking {
   readonly asked: Asked;
   readonly leases: Lease[];

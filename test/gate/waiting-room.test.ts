@@ -1,4 +1,4 @@
-/** Who waits, in what order, and until when. */
+/** The order of waiting requests, and their deadlines. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -12,7 +12,7 @@ import { engineUrl, type FlowNode, NodeRed } from '../fixtures/node-red.ts';
 
 type Properties = Readonly<Record<string, unknown>>;
 
-/** Of all headers, those that a client could depend on. */
+/** The headers that a client could depend on. */
 const HEADERS = ['content-type', 'content-length', 'retry-after', 'x-request-id', 'x-own', 'x-failed', 'vary', 'allow'];
 const JSON_BODY = { 'Content-Type': TYPES.json };
 const ANY = { mediaTypes: '*/*' };

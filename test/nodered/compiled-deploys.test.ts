@@ -29,7 +29,7 @@ interface Answer {
 }
 
 let red: NodeRedProcess;
-/** Where the endpoint is: Node-RED's own server, and the engine's. */
+/** The addresses of the endpoint: Node-RED's own server, and the engine's. */
 let hosts: Readonly<Record<'Node-RED' | 'the engine', string>>;
 const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS + 1 });
 before(async () => {

@@ -1,4 +1,4 @@
-/** What messages can ask for themselves: flush and reset of a batcher, a call by link, priority, a shorter time. */
+/** Commands and settings in messages: flush and reset of a batcher, link calls, priority, a shorter time limit. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import {

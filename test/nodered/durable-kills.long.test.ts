@@ -149,7 +149,7 @@ describe('kill -9 of the processes around a durable gate', { skip: NO_SQLITE, ti
   });
 });
 
-/** What the file says: ids whose outcome is a result, and ids that have none. */
+/** The content of the file: ids whose outcome is a result, and ids without one. */
 function endsOf(file: string): { readonly ends: Set<unknown>; readonly waiting: unknown[] } {
   const database = openDatabase(file);
   try {

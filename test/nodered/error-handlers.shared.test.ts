@@ -211,7 +211,7 @@ describe('error handlers: in a chain', () => {
       ['one', 'two', 'three'],
     );
     assert.equal(error?.error?.requestId, error?.modelet?.requestId);
-    // What stage three was given, not what came in at stage one.
+    // The input of stage three, not that of stage one.
     assert.deepEqual(failureOf(error).input, { fail: 'three', seen: ['one', 'two'] });
     assert.equal(ends.caught.length, 0);
   });

@@ -35,7 +35,7 @@ async function requestsSent(): Promise<number> {
 interface Shape {
   readonly name: string;
   readonly flows: readonly FlowNode[];
-  /** Where the message goes in. */
+  /** The entry node of the message. */
   readonly entry: string;
   readonly fused: string;
 }

@@ -1,4 +1,4 @@
-/** What the dialog of a gate asks over admin routes, who may ask it, and that no secret goes where it should not. */
+/** The admin routes for the dialog of a gate, their permissions, and the protection of secrets. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';

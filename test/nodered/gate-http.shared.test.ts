@@ -62,7 +62,7 @@ function httpRequest(id: string, url: string, to: string | string[], properties:
   return node(id, 'http request', [to], { method: 'POST', ret: 'txt', paytoqs: 'ignore', url, ...properties });
 }
 
-/** What the gate has decided of a request, when its lease has ended. */
+/** The gate's decision about a request, when its lease has ended. */
 async function send(payload: unknown = {}): Promise<Message> {
   red.send('gate', { payload });
   const result = await until('it has come back', () => results.shift());

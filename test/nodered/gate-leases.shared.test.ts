@@ -1,4 +1,4 @@
-/** What is let through by a gate holds a lease of it: by what it ends, however the request ends. */
+/** An admitted message holds a lease of its gate, which ends with the request however that ends. */
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
 import {
@@ -42,7 +42,7 @@ const bed = useGatedRed({
       catchNode('catch', 'as 500', { scope: ['broken'] }),
       func('as 500', 'msg.statusCode = 500; return msg;', 'broken out'),
       httpOut('broken out'),
-      // What keeps results to itself until it is told to send them, with a collector behind and without.
+      // A node that keeps results until it gets a command to send them, with and without a collector behind.
       dispatchGate('collected', 'quick', [], { maxSys: '9' }),
       stage('quick', 'return input;', 'keep'),
       func('keep', KEEP, 'collected end'),
@@ -85,7 +85,7 @@ describe('leases', () => {
     });
     assert.ok(lastRefusal && lastRefusal.retryAfterMs > 0);
     assert.match((await red.gate('before failing')).why, /^closed: the system behind it refused/);
-    // That was the stage's error, not the gate's.
+    // The error came from the stage, not from the gate.
     assert.deepEqual(caught, []);
     red.send('before failing', { gate: 'flush' });
   });

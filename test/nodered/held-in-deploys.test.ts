@@ -1,4 +1,4 @@
-/** What waits while a deploy replaces nodes: nothing in it keeps the rest from going on. */
+/** Messages that wait while a deploy replaces nodes: none of them keeps the others from going on. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { endpoint, func, runtime, stage, TAB } from '../fixtures/flow.ts';

@@ -1,4 +1,4 @@
-/** Where compiled endpoints take their requests: never in front of anything that could refuse one. */
+/** The place of compiled endpoints: never in front of code that could refuse a request. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type HostSettings, hostPlace, passesEditor } from '../../src/node-red/http/host-place.ts';

@@ -129,7 +129,7 @@ describe('hostile bodies over HTTP', () => {
   });
 });
 
-/** Whoever has done harm, the processes are those of the beginning, and nothing is left open. */
+/** The processes are those of the beginning, and no request is open, after any attack. */
 async function assertUnharmed(): Promise<void> {
   assert.deepEqual(await pidsOfHealthy(), pids);
   const { backlog, lateOutcomes } = (await nodeRed.snapshot()).runtimes[0] ?? {};

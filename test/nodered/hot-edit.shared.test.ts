@@ -72,7 +72,7 @@ describe('hot edits', () => {
       }
     };
     const clients = Promise.all(Array.from({ length: CLIENTS }, client));
-    // What goes wrong is told by `stop`.
+    // `stop` reports failures.
     clients.catch(() => {});
     return {
       versions,

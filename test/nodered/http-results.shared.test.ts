@@ -35,7 +35,7 @@ const red = useNodeRed({
     runtime(),
     ...endpoint('/give', 'give'),
     stage('give', GIVE, 'collector /give'),
-    // What the flow behind the pipeline has of a result.
+    // The result as the flow behind the pipeline sees it.
     httpIn('in /seen', '/seen', 'seen'),
     stage('seen', GIVE, 'look'),
     func('look', 'msg.payload = { class: msg.payload.constructor.name, value: msg.payload }; return msg;', 'out /seen'),

@@ -20,7 +20,7 @@ const red = useNodeRed({
 
 async function deploy(properties: object): Promise<void> {
   const python = { source: 'python', path: 'model.py', ...properties };
-  // What served before would go on.
+  // An interpreter that served before would go on.
   await red.deploy([TAB]);
   await red.deploy([TAB, runtime(), stage('model', '', 'collector /use', python), ...endpoint('/use', 'model')]);
 }

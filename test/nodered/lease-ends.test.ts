@@ -1,4 +1,4 @@
-/** What a message that comes back tells of the request that a gate has admitted. */
+/** The evidence in a returning message about the request that a gate has admitted. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HTTP_STATUS } from '../../src/core/errors.ts';

@@ -1,4 +1,4 @@
-/** What Node-RED's log shows of a pipeline, and what custom log handlers get. */
+/** The lines about a pipeline in Node-RED's log, and the records that custom log handlers get. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { catchNode, endpoint, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';

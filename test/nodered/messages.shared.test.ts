@@ -1,4 +1,4 @@
-/** What becomes of a message on its way through a pipeline: the same object goes on, once, with its own result. */
+/** A message passes a pipeline as the same object, once, with its own result. */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { batcher, collector, completeNode, func, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';

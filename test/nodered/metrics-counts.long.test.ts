@@ -1,4 +1,4 @@
-/** What the metrics say of many requests is what a client of them says: how each ended, and how long it took. */
+/** The metrics agree with the client of many requests about the end and the time of each. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
@@ -11,7 +11,7 @@ import { type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const REQUESTS = process.env['TEST_FULL'] ? 20_000 : 5000;
-/** Of those, as many as find a queue full, come too late, or are not waited for. */
+/** Number of requests that find a queue full, also of late ones, and of cancelled ones. */
 const SPECIAL = 1300;
 const IN_FLIGHT = 64;
 

@@ -33,7 +33,7 @@ const second: readonly FlowNode[] = [
 
 const nodeRed = useNodeRed();
 
-/** What a node's outputs have sent since this was called. */
+/** The messages of a node's outputs since this call. */
 function outputs(id: string): Record<(typeof OUTPUTS)[number], Message[]> {
   const [all = [], numbers = [], stages = [], workers = []] = OUTPUTS.map((output) =>
     nodeRed.inputs(`${id} ${output}`),

@@ -1,4 +1,4 @@
-/** What nodes do with the messages that they hold as a deploy closes them: none is lost, and none comes twice. */
+/** Nodes that a deploy closes lose no message that they hold, and none comes twice. */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -123,7 +123,7 @@ async function read(path = ADMIN): Promise<OpenApiDocument> {
   return document;
 }
 
-/** What goes in and comes out, once it is so. */
+/** The schemas of input and output, once they are there. */
 async function schemas(method: string, path: string): Promise<{ input: unknown; output: unknown }> {
   const document = await read();
   const { requestBody, responses } = operation(document, method, path);

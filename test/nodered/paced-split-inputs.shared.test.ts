@@ -1,4 +1,4 @@
-/** What the paced split takes apart: arrays, text, files, lines of JSON; and what it says of what it cannot. */
+/** The inputs that the paced split takes apart: arrays, text, files, lines of JSON; and the errors for others. */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join as joinPath } from 'node:path';

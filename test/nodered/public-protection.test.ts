@@ -1,4 +1,4 @@
-/** What `publicPath` serves is protected as the endpoints beside it are: same settings of Node-RED, same answers. */
+/** Node-RED's settings protect the routes of `publicPath` like the endpoints beside them. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';

@@ -6,7 +6,7 @@ import { junction, linkIn, linkOut, sendAll, sorted, whenIdle } from '../fixture
 import { batcher, catchNode, func, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 
-/** What a unit makes of a value: another value on one of its outputs, or an error. */
+/** A unit turns a value into another value on one of its outputs, or into an error. */
 type Effect = { readonly value: number; readonly output?: number } | { readonly code: string };
 
 interface Unit {
@@ -109,7 +109,7 @@ const graphs: fc.Arbitrary<Graph> = fc
     });
   });
 
-/** Where each output of the unit at a position leads: units, or `out`. */
+/** The targets of each output of the unit at a position: units, or `out`. */
 function targetsAt({ order, steps }: Graph, position: number): string[][] {
   const { outputs } = UNITS[order[position] as string] as Unit;
   return (steps[position] ?? [])
@@ -132,7 +132,7 @@ function draw(graph: Graph, fused: boolean): FlowNode[] {
   return [TAB, runtime(), ...units, ...unused, catchNode('catch', 'failed'), sink('failed'), sink('out')];
 }
 
-/** What the drawing says, worked out unit by unit. */
+/** The result according to the drawing, computed unit by unit. */
 function expected(graph: Graph, inputs: readonly number[]): string[] {
   const ends: string[] = [];
   const enter = (id: string, request: number, value: number): void => {

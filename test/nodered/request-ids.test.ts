@@ -24,7 +24,7 @@ const red = useNodeRed({
 });
 const gate = useGate();
 
-/** What Node-RED has logged, with all parts. */
+/** The records that Node-RED has logged, with all parts. */
 const logged: Readonly<Record<string, unknown>>[] = [];
 function keep(entry: Readonly<Record<string, unknown>>): void {
   logged.push(entry);

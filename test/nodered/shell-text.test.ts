@@ -7,7 +7,7 @@ import { after, describe, test } from 'node:test';
 import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 
-/** What a shell that reads this leaves behind. */
+/** The file that a shell would leave behind if it read this text. */
 const MARK = 'marked';
 const TEXTS = [
   `0; touch ${MARK}`,

@@ -164,7 +164,7 @@ describe('drop-oldest', () => {
     for (let frame = 6; frame <= FRAMES; frame += 1) red.send('slow', { payload: `north ${frame}`, camera: 'north' });
     await until('all but the newest are dropped', async () => (await countOf('dropped')) === DROPPED);
   }
-  /** Of four frames of each camera and those that only one has, all but one of each. */
+  /** Number of dropped frames: four of each camera and further ones of one camera, less one of each. */
   const DROPPED = 4 * 4 + (FRAMES - 5) - 4;
   const SURVIVORS = sorted(['north 1', `north ${FRAMES}`, 'east 5', 'south 5', 'west 5']);
 

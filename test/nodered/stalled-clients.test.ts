@@ -9,7 +9,7 @@ import { until } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
 
 const MEGABYTE = 1024 * 1024;
-/** What the client that reads gets while the other one does not. */
+/** The parts that the reading client gets while the other one does not read. */
 const READ_BYTES = 300 * MEGABYTE;
 
 /** Parts without end, of 64 KiB. */

@@ -69,7 +69,7 @@ describe('taps', () => {
     const sent = { payload: [], topic: 'here', mine: { deep: 1 }, _msgid: 'original' };
     red.send('a', sent);
     const [result] = await arrived(out ?? [], 1);
-    // What was tapped on the way comes before the end of the way.
+    // Tapped values arrive before the result.
     assert.deepEqual(payloads(debug ?? []), [['a']]);
     for (const tapped of [debug?.[0], ...(await arrived(two ?? [], 1))]) {
       assert.equal(tapped?.['topic'], 'here');

@@ -1,4 +1,4 @@
-/** Who is kept to which core. */
+/** The map of processes and the cores that they are pinned to. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { cpuMap, type PlacedHolder } from '../../src/observe/views/view.ts';

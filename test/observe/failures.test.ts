@@ -1,4 +1,4 @@
-/** What the log tells of requests that fail in large numbers. */
+/** The log sums up requests that fail in large numbers. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Failures } from '../../src/observe/log/failures.ts';

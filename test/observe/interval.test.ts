@@ -1,4 +1,4 @@
-/** What an interval amounts to, from two looks at a runtime that really ran. */
+/** The figures of an interval, from two readings of a runtime that really ran. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { countOf } from '../../src/observe/meters/histogram.ts';

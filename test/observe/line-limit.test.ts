@@ -1,4 +1,4 @@
-/** What a child may say in a second, and what becomes of the rest. */
+/** The limit of log lines per second for a child, and the report of dropped lines. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LINES_PER_SECOND, LineLimit } from '../../src/observe/log/line-limit.ts';

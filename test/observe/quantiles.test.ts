@@ -41,7 +41,7 @@ describe('a quantile', () => {
         const later = counted(since, meter).read();
         const interval = subtractReadings(later, earlier);
         const values = since.toSorted((a, b) => a - b);
-        // What cancels out leaves the rounding of the larger sum: far below a microsecond here.
+        // Subtraction leaves the rounding error of the larger sum: far below a microsecond here.
         const slack = 1e-12 * Object.values(later.sums).reduce((sum, ms) => sum + ms, 0);
         const found = quantile(interval, q) ?? Number.NaN;
         const exact = values[Math.max(0, Math.ceil(q * values.length) - 1)] as number;

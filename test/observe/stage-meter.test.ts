@@ -1,4 +1,4 @@
-/** What a stage's meter reads, and that it goes on where an engine's death has interrupted it. */
+/** The readings of a stage's meter, which continue after an engine's death. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StageStatus } from '../../src/core/model.ts';

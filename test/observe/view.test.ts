@@ -1,4 +1,4 @@
-/** What the sidebar is sent, from looks at a runtime that really ran. */
+/** The view for the sidebar, from readings of a runtime that really ran. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { countOf } from '../../src/observe/meters/histogram.ts';

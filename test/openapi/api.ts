@@ -55,7 +55,7 @@ function references(value: unknown): string[] {
   );
 }
 
-/** What a reference leads to; fails where it leads nowhere. */
+/** The target of a reference; fails if there is none. */
 export function at(document: object, reference: string): unknown {
   assert.match(reference, /^#\//);
   const keys = decodeURIComponent(reference.slice(2)).split('/');
@@ -79,7 +79,7 @@ interface Media {
   >;
 }
 
-/** What its JSON body is like, with a reference followed. */
+/** The schema of its JSON body, with a reference followed. */
 export function bodySchema(document: OpenApiDocument, body: object | undefined): unknown {
   const schema = (body as Media | undefined)?.content['application/json']?.schema;
   return schema?.$ref ? at(document, schema.$ref) : schema;

@@ -1,4 +1,4 @@
-/** Whatever flows are called and made of, their document is valid. */
+/** The document is valid for any names and shapes of flows. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -30,7 +30,7 @@ interface Way {
 const [unshare = '', ...unshareArguments] = UNMOUNT_PROC;
 const mayUnmount = spawnSync(unshare, [...unshareArguments, process.execPath, '--version']).status === 0;
 
-/** Of a machine that lets nobody mount, Node.js alone is kept from /proc. */
+/** On a machine that forbids mounts, only Node.js is kept from /proc. */
 const WAYS: readonly Way[] = [
   { name: 'where Node.js cannot read /proc', prefix: [], env: { NODE_OPTIONS: `--import=${HIDE_PROC}` } },
   ...(mayUnmount ? [{ name: 'where no /proc is mounted', prefix: UNMOUNT_PROC, env: {} }] : []),

@@ -15,7 +15,7 @@ interface Passed {
   readonly version?: number;
 }
 
-/** What came of the requests at the stage, as hits, misses and joined, once it has said so. */
+/** The requests of the stage as hits, misses and joined, once it has reported them. */
 async function counted({ service }: Gated, expected: readonly number[]): Promise<void> {
   const counts = (): number[] => {
     const { hit, miss, joined } = service.stage('gate').reading.cache;

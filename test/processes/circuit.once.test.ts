@@ -166,7 +166,7 @@ describe('five deaths', () => {
       while (!done) {
         const { code } = await service.answer('live');
         codes.set(code, (codes.get(code) ?? 0) + 1);
-        // Who is refused comes again a little later.
+        // A refused request comes again a little later.
         if (code === 'stage_unavailable') await until(() => service.stage('mortal').circuit !== 'open', 'a next try');
       }
     };

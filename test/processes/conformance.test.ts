@@ -1,5 +1,5 @@
 /**
- * What every source of a stage does alike, whatever its code is written in and wherever it runs. A new source is a row
+ * The behaviour that all sources of a stage share, in any language and any kind of worker. A new source is a row
  * of SOURCES.
  */
 import assert from 'node:assert/strict';

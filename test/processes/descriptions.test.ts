@@ -1,4 +1,4 @@
-/** What modelets say of themselves comes to the server: from each kind of worker, anew when it changes, and no more than fits. */
+/** Descriptions of modelets reach the server from each kind of worker, again after a change, and within a size limit. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -218,7 +218,7 @@ describe('a request', () => {
       assert.match(answer.bytes.toString(), text, name);
       assert.match(answer.headers['x-request-id'] ?? '', /./);
     }
-    // What is no JSON in its second half is found by the worker; the runtime itself has counted it.
+    // The worker finds invalid JSON in the second half; the runtime itself has counted it.
     assert.equal(endpoint.refused.length, rows.length - 1);
     assert.equal((await call(endpoint.url, { 'Content-Type': TYPES.json }, Buffer.from('{}'))).status, 200);
   });

@@ -9,7 +9,7 @@ import { ISOLATIONS } from '../fixtures/isolations.ts';
 import { kill9, until, within } from '../fixtures/processes.ts';
 import { callsIn, folderFor, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
-/** What came of a check, stage by stage: `name examples code`. */
+/** The result of a check, stage by stage: `name examples code`. */
 async function check(service: TestService): Promise<string[]> {
   const results = await within(service.service.check(), 'the check is answered');
   return results.map(({ stage, examples, error }) => `${stage} ${examples} ${error?.code ?? 'ok'}`);

@@ -1,4 +1,4 @@
-/** What bad items and bad modelets come to: each its code, while neighbours are answered and the worker lives on. */
+/** Bad items and bad modelets get their codes, while neighbours get answers and the worker lives on. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type ErrorCode, HTTP_STATUS } from '../../src/core/errors.ts';

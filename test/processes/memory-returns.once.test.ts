@@ -1,4 +1,4 @@
-/** What large payloads cost in memory is given back when they are through, and not kept for the next ones. */
+/** The processes return the memory of large payloads afterwards, and do not keep it for the next ones. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';

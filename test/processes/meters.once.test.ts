@@ -1,4 +1,4 @@
-/** What a whole runtime has measured of itself: with real processes, over an engine's death, beside the requests' own figures. */
+/** The meters of a whole runtime with real processes, over an engine's death, compared with the requests' own figures. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

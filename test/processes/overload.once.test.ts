@@ -6,7 +6,7 @@ import type { ModeletError } from '../../src/core/errors.ts';
 import { residentMb } from '../bench/measure.ts';
 import { serve, type TestService } from '../fixtures/service.ts';
 
-/** What one item costs: waiting, so that a busy machine changes little. */
+/** The cost of one item is waiting time, so that a busy machine changes little. */
 const RUN_MS = 5;
 const TIMEOUT_MS = 300;
 const ROUND_MS = 1500;
@@ -54,7 +54,7 @@ async function offer(service: TestService, perSecond: number, options: Offer = {
   return good / seconds;
 }
 
-/** What one caller after the other gets, per second. */
+/** Answers per second to callers in turn. */
 async function sustainable(service: TestService): Promise<number> {
   const start = performance.now();
   for (let n = 0; n < 100; n += 1) await service.value({ n });

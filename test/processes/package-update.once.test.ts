@@ -32,7 +32,7 @@ async function installed(t: TestContext, stage: Partial<StageSpec> = {}): Promis
   return { service, code: join(root, 'dist', 'src') };
 }
 
-/** What a request is told that gets no result, at once or later. */
+/** The error of a request that gets no result, at once or later. */
 async function refusal(service: TestService): Promise<ModeletError | null> {
   try {
     return (await service.answer('x')).error;

@@ -19,7 +19,7 @@ import {
 interface Bed {
   readonly service: TestService;
   readonly folder: string;
-  /** Of each part that has come, the index that came with it and the one in it. */
+  /** The index beside each part that arrived, and the index in it. */
   readonly parts: unknown[];
 }
 

@@ -114,7 +114,7 @@ describe("this process's own pin", () => {
     const service = await example(t, 1, { serverCpus: [first] });
     await service.end();
     onlyCores(process.pid, granted, 'this process');
-    // What was still under way at close must not come after it.
+    // A call that was in progress at close must not take effect after it.
     await (await example(t, 1)).ready();
     onlyCores(process.pid, granted, 'this process later');
   });

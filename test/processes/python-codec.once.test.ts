@@ -1,4 +1,4 @@
-/** What a value becomes in Python and on its way back: all values, those of fast-check too, through a real worker. */
+/** Values on their way to Python and back, those of fast-check too, through a real worker. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ function serveLines(t: TestContext, lines: string, stage: Partial<StageSpec> = {
   return serve(t, { stages: [{ id: 'model', python, predict: 'batch', batch, capacity: 4096, ...stage }] });
 }
 
-/** What the documentation says a value comes back as. */
+/** The value that comes back according to the documentation. */
 function expected(value: unknown): unknown {
   if (typeof value === 'bigint') return value <= SAFE && value >= -SAFE ? Number(value) : value;
   if (value === undefined) return null;

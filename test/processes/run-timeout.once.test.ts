@@ -7,7 +7,7 @@ import { gated, hold, prefetching, queued } from './gated.ts';
 
 /** Longer than anything takes that is not stuck, also on a busy machine. */
 const LONG_MS = 2000;
-/** What a stuck batch is given in tests where nothing else runs. */
+/** The time limit of a stuck batch in tests where nothing else runs. */
 const SHORT_MS = 300;
 
 interface Passed {

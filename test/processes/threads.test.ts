@@ -1,4 +1,4 @@
-/** What is particular to workers that are threads of the engine. */
+/** The particular behaviour of workers that are threads of the engine. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';

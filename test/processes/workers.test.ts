@@ -1,4 +1,4 @@
-/** What holds for every worker, be it a process or a thread of the engine. */
+/** The behaviour that workers of both kinds share: processes, and threads of the engine. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

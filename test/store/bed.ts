@@ -45,7 +45,7 @@ export class TestTime implements QueueTime {
   }
 }
 
-/** What a queue's process does, without the process. */
+/** The program of a queue's process, run without the process. */
 export function local(store: WorkStore): WorkQueue {
   return new Proxy(store, {
     get(target, name: keyof WorkStore) {

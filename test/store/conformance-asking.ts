@@ -1,4 +1,4 @@
-/** What every queue must tell of its items, and what may be done to those that wait. */
+/** The contract of every queue for questions about its items, and for commands on waiting ones. */
 import assert from 'node:assert/strict';
 import type { QueueLimits, WorkQueue } from '../../src/store/work-queue.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';

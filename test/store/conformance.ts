@@ -1,4 +1,4 @@
-/** What every queue must do, whatever it is made of. */
+/** The contract of every queue. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import type { QueueLimits } from '../../src/store/work-queue.ts';

@@ -1,4 +1,4 @@
-/** What of a message is stored, and what comes back. */
+/** The stored fields of a message, and the message that comes back. */
 import assert from 'node:assert/strict';
 import { Socket } from 'node:net';
 import { describe, test } from 'node:test';

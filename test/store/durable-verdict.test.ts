@@ -1,4 +1,4 @@
-/** What the end of an attempt makes of a stored item. */
+/** The effect that the end of an attempt has on a stored item. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { type ErrorCode, ModeletError } from '../../src/core/errors.ts';

@@ -64,7 +64,7 @@ class Model {
     this.#time = time;
   }
 
-  /** What time alone changes. */
+  /** The changes that time alone causes. */
   moveOn(): void {
     const now = this.#time.now();
     for (const [id, known] of this.known) {

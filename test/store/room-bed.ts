@@ -31,7 +31,7 @@ export class RoomBed {
   readonly admitted: { readonly claim: Claim; readonly lease: Lease }[] = [];
   readonly refused: { readonly id: string; readonly code: string }[] = [];
   readonly troubles: string[] = [];
-  /** What the queue fails with; null while it works. */
+  /** The error of the queue; null while it works. */
   failing: Error | null = null;
   /** Called before the queue claims. */
   beforeClaim: () => void = () => {};

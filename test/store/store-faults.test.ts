@@ -1,4 +1,4 @@
-/** What can be wrong with the file of a queue: each is told in an error that names it, and nothing is made anew. */
+/** Faults of a queue's file: each causes an error that names the file, and the store creates no new file. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';

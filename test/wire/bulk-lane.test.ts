@@ -20,7 +20,7 @@ const submit = (id: number, length: number): Frame => ({
   items: [item({ id, payload: bytesOf(length) })],
 });
 
-/** What has come, in order: the ids of items, the types of all else. */
+/** The frames that arrived, in order: ids of items, types of all others. */
 const order = ({ frames }: End): (number | string)[] =>
   frames.flatMap<number | string>((frame) => ('items' in frame ? frame.items.map(({ id }) => id) : [frame.type]));
 

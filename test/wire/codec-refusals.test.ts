@@ -1,4 +1,4 @@
-/** What cannot be carried is refused with the code of whoever is to blame, and says where it is. */
+/** The codec refuses values that it cannot carry, with the code of the party at fault and the path. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { runInNewContext } from 'node:vm';

@@ -1,4 +1,4 @@
-/** What goes in comes out: any value that the table in the docs allows, at any depth, under any key. */
+/** Any value that the table in the docs allows survives the round trip, at any depth, under any key. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -81,7 +81,7 @@ export const controlFrame: fc.Arbitrary<ControlFrame> = fc.oneof(
 
 export const anyFrame: fc.Arbitrary<Frame> = fc.oneof<fc.Arbitrary<Frame>[]>(itemFrame, controlFrame);
 
-/** What a frame says, without how its bytes are held or which fields its type leaves unused. */
+/** The content of a frame, without the form of its bytes or the fields that its type leaves unused. */
 export function meaning(frame: Frame): unknown {
   if (!('items' in frame)) return frame;
   return {

@@ -118,5 +118,5 @@ export function onnxLoader(
   };
 }
 
-/** What a test reads of items that work. */
+/** Successful items, as a test reads them. */
 export const values = (...read: unknown[]): Read[] => read.map((value) => ({ value }));

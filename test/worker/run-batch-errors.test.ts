@@ -1,4 +1,4 @@
-/** Whose fault a failure is, whom it hits, and what is told of it. */
+/** The blame for a failure, the items that it affects, and its error. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { runInNewContext } from 'node:vm';

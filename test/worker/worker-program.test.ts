@@ -1,4 +1,4 @@
-/** What a worker remembers of requests that nobody waits for any more. */
+/** A worker's memory of cancelled requests. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Frame } from '../../src/wire/frames/frames.ts';

@@ -1,5 +1,5 @@
 /**
- * Reads from Node-RED whatever the compiler of endpoints must know and the flows do not say: settings, hooks, and handlers
+ * Reads the facts that the compiler of endpoints needs and the flows do not have from Node-RED: settings, hooks, handlers
  * of the HTTP server that come before an HTTP-in node. Such a handler may refuse a request, so the request must pass it.
  */
 import type { NodeAPI } from 'node-red';

@@ -11,7 +11,7 @@ export interface Measured {
   readonly durations: DurationReadings;
 }
 
-/** What one scrape reads. `runtime` is a name that no other runtime has; it is blank for a gate without a runtime. */
+/** The data of one scrape. `runtime` is a name that no other runtime has; it is blank for a gate without a runtime. */
 export interface Scrape {
   readonly runtimes: readonly (Measured & { readonly runtime: string })[];
   readonly gates: readonly { readonly snapshot: GateSnapshot; readonly runtime: string }[];

@@ -47,7 +47,7 @@ export interface GateSnapshot {
   /** N, in `unit`. */
   readonly quota: number;
   readonly maxSys: number;
-  /** What the gate would admit now, in `unit`; null: everything. */
+  /** The amount that the gate would admit now, in `unit`; null: everything. */
   readonly room: number | null;
   readonly source: {
     readonly description: string;

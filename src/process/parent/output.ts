@@ -1,4 +1,4 @@
-/** What a child prints to stderr: grouped into messages for the log, and its last lines kept to explain its end. */
+/** The stderr of a child: grouped into messages for the log, and its last lines kept to explain its end. */
 import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
 import { shortened } from '../lines.ts';
 

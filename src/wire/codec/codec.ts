@@ -112,7 +112,7 @@ class Scan {
   structured = false;
   /** Whether the value contains an object with its own `toJSON`. */
   converts = false;
-  /** Whatever has to travel beside the JSON. Made on the first need: nearly all payloads have nothing of the kind. */
+  /** The sections that travel beside the JSON. Made on the first need: nearly all payloads have none. */
   lifted: Lifted | undefined;
   readonly #path: (string | number)[] = [];
   readonly #ancestors: object[] = [];

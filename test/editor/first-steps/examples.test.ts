@@ -58,7 +58,7 @@ test('every example can be imported beside the others', async () => {
   });
 });
 
-// That the others get ready when they are deployed is tested without a browser.
+// Tests without a browser deploy the others and wait until they are ready.
 for (const example of [QUICK_START, WITH_GATE]) {
   test(`"${example}" can be imported and deployed, and its stages and gates get ready`, async () => {
     await session.inEditor([], async (editor) => {

@@ -125,7 +125,7 @@ test('the sidebar shows stages, workers and rates while requests come', async ()
     const page = await opened;
     await page.locator('[data-path="/sums"]').waitFor();
     await page.close();
-    // Of an account that has logged in a link brings no token along.
+    // A link does not carry the token of an account that has logged in.
     await editor.page.evaluate(() => {
       RED.settings['user'] = { username: 'somebody', permissions: '*' };
     });

@@ -192,7 +192,7 @@ test('the dialog of a gate refuses values that it cannot use, and says why', asy
     assert.deepEqual(await form.marked(), ['labels', 'metric']);
     await form.set({ source: 'aimd', maxWindow: '10', minWindow: '20' });
     assert.deepEqual(await form.marked(), ['maxWindow']);
-    // What a hidden field holds is of no consequence.
+    // The value of a hidden field has no effect.
     await form.set({ source: 'saturation', unit: 'tokens' });
     assert.deepEqual(await form.marked(), ['costProperty']);
     await form.set({ unit: 'requests' });

@@ -139,7 +139,7 @@ describe('the AIMD window', () => {
     const admittedAt = window.clock.now();
     window.clock.advance(1);
     window.end({ kind: 'refused', retryAfterMs: 5000 }, 1, admittedAt);
-    // Of the same flight: less time changes nothing, more time holds.
+    // From the same window: a shorter hold changes nothing, a longer one applies.
     window.end({ kind: 'refused', retryAfterMs: 100 }, 1, admittedAt);
     window.end(REFUSED, 1, admittedAt);
     window.clock.advance(4999);

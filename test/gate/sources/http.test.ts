@@ -1,4 +1,4 @@
-/** What a source over HTTP makes of a server that does not behave. */
+/** A source over HTTP copes with a server that misbehaves. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';

@@ -1,4 +1,4 @@
-/** What a gate's budget comes from is killed under load, and starts again: closed meanwhile, and nothing is lost. */
+/** The server behind a gate's budget dies under load and restarts: the gate is closed meanwhile and loses nothing. */
 import assert from 'node:assert/strict';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import { compileGate } from '../../../src/config/compile-gate.ts';

@@ -1,4 +1,4 @@
-/** What a Prometheus may answer to a query, and what is made of it. */
+/** The possible answers of Prometheus to a query, and the samples read from them. */
 import assert from 'node:assert/strict';
 import type { RequestListener } from 'node:http';
 import { describe, type TestContext, test } from 'node:test';
