@@ -5,7 +5,7 @@
 import { HTTP_MUTATIONS } from './http-edits.ts';
 
 export interface Mutation {
-  /** What is wrong then. */
+  /** The wrong behaviour that the edit causes. */
   readonly bug: string;
   /** Below the repository's root. */
   readonly file: string;
