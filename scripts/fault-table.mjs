@@ -5,6 +5,6 @@ import { build } from './run-built.mjs';
 import { root } from './runtimes.mjs';
 
 build();
-const { withTables } = await import('../dist/test/faults/table.js');
+const { withFaultTables } = await import('../dist/test/faults/table.js');
 const page = join(root, 'docs', 'faults.md');
-writeFileSync(page, withTables(readFileSync(page, 'utf8')));
+writeFileSync(page, withFaultTables(readFileSync(page, 'utf8')));

@@ -1,5 +1,5 @@
 /** Part c: HTTP in -> pipeline -> HTTP response, compiled and through the flow, against the same with a function node. */
-import { NodeRedProcess } from '../fixtures/editor.ts';
+import { NodeRedWithEditor } from '../fixtures/editor.ts';
 import { batcher, functionNode, httpPair, stage, tabAndRuntime } from './flows.ts';
 import { LOAD_GENERATOR, loadHttp } from './http-load.ts';
 import { interleave, medianOf, threadCpu } from './measure.ts';
@@ -32,7 +32,7 @@ export const http: Part = {
   title: 'HTTP in to HTTP response',
   async run({ rounds, seconds }) {
     // By its own command, as users start it: compiled endpoints then take their requests before Express.
-    const red = await NodeRedProcess.start();
+    const red = await NodeRedWithEditor.start();
     try {
       await red.deploy([
         ...tabAndRuntime(),
@@ -62,7 +62,7 @@ export const http: Part = {
   },
 };
 
-async function load(red: NodeRedProcess, path: string, seconds: number): Promise<Figures> {
+async function load(red: NodeRedWithEditor, path: string, seconds: number): Promise<Figures> {
   const before = threadCpu(red.pid);
   const result = await loadHttp({
     url: `${red.url}/${path}`,

@@ -4,12 +4,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ELSEWHERE_FAULTS } from '../faults/elsewhere-faults.ts';
-import { withTables } from '../faults/table.ts';
+import { withFaultTables } from '../faults/table.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 test('docs/faults.md has a row for each fault that is tested and for each seeded bug (npm run fault-table writes them)', () => {
   const page = readFileSync(join(repositoryRoot, 'docs', 'faults.md'), 'utf8');
-  assert.equal(page, withTables(page));
+  assert.equal(page, withFaultTables(page));
 });
 
 test('each fault that the page finds in another folder is tested there', () => {

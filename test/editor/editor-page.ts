@@ -1,7 +1,7 @@
 /** The editor as a person sees it: palette, canvas and dialogs, worked with mouse and keyboard. */
 import assert from 'node:assert/strict';
 import type { BrowserContext, Locator, Page } from 'playwright-core';
-import type { NodeRedProcess } from '../fixtures/editor.ts';
+import type { NodeRedWithEditor } from '../fixtures/editor.ts';
 
 /** The editor's own globals. The tests look at them; what they do, they do as a person would, except to show a tab. */
 export interface EditorGlobals {
@@ -80,7 +80,7 @@ export class EditorPage {
   /** Opens the editor; resolves when it can be worked with. `token`: of an account that has logged in. */
   static async open(
     context: BrowserContext,
-    nodeRed: Pick<NodeRedProcess, 'editorUrl'>,
+    nodeRed: Pick<NodeRedWithEditor, 'editorUrl'>,
     token?: string,
   ): Promise<EditorPage> {
     const editor = new EditorPage(await context.newPage());

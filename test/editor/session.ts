@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
 import type { Browser, BrowserContext } from 'playwright-core';
-import { launchBrowser, NodeRedProcess, type StartOptions } from '../fixtures/editor.ts';
+import { launchBrowser, NodeRedWithEditor, type StartOptions } from '../fixtures/editor.ts';
 import { EditorPage } from './editor-page.ts';
 
 declare const document: { readonly adoptedStyleSheets: object[] };
@@ -11,7 +11,7 @@ declare const CSSStyleSheet: new () => { replaceSync(rules: string): void };
 type Work = (editor: EditorPage) => Promise<void>;
 
 export interface Session {
-  readonly nodeRed: NodeRedProcess;
+  readonly nodeRed: NodeRedWithEditor;
   /** Deploys these flows and lets the test work with them in the editor. Fails on errors in the page. */
   inEditor(flows: readonly object[], work: Work): Promise<void>;
   /** Does the same in a page of its own. Use it for a test that changes more in its page than the flows. */
@@ -38,14 +38,14 @@ export function sharedSession(): Session {
 
 /** Starts Node-RED and a browser before the tests of a file or of a `describe`, and stops them afterwards. */
 export function startSession({ completesCode = false, ...options }: SessionOptions = {}): Session {
-  let nodeRed: NodeRedProcess | undefined;
+  let nodeRed: NodeRedWithEditor | undefined;
   let browser: Browser | undefined;
   let context: BrowserContext | undefined;
   /** A page that shows no flows and waits for the next test. */
   let idle: EditorPage | undefined;
 
   before(async () => {
-    [nodeRed, browser] = await Promise.all([NodeRedProcess.start(options), launchBrowser()]);
+    [nodeRed, browser] = await Promise.all([NodeRedWithEditor.start(options), launchBrowser()]);
     // All pages share a context, so that the second one finds the editor's scripts in the cache.
     context = await browser.newContext();
     await context.addInitScript(stopTransitions);
@@ -76,7 +76,7 @@ export function startSession({ completesCode = false, ...options }: SessionOptio
   }
 
   return {
-    get nodeRed(): NodeRedProcess {
+    get nodeRed(): NodeRedWithEditor {
       assert.ok(nodeRed, 'Node-RED runs');
       return nodeRed;
     },

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { isAlive, kill9, startedProcesses, until } from '../fixtures/processes.ts';
+import { isAlive } from '../fixtures/alive.ts';
+import { kill9, startedProcesses, until } from '../fixtures/processes.ts';
 import type { FaultGroup } from './fault.ts';
 import { assertFails, type ServiceBed, type ServiceFault } from './service-bed.ts';
 

@@ -47,7 +47,7 @@ function mutationTable(): string {
 }
 
 /** The page with its tables made anew. @throws Error where the page has no place for one. */
-export function withTables(page: string): string {
+export function withFaultTables(page: string): string {
   return filled(filled(page, 'fault tables', faultTables()), 'mutation table', mutationTable());
 }
 

@@ -1,17 +1,10 @@
 /** A deploy does not cost what did not change, and no request is lost in one. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { isAlive } from '../fixtures/alive.ts';
 import { batcher, collector, endpoint, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
-import {
-  type DeployType,
-  type FlowNode,
-  isAlive,
-  pidsOf,
-  type Snapshot,
-  until,
-  useNodeRed,
-} from '../fixtures/node-red.ts';
+import { type DeployType, type FlowNode, pidsOf, type Snapshot, until, useNodeRed } from '../fixtures/node-red.ts';
 
 const DEPLOYS: readonly DeployType[] = ['full', 'flows', 'nodes'];
 

@@ -5,8 +5,9 @@
 import assert from 'node:assert/strict';
 import { Agent, request } from 'node:http';
 import { after, describe, test } from 'node:test';
+import { isAlive } from '../fixtures/alive.ts';
 import { batcher, collector, dispatchGate, httpIn, httpOut, node, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type DeployType, type FlowNode, isAlive, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type DeployType, type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 
 const CLIENTS = 64;
 const GATED = 12;

@@ -8,7 +8,7 @@ import { compileFlows } from '../../src/headless/compile-flows.ts';
 import { readFlows } from '../../src/headless/flow-file.ts';
 import { pipelineOf } from '../../src/node-red/pipeline.ts';
 import { FILE_FLOWS, PROCESS_VARIABLE } from '../fixtures/file-flows.ts';
-import { QUICK_START, serveFlows } from '../fixtures/headless.ts';
+import { QUICK_START_FILE, serveFlows } from '../fixtures/headless.ts';
 import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
@@ -45,8 +45,8 @@ describe('headless: a flow file and the same flows in Node-RED', () => {
 
 describe('headless: the quick start', () => {
   test('gives the same answers and errors as in Node-RED', async (t) => {
-    await nodeRed.deployReady(JSON.parse(readFileSync(QUICK_START, 'utf8')) as FlowNode[]);
-    const { url } = await serveFlows(t, QUICK_START);
+    await nodeRed.deployReady(JSON.parse(readFileSync(QUICK_START_FILE, 'utf8')) as FlowNode[]);
+    const { url } = await serveFlows(t, QUICK_START_FILE);
     const { images } = JSON.parse(readFileSync(join(repositoryRoot, 'assets/data/digits-test.json'), 'utf8')) as {
       images: { image: number[] }[];
     };

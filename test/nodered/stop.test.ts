@@ -1,9 +1,10 @@
 /** Node-RED stops with requests in flight: every client is answered, no process stays. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { isAlive } from '../fixtures/alive.ts';
 import { catchNode, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
-import { isAlive, pidsOf, until, useNodeRed } from '../fixtures/node-red.ts';
+import { pidsOf, until, useNodeRed } from '../fixtures/node-red.ts';
 import { type FoundProcess, startedProcesses } from '../fixtures/processes.ts';
 
 const nodeRed = useNodeRed();

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { isAlive } from '../fixtures/alive.ts';
 import { RepositoryCopy, readySnapshot, type Started, snapshotOf } from '../fixtures/command.ts';
 import { freePort } from '../fixtures/free-port.ts';
-import { isAlive, pidsOf, until } from '../fixtures/node-red.ts';
+import { pidsOf, until } from '../fixtures/node-red.ts';
 
 describe('npm start', { timeout: 120_000 }, () => {
   let copy: RepositoryCopy;

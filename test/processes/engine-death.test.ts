@@ -1,7 +1,8 @@
 /** The engine's death settles what it had, takes its workers along, and is followed by a new engine. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { isAlive, kill9, startedProcesses, until } from '../fixtures/processes.ts';
+import { isAlive } from '../fixtures/alive.ts';
+import { kill9, startedProcesses, until } from '../fixtures/processes.ts';
 import { callsIn, folderFor, serve } from '../fixtures/service.ts';
 import { prefetching } from './gated.ts';
 

@@ -6,9 +6,10 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
+import { isAlive } from '../fixtures/alive.ts';
 import type { FileNode } from '../fixtures/file-flows.ts';
-import { modelet, numberIn, QUICK_START, serveFlows } from '../fixtures/headless.ts';
-import { isAlive, kill9, until } from '../fixtures/processes.ts';
+import { modelet, numberIn, QUICK_START_FILE, serveFlows } from '../fixtures/headless.ts';
+import { kill9, until } from '../fixtures/processes.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'modelet-headless-'));
@@ -49,7 +50,7 @@ function post(url: string, value: unknown): Promise<Response> {
 
 describe('modelet check', () => {
   test('prints what is served, what is refused and what is left out', async () => {
-    const { code, output } = await modelet('check', QUICK_START);
+    const { code, output } = await modelet('check', QUICK_START_FILE);
     assert.equal(code, 1, output);
     assert.match(output, /POST +\/predict\/digits +digits +normalise > classify +2 > 1/);
     assert.match(output, /Refused:\n.*\n +GET \/digits +it leads to no modelet stage\n/);
@@ -72,12 +73,12 @@ describe('modelet check', () => {
 
   const wrong: readonly (readonly [args: string[], said: RegExp])[] = [
     [[], /the command is serve or check/],
-    [['deploy', QUICK_START], /the command is serve or check, not deploy/],
+    [['deploy', QUICK_START_FILE], /the command is serve or check, not deploy/],
     [['check'], /check needs one file or folder of flows/],
     [['check', join(folder, 'nowhere')], /there is no file or folder/],
-    [['check', QUICK_START, '--runtime', 'other'], /no runtime with stages is called other; there are: digits/],
-    [['check', QUICK_START, '--port', '1'], /Unknown option '--port'/],
-    [['serve', QUICK_START, '--listen', 'here:there'], /--listen must be a port/],
+    [['check', QUICK_START_FILE, '--runtime', 'other'], /no runtime with stages is called other; there are: digits/],
+    [['check', QUICK_START_FILE, '--port', '1'], /Unknown option '--port'/],
+    [['serve', QUICK_START_FILE, '--listen', 'here:there'], /--listen must be a port/],
   ];
   for (const [args, said] of wrong) {
     test(`${args.map((arg) => arg.slice(-12)).join(' ') || 'no arguments'}: exits with 2`, async () => {
@@ -96,14 +97,14 @@ describe('modelet serve', () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as { port: number };
-    const taken = await modelet('serve', QUICK_START, '--listen', `127.0.0.1:${port}`);
+    const taken = await modelet('serve', QUICK_START_FILE, '--listen', `127.0.0.1:${port}`);
     other.close();
     assert.equal(taken.code, 1);
     assert.match(taken.output, new RegExp(`port ${port} is in use`));
   });
 
   test('answers the quick start, its health, metrics and description, and goes on after kill -9', async (t) => {
-    const { url, log, child, ended } = await serveFlows(t, QUICK_START);
+    const { url, log, child, ended } = await serveFlows(t, QUICK_START_FILE);
     const [{ image, label } = { image: [], label: -1 }] = images;
     const digit = async (): Promise<unknown> => {
       const answer = await post(`${url}/predict/digits`, { image });

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { isAlive, until } from '../fixtures/processes.ts';
+import { isAlive } from '../fixtures/alive.ts';
+import { until } from '../fixtures/processes.ts';
 import { callsIn, folderFor, type PlanSpec, release, type StageSpec, serve } from '../fixtures/service.ts';
 
 interface Passed {

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { isAlive, until } from '../fixtures/processes.ts';
+import { isAlive } from '../fixtures/alive.ts';
+import { until } from '../fixtures/processes.ts';
 import { folderFor, release, serve, type TestService } from '../fixtures/service.ts';
 import { gated, hold } from './gated.ts';
 

@@ -1,7 +1,8 @@
 /** Code that does not come back: the worker is killed for it, and nobody waits for it longer than they said. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { isAlive, until } from '../fixtures/processes.ts';
+import { isAlive } from '../fixtures/alive.ts';
+import { until } from '../fixtures/processes.ts';
 import { callsIn, folderFor, release, type StageSpec, serve } from '../fixtures/service.ts';
 import { gated, hold, prefetching, queued } from './gated.ts';
 

@@ -6,7 +6,8 @@ import { createInterface } from 'node:readline';
 import { describe, type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { systemClock } from '../../src/core/clock.ts';
-import { allGone, isAlive, kill9, killStarted, startedProcesses, until, within } from '../fixtures/processes.ts';
+import { isAlive } from '../fixtures/alive.ts';
+import { allGone, kill9, killStarted, startedProcesses, until, within } from '../fixtures/processes.ts';
 import {
   type Answer,
   callsIn,

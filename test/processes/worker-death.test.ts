@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { isAlive, kill9, startedProcesses, until } from '../fixtures/processes.ts';
+import { isAlive } from '../fixtures/alive.ts';
+import { kill9, startedProcesses, until } from '../fixtures/processes.ts';
 import { callsIn, folderFor, release, type StageSpec, serve } from '../fixtures/service.ts';
 import { gated, prefetching } from './gated.ts';
 

@@ -10,7 +10,8 @@ import { after, before, describe, test } from 'node:test';
 import { type Installation, Installer, type InstallPlan } from '../../src/server/install/installation.ts';
 import { onnxRuntimeVersion, planOnnxRuntime } from '../../src/server/install/onnx-runtime.ts';
 import { lookAtPython, planPython } from '../../src/server/install/python-packages.ts';
-import { isAlive, until } from '../fixtures/node-red.ts';
+import { isAlive } from '../fixtures/alive.ts';
+import { until } from '../fixtures/node-red.ts';
 import { makeWheel, WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
