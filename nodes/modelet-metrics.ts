@@ -5,9 +5,11 @@ import { wallTime } from '../src/core/clock.ts';
 import { ModeletError } from '../src/core/errors.ts';
 import { configure } from '../src/node-red/adapter.ts';
 import { gatesOf, seriesOf, stageRows, workerRows } from '../src/node-red/admin/dashboard.ts';
+import { aroundOf } from '../src/node-red/admin/live-view.ts';
 import { type Pipeline, pipelineOf } from '../src/node-red/pipeline.ts';
 import { metricsBadge, showInvalid } from '../src/node-red/status.ts';
 import { intervalBetween, type Measurement } from '../src/observe/views/interval.ts';
+import { viewBetween } from '../src/observe/views/view.ts';
 import type { Service } from '../src/server/service.ts';
 
 export default function register(RED: NodeAPI): void {
@@ -36,7 +38,13 @@ export default function register(RED: NodeAPI): void {
         const interval = intervalBetween(before.look, look, wallTime());
         const gates = gatesOf(pipeline.gates.measured, service.id);
         const series = seriesOf(interval, gates);
-        this.send([{ payload: { ...interval, gates } }, series, stageRows(interval), workerRows(look.snapshot.stages)]);
+        const { kind, text } = viewBetween([before.look], [look], aroundOf(pipeline)).verdict;
+        this.send([
+          { payload: { ...interval, gates, verdict: { kind, text } } },
+          series,
+          stageRows(interval),
+          workerRows(look.snapshot.stages),
+        ]);
       }
       before = service && look ? { service, look } : null;
     };

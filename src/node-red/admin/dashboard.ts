@@ -9,6 +9,8 @@ export type SeriesMessage = {
   readonly payload: number;
   /** Time of day in ms since 1970. */
   readonly timestamp: number;
+  /** Name of its line in words. */
+  readonly label: string;
   /** Name of the metric, so that a switch node can route each metric to its chart. */
   readonly metric: string;
   readonly stage?: string;
@@ -29,19 +31,31 @@ export type TableMessage = {
   readonly payload: readonly object[];
 };
 
-const OF_RUNTIME = [
-  'requests',
-  'errors',
-  'requestsPerSecond',
-  'errorsPerSecond',
-  'p50',
-  'p95',
-  'p99',
-  'backlog',
-] as const;
-const OF_STAGE = ['queue', 'busy', 'workers', 'meanBatch', 'runMs', 'cached'] as const;
-
-const OF_GATE = ['budget', 'quota', 'inFlight', 'waiting'] as const;
+/** The metrics with their names in words. */
+const OF_RUNTIME = {
+  requests: 'requests',
+  errors: 'errors',
+  requestsPerSecond: 'requests per second',
+  errorsPerSecond: 'errors per second',
+  p50: 'half of the results',
+  p95: '95 of 100 results',
+  p99: '99 of 100 results',
+  backlog: 'open requests',
+} as const;
+const OF_STAGE = {
+  queue: 'items that wait',
+  busy: 'busy workers',
+  workers: 'ready workers',
+  meanBatch: 'items per batch',
+  runMs: 'run time, ms',
+  cached: 'share from the cache',
+} as const;
+const OF_GATE = {
+  budget: 'share that is free',
+  quota: 'requests that it would admit',
+  inFlight: 'requests in flight',
+  waiting: 'requests that wait',
+} as const;
 
 /** Returns the gates that belong to a runtime, by name. */
 export function gatesOf(gates: readonly MeasuredGate[], runtime: string): Record<string, GateStanding> {
@@ -54,20 +68,30 @@ export function gatesOf(gates: readonly MeasuredGate[], runtime: string): Record
 /** Returns one message per number. Skips metrics without a value, so that a chart shows a gap. */
 export function seriesOf(interval: RuntimeInterval, gates: Readonly<Record<string, GateStanding>>): SeriesMessage[] {
   const timestamp = interval.time;
-  const ofRuntime = OF_RUNTIME.flatMap((metric) => {
-    const payload = interval[metric];
-    return payload === null ? [] : [{ topic: metric, payload, timestamp, metric }];
-  });
+  const ofRuntime = labelled(OF_RUNTIME, interval).map((line) => ({ ...line, topic: line.metric, timestamp }));
   const ofStages = Object.entries(interval.stages).flatMap(([stage, values]) =>
-    OF_STAGE.flatMap((metric) => {
-      const payload = values[metric];
-      return payload === null ? [] : [{ topic: `${stage} ${metric}`, payload, timestamp, metric, stage }];
-    }),
+    labelled(OF_STAGE, values).map((line) => ({ ...named(stage, line), timestamp, stage })),
   );
   const ofGates = Object.entries(gates).flatMap(([gate, values]) =>
-    OF_GATE.map((metric) => ({ topic: `${gate} ${metric}`, payload: values[metric], timestamp, metric, gate })),
+    labelled(OF_GATE, values).map((line) => ({ ...named(gate, line), timestamp, gate })),
   );
   return [...ofRuntime, ...ofStages, ...ofGates];
+}
+
+type Line = Pick<SeriesMessage, 'metric' | 'label' | 'payload'>;
+
+function labelled<Metric extends string>(
+  labels: Readonly<Record<Metric, string>>,
+  values: Readonly<Record<NoInfer<Metric>, number | null>>,
+): Line[] {
+  return (Object.entries(labels) as [Metric, string][]).flatMap(([metric, label]) => {
+    const payload = values[metric];
+    return payload === null ? [] : [{ metric, label, payload }];
+  });
+}
+
+function named(name: string, { metric, label, payload }: Line): Line & Pick<SeriesMessage, 'topic'> {
+  return { topic: `${name} ${metric}`, label: `${name}: ${label}`, metric, payload };
 }
 
 /** Returns a table with one row per stage. */

@@ -64,7 +64,7 @@ export function serveLiveView(RED: NodeAPI, pipeline: Pipeline, mayRead: Request
   });
 }
 
-function aroundOf(pipeline: Pipeline): Around {
+export function aroundOf(pipeline: Pipeline): Around {
   return {
     chains: [...pipeline.deployment.routes.values()].map(({ route }) => ({
       runtime: route.runtime,
