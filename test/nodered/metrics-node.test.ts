@@ -42,6 +42,7 @@ function outputs(id: string): Record<(typeof OUTPUTS)[number], Message[]> {
 }
 
 type Told = RuntimeInterval & {
+  readonly verdict: { readonly kind: string; readonly text: string };
   readonly gates: Readonly<Record<string, { readonly open: boolean; readonly inFlight: number }>>;
 };
 
@@ -74,7 +75,8 @@ describe('pipeline metrics', () => {
     await until('nothing is in flight', () => interval(sent.all.at(-1)).gates['gate']?.inFlight === 0);
     assert.deepEqual(interval(sent.all.at(-1)).gates, { gate: idle });
 
-    const { time, stages, gates, ...numbers } = of;
+    const { time, stages, gates, verdict, ...numbers } = of;
+    assert.ok(verdict.kind && verdict.text);
     const { open: _open, ...ofGate } = gates['gate'] ?? idle;
     const series = sent.numbers.filter(({ timestamp }) => timestamp === time);
     const expected = [
@@ -93,9 +95,11 @@ describe('pipeline metrics', () => {
       })),
     ].filter(({ payload }) => payload !== null);
     assert.deepEqual(
-      series.map(({ _msgid, timestamp, ...message }) => message),
+      series.map(({ _msgid, timestamp, label, ...message }) => message),
       expected,
     );
+    const label = (of: string): unknown => series.find(({ topic }) => topic === of)?.label;
+    assert.deepEqual([label('p50'), label('work busy')], ['half of the results', 'work: busy workers']);
     const index = sent.all.findIndex((message) => interval(message) === of);
     assert.deepEqual(sent.stages[index]?.payload, [{ stage: 'work', ...stages['work'] }]);
   });
