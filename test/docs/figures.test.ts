@@ -34,6 +34,14 @@ const FIGURES: readonly Figure[] = [
     quotes: ['endpoint and # µs with a function node'],
     from: ['c. ', 'HTTP in -> function -> HTTP response', 'µs CPU of its thread'],
   },
+  {
+    quotes: ['batches of 32 / single items | # /'],
+    from: ['200 B JSON, batches of 32, 64', 'drawn endpoint', 'of mosec'],
+  },
+  {
+    quotes: ['/ # times its requests'],
+    from: ['200 B JSON, single items, 64', 'drawn endpoint', 'of mosec'],
+  },
   { quotes: ['# % in a stage, '], from: ["d. Node-RED's", '2 ms of work, 250/s, in a stage', 'loop busy %'] },
   {
     quotes: ['in a stage, # % in a function node'],
