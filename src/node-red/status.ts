@@ -97,16 +97,13 @@ export function invalidBadge(reason: string): NodeStatus {
 }
 
 /** @returns a stage's badge: green at rest, blue at work, yellow if something is not as it should be, else a ring */
-export function stageBadge(
-  stage: StageSnapshot,
-  { engine, listener }: RuntimeSnapshot,
-  busy: number = stage.busy,
-): NodeStatus {
-  const { health, text } = stageWords(stage, engine, busy);
+export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot, busy: number = stage.busy): NodeStatus {
+  const { health, text } = stageWords(stage, runtime, busy);
   if (health === 'error') return { fill: 'red', shape: 'ring', text };
   if (health === 'startup') return { fill: 'grey', shape: 'ring', text };
   // The stage serves Node-RED's requests, but the badge must not look as if it served all.
-  if (listener?.tag === 'failed') return { fill: 'red', shape: 'dot', text: `cannot listen: ${listener.code}` };
+  if (runtime.listener?.tag === 'failed')
+    return { fill: 'red', shape: 'dot', text: `cannot listen: ${runtime.listener.code}` };
   const isOdd = health === 'partly' || stage.successorError !== null || stage.pinWarnings.length > 0;
   return { fill: isOdd ? 'yellow' : busy > 0 ? 'blue' : 'green', shape: 'dot', text };
 }

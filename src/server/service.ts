@@ -315,6 +315,7 @@ export class Service {
       id: this.id,
       name: this.config.name,
       state: this.#state.tag === 'closing' ? 'shutdown' : this.#client.state,
+      refuses: this.#pins.barred,
       engine: this.#client,
       ledger: { backlog: backlog + this.#told.backlog, capacity },
       requests: counts as Record<string, number>,

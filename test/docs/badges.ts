@@ -18,7 +18,7 @@ interface Shown {
   readonly meaning: string;
 }
 
-const RUNTIME = { engine: { state: 'ready', error: null } } as unknown as RuntimeSnapshot;
+const RUNTIME = { refuses: null, engine: { state: 'ready', error: null } } as unknown as RuntimeSnapshot;
 
 function workers(error: string | null = null): WorkerStatus[] {
   return [0, 1].map(
@@ -57,7 +57,7 @@ function gate(changes: Partial<GateSnapshot>): GateSnapshot {
 }
 
 const BROKEN = { ready: 0, workers: workers("classify: Predict:1: Unexpected token '}'") };
-const STOPPED = { engine: { state: 'error', error: 'killed by SIGKILL' } } as unknown as RuntimeSnapshot;
+const STOPPED = { refuses: null, engine: { state: 'error', error: 'killed by SIGKILL' } } as unknown as RuntimeSnapshot;
 const NOT_READY = { ready: 0, workers: workers() };
 const NO_SAMPLE = { available: false, rare: null, error: 'HTTP 503' } as GateSnapshot['source'];
 
@@ -119,6 +119,12 @@ export const BADGES: readonly Shown[] = [
     node: 'stage',
     badge: stageBadge(stage({ pinWarnings: ['core 7 is not available'] }), RUNTIME),
     meaning: 'A CPU pin could not be applied: the machine has no such core, or cannot pin',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({}), { ...RUNTIME, refuses: 'engine: core 7 does not exist' }),
+    meaning:
+      'The runtime has strict pins, and a core of its engine or of Node-RED does not exist. Every request gets `config_invalid`',
   },
   {
     node: 'stage',

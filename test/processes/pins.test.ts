@@ -171,6 +171,7 @@ describe('a pin to a missing core', () => {
     for (const property of ['engineCpus', 'serverCpus']) {
       const service = await example(t, 1, { strictPins: true, [property]: [MISSING] });
       assert.throws(() => service.ask(1), { code: 'config_invalid', message: /core 4000/ });
+      assert.match(String(service.service.snapshot().refuses), /core 4000/);
       await service.end();
     }
   });

@@ -154,7 +154,8 @@ export class ObservationPaths {
     const totals = new StageTotals();
     totals.update(status.stages);
     return buildSnapshot({
-      ...{ id: runtime, name: runtime, state: 'ready', listener: null, plan: this.#plan, status, totals },
+      ...{ id: runtime, name: runtime, state: 'ready', refuses: null, listener: null },
+      ...{ plan: this.#plan, status, totals },
       engine: {
         ...{ pid: process.pid, state: 'ready', restarts: 0, lastError: null, deaths: { serving: 0, starting: 0 } },
         ...{ frames: { sent: {}, received: {} }, bytes: { sent: 0, received: 0 } },

@@ -66,6 +66,8 @@ export interface RuntimeSnapshot {
   readonly id: string;
   readonly name: string;
   readonly state: string;
+  /** Why every request is refused, with strict pins; otherwise null. */
+  readonly refuses: string | null;
   readonly engine: {
     readonly pid: number | null;
     readonly state: string;
@@ -102,6 +104,7 @@ interface Parts {
   readonly id: string;
   readonly name: string;
   readonly state: string;
+  readonly refuses: string | null;
   readonly engine: {
     readonly pid: number | null;
     readonly state: string;
@@ -153,6 +156,7 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
     id: parts.id,
     name: parts.name,
     state: parts.state,
+    refuses: parts.refuses,
     engine: {
       pid: engine.pid,
       state: engine.state,

@@ -173,7 +173,7 @@ function runtimeView(before: Measurement | undefined, later: Measurement, { chai
     warnings: [...(snapshot.listener?.tag === 'failed' ? [snapshot.listener.message] : []), ...snapshot.pinWarnings],
     stages: snapshot.stages.map((stage) => {
       const since = earlier && readingSince(readings.get(stage.id) ?? NOTHING_READ, stage.reading);
-      return stageView(stage, engine, since ?? null, earlier ? (later.at - earlier.at) / 1000 : 0);
+      return stageView(stage, snapshot, since ?? null, earlier ? (later.at - earlier.at) / 1000 : 0);
     }),
     chains: longestChains(chains.filter(({ runtime }) => runtime === snapshot.id)),
     endpoints: endpoints
@@ -185,13 +185,13 @@ function runtimeView(before: Measurement | undefined, later: Measurement, { chai
 /** @param since the stage's reading since the earlier look; null without an earlier look */
 function stageView(
   stage: StageSnapshot,
-  engine: RuntimeSnapshot['engine'],
+  runtime: RuntimeSnapshot,
   since: StageReading | null,
   seconds: number,
 ): StageView {
   // Short batches would make the words flicker between rest and work.
   const busy = since && since.batches > 0 ? Math.max(1, stage.busy) : stage.busy;
-  const { health, text: words } = stageWords(stage, engine, busy);
+  const { health, text: words } = stageWords(stage, runtime, busy);
   return {
     id: stage.id,
     name: stage.name,

@@ -28,6 +28,7 @@ export interface StageWords {
 }
 
 type Engine = Pick<RuntimeSnapshot['engine'], 'state' | 'error'>;
+type Runtime = Pick<RuntimeSnapshot, 'refuses'> & { readonly engine: Engine };
 type Stage = Pick<
   StageSnapshot,
   'busy' | 'ready' | 'queue' | 'workers' | 'circuit' | 'doesNotStart' | 'successorError' | 'pinWarnings'
@@ -36,8 +37,9 @@ type Stage = Pick<
 type BatchedStage = Pick<StageSnapshot, 'queue' | 'meanBatchSize' | 'batching'>;
 
 /** @param busy number of workers that count as busy, if not those that run a batch at this moment */
-export function stageWords(stage: Stage, engine: Engine, busy: number = stage.busy): StageWords {
+export function stageWords(stage: Stage, { refuses, engine }: Runtime, busy: number = stage.busy): StageWords {
   const { ready, workers, queue, circuit, successorError } = stage;
+  if (refuses !== null) return { health: 'error', text: withCause('refuses all', refuses) };
   if (ready === 0 || circuit === 'open') return notServing(stage, engine);
   const health = ready === workers.length ? 'ready' : 'partly';
   // If deployed code does not start, older code continues to serve. That must not look like success.
