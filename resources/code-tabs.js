@@ -199,7 +199,7 @@
       tabs.activateTab(id);
       content[0].scrollIntoView({ block: 'nearest' });
       editor.focus();
-      // What Node-RED adds to monaco counts lines from 0 here, and ace from 1.
+      // Node-RED's own method for monaco counts lines from 0, and that for ace from 1.
       if (isMonaco(editor)) editor.setPosition({ lineNumber: line, column });
       else editor.gotoLine(line, column - 1, false);
     };

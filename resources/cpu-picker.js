@@ -88,7 +88,7 @@
 
     parsed() {
       const value = this.options.input.val();
-      // What a variable holds is not known here.
+      // The editor does not know the values of variables.
       const isVariable = /^\$\{.+\}$|^\$\(.+\)$/.test(form().asText(value));
       return isVariable ? { entries: [] } : form().parse(value, this.options.mode);
     }
@@ -99,7 +99,7 @@
 
     pick(core, event) {
       const parsed = this.parsed();
-      // What cannot be read would be lost without a word.
+      // A click would silently replace a text that cannot be read.
       if (parsed.problem) return;
       const joins = this.joins || event.shiftKey || event.ctrlKey || event.metaKey;
       this.compose(form().toggle(parsed.entries, core, joins || !this.isList));

@@ -113,7 +113,7 @@
     return formatRun(cores.sort((a, b) => a - b));
   }
 
-  /** What a click on a core makes of the entries: a core in use is taken out, another one is added. */
+  /** Returns the entries after a click on a core: without a core that they use, with one that they do not. */
   function toggle(entries, core, joins) {
     if (holdersOf(entries, core).length) {
       return entries

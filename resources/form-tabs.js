@@ -17,7 +17,7 @@
 
   /**
    * options: `node`, `form` (the dialog), `list` (id of a ul), `pages` ([{id, label, marksChanges}]: an id is that of an
-   * element in the form), `texts` ({bad, changed}: what the marks say), `onshow(id)`, called for each page that comes
+   * element in the form), `texts` ({bad, changed}: tooltips of the marks), `onshow(id)`, called for each page that comes
    * into sight.
    */
   function create({ node, form, list, pages, texts, onshow }) {

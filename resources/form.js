@@ -38,7 +38,7 @@
     }
   }
 
-  /** Below a choice: what the chosen value means, text `tip.<property>.<value>`. */
+  /** Explains the chosen value below its field, with the text `tip.<property>.<value>`. */
   function explain(node, property) {
     const field = fieldOf(node, property);
     const hint = field.nextAll('.modelet-hint').first();
@@ -75,7 +75,7 @@
     return Boolean(own && !own.d && tab && tab.type === 'tab' && !tab.disabled);
   }
 
-  /** What a validator returns where a value cannot be used. */
+  /** Returns a validator's reason against a value. */
   function fail(node, property, error, values) {
     return `${node._(`${node.type}.label.${property}`)}: ${node._(`${node.type}.error.${error}`, values)}`;
   }
@@ -149,7 +149,7 @@
     };
   }
 
-  /** What a hidden field holds is of no consequence. */
+  /** The value of a hidden field has no effect. */
   function usedIf(isUsed, validator) {
     return function (v, opt) {
       return !isUsed(this) || validator.call(this, v, opt);
@@ -158,7 +158,7 @@
 
   /**
    * For a property that every value fits: fails if the node cannot be used as it is drawn, by wiring.js. Invalid fields
-   * have reasons of their own, and an open dialog must not mark this field for what is no fault of it.
+   * have reasons of their own, and an open dialog must not mark this field for the fault of another.
    */
   function wired(_v, _opt) {
     const fault = window.modelet.wiring?.faultOf(this);

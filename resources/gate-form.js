@@ -10,7 +10,7 @@
   const WEB = ['http:', 'https:'];
   const REDIS = ['redis:', 'rediss:'];
 
-  /** What each source is asked for; what is not here belongs to all. */
+  /** The fields of each source. All sources have the fields that are not listed. */
   const FIELDS = {
     constant: ['budget'],
     saturation: [],
@@ -55,7 +55,7 @@
     maxConcurrency: (read) =>
       !(String(read('maxSys')).trim() || read('source') === 'aimd' || countsServers(read) || asksMaxSys(read)),
     costProperty: (read) => read('unit') !== 'requests',
-    // What is on disk waits, however long the gate is closed.
+    // Requests on disk wait, however long the gate is closed.
     whenClosed: (read) => read('store') === 'memory',
     capacity: (read) => read('store') === 'durable' || read('whenClosed') === 'wait',
     maxAttempts: (read) => read('store') === 'durable',
@@ -70,7 +70,7 @@
     return read('source') === 'prometheus' && String(read('maxSysQuery')).trim() !== '';
   }
 
-  /** Whether a property counts, by what the others hold; `read(property)` gives that. */
+  /** Whether a property has an effect, given the values of the others; `read(property)` returns a value. */
   function isUsed(read, property) {
     if (OF_SOURCES.has(property) && !(FIELDS[read('source')] || []).includes(property)) return false;
     if (read('source') === 'composite' && OF_BUDGET.includes(property)) return false;
@@ -192,7 +192,7 @@
     return found.sort((a, b) => a.label.localeCompare(b.label));
   }
 
-  /** What is chosen and no longer there stays to be seen. */
+  /** Adds the chosen nodes that no longer exist, so that users see them. */
   function withGone(found, ids, node) {
     const gone = ids.filter((id) => !found.some((other) => other.id === id));
     return found.concat(gone.map((id) => ({ id, label: node._(`${GATE}.gone`, { id }) })));
@@ -266,7 +266,7 @@
     read();
   }
 
-  /** What a source is measured at least as often as, unless somebody has chosen otherwise. */
+  /** Fills in the usual age limit of a source's samples, unless the user has changed it. */
   function followSource(field) {
     const usual = (source) => STALE_MS[source] || STALE_MS.other;
     let before = field('source').val();
@@ -312,7 +312,7 @@
     followSource(field);
     const isBlank = NEEDED.some((property) => isUsed(read, property) && String(read(property)).trim() === '');
     groups[0].prop('open', isBlank);
-    // Who chooses a source sees what it asks for.
+    // A user who chooses a source sees its fields.
     const deployed = read('source');
     field('source').on('change', () => {
       if (read('source') !== deployed) groups[0].prop('open', true);

@@ -8,12 +8,12 @@ import { count } from './sidebar-dom.js';
 const INTERVAL_MS = 1000;
 const SECRETS = ['token', 'username', 'password'];
 
-/** The form as it would be saved; what is secret as Node-RED shows it. */
+/** Returns the form's values as a save would take them, and secrets as Node-RED shows them. */
 function settingsOf(node, form) {
   const held = (property) => {
     const field = form.find(`#node-input-${property}`);
     if (field.is(':checkbox')) return field.prop('checked');
-    // What config nodes are chosen by says so where none is.
+    // The selector of config nodes has this value while none is chosen.
     return field.val() === '_ADD_' ? '' : field.val();
   };
   const settings = Object.keys(node._def.defaults).map((property) => [property, held(property)]);
@@ -21,7 +21,7 @@ function settingsOf(node, form) {
   return { id: node.id, ...Object.fromEntries(settings), credentials: Object.fromEntries(credentials) };
 }
 
-/** The answer as a text of the catalog, and what the server said, which is shown as it is. */
+/** Returns the answer as a text of the catalog, and the server's own words, which the form shows unchanged. */
 function describeReading(node, { ok, sample, reason }, baseline) {
   if (!ok) return { isGood: false, told: node._('modelet-gate.test.failed'), said: reason };
   const budget = Math.min(1, Math.max(0, sample.budget));

@@ -24,7 +24,7 @@
   const MODULE = /^((?:@[\w.~-]+\/)?[\w~-][\w.~-]*)(?:\/[\w.~-]+)*(?:@([\w.^~*|<>= -]+))?$/;
   const BUILTIN = /^(node:[a-z_]\w*)(?:\/\w+)*$/;
 
-  /** What Node-RED could not install at the last deploy: the reasons by the names of the modules. */
+  /** Modules that Node-RED could not install at the last deploy, with the reasons. */
   let missing = new Map();
 
   RED.events.on('runtime-state', (event) => {
@@ -44,7 +44,7 @@
     return RED.utils.checkModuleAllowed(name, version || null, allowed, denied);
   }
 
-  /** Why an npm module cannot be used: a text of the catalog and what is in it; null if it can. */
+  /** Returns why an npm module cannot be used, as a key of the catalog and its values; null if it can. */
   function problemOfModule(text) {
     return problemOfMatch(MODULE.exec(text));
   }
@@ -106,11 +106,11 @@
 
   /**
    * options: `node`, `list` (an ol), `libs` ([{var, module}]), `onchange(libs)`, called once and at each change.
-   * `entries()` is what the list holds, without rows that are blank.
+   * `entries()` returns the rows of the list that are not blank.
    */
   function create({ node, list, libs, onchange }) {
     const text = (key, values) => node._(`${TYPE}.${key}`, values);
-    // One that is fading away is gone for whoever took it out.
+    // To the user, a row that fades away is gone.
     const rows = () =>
       list
         .children(':not(.red-ui-editableList-item-deleting)')

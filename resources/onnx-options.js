@@ -63,7 +63,7 @@
     field('outputs').on('change', () => write('tensors', field('outputs').val() === 'tensors' || undefined));
     field('threads').on('change keyup', () => {
       const text = field('threads').val().trim();
-      // A number that cannot be used stays as it was typed: the deploy says what is wrong with it.
+      // A text that is no number stays as it was typed, and the deploy rejects it with a reason.
       write('threads', text === '' ? undefined : Number.isNaN(Number(text)) ? text : Number(text));
     });
     init.on('change keyup', show);

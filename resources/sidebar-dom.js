@@ -26,7 +26,7 @@ export function icon(name) {
   return element;
 }
 
-// What has not changed is not touched: no flicker, and a selection of text stays.
+// Leaves an unchanged text alone, so that nothing flickers and a selection stays.
 export function setText(element, value) {
   const wanted = String(value);
   if (element.textContent !== wanted) element.textContent = wanted;
@@ -148,7 +148,7 @@ export function curve() {
   return { element: svg, draw };
 }
 
-// Where there was nothing to measure, or nobody looked, the curve has a gap.
+// The curve has a gap for times without items, or while the sidebar was hidden.
 function runsOf(points) {
   const runs = [];
   let run = [];

@@ -16,7 +16,7 @@ import {
 } from './sidebar-dom.js';
 import { makeStage } from './sidebar-stage.js';
 
-/** Where the time of a request goes, in the order in which it passes. */
+/** The parts of a request's time, in order. */
 const PARTS = ['gate', 'entrance', 'wait', 'batch', 'run', 'transport', 'unanswered'];
 
 /** Begins the sidebar: how all is, in a sentence, and the stage in which items spend the most time. */
@@ -42,7 +42,7 @@ export function makeVerdict(context) {
   return { element, update };
 }
 
-// What users name is not interpolated, as it would be escaped.
+// Names of users are not interpolated, because i18next would escape them.
 function describeSlowest({ name, times }) {
   const parts = [
     text('verdict.queue', { time: duration(times.queueMs) }),
@@ -235,7 +235,7 @@ function makeRequest() {
   return { element, update };
 }
 
-/** Where most of the time of requests went, and how much of it. */
+/** Returns the part in which requests spent most of their time, and its share. */
 function mostOf(requests) {
   const spent = PARTS.map((part) => requests.reduce((sum, request) => sum + request[`${part}Ms`], 0));
   const total = spent.reduce((sum, ms) => sum + ms, 0);

@@ -72,7 +72,7 @@ function makeWorkers(context) {
     const fails = workers.some(({ error }) => error !== null);
     if (fails && !hasFailed) element.open = true;
     hasFailed = fails;
-    // What is wrong stands above already.
+    // The error is already above.
     setText(summary, health === 'error' ? text('stage.workers') : words);
     show(workers);
   };
@@ -175,7 +175,7 @@ export function makeStage(context, { id }) {
   return { element, update };
 }
 
-/** Keeps what the curves show, by stage; `note` is called with each view, `of` gives the points of one stage. */
+/** Keeps the points of the curves by stage: `note` takes each view, and `of` returns the points of one stage. */
 export function makeHistory() {
   const byStage = new Map();
   const note = (stages, now) => {

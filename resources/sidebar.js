@@ -31,7 +31,7 @@ function act(id, action) {
 }
 
 /**
- * Where the page of the endpoints is that a browser gets by a link, without the token of a login; null: nowhere.
+ * Returns the address of the endpoints' page that a browser may open without a login token; null if there is none.
  */
 function apiAddress(runtimes) {
   const { user, httpNodeRoot } = RED.settings;
@@ -126,7 +126,7 @@ class Sidebar {
     setShown(this.stale, false);
   }
 
-  /** What is shown is old: it stays to be read, but must not pass for what is now. */
+  /** Marks old figures, which stay readable but must not pass for the present ones. */
   checkAge() {
     setShown(this.stale, this.body.hidden === false && performance.now() - this.lastAt > STALE_MS);
   }

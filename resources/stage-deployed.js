@@ -36,7 +36,7 @@
     form.find('#modelet-stage-endpoints-row').toggle(lines.length > 0);
   }
 
-  /** The nodes that get copies of what the stage hands on inside the engine. */
+  /** Names the nodes that get a copy of each result that the stage passes on inside the engine. */
   function showTaps(node, form) {
     $.getJSON('modelets/snapshot').done((answer) => {
       const route = (answer?.routes || []).find(({ entry }) => entry === node.id);
@@ -46,7 +46,7 @@
     });
   }
 
-  /** Gives the deployed stage new workers; what is typed in the dialog is not part of it. */
+  /** Gives the deployed stage new workers, with its deployed settings and not those typed in the dialog. */
   function offerRestart(node, form) {
     const button = form.find('#modelet-stage-restart');
     const name = node.name || window.modelet.stageFile.baseName(node.path) || node._('modelet-stage.stage');

@@ -9,7 +9,7 @@
   const EVERY_MS = 1000;
   const SOURCES = ['onnx', 'python'];
 
-  /** Lines of text with their icons: what is there, what is not, and why no button installs it. */
+  /** Returns lines with icons: the packages found, the missing ones, and the reason if no button installs these. */
   function linesOf({ found, missing = [], unknown = [], canInstall, refused, error }, say) {
     const absent = [...missing, ...unknown].join(', ');
     const why = refused ? say('refused', { setting: refused }) : say('byHand');

@@ -32,7 +32,7 @@
       </div>
     </details>`;
 
-  /** What was typed; undefined if it is blank. Throws if it is not JSON. */
+  /** Parses the typed JSON; undefined if it is blank. Throws if it is not JSON. */
   function read(text) {
     return text.trim() === '' ? undefined : JSON.parse(text);
   }
@@ -57,7 +57,7 @@
     return runMs === null ? start : `${start} ${say('ran', { ms: round(runMs) })}`;
   }
 
-  /** What was wrong with the question, or why there is no answer. */
+  /** Describes an answer that is no test result: an error of the request, or the reason why there is no answer. */
   function describeFailure(say, { status, responseJSON }) {
     if (responseJSON?.error) return describeError(responseJSON.error);
     return say({ 0: 'unreachable', 401: 'forbidden', 403: 'forbidden' }[status] || 'failed', { status });

@@ -1,5 +1,5 @@
 /**
- * Red triangles while wiring: posts the flows as they are drawn, and shows what a deploy would refuse on its node. The
+ * Red triangles while wiring: posts the flows as they are drawn, and marks each node that a deploy would refuse. The
  * server judges, by the compiler of a deploy, because only that knows the rules, the files and the variables. Attaches
  * `window.modelet.wiring`; safe to load more than once. The validators of the nodes read it: see `wired` in form.js.
  */
@@ -15,7 +15,7 @@
     ...['flows:add', 'flows:change', 'flows:remove', 'subflows:change', 'workspace:dirty', 'editor:close'],
   ];
   const AFRESH = ['flows:loaded', 'deploy'];
-  /** What is judged of nodes of other packages: where they are and what they lead to. The rest stays in the browser. */
+  /** Properties of other packages' nodes that are posted: their places and wires. The rest stays in the browser. */
   const OF_OTHERS = [
     ...['id', 'type', 'z', 'g', 'd', 'name', 'label', 'disabled', 'wires', 'in', 'out', 'env'],
     ...['links', 'linkType', 'mode', 'scope'],

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Of one sum. The sums before softmax stay as they are: it needs all ten of an image and comes at the very end. */
+/** Activations of a single sum. Softmax needs all ten sums of an image, so it follows at the end. */
 const ACTIVATIONS = { relu: (sum) => Math.max(sum, 0), softmax: (sum) => sum };
 
 export default class Classify {

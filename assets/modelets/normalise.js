@@ -10,7 +10,7 @@ export default function normalise({ image }) {
   return Float32Array.from(image, (pixel) => pixel / PIXEL_MAX);
 }
 
-/** What is not like this gets status 422, with what is wrong and where. It is also what the endpoint's OpenAPI tells. */
+/** The input's schema. Other inputs get status 422 with the place of the mistake. OpenAPI shows the schema, too. */
 normalise.inputSchema = {
   type: 'object',
   required: ['image'],

@@ -30,7 +30,7 @@ type ExchangeState =
   | { readonly tag: 'ended' };
 
 /**
- * Where an error is found. In a flow, Node-RED's body parsers answer errors of the body themselves; errors of the
+ * The part that finds an error. In a flow, Node-RED's body parsers answer errors of the body themselves; errors of the
  * request reach the pipeline first, and so the flow's own answer for errors.
  */
 type Finder = 'parser' | 'pipeline';
@@ -72,7 +72,7 @@ export class Exchange implements BodyReadEvents {
     }
     const { type, length, coding } = this.#head;
     const most = this.#mostBytes(type.kind);
-    // What is refused by its headers need not be read.
+    // The headers alone may be enough to refuse the body.
     if (length !== null && length > 0 && coding === 'identity') {
       if (length > most) {
         this.onTooLarge();
@@ -269,7 +269,7 @@ function keptBody(input: Payload, form: AnswerForm, typed: boolean): ReturnType<
   try {
     return bodyOfPayload(input, form, typed);
   } catch {
-    // What was no JSON is text.
+    // A body that is not JSON is text.
     return bodyOfValue(Buffer.from(input.bytes).toString(), form, typed);
   }
 }

@@ -8,7 +8,7 @@ import { quoted } from '../core/text.ts';
 import { isInRanges, JSON_TYPE, type MediaKind, mediaKindOf, mediaTypeOf } from './media-type.ts';
 
 /**
- * What a body is:
+ * Kinds of bodies:
  *
  *   json        an object or array: JSON under its own name
  *   json value  any value: JSON under another name, which ends in `+json`

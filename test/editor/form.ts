@@ -101,7 +101,7 @@ export class Form {
     if (reason && (await marked.isVisible())) assert.match(await this.#reason(property, field), reason);
   }
 
-  /** What is shown to somebody who points at a marked field. That takes the editor a second: but for once it is told to. */
+  /** Returns the tooltip of a marked field at once. A pointer would have to rest on it for a second. */
   async #reason(property: string, field: Locator): Promise<string> {
     const { page } = this.#editor;
     if (this.#pointed) return page.evaluate(openTooltip, `#${this.#prefix}-${property}`);

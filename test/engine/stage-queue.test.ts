@@ -140,7 +140,7 @@ class Model {
     }
   }
 
-  /** Which are late: where others are not, also those of whose time a twentieth would not be left with the answer. */
+  /** Tells late items. Beside items that are not late, those count as late, too, that would keep less than a twentieth of their time. */
   #late(turnaroundMs: number): (one: Item) => boolean {
     const { now } = this;
     const isLate = ({ deadline, arrivedAt }: Item): boolean => {

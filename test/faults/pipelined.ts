@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
 export interface PipelinedAnswer {
-  /** Which request it answers, from 0. */
+  /** Position of the request that it answers, from 0. */
   readonly number: number;
   readonly status: number;
   readonly headers: string;

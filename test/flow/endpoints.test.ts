@@ -1,4 +1,4 @@
-/** Which HTTP-in nodes become endpoints, and the first reason why another does not. */
+/** The HTTP-in nodes that become endpoints, and the first reason why others do not. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';

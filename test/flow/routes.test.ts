@@ -1,4 +1,4 @@
-/** Which stages a message passes without leaving the engine, and why a chain ends where it does. */
+/** The stages that a message passes without leaving the engine, and why a chain ends where it does. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -23,7 +23,7 @@ test('the example of the specification: F 0.3, B 0.1, five servers of ten give 3
   assert.equal(quotaOf(rule(0.1), budgetOfSaturation(0.3), 5 * 10), 30);
 });
 
-/** What, D, B, max_SYS, open, N. */
+/** Case, D, B, max_SYS, open, N. */
 const BOUNDARIES: readonly (readonly [string, number, number, number, boolean, number])[] = [
   ['D = B', 0.3, 0.3, 100, false, 0],
   ['D below B', 0.2, 0.3, 100, false, 0],

@@ -149,7 +149,7 @@ describe('admin routes: permissions', () => {
     }
     assert.equal((await get('/admin/modelets/stages/one/input', 'operator')).status, 401);
     assert.equal((await get('/admin/modelets/stages/one/input', 'developer')).status, 404);
-    // Whoever may is told that the stage is missing.
+    // Users with the permission learn that the stage is missing.
     assert.equal((await post(test, 'owner')).status, 400);
     assert.equal((await post(test, 'developer')).status, 400);
   });

@@ -1,4 +1,4 @@
-/** Which HTTP-in nodes of running flows are compiled to endpoints, and why others are not: what Node-RED itself decides. */
+/** The HTTP-in nodes of running flows that are compiled to endpoints, and why others are not, where Node-RED itself decides. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { NodeAPI } from 'node-red';

@@ -112,7 +112,7 @@ describe('messages', () => {
 
 const FAILS = `throw new TypeError('a bug');`;
 
-/** Which of several nodes got an error, with how many of it. */
+/** Counts the copies of an error that each of several nodes got. */
 async function handledBy(entry: string, ...handlers: string[]): Promise<Record<string, number>> {
   const heard = handlers.map((id) => [id, red.inputs(id)] as const);
   red.send(entry, { payload: [] });

@@ -1,4 +1,4 @@
-/** Which cores a process is started under, and what is said where a pin cannot be honoured. */
+/** A process starts under its cores, and a message says which pins cannot be applied. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { allowedCpus, pinProblem, pinWarning, resolvePin, visibleCpus } from '../../src/process/affinity.ts';

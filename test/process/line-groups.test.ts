@@ -1,4 +1,4 @@
-/** Which lines of stderr make one message. */
+/** Lines of stderr become messages. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LineGroups } from '../../src/process/parent/output.ts';

@@ -1,4 +1,4 @@
-/** Which options of Node-RED's own process its children inherit. */
+/** Children inherit some options of Node-RED's own process, and not others. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inheritedEnvironment, withoutInspector } from '../../src/process/node-options.ts';

@@ -10,7 +10,7 @@ const LIMIT_MS = 100;
 
 class Rig {
   readonly clock: FakeClock = new FakeClock();
-  /** Which worker got which example. */
+  /** Each try of an example by a worker. */
   readonly tried: string[] = [];
   readonly idle: boolean[];
   ready: boolean;

@@ -27,7 +27,7 @@ export interface Observed {
   now(): number;
 }
 
-/** What a stage's examples have shown. */
+/** The result of running a stage's examples. */
 export interface CheckedExamples {
   readonly stage: number;
   readonly examples: number;

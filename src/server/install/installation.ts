@@ -11,13 +11,13 @@ import { killGroup, killTree, type LaunchedProcess, launch, probeLauncher } from
 const LONGEST_MS = 15 * 60_000;
 /** The end of the output that is kept, in characters. */
 const MOST_OUTPUT = 4000;
-/** What npm and pip print when they reach no registry. */
+/** Messages of npm and pip when they reach no registry. */
 const OFFLINE =
   /\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH)\b|NewConnectionError|ConnectTimeoutError|Temporary failure in name resolution/;
 
 type InstallCode = 'offline' | 'timed_out' | 'failed';
 
-/** What to install: programs with their arguments, which run one after the other without a shell. */
+/** The commands of an installation: programs with their arguments, which run in order without a shell. */
 export interface InstallPlan {
   /** Names of the packages, for people. */
   readonly what: string;
@@ -127,7 +127,7 @@ class Running {
       child.once('error', reject);
       child.once('exit', () => {
         this.#child = null;
-        // What it left behind may hold the output open.
+        // Processes that it left behind may hold the output open.
         if (child.pid !== undefined) killGroup(child.pid);
       });
       child.once('close', (status) => {

@@ -1,4 +1,4 @@
-/** Which Python a stage would get, which packages its file lacks, and how pip installs them into a virtual environment. */
+/** Finds a stage's Python and the packages that its file lacks, and plans their installation by pip into a virtual environment. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

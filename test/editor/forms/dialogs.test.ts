@@ -20,7 +20,7 @@ const RULES = [
   ...['label', 'select-name', 'button-name', 'link-name', 'summary-name', 'color-contrast', 'aria-valid-attr-value'],
   ...['aria-allowed-attr', 'aria-required-attr', 'aria-roles', 'aria-input-field-name', 'aria-toggle-field-name'],
 ];
-/** What Node-RED draws in our dialogs: traps for password managers, code editors, typed inputs, tabs, and the choice of a configuration node. */
+/** Parts of our dialogs that Node-RED draws: traps for password managers, code editors, typed inputs, tabs, and the choice of a configuration node. */
 const OF_NODE_RED = [
   '[id^="red-ui-trap-"]',
   ...[
