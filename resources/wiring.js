@@ -40,10 +40,22 @@
     });
   }
 
-  /** Node-RED validates a node when it is edited, and not when its wires change. */
   function show(answer) {
     const ids = new Set([...faults.keys(), ...Object.keys(answer)]);
     faults = new Map(Object.entries(answer));
+    mark(ids);
+  }
+
+  /** Forgets the faults of nodes that were just edited, until the next answer: Deploy would ask about faults that are gone. */
+  function forget(...ids) {
+    const had = ids.filter((id) => faults.delete(id));
+    // The next judgement must reach the server, even if the flows are again as judged.
+    if (had.length > 0) judged = '';
+    mark(new Set(had));
+  }
+
+  /** Node-RED validates a node when it is edited, and not when its wires change. */
+  function mark(ids) {
     for (const id of ids) {
       const node = RED.nodes.node(id);
       if (node) RED.editor.validateNode(node);
@@ -76,6 +88,10 @@
   }
 
   for (const event of EVENTS) RED.events.on(event, schedule);
+  for (const event of ['links:add', 'links:remove']) {
+    RED.events.on(event, ({ source, target }) => forget(source.id, target.id));
+  }
+  RED.events.on('nodes:change', ({ id }) => forget(id));
   for (const event of AFRESH) {
     RED.events.on(event, () => {
       judged = '';
