@@ -175,6 +175,11 @@ export interface EndpointSpec {
   readonly errorPayload: 'body' | 'keep';
   /** Debug nodes beside the answer. Each gets a copy of the result's message, without `req` and `res`. */
   readonly copies: readonly string[];
+  /**
+   * Whether a result in parts is answered part by part; null: as a whole. `copies`: the debug nodes that get a copy of
+   * each part, too.
+   */
+  readonly parts: { readonly copies: readonly string[] } | null;
 }
 
 /** The address of a listener: a TCP port, or the path of a Unix socket. */

@@ -31,6 +31,16 @@ export function answerForm(accept: string | undefined, sent: MediaKind | null): 
   return json.exactness === 3 ? 'json' : 'usual';
 }
 
+/** Returns the media types that the header names, the preferred first. Ranges and refused types are absent. */
+export function typesNamed(accept: string | undefined): string[] {
+  return (accept ?? '')
+    .split(',')
+    .map(readRange)
+    .filter(({ type, quality }) => quality > 0 && !type.includes('*'))
+    .sort((one, other) => other.quality - one.quality)
+    .map(({ type }) => type);
+}
+
 interface Range {
   readonly type: string;
   readonly quality: number;

@@ -21,6 +21,7 @@ import { parseTimeout, type RequestHead, readHead } from './request-head.ts';
 import { REQUEST_ID, requestIdOf } from './request-id.ts';
 import { writeAnswer } from './response-writer.ts';
 import type { ServedEndpoint } from './served-endpoint.ts';
+import { ResultStream, whenRead } from './streaming/result-stream.ts';
 import { decodeMsgpack } from './values/msgpack.ts';
 
 type ExchangeState =
@@ -53,6 +54,8 @@ export class Exchange implements BodyReadEvents {
   readonly #requestId: string;
   #state: ExchangeState = IDLE;
   #head: RequestHead | null = null;
+  /** null: the answer is written in one go. */
+  #stream: ResultStream | null = null;
 
   constructor(endpoint: ServedEndpoint, request: IncomingMessage, response: ServerResponse) {
     this.#endpoint = endpoint;
@@ -160,14 +163,34 @@ export class Exchange implements BodyReadEvents {
     const { runtime, limits, spec } = this.#endpoint;
     const own = parseTimeout(this.#request.headers['timeout']);
     const timeoutMs = own > 0 && (limits.timeoutMs === 0 || own < limits.timeoutMs) ? own : limits.timeoutMs;
+    if (spec.parts) this.#stream = this.#openStream();
     const id = runtime.submit({
       requestId: this.#requestId,
       payload,
       deadline: runtime.deadlineFor(timeoutMs),
       http: this.#request,
+      ...(spec.parts ? { onPart: (part, taken) => this.#part(part, taken) } : {}),
       onSettled: ({ outcome, timings }) => this.#settled(outcome, timings),
     });
     this.#state = { tag: 'submitted', id, payload: spec.errorPayload === 'keep' ? payload : null };
+  }
+
+  #openStream(): ResultStream {
+    const { accept } = this.#request.headers;
+    return new ResultStream(this.#response, { requestId: this.#requestId, answer: this.#endpoint.answer, accept });
+  }
+
+  #part(part: Payload, taken: () => void): void {
+    const state = this.#state;
+    if (state.tag !== 'submitted') return;
+    try {
+      this.#stream?.part(part);
+    } catch (thrown) {
+      this.#endpoint.runtime.abandon(state.id, asModeletError(thrown, 'modelet_failed'));
+      return;
+    }
+    // What a client does not read stays in memory, so the modelet makes no further parts until it reads.
+    whenRead(this.#response, taken);
   }
 
   #settled(outcome: Outcome<Payload>, timings: readonly StageTiming[]): void {
@@ -201,13 +224,18 @@ export class Exchange implements BodyReadEvents {
   #answer(value: Payload): void {
     const { answer } = this.#endpoint;
     try {
+      if (this.#stream) {
+        this.#stream.end(value);
+        return;
+      }
       const body = bodyOfPayload(value, this.#form, answer.contentType !== null);
       writeAnswer(this.#response, { status: answer.statusCode ?? 200, requestId: this.#requestId, answer }, body);
     } catch (thrown) {
       const error = asModeletError(thrown, 'modelet_failed');
-      const isUnreadable = error.code === 'protocol_error';
-      if (isUnreadable) error.stage ??= this.#endpoint.stageNames.at(-1);
-      this.#answerError(error, isUnreadable ? 'pipeline' : 'parser', null);
+      // Otherwise the HTTP response node would find it, behind the pipeline.
+      const isOurs = error.code === 'protocol_error' || this.#stream !== null;
+      if (isOurs) error.stage ??= this.#endpoint.stageNames.at(-1);
+      this.#answerError(error, isOurs ? 'pipeline' : 'parser', null);
     }
   }
 
@@ -217,6 +245,10 @@ export class Exchange implements BodyReadEvents {
     const { code, message, stage, details, statusCode, retryAfterSeconds } = error;
     const answer = (finder === 'pipeline' ? failure : null) ?? direct;
     const content = errorBody({ code, message, stage, requestId: this.#requestId, details });
+    if (this.#stream?.hasBegun) {
+      this.#stream.fail(content);
+      return;
+    }
     const typed = answer.contentType !== null;
     const keeps = answer === failure && spec.errorPayload === 'keep' && input !== null;
     const body = keeps ? keptBody(input, this.#form, typed) : bodyOfValue(content, this.#form, typed);

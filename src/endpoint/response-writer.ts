@@ -46,7 +46,8 @@ export function writeAnswer(response: ServerResponse, head: AnswerHead, content:
   else response.end(ownBytes(bytes));
 }
 
-function headersOf({ requestId, answer, retryAfterSeconds }: AnswerHead): string[] {
+/** Returns the headers that do not depend on the body, names and values in turn. */
+export function headersOf({ requestId, answer, retryAfterSeconds }: AnswerHead): string[] {
   const headers = answer.sets.has('x-request-id') ? [] : [REQUEST_ID, requestId];
   headers.push(...answer.headers);
   if (retryAfterSeconds !== undefined && !answer.sets.has('retry-after')) {

@@ -13,6 +13,11 @@ export interface EndpointRequest {
   readonly deadline: Deadline;
   /** The HTTP request; the same object for all spans. */
   readonly http: { readonly headers: Headers };
+  /**
+   * Receives one part of a result that is not complete yet, in order. It must call `taken` when the client has read the
+   * part, because only a few parts are in transit at a time. Absent: the result comes as a whole.
+   */
+  onPart?(part: Payload, taken: () => void): void;
   /** Called exactly once, never before `submit` has returned. */
   onSettled(settled: { readonly outcome: Outcome<Payload>; readonly timings: readonly StageTiming[] }): void;
 }

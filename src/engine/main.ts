@@ -96,7 +96,9 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     onOutcome: (item) => {
       if (!listener.settle(item)) outcomes.add(item);
     },
-    onPart: (part) => parts.add(part),
+    onPart: (part) => {
+      if (!listener.part(part)) parts.add(part);
+    },
     onTap: (item) => taps.add(item),
     onChange,
     onDescribed: (stage) => channel.send({ type: 'described', body: stage }),
@@ -107,6 +109,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     {
       submit: (item) => engine.submit([item]),
       cancel: (id) => engine.cancel([id]),
+      taken: (id, parts) => engine.taken([[id, parts]]),
       onBytes: noteBytes,
       status: () => engine.status(),
       check: (deadline) => engine.check(deadline),

@@ -6,7 +6,7 @@ import type { AnswerSpec, EndpointSpec } from '../core/model.ts';
 import { describe, describeAll } from './describe.ts';
 import type { BatcherNode, CollectorNode, Graph, GraphNode, HttpInNode, HttpResponseNode, StageNode } from './graph.ts';
 import { nodesOf } from './graph.ts';
-import { entriesFrom } from './http-ways.ts';
+import { entriesFrom, streamingResponse } from './http-ways.ts';
 import type { CompiledRoute } from './routes.ts';
 import { findHandler, targetsOf } from './walk.ts';
 
@@ -104,6 +104,7 @@ function compileEndpoint(graph: Graph, httpIn: HttpInNode, facts: EndpointFacts)
     failure: failure.value,
     errorPayload: exit.value.collector?.errorPayload ?? 'body',
     copies: exit.value.copies,
+    parts: exit.value.parts,
   });
 }
 
@@ -189,13 +190,14 @@ interface Exit {
   readonly collector: CollectorNode | null;
   readonly response: HttpResponseNode;
   readonly copies: readonly string[];
+  readonly parts: EndpointSpec['parts'];
 }
 
 function exitOf(graph: Graph, last: StageNode): Result<Exit> {
   const behindStage = onwards(graph, last, 0);
   if (!behindStage.ok) return behindStage;
   const { next, copies } = behindStage.value;
-  if (next.kind === 'http response') return yes({ collector: null, response: next, copies });
+  if (next.kind === 'http response') return yes({ collector: null, response: next, copies, parts: null });
   if (next.kind !== 'collector') return no(`${describe(next)} stands behind ${named(last)}`);
   const against = againstCollector(next);
   if (against !== null) return no(against);
@@ -203,14 +205,16 @@ function exitOf(graph: Graph, last: StageNode): Result<Exit> {
   if (!behindCollector.ok) return behindCollector;
   const { next: response, copies: later } = behindCollector.value;
   if (response.kind !== 'http response') return no(`${describe(response)} stands behind the result collector`);
-  return yes({ collector: next, response, copies: [...copies, ...later] });
+  if (next.inParts && !streamingResponse(graph, last.id))
+    return no(`results in parts need a body, and an answer with status ${response.statusCode} has none`);
+  const parts = next.inParts ? { copies: later } : null;
+  return yes({ collector: next, response, copies: [...copies, ...later], parts });
 }
 
-function againstCollector({ invalid, watched, order, inParts }: CollectorNode): string | null {
+function againstCollector({ invalid, watched, order }: CollectorNode): string | null {
   if (invalid !== null) return `the result collector cannot be used: ${invalid}`;
   if (watched) return 'a Complete node watches the result collector';
-  if (order === 'arrival') return 'the result collector keeps the order of arrival';
-  return inParts ? 'the result collector passes on results in parts' : null;
+  return order === 'arrival' ? 'the result collector keeps the order of arrival' : null;
 }
 
 /** Returns the only node behind an output that is no debug node, and the debug nodes. */

@@ -1,6 +1,6 @@
 /** Traces HTTP requests through the flows: from an HTTP-in node to stages, and from a stage to responses. Pure. */
 import type { Graph, GraphNode, HttpResponseNode } from './graph.ts';
-import { walk } from './walk.ts';
+import { targetsOf, walk } from './walk.ts';
 
 export interface Reached {
   readonly id: string;
@@ -88,6 +88,26 @@ export function entriesFrom(graph: Graph, from: string, isEntry: (id: string) =>
     return [...(node?.wires.flat() ?? []), ...(node?.kind === 'link call' && !node.dynamic ? node.calls : [])];
   };
   return [...walk([from], next)].filter(isEntry);
+}
+
+/** Statuses whose answers have no body. */
+const BODILESS: ReadonlySet<number | null> = new Set([204, 205, 304]);
+
+/**
+ * Returns the HTTP response that sends a stage's result part by part: the only one directly behind a collector that
+ * passes on parts, which is directly behind the stage. Null if there is none.
+ */
+export function streamingResponse(graph: Graph, id: string): HttpResponseNode | null {
+  const stage = graph.get(id);
+  if (stage?.kind !== 'stage' || stage.output !== 'payload') return null;
+  const collectors = targetsOf(graph, stage).filter((node) => node.kind === 'collector' && node.inParts);
+  const responses = collectors.flatMap((node) => targetsOf(graph, node)).filter(isResponse);
+  const [response, ...others] = responses;
+  return response && others.length === 0 && !BODILESS.has(response.statusCode) ? response : null;
+}
+
+function isResponse(node: GraphNode): node is HttpResponseNode {
+  return node.kind === 'http response';
 }
 
 /** Returns the HTTP response behind a stage if only junctions, links and collectors lie between; null otherwise. */

@@ -24,6 +24,7 @@ export interface ApiInput extends ApiStage {
  * A possible answer to a request, besides errors:
  *
  *   result  the result of a stage; a flow that answers by itself has none
+ *   stream  the result of a stage, part by part, as events or lines
  *   parts   the result of a stage, part by part; it is not known how the flow sends the parts
  *   stored  a durable gate has stored the request, and the answer says where to ask for the result
  *   state   a durable gate reports the state of an item that it has
@@ -35,6 +36,12 @@ export type ApiAnswer =
       /** Media type that the flow sets; null: the flow sets none, and the type depends on the result and the caller. */
       readonly contentType: string | null;
       readonly stage: ApiStage | null;
+    }
+  | {
+      readonly kind: 'stream';
+      readonly status: number;
+      /** Media type that the flow sets; null: the caller chooses. */
+      readonly contentType: string | null;
     }
   | { readonly kind: 'parts' | 'stored' | 'state' };
 

@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import type { StageConfig } from '../config/compile-stage.ts';
 import { mediaTypeOf } from '../endpoint/media-type.ts';
 import { type Graph, type HttpInNode, type HttpResponseNode, nodesOf } from '../flow/graph.ts';
-import { type Reached, type Ways, waysFrom } from '../flow/http-ways.ts';
+import { type Reached, streamingResponse, type Ways, waysFrom } from '../flow/http-ways.ts';
 import { type CompiledNodes, stageConfig } from '../flow/read/compiled-nodes.ts';
 import { walk } from '../flow/walk.ts';
 import type { Api, ApiAnswer, ApiEndpoint, ApiInput, ApiStage } from '../openapi/endpoint.ts';
@@ -106,7 +106,7 @@ function answersOf(described: Described, method: string, behind: Behind): ApiAns
   // A node before the gate may turn the request into a query about an item.
   const states = durable.some(({ direct }) => !direct) ? [{ kind: 'state' } as const] : [];
   const stored = durable.some(({ direct }) => direct || method === 'post') ? [{ kind: 'stored' } as const] : [];
-  const inParts = answering.some(({ ways }) => ways.inParts) ? [{ kind: 'parts' } as const] : [];
+  const inParts = answering.flatMap(({ stage, ways }): ApiAnswer[] => (ways.inParts ? [partsBy(graph, stage)] : []));
   const results = answering.flatMap(({ stage, ways }) =>
     ways.responses.flatMap((response) =>
       response.stored || ways.inParts
@@ -139,6 +139,14 @@ function sentBy({ statusCode, headers }: HttpResponseNode): Omit<Result, 'stage'
     contentType,
     setsStatus: statusCode !== null,
   };
+}
+
+/** Describes the answer with the parts of a stage's result. */
+function partsBy(graph: Graph, stage: string): ApiAnswer {
+  const response = streamingResponse(graph, stage);
+  if (!response) return { kind: 'parts' };
+  const { status, contentType } = sentBy(response);
+  return { kind: 'stream', status, contentType };
 }
 
 type Result = Extract<ApiAnswer, { kind: 'result' }>;

@@ -29,6 +29,7 @@ const SPEC: EndpointSpec = {
   failure: null,
   errorPayload: 'body',
   copies: [],
+  parts: null,
 };
 const FAILURE = { statusCode: null, headers: {} };
 
@@ -78,6 +79,19 @@ const COMPILED: readonly Compiled[] = [
     'a collector that keeps payloads',
     [IN, stage('a', ['c']), collector('c', ['out'], ['bad'], true, { errorPayload: 'keep' }), OUT, BAD],
     { failure: FAILURE, errorPayload: 'keep' },
+  ],
+  [
+    'a collector that passes on parts, with debug nodes before and behind it',
+    [
+      IN,
+      stage('a', ['c', 'd']),
+      collector('c', ['out', 'e'], ['bad'], true, { inParts: true }),
+      OUT,
+      BAD,
+      other('d', [], 'debug'),
+      other('e', [], 'debug'),
+    ],
+    { failure: FAILURE, copies: ['d', 'e'], parts: { copies: ['e'] } },
   ],
   [
     'results and errors to the same HTTP response',
@@ -227,8 +241,12 @@ const REFUSED: readonly Refused[] = [
     behind(stage('a', ['c']), collector('c', ['out'], [], true, { order: 'arrival' })),
   ],
   [
-    /^the result collector passes on results in parts$/,
-    behind(stage('a', ['c']), collector('c', ['out'], [], true, { inParts: true })),
+    /^a function node stands behind the result collector$/,
+    behind(stage('a', ['c']), collector('c', ['f'], [], true, { inParts: true }), other('f', ['out'])),
+  ],
+  [
+    /^results in parts need a body, and an answer with status 204 has none$/,
+    [IN, stage('a', ['c']), collector('c', ['out'], [], true, { inParts: true }), httpOut('out', { statusCode: 204 })],
   ],
   [
     /^a function node stands behind the result collector$/,

@@ -13,12 +13,22 @@ import { engineUrl, type FlowNode, NodeRed } from '../fixtures/node-red.ts';
 type Properties = Readonly<Record<string, unknown>>;
 
 /** The headers that a client could depend on. */
-const HEADERS = ['content-type', 'content-length', 'retry-after', 'x-request-id', 'x-own', 'x-failed', 'vary', 'allow'];
+const HEADERS = [
+  ...['content-type', 'content-length', 'retry-after', 'x-request-id', 'x-own', 'x-failed', 'vary', 'allow'],
+  ...['transfer-encoding', 'cache-control', 'x-accel-buffering'],
+];
 const JSON_BODY = { 'Content-Type': TYPES.json };
 const ANY = { mediaTypes: '*/*' };
 
 const DOES = `
   if (input === null || typeof input !== 'object') return input;
+  if (input.parts) return (async function* () {
+    for (const part of input.parts) yield eval('(' + part + ')');
+    if (input.ms) await new Promise((resolve) => setTimeout(resolve, input.ms));
+    if (input.late) throw Object.assign(new Error(input.late), { code: 'invalid_input', details: [1] });
+    if (input.exit) process.exit(3);
+    return input.result;
+  })();
   if (input.exit) process.exit(3);
   if (input.error) throw Object.assign(new Error(input.error), { code: input.code });
   if (input.ms) await new Promise((resolve) => setTimeout(resolve, input.ms));
@@ -51,6 +61,17 @@ const KINDS: Readonly<Record<string, (at: string) => FlowNode[]>> = {
     collector(`${at}collect`, `${at}out`, `${at}failed`),
     response(`${at}out`, '204'),
     response(`${at}failed`),
+  ],
+  '/parts': (at) => [
+    stage(`${at}first`, DOES, `${at}collect`, ANY),
+    collector(`${at}collect`, `${at}out`, `${at}failed`, { results: 'parts' }),
+    response(`${at}out`, '201', { 'X-Own': 'yes' }),
+    response(`${at}failed`, '', { 'X-Failed': 'yes' }),
+  ],
+  '/bytes': (at) => [
+    stage(`${at}first`, DOES, `${at}collect`, ANY),
+    collector(`${at}collect`, `${at}out`, [], { results: 'parts' }),
+    response(`${at}out`, '', { 'Content-Type': 'text/plain', 'Cache-Control': 'no-store' }),
   ],
   '/batched': (at) => [
     stage(`${at}first`, 'return [];', `${at}out`, { source: 'inline', predict: 'batch' }),
@@ -245,6 +266,50 @@ describe('every error', () => {
   test('of a later stage is answered alike, with the value that the stage got', async () => {
     const body = write('json', { give: '{ late: true }' });
     assert.equal(await assertSame({ headers: JSON_BODY, body, kind: '/kept' }, 'late'), 418);
+  });
+});
+
+describe('a result in parts', () => {
+  const all = [undefined, 'text/event-stream', 'application/x-ndjson', TYPES.json, TYPES.msgpack];
+  const one = ['application/x-ndjson'];
+  const unwritable = '(() => { const self = {}; self.self = self; return self; })()';
+  const rows: readonly (readonly [name: string, sent: object, accepts: readonly (string | undefined)[]])[] = [
+    ['every value', { parts: RESULTS.slice(0, -2), result: { n: 1 } }, all],
+    ['no part', { parts: [], result: [1] }, all],
+    ['no part and no result', { parts: [] }, all],
+    ['a whole result', { n: 1 }, all],
+    ['a result that no answer can hold', { give: unwritable }, one],
+    ['a part that no answer can hold', { parts: ['1', unwritable] }, one],
+    ['an error before the first part', { parts: [], late: 'no' }, all],
+    ['an error half way, with details', { parts: ['1'], late: 'no' }, all],
+    ['a deadline half way', { parts: ['"x".repeat(100000)'], ms: 1200 }, one],
+    ['a worker that dies half way', { parts: ['1'], exit: true }, one],
+  ];
+  for (const [name, sent, accepts] of rows) {
+    test(`is answered alike: ${name}`, async () => {
+      for (const accept of accepts) {
+        const limit: Record<string, string> = 'ms' in sent ? { timeout: '1000' } : {};
+        const headers = { ...JSON_BODY, ...limit, ...(accept === undefined ? {} : { Accept: accept }) };
+        await assertSame({ headers, body: write('json', sent), kind: '/parts' }, `${name}, ${accept}`);
+        await red.whenReady();
+      }
+    });
+  }
+
+  test('is answered alike in a type of the flow\u2019s own', async () => {
+    for (const sent of [{ parts: ['"a"', '1', '{ n: 1 }', 'Buffer.from("b")'] }, { parts: [], result: 'all' }]) {
+      assert.equal(await assertSame({ headers: JSON_BODY, body: write('json', sent), kind: '/bytes' }, 'bytes'), 200);
+    }
+  });
+
+  test('is cut off alike by an error if its type has no form for errors', async () => {
+    for (const url of [`${red.url}/f`, `${red.url}/c`, `${engine}/c`]) {
+      const answer = await fetch(`${url}/bytes`, {
+        ...{ method: 'POST', headers: JSON_BODY, body: '{"parts":["1"],"late":"no"}' },
+      });
+      assert.equal(answer.status, 200);
+      await assert.rejects(answer.text(), url);
+    }
   });
 });
 

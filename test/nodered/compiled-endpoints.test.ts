@@ -71,6 +71,7 @@ test('a whole endpoint is compiled with the settings of its nodes', async () => 
       failure: { statusCode: null, headers: {} },
       errorPayload: 'keep',
       copies: ['seen'],
+      parts: null,
     },
   ]);
   assert.deepEqual(reasons(red), {});

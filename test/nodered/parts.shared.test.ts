@@ -5,7 +5,7 @@ import { get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, beforeEach, describe, test } from 'node:test';
-import { collector, func, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { collector, func, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { callsIn, release } from '../fixtures/service.ts';
@@ -28,7 +28,7 @@ const MODELET = join(repositoryRoot, 'test', 'fixtures', 'modelets', 'parts.js')
 const PARTS = { results: 'parts' };
 
 /** The stage whose parts the test lets go, one by one. */
-function yielding(to: string, properties: object = {}): FlowNode {
+function yielding(to: string | string[], properties: object = {}): FlowNode {
   const init = JSON.stringify({ folder });
   return stage('make', '', to, { source: 'file', path: MODELET, init, ...properties });
 }
@@ -155,6 +155,94 @@ describe('a client that reads parts', () => {
     assert.deepEqual(
       client.events.map((event) => event.split(' ')[0]),
       ['token', 'token', 'done'],
+    );
+  });
+});
+
+describe('parts at an HTTP response node directly behind the collector', () => {
+  /** GET /tokens, which no compiler takes, with debug nodes on both sides of the collector. */
+  const direct = (): FlowNode[] => [
+    ...events().slice(0, 2),
+    yielding(['collect', 'before']),
+    collector('collect', ['out', 'behind'], 'out', PARTS),
+    httpOut('out'),
+    sink('before'),
+    sink('behind'),
+  ];
+
+  test('reach the client as events, and the messages reach every other node', async () => {
+    await deploy(...direct());
+    const behind = red.inputs('behind');
+    release(folder, 'part1');
+    const from = red.logs.length;
+    const client = new Client({ to: 2, result: 'all' });
+    await until('the response ends', () => client.ended);
+    assert.match(client.text, /^data: \{"index":0.*\}\n\ndata: \{"index":1.*\}\n\nevent: done\ndata: "all"\n\n$/);
+    assert.deepEqual(
+      behind.map(({ complete, parts }) => [complete, (parts as { index: number }).index]),
+      [
+        [undefined, 0],
+        [undefined, 1],
+        [true, 2],
+      ],
+    );
+    assert.deepEqual(red.logs.slice(from), []);
+  });
+
+  test('end with an error that the client gets, also if a deploy removes the flow', async () => {
+    await deploy(...direct());
+    const [behind, failed] = [red.inputs('behind'), new Client({ to: 3, fail: 1 })];
+    await failed.has(1);
+    release(folder, 'part1');
+    await until('the response of the one that failed ends', () => failed.ended);
+    assert.match(
+      failed.text,
+      /event: error\ndata: \{"error":\{"code":"modelet_failed","message":"no more","stage":"make"/,
+    );
+    assert.equal(behind.length, 1);
+    const left = new Client({ endless: true });
+    await left.has(1);
+    await red.deploy([TAB, sink('other')]);
+    await until('the response of the other ends', () => left.ended);
+    assert.match(left.text, /event: error\ndata: \{"error":\{"code":"shutting_down".*\}\}\n\n$/);
+    await isClosed();
+  });
+
+  test('reach the debug nodes alike, whether the endpoint is compiled or not', async () => {
+    const ways = [
+      httpIn('in', '/compiled', 'make'),
+      httpIn('in2', '/flow', 'pass'),
+      func('pass', 'return msg;', 'make'),
+    ];
+    await deploy(...ways, ...direct().slice(2));
+    const seen = [red.inputs('before'), red.inputs('behind')];
+    release(folder, 'part1');
+    const told: unknown[] = [];
+    for (const path of ['/compiled', '/flow']) {
+      for (const result of ['all', undefined]) {
+        const answer = await red.post(path, { to: 2, result });
+        assert.match(await answer.text(), /^data: \{"index":0/);
+        await until('the end is seen', () => seen.every((all) => all.at(-1)?.['complete'] === true));
+        told.push(
+          seen.map((all) =>
+            all.splice(0).map(({ payload, parts, complete, modelet }) => {
+              const { id, ...place } = parts as { id: string };
+              assert.ok(id.startsWith(modelet?.requestId ?? '-'));
+              return {
+                payload: typeof payload === 'object' ? index({ payload } as Message) : payload,
+                place,
+                complete,
+                stages: modelet?.stages.length,
+              };
+            }),
+          ),
+        );
+      }
+    }
+    assert.deepEqual(told.slice(0, 2), told.slice(2));
+    assert.deepEqual(
+      (told[0] as unknown[][]).map((all) => all.length),
+      [1, 3],
     );
   });
 });

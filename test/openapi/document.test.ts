@@ -189,6 +189,7 @@ describe('document', () => {
       { url: '/none', answers: [] },
       { url: '/plain', answers: [{ kind: 'result', status: 201, contentType: 'text/csv', stage: null }] },
       { url: '/tokens', answers: [{ kind: 'parts' }] },
+      { url: '/events', answers: [{ kind: 'stream', status: 201, contentType: null }] },
     );
     const statuses = (method: string, path: string) =>
       Object.keys(operation(document, method, path).responses).filter((status) => Number(status) < 400);
@@ -198,6 +199,10 @@ describe('document', () => {
     assert.deepEqual(statuses('post', '/none'), ['200']);
     assert.deepEqual(statuses('post', '/plain'), ['201']);
     assert.deepEqual(contentOf(operation(document, 'post', '/plain').responses['201']), { 'text/csv': {} });
+    assert.deepEqual(contentOf(operation(document, 'post', '/events').responses['201']), {
+      'text/event-stream': {},
+      'application/x-ndjson': {},
+    });
     assert.deepEqual(contentOf(operation(document, 'post', '/tokens').responses['200']), { '*/*': {} });
   });
 });

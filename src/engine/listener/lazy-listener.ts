@@ -54,6 +54,11 @@ export class LazyListener {
     return this.#state.tag === 'loaded' && this.#state.listener.settle(item);
   }
 
+  /** Passes a part of a result to its request. Returns false if the request is none of the listener's. */
+  part(part: WireItem): boolean {
+    return this.#state.tag === 'loaded' && this.#state.listener.part(part);
+  }
+
   /** Takes no more requests, and answers all that are open by the deadline. */
   async close(deadline: Deadline): Promise<void> {
     if (this.#state.tag === 'none') return;

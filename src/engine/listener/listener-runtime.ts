@@ -17,6 +17,8 @@ export interface ListenerCaller extends NamedCaller {
 export interface RuntimeHost {
   submit(item: WireItem): void;
   cancel(id: RequestNumber): void;
+  /** The client of a request has read so many parts of its result. */
+  taken(id: RequestNumber, parts: number): void;
   /** So many bytes have arrived, or leave. */
   onBytes(count: number): void;
   onLog(record: LogRecord): void;
@@ -74,7 +76,7 @@ export class ListenerRuntime {
     };
   }
 
-  #submit(spec: EndpointSpec, { requestId, payload, deadline, onSettled }: EndpointRequest): RequestNumber {
+  #submit(spec: EndpointSpec, { requestId, payload, deadline, onPart, onSettled }: EndpointRequest): RequestNumber {
     const { entry, patient } = spec;
     this.#host.onBytes(payload.bytes.byteLength);
     // The request may have begun before a deploy: it takes the route that is there now.
@@ -88,6 +90,7 @@ export class ListenerRuntime {
         onSettled(settlement);
         if (!settlement.outcome.ok) this.#note(spec, settlement.outcome.error);
       },
+      ...(onPart ? { onPart: (part, _index, taken) => onPart(part, taken) } : {}),
     };
     const id = this.#ledger.open(caller, deadline, patient);
     if (patient) {
@@ -96,7 +99,7 @@ export class ListenerRuntime {
     }
     const item: WireItem = {
       ...{ id, deadline, priority: 0, routeRef: planned.routeRef, stageRef: 0, part: 0, ok: true, patient },
-      ...{ streams: false, group: 0, payload, meta: null, timings: [] },
+      ...{ streams: onPart !== undefined, group: 0, payload, meta: null, timings: [] },
     };
     // A stage may refuse the item at once, but the endpoint must know the request's number first.
     queueMicrotask(() => {

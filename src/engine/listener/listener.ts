@@ -119,6 +119,14 @@ export class Listener {
     return true;
   }
 
+  /** Passes a part of a result to its request. Returns false if the request is none of the listener's. */
+  part({ id, part, payload }: WireItem): boolean {
+    if (id < FIRST_NUMBER) return false;
+    this.#host.onBytes(payload.bytes.byteLength);
+    this.#ledger.part(id, part, payload, () => this.#host.taken(id, part + 1));
+    return true;
+  }
+
   /** Takes no more requests, and answers all that are open by the deadline. */
   async close(deadline: Deadline): Promise<void> {
     this.#runtime.close();

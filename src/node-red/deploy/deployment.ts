@@ -11,7 +11,7 @@ import type { ListenerSpec } from '../../core/model.ts';
 import { flawOf } from '../../endpoint/served-endpoint.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../../flow/endpoints.ts';
 import type { Graph, HttpResponseNode } from '../../flow/graph.ts';
-import { directResponse } from '../../flow/http-ways.ts';
+import { directResponse, streamingResponse } from '../../flow/http-ways.ts';
 import { type FlowPlan, planFlows, type RuntimePlan } from '../../flow/plan.ts';
 import { stageConfig } from '../../flow/read/compiled-nodes.ts';
 import { readGraph } from '../../flow/read/graph-reader.ts';
@@ -51,6 +51,8 @@ export interface Deployment {
   readonly parting: ReadonlyMap<string, readonly string[]>;
   /** HTTP responses that can send a stage's result without the flow, by stage. */
   readonly answers: ReadonlyMap<string, HttpResponseNode>;
+  /** HTTP responses whose answers are written part by part, by stage. */
+  readonly streaming: ReadonlyMap<string, HttpResponseNode>;
   /** HTTP-in nodes that lead to a pipeline. */
   readonly endpoints: readonly Endpoint[];
   /** The HTTP-in nodes among them that are compiled, and the reasons why others are not. */
@@ -71,6 +73,7 @@ export const NOTHING_DEPLOYED: Deployment = {
   ordering: new Map(),
   parting: new Map(),
   answers: new Map(),
+  streaming: new Map(),
   endpoints: [],
   compiled: { endpoints: [], uncompiled: [] },
   publicPaths: new Map(),
@@ -119,12 +122,8 @@ export function deploy(RED: NodeAPI, flows: LiveFlows, live: LiveNodes, services
     stageNames,
     ordering: collectorsBehind(graph, stages, live, ({ order }) => order === 'arrival'),
     parting: collectorsBehind(graph, stages, live, ({ results }) => results === 'parts'),
-    answers: new Map(
-      stages.flatMap((id) => {
-        const answer = directResponse(graph, id);
-        return answer ? [[id, answer] as const] : [];
-      }),
-    ),
+    answers: responsesBy(stages, (id) => directResponse(graph, id)),
+    streaming: responsesBy(stages, (id) => streamingResponse(graph, id)),
     compiled: compileEndpoints(graph, {
       routes: plan.routes,
       invalid,
@@ -158,6 +157,18 @@ export function deploy(RED: NodeAPI, flows: LiveFlows, live: LiveNodes, services
       }),
     ],
   };
+}
+
+function responsesBy(
+  stages: readonly string[],
+  find: (stage: string) => HttpResponseNode | null,
+): Map<string, HttpResponseNode> {
+  return new Map(
+    stages.flatMap((id) => {
+      const response = find(id);
+      return response ? [[id, response] as const] : [];
+    }),
+  );
 }
 
 /** Returns, by stage, the collectors wired directly to it whose settings satisfy `isSet`. */

@@ -5,14 +5,13 @@
 import type { Node, NodeAPI } from 'node-red';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { EndpointSpec, Payload, RequestNumber, StageTiming } from '../../core/model.ts';
+import type { EndpointSpec, RequestNumber } from '../../core/model.ts';
 import { type EndpointRequest, type EndpointRuntime, isOfRequest } from '../../endpoint/served-endpoint.ts';
 import type { Settlement } from '../../ledger/ledger.ts';
 import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
 import type { Service } from '../../server/service.ts';
-import { decodePayload } from '../../wire/codec/codec.ts';
 import { noteUnhandled } from '../request/error-exit.ts';
-import { appendTimings, type ModeletTrace, newTrace, type PipelineMessage } from '../request/messages.ts';
+import { DebugCopies } from './debug-copies.ts';
 
 export interface FlowBehind {
   readonly RED: NodeAPI;
@@ -30,10 +29,10 @@ export class EndpointOfFlow implements EndpointRuntime {
     this.#flow = flow;
   }
 
-  submit({ requestId, payload, deadline, http, onSettled }: EndpointRequest): RequestNumber {
+  submit({ requestId, payload, deadline, http, onPart, onSettled }: EndpointRequest): RequestNumber {
     const { service, spec, tracing } = this.#flow;
     const traced = tracing.begin(http);
-    const trace = spec.copies.length > 0 ? newTrace(requestId, deadline) : null;
+    const copies = spec.copies.length > 0 ? new DebugCopies(this.#flow.RED, spec, requestId, deadline) : null;
     try {
       return service.submit({
         entry: spec.entry,
@@ -45,11 +44,19 @@ export class EndpointOfFlow implements EndpointRuntime {
         patient: spec.patient,
         group: 0,
         meta: null,
+        ...(onPart
+          ? {
+              onPart: (part, index, taken) => {
+                onPart(part, taken);
+                copies?.part(part, index);
+              },
+            }
+          : {}),
         onSettled: (settlement) => {
           if (traced) this.#endSpans(traced, requestId, settlement);
           onSettled(settlement);
           if (!settlement.outcome.ok) this.#note(settlement.outcome.error, requestId, settlement.timings.length);
-          else if (trace) this.#copy(settlement.outcome.value, trace, settlement.timings);
+          else copies?.result(settlement.outcome.value, settlement.timings, (ref) => this.#nameOf(ref));
         },
       });
     } catch (thrown) {
@@ -92,16 +99,6 @@ export class EndpointOfFlow implements EndpointRuntime {
     const failing = stage !== undefined && spec.failure === null ? (stages[passed] ?? stages[0]) : undefined;
     const node = failing === undefined ? null : (RED.nodes.getNode(failing) as Node | null);
     if (node) noteUnhandled(node, error);
-  }
-
-  #copy(value: Payload, trace: ModeletTrace, timings: readonly StageTiming[]): void {
-    const { RED, spec } = this.#flow;
-    appendTimings(trace, timings, (ref) => this.#nameOf(ref));
-    const _msgid = RED.util.generateId();
-    for (const id of spec.copies) {
-      const msg: PipelineMessage = { _msgid, payload: decodePayload(value), modelet: structuredClone(trace) };
-      RED.nodes.getNode(id)?.receive(msg);
-    }
   }
 
   #nameOf(ref: number): string {

@@ -32,8 +32,6 @@ export class HttpClients {
   readonly #waiting: Fifo<WaitingClient> = new Fifo();
   /** Each client's place in `#waiting`, by response. */
   readonly #places: WeakMap<HttpResponse, FifoNode<WaitingClient>> = new WeakMap();
-  /** Callbacks, by response, for the moment when the client has read everything that was written to it. */
-  readonly #unread: WeakMap<HttpResponse, (() => void)[]> = new WeakMap();
   /** Clients that were already waiting when the last deploy began. */
   readonly #earlier: Set<WaitingClient> = new Set();
   readonly #noneEarlier: () => void;
@@ -62,18 +60,6 @@ export class HttpClients {
   /** Calls `failed` once if any node answers the message's waiting client with an error. */
   whenFailed(msg: PipelineMessage, failed: () => void): void {
     if (!msg.res?._res?.destroyed) this.#clientOf(msg)?.failed.add(failed);
-  }
-
-  /** Calls `call` when the message's client has read everything that the flow wrote, or is gone; maybe immediately. */
-  whenRead(msg: PipelineMessage, call: () => void): void {
-    const response = msg.res?._res;
-    if (!response?.writableNeedDrain || response.destroyed) {
-      call();
-      return;
-    }
-    const calls = this.#unread.get(response);
-    if (calls) calls.push(call);
-    else this.#awaitReading(response, call);
   }
 
   /** Notes at the start of a deploy which clients are waiting. */
@@ -135,19 +121,6 @@ export class HttpClients {
     this.#places.set(response, this.#waiting.push(client));
     response.once('close', () => this.#closed(response));
     return client;
-  }
-
-  #awaitReading(response: HttpResponse, call: () => void): void {
-    const calls = [call];
-    this.#unread.set(response, calls);
-    const ended = (): void => {
-      response.off('drain', ended);
-      response.off('close', ended);
-      this.#unread.delete(response);
-      for (const each of calls) each();
-    };
-    response.once('drain', ended);
-    response.once('close', ended);
   }
 
   #closed(response: HttpResponse): void {

@@ -21,6 +21,14 @@ interface Parts {
   readonly parts?: unknown;
 }
 
+type Place = Pick<Parts, 'index' | 'count'>;
+
+/** Returns the `msg.parts` of a message with one part of a result, or at its end. */
+export function sequenceOf({ requestId, pass }: ModeletTrace, place: Place): Parts {
+  // A request that was split has several results, so the id includes the pass.
+  return { id: `${requestId}.${pass}`, type: 'array', ...place };
+}
+
 export class PartMessages {
   readonly #context: RequestContext;
   readonly #msg: PipelineMessage;
@@ -88,13 +96,10 @@ export class PartMessages {
     return copy;
   }
 
-  #parts(place: { readonly index?: number; readonly count?: number }, property: string): Parts {
+  #parts(place: Place, property: string): Parts {
     const outer = this.#msg['parts'];
     return {
-      // A request that was split has several results, so the id includes the pass.
-      id: `${this.#trace.requestId}.${this.#trace.pass}`,
-      type: 'array',
-      ...place,
+      ...sequenceOf(this.#trace, place),
       ...(property === 'payload' ? {} : { property }),
       ...(outer === undefined ? {} : { parts: outer }),
     };

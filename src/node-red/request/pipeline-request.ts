@@ -5,7 +5,9 @@
 import type { Node } from 'node-red';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
+import { errorBody } from '../../endpoint/client-text.ts';
 import { isOfRequest } from '../../endpoint/served-endpoint.ts';
+import type { ResultStream } from '../../endpoint/streaming/result-stream.ts';
 import type { Settlement } from '../../ledger/ledger.ts';
 import type { TracedRequest } from '../../observe/export/tracing.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
@@ -13,6 +15,7 @@ import { encodeMeta } from '../../wire/frames/items.ts';
 import type { DeployedRoute } from '../deploy/deployment.ts';
 import { noteResult } from '../http/answer-form.ts';
 import { readRequest } from '../http/request-body.ts';
+import { streamTo, whenClientRead } from '../http/streamed-answer.ts';
 import type { RequestContext } from './context.ts';
 import { answerWithResult } from './direct-answers.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
@@ -43,6 +46,8 @@ export class PipelineRequest {
   readonly #sequencers: readonly Sequencer[];
   /** Sends the parts of the result; null if no collector passes on parts. */
   readonly #parts: PartMessages | null;
+  /** Writes the parts to the HTTP client; null if the flow does that, or if no client waits. */
+  readonly #stream: ResultStream | null;
   /** The message's gate leases. */
   readonly #leaseHold: LeaseHold;
   #abandon: (error: ModeletError) => void = () => {};
@@ -61,6 +66,8 @@ export class PipelineRequest {
     this.#sequencers = context.sequencers(exit);
     const inParts = (context.deployment().parting.get(exit) ?? []).length > 0;
     this.#parts = inParts ? new PartMessages(context, msg, this.#trace, exit) : null;
+    const response = context.deployment().streaming.get(exit);
+    this.#stream = response ? streamTo(msg, this.#trace.requestId, response) : null;
     this.#leaving = { msg, trace: this.#trace, done: () => this.#ended(done) };
     for (const sequencer of this.#sequencers) sequencer.enter(this.#trace.pass);
   }
@@ -151,6 +158,7 @@ export class PipelineRequest {
     } else if (outcome.error.code === 'cancelled' || this.#isAnswered) {
       // No client waits for this error any more, and the service has counted it.
       this.#leaving.done();
+      this.#endStream(outcome.error);
     } else {
       const { stage } = outcome.error;
       const id = stage === undefined ? stages[timings.length] : this.#context.deployment().stageIdByName.get(stage);
@@ -161,14 +169,20 @@ export class PipelineRequest {
   #part(id: RequestNumber, part: Payload, index: number, taken: () => void): void {
     this.#context.whenRunning(() => {
       try {
+        this.#stream?.part(part);
         this.#parts?.send(decodePayload(part), index);
       } catch (thrown) {
         this.#deployed.service.abandon(id, asModeletError(thrown, 'modelet_failed'));
       }
       // Node-RED queued its own delivery before this. Data for a client that does not read stays in memory, so the
       // stage makes no further parts until the client reads.
-      setImmediate(() => this.#context.clients.whenRead(this.#msg, taken));
+      setImmediate(() => whenClientRead(this.#msg, taken));
     });
+  }
+
+  /** Says an error in a stream that has begun. */
+  #endStream({ code, message, stage, details }: ModeletError): void {
+    this.#stream?.fail(errorBody({ code, message, stage, requestId: this.#trace.requestId, details }));
   }
 
   /** Sends a copy of the message, with one stage's result, to the nodes off the route that are wired to that stage. */
@@ -202,6 +216,7 @@ export class PipelineRequest {
         this.#parts && result === null ? undefined : result,
       );
       this.#parts?.end(result);
+      this.#stream?.end(value);
       noteResult(this.#msg);
       keepingClient(this.#msg, () => sendFrom(exit.node, [this.#msg]));
     } catch (thrown) {
@@ -220,7 +235,8 @@ export class PipelineRequest {
     const answer = this.#context.deployment().answers.get(this.#deployed.route.stages.at(-1) as string);
     try {
       // The message that ends a sequence of parts is not the answer that the client waits for.
-      if (answer && !this.#parts) answerWithResult(this.#msg, decodePayload(value), answer);
+      if (this.#stream) this.#stream.end(value);
+      else if (answer && !this.#parts) answerWithResult(this.#msg, decodePayload(value), answer);
     } catch (thrown) {
       // JSON cannot represent the result, for example a BigInt.
       endWithoutFlow(this.#leaving, asModeletError(thrown, 'modelet_failed'));
@@ -260,6 +276,7 @@ export class PipelineRequest {
     const failing = stageId !== undefined && this.#context.live.get(stageId) ? stageId : this.#entry.id;
     this.#log(error, failing);
     deliverError(this.#context, this.#leaving, error, failing, this.#input(failing, made));
+    this.#endStream(error);
   }
 
   /** Logs at debug level: under overload there are many errors, and few readers need a single request's error. */

@@ -1,0 +1,133 @@
+/**
+ * An answer that is written while its result is made. The client gets a status with the first part, and hears of an error
+ * behind it in the stream itself.
+ *
+ *   waiting  nothing is written: an error can still be an answer of its own -> begun | ended
+ *   begun    the head and some parts are written                            -> ended
+ *   ended    nothing more is written
+ */
+import type { ServerResponse } from 'node:http';
+import { systemClock } from '../../core/clock.ts';
+import type { Payload } from '../../core/model.ts';
+import { headersOf } from '../response-writer.ts';
+import type { PreparedAnswer } from '../served-endpoint.ts';
+import { type StreamForm, streamForm } from './stream-form.ts';
+
+interface StreamedAnswer {
+  readonly requestId: string;
+  readonly answer: PreparedAnswer;
+  /** The caller's header `Accept`. */
+  readonly accept: string | undefined;
+  /** Called right after the head was written. */
+  onBegun?(): void;
+}
+
+/** After an error, the client has this long to read the rest. */
+const LONGEST_READING_MS = 30_000;
+
+/** A proxy must not gather the parts either. The second header is nginx's. */
+const UNGATHERED = [
+  ['Cache-Control', 'no-cache'],
+  ['X-Accel-Buffering', 'no'],
+] as const;
+
+export class ResultStream {
+  readonly #response: ServerResponse;
+  readonly #answer: StreamedAnswer;
+  readonly #form: StreamForm;
+  #state: 'waiting' | 'begun' | 'ended' = 'waiting';
+
+  constructor(response: ServerResponse, answer: StreamedAnswer) {
+    this.#response = response;
+    this.#answer = answer;
+    this.#form = streamForm(answer.accept, answer.answer.contentType?.bytes ?? null);
+  }
+
+  /** Whether the client has a part, or will never get one. */
+  get hasBegun(): boolean {
+    return this.#state !== 'waiting';
+  }
+
+  /** @throws ModeletError `modelet_failed` for a part that cannot be written; nothing of it is written then */
+  part(payload: Payload): void {
+    const chunk = this.#form.part(payload);
+    if (this.#begin(chunk)) this.#response.write(chunk);
+  }
+
+  /** Writes the value that follows the parts. @throws ModeletError `modelet_failed` */
+  end(value: Payload): void {
+    const chunk = this.#form.end(value);
+    if (!this.#begin(chunk)) return;
+    this.#state = 'ended';
+    this.#response.end(chunk);
+  }
+
+  /** Ends a stream that has begun with an error. */
+  fail(body: object): void {
+    if (this.#state !== 'begun') return;
+    this.#state = 'ended';
+    const chunk = this.#form.error(body);
+    const end = systemClock.at(systemClock.now() + LONGEST_READING_MS, () => this.#response.destroy());
+    this.#response.once('close', () => end.cancel());
+    if (chunk !== null) this.#response.end(chunk);
+    // Without the last chunk. A response that waits behind another has no socket yet.
+    else if (this.#response.socket) this.#response.socket.destroySoon();
+    else this.#response.destroy();
+  }
+
+  /** Returns whether there is a client to write to. */
+  #begin(first: string | Buffer): boolean {
+    if (this.#state === 'waiting') {
+      const isOpen = !this.#response.headersSent && !this.#response.destroyed;
+      if (isOpen) this.#writeHead(first);
+      this.#state = isOpen ? 'begun' : 'ended';
+      if (isOpen) this.#answer.onBegun?.();
+    }
+    return this.#state === 'begun' && !this.#response.destroyed;
+  }
+
+  #writeHead(first: string | Buffer): void {
+    const { requestId, answer } = this.#answer;
+    const status = answer.statusCode ?? 200;
+    const own = answer.contentType?.[typeof first === 'string' ? 'text' : 'bytes'];
+    const headers = headersOf({ status, requestId, answer });
+    for (const [name, value] of UNGATHERED) if (!answer.sets.has(name.toLowerCase())) headers.push(name, value);
+    this.#response.writeHead(status, [...headers, 'Content-Type', own ?? this.#form.contentType]);
+  }
+}
+
+/** Callbacks, by response, for the moment when the client has read everything that was written to it. */
+const unread: WeakMap<Readable, (() => void)[]> = new WeakMap();
+
+/** A response, as far as the pace of its client matters. */
+interface Readable {
+  /** Whether the client has not yet read everything that was written; `drain` follows. */
+  readonly writableNeedDrain?: boolean;
+  readonly destroyed: boolean;
+  once(event: 'close' | 'drain', listener: () => void): unknown;
+  off(event: 'close' | 'drain', listener: () => void): unknown;
+}
+
+/** Calls `call` when the client of a response has read everything that was written, or is gone; maybe immediately. */
+export function whenRead(response: Readable, call: () => void): void {
+  if (!response.writableNeedDrain || response.destroyed) {
+    call();
+    return;
+  }
+  const calls = unread.get(response);
+  if (calls) calls.push(call);
+  else awaitReading(response, call);
+}
+
+function awaitReading(response: Readable, call: () => void): void {
+  const calls = [call];
+  unread.set(response, calls);
+  const ended = (): void => {
+    response.off('drain', ended);
+    response.off('close', ended);
+    unread.delete(response);
+    for (const each of calls) each();
+  };
+  response.once('drain', ended);
+  response.once('close', ended);
+}

@@ -1,0 +1,90 @@
+/**
+ * How a result in parts is written while it is made:
+ *
+ *   events  server-sent events: a message for each part, then `done`, or `error`
+ *   lines   JSON lines: `{"part": ...}` for each part, then `{"done": ...}`, or `{"error": {...}}`
+ *   plain   the parts alone, one behind the other, in a type that the answer's headers set
+ *
+ * Pure.
+ */
+import type { Payload } from '../../core/model.ts';
+import { decodePayload } from '../../wire/codec/codec.ts';
+import { typesNamed } from '../accept.ts';
+import { bodyOfPayload } from '../answer.ts';
+import { JSON_TYPE, mediaTypeOf } from '../media-type.ts';
+
+type Chunk = string | Buffer;
+
+export interface StreamForm {
+  /** Type of the answer if its headers set none. */
+  readonly contentType: string;
+  /** @throws ModeletError `modelet_failed` for a part that the form cannot hold */
+  part(payload: Payload): Chunk;
+  /** @throws ModeletError `modelet_failed` */
+  end(value: Payload): Chunk;
+  /** Returns null if the form cannot say an error. The answer is then cut off, which clients notice. */
+  error(body: object): Chunk | null;
+}
+
+const EVENTS_TYPE = 'text/event-stream';
+const LINES_TYPE = 'application/x-ndjson';
+const TYPES_OF_LINES: ReadonlySet<string> = new Set([
+  LINES_TYPE,
+  'application/ndjson',
+  'application/jsonl',
+  'application/jsonlines',
+  'application/json-lines',
+]);
+
+/**
+ * Chooses the form of a streamed answer.
+ * @param accept the caller's header; without a preference it gets events
+ * @param own the Content-Type that the answer's headers set; it decides
+ */
+export function streamForm(accept: string | undefined, own: string | null): StreamForm {
+  if (own !== null) {
+    const type = mediaTypeOf(own);
+    if (type === EVENTS_TYPE) return EVENTS;
+    return type !== null && TYPES_OF_LINES.has(type) ? linesAs(type) : PLAIN;
+  }
+  for (const type of typesNamed(accept)) {
+    if (type === EVENTS_TYPE) return EVENTS;
+    if (TYPES_OF_LINES.has(type)) return linesAs(type);
+    if (type === JSON_TYPE) return linesAs(LINES_TYPE);
+  }
+  return EVENTS;
+}
+
+const EVENTS: StreamForm = {
+  contentType: EVENTS_TYPE,
+  part: (payload) => `data: ${jsonOf(payload)}\n\n`,
+  end: (value) => `event: done\ndata: ${jsonOf(value)}\n\n`,
+  error: (body) => `event: error\ndata: ${JSON.stringify(body)}\n\n`,
+};
+
+function linesAs(contentType: string): StreamForm {
+  return {
+    contentType,
+    part: (payload) => `{"part":${jsonOf(payload)}}\n`,
+    end: (value) => `{"done":${jsonOf(value)}}\n`,
+    error: (body) => `${JSON.stringify(body)}\n`,
+  };
+}
+
+const PLAIN: StreamForm = {
+  contentType: 'application/octet-stream',
+  part: plain,
+  end: (value) => (decodePayload(value) === null ? '' : plain(value)),
+  error: () => null,
+};
+
+function plain(payload: Payload): Chunk {
+  const { body, nosniff } = bodyOfPayload(payload, 'usual', true);
+  // A client that reads slowly must not keep the frame in memory that the part came in.
+  return typeof body === 'string' || nosniff ? body.toString() : Buffer.from(body);
+}
+
+function jsonOf(payload: Payload): string {
+  const { body, nosniff } = bodyOfPayload(payload, 'json', false);
+  return typeof body === 'string' || nosniff ? body.toString() : JSON.stringify(body);
+}
