@@ -33,12 +33,16 @@ interface ServerSent {
 function eventsOf(text: string): ServerSent[] {
   const events = text.split('\n\n').slice(0, -1);
   return events.map((event) => {
-    const [, name = '', data = ''] = /^event: (.*)\ndata: (.*)$/.exec(event) ?? [];
+    const [, name = 'message', data = ''] = /^(?:event: (.*)\n)?data: (.*)$/.exec(event) ?? [];
     return { event: name, data: JSON.parse(data) as unknown };
   });
 }
 
-const tokens = (query: string, init: RequestInit = {}): Promise<Response> => fetch(`${red.url}/tokens?${query}`, init);
+const tokens = (input: object, { headers = {}, ...init }: RequestInit = {}): Promise<Response> =>
+  fetch(`${red.url}/tokens`, {
+    ...{ method: 'POST', headers: { 'Content-Type': 'application/json', ...headers }, body: JSON.stringify(input) },
+    ...init,
+  });
 
 test('the buttons give words one by one, and the same text each time', async () => {
   const words = red.inputs(find('words'));
@@ -59,8 +63,11 @@ test('the buttons give words one by one, and the same text each time', async () 
 
 test('several clients at a time get their own words as events, and then the end', async () => {
   const answers = await Promise.all(
-    ['prompt=the+river&words=5&seed=7', 'prompt=a+heron&words=8&seed=2'].map(async (query) => {
-      const response = await tokens(query);
+    [
+      { prompt: 'the river', words: 5, seed: 7 },
+      { prompt: 'a heron', words: 8, seed: 2 },
+    ].map(async (input) => {
+      const response = await tokens(input);
       assert.equal(response.headers.get('content-type'), 'text/event-stream');
       return eventsOf(await response.text());
     }),
@@ -69,14 +76,23 @@ test('several clients at a time get their own words as events, and then the end'
     const events = answers[index] ?? [];
     assert.deepEqual(
       events.map(({ event }) => event),
-      [...Array.from({ length: count }, () => 'token'), 'done'],
+      [...Array.from({ length: count }, () => 'message'), 'done'],
     );
     assert.deepEqual((events.at(-1)?.data as { words: number } | undefined)?.words, count);
   }
 });
 
+test('a client that asks for lines gets lines, and the endpoint is compiled', async () => {
+  const response = await tokens({ words: 2, seed: 7 }, { headers: { Accept: 'application/x-ndjson' } });
+  assert.match(await response.text(), /^(?:\{"part":"[\w.]+"\}\n){2}\{"done":\{"words":2,"seed":7\}\}\n$/);
+  assert.deepEqual(
+    (await red.snapshot()).endpoints.map(({ reason }) => reason),
+    [null],
+  );
+});
+
 test('an invalid request gets an error instead of events', async () => {
-  const response = await tokens('words=many');
+  const response = await tokens({ words: 'many' });
   assert.equal(response.status, 422);
   const { error } = (await response.json()) as { error: { code: string } };
   assert.equal(error.code, 'invalid_input');
@@ -84,16 +100,16 @@ test('an invalid request gets an error instead of events', async () => {
 
 test('a client that leaves ends the generator, and a worker that dies halfway ends the events', async () => {
   const leaving = new AbortController();
-  const left = await tokens('words=1000', { signal: leaving.signal });
+  const left = await tokens({ words: 1000 }, { signal: leaving.signal });
   await left.body?.getReader().read();
   leaving.abort();
   await until('the log tells', () => red.logs.some((line) => /stopped after \d+ of 1000 words/.test(line)));
 
-  const response = await tokens('words=1000&seed=3');
+  const response = await tokens({ words: 1000, seed: 3 });
   const { runtimes } = await red.snapshot();
   const serving = runtimes[0]?.stages.find(({ name }) => name === 'babble over HTTP')?.workers ?? [];
   for (const { pid } of serving) process.kill(pid as number, 'SIGKILL');
   const last = eventsOf(await response.text()).at(-1);
   assert.equal(last?.event, 'error');
-  assert.equal((last?.data as { code: string } | undefined)?.code, 'worker_lost');
+  assert.equal((last?.data as { error: { code: string } } | undefined)?.error.code, 'worker_lost');
 });

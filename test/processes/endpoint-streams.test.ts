@@ -22,7 +22,8 @@ const HOSTS: readonly (readonly [where: string, host: typeof listenAtEngine])[] 
 /** Yields what it is given, and then fails or returns. */
 const YIELDS = inlineStage(
   'yields',
-  `return (async function* () {
+  `if (!input.parts && !input.error) return input;
+   return (async function* () {
      for (const code of input.parts ?? []) yield eval('(' + code + ')');
      if (input.ms) await new Promise((resolve) => setTimeout(resolve, input.ms));
      if (input.error) throw new Error(input.error);
@@ -88,29 +89,74 @@ for (const [where, host] of HOSTS) {
       await hasCounted(endpoint, { ok: 1 });
     });
 
-    test('the form is the one that the client accepts, or that the headers of the answer set', async (t) => {
-      const events = `${AS_JSON.map((part) => `data: ${part}\n\n`).join('')}event: done\ndata: {"n":2}\n\n`;
-      const lines = `${AS_JSON.map((part) => `{"part":${part}}\n`).join('')}{"done":{"n":2}}\n`;
+    test('every client of an endpoint gets its parts', async (t) => {
       const endpoint = await host(t, { stages: [YIELDS] }, STREAMS);
-      const rows: readonly (readonly [accept: string | undefined, type: string, body: string])[] = [
-        [undefined, EVENTS, events],
-        ['*/*', EVENTS, events],
-        [EVENTS, EVENTS, events],
-        ['text/html', EVENTS, events],
-        ['application/msgpack', EVENTS, events],
-        [LINES, LINES, lines],
-        ['application/jsonl', 'application/jsonl', lines],
-        [TYPES.json, LINES, lines],
-        [`${LINES};q=0.5, ${EVENTS}`, EVENTS, events],
-        [`${EVENTS};q=0, ${LINES};q=0.1`, LINES, lines],
-      ];
-      for (const [accept, type, body] of rows) {
-        const headers: Record<string, string> = accept === undefined ? {} : { Accept: accept };
-        const answer = await ask(endpoint, { parts: PARTS, result: { n: 2 } }, headers);
-        assert.deepEqual([answer.status, answer.headers['content-type'], answer.bytes.toString()], [200, type, body]);
-        assert.equal(answer.headers['cache-control'], 'no-cache');
-        assert.equal(answer.headers['x-request-id'], 'asked');
-      }
+      await t.test('the form is the one that the client accepts, or that the headers of the answer set', async () => {
+        const events = `${AS_JSON.map((part) => `data: ${part}\n\n`).join('')}event: done\ndata: {"n":2}\n\n`;
+        const lines = `${AS_JSON.map((part) => `{"part":${part}}\n`).join('')}{"done":{"n":2}}\n`;
+        const rows: readonly (readonly [accept: string | undefined, type: string, body: string])[] = [
+          [undefined, EVENTS, events],
+          ['*/*', EVENTS, events],
+          [EVENTS, EVENTS, events],
+          ['text/html', EVENTS, events],
+          ['application/msgpack', EVENTS, events],
+          [LINES, LINES, lines],
+          ['application/jsonl', 'application/jsonl', lines],
+          [TYPES.json, LINES, lines],
+          [`${LINES};q=0.5, ${EVENTS}`, EVENTS, events],
+          [`${EVENTS};q=0, ${LINES};q=0.1`, LINES, lines],
+        ];
+        for (const [accept, type, body] of rows) {
+          const headers: Record<string, string> = accept === undefined ? {} : { Accept: accept };
+          const answer = await ask(endpoint, { parts: PARTS, result: { n: 2 } }, headers);
+          assert.deepEqual([answer.status, answer.headers['content-type'], answer.bytes.toString()], [200, type, body]);
+          assert.equal(answer.headers['cache-control'], 'no-cache');
+          assert.equal(answer.headers['x-request-id'], 'asked');
+        }
+      });
+
+      await t.test('an error before the first part is an answer of its own; a later one is in the stream', async () => {
+        const early = await ask(endpoint, { error: 'no' });
+        assert.deepEqual([early.status, early.headers['content-type']], [500, 'application/json; charset=utf-8']);
+        const said = '{"error":{"code":"modelet_failed","message":"no","stage":"yields","requestId":"asked"}}';
+        assert.equal(early.bytes.toString(), said);
+        const events = await ask(endpoint, { parts: ['1'], error: 'no' });
+        assert.deepEqual([events.status, events.bytes.toString()], [200, `data: 1\n\nevent: error\ndata: ${said}\n\n`]);
+        const lines = await ask(endpoint, { parts: ['1'], error: 'no' }, { Accept: LINES });
+        assert.equal(lines.bytes.toString(), `{"part":1}\n${said}\n`);
+        const late = await ask(endpoint, { parts: ['1'], ms: 1500 }, { Accept: LINES, timeout: '400' });
+        assert.match(late.bytes.toString(), /^\{"part":1\}\n\{"error":\{"code":"deadline_exceeded"/);
+        const lost = await ask(endpoint, { parts: ['1'], exit: true }, { Accept: LINES });
+        assert.match(lost.bytes.toString(), /^\{"part":1\}\n\{"error":\{"code":"worker_lost"/);
+        await hasCounted(endpoint, { modelet_failed: 3, deadline_exceeded: 1, worker_lost: 1 });
+      });
+
+      await t.test('a part that cannot be written ends the stream with an error, and its generator', async () => {
+        const endless = '(() => { const self = {}; self.self = self; return self; })()';
+        const { bytes } = await ask(endpoint, { parts: ['1', endless, '2'] }, { Accept: LINES });
+        assert.match(
+          bytes.toString(),
+          /^\{"part":1\}\n\{"error":\{"code":"modelet_failed","message":"the answer cannot be written as JSON.*\n$/,
+        );
+      });
+
+      await t.test('requests that come at once on one connection get their own streams, in their order', async () => {
+        const client = new RawClient(endpoint.port);
+        const sent = Array.from({ length: 12 }, (_, n) => ({ parts: [`${n}`, `${n}`], ms: (n * 7) % 5, result: n }));
+        client.send(sent.map((input) => postText(JSON.stringify(input), { Accept: LINES })).join(''));
+        await until(() => client.received.endsWith('{"done":11}\n\r\n0\r\n\r\n'), 'all are answered');
+        const lines = client.received.split(/\r?\n/).filter((line) => line.startsWith('{'));
+        assert.deepEqual(
+          lines,
+          sent.flatMap((_, n) => [`{"part":${n}}`, `{"part":${n}}`, `{"done":${n}}`]),
+        );
+        client.socket.destroy();
+      });
+
+      await t.test('an answer without parts has the end alone', async () => {
+        const { status, bytes } = await ask(endpoint, { n: 1 }, { Accept: LINES });
+        assert.deepEqual([status, bytes.toString()], [200, '{"done":{"n":1}}\n']);
+      });
     });
 
     const own: readonly (readonly [answer: AnswerSpec, type: string, body: string])[] = [
@@ -134,39 +180,6 @@ for (const [where, host] of HOSTS) {
       });
     }
 
-    test('an answer without parts has the end alone', async (t) => {
-      const endpoint = await host(t, { stages: [inlineStage('whole', 'return input;')] }, STREAMS);
-      const { status, bytes } = await ask(endpoint, { n: 1 }, { Accept: LINES });
-      assert.deepEqual([status, bytes.toString()], [200, '{"done":{"n":1}}\n']);
-    });
-
-    test('an error before the first part is an answer of its own; a later one is in the stream', async (t) => {
-      const endpoint = await host(t, { stages: [YIELDS] }, STREAMS);
-      const early = await ask(endpoint, { error: 'no' });
-      assert.deepEqual([early.status, early.headers['content-type']], [500, 'application/json; charset=utf-8']);
-      const said = '{"error":{"code":"modelet_failed","message":"no","stage":"yields","requestId":"asked"}}';
-      assert.equal(early.bytes.toString(), said);
-      const events = await ask(endpoint, { parts: ['1'], error: 'no' });
-      assert.deepEqual([events.status, events.bytes.toString()], [200, `data: 1\n\nevent: error\ndata: ${said}\n\n`]);
-      const lines = await ask(endpoint, { parts: ['1'], error: 'no' }, { Accept: LINES });
-      assert.equal(lines.bytes.toString(), `{"part":1}\n${said}\n`);
-      const late = await ask(endpoint, { parts: ['1'], ms: 60_000 }, { Accept: LINES, timeout: '400' });
-      assert.match(late.bytes.toString(), /^\{"part":1\}\n\{"error":\{"code":"deadline_exceeded"/);
-      const lost = await ask(endpoint, { parts: ['1'], exit: true }, { Accept: LINES });
-      assert.match(lost.bytes.toString(), /^\{"part":1\}\n\{"error":\{"code":"worker_lost"/);
-      await hasCounted(endpoint, { modelet_failed: 3, deadline_exceeded: 1, worker_lost: 1 });
-    });
-
-    test('a part that cannot be written ends the stream with an error, and its generator', async (t) => {
-      const endpoint = await host(t, { stages: [YIELDS] }, STREAMS);
-      const endless = '(() => { const self = {}; self.self = self; return self; })()';
-      const { bytes } = await ask(endpoint, { parts: ['1', endless, '2'] }, { Accept: LINES });
-      assert.match(
-        bytes.toString(),
-        /^\{"part":1\}\n\{"error":\{"code":"modelet_failed","message":"the answer cannot be written as JSON.*\n$/,
-      );
-    });
-
     test('a stream that cannot say an error is cut off', async (t) => {
       const answer = { statusCode: null, headers: { 'Content-Type': 'text/plain' } };
       const endpoint = await host(t, { stages: [YIELDS] }, { ...STREAMS, answer });
@@ -188,7 +201,7 @@ for (const [where, host] of HOSTS) {
       const endpoint = await paced(t, host);
       const client = new RawClient(endpoint.port);
       client.socket.pause();
-      client.send(postText('{"endless":true}', { timeout: '3000' }));
+      client.send(postText('{"endless":true}', { timeout: '1500' }));
       const made = (): number => callsIn(endpoint.folder).length;
       await isClosed(endpoint);
       assert.ok(made() < 50_000, `${made()} parts were made for a client that reads none`);
@@ -196,20 +209,6 @@ for (const [where, host] of HOSTS) {
       client.socket.resume();
       await until(() => client.received.endsWith('0\r\n\r\n'), 'the rest comes to a client that reads again');
       assert.match(client.received, /event: error\ndata: \{"error":\{"code":"deadline_exceeded"/);
-      client.socket.destroy();
-    });
-
-    test('requests that come at once on one connection get their own streams, in their order', async (t) => {
-      const endpoint = await host(t, { stages: [YIELDS] }, STREAMS);
-      const client = new RawClient(endpoint.port);
-      const sent = Array.from({ length: 12 }, (_, n) => ({ parts: [`${n}`, `${n}`], ms: (n * 7) % 5, result: n }));
-      client.send(sent.map((input) => postText(JSON.stringify(input), { Accept: LINES })).join(''));
-      await until(() => client.received.endsWith('{"done":11}\n\r\n0\r\n\r\n'), 'all are answered');
-      const lines = client.received.split(/\r?\n/).filter((line) => line.startsWith('{'));
-      assert.deepEqual(
-        lines,
-        sent.flatMap((_, n) => [`{"part":${n}}`, `{"part":${n}}`, `{"done":${n}}`]),
-      );
       client.socket.destroy();
     });
   });
