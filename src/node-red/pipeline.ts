@@ -158,6 +158,11 @@ export class Pipeline {
     return this.#state === 'stopped';
   }
 
+  /** Why requests to compiled endpoints go through the flow all the same; null if they do not. */
+  get barred(): string | null {
+    return this.#compiled.barred;
+  }
+
   get services(): readonly Service[] {
     return this.#registry.services;
   }

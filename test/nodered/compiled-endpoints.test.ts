@@ -19,7 +19,7 @@ import {
   stage,
   TAB,
 } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
 
 const CODE = 'return input;';
 const PLAIN = [TAB, runtime(), httpIn('in', '/plain', 'a'), stage('a', CODE, 'out'), httpOut('out')];
@@ -211,6 +211,33 @@ test('a hook that sees messages prevents compiled endpoints', async () => {
   assert.match((await reasonFor(red, PLAIN)) ?? '', /^a message hook or a debugger looks at messages$/);
   hooks.remove('preRoute.test');
   assert.equal(await reasonFor(red, PLAIN), undefined);
+});
+
+test('a hook that comes after the deploy sees the next requests, until it goes', async () => {
+  const { hooks } = red.red as unknown as {
+    hooks: { add(name: string, hook: object): void; remove(name: string): void };
+  };
+  await red.deployReady(PLAIN);
+  const seen: string[] = [];
+  const told = async (): Promise<unknown> => (await red.snapshot()).endpoints[0]?.reason;
+  const answers = async (n: number): Promise<unknown> => (await red.post('/api/plain', { n })).json();
+  assert.deepEqual(await answers(1), { n: 1 });
+  hooks.add('onReceive.test', ({ destination }: { destination: { id: string } }) => void seen.push(destination.id));
+  await until('a request goes through the flow', async () => {
+    assert.deepEqual(await answers(2), { n: 2 });
+    return seen.length > 0;
+  });
+  assert.equal(await told(), 'a message hook or a debugger looks at messages');
+  assert.deepEqual(await answers(3), { n: 3 });
+  assert.deepEqual(new Set(seen), new Set(['a', 'out']));
+  hooks.remove('onReceive.test');
+  await until('the snapshot says that the endpoint is compiled again', async () => (await told()) === null);
+  seen.length = 0;
+  assert.deepEqual(await answers(4), { n: 4 });
+  assert.deepEqual(seen, []);
+  const lines = red.logs.filter((line) => line.includes('compiled endpoints:'));
+  assert.match(lines[0] ?? '', /requests go through the flow, because a message hook or a debugger looks/);
+  assert.match(lines[1] ?? '', /requests bypass the flow again/);
 });
 
 test('the endpoints of the test fixtures compile', async () => {

@@ -37,7 +37,7 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
         why: whyRouteEnds(route),
         taps: Object.fromEntries(route.taps),
       })),
-      endpoints: endpointViews(pipeline.deployment),
+      endpoints: endpointViews(pipeline),
       handlers: Object.fromEntries(pipeline.deployment.handlers),
       invalid: Object.fromEntries(pipeline.deployment.invalid),
     });
@@ -91,7 +91,8 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
 }
 
 /** Returns the details that a node's dialog shows; undefined if there is no such node. */
-function tellOf({ deployment, live }: Pipeline, id: string): object | undefined {
+function tellOf(pipeline: Pipeline, id: string): object | undefined {
+  const { deployment, live } = pipeline;
   const { routes, handlers, stageNames, gates } = deployment;
   const route = routes.get(id)?.route;
   const warnings = gates.get(id)?.warnings;
@@ -102,7 +103,7 @@ function tellOf({ deployment, live }: Pipeline, id: string): object | undefined 
   const told = { handler: { ...handler, name } };
   if (!route) return { ...told, warnings };
   const chain = route.stages.map((stage) => stageNames.get(stage) ?? stage).join(' \u2192 ');
-  const endpoints = endpointViews(deployment).filter(({ stages }) => stages.includes(id));
+  const endpoints = endpointViews(pipeline).filter(({ stages }) => stages.includes(id));
   return { ...told, route: { text: `${chain}; ends there because ${route.end}` }, endpoints };
 }
 

@@ -1,8 +1,9 @@
 /** Lists the HTTP-in nodes that lead to pipelines, for people: which are compiled, and why others are not. */
 import type { EndpointView } from '../../observe/views/view.ts';
-import type { Deployment } from '../deploy/deployment.ts';
+import type { Pipeline } from '../pipeline.ts';
 
-export function endpointViews({ compiled, routes }: Pick<Deployment, 'compiled' | 'routes'>): EndpointView[] {
+export function endpointViews({ deployment, barred }: Pick<Pipeline, 'deployment' | 'barred'>): EndpointView[] {
+  const { compiled, routes } = deployment;
   const behind = (entries: readonly string[]): Pick<EndpointView, 'stages' | 'runtimes'> => {
     const reached = entries.flatMap((entry) => routes.get(entry)?.route ?? []);
     return {
@@ -10,7 +11,7 @@ export function endpointViews({ compiled, routes }: Pick<Deployment, 'compiled' 
       runtimes: [...new Set(reached.map(({ runtime }) => runtime))],
     };
   };
-  const served = compiled.endpoints.map((endpoint) => ({ ...endpoint, entries: [endpoint.entry], reason: null }));
+  const served = compiled.endpoints.map((endpoint) => ({ ...endpoint, entries: [endpoint.entry], reason: barred }));
   return [...served, ...compiled.uncompiled].map(({ id, method, path, entries, reason }) => ({
     id,
     method: method.toUpperCase(),

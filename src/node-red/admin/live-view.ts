@@ -72,7 +72,7 @@ export function aroundOf(pipeline: Pipeline): Around {
       why: whyRouteEnds(route),
       unfused: route.unfused,
     })),
-    endpoints: endpointViews(pipeline.deployment),
+    endpoints: endpointViews(pipeline),
     gates: gateViews(pipeline),
     loop: pipeline.loop.snapshot,
     allowedCpus: visibleCpus(pipeline.allowedCpus),

@@ -43,11 +43,12 @@ export function httpFacts(RED: NodeAPI, graph: Graph): Facts {
   return { root, barred: reasonOfSettings(RED), taken };
 }
 
-/** Whether anything but this package has a hook that sees messages, as a debugger does. */
-function hasMessageHooks(RED: NodeAPI): boolean {
+/** Returns a reason if anything but this package has a hook that sees messages, as a debugger does; else null. */
+export function barredByHooks(RED: NodeAPI): string | null {
   const { hooks } = RED as unknown as { hooks: { has(name: string): boolean } };
   // During a deploy, the package itself has hooks; see succession.ts.
-  return HOOKS.some((name) => hooks.has(name) && !hooks.has(`${name}.modelet`));
+  const isHooked = HOOKS.some((name) => hooks.has(name) && !hooks.has(`${name}.modelet`));
+  return isHooked ? 'a message hook or a debugger looks at messages' : null;
 }
 
 function reasonOfSettings(RED: NodeAPI): string | null {
@@ -55,7 +56,7 @@ function reasonOfSettings(RED: NodeAPI): string | null {
   if (barred !== null) return barred;
   if ((RED.log as unknown as { metric(): boolean }).metric())
     return 'Node-RED writes metrics of every message to its log';
-  return hasMessageHooks(RED) ? 'a message hook or a debugger looks at messages' : null;
+  return barredByHooks(RED);
 }
 
 /** Returns the reason why another handler of the HTTP server may answer the requests first; null if there is none. */

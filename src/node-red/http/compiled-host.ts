@@ -2,14 +2,19 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { NodeAPI } from 'node-red';
 import { type HttpSettings, httpRoot, jsonLimit } from '../../config/http-settings.ts';
+import { systemClock } from '../../core/clock.ts';
 import type { EndpointSpec } from '../../core/model.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { flawOf, prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
+import { barredByHooks } from '../deploy/http-facts.ts';
 import { EndpointOfFlow } from './endpoint-of-flow.ts';
 import { type HostPlace, type HostSettings, hostPlace, isOwnCommand, passesEditor } from './host-place.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';
+
+/** Hooks are looked for at most this often, because every request asks. */
+const LOOK_MS = 100;
 
 export class CompiledHost {
   readonly #RED: NodeAPI;
@@ -19,6 +24,9 @@ export class CompiledHost {
   /** Path of the application of the HTTP-in nodes, without a slash at its end. */
   readonly #root: string;
   #isInFront = false;
+  /** Why requests go through the flow since a hook was added behind the last deploy; null: they do not. */
+  #barred: string | null = null;
+  #lookAt = 0;
 
   constructor(RED: NodeAPI, tracing: Tracing) {
     this.#RED = RED;
@@ -40,9 +48,24 @@ export class CompiledHost {
     this.#endpoints.replace([]);
   }
 
+  /**
+   * Returns why requests to compiled endpoints go through the flow; null if they do not. A hook may come and go without a
+   * deploy: a debugger that a person attaches must see the next messages.
+   */
+  get barred(): string | null {
+    const found = barredByHooks(this.#RED);
+    if (found !== this.#barred && this.#endpoints.size > 0) {
+      const way = found ? `requests go through the flow, because ${found}` : 'requests bypass the flow again';
+      this.#RED.log.info(`modelet: compiled endpoints: ${way}`);
+    }
+    this.#barred = found;
+    this.#lookAt = systemClock.now() + LOOK_MS;
+    return found;
+  }
+
   /** Takes a request inside the application of the HTTP-in nodes. Returns false if the flow must take it. */
   takeInApp(express: HttpRequest, answer: HttpResponse): boolean {
-    if (this.#endpoints.size === 0) return false;
+    if (this.#endpoints.size === 0 || this.#isBarred) return false;
     const request = express as unknown as IncomingMessage;
     const response = answer as unknown as ServerResponse;
     // A body parser in front, for example the one of the editor's application, may have read the body.
@@ -74,6 +97,10 @@ export class CompiledHost {
     return passesEditor(settings, path) && !passesEditor(settings, this.#root);
   }
 
+  get #isBarred(): boolean {
+    return (systemClock.now() < this.#lookAt ? this.#barred : this.barred) !== null;
+  }
+
   /** Once, because other modules may stand in front of it later. */
   #standInFront(): void {
     if (this.#isInFront) return;
@@ -82,7 +109,7 @@ export class CompiledHost {
     const others = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
     server.removeAllListeners('request');
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-      if (this.#endpoints.take(request, response, request.url ?? '')) return;
+      if (!this.#isBarred && this.#endpoints.take(request, response, request.url ?? '')) return;
       for (const other of others) other.call(server, request, response);
     });
   }
