@@ -208,6 +208,22 @@ describe('parts at an HTTP response node directly behind the collector', () => {
     await isClosed();
   });
 
+  test('go on at a compiled endpoint whose flow is removed, as long as its runtime is there', async () => {
+    await deploy(httpIn('in', '/compiled', 'make'), ...direct().slice(2));
+    const answer = await red.post('/compiled', { to: 2, result: 'all' });
+    const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
+    const more = async (): Promise<string> => Buffer.from((await reader.read()).value ?? []).toString();
+    assert.match(await more(), /"index":0/);
+    await deploy(stage('other', 'return input;', 'seen'), sink('seen'));
+    release(folder, 'part1');
+    let rest = '';
+    await until('the end comes', async () => {
+      rest += await more();
+      return rest.includes('event: done');
+    });
+    assert.match(rest, /"index":1/);
+  });
+
   test('reach the debug nodes alike, whether the endpoint is compiled or not', async () => {
     const ways = [
       httpIn('in', '/compiled', 'make'),
