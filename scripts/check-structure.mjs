@@ -65,7 +65,6 @@ const REASONS = {
   'src/core/objects.ts': 'rooms that do not know each other tell the same kinds of objects apart',
   'src/endpoint/media-type.ts': 'request, answer and documents read one header by one rule',
   'src/endpoint/values/jsonable.ts': 'the counterpart of packable.ts, for JSON',
-  'src/engine/listener/unix-socket.ts': 'a matter of the file system, apart from HTTP',
   'src/engine/stage/stage-host.ts': 'an interface that keeps the parts of a stage from importing the stage',
   'src/flow/describe.ts': 'routes and endpoints give their reasons in the same words',
   'src/gate/sources/context.ts': 'one file per source of a budget',

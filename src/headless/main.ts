@@ -68,14 +68,16 @@ async function serve(flows: HeadlessFlows, command: Extract<Command, { tag: 'ser
     log.write({ level: 'error', message });
     return EXIT.refused;
   };
-  const broken = brokenBehindEndpoints(flows);
+  const broken = brokenBehindEndpoints(flows, command.runtime === null ? null : runtimes);
   if (broken.length > 0) return refuse('does not start: the settings of nodes behind HTTP-in nodes are not valid');
   const serving = [...runtimes].filter(([id]) => endpoints.some(({ runtime }) => runtime === id));
   const [first, ...others] = serving;
   if (!first) return refuse('does not start: no endpoint can be served');
   if (others.length > 0) {
-    const names = serving.map(([id]) => runtimeName(flows, id)).join(', ');
-    return refuse(`does not start: several runtimes have endpoints, choose one by --runtime: ${names}`);
+    const named = serving.map(([id]) => runtimeName(flows, id));
+    // Two runtimes may have one name. Then only their ids tell them apart.
+    const choice = new Set(named).size === named.length ? named : serving.map(([id]) => id);
+    return refuse(`does not start: several runtimes have endpoints, choose one by --runtime: ${choice.join(', ')}`);
   }
   let served: ServedRuntime;
   try {

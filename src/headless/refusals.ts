@@ -51,15 +51,23 @@ export function judge({ flows, graph, plan, compiled }: HeadlessFlows): Judgemen
   return { refused, leftOut };
 }
 
-/** Returns the ids of the nodes that invalid settings keep from serving, among those behind HTTP-in nodes. */
-export function brokenBehindEndpoints({ graph, plan }: HeadlessFlows): string[] {
+/**
+ * Returns the ids of the nodes that invalid settings keep from serving, among those behind HTTP-in nodes.
+ * @param chosen ids of the runtimes that are meant to serve, because stages of others do not matter; null: all
+ */
+export function brokenBehindEndpoints(
+  { flows, graph, plan }: HeadlessFlows,
+  chosen: Pick<ReadonlySet<string>, 'has'> | null,
+): string[] {
   const behind = new Set(
     walk(
       nodesOf(graph, 'http in').map(({ id }) => id),
       (id) => onwards(graph, id),
     ),
   );
-  return [...plan.invalid.keys()].filter((id) => behind.has(id));
+  const runtimes = new Map(flows.running.map(({ node }) => [node.id, node['runtime']]));
+  const isMeant = (runtime: unknown): boolean => !chosen || typeof runtime !== 'string' || chosen.has(runtime);
+  return [...plan.invalid.keys()].filter((id) => behind.has(id) && isMeant(runtimes.get(id)));
 }
 
 /** Returns all nodes on the ways of compiled endpoints. They end at an HTTP response, and lead nowhere else. */

@@ -1,6 +1,6 @@
 /** From a flow file to endpoints without Node-RED: what runs, with which values, and why the rest does not. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
@@ -67,6 +67,24 @@ describe('headless: the flow file', () => {
     const source = readFlows(folderWith({ ...files, 'settings.js': settings }));
     assert.ok(source.file.endsWith('mine.json'));
     assert.deepEqual(served(compileFlows(source)), [['/api/p', {}]]);
+  });
+
+  test('is the one of the active project', () => {
+    const userDir = folderWith({ '.config.projects.json': { activeProject: 'mine' }, 'flows.json': [] });
+    const project = join(userDir, 'projects', 'mine');
+    assert.ok(readFlows(userDir).file.endsWith('flows.json'), 'a project that is missing');
+    mkdirSync(project, { recursive: true });
+    writeFileSync(join(project, 'flows.json'), JSON.stringify(flow));
+    assert.equal(readFlows(userDir).file, join(project, 'flows.json'));
+    writeFileSync(
+      join(project, 'package.json'),
+      JSON.stringify({ 'node-red': { settings: { flowFile: 'own.json' } } }),
+    );
+    assert.throws(() => readFlows(userDir), /there is no flow file .*own\.json/);
+    writeFileSync(join(project, 'own.json'), JSON.stringify(flow));
+    assert.deepEqual(served(compileFlows(readFlows(userDir))), [['/p', {}]]);
+    writeFileSync(join(project, 'package.json'), '{');
+    assert.throws(() => readFlows(userDir), /package\.json cannot be read/);
   });
 
   test('causes an error that names it if it cannot be used', () => {

@@ -20,6 +20,14 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     test: 'arrives whole at both of two stages',
   },
   {
+    bug: 'a client that does not read its stream does not slow the modelet down',
+    file: 'src/endpoint/exchange.ts',
+    find: 'whenRead(this.#response, taken);',
+    replace: 'taken();',
+    suite: 'processes/endpoint-streams',
+    test: 'a client that stops reading stops the generator, and the deadline ends both',
+  },
+  {
     bug: 'a body that Node-RED cannot parse gets its bare 500',
     file: 'src/node-red/http/body-errors.ts',
     find: "if (type !== 'http in') return;",

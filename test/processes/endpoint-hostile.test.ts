@@ -44,9 +44,28 @@ for (const [where, host] of HOSTS) {
       await isWell(endpoint);
     });
 
+    test('clients that send a byte now and then keep nobody else waiting, and get their answers', async (t) => {
+      const endpoint = await host(t, { stages: [STAGE] });
+      const whole = postText('{"slow":1}');
+      const clients = Array.from({ length: 200 }, (_, n) =>
+        new RawClient(endpoint.port).send(whole.slice(0, n % whole.length)),
+      );
+      await isWell(endpoint);
+      for (let sent = 0; sent < 3; sent += 1) {
+        for (const [n, client] of clients.entries()) {
+          client.send(whole.slice((n % whole.length) + sent, (n % whole.length) + sent + 1));
+        }
+        await isWell(endpoint);
+      }
+      for (const [n, client] of clients.entries()) client.send(whole.slice((n % whole.length) + 3));
+      await until(() => clients.every(({ statuses }) => statuses.length === 1), 'all are answered');
+      assert.ok(clients.every(({ received }) => received.endsWith('{"slow":1}')));
+      for (const { socket } of clients) socket.destroy();
+    });
+
     test('a client that leaves while its request runs has it cancelled', async (t) => {
       const endpoint = await host(t, { stages: [STAGE] });
-      const client = new RawClient(endpoint.port).send(postText('{"ms":60000}'));
+      const client = new RawClient(endpoint.port).send(postText('{"ms":2000}'));
       await until(() => endpoint.service.service.snapshot().backlog === 1, 'the request is open');
       client.socket.destroy();
       await until(() => endpoint.service.service.snapshot().requests['cancelled'] === 1, 'the request is given up');

@@ -1,14 +1,19 @@
 /** The command `modelet`: its report and exit codes, and a server that answers through deaths and until its last request. */
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
+import { request } from 'node:https';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { after, describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
+import { RawClient } from '../fixtures/endpoint.ts';
 import type { FileNode } from '../fixtures/file-flows.ts';
-import { modelet, numberIn, QUICK_START_FILE, serveFlows } from '../fixtures/headless.ts';
+import { asNobody, modelet, numberIn, QUICK_START_FILE, serveFlows } from '../fixtures/headless.ts';
 import { kill9, until } from '../fixtures/processes.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
@@ -37,6 +42,29 @@ return input;`;
     { id: 'r', type: 'http response', z: 'a', x: 1, y: 1, wires: [] },
   ]);
 }
+
+/** Writes a key and a certificate of its own. Returns false if that is not possible here. */
+function makeCertificate(key: string, cert: string): boolean {
+  const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', key, '-out', cert, '-days', '2'];
+  const name = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
+  return spawnSync('openssl', [...made, ...name]).status === 0;
+}
+
+/** A runtime with `POST /<name>`, which answers with its input. */
+function echoFlow(name: string, more: { readonly runtime?: object; readonly stage?: object } = {}): FileNode[] {
+  const [rt, at] = [`rt ${name}`, { z: 'a', x: 1, y: 1 }];
+  return [
+    { id: rt, type: 'modelet-runtime', name, ...more.runtime },
+    { id: `in ${name}`, type: 'http in', ...at, method: 'post', url: `/${name}`, wires: [[`s ${name}`]] },
+    {
+      ...{ id: `s ${name}`, type: 'modelet-stage', ...at, name, runtime: rt, code: 'return input;' },
+      ...{ wires: [[`out ${name}`]], ...more.stage },
+    },
+    { id: `out ${name}`, type: 'http response', ...at, wires: [] },
+  ];
+}
+
+const TAB: FileNode = { id: 'a', type: 'tab', label: 'a' };
 
 function write(flow: readonly FileNode[]): string {
   const file = join(folder, `${Math.random()}.json`);
@@ -160,6 +188,99 @@ describe('modelet serve', () => {
     assert.deepEqual([open.status, await open.json()], [200, { n: 1 }]);
     assert.equal(await ended, 0);
     assert.ok(!isAlive(numberIn(log(), /^ready, pid (\d+)/)));
+  });
+
+  test('serves one of several runtimes, which must be named', async (t) => {
+    const flows = write([TAB, ...echoFlow('one'), ...echoFlow('two'), ...echoFlow('bad', { stage: { workers: 'x' } })]);
+    const both = await modelet('serve', flows);
+    assert.equal(both.code, 1);
+    assert.match(both.output, /the settings of nodes behind HTTP-in nodes are not valid/);
+    const unnamed = await modelet('serve', write([TAB, ...echoFlow('one'), ...echoFlow('two')]));
+    assert.equal(unnamed.code, 1);
+    assert.match(unnamed.output, /several runtimes have endpoints, choose one by --runtime: one, two/);
+    const twins = [...echoFlow('one'), ...echoFlow('two', { runtime: { name: 'one' } })];
+    const alike = await modelet('serve', write([TAB, ...twins]), '--runtime', 'one');
+    assert.equal(alike.code, 1);
+    assert.match(alike.output, /choose one by --runtime: rt one, rt two/);
+    const { url, log } = await serveFlows(t, flows, '--runtime', 'two');
+    assert.deepEqual(await (await post(`${url}/two`, { n: 1 })).json(), { n: 1 });
+    assert.equal((await post(`${url}/one`, {})).status, 404);
+    const documented = (await (await fetch(`${url}/openapi.json`)).json()) as { paths: object };
+    assert.deepEqual(Object.keys(documented.paths), ['/two']);
+    const ready = log().filter(({ message }) => /^ready, pid/.test(String(message)));
+    assert.deepEqual(new Set(ready.map(({ stage }) => stage)), new Set(['two']));
+  });
+
+  test('serves HTTPS by the files of a tls-config node, and says which it cannot use', async (t) => {
+    const [key, cert] = [join(folder, 'key.pem'), join(folder, 'cert.pem')];
+    if (!makeCertificate(key, cert) && process.env['CI'] !== 'true') {
+      t.skip('no openssl found');
+      return;
+    }
+    const flows = (tls: object): string =>
+      write([
+        TAB,
+        { id: 'tls', type: 'tls-config', name: 'own', ...tls },
+        ...echoFlow('one', { runtime: { tls: 'tls' } }),
+      ]);
+    const { url } = await serveFlows(t, flows({ key, cert, ca: '' }));
+    assert.match(url, /^https:/);
+    const sent = request(`${url}/one`, {
+      ...{ method: 'POST', headers: { 'Content-Type': 'application/json' }, ca: readFileSync(cert) },
+      ...{ servername: 'localhost', agent: false },
+    });
+    sent.end('{"n":4}');
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    assert.equal((await buffer(answer)).toString(), '{"n":4}');
+    const port = Number(new URL(url).port);
+    const plain = new RawClient(port).send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+    await plain.closed;
+    assert.equal(plain.received, '', 'a client without TLS gets nothing');
+
+    const bad = join(folder, 'bad.pem');
+    writeFileSync(bad, 'no certificate');
+    const other = join(folder, 'other.pem');
+    makeCertificate(other, join(folder, 'unused.pem'));
+    const rows: readonly (readonly [tls: object, said: RegExp])[] = [
+      [
+        { key: join(folder, 'missing.pem'), cert },
+        /TLS configuration \\"own\\" has a file that cannot be read: ENOENT/,
+      ],
+      [{ cert: '', key: '' }, /TLS configuration \\"own\\" has no files for key and certificate/],
+      [{ key, cert: bad }, /cannot listen at 127\.0\.0\.1:0: .*PEM/i],
+      [{ key: other, cert }, /cannot listen at 127\.0\.0\.1:0: .*key values mismatch/],
+    ];
+    for (const [tls, said] of rows) {
+      const { code, output } = await modelet('serve', flows(tls), '--listen', '127.0.0.1:0');
+      assert.equal(code, 1, output);
+      assert.match(output, said);
+    }
+  });
+
+  test('does not start where it may not listen', async () => {
+    chmodSync(folder, 0o755);
+    const flows = write([TAB, ...echoFlow('one')]);
+    const locked = mkdtempSync(join(tmpdir(), 'modelet-locked-'));
+    after(() => rmSync(locked, { recursive: true, force: true }));
+    chmodSync(locked, 0o500);
+    const file = join(folder, 'a file');
+    writeFileSync(file, 'kept');
+    const lowest = Number(readFileSync('/proc/sys/net/ipv4/ip_unprivileged_port_start', 'utf8'));
+    const rows: readonly (readonly [address: string, said: RegExp])[] = [
+      [`unix:${join(locked, 'engine.sock')}`, /engine\.sock: permission denied \(EACCES\)/],
+      ...(lowest > 1
+        ? ([['127.0.0.1:1', /cannot listen at 127\.0\.0\.1:1: permission denied \(EACCES\)/]] as const)
+        : []),
+    ];
+    for (const [address, said] of rows) {
+      const { code, output } = await asNobody('serve', flows, '--listen', address);
+      assert.equal(code, 1, output);
+      assert.match(output, said);
+    }
+    const { code, output } = await modelet('serve', flows, '--listen', `unix:${file}`);
+    assert.equal(code, 1, output);
+    assert.match(output, /a file: there is a file that is no socket \(EADDRINUSE\)/);
+    assert.equal(readFileSync(file, 'utf8'), 'kept');
   });
 
   test('a second signal ends it at once, its workers too', async (t) => {

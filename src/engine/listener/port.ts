@@ -15,7 +15,7 @@ import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
 import type { ListenAddress, ListenerState, LogRecord, TlsFiles } from '../../core/model.ts';
 import { LineLimit } from '../../observe/log/line-limit.ts';
-import { releaseSocket, withSocketMode } from './unix-socket.ts';
+import { isFile, releaseSocket, withSocketMode } from './unix-socket.ts';
 
 interface Wanted {
   readonly address: ListenAddress;
@@ -200,7 +200,8 @@ function reasonOf(address: ListenAddress, { code, message }: NodeJS.ErrnoExcepti
   const host = 'path' in address ? '' : (address.host ?? '');
   switch (code) {
     case 'EADDRINUSE':
-      return 'path' in address ? 'another process listens there' : `port ${address.port} is in use`;
+      if (!('path' in address)) return `port ${address.port} is in use`;
+      return isFile(address.path) ? 'there is a file that is no socket' : 'another process listens there';
     case 'EACCES':
     case 'EPERM':
       return 'permission denied';

@@ -30,6 +30,11 @@ export function releaseSocket(path: string): Promise<void> {
   });
 }
 
+/** Whether there is something else than a socket at a path. */
+export function isFile(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSocket() === false;
+}
+
 function remove(path: string): void {
   try {
     if (lstatSync(path).isSocket()) unlinkSync(path);
