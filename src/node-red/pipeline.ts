@@ -160,7 +160,7 @@ export class Pipeline {
 
   /** Why requests to compiled endpoints go through the flow all the same; null if they do not. */
   get barred(): string | null {
-    return this.#compiled.barred;
+    return this.#compiled.look();
   }
 
   get services(): readonly Service[] {

@@ -49,10 +49,10 @@ export class CompiledHost {
   }
 
   /**
-   * Returns why requests to compiled endpoints go through the flow; null if they do not. A hook may come and go without a
-   * deploy: a debugger that a person attaches must see the next messages.
+   * Looks whether requests to compiled endpoints must go through the flow; returns why, or null. A hook may come and go
+   * without a deploy: a debugger that a person attaches must see the next messages.
    */
-  get barred(): string | null {
+  look(): string | null {
     const found = barredByHooks(this.#RED);
     if (found !== this.#barred && this.#endpoints.size > 0) {
       const way = found ? `requests go through the flow, because ${found}` : 'requests bypass the flow again';
@@ -98,7 +98,7 @@ export class CompiledHost {
   }
 
   get #isBarred(): boolean {
-    return (systemClock.now() < this.#lookAt ? this.#barred : this.barred) !== null;
+    return (systemClock.now() < this.#lookAt ? this.#barred : this.look()) !== null;
   }
 
   /** Once, because other modules may stand in front of it later. */
