@@ -124,7 +124,7 @@ for (const [where, host] of HOSTS) {
         assert.deepEqual([events.status, events.bytes.toString()], [200, `data: 1\n\nevent: error\ndata: ${said}\n\n`]);
         const lines = await ask(endpoint, { parts: ['1'], error: 'no' }, { Accept: LINES });
         assert.equal(lines.bytes.toString(), `{"part":1}\n${said}\n`);
-        const late = await ask(endpoint, { parts: ['1'], ms: 1500 }, { Accept: LINES, timeout: '400' });
+        const late = await ask(endpoint, { parts: ['1'], ms: 1800 }, { Accept: LINES, timeout: '1000' });
         assert.match(late.bytes.toString(), /^\{"part":1\}\n\{"error":\{"code":"deadline_exceeded"/);
         const lost = await ask(endpoint, { parts: ['1'], exit: true }, { Accept: LINES });
         assert.match(lost.bytes.toString(), /^\{"part":1\}\n\{"error":\{"code":"worker_lost"/);
@@ -217,9 +217,12 @@ for (const [where, host] of HOSTS) {
 
     test('a client that stops reading stops the generator, and the deadline ends both', async (t) => {
       const endpoint = await paced(t, host);
-      const client = new RawClient(endpoint.port);
-      client.socket.pause();
-      client.send(postText('{"endless":true}', { timeout: '2500' }));
+      const stalled = (headers: Record<string, string>): RawClient => {
+        const client = new RawClient(endpoint.port);
+        client.socket.pause();
+        return client.send(postText('{"endless":true}', headers));
+      };
+      const leaving = stalled({});
       let last = { made: 0, at: 0 };
       await until(() => {
         const made = callsIn(endpoint.folder).length;
@@ -227,7 +230,9 @@ for (const [where, host] of HOSTS) {
         return made > 16 && performance.now() - last.at > 300;
       }, 'no more parts are made');
       assert.ok(!callsIn(endpoint.folder).includes('end'), 'the generator waits');
+      leaving.socket.destroy();
       await isClosed(endpoint);
+      const client = stalled({ timeout: '1500' });
       await hasCounted(endpoint, { deadline_exceeded: 1 });
       client.socket.resume();
       await until(() => client.received.endsWith('0\r\n\r\n'), 'the rest comes to a client that reads again');
