@@ -21,9 +21,9 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a client that does not read its stream does not slow the modelet down',
-    file: 'src/endpoint/exchange.ts',
-    find: 'whenRead(this.#response, taken);',
-    replace: 'taken();',
+    file: 'src/endpoint/streaming/result-stream.ts',
+    find: 'if (!response.writableNeedDrain || response.destroyed) {',
+    replace: 'if (response !== null) {',
     suite: 'processes/endpoint-streams',
     test: 'a client that stops reading stops the generator, and the deadline ends both',
   },
