@@ -25,6 +25,7 @@ export interface EditorGlobals {
 }
 
 declare const RED: EditorGlobals;
+declare const document: { querySelector(selector: string): object | null };
 /** The editor's jQuery. */
 declare const $: (selector: string) => Elements;
 
@@ -309,7 +310,13 @@ export class EditorPage {
   /** Presses the deploy button, and waits until all is deployed. */
   async deploy(): Promise<void> {
     await this.page.locator('#red-ui-header-button-deploy').click();
-    await this.page.waitForFunction(() => RED.nodes?.dirty() === false);
+    const question = '.red-ui-notification button';
+    await this.page.waitForFunction(
+      (selector) => RED.nodes?.dirty() === false || document.querySelector(selector) !== null,
+      question,
+    );
+    const isDirty = await this.page.evaluate(() => RED.nodes?.dirty());
+    if (isDirty) assert.fail(`Deploy asks: ${await this.page.locator('.red-ui-notification').allInnerTexts()}`);
   }
 
   /** Chooses an entry of the main menu. */

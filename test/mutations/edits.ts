@@ -316,8 +316,8 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/handover/succession.ts',
     find: 'for (const node of replaced) this.#bequeath',
     replace: 'for (const node of replaced.slice(0, 0)) this.#bequeath',
-    suite: 'nodered/deploys-of-shapes.long',
-    test: 'a Full deploy of unchanged flows answers every client of all shapes with its own result',
+    suite: 'nodered/ways-deployed-away',
+    test: 'nodes: a client hears as its message moves that its wire was deployed away',
   },
   {
     bug: 'the durable store forgets deadlines when it chooses the next items',
