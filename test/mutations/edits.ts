@@ -317,7 +317,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'for (const node of replaced) this.#bequeath',
     replace: 'for (const node of replaced.slice(0, 0)) this.#bequeath',
     suite: 'nodered/ways-deployed-away',
-    test: 'nodes: a client hears as its message moves that its wire was deployed away',
+    test: 'full: a client hears as its message moves that its wire was deployed away',
   },
   {
     bug: 'the durable store forgets deadlines when it chooses the next items',
