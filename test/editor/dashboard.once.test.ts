@@ -3,10 +3,10 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { isAlive } from '../fixtures/alive.ts';
 import { RepositoryCopy, readySnapshot, type Started, snapshotOf } from '../fixtures/command.ts';
-import { launchBrowser } from '../fixtures/editor.ts';
+import { TestBrowser } from '../fixtures/editor.ts';
 import { descendants } from '../fixtures/family.ts';
 import { freePort } from '../fixtures/free-port.ts';
 import { pidsOf, until } from '../fixtures/node-red.ts';
@@ -26,9 +26,9 @@ const { images } = JSON.parse(readFileSync(join(repositoryRoot, 'assets', 'data'
 
 describe('npm run dashboard', { timeout: 600_000 }, () => {
   let copy: RepositoryCopy;
-  let browser: Browser;
+  let browser: TestBrowser;
   before(async () => {
-    [copy, browser] = await Promise.all([RepositoryCopy.make(), launchBrowser()]);
+    [copy, browser] = await Promise.all([RepositoryCopy.make(), TestBrowser.launch()]);
   });
   after(async () => {
     await browser.close();
@@ -120,15 +120,15 @@ describe('npm run dashboard', { timeout: 600_000 }, () => {
 });
 
 /** In the editor every node is known and valid, as after an import. */
-async function assertDrawn(browser: Browser, { url }: Started): Promise<void> {
-  const editor = await EditorPage.open(await browser.newContext(), { editorUrl: `${url}/editor/` });
+async function assertDrawn(browser: TestBrowser, { url }: Started): Promise<void> {
+  const editor = await EditorPage.open(browser.context, { editorUrl: `${url}/editor/` });
   const nodes = [...(await editor.nodes()), ...(await editor.configNodes())];
   assert.ok(nodes.some(({ type }) => type === 'ui-chart'));
   assert.deepEqual(
     nodes.filter(({ valid, type }) => !valid || type === 'unknown'),
     [],
   );
-  await editor.page.context().close();
+  await editor.page.close();
 }
 
 async function start(copy: RepositoryCopy, env: Readonly<Record<string, string>> = {}): Promise<Started> {
@@ -147,10 +147,11 @@ async function end(started: Started): Promise<void> {
 }
 
 /** Opens the page at the address that the command has printed. */
-async function openDashboard(browser: Browser, { output }: Started): Promise<{ page: Page; problems: string[] }> {
+async function openDashboard(browser: TestBrowser, { output }: Started): Promise<{ page: Page; problems: string[] }> {
   const address = /Dashboard +(http:\S+)/.exec(output)?.[1];
   assert.ok(address, output);
-  const page = await browser.newPage({ viewport: SIZE });
+  const page = await browser.context.newPage();
+  await page.setViewportSize(SIZE);
   page.setDefaultTimeout(PAGE_MS);
   const problems: string[] = [];
   page.on('console', (message) => {

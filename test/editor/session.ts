@@ -1,8 +1,7 @@
 /** One Node-RED, one browser and mostly one page for all tests of a process: starting and loading them takes longest. */
 import assert from 'node:assert/strict';
 import { after, before } from 'node:test';
-import type { Browser, BrowserContext } from 'playwright-core';
-import { launchBrowser, NodeRedWithEditor, type StartOptions } from '../fixtures/editor.ts';
+import { NodeRedWithEditor, type StartOptions, TestBrowser } from '../fixtures/editor.ts';
 import { EditorPage } from './editor-page.ts';
 
 declare const document: { readonly adoptedStyleSheets: object[] };
@@ -39,15 +38,13 @@ export function sharedSession(): Session {
 /** Starts Node-RED and a browser before the tests of a file or of a `describe`, and stops them afterwards. */
 export function startSession({ completesCode = false, ...options }: SessionOptions = {}): Session {
   let nodeRed: NodeRedWithEditor | undefined;
-  let browser: Browser | undefined;
-  let context: BrowserContext | undefined;
+  let browser: TestBrowser | undefined;
   /** A page that shows no flows and waits for the next test. */
   let idle: EditorPage | undefined;
 
   before(async () => {
-    [nodeRed, browser] = await Promise.all([NodeRedWithEditor.start(options), launchBrowser()]);
-    // All pages share a context, so that the second one finds the editor's scripts in the cache.
-    context = await browser.newContext();
+    [nodeRed, browser] = await Promise.all([NodeRedWithEditor.start(options), TestBrowser.launch()]);
+    const { context } = browser;
     await context.addInitScript(stopTransitions);
     if (!completesCode) await context.route('**/ts.worker.js*', (route) => route.fulfill(NOTHING));
   });
@@ -57,8 +54,8 @@ export function startSession({ completesCode = false, ...options }: SessionOptio
   });
 
   async function open(token?: string): Promise<EditorPage> {
-    assert.ok(context && nodeRed, 'Node-RED and the browser run');
-    return EditorPage.open(context, nodeRed, token);
+    assert.ok(browser && nodeRed, 'Node-RED and the browser run');
+    return EditorPage.open(browser.context, nodeRed, token);
   }
 
   /** Returns a page that shows the deployed flows. */
