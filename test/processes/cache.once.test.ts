@@ -68,7 +68,7 @@ describe('a stage that keeps results', () => {
     const first = await hold(held, 'held');
     const others = ['held', 'held', 'behind', 'behind'].map((input) => service.ask(input));
     await counted(held, [0, 1, 2]);
-    kill9(service.pids('gate')[0] as number);
+    kill9((await service.ready())['gate']?.[0] as number);
     const answers = await Promise.all([first, ...others].map(({ answer }) => answer));
     assert.deepEqual(
       answers.map(({ code }) => code),
@@ -84,7 +84,7 @@ describe('a stage that keeps results', () => {
     const { service, folder } = held;
     const first = await hold(held, 'held');
     const second = service.ask('held');
-    kill9(service.pids('gate')[0] as number);
+    kill9((await service.ready())['gate']?.[0] as number);
     release(folder, 'held');
     const [one, two] = await Promise.all([first.answer, second.answer]);
     assert.deepEqual([one.code, two.value], ['ok', one.value]);
