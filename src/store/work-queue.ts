@@ -1,5 +1,6 @@
 /**
- * Interface and contract of a queue of work that survives its processes: process/sqlite-queue.ts implements it.
+ * Interface and contract of a queue of work that survives its processes. process/sqlite-queue.ts implements it for one
+ * Node-RED, process/broker/bullmq-queue.ts for several, which names the points in which it departs from it.
  *
  * Contract:
  * - At-least-once execution. An `enqueue` that resolved is durable: it returns after `fsync`.
@@ -164,6 +165,20 @@ export type WorkStore = {
   together<T>(work: () => T): T;
 };
 
+/** A queue on a server that several Node-REDs share. */
+export interface BrokerPlace {
+  /** `redis:` or `rediss:`, without user and password. */
+  readonly url: string;
+  /** First part of all keys on the server. */
+  readonly prefix: string;
+  /** Name of the queue; queues of the same name are one. */
+  readonly queue: string;
+  readonly username: string;
+  readonly password: string;
+  /** Certificates, as `tls.connect` takes them; null: no TLS, unless the URL asks for it. */
+  readonly tls: Readonly<Record<string, unknown>> | null;
+}
+
 export interface StoreSpec {
   readonly file: string;
   /** Id of the claiming process; leases of any other session are ended. */
@@ -197,8 +212,8 @@ export function checkItems(items: readonly QueueItem[]): void {
   }
 }
 
-/** Tells what is wrong with the file of a store. */
-export type StoreFault = 'corrupt' | 'foreign' | 'locked' | 'lost' | 'read-only' | 'full' | 'unreadable';
+/** Tells what is wrong with a store. `away`: the server of a broker does not answer. */
+export type StoreFault = 'corrupt' | 'foreign' | 'locked' | 'lost' | 'read-only' | 'full' | 'unreadable' | 'away';
 
 /** The first Node.js with `node:sqlite` without a flag. */
 const FIRST_NODE = [22, 13];

@@ -21,6 +21,9 @@ const MEMORY = '/dev/shm';
 
 export const LIMITS: QueueLimits = { capacity: 10_000, maxAttempts: 3, resultTtlMs: 60_000 };
 
+/** Lease of the claims of a test, in ms: longer than any test takes. */
+export const LEASE_MS = 60_000;
+
 /** Both clocks go on by hand; the time of day jumps where a test says so. */
 export class TestTime implements QueueTime {
   #now = 1000;
@@ -80,7 +83,7 @@ let tokens = 0;
 export async function claim(
   queue: WorkQueue,
   max: number,
-  leaseMs = 1000,
+  leaseMs = LEASE_MS,
 ): Promise<Awaited<ReturnType<WorkQueue['claim']>>> {
   tokens += 1;
   return queue.claim({ max, leaseMs, token: `token-${tokens}` });

@@ -1,20 +1,22 @@
 /** The suite for the queue in a file, in the process of the test; over the channel it is in queue-client.test.ts. */
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { SqliteQueue } from '../../src/store/process/sqlite-queue.ts';
+import type { QueueLimits } from '../../src/store/work-queue.ts';
 import { local, memoryFolderFor, NO_SQLITE, TestTime } from './bed.ts';
 import { type Kind, testConformance } from './conformance.ts';
 import { RANDOM_LIMITS, testRandomWork } from './random-work.ts';
 
-const SQLITE: Kind = {
+const SQLITE = {
   name: 'SQLite',
   skip: NO_SQLITE,
-  make: (t, limits) => {
+  traits: { ordersByDeadline: true, delaysByTimeOfDay: false, looksAgainInMs: null, slackMs: 1 },
+  make: (t: TestContext, limits: QueueLimits) => {
     const time = new TestTime();
     const store = new SqliteQueue({ file: join(memoryFolderFor(t), 'queue.sqlite'), session: 'test', limits }, time);
     return { time, queue: local(store) };
   },
-};
+} satisfies Kind;
 
 testConformance(SQLITE);
 

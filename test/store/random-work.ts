@@ -3,7 +3,11 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import type { Claim, QueueLimits, WorkQueue } from '../../src/store/work-queue.ts';
 import { item, type TestTime } from './bed.ts';
-import type { Tried } from './conformance-asking.ts';
+
+interface Tried {
+  readonly queue: WorkQueue;
+  readonly time: TestTime;
+}
 
 const IDS = ['a', 'b', 'c', 'd', 'e', 'f'];
 const LEASE_MS = 100;

@@ -16,10 +16,12 @@ import type { Launcher } from '../../process/parent/launch.ts';
 import { type LifePhase, Supervisor } from '../../process/parent/supervisor.ts';
 import type { ProcessStateTag } from '../../process/process-state.ts';
 import { Outbox } from '../../wire/channel/outbox.ts';
+import type { QueueBoot } from '../../wire/frames/bodies.ts';
 import type { Frame, WireItem } from '../../wire/frames/frames.ts';
 import { decodeAnswer, encodeCall } from '../calls.ts';
 import type {
   Ack,
+  BrokerPlace,
   Cancelled,
   Claim,
   ClaimOptions,
@@ -42,7 +44,8 @@ const START_TIMEOUT_MS = 60_000;
 /** Longest time for a call, including restarts of the process. */
 const CALL_TIMEOUT_MS = 30_000;
 const CLOSE_MS = 5000;
-const LOST: StoreFault = 'lost';
+/** Faults that last until somebody puts the file back, or until the server is back. */
+const LASTING: readonly unknown[] = ['lost', 'away'] satisfies readonly StoreFault[];
 /** Bytes of unanswered calls above which `enqueue` is refused. */
 const MOST_PENDING_BYTES = 256 * 1024 * 1024;
 
@@ -50,7 +53,10 @@ const MOST_PENDING_BYTES = 256 * 1024 * 1024;
 const SESSION: string = randomUUID();
 
 export interface QueueClientSpec {
+  /** Path of the file; with a broker, its address and the name of the queue, for people. */
   readonly file: string;
+  /** The server that has the queue instead of a file. */
+  readonly broker?: BrokerPlace;
   readonly limits: QueueLimits;
   readonly launcher: Launcher;
   readonly allowedCpus: readonly number[];
@@ -79,8 +85,9 @@ export class QueueClient implements WorkQueue {
   #limits: QueueLimits;
   /** Error of the last start; null if it succeeded. */
   #error: ModeletError | null = null;
-  /** Reported by the serving process while its files are missing; it resumes when they are back. */
+  /** Reported by the serving process while its files or its server are missing; it resumes when they are back. */
   #lostFile: ModeletError | null = null;
+  #warning: string | null = null;
 
   constructor(spec: QueueClientSpec, clock: Clock = systemClock) {
     this.#spec = spec;
@@ -90,15 +97,16 @@ export class QueueClient implements WorkQueue {
       {
         startTimeoutMs: START_TIMEOUT_MS,
         launch: (events) => new ChildProcess(launchSpec(spec), events, clock),
-        bootFrame: () => ({ type: 'open', body: { file: spec.file, session: SESSION, limits: this.#limits } }),
+        bootFrame: () => ({ type: 'open', body: this.#boot() }),
         ping: () => {
           this.#supervisor.send({ type: 'ping', body: null });
-          // Each call checks the file, so an idle store also notices when its file is lost.
+          // Each call checks the file or the server, so an idle store also notices when that is lost.
           this.extend([], 1).catch(() => {});
         },
         onReady: () => this.#ready(),
         onFrame: (frame) => {
           if (frame.type === 'answers') for (const item of frame.items) this.#answered(item);
+          else if (frame.type === 'log') this.#warned(frame.body);
         },
         onLost: (error, phase) => this.#lost(error, phase),
         onChange: () => spec.onChange(),
@@ -129,6 +137,11 @@ export class QueueClient implements WorkQueue {
   /** Why the store cannot be used at present; null if it can, or if it is starting. */
   get error(): ModeletError | null {
     return this.#error ?? this.#lostFile;
+  }
+
+  /** What may cost items although the store works, such as a server that keeps nothing on disk; null: nothing. */
+  get warning(): string | null {
+    return this.#warning;
   }
 
   enqueue(items: readonly QueueItem[]): Promise<Enqueued[]> {
@@ -216,15 +229,26 @@ export class QueueClient implements WorkQueue {
       pending.resolve(value);
     } catch (thrown) {
       const error = isModeletError(thrown) ? thrown : this.#unavailable(asError(thrown));
-      if ((error as { fault?: unknown }).fault === LOST) this.#saidOfFile(error);
+      if (LASTING.includes((error as { fault?: unknown }).fault)) this.#saidOfFile(error);
       pending.reject(error);
     }
+  }
+
+  #boot(): QueueBoot {
+    const { file, broker = null } = this.#spec;
+    return { file, broker, session: SESSION, limits: this.#limits };
+  }
+
+  #warned(record: LogRecord): void {
+    this.#warning = record.message;
+    this.#spec.onLog(record);
+    this.#spec.onChange();
   }
 
   #saidOfFile(error: ModeletError | null): void {
     if (error?.message === this.#lostFile?.message) return;
     this.#lostFile = error;
-    const record = { level: 'info', message: `store ${this.#spec.file}: its file has returned` } as const;
+    const record = { level: 'info', message: `store ${this.#spec.file}: it is back` } as const;
     this.#spec.onLog(error ? { level: 'error', message: error.message } : record);
     this.#spec.onChange();
   }
@@ -241,6 +265,7 @@ export class QueueClient implements WorkQueue {
   #ready(): void {
     this.#error = null;
     this.#lostFile = null;
+    this.#warning = null;
     for (const { item } of this.#pending.values()) this.#outbox.add(item);
     const { pid, restarts } = this.#supervisor;
     this.#spec.onLog({

@@ -25,6 +25,15 @@ export interface EngineBoot {
 /** Settings for the process of a durable queue. */
 export interface QueueBoot {
   readonly file: string;
+  /** The server that has the queue instead of the file; null: none. */
+  readonly broker: {
+    readonly url: string;
+    readonly prefix: string;
+    readonly queue: string;
+    readonly username: string;
+    readonly password: string;
+    readonly tls: Readonly<Record<string, unknown>> | null;
+  } | null;
   /** Session of the process that claims messages. Leases of any other session have no owner any more. */
   readonly session: string;
   readonly limits: { readonly capacity: number; readonly maxAttempts: number; readonly resultTtlMs: number };

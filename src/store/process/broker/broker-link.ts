@@ -1,0 +1,223 @@
+/**
+ * The connection to the Redis or Valkey server of a broker, and BullMQ on it. Both packages are optional, so they are
+ * loaded when a gate first needs them.
+ *
+ * A call waits while the server is away, is repeated when it is back, and fails after `ANSWER_MS`. Callers may rely on
+ * that, because every call of a queue may be carried out twice. The connection itself is made anew for ever.
+ */
+import type { IQueueBackend, Queue, QueueOptions } from 'bullmq';
+import type { RedisClientType } from 'redis';
+import { type Clock, systemClock } from '../../../core/clock.ts';
+import { asError, isModeletError, ModeletError } from '../../../core/errors.ts';
+import type { BrokerPlace, StoreFault } from '../../work-queue.ts';
+
+/** What a call works with: commands of the server, and BullMQ's on the same connection. */
+export interface BrokerAccess {
+  readonly server: RedisClientType;
+  readonly queue: Queue;
+  readonly backend: IQueueBackend;
+}
+
+interface Packages {
+  createClient(options: object): RedisClientType;
+  readonly Queue: new (name: string, options: QueueOptions) => Queue;
+}
+
+/** Longest time for a call, with all its repetitions. Clients of a server that is away are told to come back. */
+const ANSWER_MS = 8000;
+const CONNECT_MS = 3000;
+/** Finds a connection that is open and dead. */
+const PING_MS = 2000;
+const SILENT_MS = 6000;
+const RECONNECT = { firstMs: 50, longestMs: 2000 } as const;
+const RETRY_MS = 100;
+const AWAY: StoreFault = 'away';
+
+/** Lease with which BullMQ hands out a job, in ms; a claim with another lease extends it at once. */
+export const LOCK_MS = 30_000;
+/** Shortest time between two searches for ended leases. An item is found by the second search after its end. */
+export const LEASE_CHECK_MS = 5000;
+
+export class BrokerLink {
+  readonly #place: BrokerPlace;
+  readonly #packages: Packages;
+  readonly #clock: Clock;
+  readonly #onWarning: (message: string) => void;
+  readonly #server: RedisClientType;
+  #queue: Queue | null = null;
+  /** The last error of the connection, while there is none. */
+  #error: Error | null = null;
+  #closed = false;
+
+  /** @throws ModeletError `config_invalid` if a package is not installed. */
+  static async open(
+    place: BrokerPlace,
+    onWarning: (message: string) => void,
+    clock: Clock = systemClock,
+  ): Promise<BrokerLink> {
+    return new BrokerLink(place, await loadPackages(), onWarning, clock);
+  }
+
+  private constructor(place: BrokerPlace, packages: Packages, onWarning: (message: string) => void, clock: Clock) {
+    this.#place = place;
+    this.#packages = packages;
+    this.#onWarning = onWarning;
+    this.#clock = clock;
+    this.#server = packages.createClient(clientOptions(place));
+    this.#server.on('error', (error: Error) => {
+      this.#error = error;
+    });
+    this.#server.on('ready', () => {
+      this.#error = null;
+      void this.#inspect();
+    });
+    this.#server.connect().catch((error: Error) => {
+      this.#error = error;
+    });
+  }
+
+  /** Runs the work, again if the connection was lost meanwhile. @throws ModeletError `store_unavailable` */
+  async reach<T>(work: (reached: BrokerAccess) => Promise<T>): Promise<T> {
+    const end = this.#clock.now() + ANSWER_MS;
+    for (;;) {
+      const done = this.#server.isReady ? await this.#attempt(work, end) : null;
+      if (done) return done.value;
+      if (this.#closed || this.#clock.now() + RETRY_MS >= end) throw this.#unavailable(this.#error);
+      await new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + RETRY_MS, resolve));
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#queue?.close().catch(() => {});
+    if (this.#server.isOpen) this.#server.destroy();
+  }
+
+  /** Returns null if the connection was lost. */
+  async #attempt<T>(work: (reached: BrokerAccess) => Promise<T>, end: number): Promise<{ readonly value: T } | null> {
+    try {
+      return { value: await this.#within(end, this.#run(work)) };
+    } catch (thrown) {
+      if (isModeletError(thrown)) throw thrown;
+      if (!this.#server.isReady || isBroken(thrown)) return null;
+      // An error that the server itself has sent would come again.
+      throw this.#refused(asError(thrown));
+    }
+  }
+
+  async #run<T>(work: (reached: BrokerAccess) => Promise<T>): Promise<T> {
+    const queue = this.#queue ?? (await this.#openQueue());
+    return work({ server: this.#server, queue, backend: queue.getBackend() as unknown as IQueueBackend });
+  }
+
+  /** BullMQ gives up a queue whose first connection fails, so it is opened only on a connection that is ready. */
+  async #openQueue(): Promise<Queue> {
+    const { queue: name, prefix } = this.#place;
+    const options = {
+      connection: this.#server,
+      prefix,
+      lockDuration: LOCK_MS,
+      stalledInterval: LEASE_CHECK_MS,
+      // The limit of attempts is the gate's, which counts these ends too.
+      maxStalledCount: Number.MAX_SAFE_INTEGER,
+      skipVersionCheck: true,
+    };
+    const queue = new this.#packages.Queue(name, options as unknown as QueueOptions);
+    queue.on('error', () => {});
+    try {
+      await queue.waitUntilReady();
+    } catch (thrown) {
+      void queue.close().catch(() => {});
+      throw thrown;
+    }
+    this.#queue ??= queue;
+    return this.#queue;
+  }
+
+  #within<T>(end: number, work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const timer = this.#clock.at(end, () =>
+        reject(this.#unavailable(this.#error ?? new Error(`no answer within ${ANSWER_MS} ms`))),
+      );
+      work.then(resolve, reject).finally(() => timer.cancel());
+    });
+  }
+
+  #refused(error: Error): ModeletError {
+    const text = `the broker ${labelOf(this.#place)} refuses a command: ${error.message}`;
+    return new ModeletError('store_unavailable', text, { cause: error, retryAfterSeconds: 2 });
+  }
+
+  #unavailable(error: Error | null): ModeletError {
+    const why = error ? asError(error).message || error.name : 'it does not answer';
+    const unavailable = new ModeletError('store_unavailable', `the broker ${labelOf(this.#place)} is away: ${why}`, {
+      cause: error ?? undefined,
+      retryAfterSeconds: 2,
+    });
+    return Object.assign(unavailable, { fault: AWAY });
+  }
+
+  /** Warns if the server is set up so that it may lose items. A server that does not let us look is not judged. */
+  async #inspect(): Promise<void> {
+    try {
+      const text = `${await this.#server.info('persistence')}\n${await this.#server.info('memory')}`;
+      const found = (name: string): string | undefined => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(text)?.[1];
+      const policy = found('maxmemory_policy');
+      if (found('aof_enabled') === '0') {
+        this.#warn('it writes no append-only file (appendonly no), so a restart of the server may lose items');
+      }
+      if (policy !== undefined && policy !== 'noeviction') {
+        this.#warn(`it may delete items when its memory is full (maxmemory-policy ${policy}); set noeviction`);
+      }
+    } catch {
+      // The connection was lost, or the user of this connection may not run INFO.
+    }
+  }
+
+  #warn(what: string): void {
+    this.#onWarning(`broker ${labelOf(this.#place)}: ${what}`);
+  }
+}
+
+/** Returns the address without secrets. */
+function labelOf({ url }: BrokerPlace): string {
+  const { protocol, host } = new URL(url);
+  return `${protocol}//${host}`;
+}
+
+function clientOptions({ url, username, password, tls }: BrokerPlace): object {
+  return {
+    url,
+    ...(username && { username }),
+    ...(password && { password }),
+    disableOfflineQueue: true,
+    pingInterval: PING_MS,
+    socket: {
+      connectTimeout: CONNECT_MS,
+      socketTimeout: SILENT_MS,
+      reconnectStrategy: (count: number) => Math.min(RECONNECT.longestMs, RECONNECT.firstMs * 2 ** Math.min(count, 10)),
+      ...((url.startsWith('rediss:') || tls) && { tls: true, ...tls }),
+    },
+  };
+}
+
+/** Whether the connection was lost, rather than that the server has refused the command. */
+function isBroken(thrown: unknown): boolean {
+  const { name, message } = asError(thrown);
+  return (
+    /Closed|Offline|Disconnect|Timeout|Reconnect/i.test(`${name} ${message}`) || /^(LOADING|MASTERDOWN)/.test(message)
+  );
+}
+
+async function loadPackages(): Promise<Packages> {
+  try {
+    const [{ Queue }, { createClient }] = await Promise.all([import('bullmq'), import('redis')]);
+    return { Queue, createClient: createClient as unknown as Packages['createClient'] };
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw thrown;
+    throw new ModeletError('config_invalid', MISSING_PACKAGES, { cause: thrown });
+  }
+}
+
+const MISSING_PACKAGES =
+  "a broker needs the packages bullmq and redis: run `npm install bullmq redis` in Node-RED's user directory";
