@@ -5,12 +5,13 @@ import { parseListen } from './listen.ts';
 import { parsePublicPath } from './paths.ts';
 import { parseCpus } from './pins.ts';
 import { batcher } from './schemas/batcher.ts';
+import { broker } from './schemas/broker.ts';
 import { collector } from './schemas/collector.ts';
 import { feed } from './schemas/feed.ts';
 import { metrics } from './schemas/metrics.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { runtime } from './schemas/runtime.ts';
-import { type Raw, readProperty, validate } from './validate.ts';
+import { invalid, type Raw, readProperty, validate } from './validate.ts';
 
 type RuntimeSettings = SettingsOf<typeof runtime>;
 
@@ -26,10 +27,12 @@ export type RuntimeConfig = Omit<RuntimeSettings, 'maxPayloadMb' | 'engineCpus' 
   readonly listen: ListenAddress | null;
 };
 export type BatcherConfig = SettingsOf<typeof batcher>;
+export type BrokerConfig = SettingsOf<typeof broker>;
 export type CollectorConfig = SettingsOf<typeof collector>;
 export type FeedConfig = SettingsOf<typeof feed>;
 export type MetricsConfig = SettingsOf<typeof metrics>;
 
+const PREFIX = /^[A-Za-z0-9._-]{1,64}$/;
 const BYTES_PER_MB = 1024 * 1024;
 
 /** @throws ModeletError `config_invalid` that lists every property at fault. */
@@ -49,6 +52,17 @@ export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
 /** @throws ModeletError `config_invalid`. */
 export function compileBatcher(raw: Raw): BatcherConfig {
   return Object.freeze(validate(batcher, raw));
+}
+
+/** @throws ModeletError `config_invalid`. */
+export function compileBroker(raw: Raw): BrokerConfig {
+  const { url: text, prefix, ...rest } = validate(broker, raw);
+  const url = readProperty('url', () => new URL(text.trim()));
+  if (!['redis:', 'rediss:'].includes(url.protocol)) throw invalid('url: must begin with redis:// or rediss://');
+  if (url.username || url.password)
+    throw invalid('url: user and password belong into their own fields, not the address');
+  if (!PREFIX.test(prefix)) throw invalid('prefix: must be 1 to 64 letters, digits and any of . _ -');
+  return Object.freeze({ ...rest, url: url.href, prefix });
 }
 
 /** @throws ModeletError `config_invalid`. */

@@ -112,6 +112,12 @@ export function batcherBadge(stage: StageSnapshot): NodeStatus {
   return { fill: stage.queue > 0 ? 'blue' : 'grey', shape: 'dot', text: batcherWords(stage) };
 }
 
+/** What an open gate's badge warns of; null: nothing. */
+function gateWarning({ control, source, store }: GateSnapshot): string | null {
+  if (store?.warning) return store.warning;
+  return source.rare !== null && control === 'auto' ? 'stale before the next scrape' : null;
+}
+
 /** @returns a gate's badge: `open, 42 % free, 5 wait`, or `closed: sample 7.2 s old, 5 wait` */
 export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
   if (!gate) return null;
@@ -131,9 +137,9 @@ export function gateBadge(gate: GateSnapshot | undefined): NodeStatus | null {
       text: `${headline(cause, LONGEST_BADGE - more.length)}${more}`,
     };
   }
-  if (source.rare !== null && control === 'auto') {
-    return { fill: 'yellow', shape: 'dot', text: `stale before the next scrape${more}` };
-  }
+  const warning = gateWarning(gate);
+  if (warning !== null)
+    return { fill: 'yellow', shape: 'dot', text: `${headline(warning, LONGEST_BADGE - more.length)}${more}` };
   const fill = dead !== '' ? 'yellow' : gate.waiting > 0 ? 'blue' : 'green';
   return { fill, shape: 'dot', text: `${openWords(gate)}${more}` };
 }

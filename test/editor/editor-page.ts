@@ -216,7 +216,8 @@ export class EditorPage {
 
   /** Opens the dialog of the config node that a property of the open dialog refers to, or with `add` of a new one. */
   async openConfig(property: string, what: 'edit' | 'add' = 'edit'): Promise<void> {
-    const button = this.page.locator(`#node-input-btn-${property}-${what}`);
+    const ids = ['node-input', 'node-config-input'].map((prefix) => `#${prefix}-btn-${property}-${what}`);
+    const button = this.page.locator(ids.join());
     await this.reveal(button);
     await button.click();
     await this.page.locator('#node-config-dialog-ok').waitFor();

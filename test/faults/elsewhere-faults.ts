@@ -144,6 +144,27 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     test: 'is deleted under load, then Node-RED is killed: the next start creates no file until the marker is deleted',
   },
   {
+    name: 'kill -9 of the server of a broker under load, again and again, with an append-only file',
+    requests: 'they wait up to 8 s, then `store_unavailable`; what was accepted is worked on, and ends once',
+    recovery: 'by itself when the server is back',
+    suite: 'store/broker-faults',
+    test: 'is killed again and again under load: all that was accepted ends, and each item ends once',
+  },
+  {
+    name: 'the server of a broker does not answer, as when the network is cut',
+    requests: '`store_unavailable` after 8 s, with `Retry-After`',
+    recovery: 'by itself when it answers again',
+    suite: 'store/broker-faults',
+    test: 'is stopped, as by a cut of the network: calls fail in time, and go on when it answers again',
+  },
+  {
+    name: 'a stored item on a broker ends the lease of each Node-RED that gets it',
+    requests: 'none but itself: after the first end it runs alone',
+    recovery: 'after `maxAttempts` it is a dead letter, shown and to be driven again',
+    suite: 'store/broker-faults',
+    test: 'an item that ends the lease of each claim ends alone as a dead letter, and all others are done',
+  },
+  {
     name: 'the file of a store is replaced by another while it serves',
     requests: '`store_unavailable`',
     recovery: 'the file is put back, or the marker beside it deleted to take the other',

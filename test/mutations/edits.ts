@@ -288,6 +288,14 @@ export const MUTATIONS: readonly Mutation[] = [
     test: 'SQLite: an ended lease counts an attempt, and its item is claimed alone',
   },
   {
+    bug: 'an item on a broker that ended a lease is claimed beside others',
+    file: 'src/store/process/broker/bullmq-jobs.ts',
+    find: 'return progress === ALONE || Number(stalledCounter) > 0;',
+    replace: 'return progress === ALONE;',
+    suite: 'store/broker',
+    test: 'BullMQ: an ended lease counts an attempt, and its item is claimed alone',
+  },
+  {
     bug: 'new code is described as the code before it',
     file: 'src/engine/stage/stage.ts',
     find: 'isDeepStrictEqual(description, this.#description)',

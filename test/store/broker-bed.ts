@@ -21,7 +21,7 @@ export async function brokerQueue(
   session = 'one',
   warnings: string[] = [],
 ): Promise<BullmqQueue> {
-  const link = await BrokerLink.open(place, (message) => warnings.push(message));
+  const link = await BrokerLink.open(place, ({ message }) => warnings.push(message));
   const queue = new BullmqQueue(link, session, limits);
   t.after(() => queue.close());
   return queue;

@@ -63,6 +63,12 @@ export const runtime = {
       description:
         'Address at which the engine itself serves the compiled endpoints: `8080`, `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`. Blank: none',
     },
+    broker: {
+      type: 'string',
+      default: '',
+      description:
+        'Id of a `modelet-broker` node: durable gates of this runtime keep what waits there. Blank: in a file of this Node-RED',
+    },
     tls: { type: 'string', default: '', description: '`listen`: id of a `tls-config` node. Blank: no TLS' },
   },
 } as const satisfies NodeSchema;

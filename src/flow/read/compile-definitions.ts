@@ -2,7 +2,7 @@
  * Compiles flows that are only definitions, as in a file or in the editor before a deploy: expands them, compiles the
  * settings of this package's nodes, and plans their runtimes. Changes nothing.
  */
-import { compileBatcher, compileCollector, compileRuntime } from '../../config/compile.ts';
+import { compileBatcher, compileBroker, compileCollector, compileRuntime } from '../../config/compile.ts';
 import { compileGate } from '../../config/compile-gate.ts';
 import { compileStage, type StageConfig } from '../../config/compile-stage.ts';
 import { type FolderSettings, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
@@ -67,6 +67,8 @@ function compileNode(
       return { kind: 'runtime', ...of((raw) => compileRuntime(raw, settings.nodeMessageBufferMaxLength ?? 0)) };
     case 'modelet-stage':
       return { kind: 'stage', ...of((raw) => stageOf(raw, running, flows, settings)) };
+    case 'modelet-broker':
+      return { kind: 'broker', ...of(compileBroker) };
     case 'modelet-batcher':
       return { kind: 'batcher', ...of(compileBatcher) };
     case 'modelet-collector':

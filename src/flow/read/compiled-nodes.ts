@@ -1,5 +1,5 @@
 /** The pipeline nodes of the flows with their settings compiled: plain data, from which plans are made. */
-import type { BatcherConfig, CollectorConfig, RuntimeConfig } from '../../config/compile.ts';
+import type { BatcherConfig, BrokerConfig, CollectorConfig, RuntimeConfig } from '../../config/compile.ts';
 import type { GateConfig } from '../../config/compile-gate.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -16,7 +16,8 @@ export type CompiledNode =
   | Compiled<'stage', StageConfig>
   | Compiled<'batcher', BatcherConfig>
   | Compiled<'collector', CollectorConfig>
-  | Compiled<'gate', GateConfig>;
+  | Compiled<'gate', GateConfig>
+  | Compiled<'broker', BrokerConfig>;
 
 /** Compiled nodes by id. @typeParam Node what is known of each node; in Node-RED also the running node itself */
 export class CompiledNodes<Node extends CompiledNode = CompiledNode> {
@@ -51,7 +52,7 @@ export function usedRuntimes(nodes: CompiledNodes): Map<string, RuntimeConfig> {
   const runtimes = new Map<string, RuntimeConfig>();
   for (const { node, config } of nodes.of('runtime')) {
     // These are excluded: changing them must not restart the engine.
-    const others = { publicPath: '', listen: null, tls: '' };
+    const others = { publicPath: '', listen: null, tls: '', broker: '' };
     if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, ...others });
   }
   return runtimes;

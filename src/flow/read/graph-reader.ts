@@ -68,6 +68,7 @@ function toPipelineNode(
   const invalid = config instanceof ModeletError ? config.message : null;
   switch (kind) {
     case 'runtime':
+    case 'broker':
       return null;
     case 'stage': {
       const name = node.name || node.id;

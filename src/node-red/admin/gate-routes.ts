@@ -63,8 +63,8 @@ function gateView({ gates, deployment }: Pipeline, id: string): GateView | undef
   const deployed = deployment.gates.get(id);
   if (!snapshot || !deployed) return undefined;
   const stage = deployed.stage === null ? null : (deployment.stageNames.get(deployed.stage) ?? deployed.stage);
-  const { rare } = snapshot.source;
-  return { ...snapshot, stage, warnings: rare === null ? deployed.warnings : [...deployed.warnings, rare] };
+  const more = [snapshot.source.rare, snapshot.store?.warning ?? null].filter((warning) => warning !== null);
+  return { ...snapshot, stage, warnings: [...deployed.warnings, ...more] };
 }
 
 export function gateViews(pipeline: Pipeline): GateView[] {

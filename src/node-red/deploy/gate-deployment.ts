@@ -1,6 +1,6 @@
 /** Compiles the gates of a deploy: rejects unusable gates, picks the stage whose workers count, collects warnings. */
 
-import type { RuntimeConfig } from '../../config/compile.ts';
+import type { BrokerConfig, RuntimeConfig } from '../../config/compile.ts';
 import type { GateConfig } from '../../config/compile-gate.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -8,7 +8,7 @@ import type { Batching } from '../../core/model.ts';
 import type { Graph } from '../../flow/graph.ts';
 import { type Doubled, uniqueNames } from '../../flow/names.ts';
 import { nearest, walk } from '../../flow/walk.ts';
-import { whyNoSqlite } from '../../store/work-queue.ts';
+import { whyNoBroker, whyNoSqlite } from '../../store/work-queue.ts';
 import type { LiveGate, LiveNodes } from '../live-nodes.ts';
 import type { TimeLimits } from '../request/message-fields.ts';
 
@@ -24,6 +24,8 @@ export interface DeployedGate {
   readonly runtime: string | null;
   /** Id of the stage whose workers count; null: none. */
   readonly stage: string | null;
+  /** The broker that keeps what waits at a durable gate; null: none. */
+  readonly broker: { readonly id: string; readonly config: BrokerConfig } | null;
   /** Names of the selected stage or members that are on other tabs, in words; null: none. */
   readonly elsewhere: string | null;
   /** Warnings about the settings, in words, for the editor and the log. */
@@ -73,9 +75,7 @@ function placeGate(
   config: GateConfig,
   graph: Graph,
   live: LiveNodes,
-): Pick<DeployedGate, 'limits' | 'runtime' | 'stage'> {
-  const why = config.store === 'durable' ? whyNoSqlite() : null;
-  if (why !== null) throw new Error(`store: ${why}`);
+): Pick<DeployedGate, 'limits' | 'runtime' | 'stage' | 'broker'> {
   if (config.store === 'durable' && nearest(graph, id, 'collector').length === 0) {
     throw new Error('store: durable needs a result collector behind the gate, to learn when an item is done');
   }
@@ -83,7 +83,18 @@ function placeGate(
   const runtime = runtimeOf(config, stage, live);
   const found = runtime === null ? undefined : live.get(runtime)?.config;
   if (found instanceof ModeletError) throw new Error(`its runtime cannot be used: ${found.message}`);
-  return { stage, runtime, limits: (found as RuntimeConfig | undefined) ?? DEFAULT_LIMITS };
+  const broker = config.store === 'durable' ? brokerOf(found as RuntimeConfig | undefined, live) : null;
+  const why = config.store !== 'durable' ? null : broker ? whyNoBroker() : whyNoSqlite();
+  if (why !== null) throw new Error(`store: ${why}`);
+  return { stage, runtime, broker, limits: (found as RuntimeConfig | undefined) ?? DEFAULT_LIMITS };
+}
+
+function brokerOf(runtime: RuntimeConfig | undefined, live: LiveNodes): DeployedGate['broker'] {
+  if (!runtime || runtime.broker === '') return null;
+  const found = live.get(runtime.broker);
+  if (found?.kind !== 'broker') throw new Error('the broker of its runtime does not exist or is disabled');
+  if (found.config instanceof ModeletError) throw new Error(`the broker of its runtime: ${found.config.message}`);
+  return { id: found.node.id, config: found.config };
 }
 
 function stageOf(id: string, config: GateConfig, graph: Graph, live: LiveNodes): string | null {

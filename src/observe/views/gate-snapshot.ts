@@ -21,6 +21,8 @@ export interface StoreSnapshot {
   readonly restarts: number;
   /** The reason why the store cannot be used; null if it can. */
   readonly error: string | null;
+  /** What may cost items although the store works; null: nothing. */
+  readonly warning: string | null;
   /** Number of items claimed and not ended. */
   readonly running: number;
   /** Number of waiting items that may not be tried again yet. */

@@ -240,7 +240,7 @@ export class QueueClient implements WorkQueue {
   }
 
   #warned(record: LogRecord): void {
-    this.#warning = record.message;
+    this.#warning = record.level === 'warn' ? record.message : null;
     this.#spec.onLog(record);
     this.#spec.onChange();
   }

@@ -51,8 +51,7 @@ function receive(frame: Frame, channel: Channel): void {
 
 async function open(boot: QueueBoot, channel: Channel): Promise<void> {
   if (boot.broker) {
-    const warn = (message: string): void => channel.send({ type: 'log', body: { level: 'warn', message } });
-    const link = await BrokerLink.open(boot.broker, warn);
+    const link = await BrokerLink.open(boot.broker, (record) => channel.send({ type: 'log', body: record }));
     store = { tag: 'broker', queue: new BullmqQueue(link, boot.session, boot.limits) };
   } else {
     store = { tag: 'file', queue: new SqliteQueue(boot, { now: () => systemClock.now(), wall: wallTime }) };

@@ -11,7 +11,7 @@ import { sharedSession } from '../session.ts';
 const session = sharedSession();
 
 /** In the order of a pipeline. */
-const LABELS: Readonly<Record<Exclude<NodeType, 'modelet-runtime'>, string>> = {
+const LABELS: Readonly<Record<Exclude<NodeType, 'modelet-runtime' | 'modelet-broker'>, string>> = {
   'modelet-stage': 'stage',
   'modelet-batcher': 'batcher',
   'modelet-gate': 'gate',
@@ -116,13 +116,17 @@ test('each node has a tip in the palette, and the sidebar shows its help with al
   });
 });
 
-test('the dialog of a runtime leads to its help, although the palette does not show it', async () => {
+test('the dialogs of a runtime and a broker lead to their help, although the palette does not show them', async () => {
   await session.inEditor([], async (editor) => {
     const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
     await editor.open(stage);
     await editor.openConfig('runtime');
     await editor.page.locator('.red-ui-tray-footer .fa-book').click();
     await assertHelp(editor, 'modelet-runtime');
+    await editor.openConfig('broker', 'add');
+    await editor.page.locator('.red-ui-tray-footer .fa-book').click();
+    await assertHelp(editor, 'modelet-broker');
+    await editor.cancel();
     await editor.cancel();
     await editor.cancel();
   });
@@ -131,7 +135,9 @@ test('the dialog of a runtime leads to its help, although the palette does not s
 async function assertHelp(editor: EditorPage, type: NodeType): Promise<void> {
   const source = helpSource(type);
   const help = editor.page.locator('.red-ui-help', { has: editor.page.locator('h1.red-ui-help-title') });
-  await help.locator('h1', { hasText: type === 'modelet-runtime' ? 'modelet runtime' : LABELS[type] }).waitFor();
+  await help
+    .locator('h1', { hasText: type in LABELS ? LABELS[type as keyof typeof LABELS] : type.replace('-', ' ') })
+    .waitFor();
   const expected = headings(source);
   assert.ok(expected.includes('Details') && expected.includes('References'), expected.join(', '));
   assert.deepEqual(

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import type { Locator } from 'playwright-core';
 import { until } from '../../fixtures/node-red.ts';
-import { NODE_SCHEMAS, type NodeType } from '../../fixtures/node-schemas.ts';
+import { isConfig, NODE_SCHEMAS, type NodeType } from '../../fixtures/node-schemas.ts';
 import { type EditorPage, ours } from '../editor-page.ts';
 import { Form, type Values } from '../form.ts';
 import { sharedSession } from '../session.ts';
@@ -15,7 +15,7 @@ const session = sharedSession();
 type Typed = Exclude<NodeType, 'modelet-gate'>;
 
 const TYPES = (Object.keys(NODE_SCHEMAS) as NodeType[]).filter((type): type is Typed => type !== 'modelet-gate');
-const ON_CANVAS = TYPES.filter((type) => type !== 'modelet-runtime');
+const ON_CANVAS = TYPES.filter((type) => !isConfig(type));
 
 /** A value for each property, none of them the default. */
 const TYPED: Readonly<Record<Typed, Values>> = {
@@ -33,6 +33,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     publicPath: '/ops',
     listen: '127.0.0.1:8080',
   },
+  'modelet-broker': { name: 'shared', url: 'rediss://example.org:6380/1', prefix: 'plant.7' },
   'modelet-stage': {
     name: 'classify',
     setup: "return { weights: require('fs').existsSync('x') };",
@@ -86,7 +87,7 @@ async function assertKept(editor: EditorPage, id: string, type: Typed, form: For
   for (const [property, value] of Object.entries(values)) assert.equal(saved[property], value, `${type} ${property}`);
   // A list has a test of its own.
   const missing = Object.entries(NODE_SCHEMAS[type].properties).flatMap(([name, property]) =>
-    name in values || name === 'runtime' || name === 'tls' || property.type === 'array' ? [] : name,
+    name in values || ['runtime', 'tls', 'broker'].includes(name) || property.type === 'array' ? [] : name,
   );
   assert.deepEqual(missing, [], `${type}: no value here`);
   const shown = Object.keys(values).filter((property) => !HIDDEN[type]?.includes(property));
@@ -115,7 +116,7 @@ for (const type of ON_CANVAS) {
   });
 }
 
-test('the dialog of modelet-runtime saves the typed values on OK and shows them again', async () => {
+test('the dialogs of modelet-runtime and modelet-broker save the typed values on OK and show them again', async () => {
   await session.inEditor([], async (editor) => {
     const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
     const id = String((await editor.saved(stage))['runtime']);
@@ -123,6 +124,14 @@ test('the dialog of modelet-runtime saves the typed values on OK and shows them 
     await editor.open(stage);
     await editor.openConfig('runtime');
     await form.set(TYPED['modelet-runtime']);
+    await editor.openConfig('broker', 'add');
+    await form.set({ ...TYPED['modelet-broker'], username: 'worker', password: 'secret' });
+    await editor.ok();
+    const { broker } = await form.get(['broker']);
+    await editor.openConfig('broker');
+    await assertKept(editor, String(broker), 'modelet-broker', form);
+    assert.deepEqual(await form.get(['username']), { username: 'worker' });
+    await editor.cancel();
     await editor.ok();
     await editor.openConfig('runtime');
     await assertKept(editor, id, 'modelet-runtime', form);

@@ -1,5 +1,5 @@
-/** The stores of the durable gates of one Node-RED, by node id. Each store has its own file and its own process. */
-import { join } from 'node:path';
+/** The stores of the durable gates of one Node-RED, by node id. Each store has its own process. */
+import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../../../core/clock.ts';
 import type { Gate } from '../../../gate/gate.ts';
 import type { Log } from '../../../observe/log/log.ts';
@@ -8,6 +8,7 @@ import type { Machine } from '../../../server/runtime-pins.ts';
 import { QueueClient } from '../../../store/client/queue-client.ts';
 import type { DeployedGate } from '../../deploy/gate-deployment.ts';
 import type { RequestContext } from '../../request/context.ts';
+import { addressOfStore, type StoreAddress } from './durable-place.ts';
 import { outletOf, type StorePlace } from './durable-request.ts';
 import { DurableRoom } from './durable-room.ts';
 
@@ -21,6 +22,7 @@ export interface RoomsHost {
 interface Opened {
   readonly room: DurableRoom;
   readonly client: QueueClient;
+  readonly address: StoreAddress;
   deployed: DeployedGate;
 }
 
@@ -49,12 +51,17 @@ export class DurableRooms {
     const opened = this.#opened.get(deployed.id);
     if (deployed.config.store === 'memory') {
       void this.close(deployed.id);
-    } else if (opened) {
+      return;
+    }
+    const address = addressOfStore(this.#context.pipeline().RED, deployed);
+    if (opened && isDeepStrictEqual(opened.address, address)) {
       opened.deployed = deployed;
       opened.room.reconfigure(deployed.config);
-    } else {
-      this.#opened.set(deployed.id, this.#open(gate, deployed));
+      return;
     }
+    // Another place has items of its own.
+    if (opened) void this.close(deployed.id);
+    this.#opened.set(deployed.id, this.#open(gate, deployed, address));
   }
 
   /** Closes a store and gives back its running items. The file stays and is opened again if the gate comes back. */
@@ -95,13 +102,11 @@ export class DurableRooms {
     };
   }
 
-  #open(gate: Gate, deployed: DeployedGate): Opened {
+  #open(gate: Gate, deployed: DeployedGate, address: StoreAddress): Opened {
     const { id, config } = deployed;
-    const { RED } = this.#context.pipeline();
     const present = (): DeployedGate => this.#opened.get(id)?.deployed ?? deployed;
     const client = new QueueClient({
-      // Node-RED's own node ids are safe in a path; ids in an imported flow may not be.
-      file: join(RED.settings.userDir ?? process.cwd(), 'modelets', `${encodeURIComponent(id)}.sqlite`),
+      ...address,
       limits: config,
       ...this.#context.machine(),
       startAfter: this.#closing.get(id) ?? Promise.resolve(),
@@ -122,7 +127,7 @@ export class DurableRooms {
       clock: systemClock,
       outlet,
     });
-    const opened: Opened = { room, client, deployed };
+    const opened: Opened = { room, client, address, deployed };
     return opened;
   }
 
@@ -157,12 +162,13 @@ function closedBy({ error }: QueueClient): Partial<GateSnapshot> {
   return error ? { open: false, why: `closed: ${error.message}` } : {};
 }
 
-function storeOf({ stats }: DurableRoom, { file, pid, restarts, error }: QueueClient): StoreSnapshot {
+function storeOf({ stats }: DurableRoom, { file, pid, restarts, error, warning }: QueueClient): StoreSnapshot {
   return {
     file,
     pid,
     restarts,
     error: error?.message ?? null,
+    warning,
     running: stats?.leased ?? 0,
     delayed: stats?.delayed ?? 0,
     dead: stats?.dead ?? 0,

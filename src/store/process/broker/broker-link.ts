@@ -7,9 +7,10 @@
  */
 import type { IQueueBackend, Queue, QueueOptions } from 'bullmq';
 import type { RedisClientType } from 'redis';
-import { type Clock, systemClock } from '../../../core/clock.ts';
+import { type Clock, systemClock, type Timer } from '../../../core/clock.ts';
 import { asError, isModeletError, ModeletError } from '../../../core/errors.ts';
-import type { BrokerPlace, StoreFault } from '../../work-queue.ts';
+import type { LogRecord } from '../../../core/model.ts';
+import { type BrokerPlace, type StoreFault, whyNoBroker } from '../../work-queue.ts';
 
 /** What a call works with: commands of the server, and BullMQ's on the same connection. */
 export interface BrokerAccess {
@@ -31,6 +32,8 @@ const PING_MS = 2000;
 const SILENT_MS = 6000;
 const RECONNECT = { firstMs: 50, longestMs: 2000 } as const;
 const RETRY_MS = 100;
+/** Time between two looks at how the server is set up. */
+const INSPECT_MS = 30_000;
 const AWAY: StoreFault = 'away';
 
 /** Lease with which BullMQ hands out a job, in ms; a claim with another lease extends it at once. */
@@ -42,26 +45,32 @@ export class BrokerLink {
   readonly #place: BrokerPlace;
   readonly #packages: Packages;
   readonly #clock: Clock;
-  readonly #onWarning: (message: string) => void;
+  readonly #onSetup: (record: LogRecord) => void;
   readonly #server: RedisClientType;
   #queue: Queue | null = null;
   /** The last error of the connection, while there is none. */
   #error: Error | null = null;
+  /** What the server was last seen to risk, in words. */
+  #risks = '';
+  #inspection: Timer | null = null;
   #closed = false;
 
-  /** @throws ModeletError `config_invalid` if a package is not installed. */
+  /**
+   * @param onSetup called when the server was found to be set up so that it may lose items, and when it no longer is
+   * @throws ModeletError `config_invalid` if a package is not installed.
+   */
   static async open(
     place: BrokerPlace,
-    onWarning: (message: string) => void,
+    onSetup: (record: LogRecord) => void,
     clock: Clock = systemClock,
   ): Promise<BrokerLink> {
-    return new BrokerLink(place, await loadPackages(), onWarning, clock);
+    return new BrokerLink(place, await loadPackages(), onSetup, clock);
   }
 
-  private constructor(place: BrokerPlace, packages: Packages, onWarning: (message: string) => void, clock: Clock) {
+  private constructor(place: BrokerPlace, packages: Packages, onSetup: (record: LogRecord) => void, clock: Clock) {
     this.#place = place;
     this.#packages = packages;
-    this.#onWarning = onWarning;
+    this.#onSetup = onSetup;
     this.#clock = clock;
     this.#server = packages.createClient(clientOptions(place));
     this.#server.on('error', (error: Error) => {
@@ -89,6 +98,7 @@ export class BrokerLink {
 
   async close(): Promise<void> {
     this.#closed = true;
+    this.#inspection?.cancel();
     await this.#queue?.close().catch(() => {});
     if (this.#server.isOpen) this.#server.destroy();
   }
@@ -157,26 +167,34 @@ export class BrokerLink {
     return Object.assign(unavailable, { fault: AWAY });
   }
 
-  /** Warns if the server is set up so that it may lose items. A server that does not let us look is not judged. */
+  /** Tells if the server is set up so that it may lose items. A server that does not let us look is not judged. */
   async #inspect(): Promise<void> {
     try {
       const text = `${await this.#server.info('persistence')}\n${await this.#server.info('memory')}`;
-      const found = (name: string): string | undefined => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(text)?.[1];
-      const policy = found('maxmemory_policy');
-      if (found('aof_enabled') === '0') {
-        this.#warn('it writes no append-only file (appendonly no), so a restart of the server may lose items');
-      }
-      if (policy !== undefined && policy !== 'noeviction') {
-        this.#warn(`it may delete items when its memory is full (maxmemory-policy ${policy}); set noeviction`);
-      }
+      const risks = risksIn((name) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(text)?.[1]).join('; ');
+      if (risks === this.#risks) return;
+      this.#risks = risks;
+      const label = `broker ${labelOf(this.#place)}`;
+      if (risks === '') this.#onSetup({ level: 'info', message: `${label}: it is set up to keep its items` });
+      else this.#onSetup({ level: 'warn', message: `${label} may lose items: ${risks}` });
     } catch {
       // The connection was lost, or the user of this connection may not run INFO.
+    } finally {
+      this.#inspection?.cancel();
+      if (!this.#closed) this.#inspection = this.#clock.at(this.#clock.now() + INSPECT_MS, () => void this.#inspect());
     }
   }
+}
 
-  #warn(what: string): void {
-    this.#onWarning(`broker ${labelOf(this.#place)}: ${what}`);
-  }
+/** @param found reads a line of INFO */
+function risksIn(found: (name: string) => string | undefined): string[] {
+  const policy = found('maxmemory_policy');
+  return [
+    found('aof_enabled') === '0' ? 'it writes no append-only file (set appendonly yes)' : '',
+    policy !== undefined && policy !== 'noeviction'
+      ? `it deletes keys when its memory is full (maxmemory-policy ${policy}, set noeviction)`
+      : '',
+  ].filter(Boolean);
 }
 
 /** Returns the address without secrets. */
@@ -215,9 +233,6 @@ async function loadPackages(): Promise<Packages> {
     return { Queue, createClient: createClient as unknown as Packages['createClient'] };
   } catch (thrown) {
     if ((thrown as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw thrown;
-    throw new ModeletError('config_invalid', MISSING_PACKAGES, { cause: thrown });
+    throw new ModeletError('config_invalid', whyNoBroker() ?? (thrown as Error).message, { cause: thrown });
   }
 }
-
-const MISSING_PACKAGES =
-  "a broker needs the packages bullmq and redis: run `npm install bullmq redis` in Node-RED's user directory";

@@ -60,8 +60,15 @@ export async function readJobs({ backend }: BrokerAccess, ids: readonly string[]
   });
 }
 
-export async function fail(backend: IQueueBackend, id: string, lock: string, reason: string): Promise<void> {
-  await backend.moveToFailed(asMinimal(id), reason, false, lock, false, { failedReason: reason });
+/** @param fields of the job to set with it */
+export async function fail(
+  backend: IQueueBackend,
+  id: string,
+  lock: string,
+  reason: string,
+  fields: object = {},
+): Promise<void> {
+  await backend.moveToFailed(asMinimal(id), reason, false, lock, false, { failedReason: reason, ...fields });
 }
 
 /** What an earlier call with the same token has made of an item that is no longer claimed with it. */

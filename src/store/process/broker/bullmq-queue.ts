@@ -96,7 +96,8 @@ export class BullmqQueue implements WorkQueue {
       });
       // Before the items: a deadline without its item is removed when it passes.
       await addDeadlines(reached, stored);
-      if (stored.length > 0) await queue.addBulk(stored.map(jobOf));
+      // Not addBulk: its transaction fails on a server that was restarted and lacks the scripts.
+      await Promise.all(stored.map(jobOf).map(({ name, data, opts }) => queue.add(name, data, opts)));
       return answers;
     });
   }
@@ -286,7 +287,8 @@ export class BullmqQueue implements WorkQueue {
     for (const each of found) {
       const why = this.#whyDead(each);
       if (why === null) kept.push(each);
-      else await fail(backend, each.id, lock, why);
+      // BullMQ counts this end as an attempt; the ended lease has counted already.
+      else await fail(backend, each.id, lock, why, { stc: Math.max(0, Number(each.job.stalledCounter) - 1) });
     }
     return kept;
   }

@@ -1,0 +1,17 @@
+/** Config node: the server through which several Node-REDs share the waiting rooms of their durable gates. */
+import type { Node, NodeAPI, NodeDef } from 'node-red';
+import { compileBroker } from '../src/config/compile.ts';
+import { configure, leaveOnClose } from '../src/node-red/adapter.ts';
+import { pipelineOf } from '../src/node-red/pipeline.ts';
+
+const SECRETS = { username: { type: 'text' }, password: { type: 'password' } } as const;
+
+export default function register(RED: NodeAPI): void {
+  const pipeline = pipelineOf(RED);
+  function ModeletBroker(this: Node, definition: NodeDef): void {
+    RED.nodes.createNode(this, definition);
+    pipeline.add({ kind: 'broker', node: this, config: configure(() => compileBroker({ ...definition })) });
+    leaveOnClose(this, pipeline);
+  }
+  RED.nodes.registerType('modelet-broker', ModeletBroker, { credentials: SECRETS });
+}
