@@ -38,6 +38,12 @@
     }
   }
 
+  /** Node-RED leaves the falsy defaults out of a new config node, and flows of older versions lack newer properties. */
+  function addDefaults(node) {
+    showDefaults(node);
+    for (const [property, { value }] of Object.entries(node._def.defaults)) node[property] ??= value;
+  }
+
   /** Explains the chosen value below its field, with the text `tip.<property>.<value>`. */
   function explain(node, property) {
     const field = fieldOf(node, property);
@@ -173,6 +179,7 @@
   window.modelet.form = {
     current,
     showDefaults,
+    addDefaults,
     explain,
     unfoldIfTouched,
     findRuntime,

@@ -21,7 +21,12 @@ export interface EditorGlobals {
   readonly workspaces: { active(): string; show(id: string): void };
   readonly view: { state(): number; redraw(all: boolean): void };
   readonly state: { readonly DEFAULT: number; readonly IMPORT_DRAGGING: number };
-  readonly editor: { getEditStack(): object[] };
+  readonly editor: { getEditStack(): EditedNode[] };
+}
+
+interface EditedNode {
+  readonly type?: string;
+  readonly _def?: { readonly category: string; readonly defaults: object };
 }
 
 declare const RED: EditorGlobals;
@@ -219,7 +224,10 @@ export class EditorPage {
     const ids = ['node-input', 'node-config-input'].map((prefix) => `#${prefix}-btn-${property}-${what}`);
     const button = this.page.locator(ids.join());
     await this.reveal(button);
+    const open = await this.page.evaluate(() => RED.editor.getEditStack().length);
     await button.click();
+    // The open dialog may be that of a config node, too.
+    await this.page.waitForFunction((before) => RED.editor.getEditStack().length > before, open);
     await this.page.locator('#node-config-dialog-ok').waitFor();
     await this.settle();
   }
@@ -293,11 +301,19 @@ export class EditorPage {
     await this.settle();
   }
 
-  /** Waits until the topmost dialog has the only tray, if there is one, and nothing slides in or out. */
+  /**
+   * Waits until the topmost dialog has the only tray, if there is one, and nothing slides in or out. The dialogs of two
+   * config nodes, one above the other, are the same but for their fields.
+   */
   async settle(): Promise<void> {
-    await this.page.waitForFunction(
-      () => $('.red-ui-tray').length === Math.min(1, RED.editor.getEditStack().length) && $(':animated').length === 0,
-    );
+    await this.page.waitForFunction(() => {
+      const stack = RED.editor.getEditStack();
+      const { _def: definition, type = '' } = stack.at(-1) ?? {};
+      const isConfig = type.startsWith('modelet-') && definition?.category === 'config';
+      const fields = isConfig ? Object.keys(definition.defaults) : [];
+      const isShown = fields.every((name) => $(`#node-config-input-${name}`).length > 0);
+      return $('.red-ui-tray').length === Math.min(1, stack.length) && $(':animated').length === 0 && isShown;
+    });
   }
 
   /** Shows a tab. Not by a click: while the bar makes room for a new tab, the click may end on another than it began on. */
