@@ -153,14 +153,15 @@ export class BrokerLink {
     });
   }
 
+  /** HTTP clients get the first line only: the address is none of their business. */
   #refused(error: Error): ModeletError {
-    const text = `the broker ${labelOf(this.#place)} refuses a command: ${error.message}`;
+    const text = `the broker refuses a command\n${labelOf(this.#place)}: ${error.message}`;
     return new ModeletError('store_unavailable', text, { cause: error, retryAfterSeconds: 2 });
   }
 
   #unavailable(error: Error | null): ModeletError {
     const why = error ? asError(error).message || error.name : 'it does not answer';
-    const unavailable = new ModeletError('store_unavailable', `the broker ${labelOf(this.#place)} is away: ${why}`, {
+    const unavailable = new ModeletError('store_unavailable', `the broker is away\n${labelOf(this.#place)}: ${why}`, {
       cause: error ?? undefined,
       retryAfterSeconds: 2,
     });
@@ -174,9 +175,9 @@ export class BrokerLink {
       const risks = risksIn((name) => new RegExp(`^${name}:(.*?)\\r?$`, 'm').exec(text)?.[1]).join('; ');
       if (risks === this.#risks) return;
       this.#risks = risks;
-      const label = `broker ${labelOf(this.#place)}`;
-      if (risks === '') this.#onSetup({ level: 'info', message: `${label}: it is set up to keep its items` });
-      else this.#onSetup({ level: 'warn', message: `${label} may lose items: ${risks}` });
+      const label = labelOf(this.#place);
+      if (risks === '') this.#onSetup({ level: 'info', message: `the broker is set up to keep its items (${label})` });
+      else this.#onSetup({ level: 'warn', message: `the broker may lose items: ${risks} (${label})` });
     } catch {
       // The connection was lost, or the user of this connection may not run INFO.
     } finally {
