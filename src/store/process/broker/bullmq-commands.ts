@@ -47,9 +47,17 @@ export async function fetchJobs({ backend }: BrokerAccess, most: number, lock: s
   return answers.flatMap(([job, id]) => (job ? [{ id: String(id), job: job as JobJson }] : []));
 }
 
-/** Last first: each goes before those that wait in its place. */
-export async function giveBack({ backend }: BrokerAccess, found: readonly Found[], lock: string): Promise<void> {
-  for (const { id } of [...found].reverse()) await backend.moveJobFromActiveToWait(id, lock);
+/** Last first: each goes before those that wait in its place. Leases that have ended meanwhile are no concern. */
+export async function giveBack(
+  { backend }: BrokerAccess,
+  held: readonly { readonly id: string }[],
+  lock: string,
+): Promise<void> {
+  for (const { id } of [...held].reverse()) {
+    await backend.moveJobFromActiveToWait(id, lock).catch((thrown: unknown) => {
+      if (!isFenced(thrown)) throw thrown;
+    });
+  }
 }
 
 export async function readJobs({ backend }: BrokerAccess, ids: readonly string[]): Promise<Found[]> {

@@ -65,11 +65,14 @@ import {
 
 /** Most expired outcomes that each `enqueue` deletes. */
 const FORGOTTEN_AT_ONCE = 1000;
+const MOST_UNANSWERED = 1000;
 
 export class BullmqQueue implements WorkQueue {
   readonly #link: BrokerLink;
   readonly #session: string;
   #limits: QueueLimits;
+  /** Locks of claims that failed: the server may have carried them out, or do so later, and nobody works on them. */
+  readonly #unanswered: Set<string> = new Set();
 
   constructor(link: BrokerLink, session: string, limits: QueueLimits) {
     this.#link = link;
@@ -102,19 +105,29 @@ export class BullmqQueue implements WorkQueue {
     });
   }
 
-  claim({ max, leaseMs, token, expired = false }: ClaimOptions): Promise<Claim[]> {
-    return this.#link.reach(async (reached) => {
-      const lock = this.#lockOf(token);
-      const held = await this.#held(reached);
-      const before = held.filter((each) => each.lock === lock).map(({ id }) => id);
-      if (before.length > 0) return toClaims(await readJobs(reached, before), token);
-      if (max < 1) return [];
-      if (expired) return toClaims(await this.#claimExpired(reached, max, lock, leaseMs), token);
-      const [only, ...others] = held;
-      if (only && others.length === 0 && (await readJobs(reached, [only.id])).some(({ job }) => mustRunAlone(job)))
-        return [];
-      return toClaims(await this.#claimDue(reached, { max, lock, leaseMs, mayBeAlone: held.length === 0 }), token);
-    });
+  claim(options: ClaimOptions): Promise<Claim[]> {
+    const lock = this.#lockOf(options.token);
+    return this.#link
+      .reach((reached) => this.#claim(reached, lock, options))
+      .catch((thrown: unknown) => {
+        this.#unanswered.add(lock);
+        const [oldest] = this.#unanswered;
+        if (oldest !== undefined && this.#unanswered.size > MOST_UNANSWERED) this.#unanswered.delete(oldest);
+        throw thrown;
+      });
+  }
+
+  async #claim(reached: BrokerAccess, lock: string, options: ClaimOptions): Promise<Claim[]> {
+    const { max, leaseMs, token, expired = false } = options;
+    const held = await this.#claimedBefore(reached);
+    const before = held.filter((each) => each.lock === lock).map(({ id }) => id);
+    if (before.length > 0) return toClaims(await readJobs(reached, before), token);
+    if (max < 1) return [];
+    if (expired) return toClaims(await this.#claimExpired(reached, max, lock, leaseMs), token);
+    const [only, ...others] = held;
+    if (only && others.length === 0 && (await readJobs(reached, [only.id])).some(({ job }) => mustRunAlone(job)))
+      return [];
+    return toClaims(await this.#claimDue(reached, { max, lock, leaseMs, mayBeAlone: held.length === 0 }), token);
   }
 
   extend(held: readonly HeldClaim[], leaseMs: number): Promise<boolean[]> {
@@ -211,6 +224,14 @@ export class BullmqQueue implements WorkQueue {
   /** Tells the claims of this session from those of other Node-REDs. */
   #lockOf(token: string): string {
     return `${this.#session}/${token}`;
+  }
+
+  /** Returns the jobs that this session works on. Gives back what it got by a claim that failed. */
+  async #claimedBefore(reached: BrokerAccess): Promise<{ readonly id: string; readonly lock: string }[]> {
+    const held = await this.#held(reached);
+    const lost = held.filter(({ lock }) => this.#unanswered.has(lock));
+    for (const each of lost.toReversed()) await giveBack(reached, [each], each.lock);
+    return held.filter((each) => !lost.includes(each));
   }
 
   /** Returns the jobs that this session holds, in the order in which it got them. */
