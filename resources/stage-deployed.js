@@ -18,8 +18,8 @@
   }
 
   function describeHandler(node, handler) {
-    if (handler.kind === 'collector') {
-      return node._('modelet-stage.handler.collector', { name: handler.name || nameOf(handler.id || '') });
+    if (handler.kind === 'collector' || handler.kind === 'join') {
+      return node._(`modelet-stage.handler.${handler.kind}`, { name: handler.name || nameOf(handler.id || '') });
     }
     const tie = handler.tie || [];
     return node._(`modelet-stage.handler.${tie.length ? 'tie' : 'catch'}`, { names: namesOf(tie) });

@@ -8,6 +8,7 @@ import { batcher } from './schemas/batcher.ts';
 import { broker } from './schemas/broker.ts';
 import { collector } from './schemas/collector.ts';
 import { feed } from './schemas/feed.ts';
+import { join } from './schemas/join.ts';
 import { metrics } from './schemas/metrics.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { runtime } from './schemas/runtime.ts';
@@ -30,6 +31,7 @@ export type BatcherConfig = SettingsOf<typeof batcher>;
 export type BrokerConfig = SettingsOf<typeof broker>;
 export type CollectorConfig = SettingsOf<typeof collector>;
 export type FeedConfig = SettingsOf<typeof feed>;
+export type JoinConfig = SettingsOf<typeof join>;
 export type MetricsConfig = SettingsOf<typeof metrics>;
 
 const PREFIX = /^[A-Za-z0-9._-]{1,64}$/;
@@ -80,6 +82,11 @@ export function compileCollector(raw: Raw): CollectorConfig {
 /** @throws ModeletError `config_invalid`. */
 export function compileFeed(raw: Raw): FeedConfig {
   return Object.freeze(validate(feed, raw));
+}
+
+/** @throws ModeletError `config_invalid`. */
+export function compileJoin(raw: Raw): JoinConfig {
+  return Object.freeze(validate(join, raw));
 }
 
 /** @throws ModeletError `config_invalid`. */

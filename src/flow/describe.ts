@@ -19,6 +19,8 @@ export function describe(node: GraphNode): string {
       return 'a dispatch gate';
     case 'collector':
       return 'a result collector';
+    case 'join':
+      return 'a node that gathers branches';
     default:
       return describeType(node.type);
   }

@@ -197,6 +197,7 @@ function exitOf(graph: Graph, last: StageNode): Result<Exit> {
   const behindStage = onwards(graph, last, 0);
   if (!behindStage.ok) return behindStage;
   const { next, copies } = behindStage.value;
+  if (next.kind === 'join') return no(`the branches behind ${named(last)} are gathered in Node-RED`);
   if (next.kind === 'http response') return yes({ collector: null, response: next, copies, parts: null });
   if (next.kind !== 'collector') return no(`${describe(next)} stands behind ${named(last)}`);
   const against = againstCollector(next);

@@ -50,6 +50,12 @@ export interface CollectorNode extends AnyNode {
   readonly invalid: string | null;
 }
 
+/** Gathers the branches of a message: messages wait in it, so a chain ends before it. */
+export interface JoinNode extends AnyNode {
+  readonly kind: 'join';
+  readonly invalid: string | null;
+}
+
 /** A dispatch gate: messages wait in it, so a chain ends before it. */
 export interface GateNode extends AnyNode {
   readonly kind: 'gate';
@@ -107,6 +113,7 @@ export type GraphNode =
   | StageNode
   | BatcherNode
   | CollectorNode
+  | JoinNode
   | GateNode
   | TransparentNode
   | LinkCallNode

@@ -57,6 +57,7 @@ function behind(graph: Graph, at: Reached, node: GraphNode): Reached[] {
     // The second output of a pipeline node is for errors.
     case 'batcher':
     case 'collector':
+    case 'join':
       return to(wiresOf(graph, at.id, 0));
     case 'gate':
       return to(wiresOf(graph, at.id, 0), { stored: at.stored || node.durable });

@@ -1,5 +1,5 @@
 /** Follows the wires of a graph: which nodes a message reaches, and which of them handles an error. Pure. */
-import type { Graph, GraphNode, TransparentNode } from './graph.ts';
+import { type Graph, type GraphNode, isPipelineNode, type TransparentNode } from './graph.ts';
 
 /** Any node that a message stops at. */
 export type Target = Exclude<GraphNode, TransparentNode>;
@@ -74,28 +74,61 @@ export function nearest(graph: Graph, from: string, kind: GraphNode['kind']): st
   return nearestWhere(graph, from, (node) => node.kind === kind);
 }
 
-/** The handler for the errors of a stage or gate: exactly one, fixed at deploy. */
+/** The handler for the errors of a stage, a gate or a node that gathers branches: exactly one, fixed at deploy. */
 export type ErrorHandler =
   /** The node's own catch output. */
   | { readonly kind: 'output' }
   | { readonly kind: 'collector'; readonly id: string }
+  /** The node that gathers the branch: the error is the outcome of the branch. */
+  | { readonly kind: 'join'; readonly id: string }
   /** Node-RED's Catch nodes; `tie` lists collectors at equal distance. */
   | { readonly kind: 'catch'; readonly tie: readonly string[] };
 
 /**
- * Returns a gate's own catch output if it is wired; else the nearest collector downstream with a wired catch output. If
- * there is none, or a tie, returns Catch nodes.
+ * Returns the own catch output of a gate or a node that gathers branches, if it is wired; else the nearest node
+ * downstream that gathers branches or is a collector with a wired catch output. If there is none, or a tie, returns
+ * Catch nodes.
  */
 export function findHandler(graph: Graph, failing: string): ErrorHandler {
   const node = graph.get(failing);
-  if (node?.kind === 'gate' && hasCatchOutput(node)) return { kind: 'output' };
+  if ((node?.kind === 'gate' || node?.kind === 'join') && hasCatchOutput(node)) return { kind: 'output' };
   const [id, ...others] = nearestWhere(
     graph,
     failing,
-    (at) => at.kind === 'collector' && at.catches && hasCatchOutput(at),
+    (at) => (at.kind === 'collector' && at.catches && hasCatchOutput(at)) || isUsableJoin(at),
   );
   if (id === undefined) return { kind: 'catch', tie: [] };
-  return others.length === 0 ? { kind: 'collector', id } : { kind: 'catch', tie: [id, ...others] };
+  if (others.length > 0) return { kind: 'catch', tie: [id, ...others] };
+  return { kind: graph.get(id)?.kind === 'join' ? 'join' : 'collector', id };
+}
+
+function isUsableJoin(node: GraphNode): boolean {
+  return node.kind === 'join' && node.invalid === null;
+}
+
+/** Returns the stages and gathering nodes that are the last of each branch in front of a node that gathers branches. */
+export function branchesOf(graph: Graph, join: string): string[] {
+  const isEnd = (node: Target): boolean => node.kind === 'stage' || node.kind === 'join';
+  return [...graph.values()].flatMap((node) => {
+    if (node.kind !== 'stage' && node.kind !== 'join') return [];
+    const steps = walk(targetsOf(graph, node), (at) => (isEnd(at) ? [] : resultTargets(graph, at)));
+    for (const { id } of steps) if (id === join) return [node.id];
+    return [];
+  });
+}
+
+/** The second output of a pipeline node is for errors. */
+function resultTargets(graph: Graph, node: Target): Target[] {
+  return isPipelineNode(node) ? targetsOf(graph, node) : nextHops(graph, node);
+}
+
+/** Returns the branches that a node leads to: those that have no outcome if it fails. */
+export function branchesBehind(graph: Graph, failing: string, branches: readonly string[]): string[] {
+  if (branches.includes(failing)) return [failing];
+  const start = graph.get(failing);
+  const first = start ? targetsOf(graph, start) : [];
+  const steps = walk(first, (at) => (branches.includes(at.id) ? [] : nextHops(graph, at)));
+  return [...steps].map(({ id }) => id).filter((id) => branches.includes(id));
 }
 
 function hasCatchOutput({ wires }: GraphNode): boolean {

@@ -25,7 +25,7 @@ export interface Judgement {
 /** Types whose nodes do nothing by themselves, or only tell people what happens. */
 const PASSIVE: ReadonlySet<string> = new Set([
   ...['comment', 'debug', 'catch', 'status', 'complete', 'junction', 'link in', 'link out', 'http response'],
-  ...['modelet-stage', 'modelet-batcher', 'modelet-collector', 'modelet-metrics'],
+  ...['modelet-stage', 'modelet-batcher', 'modelet-collector', 'modelet-join', 'modelet-metrics'],
 ]);
 /** Types that are not worth a line: they go with the nodes that they join. */
 const SILENT: ReadonlySet<string> = new Set(['comment', 'junction', 'link in', 'link out', 'http response']);
@@ -114,6 +114,8 @@ function reasonFor(at: GraphNode, node: FileNode): string {
       return 'it leads to no modelet stage';
     case 'modelet-gate':
       return 'a dispatch gate does not run without Node-RED in this version';
+    case 'modelet-join':
+      return 'branches are gathered in Node-RED only';
     case 'modelet-feed':
       return 'a paced split does not run without Node-RED';
     case 'modelet-metrics':

@@ -32,6 +32,7 @@ import { logFault, nodeRedLog } from './log.ts';
 import type { RequestContext, RequestInEngine } from './request/context.ts';
 import { refuse } from './request/error-exit.ts';
 import { HttpClients } from './request/http-clients.ts';
+import { Joins } from './request/joins.ts';
 import { endOfMessage, MessageLeases } from './request/message-leases.ts';
 import { type Done, type PipelineMessage, sendFrom } from './request/messages.ts';
 import { PipelineRequest } from './request/pipeline-request.ts';
@@ -67,6 +68,11 @@ export class Pipeline {
   /** Measures Node-RED's event loop while a runtime exists. */
   readonly loop: LoopMonitor = new LoopMonitor();
   readonly gates: Gates;
+  readonly joins: Joins = new Joins(
+    () => this.#context,
+    this.feeds,
+    () => this.#badges.update(),
+  );
   readonly trials: Trials = new Trials();
   readonly #clients: HttpClients = new HttpClients(() => this.#endTimers());
   readonly #leases: MessageLeases = new MessageLeases(() => this.#endTimers());
@@ -133,6 +139,7 @@ export class Pipeline {
       clients: this.#clients,
       leases: this.#leases,
       tracing: this.#tracing,
+      joins: this.joins,
       open: this.#open,
       sequencers: (stage) => (this.#deployment.ordering.get(stage) ?? []).map((id) => this.sequencer(id)),
       isStopped: () => this.isStopped,
@@ -235,6 +242,10 @@ export class Pipeline {
       feed?.();
     };
     if (this.gates.enter(entry, msg, done)) return;
+    if (this.live.get(entry.id)?.kind === 'join') {
+      this.joins.take(entry, msg, done);
+      return;
+    }
     const deployed = this.#deployment.routes.get(entry.id);
     if (deployed) {
       new PipelineRequest(this.#context, entry, deployed, msg, done).begin();
@@ -275,6 +286,7 @@ export class Pipeline {
     this.#hold.close(error);
     this.loop.stop();
     this.gates.closeAll(error);
+    this.joins.failAll(error);
     void this.#registry.closeAll();
     void this.trials.closeAll();
     this.#succession.end();
@@ -303,6 +315,7 @@ export class Pipeline {
       logFault(this.RED, 'the pipelines could not be deployed', thrown);
     }
     this.#state = 'running';
+    this.joins.tidy(this.#deployment.joins);
     this.#sequencers.tidy(new Set([...this.#deployment.ordering.values()].flat()));
     this.#untilRunning.safely(() => this.#handOver(flows.running));
     this.#untilRunning.wake();

@@ -1,6 +1,7 @@
 /** Updates the badges of stages, batchers and gates at most once a second. */
 import type { Node, NodeStatus } from 'node-red';
 import { ModeletError } from '../core/errors.ts';
+import type { GatherCounts } from '../ledger/gathers.ts';
 import type { GateSnapshot } from '../observe/views/gate-snapshot.ts';
 import type { RuntimeSnapshot, StageSnapshot } from '../observe/views/snapshot.ts';
 import { batcherWords, headline, LONGEST_BADGE, stageWords, waiting } from '../observe/views/words.ts';
@@ -14,6 +15,7 @@ interface BadgeReader {
   readonly live: Iterable<LiveNode>;
   readonly deployment: Deployment;
   readonly services: readonly { snapshot(): RuntimeSnapshot }[];
+  readonly joins: { counts(id: string): GatherCounts };
   readonly gates: { snapshot(id: string): GateSnapshot | undefined };
 }
 
@@ -72,6 +74,7 @@ export class StatusBadges {
       const { gates, deployment } = this.#shows;
       return withElsewhere(gateBadge(gates.snapshot(node.id)), deployment.gates.get(node.id)?.elsewhere ?? null);
     }
+    if (kind === 'join') return joinBadge(this.#shows.joins.counts(node.id));
     if (kind !== 'stage' && kind !== 'batcher') return null;
     const stageId = kind === 'stage' ? node.id : this.#shows.deployment.routes.get(node.id)?.route.stages[0];
     for (const runtime of snapshots) {
@@ -156,6 +159,13 @@ function withElsewhere(badge: NodeStatus | null, elsewhere: string | null): Node
     fill: badge.fill === 'red' ? 'red' : 'yellow',
     text: headline(`counts ${elsewhere}: ${badge.text}`),
   };
+}
+
+/** @returns the badge of a node that gathers branches: how many messages wait, and how many branches were dropped */
+export function joinBadge({ pending, late, duplicates }: GatherCounts): NodeStatus {
+  const dropped = `${late > 0 ? `, ${late} late` : ''}${duplicates > 0 ? `, ${duplicates} twice` : ''}`;
+  const text = pending === 0 ? 'idle' : `${pending} in progress`;
+  return { fill: pending === 0 ? 'green' : 'blue', shape: 'dot', text: `${text}${dropped}` };
 }
 
 /** @returns a paced split's badge: how many of the messages that may be in progress at once are */

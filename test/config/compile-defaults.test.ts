@@ -5,6 +5,7 @@ import {
   compileBatcher,
   compileCollector,
   compileFeed,
+  compileJoin,
   compileMetrics,
   compileRuntime,
 } from '../../src/config/compile.ts';
@@ -41,11 +42,12 @@ test('a runtime without properties gets all defaults', () => {
   assert.deepEqual(compileRuntime(expected), config);
 });
 
-test('a batcher, collector, feed or metrics node without properties gets all defaults and nothing else', () => {
+test('a batcher, collector, gathering, feed or metrics node without properties gets all defaults and nothing else', () => {
   assert.deepEqual({ ...compileBatcher({ id: 'b', z: 'tab', wires: [[]] }) }, defaults('modelet-batcher'));
   assert.deepEqual({ ...compileCollector({ id: 'c', z: 'tab', wires: [[]] }) }, defaults('modelet-collector'));
   assert.deepEqual({ ...compileMetrics({ id: 'm', z: 'tab', wires: [[]] }) }, defaults('modelet-metrics'));
   assert.deepEqual({ ...compileFeed({ id: 'f', z: 'tab', wires: [[]] }) }, defaults('modelet-feed'));
+  assert.deepEqual({ ...compileJoin({ id: 'j', z: 'tab', wires: [[]] }) }, defaults('modelet-join'));
 });
 
 test('a stage without properties gets all defaults', () => {

@@ -280,6 +280,29 @@ describe('examples: errors to the catch output', () => {
   }
 });
 
+describe('examples: an ensemble of two models', () => {
+  test('gathers what there is, and needs both over HTTP', async () => {
+    const find = await deployExample('Ensemble of two models');
+    const results = nodeRed.inputs(find('debug', 'results'));
+    const errors = nodeRed.inputs(find('debug', 'errors'));
+    await nodeRed.press(find('inject', '4: two results'));
+    await until('both results are there', () => results.length === 1);
+    await nodeRed.press(find('inject', '-4: one fails'));
+    await nodeRed.press(find('inject', '"x": both fail'));
+    await until('all three are back', () => results.length === 2 && errors.length === 1);
+    assert.deepEqual(
+      results.map(({ payload }) => payload),
+      [{ linear: 9, bent: 10 }, { linear: -7 }],
+    );
+    assert.equal(errors[0]?.error?.code, 'modelet_failed');
+    const answer = await nodeRed.post('/examples/ensemble', 4);
+    assert.deepEqual(await answer.json(), { line: 9, curve: 10 });
+    const refused = await nodeRed.post('/examples/ensemble', -4);
+    assert.equal(refused.status, 500);
+    assert.match(await refused.text(), /branch curve: only numbers from 0/);
+  });
+});
+
 describe('examples: a blocking function node beside a stage', () => {
   const LIMIT = 4_000_000;
   let find: (type: string, name?: string) => string;

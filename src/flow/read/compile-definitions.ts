@@ -2,7 +2,7 @@
  * Compiles flows that are only definitions, as in a file or in the editor before a deploy: expands them, compiles the
  * settings of this package's nodes, and plans their runtimes. Changes nothing.
  */
-import { compileBatcher, compileBroker, compileCollector, compileRuntime } from '../../config/compile.ts';
+import { compileBatcher, compileBroker, compileCollector, compileJoin, compileRuntime } from '../../config/compile.ts';
 import { compileGate } from '../../config/compile-gate.ts';
 import { compileStage, type StageConfig } from '../../config/compile-stage.ts';
 import { type FolderSettings, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
@@ -73,6 +73,8 @@ function compileNode(
       return { kind: 'batcher', ...of(compileBatcher) };
     case 'modelet-collector':
       return { kind: 'collector', ...of(compileCollector) };
+    case 'modelet-join':
+      return { kind: 'join', ...of(compileJoin) };
     case 'modelet-gate':
       return { kind: 'gate', ...of(compileGate) };
     default:

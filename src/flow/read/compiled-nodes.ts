@@ -1,5 +1,5 @@
 /** The pipeline nodes of the flows with their settings compiled: plain data, from which plans are made. */
-import type { BatcherConfig, BrokerConfig, CollectorConfig, RuntimeConfig } from '../../config/compile.ts';
+import type { BatcherConfig, BrokerConfig, CollectorConfig, JoinConfig, RuntimeConfig } from '../../config/compile.ts';
 import type { GateConfig } from '../../config/compile-gate.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -16,6 +16,7 @@ export type CompiledNode =
   | Compiled<'stage', StageConfig>
   | Compiled<'batcher', BatcherConfig>
   | Compiled<'collector', CollectorConfig>
+  | Compiled<'join', JoinConfig>
   | Compiled<'gate', GateConfig>
   | Compiled<'broker', BrokerConfig>;
 

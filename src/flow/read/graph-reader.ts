@@ -80,6 +80,8 @@ function toPipelineNode(
     }
     case 'gate':
       return { kind, ...common, durable: !(config instanceof ModeletError) && config.store === 'durable' };
+    case 'join':
+      return { kind, ...common, invalid };
     case 'collector': {
       const usable = config instanceof ModeletError ? null : config;
       const { order = 'completion', errorPayload = 'body' } = usable ?? {};

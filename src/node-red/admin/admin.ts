@@ -99,7 +99,7 @@ function tellOf(pipeline: Pipeline, id: string): object | undefined {
   // An unusable node exists and shows its error on its badge, so answer with an empty object, not with 404.
   if (!route && !warnings) return live.get(id) ? {} : undefined;
   const handler = handlers.get(id) ?? { kind: 'catch' };
-  const name = handler.kind === 'collector' ? live.get(handler.id)?.node.name : undefined;
+  const name = handler.kind === 'collector' || handler.kind === 'join' ? live.get(handler.id)?.node.name : undefined;
   const told = { handler: { ...handler, name } };
   if (!route) return { ...told, warnings };
   const chain = route.stages.map((stage) => stageNames.get(stage) ?? stage).join(' \u2192 ');

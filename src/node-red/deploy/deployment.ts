@@ -22,6 +22,7 @@ import { type LiveFlows, type LiveNodes, tabNames } from '../live-nodes.ts';
 import { type Endpoint, endpointsTo, entryTerms } from './endpoints.ts';
 import { type DeployedGate, deployGates } from './gate-deployment.ts';
 import { httpFacts } from './http-facts.ts';
+import { type DeployedJoin, deployJoins } from './joins.ts';
 import { listenersOf } from './listeners.ts';
 
 export interface DeployedRoute {
@@ -39,6 +40,8 @@ export interface Deployment {
   readonly routes: ReadonlyMap<string, DeployedRoute>;
   readonly invalid: ReadonlyMap<string, string>;
   readonly gates: ReadonlyMap<string, DeployedGate>;
+  /** Usable nodes that gather branches. */
+  readonly joins: ReadonlyMap<string, DeployedJoin>;
   /** Stages with a collector downstream. */
   readonly collected: ReadonlySet<string>;
   /** Error handlers, by the id of the stage or gate. */
@@ -66,6 +69,7 @@ export const NOTHING_DEPLOYED: Deployment = {
   routes: new Map(),
   invalid: new Map(),
   gates: new Map(),
+  joins: new Map(),
   collected: new Set(),
   handlers: new Map(),
   stageIdByName: new Map(),
@@ -109,13 +113,19 @@ export function deploy(RED: NodeAPI, flows: LiveFlows, live: LiveNodes, services
     { graph, live, batching: plan.batching, tabName: tabNames(flows.definitions) },
     invalid,
   );
-  const failing = [...stages, ...live.of('gate').map(({ node }) => node.id)];
+  const joins = deployJoins(graph, live, stageNames, invalid);
+  const failing = [
+    ...stages,
+    ...live.of('gate').map(({ node }) => node.id),
+    ...live.of('join').map(({ node }) => node.id),
+  ];
   const handlers = new Map(failing.map((id) => [id, findHandler(graph, id)]));
   const deployment: Deployment = {
     graph,
     routes,
     invalid,
     gates,
+    joins,
     collected: new Set(stages.filter((id) => nearest(graph, id, 'collector').length > 0)),
     handlers,
     stageIdByName: new Map([...stageNames].map(([id, name]) => [name, id])),

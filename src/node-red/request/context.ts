@@ -3,11 +3,13 @@
  * `Pipeline` creates the context; the files of requests and gates depend only on this interface.
  */
 import type { NodeAPI } from 'node-red';
+import type { ModeletError } from '../../core/errors.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 import type { HttpClients } from './http-clients.ts';
 import type { MessageLeases } from './message-leases.ts';
+import type { PipelineMessage } from './messages.ts';
 import type { Sequencer } from './sequencer.ts';
 
 /** A request in the engine. A deploy may remove the nodes that would send its result on. */
@@ -16,12 +18,19 @@ export interface RequestInEngine {
   endIfStranded(): void;
 }
 
+/** The nodes that gather branches. */
+interface BranchFailures {
+  /** Takes an error as the outcome of a branch. Returns false if the node cannot gather. */
+  failed(id: string, msg: PipelineMessage, error: ModeletError, failing: string): boolean;
+}
+
 export interface RequestContext {
   readonly RED: NodeAPI;
   readonly live: LiveNodes;
   readonly clients: HttpClients;
   readonly leases: MessageLeases;
   readonly tracing: Tracing;
+  readonly joins: BranchFailures;
   /** Requests in the engine. */
   readonly open: Set<RequestInEngine>;
   /** Returns the sequencers of the collectors that are wired directly to a stage and keep the order of arrival. */

@@ -89,10 +89,12 @@ function handOver(
   trace.input = input;
   const failing = found.node;
   // `stageNames` lacks stages with invalid settings.
-  const stage = stageNames.get(failingId) ?? (found.kind === 'stage' ? failing.name || failingId : undefined);
+  const own = found.kind === 'stage' ? failing.name || failingId : undefined;
+  const stage = stageNames.get(failingId) ?? (found.kind === 'join' ? error.stage : own);
   error.stage ??= stage;
-  const info = writeError(msg, error, stage, failing);
   const handler = handlers.get(failingId);
+  if (handler?.kind === 'join' && context.joins.failed(handler.id, msg, error, failingId)) return;
+  const info = writeError(msg, error, stage, failing);
   const collector = handler?.kind === 'collector' ? context.live.get(handler.id) : undefined;
   if (handler?.kind === 'output') {
     msg.payload = errorBody(info);

@@ -28,6 +28,11 @@ export interface ModeletTrace {
   leases?: readonly string[];
   /** Item id and attempt (counted from 1) of a message that a durable gate has sent. */
   job?: { readonly id: string; readonly attempt: number };
+  /**
+   * The nodes that have gathered branches of the message, by id: how often, and the number of stages that the message
+   * had passed at the last time.
+   */
+  gathers?: Readonly<Record<string, { readonly times: number; readonly stages: number }>>;
   /** The value that the failing stage received. */
   input?: unknown;
 }
@@ -51,6 +56,8 @@ export interface ErrorInfo {
 export type PipelineMessage = NodeMessageInFlow & {
   modelet?: ModeletTrace;
   error?: ErrorInfo;
+  /** What became of each branch, from a node that gathers them. */
+  branches?: object;
   /** The previous `error`, which Node-RED moves here when it writes its own for a Catch node. */
   _error?: ErrorInfo;
   statusCode?: number;

@@ -1,0 +1,43 @@
+/** Settings of a node that gathers the branches of one message. */
+import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
+
+export const join = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', default: '', description: 'Label of the node' },
+    mode: {
+      type: 'string',
+      default: 'all',
+      enum: ['all', 'first', 'quorum'],
+      description:
+        '`all`: a result of every branch. `first`: the first result, as it is. `quorum`: results of as many branches as `quorum` says',
+    },
+    quorum: {
+      type: 'integer',
+      default: 0,
+      minimum: 0,
+      maximum: 1000,
+      description:
+        'With `mode` `quorum`: number of results; 0: more than half of the branches. With another `mode` and a `key`: number of branches; 0: as many as are drawn',
+    },
+    key: {
+      type: 'string',
+      default: '',
+      description: 'Message property that names a branch. Empty: the name of the last stage in the branch',
+    },
+    timeoutMs: {
+      type: 'integer',
+      default: 30_000,
+      minimum: 1,
+      maximum: MAX_TIMEOUT_MS,
+      description: 'Longest wait after the first branch has come. The wait also ends at the deadline of the request',
+    },
+    partial: {
+      type: 'string',
+      default: 'error',
+      enum: ['error', 'keep'],
+      description:
+        '`error`: too few results are an error. `keep`: the results that came leave by output 1, and `msg.branches` says which branches failed and why',
+    },
+  },
+} as const satisfies NodeSchema;
