@@ -78,7 +78,7 @@ describe('branches: all of them', () => {
 
   test('are one error if one of them fails, and the others are dropped', async () => {
     const before = ends.results.length;
-    sendAll(red, 'fan', [{ n: 2, b: 'refuse', c: 30 }]);
+    sendAll(red, 'fan', [{ n: 2, a: 300, b: 'refuse', c: 300 }]);
     const [msg] = await arrived(ends.errors, 1);
     assert.equal(msg?.error?.code, 'invalid_input');
     assert.equal(msg?.error?.stage, 'b');

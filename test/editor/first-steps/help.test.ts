@@ -16,7 +16,7 @@ const LABELS: Readonly<Record<Exclude<NodeType, 'modelet-runtime' | 'modelet-bro
   'modelet-batcher': 'batcher',
   'modelet-gate': 'gate',
   'modelet-collector': 'collector',
-  'modelet-join': 'gather branches',
+  'modelet-join': 'gather',
   'modelet-feed': 'paced split',
   'modelet-metrics': 'metrics',
 };
