@@ -295,9 +295,9 @@ describe('examples: an ensemble of two models', () => {
       [{ linear: 9, bent: 10 }, { linear: -7 }],
     );
     assert.equal(errors[0]?.error?.code, 'modelet_failed');
-    const answer = await nodeRed.post('/examples/ensemble', 4);
+    const answer = await nodeRed.post('/examples/ensemble', { number: 4 });
     assert.deepEqual(await answer.json(), { line: 9, curve: 10 });
-    const refused = await nodeRed.post('/examples/ensemble', -4);
+    const refused = await nodeRed.post('/examples/ensemble', { number: -4 });
     assert.equal(refused.status, 500);
     assert.match(await refused.text(), /branch curve: only numbers from 0/);
   });
