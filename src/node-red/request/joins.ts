@@ -80,6 +80,7 @@ export class Joins {
     const key = this.#keyOf(join, msg);
     const ends = branchesBehind(graph, failing, [...join.branches.keys()]);
     const names = key === undefined ? ends.map((end) => join.branches.get(end) as string) : [key];
+    if (names.length === 0) return false;
     const message = this.#hold(msg, this.#feeds.waiterFor(msg) ?? (() => {}));
     const { gathers } = this.#gatheringOf(id, join);
     for (const name of names) {
@@ -87,7 +88,7 @@ export class Joins {
       // The first of several branches may have settled the gather; the others are not late.
       if (!gathers.isPending(gatherOf(id, msg))) break;
     }
-    return names.length > 0;
+    return true;
   }
 
   /** Call after a deploy: ends the gathers of nodes that are gone, or have other settings or branches. */
