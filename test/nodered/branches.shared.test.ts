@@ -170,6 +170,22 @@ describe('branches: nodes around them', () => {
     assert.equal(errors[0]?.error?.stage, 'front');
   });
 
+  test('a Catch node may give a branch another result', async () => {
+    const { results } = await deploy('mends', {}, [
+      func('front', 'return msg;', ['a', 'd']),
+      stage('d', OBEY, 'breaks'),
+      func('breaks', 'throw new Error("broken");', 'mends'),
+      catchNode('mind', 'instead', { scope: ['breaks'] }),
+      func('instead', 'msg.payload = "instead"; return msg;', 'mends'),
+      func('rest', 'return msg;', ['b', 'c']),
+      func('both', 'return msg;', ['front', 'rest']),
+    ]);
+    sendAll(red, 'both', [{ n: 1 }]);
+    const [msg] = await arrived(results, 1);
+    assert.equal((msg?.payload as { d?: unknown }).d, 'instead');
+    assert.deepEqual((msg?.['branches'] as { d?: unknown }).d, { ok: true });
+  });
+
   test('without a wire at its second output, the next collector gets the error, else Catch nodes', async () => {
     await red.deployReady([
       TAB,
