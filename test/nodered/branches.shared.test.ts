@@ -182,8 +182,9 @@ describe('branches: nodes around them', () => {
     ]);
     sendAll(red, 'both', [{ n: 1 }]);
     const [msg] = await arrived(results, 1);
-    assert.equal((msg?.payload as { d?: unknown }).d, 'instead');
-    assert.deepEqual((msg?.['branches'] as { d?: unknown }).d, { ok: true });
+    const { payload, branches } = (msg ?? {}) as { payload?: { d?: unknown }; branches?: { d?: unknown } };
+    assert.equal(payload?.d, 'instead');
+    assert.deepEqual(branches?.d, { ok: true });
   });
 
   test('without a wire at its second output, the next collector gets the error, else Catch nodes', async () => {
