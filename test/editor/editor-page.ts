@@ -327,13 +327,20 @@ export class EditorPage {
   /** Presses the deploy button, and waits until all is deployed. */
   async deploy(): Promise<void> {
     await this.page.locator('#red-ui-header-button-deploy').click();
-    const question = '.red-ui-notification button';
     await this.page.waitForFunction(
       (selector) => RED.nodes?.dirty() === false || document.querySelector(selector) !== null,
-      question,
+      '.red-ui-notification button',
     );
     const isDirty = await this.page.evaluate(() => RED.nodes?.dirty());
     if (isDirty) assert.fail(`Deploy asks: ${await this.page.locator('.red-ui-notification').allInnerTexts()}`);
+  }
+
+  /** Deploys although a node has a red triangle, about which Deploy asks. */
+  async deployAnyway(id: string): Promise<void> {
+    await this.node(id).locator('.red-ui-flow-node-error').waitFor();
+    await this.page.locator('#red-ui-header-button-deploy').click();
+    await this.page.getByRole('button', { name: 'Confirm deploy' }).click();
+    await this.page.waitForFunction(() => RED.nodes?.dirty() === false);
   }
 
   /** Chooses an entry of the main menu. */

@@ -51,7 +51,7 @@ export class RedisSource implements BudgetSource {
 
   async #read(until: AbortSignal): Promise<Sample> {
     const { clock, key, value } = this.#options;
-    const connection = this.#connection ?? (await this.#connect());
+    const connection = this.#connection ?? (await this.#connect(until));
     // A connection with an overdue answer may never answer again.
     const drop = (): void => this.#drop(connection);
     until.addEventListener('abort', drop, { once: true });
@@ -71,8 +71,10 @@ export class RedisSource implements BudgetSource {
     }
   }
 
-  async #connect(): Promise<Connection> {
+  async #connect(until: AbortSignal): Promise<Connection> {
     const create = await this.#options.loadRedis();
+    // The source may have been closed meanwhile, and nobody would close this connection.
+    until.throwIfAborted();
     const { url, credentials, tls, timeoutMs } = this.#options;
     const password = credentials.password || credentials.token;
     const client = create({
@@ -104,10 +106,20 @@ export class RedisSource implements BudgetSource {
   #drop(connection: Connection): void {
     if (this.#connection !== connection) return;
     this.#connection = null;
-    try {
-      connection.client.destroy();
-    } catch {
-      // The connection has already ended.
-    }
+    const { client, connected } = connection;
+    destroy(client);
+    // A client that is destroyed while its socket connects goes on, and would keep the connection for good.
+    connected.then(
+      () => destroy(client),
+      () => {},
+    );
+  }
+}
+
+function destroy(client: RedisClient): void {
+  try {
+    client.destroy();
+  } catch {
+    // The connection has already ended.
   }
 }

@@ -134,7 +134,7 @@ test('a gate copied alone keeps its stage, and on another tab its dialog and bad
 });
 
 test('the dialogs of gates let users choose another stage and other members', async () => {
-  const second = { ...stage('second', 'return input;', []), name: 'second', x: 400, y: 300 };
+  const second = { ...stage('second', 'return input;', 'done'), name: 'second', x: 400, y: 300 };
   const more = dispatchGate('more', 'second', [], { name: 'more', x: 200, y: 300 });
   await session.inEditor([...FLOWS, second, more], async (editor) => {
     await editor.open('gate');

@@ -9,6 +9,7 @@ import { compileGate } from '../../../src/config/compile-gate.ts';
 import type { BudgetSource } from '../../../src/gate/source.ts';
 import { createSource, type SourceServices } from '../../../src/gate/sources/create.ts';
 import type { LoadRedis } from '../../../src/gate/sources/redis-client.ts';
+import { growingPauses } from '../../fixtures/polling.ts';
 import { Redis, WITHOUT_REDIS } from '../../fixtures/redis.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { reasonFrom, reasonWhen, SERVICES, sampleFrom, sampleWhen } from '../../fixtures/sources.ts';
@@ -88,7 +89,7 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
 
   /** The numbers of the connections besides the one that asks, when there are so many: closed ones go by and by. */
   async function connections(count: number): Promise<string[]> {
-    for (;;) {
+    for (const pause = growingPauses(); ; await pause()) {
       const list = String(await redis.run('CLIENT', 'LIST', 'TYPE', 'normal'));
       const ids = [...list.matchAll(/^id=(\d+) .* cmd=(?!client)/gm)].map(([, id = '']) => id);
       if (ids.length === count) return ids;
@@ -117,6 +118,18 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
     await sampleFrom(reading);
     await connections(1);
     await reading.close();
+    await connections(0);
+  });
+
+  test('leaves no open connection if it is closed while it connects', BOUNDED, async (t) => {
+    for (let turns = 0; turns < 4; turns += 1) {
+      const reading = source(t);
+      const stop = new AbortController();
+      void reading.read(stop.signal);
+      for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+      stop.abort();
+      await reading.close();
+    }
     await connections(0);
   });
 

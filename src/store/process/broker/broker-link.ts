@@ -38,6 +38,8 @@ const AWAY: StoreFault = 'away';
 
 /** Lease with which BullMQ hands out a job, in ms; a claim with another lease extends it at once. */
 export const LOCK_MS = 30_000;
+/** Longest wait for the answers of a server that is there, at the end. */
+const CLOSE_MS = 1000;
 /** Shortest time between two searches for ended leases. An item is found by the second search after its end. */
 export const LEASE_CHECK_MS = 5000;
 
@@ -100,7 +102,11 @@ export class BrokerLink {
     this.#closed = true;
     this.#inspection?.cancel();
     await this.#queue?.close().catch(() => {});
-    if (this.#server.isOpen) this.#server.destroy();
+    // Commands on their way get their answers: those that BullMQ itself has sent reject unheard if they are cut off.
+    const cutOff = this.#clock.at(this.#clock.now() + CLOSE_MS, () => this.#server.destroy());
+    if (this.#server.isReady) await this.#server.close().catch(() => {});
+    cutOff.cancel();
+    this.#server.destroy();
   }
 
   /** Returns null if the connection was lost. */
