@@ -1,5 +1,7 @@
 /** Values to try in a dialog's fields: those that it must refuse, with its reasons, and those that it must take. */
+
 import assert from 'node:assert/strict';
+import { until } from '../fixtures/node-red.ts';
 import { NODE_SCHEMAS, type NodeType } from '../fixtures/node-schemas.ts';
 import type { EditorPage } from './editor-page.ts';
 import type { Form } from './form.ts';
@@ -80,9 +82,13 @@ export async function validityOf(
   editor: EditorPage,
   id: string,
 ): Promise<{ valid: boolean; errors: readonly string[] }> {
-  const node = [...(await editor.nodes()), ...(await editor.configNodes())].find((candidate) => candidate.id === id);
-  assert.ok(node);
   const mark = editor.node(id).locator('.red-ui-flow-node-error:visible');
-  if (node.type !== 'modelet-runtime') assert.equal(await mark.count(), node.valid ? 0 : 1, 'the mark on the canvas');
+  // The canvas is drawn a little later.
+  const node = await until('the canvas shows whether the node is valid', async () => {
+    const all = [...(await editor.nodes()), ...(await editor.configNodes())];
+    const found = all.find((candidate) => candidate.id === id);
+    assert.ok(found);
+    return (found.type === 'modelet-runtime' || (await mark.count()) === (found.valid ? 0 : 1)) && found;
+  });
   return { valid: node.valid, errors: node.errors };
 }

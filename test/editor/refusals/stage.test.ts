@@ -106,7 +106,11 @@ test('the dialog of a stage refuses values that it cannot use, and says why', as
     await tryAll(form, [{ property: 'path', bad: [['', /^File: is missing$/]], good: 'models/some.js' }]);
     await form.set({ source: 'python', python: 'python3.12' });
     await tryAll(form, [
-      { property: 'path', bad: [['', /^File: is missing$/]], good: 'models/some.py' },
+      {
+        property: 'path',
+        bad: [['', /^File: is missing$/]],
+        good: '@modelet/node-red-pipeline/assets/modelets/digits.py',
+      },
       { property: 'isolation', bad: [['thread', /^Isolation: Python runs in processes only$/]], good: 'process' },
     ]);
     await editor.ok();
