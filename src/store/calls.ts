@@ -1,9 +1,9 @@
 /** Encodes the calls of a queue and their answers, which its client and its process exchange. */
 import { ModeletError } from '../core/errors.ts';
-import type { Payload } from '../core/model.ts';
 import { CODEC, decodePayload, encodePayload } from '../wire/codec/codec.ts';
 import { decodeModeletError, encodeError } from '../wire/codec/error-codec.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
+import { bareItem } from '../wire/frames/items.ts';
 import { QUEUE_CALLS, type QueueCall } from './work-queue.ts';
 
 /** Keeps a call within the size of a frame; payloads have a smaller limit of their own. */
@@ -17,7 +17,7 @@ export interface Call {
 
 /** @throws ModeletError `payload_too_large`, or `invalid_input` for values that cannot be sent. */
 export function encodeCall(number: number, call: Call): WireItem {
-  return wireItem(number, true, encodePayload(call, OPTIONS));
+  return bareItem(number, encodePayload(call, OPTIONS));
 }
 
 /** @throws ModeletError `protocol_error` */
@@ -35,7 +35,7 @@ export function encodeAnswer(
   answer: { readonly value: unknown } | { readonly error: unknown },
 ): WireItem {
   try {
-    if ('value' in answer) return wireItem(number, true, encodePayload([answer.value ?? null], OPTIONS));
+    if ('value' in answer) return bareItem(number, encodePayload([answer.value ?? null], OPTIONS));
     return errorItem(number, answer.error);
   } catch (thrown) {
     return errorItem(number, thrown);
@@ -49,23 +49,5 @@ export function decodeAnswer({ ok, payload }: WireItem): unknown {
 }
 
 function errorItem(number: number, error: unknown): WireItem {
-  return wireItem(number, false, { codec: CODEC.none, bytes: encodeError(error) });
-}
-
-function wireItem(id: number, ok: boolean, payload: Payload): WireItem {
-  return {
-    id,
-    ok,
-    payload,
-    deadline: 0,
-    priority: 0,
-    routeRef: 0,
-    stageRef: 0,
-    part: 0,
-    patient: false,
-    streams: false,
-    group: 0,
-    meta: null,
-    timings: [],
-  };
+  return { ...bareItem(number, { codec: CODEC.none, bytes: encodeError(error) }), ok: false };
 }

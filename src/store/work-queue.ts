@@ -166,20 +166,6 @@ export type WorkStore = {
   together<T>(work: () => T): T;
 };
 
-/** A queue on a server that several Node-REDs share. */
-export interface BrokerPlace {
-  /** `redis:` or `rediss:`, without user and password. */
-  readonly url: string;
-  /** First part of all keys on the server. */
-  readonly prefix: string;
-  /** Name of the queue; queues of the same name are one. */
-  readonly queue: string;
-  readonly username: string;
-  readonly password: string;
-  /** Certificates, as `tls.connect` takes them; null: no TLS, unless the URL asks for it. */
-  readonly tls: Readonly<Record<string, unknown>> | null;
-}
-
 export interface StoreSpec {
   readonly file: string;
   /** Id of the claiming process; leases of any other session are ended. */

@@ -1,8 +1,12 @@
 /** Queues to try, on clocks that stand still, and what goes through them. */
+
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import type { LogRecord } from '../../src/core/model.ts';
+import { allowedCpus } from '../../src/process/affinity.ts';
+import { QueueClient, type QueueClientSpec } from '../../src/store/client/queue-client.ts';
 import {
   type HeldClaim,
   type QueueItem,
@@ -95,4 +99,23 @@ export function idsOf(held: readonly HeldClaim[]): string[] {
 
 export function endAll(queue: WorkQueue, held: readonly HeldClaim[]): Promise<boolean[]> {
   return queue.ack(held.map(({ id, token }) => ({ id, token, ok: true, result: null })));
+}
+
+/** A queue in a process of its own, on a file or on the server of a broker. */
+export function clientOf(
+  t: Pick<TestContext, 'after'>,
+  place: Pick<QueueClientSpec, 'file' | 'broker'>,
+  logs: LogRecord[] = [],
+): QueueClient {
+  const queue = new QueueClient({
+    ...place,
+    limits: LIMITS,
+    launcher: { setpriv: false, taskset: false },
+    allowedCpus: allowedCpus(),
+    startAfter: Promise.resolve(),
+    onChange: () => {},
+    onLog: (record) => logs.push(record),
+  });
+  t.after(() => queue.close());
+  return queue;
 }

@@ -2,7 +2,8 @@
 import type { TestContext } from 'node:test';
 import { BrokerLink } from '../../src/store/process/broker/broker-link.ts';
 import { BullmqQueue } from '../../src/store/process/broker/bullmq-queue.ts';
-import type { BrokerPlace, QueueLimits } from '../../src/store/work-queue.ts';
+import type { QueueLimits } from '../../src/store/work-queue.ts';
+import type { BrokerPlace } from '../../src/wire/frames/bodies.ts';
 import type { Redis } from '../fixtures/redis.ts';
 import type { MovedTime, Tried } from './conformance-asking.ts';
 

@@ -5,13 +5,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
 import type { LogRecord } from '../../src/core/model.ts';
-import { allowedCpus } from '../../src/process/affinity.ts';
-import { QueueClient } from '../../src/store/client/queue-client.ts';
-import type { BrokerPlace } from '../../src/store/work-queue.ts';
+import type { QueueClient } from '../../src/store/client/queue-client.ts';
+import type { BrokerPlace } from '../../src/wire/frames/bodies.ts';
 import { until } from '../fixtures/node-red.ts';
 import { allGone, killStarted } from '../fixtures/processes.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
-import { claim, endAll, folderFor, idsOf, item, items, LIMITS } from './bed.ts';
+import { claim, clientOf, endAll, folderFor, idsOf, item, items, LIMITS } from './bed.ts';
 import { brokerQueue, placeOn, triedOn } from './broker-bed.ts';
 
 const COUNT = 600;
@@ -31,25 +30,14 @@ async function server(t: TestContext, folder: string | null = null, more: readon
   return redis;
 }
 
-function clientOf(t: TestContext, broker: BrokerPlace, logs: LogRecord[] = []): QueueClient {
-  const queue = new QueueClient({
-    file: broker.url,
-    broker,
-    limits: LIMITS,
-    launcher: { setpriv: false, taskset: false },
-    allowedCpus: allowedCpus(),
-    startAfter: Promise.resolve(),
-    onChange: () => {},
-    onLog: (record) => logs.push(record),
-  });
-  t.after(() => queue.close());
-  return queue;
+function clientAt(t: TestContext, broker: BrokerPlace, logs?: LogRecord[]): QueueClient {
+  return clientOf(t, { file: broker.url, broker }, logs);
 }
 
 describe('the server of a queue', { skip: WITHOUT_REDIS, concurrency: true }, () => {
   test('is killed again and again under load: all that was accepted ends, and each item ends once', async (t) => {
     const redis = await server(t, folderFor(t));
-    const queue = clientOf(t, placeOn(redis, 'kills'));
+    const queue = clientAt(t, placeOn(redis, 'kills'));
     const ended = new Map<string, number>();
     const produce = async (): Promise<void> => {
       for (const one of items(COUNT)) {
@@ -85,7 +73,7 @@ describe('the server of a queue', { skip: WITHOUT_REDIS, concurrency: true }, ()
   test('is away: calls wait for it, then fail with the time to come back, and work again when it is back', async (t) => {
     const redis = await server(t, folderFor(t));
     const logs: LogRecord[] = [];
-    const queue = clientOf(t, placeOn(redis, 'away'), logs);
+    const queue = clientAt(t, placeOn(redis, 'away'), logs);
     assert.deepEqual(await queue.enqueue(items(2)), ['new', 'new']);
     await redis.kill();
     await assert.rejects(queue.enqueue([item('late')]), { code: 'store_unavailable', retryAfterSeconds: 2 });
@@ -101,7 +89,7 @@ describe('the server of a queue', { skip: WITHOUT_REDIS, concurrency: true }, ()
 
   test('is stopped, as by a cut of the network: calls fail in time, and go on when it answers again', async (t) => {
     const redis = await server(t);
-    const queue = clientOf(t, placeOn(redis, 'stopped'));
+    const queue = clientAt(t, placeOn(redis, 'stopped'));
     await queue.enqueue(items(1));
     redis.pause();
     const answers = await Promise.allSettled([queue.enqueue([item('late')]), claim(queue, 1)]);
@@ -134,7 +122,7 @@ describe('the server of a queue', { skip: WITHOUT_REDIS, concurrency: true }, ()
   test('is set up to lose items: the queue warns', async (t) => {
     const redis = await server(t, null, ['--maxmemory-policy', 'allkeys-lru']);
     const logs: LogRecord[] = [];
-    const queue = clientOf(t, placeOn(redis, 'warned'), logs);
+    const queue = clientAt(t, placeOn(redis, 'warned'), logs);
     await queue.stats();
     await until('it warns', () => logs.some(({ level }) => level === 'warn'));
     assert.match(queue.warning ?? '', /may lose items: .*append-only.*; .*maxmemory-policy allkeys-lru/);
@@ -163,9 +151,9 @@ describe('the server of a queue', { skip: WITHOUT_REDIS, concurrency: true }, ()
     const redis = await Redis.startTls(key, cert, ['--requirepass', 'secret']);
     t.after(() => redis.kill());
     const tls = { ca: readFileSync(cert, 'utf8') };
-    const queue = clientOf(t, placeOn(redis, 'safe', { password: 'secret', tls }));
+    const queue = clientAt(t, placeOn(redis, 'safe', { password: 'secret', tls }));
     assert.deepEqual(await queue.enqueue(items(1)), ['new']);
-    const other = clientOf(t, placeOn(redis, 'safe', { password: 'wrong', tls }));
+    const other = clientAt(t, placeOn(redis, 'safe', { password: 'wrong', tls }));
     const refused = await other.stats().then(
       () => null,
       (error: Error) => error,

@@ -4,14 +4,12 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
-import { allowedCpus } from '../../src/process/affinity.ts';
-import { QueueClient } from '../../src/store/client/queue-client.ts';
 import { asStoreError } from '../../src/store/process/sqlite.ts';
 import { SqliteQueue } from '../../src/store/process/sqlite-queue.ts';
 import { isAtLeast, type StoreFault, whyNoSqlite } from '../../src/store/work-queue.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { allGone, killStarted } from '../fixtures/processes.ts';
-import { claim, endAll, folderFor, idsOf, item, items, LIMITS, local, NO_SQLITE, TestTime } from './bed.ts';
+import { claim, clientOf, endAll, folderFor, idsOf, item, items, LIMITS, local, NO_SQLITE, TestTime } from './bed.ts';
 
 const UNPRIVILEGED = 65534;
 
@@ -216,16 +214,7 @@ test('a store whose file cannot grow fails with a coded error, writes nothing in
   skip: NO_SQLITE,
 }, async (t) => {
   const file = join(folderFor(t), 'queue.sqlite');
-  const queue = new QueueClient({
-    file,
-    limits: LIMITS,
-    launcher: { setpriv: false, taskset: false },
-    allowedCpus: allowedCpus(),
-    startAfter: Promise.resolve(),
-    onChange: () => {},
-    onLog: () => {},
-  });
-  t.after(() => queue.close());
+  const queue = clientOf(t, { file });
   await queue.enqueue(items(5));
   const held = await claim(queue, 2);
   const limit = (bytes: number | 'unlimited'): void => {

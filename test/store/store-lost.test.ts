@@ -14,11 +14,10 @@ import {
 import { dirname, join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
 import type { LogRecord } from '../../src/core/model.ts';
-import { allowedCpus } from '../../src/process/affinity.ts';
-import { QueueClient } from '../../src/store/client/queue-client.ts';
+import type { QueueClient } from '../../src/store/client/queue-client.ts';
 import { SqliteQueue } from '../../src/store/process/sqlite-queue.ts';
 import { allGone, kill9, killStarted, until } from '../fixtures/processes.ts';
-import { folderFor, idsOf, item, items, LIMITS, NO_SQLITE, TestTime } from './bed.ts';
+import { clientOf, folderFor, idsOf, item, items, LIMITS, NO_SQLITE, TestTime } from './bed.ts';
 
 const LOST = { code: 'store_unavailable', fault: 'lost' };
 
@@ -64,16 +63,7 @@ interface Serving {
 async function serve(t: TestContext, count: number): Promise<Serving> {
   const file = fileFor(t);
   const logs: LogRecord[] = [];
-  const queue = new QueueClient({
-    file,
-    limits: LIMITS,
-    launcher: { setpriv: false, taskset: false },
-    allowedCpus: allowedCpus(),
-    startAfter: Promise.resolve(),
-    onChange: () => {},
-    onLog: (record) => logs.push(record),
-  });
-  t.after(() => queue.close());
+  const queue = clientOf(t, { file }, logs);
   await queue.enqueue(items(count));
   return { queue, file, logs };
 }

@@ -8,7 +8,7 @@ import { systemClock } from '../../core/clock.ts';
 import type { EndpointSpec, Payload, StageTiming } from '../../core/model.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import { appendTimings, type ModeletTrace, newTrace } from '../request/messages.ts';
-import { sequenceOf } from '../request/part-messages.ts';
+import { lastPlace, sequenceOf } from '../request/part-messages.ts';
 
 export class DebugCopies {
   readonly #RED: NodeAPI;
@@ -43,9 +43,8 @@ export class DebugCopies {
 
   /** Returns the message that follows all parts. */
   #end(payload: unknown): object {
-    const hasValue = payload !== null;
-    const place = hasValue ? { index: this.#count, count: this.#count + 1 } : { count: this.#count };
-    return { ...(hasValue ? { payload } : {}), parts: sequenceOf(this.#trace, place), complete: true };
+    const parts = sequenceOf(this.#trace, lastPlace(this.#count, payload));
+    return { ...(payload === null ? {} : { payload }), parts, complete: true };
   }
 
   #send(id: string, content: object): void {

@@ -29,6 +29,11 @@ export function sequenceOf({ requestId, pass }: ModeletTrace, place: Place): Par
   return { id: `${requestId}.${pass}`, type: 'array', ...place };
 }
 
+/** Returns the place of the message that follows `count` parts. It is a part itself if it has a value. */
+export function lastPlace(count: number, value: unknown): Place {
+  return value === null ? { count } : { index: count, count: count + 1 };
+}
+
 export class PartMessages {
   readonly #context: RequestContext;
   readonly #msg: PipelineMessage;
@@ -65,9 +70,7 @@ export class PartMessages {
 
   /** Marks the message that follows all parts. If it has no value, it is not a part but only ends the sequence. */
   end(value: unknown): void {
-    const hasValue = value !== null;
-    const place = hasValue ? { index: this.#count, count: this.#count + 1 } : { count: this.#count };
-    const parts = this.#parts(place, this.#output ?? 'payload');
+    const parts = this.#parts(lastPlace(this.#count, value), this.#output ?? 'payload');
     Object.assign(this.#msg, { parts, complete: true });
   }
 

@@ -19,6 +19,7 @@ import type { ProcessState } from '../../process/process-state.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import { decodeModeletError } from '../../wire/codec/error-codec.ts';
 import type { Frame, WireItem } from '../../wire/frames/frames.ts';
+import { bareItem } from '../../wire/frames/items.ts';
 import type { Machine } from '../runtime-pins.ts';
 import { exampleOf } from './example.ts';
 
@@ -73,20 +74,6 @@ export interface TrialReport {
 type TrialState =
   | { readonly tag: 'loading' | 'running'; readonly timer: Timer }
   | { readonly tag: 'ending' | 'gone'; readonly outcome: TrialOutcome };
-
-const ITEM: Omit<WireItem, 'payload' | 'deadline'> = {
-  id: 1,
-  priority: 0,
-  routeRef: 0,
-  stageRef: 0,
-  part: 0,
-  ok: true,
-  patient: false,
-  streams: false,
-  group: 0,
-  meta: null,
-  timings: [],
-};
 
 export class Trial {
   /** Resolves when the worker's process is gone; never rejects. */
@@ -161,7 +148,7 @@ export class Trial {
     this.#state = { tag: 'running', timer: this.#limit(this.#spec.runTimeoutMs, TRIAL.runMs, 'had no result within') };
     try {
       const payload = this.#spec.input ?? this.#exampleInput();
-      this.#child.send({ type: 'batch', batch: 1, items: [{ ...ITEM, deadline: NO_DEADLINE, payload }] });
+      this.#child.send({ type: 'batch', batch: 1, items: [{ ...bareItem(1, payload), deadline: NO_DEADLINE }] });
     } catch (thrown) {
       const error = asError(thrown);
       this.#finish({

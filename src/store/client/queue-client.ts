@@ -16,12 +16,11 @@ import type { Launcher } from '../../process/parent/launch.ts';
 import { type LifePhase, Supervisor } from '../../process/parent/supervisor.ts';
 import type { ProcessStateTag } from '../../process/process-state.ts';
 import { Outbox } from '../../wire/channel/outbox.ts';
-import type { QueueBoot } from '../../wire/frames/bodies.ts';
+import type { BrokerPlace, QueueBoot } from '../../wire/frames/bodies.ts';
 import type { Frame, WireItem } from '../../wire/frames/frames.ts';
 import { decodeAnswer, encodeCall } from '../calls.ts';
 import type {
   Ack,
-  BrokerPlace,
   Cancelled,
   Claim,
   ClaimOptions,

@@ -22,18 +22,25 @@ export interface EngineBoot {
   };
 }
 
+/** A queue on a server that several Node-REDs share. */
+export interface BrokerPlace {
+  /** `redis:` or `rediss:`, without user and password. */
+  readonly url: string;
+  /** First part of all keys on the server. */
+  readonly prefix: string;
+  /** Name of the queue; queues of the same name are one. */
+  readonly queue: string;
+  readonly username: string;
+  readonly password: string;
+  /** Certificates, as `tls.connect` takes them; null: no TLS, unless the URL asks for it. */
+  readonly tls: Readonly<Record<string, unknown>> | null;
+}
+
 /** Settings for the process of a durable queue. */
 export interface QueueBoot {
   readonly file: string;
   /** The server that has the queue instead of the file; null: none. */
-  readonly broker: {
-    readonly url: string;
-    readonly prefix: string;
-    readonly queue: string;
-    readonly username: string;
-    readonly password: string;
-    readonly tls: Readonly<Record<string, unknown>> | null;
-  } | null;
+  readonly broker: BrokerPlace | null;
   /** Session of the process that claims messages. Leases of any other session have no owner any more. */
   readonly session: string;
   readonly limits: { readonly capacity: number; readonly maxAttempts: number; readonly resultTtlMs: number };

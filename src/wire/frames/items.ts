@@ -54,6 +54,25 @@ export interface WireItem {
   readonly timings: StageTiming[];
 }
 
+/** Returns an item of which only the number and the value count. */
+export function bareItem(id: RequestNumber, payload: Payload): WireItem {
+  return {
+    id,
+    ok: true,
+    payload,
+    deadline: 0,
+    priority: 0,
+    routeRef: 0,
+    stageRef: 0,
+    part: 0,
+    patient: false,
+    streams: false,
+    group: 0,
+    meta: null,
+    timings: [],
+  };
+}
+
 /** A field that only one type of frame has. The record has one slot for all of them; elsewhere they are 0. */
 export type FrameField = 'routeRef' | 'stageRef' | 'part';
 

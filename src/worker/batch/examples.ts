@@ -3,6 +3,7 @@ import type { Deadline } from '../../core/clock.ts';
 import type { Payload } from '../../core/model.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import { decodeModeletError, encodeError } from '../../wire/codec/error-codec.ts';
+import { bareItem } from '../../wire/frames/items.ts';
 import type { LoadedModelet } from '../modelet/modelet.ts';
 import { type BatchRun, runBatch } from './run-batch.ts';
 
@@ -62,21 +63,7 @@ async function runAll(
   deadline: Deadline,
   run: Trial,
 ): Promise<(Uint8Array | null)[]> {
-  const items = payloads.map((payload, id) => ({
-    id,
-    deadline,
-    priority: 0,
-    routeRef: 0,
-    stageRef: 0,
-    part: 0,
-    ok: true,
-    patient: false,
-    streams: false,
-    group: 0,
-    payload,
-    meta: null,
-    timings: [],
-  }));
+  const items = payloads.map((payload, id) => ({ ...bareItem(id, payload), deadline }));
   const replies = await runBatch(modelet, items, { ...run, isCancelled: () => false, parts: null });
   return replies.map(({ ok, payload }) => (ok ? null : payload.bytes));
 }

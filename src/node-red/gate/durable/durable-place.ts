@@ -1,7 +1,7 @@
 /** Where the store of a durable gate is: in a file of this Node-RED, or on the server of its runtime's broker. */
 import { join } from 'node:path';
 import type { NodeAPI } from 'node-red';
-import type { BrokerPlace } from '../../../store/work-queue.ts';
+import type { BrokerPlace } from '../../../wire/frames/bodies.ts';
 import type { DeployedGate } from '../../deploy/gate-deployment.ts';
 
 export interface StoreAddress {

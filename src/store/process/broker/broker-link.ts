@@ -10,7 +10,8 @@ import type { RedisClientType } from 'redis';
 import { type Clock, systemClock, type Timer } from '../../../core/clock.ts';
 import { asError, isModeletError, ModeletError } from '../../../core/errors.ts';
 import type { LogRecord } from '../../../core/model.ts';
-import { type BrokerPlace, type StoreFault, whyNoBroker } from '../../work-queue.ts';
+import type { BrokerPlace } from '../../../wire/frames/bodies.ts';
+import { type StoreFault, whyNoBroker } from '../../work-queue.ts';
 
 /** What a call works with: commands of the server, and BullMQ's on the same connection. */
 export interface BrokerAccess {
