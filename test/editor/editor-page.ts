@@ -302,17 +302,16 @@ export class EditorPage {
   }
 
   /**
-   * Waits until the topmost dialog has the only tray, if there is one, and nothing slides in or out. The dialogs of two
-   * config nodes, one above the other, are the same but for their fields.
+   * Waits until the topmost dialog has the only tray, if there is one, and nothing slides in or out. A tray gets a place
+   * once its form is filled in, maybe with credentials. The dialogs of two config nodes differ in their fields only.
    */
   async settle(): Promise<void> {
     await this.page.waitForFunction(() => {
-      const stack = RED.editor.getEditStack();
-      const { _def: definition, type = '' } = stack.at(-1) ?? {};
+      const { _def: definition, type = '' } = RED.editor.getEditStack().at(-1) ?? {};
       const isConfig = type.startsWith('modelet-') && definition?.category === 'config';
-      const fields = isConfig ? Object.keys(definition.defaults) : [];
-      const isShown = fields.every((name) => $(`#node-config-input-${name}`).length > 0);
-      return $('.red-ui-tray').length === Math.min(1, stack.length) && $(':animated').length === 0 && isShown;
+      const fields = Object.keys(isConfig ? definition.defaults : {}).map((name) => `#node-config-input-${name}`);
+      const isMoving = $('.red-ui-tray:not([style*="right: 0px"]), :animated').length > 0;
+      return !isMoving && $('.red-ui-tray').length === (type ? 1 : 0) && fields.every((id) => $(id).length > 0);
     });
   }
 
