@@ -1,10 +1,10 @@
-/** Config node: the server through which several Node-REDs share the waiting rooms of their durable gates. */
+/** Config node: the server that several Node-REDs share, and over which worker hosts pull the work of remote stages. */
 import type { Node, NodeAPI, NodeDef } from 'node-red';
 import { compileBroker } from '../src/config/compile.ts';
 import { configure, leaveOnClose } from '../src/node-red/adapter.ts';
 import { pipelineOf } from '../src/node-red/pipeline.ts';
 
-const SECRETS = { username: { type: 'text' }, password: { type: 'password' } } as const;
+const SECRETS = { username: { type: 'text' }, password: { type: 'password' }, secret: { type: 'password' } } as const;
 
 export default function register(RED: NodeAPI): void {
   const pipeline = pipelineOf(RED);

@@ -13,6 +13,7 @@ const FLOORS = [
   ['wire'],
   ['process'],
   ['endpoint', 'flow', 'gate', 'ledger', 'store', 'worker'],
+  ['remote'],
   ['engine', 'server'],
   ['headless', 'node-red'],
   ['index.ts'],
@@ -23,11 +24,7 @@ const FLOORS = [
 const PACKAGES = {
   '@msgpack/msgpack': ['src/endpoint/values/msgpack.ts'],
   '@opentelemetry/api': ['src/observe/export/tracing.ts'],
-  bullmq: [
-    'src/store/process/broker/broker-link.ts',
-    'src/store/process/broker/bullmq-commands.ts',
-    'src/store/process/broker/bullmq-jobs.ts',
-  ],
+  bullmq: ['src/store/broker/broker-link.ts', 'src/store/broker/bullmq-commands.ts', 'src/store/broker/bullmq-jobs.ts'],
   ajv: ['src/config/validate.ts', 'src/config/payload-schema.ts'],
   'ajv/dist/2020.js': ['src/config/payload-schema.ts'],
   'ajv-formats': ['src/config/payload-schema.ts'],
@@ -36,7 +33,12 @@ const PACKAGES = {
   pino: ['src/observe/log/log.ts'],
   piscina: ['src/engine/pools/thread-worker.ts'],
   'prom-client': ['src/observe/export/collect.ts'],
-  redis: ['src/gate/sources/redis-client.ts', 'src/store/process/broker/broker-link.ts'],
+  redis: [
+    'src/gate/sources/redis-client.ts',
+    'src/remote/board.ts',
+    'src/store/broker/broker-link.ts',
+    'src/store/broker/job-events.ts',
+  ],
   undici: ['src/gate/sources/http-endpoint.ts'],
 };
 /** Packages that every file of some rooms may import. Of `express`, only types are used. */

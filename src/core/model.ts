@@ -133,6 +133,28 @@ export interface CacheSettings {
   readonly ttlMs: number;
 }
 
+/** A queue on a server that several processes share. */
+export interface BrokerPlace {
+  /** `redis:` or `rediss:`, without user and password. */
+  readonly url: string;
+  /** First part of all keys on the server. */
+  readonly prefix: string;
+  /** Name of the queue; queues of the same name are one. */
+  readonly queue: string;
+  readonly username: string;
+  readonly password: string;
+  /** Certificates, as `tls.connect` takes them; null: no TLS, unless the URL asks for it. */
+  readonly tls: Readonly<Record<string, unknown>> | null;
+}
+
+/** Where worker hosts find a remote stage. */
+export interface RemotePlace extends Omit<BrokerPlace, 'queue'> {
+  /** Name of the runtime, by which hosts choose. */
+  readonly runtime: string;
+  /** Signs what hosts run; blank: nothing is signed. */
+  readonly secret: string;
+}
+
 /** The compiled chain of stages that a request passes without leaving the engine. */
 export interface Route {
   readonly ref: number;

@@ -10,7 +10,9 @@ import type { EngineBoot } from '../wire/frames/bodies.ts';
 import type { Frame } from '../wire/frames/frames.ts';
 import { Engine } from './engine.ts';
 import { LazyListener } from './listener/lazy-listener.ts';
+import { RemotePool } from './pools/remote-pool.ts';
 import { SupervisedPool } from './pools/supervised-pool.ts';
+import type { StageHost } from './stage/stage-host.ts';
 
 /** The server kills this process at its deadline; the workers must have ended this much earlier. */
 const CLOSE_RESERVE_MS = 500;
@@ -92,7 +94,9 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     systemClock.at(lastStatusAt + STATUS_INTERVAL_MS, sendStatus);
   };
   const onLog = (record: LogRecord): void => channel.send({ type: 'log', body: record });
-  const engine = new Engine((definition, events) => new SupervisedPool(definition, settings, events), {
+  const createPool: StageHost['createPool'] = (definition, events) =>
+    definition.remote ? new RemotePool(definition, events) : new SupervisedPool(definition, settings, events);
+  const engine = new Engine(createPool, {
     onOutcome: (item) => {
       if (!listener.settle(item)) outcomes.add(item);
     },

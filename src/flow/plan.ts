@@ -1,8 +1,9 @@
 /** Plans runtimes: from the compiled nodes and their graph to the stages and routes that each runtime gets. Pure. */
+import type { BrokerConfig, RuntimeConfig } from '../config/compile.ts';
 import type { StageConfig } from '../config/compile-stage.ts';
 import { type ModeletDefinition, type PlannedStage, settingsFor } from '../config/schemas/stage-definition.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { Batching } from '../core/model.ts';
+import type { Batching, RemotePlace } from '../core/model.ts';
 import type { Graph } from './graph.ts';
 import { type Doubled, nameStages } from './names.ts';
 import type { CompiledNode, CompiledNodes } from './read/compiled-nodes.ts';
@@ -35,16 +36,24 @@ interface ModuleFolders {
   readonly user: string;
 }
 
+/** What the settings of a broker do not hold, because it is secret or in another node. */
+export type BrokerSecrets = Pick<RemotePlace, 'username' | 'password' | 'secret' | 'tls'>;
+
+/** How the flows are run, as far as plans depend on it. */
+export interface PlanSettings extends ModuleFolders {
+  secretsOf(broker: string, config: BrokerConfig): BrokerSecrets;
+}
+
 type UsableStage = Extract<CompiledNode, { kind: 'stage' }> & { readonly config: StageConfig };
 
 const MB = 1024 * 1024;
 
-export function planFlows(graph: Graph, nodes: CompiledNodes, folders: ModuleFolders): FlowPlan {
+export function planFlows(graph: Graph, nodes: CompiledNodes, settings: PlanSettings): FlowPlan {
   const compiled = compileRoutes(graph);
   const invalid = new Map(compiled.invalid);
   const stages = nodes.of('stage').filter((stage): stage is UsableStage => {
     if (stage.config instanceof ModeletError) return false;
-    const missing = reasonForNoRuntime(stage.config, nodes);
+    const missing = reasonForNoRuntime(stage.config, nodes) ?? reasonForNoBroker(stage.config, nodes);
     if (missing) invalid.set(stage.node.id, missing);
     return missing === null;
   });
@@ -60,7 +69,10 @@ export function planFlows(graph: Graph, nodes: CompiledNodes, folders: ModuleFol
     of: (runtime) => ({
       stages: stages
         .filter(({ config }) => config.runtime === runtime)
-        .map((stage) => planStage(stage, names, compiled, folders)),
+        .map((stage) => ({
+          ...planStage(stage, names, compiled, settings),
+          remote: remotePlace(stage.config, nodes, settings),
+        })),
       routes: [...routes.values()].filter((route) => route.runtime === runtime),
     }),
   };
@@ -71,6 +83,25 @@ function reasonForNoRuntime(config: StageConfig, nodes: CompiledNodes): string |
   if (runtime?.kind !== 'runtime')
     return 'no runtime is selected, or it is disabled: select one in the dialog of the stage';
   return runtime.config instanceof ModeletError ? `its runtime cannot be used: ${runtime.config.message}` : null;
+}
+
+function reasonForNoBroker({ placement, runtime }: StageConfig, nodes: CompiledNodes): string | null {
+  if (placement === 'local') return null;
+  const config = nodes.get(runtime)?.config as RuntimeConfig;
+  const found = nodes.get(config.broker);
+  if (found?.kind !== 'broker') {
+    return 'placement: worker hosts are reached over the broker of the runtime, and its runtime has none';
+  }
+  return found.config instanceof ModeletError ? `the broker of its runtime: ${found.config.message}` : null;
+}
+
+/** Returns where worker hosts find the stage; null for a stage with workers of its own. The stage is usable. */
+function remotePlace(config: StageConfig, nodes: CompiledNodes, { secretsOf }: PlanSettings): RemotePlace | null {
+  if (config.placement === 'local') return null;
+  const runtime = nodes.get(config.runtime)?.config as RuntimeConfig;
+  const broker = nodes.get(runtime.broker)?.config as BrokerConfig;
+  const { url, prefix } = broker;
+  return { url, prefix, ...secretsOf(runtime.broker, broker), runtime: runtime.name || config.runtime };
 }
 
 /** Returns the routes of which every stage can run. @param invalid also gets the entries of the others */
@@ -89,7 +120,7 @@ function planStage(
   names: ReadonlyMap<string, string>,
   compiled: CompiledGraph,
   folders: ModuleFolders,
-): PlannedStage {
+): Omit<PlannedStage, 'remote'> {
   const { overflow, cache, cacheMb, cacheTtlMs } = config;
   const batching = compiled.batching.get(node.id);
   if (!batching) throw new Error(`stage ${node.id} was not compiled`);

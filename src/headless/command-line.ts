@@ -3,6 +3,8 @@ import { parseArgs } from 'node:util';
 import { parseListen } from '../config/listen.ts';
 import { asError } from '../core/errors.ts';
 import type { ListenAddress } from '../core/model.ts';
+import { readHost } from './host/host-options.ts';
+import type { HostSpec } from './host/worker-host.ts';
 
 /** Exit codes, which docs/headless.md lists. */
 export const EXIT = { done: 0, refused: 1, usage: 2 } as const;
@@ -10,15 +12,24 @@ export const EXIT = { done: 0, refused: 1, usage: 2 } as const;
 export const USAGE = `Usage:
   modelet serve FLOWS [--listen ADDRESS] [--runtime NAME]
   modelet check FLOWS [--runtime NAME]
+  modelet worker --broker URL --runtime NAME [--stage NAME] [--workers N] [--cpus LIST] [--prefix TEXT]
+                 (--secret-file FILE | --code local)
   modelet mock-gateway [--port 8000] [...]
 
 Serves the HTTP endpoints of Node-RED flows without Node-RED, or says which of them can be served.
+worker runs the stages of a runtime that are placed on worker hosts. User and password of the broker are in the
+variables MODELET_BROKER_USERNAME and MODELET_BROKER_PASSWORD.
 mock-gateway runs an inference server that computes nothing, to try a dispatch gate on.
 
 FLOWS              a file of flows that Node-RED has exported or saved, or a user directory of Node-RED
 --listen ADDRESS   8080, 0.0.0.0:8080, [::1]:8080 or unix:/path; without it, the address of the runtime node,
                    else 127.0.0.1:8080
 --runtime NAME     name or id of the runtime node whose endpoints are meant
+--broker URL       address of the Redis or Valkey server, as in the broker node; --prefix as there, too
+--stage NAME       serves only this stage; may be repeated
+--workers, --cpus  workers of each stage and their cores, instead of those in the stage's dialog
+--secret-file FILE the broker node's secret: the host runs only code that is signed with it
+--code local       the host runs only files and modules that it has itself, signed or not
 --help             prints this text
 
 Exit codes: 0 done; 1 nothing can be served, or something is refused; 2 the command line or the flows cannot be read.`;
@@ -31,12 +42,14 @@ interface Options {
 
 export type Command =
   | { readonly tag: 'help' }
+  | { readonly tag: 'worker'; readonly host: HostSpec }
   /** `listen`; null: as the runtime node says. */
   | ({ readonly tag: 'serve'; readonly listen: ListenAddress | null } & Options)
   | ({ readonly tag: 'check' } & Options);
 
 /** @throws Error that says what is wrong with the arguments */
 export function readCommand(args: readonly string[]): Command {
+  if (args[0] === 'worker' && !args.includes('--help')) return { tag: 'worker', host: readHost(args.slice(1)) };
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
@@ -48,7 +61,9 @@ export function readCommand(args: readonly string[]): Command {
   });
   if (values.help || positionals[0] === 'help') return { tag: 'help' };
   const [tag, flows, ...more] = positionals;
-  if (tag !== 'serve' && tag !== 'check') throw new Error(`the command is serve or check${tag ? `, not ${tag}` : ''}`);
+  if (tag !== 'serve' && tag !== 'check') {
+    throw new Error(`the command is serve, check or worker${tag ? `, not ${tag}` : ''}`);
+  }
   if (flows === undefined || more.length > 0) throw new Error(`${tag} needs one file or folder of flows`);
   const options = { flows, runtime: values.runtime ?? null };
   if (tag === 'serve') return { tag, ...options, listen: address(values.listen ?? '') };

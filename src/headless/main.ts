@@ -8,9 +8,11 @@ import { usedRuntimes } from '../flow/read/compiled-nodes.ts';
 import { jsonLines, Log } from '../observe/log/log.ts';
 import { allowedCpus } from '../process/affinity.ts';
 import { killAll, probeLauncher } from '../process/parent/launch.ts';
+import type { Machine } from '../server/runtime-pins.ts';
 import { type Command, EXIT, readCommand, USAGE } from './command-line.ts';
 import { compileFlows, type HeadlessFlows } from './compile-flows.ts';
 import { readFlows } from './flow-file.ts';
+import { type HostSpec, RemoteWorkerHost } from './host/worker-host.ts';
 import { brokenBehindEndpoints, judge } from './refusals.ts';
 import { recordsOf, reportOf, runtimeName } from './report.ts';
 import { HeadlessServer, type ServedRuntime } from './server.ts';
@@ -39,6 +41,10 @@ async function run(args: readonly string[]): Promise<number> {
     command = readCommand(args);
     if (command.tag === 'help') {
       process.stdout.write(`${USAGE}\n`);
+      return EXIT.done;
+    }
+    if (command.tag === 'worker') {
+      await host(command.host);
       return EXIT.done;
     }
     flows = compileFlows(readFlows(command.flows));
@@ -90,20 +96,41 @@ async function serve(flows: HeadlessFlows, command: Extract<Command, { tag: 'ser
 }
 
 async function start(flows: HeadlessFlows, served: ServedRuntime, log: Log): Promise<void> {
+  const server = new HeadlessServer(flows, served, await thisMachine(), log, () => end(EXIT.refused));
+  drainOnSignals(() => server.drain(), log);
+  server.start();
+}
+
+/** Starts a worker host. */
+async function host(spec: HostSpec): Promise<void> {
+  const log = Log.to(jsonLines(1));
+  const served = new RemoteWorkerHost(spec, await thisMachine(), log);
+  drainOnSignals(() => served.drain(), log);
+  served.run().catch((thrown: unknown) => {
+    log.write({ level: 'error', message: `does not start: ${asError(thrown).message}` });
+    end(EXIT.refused);
+  });
+}
+
+async function thisMachine(): Promise<Machine> {
   const cpus = allowedCpus();
-  const machine = { allowedCpus: cpus, launcher: await probeLauncher(cpus) };
-  const end = (code: number): never => {
-    killAll();
-    process.exit(code);
-  };
-  const server = new HeadlessServer(flows, served, machine, log, () => end(EXIT.refused));
+  return { allowedCpus: cpus, launcher: await probeLauncher(cpus) };
+}
+
+function end(code: number): never {
+  killAll();
+  process.exit(code);
+}
+
+/** Ends this process after the first signal when all work at hand is done, and at once after the second. */
+function drainOnSignals(drain: () => Promise<void>, log: Log): void {
   let isEnding = false;
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.on(signal, () => {
       if (isEnding) end(128 + constants.signals[signal]);
       isEnding = true;
       log.write({ level: 'info', message: `${signal}: answers open requests, then ends` });
-      void server.drain().then(() => {
+      void drain().then(() => {
         log.write({ level: 'info', message: 'ended' });
         end(EXIT.done);
       });
@@ -111,7 +138,6 @@ async function start(flows: HeadlessFlows, served: ServedRuntime, log: Log): Pro
   }
   // While a dead engine waits for its restart, nothing else keeps this process alive: no timer of the clock does.
   setInterval(() => {}, LONGEST_INTERVAL_MS);
-  server.start();
 }
 
 /** Returns the runtimes that are meant. @throws Error if there is none of this name */

@@ -100,7 +100,9 @@ export class Planner {
   }
 
   #define(stage: PlannedStage): StageDefinition {
-    const revision = createHash('sha256').update(JSON.stringify(stage.modelet)).digest('hex').slice(0, 16);
+    // A stage that moves to another place needs new workers, too.
+    const text = JSON.stringify(stage.modelet) + (stage.remote ? JSON.stringify(stage.remote) : '');
+    const revision = createHash('sha256').update(text).digest('hex').slice(0, 16);
     const ref = this.#number(`stage ${stage.id}`);
     const definition = { ...stage, ref, revision };
     this.#known.set(ref, definition);

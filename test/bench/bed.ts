@@ -125,5 +125,14 @@ function plan(id: string, stage: BedStage): PlannedStage {
   const config = compileStage(raw, (file) => file);
   const cache = { entries: stage.cache ?? 0, maxBytes: config.cacheMb * 2 ** 20, ttlMs: 0 };
   const modelet = { ...config, requireFrom: repositoryRoot };
-  return { ...config, id, name: id, modelet, batching: stage.batching ?? SINGLE, overflow: 'refuse', cache };
+  return {
+    ...config,
+    id,
+    name: id,
+    modelet,
+    batching: stage.batching ?? SINGLE,
+    overflow: 'refuse',
+    cache,
+    remote: null,
+  };
 }

@@ -41,6 +41,7 @@ export function stage(ref: number, overrides: Partial<StageDefinition> = {}, wor
     recycleAfter: 0,
     watch: false,
     cache: { entries: 0, maxBytes: 0, ttlMs: 0 },
+    remote: null,
     ...overrides,
   };
 }

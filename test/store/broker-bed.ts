@@ -1,9 +1,9 @@
 /** A queue on a real server, in the process of the test, whose leases and times a test moves. */
 import type { TestContext } from 'node:test';
-import { BrokerLink } from '../../src/store/process/broker/broker-link.ts';
-import { BullmqQueue } from '../../src/store/process/broker/bullmq-queue.ts';
+import type { BrokerPlace } from '../../src/core/model.ts';
+import { BrokerLink } from '../../src/store/broker/broker-link.ts';
+import { BullmqQueue } from '../../src/store/broker/bullmq-queue.ts';
 import type { QueueLimits } from '../../src/store/work-queue.ts';
-import type { BrokerPlace } from '../../src/wire/frames/bodies.ts';
 import type { Redis } from '../fixtures/redis.ts';
 import type { MovedTime, Tried } from './conformance-asking.ts';
 

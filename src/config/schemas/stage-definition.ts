@@ -7,6 +7,7 @@ import type {
   CacheSettings,
   PayloadSchema,
   PlannedListener,
+  RemotePlace,
   Route,
   StageSource,
   WorkerPlacement,
@@ -50,6 +51,8 @@ export interface StageDefinition extends SettingsFor<'engine'> {
   /** Reaction of a full queue to an item that is not patient. */
   readonly overflow: 'refuse' | 'drop-oldest';
   readonly cache: CacheSettings;
+  /** The broker over which worker hosts pull the stage's batches; null: the engine has its workers. */
+  readonly remote: RemotePlace | null;
 }
 
 /** A stage as the flows describe it. The planner adds its number and revision. */

@@ -91,6 +91,13 @@ export const stage = {
       default: '',
       description: 'Cores of the workers, one entry per worker: `0,1,2-3,[4,5]`',
     },
+    placement: {
+      type: 'string',
+      default: 'local',
+      enum: ['local', 'remote'],
+      description:
+        '`local`: the workers run on this machine. `remote`: worker hosts (`modelet worker`) run them, over the broker of the runtime',
+    },
     isolation: {
       goesTo: 'modelet',
       type: 'string',

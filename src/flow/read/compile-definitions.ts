@@ -10,7 +10,7 @@ import type { Raw } from '../../config/validate.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import { checkInterpreter } from '../../process/python.ts';
 import type { Graph } from '../graph.ts';
-import { type FlowPlan, planFlows } from '../plan.ts';
+import { type BrokerSecrets, type FlowPlan, planFlows } from '../plan.ts';
 import { type CompiledNode, CompiledNodes } from './compiled-nodes.ts';
 import { Environment } from './environment.ts';
 import { expand, type FileDefinition, type FileFlows, type FileNode } from './expand.ts';
@@ -47,8 +47,18 @@ export function compileDefinitions(
     if (node) nodes.add(node);
   }
   const graph = readGraph(flows, flows.running, nodes);
-  const plan = planFlows(graph, nodes, { modules: modulesFolder(settings), user: userFolder(settings) });
+  const plan = planFlows(graph, nodes, {
+    modules: modulesFolder(settings),
+    user: userFolder(settings),
+    secretsOf: () => secretsIn(variables),
+  });
   return { flows, nodes, graph, plan, unread: environment.unread };
+}
+
+/** Without Node-RED nobody can read the credentials of a flow file, so the secrets of its brokers are variables. */
+function secretsIn(variables: Readonly<Record<string, string | undefined>>): BrokerSecrets {
+  const of = (name: string): string => variables[`MODELET_BROKER_${name}`] ?? '';
+  return { username: of('USERNAME'), password: of('PASSWORD'), secret: of('SECRET'), tls: null };
 }
 
 /** Compiles the settings of a node of this package; null for a node that no endpoint needs. */

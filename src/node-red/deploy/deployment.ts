@@ -19,6 +19,7 @@ import type { CompiledRoute } from '../../flow/routes.ts';
 import { type ErrorHandler, findHandler, nearest, targetsOf } from '../../flow/walk.ts';
 import type { Service } from '../../server/service.ts';
 import { type LiveFlows, type LiveNodes, tabNames } from '../live-nodes.ts';
+import { brokerSecrets } from './broker-access.ts';
 import { type Endpoint, endpointsTo, entryTerms } from './endpoints.ts';
 import { type DeployedGate, deployGates } from './gate-deployment.ts';
 import { httpFacts } from './http-facts.ts';
@@ -105,7 +106,11 @@ type Services = ReadonlyMap<string, Service>;
  */
 export function deploy(RED: NodeAPI, flows: LiveFlows, live: LiveNodes, services: Services): Deployed {
   const graph = readGraph(flows, flows.running, live);
-  const plan = planFlows(graph, live, { modules: modulesFolder(RED.settings), user: userFolder(RED.settings) });
+  const plan = planFlows(graph, live, {
+    modules: modulesFolder(RED.settings),
+    user: userFolder(RED.settings),
+    secretsOf: (broker, config) => brokerSecrets(RED, broker, config),
+  });
   const invalid = new Map(plan.invalid);
   const { stages, stageNames } = plan;
   const routes = deployRoutes(graph, plan, live, services);

@@ -9,14 +9,14 @@ import { randomUUID } from 'node:crypto';
 import { fileURLToPath } from 'node:url';
 import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
 import { asError, isModeletError, ModeletError } from '../../core/errors.ts';
-import type { LogRecord } from '../../core/model.ts';
+import type { BrokerPlace, LogRecord } from '../../core/model.ts';
 import { inheritedEnvironment } from '../../process/node-options.ts';
 import { ChildProcess, type ChildSpec } from '../../process/parent/child-process.ts';
 import type { Launcher } from '../../process/parent/launch.ts';
 import { type LifePhase, Supervisor } from '../../process/parent/supervisor.ts';
 import type { ProcessStateTag } from '../../process/process-state.ts';
 import { Outbox } from '../../wire/channel/outbox.ts';
-import type { BrokerPlace, QueueBoot } from '../../wire/frames/bodies.ts';
+import type { QueueBoot } from '../../wire/frames/bodies.ts';
 import type { Frame, WireItem } from '../../wire/frames/frames.ts';
 import { decodeAnswer, encodeCall } from '../calls.ts';
 import type {

@@ -4,10 +4,10 @@ import { endWithError, report, runChild } from '../../process/child/entry.ts';
 import type { Channel } from '../../wire/channel/channel.ts';
 import type { QueueBoot } from '../../wire/frames/bodies.ts';
 import type { Frame, WireItem } from '../../wire/frames/frames.ts';
+import { BrokerLink } from '../broker/broker-link.ts';
+import { BullmqQueue } from '../broker/bullmq-queue.ts';
 import { type Call, decodeCall, encodeAnswer } from '../calls.ts';
 import type { WorkQueue, WorkStore } from '../work-queue.ts';
-import { BrokerLink } from './broker/broker-link.ts';
-import { BullmqQueue } from './broker/bullmq-queue.ts';
 import { storeError } from './sqlite.ts';
 import { SqliteQueue } from './sqlite-queue.ts';
 

@@ -1,6 +1,6 @@
 /** Bodies of the control frames that carry more than a number or two. Interfaces only. */
 import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
-import type { ModeletDescription } from '../../core/model.ts';
+import type { BrokerPlace, ModeletDescription } from '../../core/model.ts';
 
 export interface EngineBoot {
   readonly runtime: string;
@@ -20,20 +20,6 @@ export interface EngineBoot {
     /** Why every request is refused; null: it is not. */
     readonly barred: string | null;
   };
-}
-
-/** A queue on a server that several Node-REDs share. */
-export interface BrokerPlace {
-  /** `redis:` or `rediss:`, without user and password. */
-  readonly url: string;
-  /** First part of all keys on the server. */
-  readonly prefix: string;
-  /** Name of the queue; queues of the same name are one. */
-  readonly queue: string;
-  readonly username: string;
-  readonly password: string;
-  /** Certificates, as `tls.connect` takes them; null: no TLS, unless the URL asks for it. */
-  readonly tls: Readonly<Record<string, unknown>> | null;
 }
 
 /** Settings for the process of a durable queue. */

@@ -56,7 +56,7 @@ test('a runtime and a broker created in their dialogs have every property at its
     const { broker, ...saved } = ours(await editor.saved(second));
     assert.deepEqual({ ...saved, broker: '' }, defaults('modelet-runtime'));
     const { credentials, ...shared } = ours(await editor.saved(String(broker)));
-    assert.deepEqual([shared, credentials], [defaults('modelet-broker'), { username: '', password: '' }]);
+    assert.deepEqual([shared, credentials], [defaults('modelet-broker'), { username: '', password: '', secret: '' }]);
   });
 });
 

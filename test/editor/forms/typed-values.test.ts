@@ -62,6 +62,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     heapMb: '256',
     maxRssMb: '512',
     recycleAfter: '1000',
+    placement: 'local',
     isolation: 'process',
     source: 'python',
     module: '',

@@ -6,9 +6,9 @@ import type { Log } from '../../../observe/log/log.ts';
 import type { GateSnapshot, StoreSnapshot } from '../../../observe/views/gate-snapshot.ts';
 import type { Machine } from '../../../server/runtime-pins.ts';
 import { QueueClient } from '../../../store/client/queue-client.ts';
+import { addressOfStore, type StoreAddress } from '../../deploy/broker-access.ts';
 import type { DeployedGate } from '../../deploy/gate-deployment.ts';
 import type { RequestContext } from '../../request/context.ts';
-import { addressOfStore, type StoreAddress } from './durable-place.ts';
 import { outletOf, type StorePlace } from './durable-request.ts';
 import { DurableRoom } from './durable-room.ts';
 

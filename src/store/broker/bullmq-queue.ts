@@ -14,8 +14,8 @@
  * - An ended lease is found up to `2 * LEASE_CHECK_MS` late, and counts an attempt however it ended.
  * - Delays end by the time of day. The capacity may be exceeded by what other Node-REDs store in the same moment.
  */
-import { wallTime } from '../../../core/clock.ts';
-import { asModeletError } from '../../../core/errors.ts';
+import { wallTime } from '../../core/clock.ts';
+import { asModeletError } from '../../core/errors.ts';
 import {
   type Ack,
   type Cancelled,
@@ -32,7 +32,7 @@ import {
   type QueueLimits,
   type QueueStats,
   type WorkQueue,
-} from '../../work-queue.ts';
+} from '../work-queue.ts';
 import { type BrokerAccess, type BrokerLink, LOCK_MS } from './broker-link.ts';
 import {
   addDeadlines,

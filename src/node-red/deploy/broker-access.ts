@@ -1,8 +1,10 @@
-/** Where the store of a durable gate is: in a file of this Node-RED, or on the server of its runtime's broker. */
+/** Where brokers and the stores of durable gates are, with what broker nodes keep in credentials and tls-config nodes. */
 import { join } from 'node:path';
 import type { NodeAPI } from 'node-red';
-import type { BrokerPlace } from '../../../wire/frames/bodies.ts';
-import type { DeployedGate } from '../../deploy/gate-deployment.ts';
+import type { BrokerConfig } from '../../config/compile.ts';
+import type { BrokerPlace } from '../../core/model.ts';
+import type { BrokerSecrets } from '../../flow/plan.ts';
+import type { DeployedGate } from './gate-deployment.ts';
 
 export interface StoreAddress {
   /** Path of the file; with a broker, its address and the name of the queue, for people. */
@@ -11,7 +13,7 @@ export interface StoreAddress {
 }
 
 interface BrokerNode {
-  readonly credentials?: { readonly username?: string; readonly password?: string };
+  readonly credentials?: { readonly username?: string; readonly password?: string; readonly secret?: string };
 }
 
 interface TlsNode {
@@ -21,15 +23,20 @@ interface TlsNode {
 /** The part of the options of a tls-config node that another process can take. */
 const TLS_OPTIONS = ['key', 'cert', 'ca', 'passphrase', 'servername', 'rejectUnauthorized'];
 
+export function brokerSecrets(RED: NodeAPI, id: string, { tls }: BrokerConfig): BrokerSecrets {
+  const { credentials } = (RED.nodes.getNode(id) as BrokerNode | null) ?? {};
+  const { username = '', password = '', secret = '' } = credentials ?? {};
+  return { username, password, secret, tls: tls === '' ? null : tlsOptions(RED, tls) };
+}
+
 export function addressOfStore(RED: NodeAPI, { id, broker }: Pick<DeployedGate, 'id' | 'broker'>): StoreAddress {
   // Node-RED's own node ids are safe in a path and in a key; ids in an imported flow may not be.
   const name = encodeURIComponent(id);
   if (!broker) return { file: join(RED.settings.userDir ?? process.cwd(), 'modelets', `${name}.sqlite`) };
-  const { url, prefix, tls } = broker.config;
-  const { username = '', password = '' } = (RED.nodes.getNode(broker.id) as BrokerNode | null)?.credentials ?? {};
+  const { url, prefix } = broker.config;
   const queue = `gate-${name}`;
-  const place = { url, prefix, queue, username, password, tls: tls === '' ? null : tlsOptions(RED, tls) };
-  return { file: `${url}/${prefix}:${queue}`, broker: place };
+  const { secret: _, ...access } = brokerSecrets(RED, broker.id, broker.config);
+  return { file: `${url}/${prefix}:${queue}`, broker: { url, prefix, queue, ...access } };
 }
 
 function tlsOptions(RED: NodeAPI, id: string): Readonly<Record<string, unknown>> {

@@ -1,7 +1,7 @@
 /** The commands and readings of which the queue of bullmq-queue.ts is made. */
 import type { IQueueBackend, JobJson, MinimalJob } from 'bullmq';
-import { wallTime } from '../../../core/clock.ts';
-import { type Nacked, type QueueStats, TOLD_DEAD_LETTERS } from '../../work-queue.ts';
+import { wallTime } from '../../core/clock.ts';
+import { type Nacked, type QueueStats, TOLD_DEAD_LETTERS } from '../work-queue.ts';
 import type { BrokerAccess } from './broker-link.ts';
 import { attemptsOf, itemIdOf, jobIdOf } from './bullmq-jobs.ts';
 

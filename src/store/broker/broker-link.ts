@@ -1,17 +1,16 @@
 /**
  * The connection to the Redis or Valkey server of a broker, and BullMQ on it. Both packages are optional, so they are
- * loaded when a gate first needs them.
+ * loaded when something first needs them.
  *
  * A call waits while the server is away, is repeated when it is back, and fails after `ANSWER_MS`. Callers may rely on
  * that, because every call of a queue may be carried out twice. The connection itself is made anew for ever.
  */
 import type { IQueueBackend, Queue, QueueOptions } from 'bullmq';
 import type { RedisClientType } from 'redis';
-import { type Clock, systemClock, type Timer } from '../../../core/clock.ts';
-import { asError, isModeletError, ModeletError } from '../../../core/errors.ts';
-import type { LogRecord } from '../../../core/model.ts';
-import type { BrokerPlace } from '../../../wire/frames/bodies.ts';
-import { type StoreFault, whyNoBroker } from '../../work-queue.ts';
+import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
+import { asError, isModeletError, ModeletError } from '../../core/errors.ts';
+import type { BrokerPlace, LogRecord } from '../../core/model.ts';
+import { type StoreFault, whyNoBroker } from '../work-queue.ts';
 
 /** What a call works with: commands of the server, and BullMQ's on the same connection. */
 export interface BrokerAccess {
@@ -88,8 +87,26 @@ export class BrokerLink {
     });
   }
 
+  /** Whether the server can be reached at this moment. */
+  get isReady(): boolean {
+    return this.#server.isReady;
+  }
+
   /** Runs the work, again if the connection was lost meanwhile. @throws ModeletError `store_unavailable` */
-  async reach<T>(work: (reached: BrokerAccess) => Promise<T>): Promise<T> {
+  reach<T>(work: (reached: BrokerAccess) => Promise<T>): Promise<T> {
+    return this.command(async (server) => {
+      const queue = this.#queue ?? (await this.#openQueue());
+      return work({ server, queue, backend: queue.getBackend() as unknown as IQueueBackend });
+    });
+  }
+
+  /** Makes another connection to the server, for commands that block. The caller connects and ends it. */
+  another(): RedisClientType {
+    return this.#packages.createClient(clientOptions(this.#place));
+  }
+
+  /** As `reach`, for work that needs no queue. */
+  async command<T>(work: (server: RedisClientType) => Promise<T>): Promise<T> {
     const end = this.#clock.now() + ANSWER_MS;
     for (;;) {
       const done = this.#server.isReady ? await this.#attempt(work, end) : null;
@@ -111,20 +128,15 @@ export class BrokerLink {
   }
 
   /** Returns null if the connection was lost. */
-  async #attempt<T>(work: (reached: BrokerAccess) => Promise<T>, end: number): Promise<{ readonly value: T } | null> {
+  async #attempt<T>(work: (server: RedisClientType) => Promise<T>, end: number): Promise<{ readonly value: T } | null> {
     try {
-      return { value: await this.#within(end, this.#run(work)) };
+      return { value: await this.#within(end, work(this.#server)) };
     } catch (thrown) {
       if (isModeletError(thrown)) throw thrown;
       if (!this.#server.isReady || isBroken(thrown)) return null;
       // An error that the server itself has sent would come again.
       throw this.#refused(asError(thrown));
     }
-  }
-
-  async #run<T>(work: (reached: BrokerAccess) => Promise<T>): Promise<T> {
-    const queue = this.#queue ?? (await this.#openQueue());
-    return work({ server: this.#server, queue, backend: queue.getBackend() as unknown as IQueueBackend });
   }
 
   /** BullMQ gives up a queue whose first connection fails, so it is opened only on a connection that is ready. */

@@ -1,9 +1,9 @@
 /** How an item of a queue is kept as a job of BullMQ, and its outcome as the result of that job. */
 import { isUtf8 } from 'node:buffer';
 import type { JobJson, JobsOptions } from 'bullmq';
-import { ModeletError } from '../../../core/errors.ts';
-import type { Payload } from '../../../core/model.ts';
-import type { Ack, Claim, ItemResult, QueueItem } from '../../work-queue.ts';
+import { ModeletError } from '../../core/errors.ts';
+import type { Payload } from '../../core/model.ts';
+import type { Ack, Claim, ItemResult, QueueItem } from '../work-queue.ts';
 
 /** Bytes in JSON: as text if they are, which BullMQ's own tools can show and which is a third shorter than base64. */
 type Kept = { readonly codec: number } & ({ readonly text: string } | { readonly base64: string });
@@ -93,6 +93,12 @@ export function endedBy(job: JobJson): string | undefined {
 export function resultOfJob(job: JobJson): ItemResult {
   const { ok, result = null, reason = null } = parsed<KeptOutcome>(job.returnvalue);
   return { state: ok ? 'done' : 'failed', result: result && restore(result), attempts: attemptsOf(job), reason };
+}
+
+/** Reads the outcome that BullMQ's event of a completed job carries. */
+export function resultOfEvent(returnvalue: string): Pick<ItemResult, 'result' | 'reason'> {
+  const { result = null, reason = null } = parsed<KeptOutcome>(returnvalue);
+  return { result: result && restore(result), reason };
 }
 
 function keep({ codec, bytes }: Payload): Kept {

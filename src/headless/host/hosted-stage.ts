@@ -1,0 +1,219 @@
+/**
+ * One remote stage on a worker host: claims batches from the stage's queue, has the service run them, and answers each
+ * batch by ending its job. A lease that is lost ends the work on its batch, because its runtime has given it up.
+ *
+ *   serving   batches are claimed                           -> draining
+ *   draining  none is claimed; those at hand are answered   -> closed
+ */
+import { randomUUID } from 'node:crypto';
+import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
+import { asModeletError, ModeletError } from '../../core/errors.ts';
+import type { LogRecord, RequestNumber } from '../../core/model.ts';
+import { decodeBatch, encodeReplies, replyOf } from '../../remote/batches.ts';
+import type { Board, HostMessage } from '../../remote/board.ts';
+import type { Service } from '../../server/service.ts';
+import type { BrokerLink } from '../../store/broker/broker-link.ts';
+import { BullmqQueue } from '../../store/broker/bullmq-queue.ts';
+import { JobEvents } from '../../store/broker/job-events.ts';
+import type { Claim } from '../../store/work-queue.ts';
+import type { WireItem } from '../../wire/frames/frames.ts';
+
+interface Held {
+  readonly claim: Claim;
+  /** The open requests, by the number of their item. */
+  readonly requests: Map<number, RequestNumber>;
+}
+
+/** A host that dies is missed when its leases end. */
+const LEASE_MS = 10_000;
+/** Time after which the queue is looked at without an event. */
+const IDLE_MS = 1000;
+/** Batches at hand per worker: one runs, and the next is there when it ends. */
+const PER_WORKER = 2;
+const LIMITS = { capacity: Number.MAX_SAFE_INTEGER, maxAttempts: 1, resultTtlMs: 15_000 };
+
+export interface HostedStageSpec {
+  readonly key: string;
+  readonly workers: number;
+  readonly host: string;
+  readonly link: BrokerLink;
+  readonly board: Board;
+  readonly service: Service;
+  onLog(record: LogRecord): void;
+}
+
+export class HostedStage {
+  readonly #spec: HostedStageSpec;
+  readonly #clock: Clock;
+  readonly #queue: BullmqQueue;
+  readonly #events: JobEvents;
+  readonly #held: Map<string, Held> = new Map();
+  #state: 'serving' | 'draining' | 'closed' = 'serving';
+  /** The claim that is under way, and whether another one is wanted after it. */
+  #claiming: { readonly ended: Promise<void>; again: boolean } | null = null;
+  #timers: Timer[] = [];
+  #onEmpty: (() => void) | null = null;
+
+  constructor(spec: HostedStageSpec, clock: Clock = systemClock) {
+    this.#spec = spec;
+    this.#clock = clock;
+    this.#queue = new BullmqQueue(spec.link, spec.host, LIMITS);
+    this.#events = new JobEvents(spec.link, ({ tag }) => {
+      if (tag === 'waiting') this.#claimSoon();
+    });
+  }
+
+  start(): void {
+    void this.#events.start();
+    this.#every(IDLE_MS, () => this.#claimSoon());
+    this.#every(LEASE_MS / 3, () => void this.#extend());
+  }
+
+  /** Carries out a message from the stage's runtime. */
+  receive(message: HostMessage): void {
+    const { service, key } = this.#spec;
+    if (message.tag === 'restart') service.actOnStage(key, 'restart');
+    else this.#abandon(message.batch, message.items, new ModeletError('dropped', 'cancelled by its runtime'));
+  }
+
+  /** Answers the batches at hand, and closes the connections. */
+  async drain(): Promise<void> {
+    this.#state = 'draining';
+    // What it brings is at hand, too.
+    await this.#claiming?.ended;
+    if (this.#held.size > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onEmpty = resolve;
+      });
+    }
+    this.#state = 'closed';
+    for (const timer of this.#timers) timer.cancel();
+    this.#events.close();
+    await this.#queue.close();
+  }
+
+  #every(ms: number, work: () => void): void {
+    const arm = (): void => {
+      if (this.#state === 'closed') return;
+      this.#timers = [...this.#timers.slice(-8), this.#clock.at(this.#clock.now() + ms, again)];
+    };
+    const again = (): void => {
+      work();
+      arm();
+    };
+    arm();
+  }
+
+  #claimSoon(): void {
+    if (this.#claiming) {
+      this.#claiming.again = true;
+      return;
+    }
+    const ended = this.#claim().then(() => {
+      const again = this.#claiming?.again === true;
+      this.#claiming = null;
+      if (again) this.#claimSoon();
+    });
+    this.#claiming = { ended, again: false };
+  }
+
+  async #claim(): Promise<void> {
+    const room = this.#spec.workers * PER_WORKER - this.#held.size;
+    if (room <= 0 || this.#state !== 'serving') return;
+    try {
+      const claims = await this.#queue.claim({ max: room, leaseMs: LEASE_MS, token: randomUUID() });
+      for (const claim of claims) this.#run(claim);
+    } catch (thrown) {
+      this.#log('warn', thrown);
+    }
+  }
+
+  #run(claim: Claim): void {
+    let items: readonly WireItem[];
+    try {
+      items = decodeBatch(claim.payload, (time) => this.#spec.board.fromServer(time));
+    } catch (thrown) {
+      this.#log('error', thrown);
+      void this.#queue.deadLetter([claim], asModeletError(thrown, 'protocol_error').message).catch(() => {});
+      return;
+    }
+    const held: Held = { claim, requests: new Map() };
+    this.#held.set(claim.id, held);
+    const replies: (WireItem | undefined)[] = items.map(() => undefined);
+    let runMs = 0;
+    let open = items.length;
+    items.forEach((item, index) => {
+      const reply = (outcome: Parameters<typeof replyOf>[1], ranMs: number): void => {
+        replies[index] = replyOf(item.id, outcome);
+        runMs = Math.max(runMs, ranMs);
+        held.requests.delete(item.id);
+        open -= 1;
+        if (open === 0) void this.#answer(held, replies as WireItem[], runMs);
+      };
+      this.#submit(item, held, reply);
+    });
+  }
+
+  #submit(item: WireItem, held: Held, reply: (outcome: Parameters<typeof replyOf>[1], runMs: number) => void): void {
+    const { key: entry, service } = this.#spec;
+    const { id, payload, deadline, priority, meta } = item;
+    try {
+      const request = service.submit({
+        requestId: `${held.claim.id}:${id}`,
+        ...{ gateMs: 0, entry, payload, deadline, priority, patient: false, group: 0, meta },
+        onSettled: ({ outcome, timings }) => reply(outcome, Math.max(0, ...timings.map(({ runMs }) => runMs))),
+      });
+      held.requests.set(id, request);
+    } catch (thrown) {
+      // Later, as the other replies: the batch is complete only when all its items were submitted.
+      queueMicrotask(() => reply({ ok: false, error: asModeletError(thrown, 'stage_unavailable') }, 0));
+    }
+  }
+
+  async #answer({ claim }: Held, replies: readonly WireItem[], runMs: number): Promise<void> {
+    try {
+      await this.#queue.ack([
+        { id: claim.id, token: claim.token, ok: true, result: encodeReplies({ runMs, replies }) },
+      ]);
+    } catch (thrown) {
+      this.#log('warn', thrown);
+    }
+    this.#forget(claim.id);
+    this.#claimSoon();
+  }
+
+  async #extend(): Promise<void> {
+    const claims = [...this.#held.values()].map(({ claim }) => claim);
+    if (claims.length === 0) return;
+    try {
+      const kept = await this.#queue.extend(claims, LEASE_MS);
+      claims.forEach(({ id }, index) => {
+        const held = this.#held.get(id);
+        if (kept[index] || !held) return;
+        this.#abandon(id, [...held.requests.keys()], new ModeletError('dropped', 'its lease has ended'));
+      });
+    } catch (thrown) {
+      this.#log('warn', thrown);
+    }
+  }
+
+  #abandon(batch: string, items: readonly number[], error: ModeletError): void {
+    const held = this.#held.get(batch);
+    for (const item of items) {
+      const request = held?.requests.get(item);
+      if (request !== undefined) this.#spec.service.abandon(request, error);
+    }
+  }
+
+  #forget(id: string): void {
+    this.#held.delete(id);
+    if (this.#held.size === 0) this.#onEmpty?.();
+  }
+
+  #log(level: 'warn' | 'error', thrown: unknown): void {
+    this.#spec.onLog({
+      level,
+      message: `stage ${this.#spec.key}: ${asModeletError(thrown, 'store_unavailable').message}`,
+    });
+  }
+}

@@ -1,0 +1,167 @@
+/**
+ * A worker host: runs the remote stages of one runtime without Node-RED, with the engine, pools, batching and pins that
+ * Node-RED uses. It learns from the notice board which stages there are, and reports there how it serves them.
+ */
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { compileRuntime } from '../../config/compile.ts';
+import type { PlannedStage } from '../../config/schemas/stage-definition.ts';
+import { type Clock, systemClock } from '../../core/clock.ts';
+import { asError } from '../../core/errors.ts';
+import type { RemotePlace } from '../../core/model.ts';
+import type { Log } from '../../observe/log/log.ts';
+import { BEAT_MS, Board, type HostMessage } from '../../remote/board.ts';
+import { type HostReport, readPublished, type ServedStage } from '../../remote/notices.ts';
+import type { Machine } from '../../server/runtime-pins.ts';
+import { Service } from '../../server/service.ts';
+import { BrokerLink } from '../../store/broker/broker-link.ts';
+import { DRAIN_MS } from '../server.ts';
+import { HostedStage } from './hosted-stage.ts';
+import { type HostRules, installed } from './installed-stage.ts';
+
+export interface HostSpec extends HostRules {
+  readonly place: RemotePlace;
+}
+
+interface Stage {
+  readonly planned: PlannedStage;
+  readonly hosted: HostedStage;
+  /** Time at which its notice was last seen. */
+  seenAt: number;
+}
+
+/** Time for which a stage is served after its notice has gone, in ms: the broker may have been away. */
+const GRACE_MS = 10_000;
+
+export class RemoteWorkerHost {
+  readonly #spec: HostSpec;
+  readonly #log: Log;
+  readonly #clock: Clock;
+  readonly #id: string = randomUUID().slice(0, 8);
+  readonly #service: Service;
+  readonly #stages: Map<string, Stage> = new Map();
+  /** Why this host does not serve stages that it could, by their keys. */
+  #declined: ReadonlyMap<string, string> = new Map();
+  /** Names of the stages whose refusal was logged. */
+  readonly #told: Set<string> = new Set();
+  #state: 'serving' | 'draining' = 'serving';
+
+  constructor(spec: HostSpec, machine: Machine, log: Log, clock: Clock = systemClock) {
+    this.#spec = spec;
+    this.#log = log;
+    this.#clock = clock;
+    const config = compileRuntime({ name: spec.place.runtime, capacity: 100_000 });
+    this.#service = new Service('host', config, machine, { onChange: () => {}, onDescribed: () => {}, log });
+  }
+
+  /** Serves until `drain`. Rejects if the packages of a broker are missing. */
+  async run(): Promise<void> {
+    const { place } = this.#spec;
+    const link = await this.#link('board');
+    const board = new Board(link, place, this.#clock);
+    const stopHearing = board.hear((message) => this.#hear(message));
+    this.#service.start();
+    this.#log.write({ level: 'info', message: `host ${this.#id} waits for stages of the runtime ${place.runtime}` });
+    while (this.#state === 'serving') {
+      await this.#beat(board).catch((thrown: unknown) => {
+        this.#log.write({ level: 'warn', message: asError(thrown).message });
+      });
+      await new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + BEAT_MS, resolve));
+    }
+    stopHearing();
+    await board.remove('hosts', this.#id).catch(() => {});
+    await link.close();
+  }
+
+  /** Claims no more batches, answers those at hand, and ends all processes. */
+  async drain(): Promise<void> {
+    this.#state = 'draining';
+    const late = new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + DRAIN_MS, resolve));
+    await Promise.race([late, Promise.all([...this.#stages.values()].map(({ hosted }) => hosted.drain()))]);
+    await this.#service.close(true);
+  }
+
+  async #beat(board: Board): Promise<void> {
+    const text = JSON.stringify(this.#report());
+    const notices = await board.renew({ kind: 'hosts', name: this.#id, text }, 'stages');
+    const declined = new Map<string, string>();
+    const now = this.#clock.now();
+    let hasChanged = false;
+    for (const [key, notice] of notices) {
+      const stage = this.#stages.get(key);
+      if (stage) stage.seenAt = now;
+      else {
+        try {
+          const planned = await installed(readPublished(notice, this.#spec.secret), this.#spec);
+          if (planned) hasChanged = (await this.#add(key, planned, board)) || hasChanged;
+        } catch (thrown) {
+          declined.set(key, asError(thrown).message);
+        }
+      }
+    }
+    this.#declined = declined;
+    this.#tellDeclined();
+    for (const [key, stage] of this.#stages) {
+      if (now - stage.seenAt < GRACE_MS) continue;
+      this.#stages.delete(key);
+      hasChanged = true;
+      void stage.hosted.drain();
+      this.#log.write({ level: 'info', message: `stage ${stage.planned.name} is no longer served`, fields: { key } });
+    }
+    if (hasChanged) this.#apply();
+  }
+
+  async #add(key: string, planned: PlannedStage, board: Board): Promise<boolean> {
+    const link = await this.#link(`stage-${key}`);
+    if (this.#state !== 'serving') {
+      await link.close();
+      return false;
+    }
+    const hosted = new HostedStage({
+      ...{ key, workers: planned.modelet.workers.length, host: this.#id, link, board, service: this.#service },
+      onLog: (record) => this.#log.write(record),
+    });
+    this.#stages.set(key, { planned, hosted, seenAt: this.#clock.now() });
+    hosted.start();
+    this.#log.write({ level: 'info', message: `serves stage ${planned.name}`, fields: { key } });
+    return true;
+  }
+
+  #apply(): void {
+    const stages = [...this.#stages.values()].map(({ planned }) => planned);
+    this.#service.apply(
+      stages,
+      stages.map(({ id }) => ({ entry: id, stages: [id] })),
+    );
+  }
+
+  #hear(message: HostMessage): void {
+    this.#stages.get(message.stage)?.hosted.receive(message);
+  }
+
+  #report(): HostReport {
+    const stages: Record<string, ServedStage> = {};
+    for (const [key, error] of this.#declined) {
+      stages[key] = { workers: [], pinWarnings: [], description: null, error };
+    }
+    for (const { id, workers, pinWarnings, doesNotStart } of this.#service.snapshot().stages) {
+      const error = doesNotStart
+        ? (workers.find((worker) => worker.error !== null)?.error ?? 'it does not start')
+        : null;
+      stages[id] = { workers, pinWarnings, description: this.#service.description(id), error };
+    }
+    return { host: hostname(), pid: process.pid, stages };
+  }
+
+  #tellDeclined(): void {
+    for (const [key, reason] of this.#declined) {
+      if (this.#told.has(key)) continue;
+      this.#told.add(key);
+      this.#log.write({ level: 'error', message: `does not serve stage ${key}: ${reason}` });
+    }
+  }
+
+  #link(queue: string): Promise<BrokerLink> {
+    return BrokerLink.open({ ...this.#spec.place, queue }, (record) => this.#log.write(record), this.#clock);
+  }
+}

@@ -1,0 +1,104 @@
+/**
+ * The notice board of a runtime on its broker: which stages it has worker hosts run, which hosts are there, and short
+ * messages to them. Every notice is renewed all the time and counts for `FRESH_MS`, so a process that dies takes its
+ * notices with it. Times are the server's, because the clocks of machines differ.
+ */
+import type { RedisClientType } from 'redis';
+import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
+import type { RemotePlace } from '../core/model.ts';
+import type { BrokerLink } from '../store/broker/broker-link.ts';
+
+/** Time between two renewals, and how long a notice counts. */
+export const BEAT_MS = 1000;
+const FRESH_MS = 6000;
+
+/** To all hosts of a stage: forget these items, or start new workers. */
+export type HostMessage =
+  | { readonly tag: 'cancel'; readonly stage: string; readonly batch: string; readonly items: readonly number[] }
+  | { readonly tag: 'restart'; readonly stage: string };
+
+interface Notice {
+  /** Time of the server. */
+  readonly at: number;
+  readonly text: string;
+}
+
+type Kind = 'stages' | 'hosts';
+
+export class Board {
+  readonly #link: BrokerLink;
+  readonly #key: string;
+  readonly #clock: Clock;
+  /** How far the server's clock is ahead of this machine's monotonic one, in ms; null before the first look. */
+  #ahead: number | null = null;
+
+  constructor(
+    link: BrokerLink,
+    { prefix, runtime }: Pick<RemotePlace, 'prefix' | 'runtime'>,
+    clock: Clock = systemClock,
+  ) {
+    this.#link = link;
+    this.#key = `${prefix}:remote:${encodeURIComponent(runtime)}`;
+    this.#clock = clock;
+  }
+
+  /** Puts up a notice, or renews it, and returns the fresh notices of a kind by their names. */
+  async renew(
+    own: { readonly kind: Kind; readonly name: string; readonly text: string } | null,
+    wanted: Kind,
+  ): Promise<Map<string, string>> {
+    return this.#link.command(async (server) => {
+      const now = await this.#look(server);
+      if (own) await server.hSet(this.#of(own.kind), own.name, JSON.stringify({ at: now, text: own.text }));
+      const notices = new Map<string, string>();
+      for (const [name, json] of Object.entries(await server.hGetAll(this.#of(wanted)))) {
+        const { at, text } = JSON.parse(json) as Notice;
+        if (Math.abs(now - at) <= FRESH_MS) notices.set(name, text);
+        // A process that died has left it.
+        else if (now - at > 10 * FRESH_MS) await server.hDel(this.#of(wanted), name);
+      }
+      return notices;
+    });
+  }
+
+  async remove(kind: Kind, name: string): Promise<void> {
+    await this.#link.command((server) => server.hDel(this.#of(kind), name));
+  }
+
+  /** Sends a message to the hosts that listen now. A host that does not listen does not get it. */
+  async tell(message: HostMessage): Promise<void> {
+    await this.#link.command((server) => server.publish(this.#of('messages'), JSON.stringify(message)));
+  }
+
+  /** Listens for messages until the returned function is called. The connection is made anew for ever. */
+  hear(onMessage: (message: HostMessage) => void): () => void {
+    const listener = this.#link.another();
+    listener.on('error', () => {});
+    listener
+      .connect()
+      .then(() => listener.subscribe(this.#of('messages'), (text) => onMessage(JSON.parse(text) as HostMessage)))
+      .catch(() => {});
+    return () => listener.destroy();
+  }
+
+  /** Converts a deadline of this machine to the server's clock, which JSON and other machines can carry. */
+  toServer(deadline: Deadline): number {
+    return deadline === Number.POSITIVE_INFINITY ? 0 : deadline + (this.#ahead ?? 0);
+  }
+
+  fromServer(time: number): Deadline {
+    return time === 0 ? Number.POSITIVE_INFINITY : time - (this.#ahead ?? 0);
+  }
+
+  async #look(server: RedisClientType): Promise<number> {
+    const before = this.#clock.now();
+    const [seconds, micros] = (await server.sendCommand(['TIME'])) as unknown as [string, string];
+    const now = Number(seconds) * 1000 + Number(micros) / 1000;
+    this.#ahead = now - (before + this.#clock.now()) / 2;
+    return now;
+  }
+
+  #of(name: Kind | 'messages'): string {
+    return `${this.#key}:${name}`;
+  }
+}

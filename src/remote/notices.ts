@@ -1,0 +1,101 @@
+/**
+ * What stands on the notice board: the definition of a remote stage, with the file of its modelet, and the report of a
+ * worker host.
+ *
+ * A definition is code that a host runs. It is signed with a secret that only the runtime and its hosts know, so that
+ * somebody who can write to the broker cannot make hosts run anything.
+ */
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
+import { pipeline } from 'node:stream/promises';
+import type { PlannedStage, StageDefinition } from '../config/schemas/stage-definition.ts';
+import { ModeletError } from '../core/errors.ts';
+import type { ModeletDescription, WorkerStatus } from '../core/model.ts';
+import { BUILD_ID } from '../process/build-id.ts';
+
+/** Largest file that travels with its definition, in bytes. A larger one must be on each host, at the same path. */
+const LARGEST_FILE = 8 * 1024 * 1024;
+
+/** A file that the modelet is loaded from. */
+export interface StageFile {
+  readonly path: string;
+  readonly sha256: string;
+  /** In Base64; null if the file is too large. */
+  readonly content: string | null;
+}
+
+export interface PublishedStage {
+  /** Build of the code of this package that the runtime runs. */
+  readonly build: string;
+  readonly key: string;
+  readonly stage: PlannedStage;
+  readonly file: StageFile | null;
+}
+
+/** How a host serves one stage. */
+export interface ServedStage {
+  readonly workers: readonly WorkerStatus[];
+  readonly pinWarnings: readonly string[];
+  readonly description: ModeletDescription | null;
+  /** Why the host does not serve the stage; null if it does, or will. */
+  readonly error: string | null;
+}
+
+export interface HostReport {
+  /** Name of the machine, for people. */
+  readonly host: string;
+  readonly pid: number;
+  /** By the key of the stage. */
+  readonly stages: Readonly<Record<string, ServedStage>>;
+}
+
+/** Identifies a stage with its code: a host may serve the old code and the new while a deploy replaces one by the other. */
+export function keyOf({ id, revision }: Pick<StageDefinition, 'id' | 'revision'>): string {
+  return `${encodeURIComponent(id)}-${revision}`;
+}
+
+/** Rejects if the file of the modelet cannot be read. */
+export async function publish(definition: StageDefinition, secret: string): Promise<string> {
+  const { ref: _, revision, remote: __, ...stage } = definition;
+  const key = keyOf({ id: stage.id, revision });
+  const notice: PublishedStage = { build: BUILD_ID, key, stage: { ...stage, remote: null }, file: await fileOf(stage) };
+  const body = JSON.stringify(notice);
+  return JSON.stringify({ body, mac: secret === '' ? '' : macOf(body, secret) });
+}
+
+/**
+ * Reads the notice of a stage.
+ * @param secret null: what is not signed is read, too
+ * @throws ModeletError `config_invalid` if the signature is not by this secret.
+ */
+export function readPublished(text: string, secret: string | null): PublishedStage {
+  const { body, mac } = JSON.parse(text) as { body: string; mac: string };
+  if (secret !== null && !isSignedBy(body, mac, secret)) {
+    throw new ModeletError('config_invalid', 'it is not signed with the secret of the worker host');
+  }
+  return JSON.parse(body) as PublishedStage;
+}
+
+export async function sha256Of(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  await pipeline(createReadStream(path), hash);
+  return hash.digest('hex');
+}
+
+function isSignedBy(body: string, mac: string, secret: string): boolean {
+  const wanted = Buffer.from(macOf(body, secret));
+  const found = Buffer.from(mac);
+  return found.byteLength === wanted.byteLength && timingSafeEqual(found, wanted);
+}
+
+function macOf(body: string, secret: string): string {
+  return createHmac('sha256', secret).update(body).digest('hex');
+}
+
+async function fileOf({ modelet: { source } }: Pick<StageDefinition, 'modelet'>): Promise<StageFile | null> {
+  if (!('path' in source)) return null;
+  const { path } = source;
+  const fits = (await stat(path)).size <= LARGEST_FILE;
+  return { path, sha256: await sha256Of(path), content: fits ? (await readFile(path)).toString('base64') : null };
+}

@@ -1,0 +1,190 @@
+/** Stages on worker hosts: Node-RED, a real server and hosts in processes of their own, which are killed. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, type TestContext, test } from 'node:test';
+import { arrived, numbers, payloads, sendAll } from '../fixtures/drawn.ts';
+import { batcher, collector, endpoint, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { useGate } from '../fixtures/gate.ts';
+import { type Serving, startHost } from '../fixtures/headless.ts';
+import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
+
+const red = useNodeRed();
+const gate = useGate();
+
+/** Each test has a stage of its own: the code of an earlier test would serve until a host has the new one. */
+const REMOTE = { placement: 'remote' };
+const SECRET = 'known to both';
+/** The process of the host that ran an item, by way of its engine. */
+const ECHO = 'return { of: input, engine: process.ppid };';
+
+let redis: Redis;
+let folder: string;
+let secretFile: string;
+
+type Host = Omit<Serving, 'url'>;
+
+function flows(...nodes: FlowNode[]): FlowNode[] {
+  return [
+    TAB,
+    runtime('runtime', { name: 'remote', broker: 'broker' }),
+    {
+      ...{ id: 'broker', type: 'modelet-broker', name: '', url: redis.url, prefix: 'modelet', tls: '' },
+      credentials: { secret: SECRET },
+    },
+    ...nodes,
+    collector('done', 'out', 'failed'),
+    sink('out'),
+    sink('failed'),
+  ];
+}
+
+function hostFor(t: TestContext, ...more: string[]): Host {
+  return startHost(t, '--broker', redis.url, '--runtime', 'remote', '--secret-file', secretFile, ...more);
+}
+
+async function deploy(...nodes: FlowNode[]): Promise<{ out: Message[]; failed: Message[] }> {
+  await red.deploy(flows(...nodes));
+  return { out: red.inputs('out'), failed: red.inputs('failed') };
+}
+
+/** Resolves when hosts have so many ready workers for a stage. */
+function ready(stageId: string, workers: number): Promise<unknown> {
+  return until(`${workers} workers of ${stageId} are ready`, async () => {
+    const { runtimes } = await red.snapshot();
+    return runtimes.flatMap(({ stages }) => stages).find(({ id }) => id === stageId)?.ready === workers;
+  });
+}
+
+describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, () => {
+  before(async () => {
+    redis = await Redis.start();
+    folder = mkdtempSync(join(tmpdir(), 'modelet-remote-'));
+    secretFile = join(folder, 'secret');
+    writeFileSync(secretFile, `${SECRET}\n`);
+  });
+  after(async () => {
+    await red.deploy([]);
+    await redis.kill();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  test('answers as a local one, in batches, with an error for its item alone', async (t) => {
+    const code =
+      "return input.map((n) => { if (n === 7) return new Error('seven'); return { n, of: input.length }; });";
+    const { out, failed } = await deploy(
+      batcher('batch', 'batched', { maxBatchSize: '8' }),
+      stage('batched', code, 'done', { ...REMOTE, predict: 'batch' }),
+    );
+    hostFor(t, '--workers', '2');
+    await ready('batched', 2);
+    sendAll(red, 'batch', numbers(40));
+    const results = payloads(await arrived(out, 39)) as { n: number; of: number }[];
+    assert.deepEqual(
+      results.map(({ n }) => n).sort((a, b) => a - b),
+      numbers(40).filter((n) => n !== 7),
+    );
+    assert.ok(
+      results.some(({ of }) => of > 1),
+      'items of one turn run in one batch',
+    );
+    const [error] = await arrived(failed, 1);
+    assert.equal(error?.error?.code, 'modelet_failed');
+    assert.match(String(error?.error?.message), /seven/);
+    assert.equal(red.badges.get('batched')?.text, 'idle, 2 workers');
+  });
+
+  test('spreads over hosts, and goes on when one is told to end, without a lost request', async (t) => {
+    const { out, failed } = await deploy(
+      stage('spread', `await new Promise((done) => setTimeout(done, 20)); ${ECHO}`, 'done', REMOTE),
+    );
+    const [one] = [hostFor(t), hostFor(t)];
+    await ready('spread', 2);
+    sendAll(red, 'spread', numbers(60));
+    await arrived(out, 20);
+    one?.child.kill('SIGTERM');
+    const results = payloads(await arrived(out, 60)) as { of: number; engine: number }[];
+    assert.deepEqual(
+      results.map(({ of }) => of).sort((a, b) => a - b),
+      numbers(60),
+    );
+    assert.equal(new Set(results.map(({ engine }) => engine)).size, 2);
+    assert.equal(failed.length, 0);
+    assert.equal(await one?.ended, 0);
+  });
+
+  test('a host that is killed costs its items at most, and with retryLost not even them', async (t) => {
+    const { out, failed } = await deploy(stage('killed', gate.code(), 'done', { ...REMOTE, retryLost: true }));
+    const one = hostFor(t);
+    await ready('killed', 1);
+    sendAll(red, 'killed', [1, 2, 3]);
+    await until('the first runs', async () => (await gate.entered()).length > 0);
+    one.child.kill('SIGKILL');
+    await one.ended;
+    await gate.open();
+    hostFor(t);
+    assert.deepEqual((payloads(await arrived(out, 3)) as number[]).sort(), [1, 2, 3]);
+    assert.equal(failed.length, 0);
+  });
+
+  test('a changed stage is served by its old code until a host has the new one, and loses nothing', async (t) => {
+    const draw = (version: number): FlowNode[] => [
+      ...endpoint('/remote', 'changed'),
+      stage('changed', `return { version: ${version}, of: input.n };`, 'answer', REMOTE),
+      httpOut('answer'),
+    ];
+    await deploy(...draw(1));
+    hostFor(t);
+    await ready('changed', 1);
+    const seen: number[] = [];
+    let n = 0;
+    const ask = async (): Promise<number> => {
+      n += 1;
+      const response = await red.post('/remote', { n });
+      assert.equal(response.status, 200);
+      const { version, of } = (await response.json()) as { version: number; of: number };
+      assert.equal(of, n);
+      seen.push(version);
+      return version;
+    };
+    assert.equal(await ask(), 1);
+    await red.deploy(flows(...draw(2)));
+    await until('the new code answers', async () => (await ask()) === 2);
+    assert.deepEqual(
+      [...seen].sort((a, b) => a - b),
+      seen,
+      'no answer of the old code after one of the new',
+    );
+  });
+
+  test('runs a file that only Node-RED has, and none that is not signed with its secret', async (t) => {
+    const file = join(folder, 'modelet.mjs');
+    writeFileSync(file, "export default (input) => 'file ' + input;");
+    const { out } = await deploy(stage('filed', '', 'done', { ...REMOTE, source: 'file', path: file }));
+    const other = join(folder, 'other');
+    writeFileSync(other, 'another');
+    const stranger = startHost(t, '--broker', redis.url, '--runtime', 'remote', '--secret-file', other);
+    await until('it declines', () => stranger.log().some(({ message }) => /is not signed/.test(String(message))));
+    await until('the badge says why', () => /^does not start: .*not signed/.test(red.badges.get('filed')?.text ?? ''));
+    hostFor(t);
+    await ready('filed', 1);
+    red.send('filed', { payload: 'x' });
+    assert.deepEqual(payloads(await arrived(out, 1)), ['file x']);
+    assert.match(readFileSync(file, 'utf8'), /export default/);
+  });
+
+  test('waits for a host, then refuses with a time to come back, and goes on when one comes', async (t) => {
+    const { out, failed } = await deploy(stage('awaited', 'return input;', 'done', REMOTE));
+    red.send('awaited', { payload: 'early' });
+    const [refused] = await arrived(failed, 1);
+    assert.equal(refused?.error?.code, 'stage_unavailable');
+    assert.match(String(refused?.error?.message), /no worker host serves the runtime remote/);
+    assert.match(red.badges.get('awaited')?.text ?? '', /^no worker host serves/);
+    hostFor(t);
+    await ready('awaited', 1);
+    red.send('awaited', { payload: 'late' });
+    assert.deepEqual(payloads(await arrived(out, 1)), ['late']);
+  });
+});
