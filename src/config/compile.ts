@@ -12,6 +12,7 @@ import { join } from './schemas/join.ts';
 import { metrics } from './schemas/metrics.ts';
 import type { SettingsOf } from './schemas/node-schema.ts';
 import { runtime } from './schemas/runtime.ts';
+import { stream } from './schemas/stream.ts';
 import { invalid, type Raw, readProperty, validate } from './validate.ts';
 
 type RuntimeSettings = SettingsOf<typeof runtime>;
@@ -33,6 +34,7 @@ export type CollectorConfig = SettingsOf<typeof collector>;
 export type FeedConfig = SettingsOf<typeof feed>;
 export type JoinConfig = SettingsOf<typeof join>;
 export type MetricsConfig = SettingsOf<typeof metrics>;
+export type StreamConfig = SettingsOf<typeof stream>;
 
 const PREFIX = /^[A-Za-z0-9._-]{1,64}$/;
 const BYTES_PER_MB = 1024 * 1024;
@@ -92,6 +94,13 @@ export function compileJoin(raw: Raw): JoinConfig {
 /** @throws ModeletError `config_invalid`. */
 export function compileMetrics(raw: Raw): MetricsConfig {
   return Object.freeze(validate(metrics, raw));
+}
+
+/** @throws ModeletError `config_invalid`. */
+export function compileStream(raw: Raw): StreamConfig {
+  const config = validate(stream, raw);
+  if (/[\r\n\0]/.test(config.event)) throw invalid('event: must be one line of text');
+  return Object.freeze(config);
 }
 
 function cpuSet(property: string, text: string): readonly number[] | null {

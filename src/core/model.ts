@@ -199,9 +199,18 @@ export interface EndpointSpec {
   readonly copies: readonly string[];
   /**
    * Whether a result in parts is answered part by part; null: as a whole. `copies`: the debug nodes that get a copy of
-   * each part, too.
+   * each part, too. `stream`: how the parts are written; null: as the client wants them.
    */
-  readonly parts: { readonly copies: readonly string[] } | null;
+  readonly parts: { readonly copies: readonly string[]; readonly stream: StreamSpec | null } | null;
+}
+
+/** How a stream response node writes a result in parts. */
+export interface StreamSpec {
+  readonly format: 'sse' | 'openai' | 'jsonl' | 'raw';
+  /** Name of the event that each part is, for server-sent events; '': none. */
+  readonly event: string;
+  /** Longest silence before a comment that keeps the connection open, in ms; 0: no comments. */
+  readonly heartbeatMs: number;
 }
 
 /** The address of a listener: a TCP port, or the path of a Unix socket. */

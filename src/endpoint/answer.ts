@@ -21,7 +21,7 @@ export interface AnswerBody {
 }
 
 /** Types that an answer has if its headers set none. */
-const JSON_UTF8 = 'application/json; charset=utf-8';
+export const JSON_UTF8 = 'application/json; charset=utf-8';
 const HTML_UTF8 = 'text/html; charset=utf-8';
 const BYTES = 'application/octet-stream';
 

@@ -7,7 +7,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { asModeletError, ModeletError } from '../core/errors.ts';
-import type { Outcome, Payload, RequestNumber, StageTiming } from '../core/model.ts';
+import type { Outcome, Payload, RequestNumber, StageTiming, StreamSpec } from '../core/model.ts';
 import { quoted } from '../core/text.ts';
 import { CODEC, encodePayload } from '../wire/codec/codec.ts';
 import { NOT_JSON, startOf } from '../wire/codec/json-text.ts';
@@ -21,7 +21,9 @@ import { parseTimeout, type RequestHead, readHead } from './request-head.ts';
 import { REQUEST_ID, requestIdOf } from './request-id.ts';
 import { writeAnswer } from './response-writer.ts';
 import type { ServedEndpoint } from './served-endpoint.ts';
+import { chatForm, chatRequestOf } from './streaming/chat-form.ts';
 import { ResultStream, whenRead } from './streaming/result-stream.ts';
+import { formOf, streamForm } from './streaming/stream-form.ts';
 import { decodeMsgpack } from './values/msgpack.ts';
 
 type ExchangeState =
@@ -163,7 +165,7 @@ export class Exchange implements BodyReadEvents {
     const { runtime, limits, spec } = this.#endpoint;
     const own = parseTimeout(this.#request.headers['timeout']);
     const timeoutMs = own > 0 && (limits.timeoutMs === 0 || own < limits.timeoutMs) ? own : limits.timeoutMs;
-    if (spec.parts) this.#stream = this.#openStream();
+    if (spec.parts) this.#stream = this.#openStream(spec.parts.stream, payload);
     const id = runtime.submit({
       requestId: this.#requestId,
       payload,
@@ -175,9 +177,14 @@ export class Exchange implements BodyReadEvents {
     this.#state = { tag: 'submitted', id, payload: spec.errorPayload === 'keep' ? payload : null };
   }
 
-  #openStream(): ResultStream {
-    const { accept } = this.#request.headers;
-    return new ResultStream(this.#response, { requestId: this.#requestId, answer: this.#endpoint.answer, accept });
+  /** @param stream null: the client and the headers of the answer choose the form */
+  #openStream(stream: StreamSpec | null, payload: Payload): ResultStream {
+    const { answer, limits } = this.#endpoint;
+    const requestId = this.#requestId;
+    const form = stream
+      ? formOf(stream, () => chatForm(chatRequestOf(payload, requestId), limits.maxBytes))
+      : streamForm(this.#request.headers.accept, answer.contentType?.bytes ?? null);
+    return new ResultStream(this.#response, { requestId, answer, form, heartbeatMs: stream?.heartbeatMs ?? 0 });
   }
 
   #part(part: Payload, taken: () => void): void {

@@ -21,6 +21,8 @@ export function describe(node: GraphNode): string {
       return 'a result collector';
     case 'join':
       return 'a node that gathers branches';
+    case 'stream':
+      return 'a stream response node';
     default:
       return describeType(node.type);
   }

@@ -4,9 +4,9 @@
  */
 import type { AnswerSpec, EndpointSpec } from '../core/model.ts';
 import { describe, describeAll } from './describe.ts';
-import type { BatcherNode, CollectorNode, Graph, GraphNode, HttpInNode, HttpResponseNode, StageNode } from './graph.ts';
+import type { BatcherNode, CollectorNode, Graph, GraphNode, HttpInNode, StageNode, StreamNode } from './graph.ts';
 import { nodesOf } from './graph.ts';
-import { entriesFrom, streamingResponse } from './http-ways.ts';
+import { entriesFrom, type PartsExit, streamingResponse, writesParts } from './http-ways.ts';
 import type { CompiledRoute } from './routes.ts';
 import { findHandler, targetsOf } from './walk.ts';
 
@@ -102,7 +102,7 @@ function compileEndpoint(graph: Graph, httpIn: HttpInNode, facts: EndpointFacts)
     patient: first.patient,
     answer: answerOf(exit.value.response),
     failure: failure.value,
-    errorPayload: exit.value.collector?.errorPayload ?? 'body',
+    errorPayload: errorPayloadOf(graph, exit.value.collector),
     copies: exit.value.copies,
     parts: exit.value.parts,
   });
@@ -188,7 +188,7 @@ function againstRoute(
 /** The way from the last stage of a route to its HTTP response. */
 interface Exit {
   readonly collector: CollectorNode | null;
-  readonly response: HttpResponseNode;
+  readonly response: PartsExit;
   readonly copies: readonly string[];
   readonly parts: EndpointSpec['parts'];
 }
@@ -199,17 +199,30 @@ function exitOf(graph: Graph, last: StageNode): Result<Exit> {
   const { next, copies } = behindStage.value;
   if (next.kind === 'join') return no(`the branches behind ${named(last)} are gathered in Node-RED`);
   if (next.kind === 'http response') return yes({ collector: null, response: next, copies, parts: null });
+  if (next.kind === 'stream') return streamed(next, null, copies, []);
   if (next.kind !== 'collector') return no(`${describe(next)} stands behind ${named(last)}`);
   const against = againstCollector(next);
   if (against !== null) return no(against);
   const behindCollector = onwards(graph, next, 0);
   if (!behindCollector.ok) return behindCollector;
   const { next: response, copies: later } = behindCollector.value;
+  if (response.kind === 'stream') return streamed(response, next, [...copies, ...later], later);
   if (response.kind !== 'http response') return no(`${describe(response)} stands behind the result collector`);
   if (next.inParts && !streamingResponse(graph, last.id))
     return no(`results in parts need a body, and an answer with status ${response.statusCode} has none`);
-  const parts = next.inParts ? { copies: later } : null;
+  const parts = next.inParts ? { copies: later, stream: null } : null;
   return yes({ collector: next, response, copies: [...copies, ...later], parts });
+}
+
+function streamed(
+  response: StreamNode,
+  collector: CollectorNode | null,
+  copies: readonly string[],
+  later: readonly string[],
+): Result<Exit> {
+  const { invalid, stream } = response;
+  if (invalid !== null) return no(`the stream response cannot be used: ${invalid}`);
+  return yes({ collector, response, copies, parts: { copies: later, stream } });
 }
 
 function againstCollector({ invalid, watched, order }: CollectorNode): string | null {
@@ -255,11 +268,19 @@ function failureOf(
   const behind = onwards(graph, collector, 1);
   if (!behind.ok) return no(`errors: ${behind.reason}`);
   const { next, copies } = behind.value;
-  if (next.kind !== 'http response') return no(`${describe(next)} gets the errors`);
+  if (!writesParts(next)) return no(`${describe(next)} gets the errors`);
   return copies.length > 0 ? no('a debug node gets the errors') : yes(answerOf(next));
 }
 
-function answerOf({ statusCode, headers }: HttpResponseNode): AnswerSpec {
+/** A stream response writes what the error says, whatever the payload is. */
+function errorPayloadOf(graph: Graph, collector: CollectorNode | null): EndpointSpec['errorPayload'] {
+  const streams = collector && targetsOf(graph, collector, 1).some(({ kind }) => kind === 'stream');
+  return collector && !streams ? collector.errorPayload : 'body';
+}
+
+function answerOf(response: PartsExit): AnswerSpec {
+  if (response.kind === 'stream') return { statusCode: null, headers: {} };
+  const { statusCode, headers } = response;
   return { statusCode, headers };
 }
 

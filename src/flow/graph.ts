@@ -1,5 +1,5 @@
 /** The flows as plain data: the nodes and wires that the compiler needs, without Node-RED. */
-import type { Batching } from '../core/model.ts';
+import type { Batching, StreamSpec } from '../core/model.ts';
 
 interface AnyNode {
   readonly id: string;
@@ -104,6 +104,13 @@ export interface HttpResponseNode extends AnyNode {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+/** Writes results in parts to their HTTP clients. */
+export interface StreamNode extends AnyNode {
+  readonly kind: 'stream';
+  readonly stream: StreamSpec;
+  readonly invalid: string | null;
+}
+
 /** Any other node: a chain ends before it. */
 export interface OtherNode extends AnyNode {
   readonly kind: 'other';
@@ -120,6 +127,7 @@ export type GraphNode =
   | LinkReturnNode
   | HttpInNode
   | HttpResponseNode
+  | StreamNode
   | OtherNode;
 
 /** The nodes by id, in the order of the flows. */

@@ -1,5 +1,5 @@
 /** Traces HTTP requests through the flows: from an HTTP-in node to stages, and from a stage to responses. Pure. */
-import type { Graph, GraphNode, HttpResponseNode } from './graph.ts';
+import type { Graph, GraphNode, HttpResponseNode, StreamNode } from './graph.ts';
 import { targetsOf, walk } from './walk.ts';
 
 export interface Reached {
@@ -17,7 +17,7 @@ export interface Ways {
   readonly stages: readonly Reached[];
   readonly gates: readonly Reached[];
   readonly responses: readonly (Reached & { readonly node: HttpResponseNode })[];
-  /** Whether a collector on the way passes on results in parts. */
+  /** Whether a collector on the way passes on results in parts, or a stream response writes them. */
   readonly inParts: boolean;
 }
 
@@ -40,7 +40,7 @@ export function waysFrom(graph: Graph, { id: from, calls }: Pick<Reached, 'id' |
     if (node?.kind === 'stage') stages.push(at);
     if (node?.kind === 'gate') gates.push(at);
     if (node?.kind === 'http response') responses.push({ ...at, node });
-    if (node?.kind === 'collector' && node.inParts) inParts = true;
+    if (node?.kind === 'stream' || (node?.kind === 'collector' && node.inParts)) inParts = true;
   }
   return { stages, gates, responses, inParts };
 }
@@ -53,6 +53,7 @@ function behind(graph: Graph, at: Reached, node: GraphNode): Reached[] {
   switch (node.kind) {
     case 'stage':
     case 'http response':
+    case 'stream':
       return [];
     // The second output of a pipeline node is for errors.
     case 'batcher':
@@ -94,21 +95,30 @@ export function entriesFrom(graph: Graph, from: string, isEntry: (id: string) =>
 /** Statuses whose answers have no body. */
 const BODILESS: ReadonlySet<number | null> = new Set([204, 205, 304]);
 
+/** A node that writes a result in parts. */
+export type PartsExit = HttpResponseNode | StreamNode;
+
 /**
- * Returns the HTTP response that sends a stage's result part by part: the only one directly behind a collector that
- * passes on parts, which is directly behind the stage. Null if there is none.
+ * Returns the node that writes a stage's result part by part: the only HTTP response directly behind a collector that
+ * passes on parts, which is directly behind the stage, or the only stream response there or directly behind the stage.
+ * Null if there is none.
  */
-export function streamingResponse(graph: Graph, id: string): HttpResponseNode | null {
+export function streamingResponse(graph: Graph, id: string): PartsExit | null {
   const stage = graph.get(id);
   if (stage?.kind !== 'stage' || stage.output !== 'payload') return null;
-  const collectors = targetsOf(graph, stage).filter((node) => node.kind === 'collector' && node.inParts);
-  const responses = collectors.flatMap((node) => targetsOf(graph, node)).filter(isResponse);
-  const [response, ...others] = responses;
-  return response && others.length === 0 && !BODILESS.has(response.statusCode) ? response : null;
+  const exits = targetsOf(graph, stage).flatMap((node): PartsExit[] => {
+    if (node.kind === 'stream') return [node];
+    return node.kind === 'collector' && node.inParts ? targetsOf(graph, node).filter(writesParts) : [];
+  });
+  const [exit, ...others] = exits;
+  if (!exit || others.length > 0) return null;
+  const isUsable = exit.kind === 'stream' ? exit.invalid === null : !BODILESS.has(exit.statusCode);
+  return isUsable ? exit : null;
 }
 
-function isResponse(node: GraphNode): node is HttpResponseNode {
-  return node.kind === 'http response';
+/** Whether a node can be the end of a result in parts. */
+export function writesParts(node: GraphNode): node is PartsExit {
+  return node.kind === 'http response' || node.kind === 'stream';
 }
 
 /** Returns the HTTP response behind a stage if only junctions, links and collectors lie between; null otherwise. */

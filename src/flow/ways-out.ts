@@ -35,7 +35,7 @@ export function waysOut(graph: Graph): WaysOut {
     all.set(id, [...wires.flat(), ...linked, ...(catches.get(node.flow) ?? [])]);
   }
   const backwards = turned(results);
-  const responses = nodesOf(graph, 'http response').map(({ id }) => id);
+  const responses = [...nodesOf(graph, 'http response'), ...nodesOf(graph, 'stream')].map(({ id }) => id);
   const answering = reach(responses, backwards);
   const pipeline = [...graph.values()].filter(isPipelineNode).map(({ id }) => id);
   const leading = reach([...responses, ...pipeline], backwards);

@@ -25,7 +25,7 @@ export interface Judgement {
 /** Types whose nodes do nothing by themselves, or only tell people what happens. */
 const PASSIVE: ReadonlySet<string> = new Set([
   ...['comment', 'debug', 'catch', 'status', 'complete', 'junction', 'link in', 'link out', 'http response'],
-  ...['modelet-stage', 'modelet-batcher', 'modelet-collector', 'modelet-join', 'modelet-metrics'],
+  ...['modelet-stage', 'modelet-batcher', 'modelet-collector', 'modelet-join', 'modelet-stream', 'modelet-metrics'],
 ]);
 /** Types that are not worth a line: they go with the nodes that they join. */
 const SILENT: ReadonlySet<string> = new Set(['comment', 'junction', 'link in', 'link out', 'http response']);
@@ -123,6 +123,7 @@ function reasonFor(at: GraphNode, node: FileNode): string {
     case 'modelet-stage':
     case 'modelet-batcher':
     case 'modelet-collector':
+    case 'modelet-stream':
       return 'no endpoint that is served leads to it';
     default:
       return `${describe(at)} runs in Node-RED only`;

@@ -21,12 +21,14 @@ import type { Machine } from '../server/runtime-pins.ts';
 import type { Service } from '../server/service.ts';
 import { Trials } from '../server/trial/trials.ts';
 import { type Deployed, type Deployment, deploy, NOTHING_DEPLOYED } from './deploy/deployment.ts';
+import { DEFAULT_LIMITS } from './deploy/gate-deployment.ts';
 import { Feeds } from './feed/feeds.ts';
 import { Gates } from './gate/gates.ts';
 import { type FlowsEvent, listenToFlows, UntilRunning } from './handover/flow-events.ts';
 import { Succession } from './handover/succession.ts';
 import { CompiledHost } from './http/compiled-host.ts';
 import { HttpHold } from './http/http-hold.ts';
+import { writeMessage } from './http/streamed-answer.ts';
 import { type LiveNode, LiveNodes, liveFlows, type RunningLive } from './live-nodes.ts';
 import { logFault, nodeRedLog } from './log.ts';
 import type { RequestContext, RequestInEngine } from './request/context.ts';
@@ -198,6 +200,15 @@ export class Pipeline {
   /** Takes a message that a stage, batcher or gate has received. Every message is answered exactly once. */
   accept(entry: Node, msg: PipelineMessage, done: Done): void {
     this.#onceRunning(() => this.#begin(entry, msg, done), done);
+  }
+
+  /** Writes a message that has reached a stream response to its HTTP client. */
+  stream(entry: Node, msg: PipelineMessage, done: Done): void {
+    const node = this.live.get(entry.id);
+    if (node?.kind !== 'stream' || node.config instanceof ModeletError) {
+      const reason = node?.config instanceof ModeletError ? node.config : CHANGED;
+      refuse(this.#context, entry, msg, done, reason);
+    } else writeMessage(msg, node.config, DEFAULT_LIMITS.maxPayloadBytes, done);
   }
 
   /** Applies a message's order to a gate. */

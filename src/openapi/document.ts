@@ -177,9 +177,6 @@ const STATES: Readonly<Record<string, string>> = {
   410: 'It was cancelled.',
 };
 
-/** Types of a result in parts if the flow sets none. */
-const STREAM_TYPES = ['text/event-stream', 'application/x-ndjson'];
-
 function answers(given: readonly ApiAnswer[], components: Components): Record<string, JsonObject> {
   const responses: Record<string, JsonObject> = {};
   const headers = { 'X-Request-Id': components.refer('headers', 'X-Request-Id', REQUEST_ID_HEADER) };
@@ -200,9 +197,8 @@ function answers(given: readonly ApiAnswer[], components: Components): Record<st
     const description = 'The result in parts, as they are made. The flow decides how it sends them.';
     responses['200'] = { description, headers, content: { '*/*': {} } };
   }
-  for (const { status, contentType } of given.filter((answer) => answer.kind === 'stream')) {
-    const types = contentType === null ? STREAM_TYPES : [contentType];
-    const content = Object.fromEntries(types.map((type) => [type, {}]));
+  for (const { status, contentTypes } of given.filter((answer) => answer.kind === 'stream')) {
+    const content = Object.fromEntries(contentTypes.map((type) => [type, {}]));
     responses[String(status)] = { description: 'The result in parts, as they are made.', headers, content };
   }
   const results = given.filter((answer) => answer.kind === 'result');

@@ -24,7 +24,7 @@ export interface ApiInput extends ApiStage {
  * A possible answer to a request, besides errors:
  *
  *   result  the result of a stage; a flow that answers by itself has none
- *   stream  the result of a stage, part by part, as events or lines
+ *   stream  the result of a stage, part by part, in a known form
  *   parts   the result of a stage, part by part; it is not known how the flow sends the parts
  *   stored  a durable gate has stored the request, and the answer says where to ask for the result
  *   state   a durable gate reports the state of an item that it has
@@ -40,8 +40,8 @@ export type ApiAnswer =
   | {
       readonly kind: 'stream';
       readonly status: number;
-      /** Media type that the flow sets; null: the caller chooses. */
-      readonly contentType: string | null;
+      /** Media types that the answer may have. */
+      readonly contentTypes: readonly string[];
     }
   | { readonly kind: 'parts' | 'stored' | 'state' };
 

@@ -1,6 +1,7 @@
 /** Derives the description of the HTTP endpoints from the running flows, for the OpenAPI document. */
 import { createRequire } from 'node:module';
 import type { StageConfig } from '../config/compile-stage.ts';
+import type { StreamSpec } from '../core/model.ts';
 import { mediaTypeOf } from '../endpoint/media-type.ts';
 import { type Graph, type HttpInNode, type HttpResponseNode, nodesOf } from '../flow/graph.ts';
 import { type Reached, streamingResponse, type Ways, waysFrom } from '../flow/http-ways.ts';
@@ -145,9 +146,21 @@ function sentBy({ statusCode, headers }: HttpResponseNode): Omit<Result, 'stage'
 function partsBy(graph: Graph, stage: string): ApiAnswer {
   const response = streamingResponse(graph, stage);
   if (!response) return { kind: 'parts' };
+  if (response.kind === 'stream') return { kind: 'stream', status: OK, contentTypes: TYPES[response.stream.format] };
   const { status, contentType } = sentBy(response);
-  return { kind: 'stream', status, contentType };
+  return { kind: 'stream', status, contentTypes: contentType === null ? TYPES_BY_ACCEPT : [contentType] };
 }
+
+const EVENTS = 'text/event-stream';
+const LINES = 'application/x-ndjson';
+/** Types of a result in parts if the flow sets none. */
+const TYPES_BY_ACCEPT = [EVENTS, LINES];
+const TYPES: Readonly<Record<StreamSpec['format'], readonly string[]>> = {
+  sse: [EVENTS],
+  openai: [EVENTS, 'application/json'],
+  jsonl: [LINES],
+  raw: ['text/plain', 'application/octet-stream'],
+};
 
 type Result = Extract<ApiAnswer, { kind: 'result' }>;
 

@@ -8,6 +8,7 @@ import {
   compileJoin,
   compileMetrics,
   compileRuntime,
+  compileStream,
 } from '../../src/config/compile.ts';
 import { compileStage } from '../../src/config/compile-stage.ts';
 import { formatListen } from '../../src/config/listen.ts';
@@ -42,12 +43,13 @@ test('a runtime without properties gets all defaults', () => {
   assert.deepEqual(compileRuntime(expected), config);
 });
 
-test('a batcher, collector, gathering, feed or metrics node without properties gets all defaults and nothing else', () => {
+test('a batcher, collector, gathering, streaming, feed or metrics node without properties gets all defaults and nothing else', () => {
   assert.deepEqual({ ...compileBatcher({ id: 'b', z: 'tab', wires: [[]] }) }, defaults('modelet-batcher'));
   assert.deepEqual({ ...compileCollector({ id: 'c', z: 'tab', wires: [[]] }) }, defaults('modelet-collector'));
   assert.deepEqual({ ...compileMetrics({ id: 'm', z: 'tab', wires: [[]] }) }, defaults('modelet-metrics'));
   assert.deepEqual({ ...compileFeed({ id: 'f', z: 'tab', wires: [[]] }) }, defaults('modelet-feed'));
   assert.deepEqual({ ...compileJoin({ id: 'j', z: 'tab', wires: [[]] }) }, defaults('modelet-join'));
+  assert.deepEqual({ ...compileStream({ id: 's', z: 'tab', wires: [] }) }, defaults('modelet-stream'));
 });
 
 test('a stage without properties gets all defaults', () => {

@@ -91,7 +91,7 @@ const COMPILED: readonly Compiled[] = [
       other('d', [], 'debug'),
       other('e', [], 'debug'),
     ],
-    { failure: FAILURE, copies: ['d', 'e'], parts: { copies: ['e'] } },
+    { failure: FAILURE, copies: ['d', 'e'], parts: { copies: ['e'], stream: null } },
   ],
   [
     'results and errors to the same HTTP response',

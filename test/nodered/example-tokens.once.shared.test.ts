@@ -82,9 +82,7 @@ test('several clients at a time get their own words as events, and then the end'
   }
 });
 
-test('a client that asks for lines gets lines, and the endpoint is compiled', async () => {
-  const response = await tokens({ words: 2, seed: 7 }, { headers: { Accept: 'application/x-ndjson' } });
-  assert.match(await response.text(), /^(?:\{"part":"[\w.]+"\}\n){2}\{"done":\{"words":2,"seed":7\}\}\n$/);
+test('the endpoint is compiled', async () => {
   assert.deepEqual(
     (await red.snapshot()).endpoints.map(({ reason }) => reason),
     [null],

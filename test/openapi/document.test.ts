@@ -189,7 +189,10 @@ describe('document', () => {
       { url: '/none', answers: [] },
       { url: '/plain', answers: [{ kind: 'result', status: 201, contentType: 'text/csv', stage: null }] },
       { url: '/tokens', answers: [{ kind: 'parts' }] },
-      { url: '/events', answers: [{ kind: 'stream', status: 201, contentType: null }] },
+      {
+        url: '/events',
+        answers: [{ kind: 'stream', status: 201, contentTypes: ['text/event-stream', 'application/x-ndjson'] }],
+      },
     );
     const statuses = (method: string, path: string) =>
       Object.keys(operation(document, method, path).responses).filter((status) => Number(status) < 400);

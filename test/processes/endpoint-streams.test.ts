@@ -32,7 +32,7 @@ const YIELDS = inlineStage(
    })();`,
   { workers: 2 },
 );
-const STREAMS: Overrides = { parts: { copies: [] } };
+const STREAMS: Overrides = { parts: { copies: [], stream: null } };
 
 interface Paced extends TestEndpoint {
   readonly folder: string;

@@ -7,17 +7,19 @@
  *   ended    nothing more is written
  */
 import type { ServerResponse } from 'node:http';
-import { systemClock } from '../../core/clock.ts';
+import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
 import type { Payload } from '../../core/model.ts';
 import { headersOf } from '../response-writer.ts';
 import type { PreparedAnswer } from '../served-endpoint.ts';
-import { type StreamForm, streamForm } from './stream-form.ts';
+import type { StreamForm } from './stream-form.ts';
 
 interface StreamedAnswer {
   readonly requestId: string;
   readonly answer: PreparedAnswer;
-  /** The caller's header `Accept`. */
-  readonly accept: string | undefined;
+  readonly form: StreamForm;
+  /** Longest silence before a comment, in ms; 0: no comments. */
+  readonly heartbeatMs: number;
+  readonly clock?: Clock;
   /** Called right after the head was written. */
   onBegun?(): void;
 }
@@ -34,13 +36,21 @@ const UNGATHERED = [
 export class ResultStream {
   readonly #response: ServerResponse;
   readonly #answer: StreamedAnswer;
-  readonly #form: StreamForm;
+  readonly #clock: Clock;
   #state: 'waiting' | 'begun' | 'ended' = 'waiting';
+  /** When the last part was written, or the stream was made. */
+  #wroteAt: number;
+  #heartbeat: Timer | null = null;
 
   constructor(response: ServerResponse, answer: StreamedAnswer) {
     this.#response = response;
     this.#answer = answer;
-    this.#form = streamForm(answer.accept, answer.answer.contentType?.bytes ?? null);
+    this.#clock = answer.clock ?? systemClock;
+    this.#wroteAt = this.#clock.now();
+    const { comment } = answer.form;
+    if (comment === null || answer.heartbeatMs === 0) return;
+    this.#await(comment);
+    response.once('close', () => this.#heartbeat?.cancel());
   }
 
   /** Whether the client has a part, or will never get one. */
@@ -48,31 +58,61 @@ export class ResultStream {
     return this.#state !== 'waiting';
   }
 
+  /** Whether nothing more will be written. */
+  get hasEnded(): boolean {
+    return this.#state === 'ended';
+  }
+
   /** @throws ModeletError `modelet_failed` for a part that cannot be written; nothing of it is written then */
   part(payload: Payload): void {
-    const chunk = this.#form.part(payload);
-    if (this.#begin(chunk)) this.#response.write(chunk);
+    const chunk = this.#answer.form.part(payload);
+    if (chunk === null || !this.#begin(chunk)) return;
+    this.#wroteAt = this.#clock.now();
+    this.#response.write(chunk);
   }
 
   /** Writes the value that follows the parts. @throws ModeletError `modelet_failed` */
   end(value: Payload): void {
-    const chunk = this.#form.end(value);
+    const chunk = this.#answer.form.end(value);
     if (!this.#begin(chunk)) return;
-    this.#state = 'ended';
+    this.#end();
     this.#response.end(chunk);
   }
 
-  /** Ends a stream that has begun with an error. */
+  /** Ends a stream that has begun with an error. One that has not leaves the answer to others, and begins no more. */
   fail(body: object): void {
+    this.#heartbeat?.cancel();
     if (this.#state !== 'begun') return;
-    this.#state = 'ended';
-    const chunk = this.#form.error(body);
-    const end = systemClock.at(systemClock.now() + LONGEST_READING_MS, () => this.#response.destroy());
+    this.#end();
+    const chunk = this.#answer.form.error(body);
+    const end = this.#clock.at(this.#clock.now() + LONGEST_READING_MS, () => this.#response.destroy());
     this.#response.once('close', () => end.cancel());
     if (chunk !== null) this.#response.end(chunk);
     // Without the last chunk. A response that waits behind another has no socket yet.
     else if (this.#response.socket) this.#response.socket.destroySoon();
     else this.#response.destroy();
+  }
+
+  #end(): void {
+    this.#state = 'ended';
+    this.#heartbeat?.cancel();
+  }
+
+  /**
+   * Writes a comment whenever the stream was silent for too long, because proxies close a connection that is. Also
+   * before the first part: the client then has its status, and an error comes in the stream.
+   */
+  #await(comment: string): void {
+    const { heartbeatMs } = this.#answer;
+    this.#heartbeat = this.#clock.at(this.#wroteAt + heartbeatMs, () => {
+      if (this.#clock.now() >= this.#wroteAt + heartbeatMs) {
+        if (!this.#begin(comment)) return;
+        this.#wroteAt = this.#clock.now();
+        // A client that does not read gets nothing more to read.
+        if (!this.#response.writableNeedDrain) this.#response.write(comment);
+      }
+      this.#await(comment);
+    });
   }
 
   /** Returns whether there is a client to write to. */
@@ -89,10 +129,10 @@ export class ResultStream {
   #writeHead(first: string | Buffer): void {
     const { requestId, answer } = this.#answer;
     const status = answer.statusCode ?? 200;
-    const own = answer.contentType?.[typeof first === 'string' ? 'text' : 'bytes'];
+    const type = (answer.contentType ?? this.#answer.form.contentType)[typeof first === 'string' ? 'text' : 'bytes'];
     const headers = headersOf({ status, requestId, answer });
     for (const [name, value] of UNGATHERED) if (!answer.sets.has(name.toLowerCase())) headers.push(name, value);
-    this.#response.writeHead(status, [...headers, 'Content-Type', own ?? this.#form.contentType]);
+    this.#response.writeHead(status, [...headers, 'Content-Type', type]);
   }
 }
 

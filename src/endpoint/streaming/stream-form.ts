@@ -3,23 +3,31 @@
  *
  *   events  server-sent events: a message for each part, then `done`, or `error`
  *   lines   JSON lines: `{"part": ...}` for each part, then `{"done": ...}`, or `{"error": {...}}`
- *   plain   the parts alone, one behind the other, in a type that the answer's headers set
+ *   plain   the parts alone, one behind the other
+ *   chat    what a client of OpenAI's API expects; see chat-form.ts
  *
  * Pure.
  */
-import type { Payload } from '../../core/model.ts';
+import type { Payload, StreamSpec } from '../../core/model.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import { typesNamed } from '../accept.ts';
 import { bodyOfPayload } from '../answer.ts';
 import { JSON_TYPE, mediaTypeOf } from '../media-type.ts';
+import type { PreparedAnswer } from '../served-endpoint.ts';
 
-type Chunk = string | Buffer;
+export type Chunk = string | Buffer;
 
+/** The form of one answer. */
 export interface StreamForm {
-  /** Type of the answer if its headers set none. */
-  readonly contentType: string;
-  /** @throws ModeletError `modelet_failed` for a part that the form cannot hold */
-  part(payload: Payload): Chunk;
+  /** Types of an answer that begins with text or bytes, if its headers set none. */
+  readonly contentType: NonNullable<PreparedAnswer['contentType']>;
+  /** A comment that clients ignore; null if the form has none. */
+  readonly comment: string | null;
+  /**
+   * Returns null for a part that is written with the end.
+   * @throws ModeletError `modelet_failed` for a part that the form cannot hold
+   */
+  part(payload: Payload): Chunk | null;
   /** @throws ModeletError `modelet_failed` */
   end(value: Payload): Chunk;
   /** Returns null if the form cannot say an error. The answer is then cut off, which clients notice. */
@@ -55,16 +63,40 @@ export function streamForm(accept: string | undefined, own: string | null): Stre
   return EVENTS;
 }
 
-const EVENTS: StreamForm = {
-  contentType: EVENTS_TYPE,
-  part: (payload) => `data: ${jsonOf(payload)}\n\n`,
-  end: (value) => `event: done\ndata: ${jsonOf(value)}\n\n`,
-  error: (body) => `event: error\ndata: ${JSON.stringify(body)}\n\n`,
-};
+/** Returns the form that a stream response node sets. @param chat makes the form for a client of OpenAI's API */
+export function formOf({ format, event }: StreamSpec, chat: () => StreamForm): StreamForm {
+  switch (format) {
+    case 'sse':
+      return eventsNamed(event);
+    case 'openai':
+      return chat();
+    case 'jsonl':
+      return linesAs(LINES_TYPE);
+    case 'raw':
+      return PLAIN;
+  }
+}
 
-function linesAs(contentType: string): StreamForm {
+/** All forms of server-sent events have these. */
+export const SERVER_SENT = { contentType: { text: EVENTS_TYPE, bytes: EVENTS_TYPE }, comment: ':\n\n' } as const;
+
+/** @param name the event that each part is; '': the usual one */
+function eventsNamed(name: string): StreamForm {
+  const start = name === '' ? '' : `event: ${name}\n`;
   return {
-    contentType,
+    ...SERVER_SENT,
+    part: (payload) => `${start}data: ${jsonOf(payload)}\n\n`,
+    end: (value) => `event: done\ndata: ${jsonOf(value)}\n\n`,
+    error: (body) => `event: error\ndata: ${JSON.stringify(body)}\n\n`,
+  };
+}
+
+const EVENTS: StreamForm = eventsNamed('');
+
+function linesAs(type: string): StreamForm {
+  return {
+    contentType: { text: type, bytes: type },
+    comment: null,
     part: (payload) => `{"part":${jsonOf(payload)}}\n`,
     end: (value) => `{"done":${jsonOf(value)}}\n`,
     error: (body) => `${JSON.stringify(body)}\n`,
@@ -72,7 +104,8 @@ function linesAs(contentType: string): StreamForm {
 }
 
 const PLAIN: StreamForm = {
-  contentType: 'application/octet-stream',
+  contentType: { text: 'text/plain; charset=utf-8', bytes: 'application/octet-stream' },
+  comment: null,
   part: plain,
   end: (value) => (decodePayload(value) === null ? '' : plain(value)),
   error: () => null,
@@ -84,7 +117,8 @@ function plain(payload: Payload): Chunk {
   return typeof body === 'string' || nosniff ? body.toString() : Buffer.from(body);
 }
 
-function jsonOf(payload: Payload): string {
+/** @throws ModeletError `modelet_failed` */
+export function jsonOf(payload: Payload): string {
   const { body, nosniff } = bodyOfPayload(payload, 'json', false);
   return typeof body === 'string' || nosniff ? body.toString() : JSON.stringify(body);
 }

@@ -2,7 +2,14 @@
  * Compiles flows that are only definitions, as in a file or in the editor before a deploy: expands them, compiles the
  * settings of this package's nodes, and plans their runtimes. Changes nothing.
  */
-import { compileBatcher, compileBroker, compileCollector, compileJoin, compileRuntime } from '../../config/compile.ts';
+import {
+  compileBatcher,
+  compileBroker,
+  compileCollector,
+  compileJoin,
+  compileRuntime,
+  compileStream,
+} from '../../config/compile.ts';
 import { compileGate } from '../../config/compile-gate.ts';
 import { compileStage, type StageConfig } from '../../config/compile-stage.ts';
 import { type FolderSettings, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
@@ -85,6 +92,8 @@ function compileNode(
       return { kind: 'collector', ...of(compileCollector) };
     case 'modelet-join':
       return { kind: 'join', ...of(compileJoin) };
+    case 'modelet-stream':
+      return { kind: 'stream', ...of(compileStream) };
     case 'modelet-gate':
       return { kind: 'gate', ...of(compileGate) };
     default:

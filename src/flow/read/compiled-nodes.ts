@@ -1,5 +1,12 @@
 /** The pipeline nodes of the flows with their settings compiled: plain data, from which plans are made. */
-import type { BatcherConfig, BrokerConfig, CollectorConfig, JoinConfig, RuntimeConfig } from '../../config/compile.ts';
+import type {
+  BatcherConfig,
+  BrokerConfig,
+  CollectorConfig,
+  JoinConfig,
+  RuntimeConfig,
+  StreamConfig,
+} from '../../config/compile.ts';
 import type { GateConfig } from '../../config/compile-gate.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -17,6 +24,7 @@ export type CompiledNode =
   | Compiled<'batcher', BatcherConfig>
   | Compiled<'collector', CollectorConfig>
   | Compiled<'join', JoinConfig>
+  | Compiled<'stream', StreamConfig>
   | Compiled<'gate', GateConfig>
   | Compiled<'broker', BrokerConfig>;
 

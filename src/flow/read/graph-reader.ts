@@ -1,8 +1,11 @@
 /** Reads the running nodes and their wires into the plain graph that the compiler expects. */
+import type { StreamConfig } from '../../config/compile.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { ModeletError } from '../../core/errors.ts';
-import { SINGLE_ITEMS } from '../../core/model.ts';
+import { SINGLE_ITEMS, type StreamSpec } from '../../core/model.ts';
 import type { Graph, GraphNode, HttpInNode, HttpResponseNode, LinkCallNode, StageNode } from '../graph.ts';
+import { nodesOf } from '../graph.ts';
+import { targetsOf } from '../walk.ts';
 import type { CompiledNode, CompiledNodes } from './compiled-nodes.ts';
 import { type Definition, type RunningNode, SUBFLOW, type WiredNode } from './running-nodes.ts';
 
@@ -39,6 +42,7 @@ export function readGraph(flows: Flows, running: readonly RunningNode[], nodes: 
     );
   }
   addUndefined(flows, graph);
+  openCollectors(graph);
   return graph;
 }
 
@@ -51,6 +55,17 @@ function addUndefined(flows: Flows, graph: Map<string, GraphNode>): void {
     const { type, wires = [] } = node;
     graph.set(id, { kind: isTransparent(type) ? 'transparent' : 'other', id, type, flow: '', wires, watched: false });
     pending.push(...wires.flat());
+  }
+}
+
+/**
+ * Has the collectors directly in front of a stream response pass on parts: nobody draws that to get the result whole. In
+ * order of arrival a collector cannot.
+ */
+function openCollectors(graph: Map<string, GraphNode>): void {
+  for (const node of nodesOf(graph, 'collector')) {
+    const streams = node.order === 'completion' && targetsOf(graph, node).some(({ kind }) => kind === 'stream');
+    if (streams) graph.set(node.id, { ...node, inParts: true });
   }
 }
 
@@ -82,6 +97,8 @@ function toPipelineNode(
       return { kind, ...common, durable: !(config instanceof ModeletError) && config.store === 'durable' };
     case 'join':
       return { kind, ...common, invalid };
+    case 'stream':
+      return { kind, ...common, stream: streamSettings(config), invalid };
     case 'collector': {
       const usable = config instanceof ModeletError ? null : config;
       const { order = 'completion', errorPayload = 'body' } = usable ?? {};
@@ -99,6 +116,12 @@ function stageSettings(
   }
   const { runtime, input, output, dropKey, mediaTypes, overflow } = config;
   return { runtime, input, output, dropKey, readsAlso: readsAlso(config), mediaTypes, patient: overflow === 'wait' };
+}
+
+function streamSettings(config: StreamConfig | ModeletError): StreamSpec {
+  if (config instanceof ModeletError) return { format: 'sse', event: '', heartbeatMs: 0 };
+  const { format, event, heartbeatMs } = config;
+  return { format, event, heartbeatMs };
 }
 
 /** Returns the message property, other than the payload, that inline code may read; null if there is none. */

@@ -3,15 +3,14 @@
  * Each `flows:started` compiles everything again. This file changes nothing itself: pipeline.ts applies the result.
  */
 import type { NodeAPI } from 'node-red';
-import type { CollectorConfig } from '../../config/compile.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { modulesFolder, userFolder } from '../../config/folders.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { ListenerSpec } from '../../core/model.ts';
 import { flawOf } from '../../endpoint/served-endpoint.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../../flow/endpoints.ts';
-import type { Graph, HttpResponseNode } from '../../flow/graph.ts';
-import { directResponse, streamingResponse } from '../../flow/http-ways.ts';
+import type { CollectorNode, Graph, HttpResponseNode } from '../../flow/graph.ts';
+import { directResponse, type PartsExit, streamingResponse } from '../../flow/http-ways.ts';
 import { type FlowPlan, planFlows, type RuntimePlan } from '../../flow/plan.ts';
 import { stageConfig } from '../../flow/read/compiled-nodes.ts';
 import { readGraph } from '../../flow/read/graph-reader.ts';
@@ -55,8 +54,8 @@ export interface Deployment {
   readonly parting: ReadonlyMap<string, readonly string[]>;
   /** HTTP responses that can send a stage's result without the flow, by stage. */
   readonly answers: ReadonlyMap<string, HttpResponseNode>;
-  /** HTTP responses whose answers are written part by part, by stage. */
-  readonly streaming: ReadonlyMap<string, HttpResponseNode>;
+  /** Nodes whose answers are written part by part, by stage. */
+  readonly streaming: ReadonlyMap<string, PartsExit>;
   /** HTTP-in nodes that lead to a pipeline. */
   readonly endpoints: readonly Endpoint[];
   /** The HTTP-in nodes among them that are compiled, and the reasons why others are not. */
@@ -135,8 +134,8 @@ export function deploy(RED: NodeAPI, flows: LiveFlows, live: LiveNodes, services
     handlers,
     stageIdByName: new Map([...stageNames].map(([id, name]) => [name, id])),
     stageNames,
-    ordering: collectorsBehind(graph, stages, live, ({ order }) => order === 'arrival'),
-    parting: collectorsBehind(graph, stages, live, ({ results }) => results === 'parts'),
+    ordering: collectorsBehind(graph, stages, ({ order }) => order === 'arrival'),
+    parting: collectorsBehind(graph, stages, ({ inParts }) => inParts),
     answers: responsesBy(stages, (id) => directResponse(graph, id)),
     streaming: responsesBy(stages, (id) => streamingResponse(graph, id)),
     compiled: compileEndpoints(graph, {
@@ -174,10 +173,10 @@ export function deploy(RED: NodeAPI, flows: LiveFlows, live: LiveNodes, services
   };
 }
 
-function responsesBy(
+function responsesBy<Response>(
   stages: readonly string[],
-  find: (stage: string) => HttpResponseNode | null,
-): Map<string, HttpResponseNode> {
+  find: (stage: string) => Response | null,
+): Map<string, Response> {
   return new Map(
     stages.flatMap((id) => {
       const response = find(id);
@@ -186,23 +185,19 @@ function responsesBy(
   );
 }
 
-/** Returns, by stage, the collectors wired directly to it whose settings satisfy `isSet`. */
+/** Returns, by stage, the usable collectors wired directly to it for which `isMeant` holds. */
 function collectorsBehind(
   graph: Graph,
   stages: readonly string[],
-  live: LiveNodes,
-  isSet: (config: CollectorConfig) => boolean,
+  isMeant: (collector: CollectorNode) => boolean,
 ): Map<string, string[]> {
-  const chosen = new Set(
-    live.of('collector').flatMap(({ node, config }) => {
-      return !(config instanceof ModeletError) && isSet(config) ? [node.id] : [];
-    }),
-  );
   return new Map(
     stages.map((id) => {
       const node = graph.get(id);
       const targets = node ? targetsOf(graph, node) : [];
-      return [id, targets.flatMap((target) => (chosen.has(target.id) ? [target.id] : []))];
+      const isChosen = (target: (typeof targets)[number]): boolean =>
+        target.kind === 'collector' && target.invalid === null && isMeant(target);
+      return [id, targets.filter(isChosen).map((target) => target.id)];
     }),
   );
 }

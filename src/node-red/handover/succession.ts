@@ -139,7 +139,7 @@ export class Succession {
   isDeadEnd(from: string): boolean {
     if (!this.#before.canAnswer(from)) return false;
     const { ways } = this.#generation;
-    const passed = [...this.#before.reachedFrom(from)].filter((id) => this.#bearer(id)?.type !== 'http response');
+    const passed = [...this.#before.reachedFrom(from)].filter((id) => !isResponse(this.#bearer(id)));
     return !passed.some((id) => ways.canAnswer(id));
   }
 
@@ -291,4 +291,8 @@ function outputsOf(events: readonly SendEvent[]): PipelineMessage[][] {
 function asOutputs(sent: unknown): Outputs {
   if (Array.isArray(sent)) return sent as Outputs;
   return sent !== null && typeof sent === 'object' ? [sent as PipelineMessage] : [];
+}
+
+function isResponse(node: LiveFlowNode | null): boolean {
+  return node?.type === 'http response' || node?.type === 'modelet-stream';
 }

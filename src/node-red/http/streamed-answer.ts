@@ -1,30 +1,56 @@
 /**
- * Answers an HTTP client with a result in parts where the collector's output leads directly to the HTTP response node. The
- * parts are written as at a compiled endpoint. The messages reach the node all the same, and it must not write any more.
+ * Writes results in parts to HTTP clients. Where a stage, or its collector, leads directly to an HTTP response or a stream
+ * response, the pipeline itself writes the parts as at a compiled endpoint. The messages reach the node all the same, and
+ * it must not write any more. Where other nodes lie between, a stream response writes the messages that reach it.
  */
 import type { ServerResponse } from 'node:http';
-import type { AnswerSpec } from '../../core/model.ts';
-import { prepareAnswer } from '../../endpoint/served-endpoint.ts';
+import { asModeletError, isErrorCode } from '../../core/errors.ts';
+import type { AnswerSpec, StreamSpec } from '../../core/model.ts';
+import { errorBody } from '../../endpoint/client-text.ts';
+import { enterRequest } from '../../endpoint/request-id.ts';
+import { type PreparedAnswer, prepareAnswer } from '../../endpoint/served-endpoint.ts';
+import { chatForm, chatRequest } from '../../endpoint/streaming/chat-form.ts';
 import { ResultStream, whenRead } from '../../endpoint/streaming/result-stream.ts';
-import type { PipelineMessage } from '../request/messages.ts';
+import { formOf, type StreamForm, streamForm } from '../../endpoint/streaming/stream-form.ts';
+import type { PartsExit } from '../../flow/http-ways.ts';
+import { encodePayload } from '../../wire/codec/codec.ts';
+import { answerWithResult, behindParts, saysErrors } from '../request/direct-answers.ts';
+import type { Done, PipelineMessage } from '../request/messages.ts';
+import type { HttpResponse } from './http-types.ts';
 import { stripConnectionHeaders } from './response-headers.ts';
 
-/** Returns the stream to a message's client; null if no client waits. @param answer status and headers of the node */
-export function streamTo(msg: PipelineMessage, requestId: string, answer: AnswerSpec): ResultStream | null {
-  const response = msg.res?._res as unknown as ServerResponse | undefined;
-  if (typeof response?.writeHead !== 'function' || response.headersSent) return null;
-  const own = { ...msg };
-  stripConnectionHeaders(own);
+/** A stream to an HTTP client. */
+interface Streamed {
+  readonly stream: ResultStream;
+  /** Whether the pipeline writes it, or a stream response node. */
+  readonly by: 'pipeline' | 'node';
+  /** Number of parts that a node has written. */
+  written: number;
+}
+
+const streams: WeakMap<HttpResponse, Streamed> = new WeakMap();
+
+/** Status and headers of a node that sets none. */
+const AS_THE_MESSAGE_SAYS: AnswerSpec = { statusCode: null, headers: {} };
+
+/**
+ * Returns the stream to a message's client; null if no client waits.
+ * @param exit the node that would write the answer
+ * @param maxBytes the longest answer that may be gathered
+ */
+export function streamTo(
+  msg: PipelineMessage,
+  requestId: string,
+  exit: PartsExit,
+  maxBytes: number,
+): ResultStream | null {
+  const response = msg.res?._res;
+  if (!isOpen(response)) return null;
+  if (exit.kind === 'stream') return begin(msg, response, 'pipeline', streamOf(exit.stream, msg, requestId, maxBytes));
   const accept = msg.req?.headers?.['accept'];
-  return new ResultStream(response, {
-    requestId,
-    answer: prepareAnswer({
-      statusCode: answer.statusCode ?? msg.statusCode ?? null,
-      headers: { ...own.headers, ...answer.headers },
-    }),
-    accept: typeof accept === 'string' ? accept : undefined,
-    onBegun: () => mute(response),
-  });
+  const answer = preparedFor(msg, exit);
+  const form = streamForm(typeof accept === 'string' ? accept : undefined, answer.contentType?.bytes ?? null);
+  return begin(msg, response, 'pipeline', { requestId, answer, form, heartbeatMs: 0 });
 }
 
 /** Calls `taken` when a message's client has read what was written to it, or is gone; at once if no client waits. */
@@ -33,9 +59,140 @@ export function whenClientRead({ res }: PipelineMessage, taken: () => void): voi
   else taken();
 }
 
+/** Whether the answer to a message's client has ended, so that further parts of its result are of no use. */
+export function isStreamOver({ res }: PipelineMessage): boolean {
+  return res?._res !== undefined && streams.get(res._res)?.stream.hasEnded === true;
+}
+
+/**
+ * Writes a message that has reached a stream response.
+ * @param maxBytes the largest part, and the longest answer that may be gathered
+ * @param done called when the client has read the message, or is gone
+ */
+export function writeMessage(msg: PipelineMessage, spec: StreamSpec, maxBytes: number, done: Done): void {
+  const response = msg.res?._res;
+  if (!response) {
+    done(new Error('no HTTP client waits: the message has no msg.res'));
+    return;
+  }
+  const requestId = enterRequest(msg.req?.headers, response);
+  if (msg.error) {
+    behindParts(response, () => {
+      fail(msg, response, errorOf(msg, requestId));
+      whenRead(response, done);
+    });
+    return;
+  }
+  const known = streams.get(response) ?? openTo(msg, response, spec, requestId, maxBytes);
+  try {
+    if (known?.by === 'node') write(known, msg, maxBytes);
+  } catch (thrown) {
+    const error = asModeletError(thrown, 'modelet_failed');
+    const { code, message, stage } = error;
+    fail({ ...msg, statusCode: error.statusCode }, response, errorBody({ code, message, stage, requestId }));
+    done(error);
+    return;
+  }
+  whenRead(response, done);
+}
+
+function openTo(
+  msg: PipelineMessage,
+  response: HttpResponse,
+  spec: StreamSpec,
+  requestId: string,
+  maxBytes: number,
+): Streamed | undefined {
+  if (!isOpen(response)) return undefined;
+  begin(msg, response, 'node', streamOf(spec, msg, requestId, maxBytes));
+  return streams.get(response);
+}
+
+/** Writes a part or the end, as `msg.parts` and `msg.complete` say. A message that has neither is a whole result. */
+function write(streamed: Streamed, { payload, parts, complete }: PipelineMessage, maxBytes: number): void {
+  const { stream } = streamed;
+  const value = encodePayload(payload ?? null, { blame: 'modelet_failed', maxBytes });
+  const { index, count } = (parts ?? {}) as { readonly index?: unknown; readonly count?: unknown };
+  if (complete === true || typeof index !== 'number') {
+    stream.end(value);
+    return;
+  }
+  stream.part(value);
+  streamed.written += 1;
+  if (typeof count === 'number' && streamed.written >= count)
+    stream.end(encodePayload(null, { blame: 'modelet_failed', maxBytes }));
+}
+
+/** Says an error in the stream if that has begun. Otherwise the error is the answer. */
+function fail(msg: PipelineMessage, response: HttpResponse, body: object): void {
+  const stream = streams.get(response)?.stream;
+  if (stream?.hasBegun) stream.fail(body);
+  else answerWithResult({ ...msg, statusCode: msg.statusCode ?? 500 }, body, AS_THE_MESSAGE_SAYS);
+}
+
+/** Returns the body for an error that a collector, a Catch node or another node has written to a message. */
+function errorOf({ error, modelet }: PipelineMessage, requestId: string): object {
+  const { code, message, stage, details } = (typeof error === 'object' ? error : { message: error }) as Partial<
+    NonNullable<PipelineMessage['error']>
+  >;
+  return errorBody({
+    code: isErrorCode(code) ? code : 'modelet_failed',
+    message: String(message ?? 'the request has failed'),
+    stage,
+    requestId: modelet?.requestId ?? requestId,
+    details,
+  });
+}
+
+function streamOf(
+  spec: StreamSpec,
+  msg: PipelineMessage,
+  requestId: string,
+  maxBytes: number,
+): Parameters<typeof begin>[3] {
+  const { body } = (msg.req ?? {}) as { readonly body?: unknown };
+  return {
+    requestId,
+    answer: preparedFor(msg, AS_THE_MESSAGE_SAYS),
+    form: formOf(spec, () => chatForm(chatRequest(body, requestId), maxBytes)),
+    heartbeatMs: spec.heartbeatMs,
+  };
+}
+
+function begin(
+  msg: PipelineMessage,
+  response: HttpResponse,
+  by: Streamed['by'],
+  answer: {
+    readonly requestId: string;
+    readonly answer: PreparedAnswer;
+    readonly form: StreamForm;
+    readonly heartbeatMs: number;
+  },
+): ResultStream {
+  const stream = new ResultStream(response as unknown as ServerResponse, { ...answer, onBegun: () => mute(response) });
+  streams.set(response, { stream, by, written: 0 });
+  saysErrors(msg, stream);
+  return stream;
+}
+
+function preparedFor(msg: PipelineMessage, { statusCode, headers }: AnswerSpec): PreparedAnswer {
+  const own = { ...msg };
+  stripConnectionHeaders(own);
+  return prepareAnswer({
+    statusCode: statusCode ?? msg.statusCode ?? null,
+    headers: { ...own.headers, ...headers },
+  });
+}
+
+function isOpen(response: HttpResponse | undefined): response is HttpResponse {
+  const { writeHead } = (response ?? {}) as { readonly writeHead?: unknown };
+  return typeof writeHead === 'function' && response?.headersSent === false && !response.destroyed;
+}
+
 /** The methods of a response that an HTTP response node calls. */
 const CALLED = ['set', 'cookie', 'clearCookie', 'status', 'send', 'json', 'jsonp'] as const;
 
-function mute(response: ServerResponse): void {
+function mute(response: HttpResponse): void {
   for (const method of CALLED) Object.assign(response, { [method]: () => response });
 }

@@ -14,6 +14,19 @@ export function willAnswer(msg: PipelineMessage): void {
   if (msg.res?._res) begun.add(msg.res._res);
 }
 
+/** Answers that can say an error after they have begun. */
+interface ErrorSayer {
+  /** No effect if the answer has not begun, or has ended. */
+  fail(body: object): void;
+}
+
+const sayers: WeakMap<HttpResponse, ErrorSayer> = new WeakMap();
+
+/** Notes who says an error in the answer to a message's client once that has begun. */
+export function saysErrors({ res }: PipelineMessage, sayer: ErrorSayer): void {
+  if (res?._res) sayers.set(res._res, sayer);
+}
+
 /** Answers an HTTP client with a result that cannot reach its HTTP response node, in the same way as that node. */
 export function answerWithResult(msg: PipelineMessage, payload: unknown, answer: AnswerSpec): void {
   const response = msg.res?._res;
@@ -33,18 +46,32 @@ export function answerDirectly(msg: PipelineMessage, error: ModeletError, reques
   if (!response || response.destroyed) return;
   const answer = (): void => {
     if (response.headersSent) {
+      sayers.get(response)?.fail(bodyOf(error, requestId));
       if (begun.has(response) && !response.writableEnded) response.end();
       return;
     }
     writeAnswer(response, error, requestId);
   };
-  if (!begun.has(response)) {
-    answer();
-    return;
-  }
-  // Node-RED first delivers the parts it has queued. A later write by the flow is lost, and must not crash Node-RED.
-  response.on('error', () => {});
-  setImmediate(answer);
+  // A later write by the flow is lost, and must not crash Node-RED.
+  if (begun.has(response)) response.on('error', () => {});
+  behindParts(response, answer);
+}
+
+/** Runs `act` when the parts of a result that are under way have reached their response; at once if there are none. */
+export function behindParts(response: HttpResponse, act: () => void): void {
+  if (begun.has(response)) inTurns(LONGEST_WAY, act);
+  else act();
+}
+
+/**
+ * Turns of the event loop in which Node-RED delivers a part: one for each node on its way, and two for function nodes. An
+ * error has another way, which is often shorter.
+ */
+const LONGEST_WAY = 20;
+
+function inTurns(turns: number, act: () => void): void {
+  if (turns === 0) act();
+  else setImmediate(() => inTurns(turns - 1, act));
 }
 
 /** Answers a request that has not reached a flow. */
@@ -55,6 +82,9 @@ export function answerError(headers: Headers, response: HttpResponse, error: Mod
 function writeAnswer(response: HttpResponse, error: ModeletError, requestId: string): void {
   response.status(error.statusCode);
   if (error.retryAfterSeconds !== undefined) response.set('Retry-After', String(error.retryAfterSeconds));
-  const { code, message, stage, details } = error;
-  response.json(errorBody({ code, message, stage, requestId, details }));
+  response.json(bodyOf(error, requestId));
+}
+
+function bodyOf({ code, message, stage, details }: ModeletError, requestId: string): object {
+  return errorBody({ code, message, stage, requestId, details });
 }

@@ -51,14 +51,17 @@ export class PartMessages {
 
   /**
    * Sends a part from each current collector behind the stage; a deploy may have changed them since the last part.
-   * @throws ModeletError `shutting_down` if no collector is left; Node-RED's own error if it cannot clone the message
+   * @throws ModeletError `shutting_down` if nothing takes parts any more; Node-RED's own error if it cannot clone the message
    */
   send(part: unknown, index: number): void {
     this.#count = index + 1;
     const { live, deployment, isStopped } = this.#context;
     const output = this.#output;
-    const collectors = isStopped() ? [] : (deployment().parting.get(this.#exit) ?? []);
-    if (output === null || collectors.length === 0) {
+    const { parting, streaming } = deployment();
+    const collectors = parting.get(this.#exit) ?? [];
+    // A stream response directly behind the stage needs no messages.
+    const isWanted = collectors.length > 0 || streaming.has(this.#exit);
+    if (isStopped() || output === null || !isWanted) {
       throw new ModeletError('shutting_down', 'the flow was changed or stopped');
     }
     for (const id of collectors) {

@@ -15,7 +15,7 @@ import { encodeMeta } from '../../wire/frames/items.ts';
 import type { DeployedRoute } from '../deploy/deployment.ts';
 import { noteResult } from '../http/answer-form.ts';
 import { readRequest } from '../http/request-body.ts';
-import { streamTo, whenClientRead } from '../http/streamed-answer.ts';
+import { isStreamOver, streamTo, whenClientRead } from '../http/streamed-answer.ts';
 import type { RequestContext } from './context.ts';
 import { answerWithResult } from './direct-answers.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
@@ -44,7 +44,7 @@ export class PipelineRequest {
   readonly #traced: TracedRequest | null;
   readonly #leaving: Leaving;
   readonly #sequencers: readonly Sequencer[];
-  /** Sends the parts of the result; null if no collector passes on parts. */
+  /** Sends the parts of the result; null if nothing behind the last stage takes parts. */
   readonly #parts: PartMessages | null;
   /** Writes the parts to the HTTP client; null if the flow does that, or if no client waits. */
   readonly #stream: ResultStream | null;
@@ -64,10 +64,13 @@ export class PipelineRequest {
     this.#traced = context.tracing.begin(msg.req);
     const exit = deployed.route.stages.at(-1) as string;
     this.#sequencers = context.sequencers(exit);
-    const inParts = (context.deployment().parting.get(exit) ?? []).length > 0;
+    const { parting, streaming } = context.deployment();
+    const response = streaming.get(exit);
+    const inParts = response !== undefined || (parting.get(exit) ?? []).length > 0;
     this.#parts = inParts ? new PartMessages(context, msg, this.#trace, exit) : null;
-    const response = context.deployment().streaming.get(exit);
-    this.#stream = response ? streamTo(msg, this.#trace.requestId, response) : null;
+    this.#stream = response
+      ? streamTo(msg, this.#trace.requestId, response, deployed.service.config.maxPayloadBytes)
+      : null;
     this.#leaving = { msg, trace: this.#trace, done: () => this.#ended(done) };
     for (const sequencer of this.#sequencers) sequencer.enter(this.#trace.pass);
   }
@@ -176,7 +179,11 @@ export class PipelineRequest {
       }
       // Node-RED queued its own delivery before this. Data for a client that does not read stays in memory, so the
       // stage makes no further parts until the client reads.
-      setImmediate(() => whenClientRead(this.#msg, taken));
+      setImmediate(() => {
+        // A node of the flow may end an answer before the modelet ends its result.
+        if (isStreamOver(this.#msg)) this.#abandon(new ModeletError('cancelled', 'the answer has ended'));
+        else whenClientRead(this.#msg, taken);
+      });
     });
   }
 

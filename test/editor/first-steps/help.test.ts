@@ -17,6 +17,7 @@ const LABELS: Readonly<Record<Exclude<NodeType, 'modelet-runtime' | 'modelet-bro
   'modelet-gate': 'gate',
   'modelet-collector': 'collector',
   'modelet-join': 'gather',
+  'modelet-stream': 'stream',
   'modelet-feed': 'paced split',
   'modelet-metrics': 'metrics',
 };
@@ -159,7 +160,7 @@ test('every text of every dialog is translated', async () => {
       // A key without a text shows as the key itself.
       assert.doesNotMatch(
         (await form.textContent()) ?? '',
-        /modelet-(stage|batcher|gate|collector|join|feed|metrics|runtime)\.\w/,
+        /modelet-(stage|batcher|gate|collector|join|stream|feed|metrics|runtime)\.\w/,
         type,
       );
       const placeholders = await form

@@ -73,6 +73,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
   'modelet-batcher': { name: 'by eight', policy: 'gap', maxBatchSize: '8', maxWaitMs: '2.5' },
   'modelet-collector': { name: 'answers', order: 'completion', results: 'parts', errorPayload: 'keep', catch: 'off' },
   'modelet-join': { name: 'gather', mode: 'quorum', quorum: '2', key: 'model', timeoutMs: '500', partial: 'keep' },
+  'modelet-stream': { name: 'tokens', format: 'sse', event: 'token', heartbeatMs: '5000' },
   'modelet-feed': { name: 'lines', from: 'lines', window: '9' },
   'modelet-metrics': { name: 'each second', intervalMs: '250' },
 };

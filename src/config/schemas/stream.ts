@@ -1,0 +1,29 @@
+/** Settings of a node that writes a result in parts to its HTTP client. */
+import { MAX_TIMEOUT_MS, type NodeSchema } from './node-schema.ts';
+
+export const stream = {
+  type: 'object',
+  properties: {
+    name: { type: 'string', default: '', description: 'Label of the node' },
+    format: {
+      type: 'string',
+      default: 'sse',
+      enum: ['sse', 'openai', 'jsonl', 'raw'],
+      description:
+        '`sse`: server-sent events. `openai`: as chat completions of OpenAI. `jsonl`: a line of JSON for each part. `raw`: the parts alone',
+    },
+    event: {
+      type: 'string',
+      default: '',
+      description: 'With `format` `sse`: name of the event that each part is. Empty: clients call it `message`',
+    },
+    heartbeatMs: {
+      type: 'integer',
+      default: 15_000,
+      minimum: 0,
+      maximum: MAX_TIMEOUT_MS,
+      description:
+        'With `format` `sse` or `openai`: longest silence before a comment is sent, so that nothing closes the connection. 0: no comments',
+    },
+  },
+} as const satisfies NodeSchema;
