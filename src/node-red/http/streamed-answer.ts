@@ -15,7 +15,7 @@ import { formOf, type StreamForm, streamForm } from '../../endpoint/streaming/st
 import type { PartsExit } from '../../flow/http-ways.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import { answerWithResult, behindParts, saysErrors } from '../request/direct-answers.ts';
-import type { Done, PipelineMessage } from '../request/messages.ts';
+import { caughtError, type Done, type ErrorInfo, type PipelineMessage } from '../request/messages.ts';
 import type { HttpResponse } from './http-types.ts';
 import { stripConnectionHeaders } from './response-headers.ts';
 
@@ -131,15 +131,13 @@ function fail(msg: PipelineMessage, response: HttpResponse, body: object): void 
 }
 
 /** Returns the body for an error that a collector, a Catch node or another node has written to a message. */
-function errorOf({ error, modelet }: PipelineMessage, requestId: string): object {
-  const { code, message, stage, details } = (typeof error === 'object' ? error : { message: error }) as Partial<
-    NonNullable<PipelineMessage['error']>
-  >;
+function errorOf(msg: PipelineMessage, requestId: string): object {
+  const { code, message, stage, details }: Partial<ErrorInfo> = caughtError(msg) ?? msg.error ?? {};
   return errorBody({
     code: isErrorCode(code) ? code : 'modelet_failed',
-    message: String(message ?? 'the request has failed'),
+    message: String(message ?? msg.error),
     stage,
-    requestId: modelet?.requestId ?? requestId,
+    requestId: msg.modelet?.requestId ?? requestId,
     details,
   });
 }

@@ -117,14 +117,21 @@ export function writeResult(RED: NodeAPI, msg: PipelineMessage, property: string
 
 /** Removes an error that a pipeline node has set, with its status. Leaves errors of other nodes. */
 export function forgetError(msg: PipelineMessage): void {
-  const { error, _error: before } = msg;
-  // For a Catch node, Node-RED writes its own error for the same failure and moves ours to `_error`.
-  const caught = before?.source?.id === error?.source?.id && isOurs(msg, before);
-  if (!caught && !isOurs(msg, error)) return;
-  if (caught) delete msg._error;
+  const ours = caughtError(msg);
+  if (!ours && !isOurs(msg, msg.error)) return;
+  if (ours) delete msg._error;
   delete msg.error;
   delete msg.statusCode;
   if (msg.headers) delete msg.headers['Retry-After'];
+}
+
+/**
+ * Returns the error that a pipeline node has set and a Catch node has handed over. For the Catch node, Node-RED has written
+ * its own error for the same failure, and moved ours to `_error`.
+ */
+export function caughtError(msg: PipelineMessage): ErrorInfo | undefined {
+  const { error, _error: before } = msg;
+  return before?.source?.id === error?.source?.id && isOurs(msg, before) ? before : undefined;
 }
 
 /** Clones for wires and Catch nodes are not in `setByPipeline`, but error and trace have the same request id. */
