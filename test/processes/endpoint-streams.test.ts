@@ -180,6 +180,20 @@ for (const [where, host] of HOSTS) {
       });
     }
 
+    test('a comment comes while no part does, also before the first, so that an error comes in the stream', async (t) => {
+      const stream = { format: 'sse', event: '', heartbeatMs: 20 } as const;
+      const endpoint = await paced(t, host, { parts: { copies: [], stream } });
+      const client = new RawClient(endpoint.port).send(postText('{"to":2,"result":"all"}', { Connection: 'close' }));
+      await until(() => /data: \{"index":0.*\}\n\n\r\n(?:3\r\n:\n\n\r\n){3}/s.test(client.received), 'comments come');
+      release(endpoint.folder, 'part1');
+      await client.closed;
+      assert.match(client.received, /"index":1.*event: done\ndata: "all"\n\n\r\n0\r\n\r\n$/s);
+      const slow = await host(t, { stages: [YIELDS] }, { parts: { copies: [], stream } });
+      const { status, bytes } = await ask(slow, { ms: 400, error: 'no' });
+      assert.equal(status, 200);
+      assert.match(bytes.toString(), /^(?::\n\n)+event: error\ndata: \{"error":\{"code":"modelet_failed"/);
+    });
+
     test('a stream that cannot say an error is cut off', async (t) => {
       const answer = { statusCode: null, headers: { 'Content-Type': 'text/plain' } };
       const endpoint = await host(t, { stages: [YIELDS] }, { ...STREAMS, answer });
