@@ -10,6 +10,18 @@ import { MockGateway } from '../fixtures/mock-gateway.ts';
 import { type FlowNode, type NodeRed, until, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
+interface Chunk {
+  readonly object: string;
+  readonly model: string;
+  readonly choices: readonly [
+    {
+      readonly delta?: { readonly content: string };
+      readonly message?: { readonly content: string };
+      readonly finish_reason: string | null;
+    },
+  ];
+}
+
 const EXAMPLE = join(repositoryRoot, 'examples', 'Chat completions of a remote model.json');
 
 describe('examples: chat completions of a remote model', () => {
@@ -147,6 +159,36 @@ describe('examples: chat completions of a remote model', () => {
     assert.equal(response.headers.get('x-secret'), null);
     const { authorization, cookie, 'x-of-client': own } = got[0] as IncomingHttpHeaders;
     assert.deepEqual([authorization, cookie, own], ['Bearer key-of-a-test', undefined, undefined]);
+  });
+
+  test('a chat is streamed as it comes, or is one object, as a client of OpenAI asks', async () => {
+    await red.deployReady(flow);
+    const ask = (more: object): Promise<Response> =>
+      red.post('/examples/v1/chat/completions', { model: 'mine', messages: [{}], max_tokens: 3, ...more });
+    const streamed = await ask({ stream: true });
+    assert.equal(streamed.headers.get('content-type'), 'text/event-stream');
+    const events = (await streamed.text()).split('\n\n');
+    assert.deepEqual(events.splice(-2), ['data: [DONE]', '']);
+    const chunks = events.map((event) => JSON.parse(event.replace('data: ', '')) as Chunk);
+    assert.deepEqual(
+      chunks.map(({ model, choices: [choice] }) => [model, choice.delta?.content, choice.finish_reason]),
+      [...['some ', 'words ', 'that '].map((word) => ['mine', word, null]), ['mine', '', 'length']],
+    );
+    const { object, choices } = (await (await ask({})).json()) as Chunk;
+    assert.deepEqual([object, choices[0].message?.content], ['chat.completion', 'some words that']);
+    const refused = await ask({ messages: [] });
+    assert.equal(refused.status, 422);
+    const leaving = new AbortController();
+    const left = await red.post(
+      '/examples/v1/chat/completions',
+      { messages: [{}], max_tokens: 100_000, stream: true },
+      { signal: leaving.signal },
+    );
+    await left.body?.getReader().read();
+    leaving.abort();
+    await until('the server has lost its client', async () =>
+      (await gateway.metrics()).includes('gateway_requests_total{code="499"} 1\n'),
+    );
   });
 
   test('questions fail at once while the server is away, and none hangs', async () => {
