@@ -10,6 +10,7 @@ import type {
   HttpResponseNode,
   OtherNode,
   StageNode,
+  StreamNode,
   TransparentNode,
 } from '../../src/flow/graph.ts';
 
@@ -76,6 +77,11 @@ export function httpIn(id: string, wires: Wires, overrides: Partial<HttpInNode> 
 export function httpOut(id: string, overrides: Partial<HttpResponseNode> = {}): HttpResponseNode {
   const settings = { wires: [], statusCode: null, headers: {} };
   return { kind: 'http response', ...common('http response'), id, ...settings, ...overrides };
+}
+
+export function streamOut(id: string, overrides: Partial<StreamNode> = {}): StreamNode {
+  const stream = { format: 'sse', event: '', heartbeatMs: 0 } as const;
+  return { kind: 'stream', ...common('modelet-stream'), id, wires: [], stream, invalid: null, ...overrides };
 }
 
 export function drawing(...nodes: readonly GraphNode[]): Graph {

@@ -6,7 +6,7 @@ import type { EndpointSpec } from '../../src/core/model.ts';
 import { compileEndpoints, type EndpointFacts } from '../../src/flow/endpoints.ts';
 import type { GraphNode } from '../../src/flow/graph.ts';
 import { compileRoutes } from '../../src/flow/routes.ts';
-import { batcher, collector, drawing, gate, httpIn, httpOut, junction, other, stage } from './drawing.ts';
+import { batcher, collector, drawing, gate, httpIn, httpOut, junction, other, stage, streamOut } from './drawing.ts';
 
 type Facts = Partial<Pick<EndpointFacts, 'root' | 'barred' | 'taken' | 'flawOf'>>;
 
@@ -16,6 +16,8 @@ const OUT = httpOut('out');
 const BAD = httpOut('bad');
 const plain = [IN, stage('a', ['out']), OUT];
 const collected = [IN, stage('a', ['c']), collector('c', ['out'], ['bad']), OUT, BAD];
+
+const STREAM = streamOut('out');
 
 const SPEC: EndpointSpec = {
   id: 'in',
@@ -94,6 +96,22 @@ const COMPILED: readonly Compiled[] = [
     { failure: FAILURE, copies: ['d', 'e'], parts: { copies: ['e'], stream: null } },
   ],
   [
+    'a stream response behind a stage, with a debug node beside it',
+    [IN, stage('a', ['out', 'd']), STREAM, other('d', [], 'debug')],
+    { copies: ['d'], parts: { copies: [], stream: STREAM.stream } },
+  ],
+  [
+    'a stream response behind both outputs of a collector that keeps payloads',
+    [
+      IN,
+      stage('a', ['c']),
+      collector('c', ['out', 'e'], ['out'], true, { errorPayload: 'keep', inParts: true }),
+      STREAM,
+      other('e', [], 'debug'),
+    ],
+    { failure: FAILURE, copies: ['e'], parts: { copies: ['e'], stream: STREAM.stream } },
+  ],
+  [
     'results and errors to the same HTTP response',
     [IN, stage('a', ['c']), collector('c', ['out'], ['out']), OUT],
     { failure: FAILURE },
@@ -166,6 +184,18 @@ const debug = other('d', [], 'debug');
 const f = other('f', ['a']);
 
 const REFUSED: readonly Refused[] = [
+  [
+    /^the stream response cannot be used: event/,
+    [IN, stage('a', ['out']), streamOut('out', { invalid: 'event: must be one line' })],
+  ],
+  [
+    /^a function node stands behind the result collector$/,
+    [IN, stage('a', ['c']), collector('c', ['f'], [], true, { inParts: true }), other('f', ['out']), STREAM],
+  ],
+  [
+    /^the output of stage A goes to a stream response node and an HTTP response node$/,
+    [IN, stage('a', ['out', 'bad']), STREAM, BAD],
+  ],
   [/^the HTTP-in node takes GET requests/, before({ method: 'get' })],
   [/^the HTTP-in node takes DELETE requests/, before({ method: 'delete' })],
   [/^the path \/x\/:id is a pattern$/, before({ url: '/x/:id' })],

@@ -54,6 +54,29 @@ describe('headless: expansion', () => {
   });
 });
 
+test('a stream response is served as in Node-RED, and opens the collector in front of it, except in order of arrival', () => {
+  const draw = (order: string): FileNode[] => [
+    { id: 'tab', type: 'tab' },
+    { id: 'r', type: 'modelet-runtime' },
+    ...[
+      { id: 'in', type: 'http in', method: 'post', url: '/p', wires: [['s']] },
+      { id: 's', type: 'modelet-stage', runtime: 'r', source: 'inline', code: 'return 1;', wires: [['c']] },
+      { id: 'c', type: 'modelet-collector', results: 'whole', order, wires: [['out'], ['out']] },
+      { id: 'out', type: 'modelet-stream', format: 'openai', wires: [] },
+    ].map((node) => ({ ...node, z: 'tab', x: 1, y: 1 })),
+  ];
+  const flows = compile(draw('completion'));
+  const stream = { format: 'openai', event: '', heartbeatMs: 15_000 };
+  assert.deepEqual(
+    flows.compiled.endpoints.map(({ parts }) => parts),
+    [{ copies: [], stream }],
+  );
+  assert.deepEqual(judge(flows), { refused: [], leftOut: [] });
+  const ordered = compile(draw('arrival'));
+  assert.match(ordered.compiled.uncompiled[0]?.reason ?? '', /order of arrival/);
+  assert.ok(judge(ordered).refused.some(({ node }) => node === 'modelet-stream out'));
+});
+
 describe('headless: the flow file', () => {
   const [first] = FILE_FLOWS;
   const flow = first?.flow ?? [];

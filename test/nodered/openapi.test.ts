@@ -4,7 +4,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { OpenApiDocument } from '../../src/openapi/document.ts';
-import { instance, linkCall, linkIn, linkOut, linkReturn, on, subflow, tab } from '../fixtures/drawn.ts';
+import { instance, linkCall, linkIn, linkOut, linkReturn, on, streamOut, subflow, tab } from '../fixtures/drawn.ts';
 import {
   batcher,
   collector,
@@ -102,6 +102,9 @@ function flows(input: object = INPUT): FlowNode[] {
     func('change again', 'return msg;', 'out changed'),
     ...web('file', 'post', '/file', 'file'),
     stage('file', '', 'out file', { ...source, source: 'file', path: files.js }),
+    httpIn('in chat', '/chat', 'chat'),
+    echo('chat', 'streamed', { output: OUTPUT }),
+    streamOut('streamed', { format: 'openai' }),
     ...web('hidden', 'post', '/hidden', 'private'),
     stage('private', 'return input;', 'out hidden', { runtime: 'hidden' }),
     ...web('plain', 'post', '/plain', 'answer'),
@@ -151,6 +154,7 @@ describe('OpenAPI document', () => {
       'post /call',
       'post /own',
       'post /changed',
+      'post /chat',
       'post /file',
       'post /hidden',
     ];
@@ -182,6 +186,11 @@ describe('OpenAPI document', () => {
     const { responses } = operation(await read(), 'get', '/query');
     assert.ok(!('200' in responses));
     assert.deepEqual(Object.keys(contentOf(responses['203'])), ['text/csv']);
+  });
+
+  test('says which media types a stream response may set', async () => {
+    const { responses } = operation(await read(), 'post', '/chat');
+    assert.deepEqual(Object.keys(contentOf(responses['200'])), ['text/event-stream', 'application/json']);
   });
 
   test('has the input of a GET as query parameters', async () => {

@@ -145,7 +145,7 @@ test('a stream response needs no pipeline: a split message is a stream', async (
     httpIn('in', '/split', 'status'),
     func(
       'status',
-      "msg.payload = ['a', 'b']; msg.statusCode = 203; msg.headers = { 'X-Own': 'yes' }; return msg;",
+      "msg.payload = ['a', 'b']; msg.statusCode = 203; msg.headers = { 'X-Own': 'yes', 'Content-Type': 'text/html' }; return msg;",
       'split',
     ),
     split('split', 'out'),
@@ -155,7 +155,8 @@ test('a stream response needs no pipeline: a split message is a stream', async (
   );
   const answer = await red.post('/split', {});
   assert.equal(await answer.text(), '{"part":"a"}\n{"part":"b"}\n{"done":null}\n');
-  assert.deepEqual([answer.status, answer.headers.get('x-own')], [203, 'yes']);
+  const headers = ['x-own', 'content-type'].map((name) => answer.headers.get(name));
+  assert.deepEqual([answer.status, ...headers], [203, 'yes', 'application/x-ndjson']);
 });
 
 test('a message without a client, and a node that cannot be used, are errors', async () => {

@@ -149,9 +149,11 @@ function streamOf(
   maxBytes: number,
 ): Parameters<typeof begin>[3] {
   const { body } = (msg.req ?? {}) as { readonly body?: unknown };
+  const answer = preparedFor(msg, AS_THE_MESSAGE_SAYS);
   return {
     requestId,
-    answer: preparedFor(msg, AS_THE_MESSAGE_SAYS),
+    // The format says the type. A type in the message may be that of an answer that an `http request` node got.
+    answer: spec.format === 'raw' ? answer : { ...answer, contentType: null },
     form: formOf(spec, () => chatForm(chatRequest(body, requestId), maxBytes)),
     heartbeatMs: spec.heartbeatMs,
   };
