@@ -28,6 +28,22 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     test: 'a client that stops reading stops the generator, and the deadline ends both',
   },
   {
+    bug: 'an error overtakes the parts that are on their way to a stream response',
+    file: 'src/node-red/request/direct-answers.ts',
+    find: 'if (begun.has(response)) inTurns(LONGEST_WAY, act);',
+    replace: 'if (begun.has(response)) inTurns(0, act);',
+    suite: 'nodered/stream-response.shared',
+    test: 'says an error in the stream, whether a collector, a Catch node or nobody hands it over',
+  },
+  {
+    bug: 'a stream that a node ends early leaves its generator running',
+    file: 'src/node-red/request/pipeline-request.ts',
+    find: 'if (isStreamOver(this.#msg)) this.#abandon(',
+    replace: 'if (isStreamOver(this.#msg) && this.#parts === null) this.#abandon(',
+    suite: 'nodered/stream-response.shared',
+    test: 'closes the generator when the client goes away, and when a node ends the stream early',
+  },
+  {
     bug: 'a body that Node-RED cannot parse gets its bare 500',
     file: 'src/node-red/http/body-errors.ts',
     find: "if (type !== 'http in') return;",

@@ -4,8 +4,9 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, beforeEach, describe, test } from 'node:test';
+import { WebSocket } from 'undici';
 import { split, streamOut } from '../fixtures/drawn.ts';
-import { catchNode, collector, func, httpIn, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { catchNode, collector, func, httpIn, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { callsIn, release } from '../fixtures/service.ts';
@@ -174,6 +175,25 @@ test('a message without a client, and a node that cannot be used, are errors', a
   await deploy(httpIn('in', '/bad', 'out'), streamOut('out', { event: 'a\nb' }), stage('unused', 'return 1;', 'out'));
   const { status, body } = await answerTo({}, '/bad');
   assert.deepEqual([status, (body as { error: { code: string } }).error.code], [503, 'config_invalid']);
+});
+
+test('a WebSocket client gets parts by the nodes of Node-RED itself', async () => {
+  const socket = { server: 'socket', client: '' };
+  await deploy(
+    { id: 'socket', type: 'websocket-listener', path: '/parts-of', wholemsg: 'false' },
+    node('in', 'websocket in', ['make'], socket),
+    stage('make', 'return (function* () { yield* input; return "end"; })();', 'collect'),
+    collector('collect', 'out', [], { results: 'parts' }),
+    node('out', 'websocket out', [], socket),
+  );
+  const got: unknown[] = [];
+  const client = new WebSocket(`${red.url.replace('http', 'ws')}/parts-of`);
+  client.addEventListener('message', ({ data }) => got.push(data));
+  await new Promise((resolve) => client.addEventListener('open', resolve));
+  client.send('abc');
+  await until('all have come', () => got.includes('end'));
+  assert.deepEqual(got, ['a', 'b', 'c', 'end']);
+  client.close();
 });
 
 test('eight clients at a time get their own parts, compiled or not', async () => {

@@ -1,4 +1,4 @@
-/** Values that the dialogs of batchers, paced splits, collectors, metrics and runtimes refuse. */
+/** Values that the dialogs of batchers, paced splits, collectors, stream responses, metrics and runtimes refuse. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { NodeType } from '../../fixtures/node-schemas.ts';
@@ -61,6 +61,28 @@ test('the dialog of a result collector refuses results in parts with the order o
     await editor.open(id);
     await form.set({ order: 'completion' });
     assert.deepEqual(await form.marked(), []);
+    await editor.ok();
+    assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
+  });
+});
+
+test('the dialog of a stream response refuses values that it cannot use, and shows what the format needs', async () => {
+  await session.inEditor([], async (editor) => {
+    const id = await editor.dragFromPalette('modelet-stream', 400, 100);
+    const form = new Form(editor);
+    await editor.open(id);
+    await tryAll(form, numberTrials('modelet-stream'));
+    const shown: Readonly<Record<string, readonly boolean[]>> = {
+      openai: [false, true],
+      jsonl: [false, false],
+      raw: [false, false],
+      sse: [true, true],
+    };
+    for (const [format, expected] of Object.entries(shown)) {
+      await form.set({ format });
+      const fields = await Promise.all(['event', 'heartbeatMs'].map((name) => form.element(name).isVisible()));
+      assert.deepEqual(fields, expected, format);
+    }
     await editor.ok();
     assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
   });
