@@ -31,7 +31,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     bug: 'an error overtakes the parts that are on their way to a stream response',
     file: 'src/node-red/request/direct-answers.ts',
     find: 'if (begun.has(response)) inTurns(LONGEST_WAY, act);',
-    replace: 'if (begun.has(response)) inTurns(0, act);',
+    replace: 'if (begun.has(response)) inTurns(LONGEST_WAY * 0, act);',
     suite: 'nodered/stream-response.shared',
     test: 'says an error in the stream, whether a collector, a Catch node or nobody hands it over',
   },

@@ -37,7 +37,8 @@ function behind(code: string, properties: object = {}, catches: string[] = ['out
 }
 
 async function deploy(...flows: FlowNode[]): Promise<void> {
-  await red.deployReady([TAB, runtime(), ...flows]);
+  // No time limit, which would also close a generator that nothing else closes.
+  await red.deployReady([TAB, runtime('runtime', { timeoutMs: '0' }), ...flows]);
 }
 
 /** A client that reads what comes, as it comes. */
@@ -124,7 +125,7 @@ describe('a stream response behind a function node', () => {
     await deploy(...flow);
     const client = new Client('/parts', { to: 2 });
     await client.has('"index":0');
-    await red.deploy([TAB, runtime(), ...flow.map((one) => ({ ...one, x: 200 }))]);
+    await red.deploy([TAB, runtime('runtime', { timeoutMs: '0' }), ...flow.map((one) => ({ ...one, x: 200 }))]);
     release(folder, 'part1');
     await client.end();
     assert.match(client.text, /"index":1.*\n\nevent: done\ndata: null\n\n$/);
