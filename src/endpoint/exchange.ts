@@ -181,8 +181,9 @@ export class Exchange implements BodyReadEvents {
   #openStream(stream: StreamSpec | null, payload: Payload): ResultStream {
     const { answer, limits } = this.#endpoint;
     const requestId = this.#requestId;
+    const json = this.#head?.type.kind === 'json' ? payload : null;
     const form = stream
-      ? formOf(stream, () => chatForm(chatRequestOf(payload, requestId), limits.maxBytes))
+      ? formOf(stream, () => chatForm(chatRequestOf(json, requestId), limits.maxBytes))
       : streamForm(this.#request.headers.accept, answer.contentType?.bytes ?? null);
     return new ResultStream(this.#response, { requestId, answer, form, heartbeatMs: stream?.heartbeatMs ?? 0 });
   }

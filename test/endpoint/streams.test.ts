@@ -78,6 +78,16 @@ test('no comment comes for a client that does not read, after an error, or behin
   failed.fail({});
   clock.advance(1000);
   assert.deepEqual([failed.hasBegun, other.response.headersSent], [false, false]);
+  const spoiled = await responseTo(t);
+  Object.assign(spoiled.response, {
+    writeHead: () => {
+      throw new RangeError('Invalid status code: 99');
+    },
+  });
+  const bad = streamOn(spoiled.response, clock, { heartbeatMs: 100 });
+  clock.advance(1000);
+  assert.equal(bad.hasBegun, false);
+  assert.throws(() => bad.part(encoded(1)), /Invalid status code/);
   const answered = await responseTo(t);
   const late = streamOn(answered.response, clock, { heartbeatMs: 100 });
   answered.response.writeHead(200).end();

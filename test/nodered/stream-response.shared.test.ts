@@ -178,6 +178,26 @@ test('a message without a client, and a node that cannot be used, are errors', a
   assert.deepEqual([status, (body as { error: { code: string } }).error.code], [503, 'config_invalid']);
 });
 
+test('a status or header that HTTP cannot carry does not keep the client from an answer', async () => {
+  const bad = [
+    "msg.headers = { 'X-Own': 'a\\nb' };",
+    'msg.statusCode = 99;',
+    "msg.headers = { 'X Y': 1 }; msg.error = {};",
+  ];
+  await deploy(
+    ...bad.flatMap((code, at) => [
+      httpIn(`in${at}`, `/bad${at}`, `spoil${at}`),
+      func(`spoil${at}`, `${code} msg.payload = 1; return msg;`, 'out'),
+    ]),
+    streamOut('out'),
+    stage('unused', 'return input;', 'out'),
+  );
+  for (const at of bad.keys()) {
+    const { status, body } = await answerTo({}, `/bad${at}`);
+    assert.deepEqual([status, (body as { error: { code: string } }).error.code], [500, 'modelet_failed']);
+  }
+});
+
 test('a WebSocket client gets parts by the nodes of Node-RED itself', async () => {
   const socket = { server: 'socket', client: '' };
   await deploy(

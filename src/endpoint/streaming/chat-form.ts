@@ -41,6 +41,16 @@ export function chatRequest(body: unknown, requestId: string): ChatRequest {
   return { requestId, model: typeof model === 'string' && model !== '' ? model : UNNAMED, stream: stream === true };
 }
 
+/** Reads a body that is still encoded. @param payload null: it is no JSON, which is the only form that these clients know */
+export function chatRequestOf(payload: Payload | null, requestId: string): ChatRequest {
+  try {
+    return chatRequest(payload && decodePayload(payload), requestId);
+  } catch {
+    // The worker says what is wrong with it.
+    return chatRequest(null, requestId);
+  }
+}
+
 /** @param maxBytes the longest message that may be gathered */
 export function chatForm(request: ChatRequest, maxBytes: number): StreamForm {
   return request.stream ? chunks(request) : wholeMessage(request, maxBytes);
@@ -133,14 +143,4 @@ function isObject(value: unknown): value is object {
 
 function textOf(value: unknown): string {
   return value === null || value === undefined ? '' : String(value);
-}
-
-/** How a compiled endpoint sees the body that came. */
-export function chatRequestOf(payload: Payload, requestId: string): ChatRequest {
-  try {
-    return chatRequest(decodePayload(payload), requestId);
-  } catch {
-    // The worker says what is wrong with it.
-    return chatRequest(null, requestId);
-  }
 }

@@ -105,14 +105,23 @@ export class ResultStream {
   #await(comment: string): void {
     const { heartbeatMs } = this.#answer;
     this.#heartbeat = this.#clock.at(this.#wroteAt + heartbeatMs, () => {
-      if (this.#clock.now() >= this.#wroteAt + heartbeatMs) {
-        if (!this.#begin(comment)) return;
-        this.#wroteAt = this.#clock.now();
-        // A client that does not read gets nothing more to read.
-        if (!this.#response.writableNeedDrain) this.#response.write(comment);
-      }
-      this.#await(comment);
+      const isSilent = this.#clock.now() >= this.#wroteAt + heartbeatMs;
+      if (!isSilent || this.#comment(comment)) this.#await(comment);
     });
+  }
+
+  /** Returns whether another comment may follow. */
+  #comment(comment: string): boolean {
+    try {
+      if (!this.#begin(comment)) return false;
+    } catch {
+      // A flow may have written a status or headers that HTTP cannot carry. The first part or the end says so.
+      return false;
+    }
+    this.#wroteAt = this.#clock.now();
+    // A client that does not read gets nothing more to read.
+    if (!this.#response.writableNeedDrain) this.#response.write(comment);
+    return true;
   }
 
   /** Returns whether there is a client to write to. */

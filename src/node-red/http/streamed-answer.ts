@@ -126,8 +126,16 @@ function write(streamed: Streamed, { payload, parts, complete }: PipelineMessage
 /** Says an error in the stream if that has begun. Otherwise the error is the answer. */
 function fail(msg: PipelineMessage, response: HttpResponse, body: object): void {
   const stream = streams.get(response)?.stream;
-  if (stream?.hasBegun) stream.fail(body);
-  else answerWithResult({ ...msg, statusCode: msg.statusCode ?? 500 }, body, AS_THE_MESSAGE_SAYS);
+  if (stream?.hasBegun) {
+    stream.fail(body);
+    return;
+  }
+  try {
+    answerWithResult({ ...msg, statusCode: msg.statusCode ?? 500 }, body, AS_THE_MESSAGE_SAYS);
+  } catch {
+    // A flow may have written a status or headers that HTTP cannot carry.
+    answerWithResult({ ...msg, statusCode: 500, headers: {} }, body, AS_THE_MESSAGE_SAYS);
+  }
 }
 
 /** Returns the body for an error that a collector, a Catch node or another node has written to a message. */
