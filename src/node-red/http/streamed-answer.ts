@@ -59,9 +59,10 @@ export function whenClientRead({ res }: PipelineMessage, taken: () => void): voi
   else taken();
 }
 
-/** Whether the answer to a message's client has ended, so that further parts of its result are of no use. */
+/** Whether a stream response has ended the answer to a message's client, so that further parts are of no use. */
 export function isStreamOver({ res }: PipelineMessage): boolean {
-  return res?._res !== undefined && streams.get(res._res)?.stream.hasEnded === true;
+  const streamed = res?._res && streams.get(res._res);
+  return streamed?.by === 'node' && streamed.stream.hasEnded;
 }
 
 /**
