@@ -41,10 +41,11 @@ const BYTES_PER_MB = 1024 * 1024;
 
 /** @throws ModeletError `config_invalid` that lists every property at fault. */
 export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
-  const { maxPayloadMb, engineCpus, serverCpus, publicPath, listen, ...rest } = validate(runtime, raw);
+  const { maxPayloadMb, engineCpus, serverCpus, publicPath, v2Path, listen, ...rest } = validate(runtime, raw);
   return Object.freeze({
     ...rest,
     publicPath: readProperty('publicPath', () => parsePublicPath(publicPath)),
+    v2Path: readProperty('v2Path', () => parsePublicPath(v2Path)),
     listen: readProperty('listen', () => parseListen(listen)),
     mostWaiting,
     maxPayloadBytes: Math.round(maxPayloadMb * BYTES_PER_MB),

@@ -181,6 +181,8 @@ export interface EndpointSpec {
   readonly method: 'post' | 'put' | 'patch';
   /** The exact path, `httpNodeRoot` included. */
   readonly path: string;
+  /** The endpoint as a model of the KServe v2 protocol: the path of the protocol, and a name; null: it is none. */
+  readonly model: { readonly base: string; readonly name: string } | null;
   /** Id of the runtime. */
   readonly runtime: string;
   /** Id of the stage or batcher at which a message would enter. */

@@ -6,13 +6,16 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Exchange } from './exchange.ts';
 import { isForFlow } from './request-head.ts';
 import type { ServedEndpoint } from './served-endpoint.ts';
+import { Models } from './v2/models.ts';
 
 export class Endpoints {
   #table: ReadonlyMap<string, ServedEndpoint> = new Map();
+  #models: Models = new Models([]);
 
   /** Replaces all endpoints. */
   replace(endpoints: readonly ServedEndpoint[]): void {
     this.#table = new Map(endpoints.map((endpoint) => [keyOf(endpoint.spec.method, endpoint.spec.path), endpoint]));
+    this.#models = new Models(endpoints);
   }
 
   /** Methods of the endpoints at a path, in upper case. */
@@ -25,17 +28,17 @@ export class Endpoints {
   }
 
   /**
-   * Serves a request for which there is an endpoint. Returns false, and leaves the request as it is, if there is none,
-   * or if only a flow can read the request.
+   * Serves a request for which there is an endpoint, as itself or as a model of the KServe v2 protocol. Returns false, and
+   * leaves the request as it is, if there is none, or if only a flow can read the request.
    * @param url path and query
    */
   take(request: IncomingMessage, response: ServerResponse, url: string): boolean {
     const queryAt = url.indexOf('?');
     const path = queryAt < 0 ? url : url.slice(0, queryAt);
     const endpoint = this.#table.get(keyOf(request.method ?? '', path));
-    if (!endpoint || isForFlow(request.headers, queryAt < 0 ? '' : url.slice(queryAt + 1), endpoint.spec.mediaTypes)) {
-      return false;
-    }
+    if (!endpoint) return this.#models.take(request, response, path);
+    const query = queryAt < 0 ? '' : url.slice(queryAt + 1);
+    if (isForFlow(request.headers, query, endpoint.spec.mediaTypes)) return false;
     new Exchange(endpoint, request, response).begin();
     return true;
   }

@@ -88,13 +88,18 @@ export function readHead(headers: IncomingHttpHeaders): RequestHead {
     announced: chunked || given !== undefined,
   };
   // Only JSON is decoded here. Any other body is the modelet's own.
-  const encoding = headers['content-encoding'];
   if (type.kind !== 'json' || !head.announced) return { ...head, coding: 'identity' };
-  const coding = encoding?.toLowerCase() ?? 'identity';
-  if (!CODINGS.has(coding)) throw unreadable(`unsupported content encoding "${quoted(coding)}"`);
+  const coding = codingOf(headers['content-encoding']);
   if (type.charset !== '' && type.charset !== 'utf-8')
     throw unreadable(`unsupported charset "${quoted(type.charset.toUpperCase())}"`);
-  return { ...head, coding: coding as ContentCoding };
+  return { ...head, coding };
+}
+
+/** @throws ModeletError `unsupported_media` for a coding that cannot be read */
+export function codingOf(header: string | undefined): ContentCoding {
+  const coding = header?.toLowerCase() ?? 'identity';
+  if (CODINGS.has(coding)) return coding as ContentCoding;
+  throw unreadable(`unsupported content encoding "${quoted(coding)}"`);
 }
 
 function unreadable(reason: string): ModeletError {

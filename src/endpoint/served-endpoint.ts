@@ -29,6 +29,8 @@ export interface EndpointRuntime {
   /** Settles a request early. No effect if it has settled. */
   abandon(id: RequestNumber, error: ModeletError): void;
   deadlineFor(timeoutMs: number): Deadline;
+  /** Returns the names of the runtime's stages that have no worker to serve a request now. */
+  missing(): readonly string[];
   /** Notes a request that fails before it can be submitted. */
   refused(error: ModeletError, requestId: string): void;
 }

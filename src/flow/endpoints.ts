@@ -39,6 +39,8 @@ export interface EndpointFacts {
   readonly barred: string | null;
   /** Reasons why the HTTP server must see the requests of HTTP-in nodes itself. */
   readonly taken: ReadonlyMap<string, string>;
+  /** Paths below which runtimes serve their endpoints by the KServe v2 protocol, without `root`. Others are absent. */
+  readonly v2Paths: ReadonlyMap<string, string>;
   /** Returns why HTTP cannot carry an answer; null if it can. */
   readonly flawOf: (answer: AnswerSpec) => string | null;
 }
@@ -96,6 +98,7 @@ function compileEndpoint(graph: Graph, httpIn: HttpInNode, facts: EndpointFacts)
     id: httpIn.id,
     method: httpIn.method as EndpointSpec['method'],
     path: pathOf(httpIn, facts.root),
+    model: modelOf(httpIn, facts, route.runtime),
     runtime: route.runtime,
     entry: entry.value.id,
     mediaTypes: first.mediaTypes,
@@ -287,6 +290,18 @@ function answerOf(response: PartsExit): AnswerSpec {
 /** Returns the path of an HTTP-in node. @param root path below which HTTP-in nodes listen */
 export function pathOf({ url }: Pick<HttpInNode, 'url'>, root: string): string {
   return `${root === '/' ? '' : root}${url.startsWith('/') ? '' : '/'}${url}`;
+}
+
+/** Returns the endpoint as a model, whose name is the path; null if it is none. */
+function modelOf(
+  { method, url }: HttpInNode,
+  { root, v2Paths }: EndpointFacts,
+  runtime: string,
+): EndpointSpec['model'] {
+  const below = v2Paths.get(runtime);
+  const name = url.replace(/^\/+|\/+$/g, '');
+  if (below === undefined || method !== 'post' || name === '') return null;
+  return { base: pathOf({ url: `${below === '/' ? '' : below}/v2` }, root), name };
 }
 
 function isEntry(node: GraphNode | undefined): boolean {

@@ -4,6 +4,7 @@ import { barredBySettings, httpRoot } from '../config/http-settings.ts';
 import { flawOf } from '../endpoint/served-endpoint.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../flow/endpoints.ts';
 import { type CompiledDefinitions, compileDefinitions } from '../flow/read/compile-definitions.ts';
+import { v2Paths } from '../flow/read/compiled-nodes.ts';
 import type { FlowSource } from './flow-file.ts';
 
 export interface HeadlessFlows extends CompiledDefinitions {
@@ -15,10 +16,11 @@ export interface HeadlessFlows extends CompiledDefinitions {
 export function compileFlows(source: FlowSource): HeadlessFlows {
   const { settings } = source;
   const definitions = compileDefinitions(source.definitions, settings);
-  const { graph, plan } = definitions;
+  const { graph, plan, nodes } = definitions;
   const compiled = compileEndpoints(graph, {
     routes: plan.routes,
     invalid: plan.invalid,
+    v2Paths: v2Paths(nodes),
     flawOf,
     root: httpRoot(settings),
     barred:

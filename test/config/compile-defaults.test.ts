@@ -33,6 +33,7 @@ test('a runtime without properties gets all defaults', () => {
     'logLevel',
     'name',
     'publicPath',
+    'v2Path',
   ] as const) {
     assert.deepEqual(config[key], expected[key], key);
   }

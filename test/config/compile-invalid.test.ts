@@ -49,6 +49,7 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['runtime', { publicPath: '/../admin' }, /^publicPath/],
   ['runtime', { publicPath: '/:id' }, /^publicPath/],
   ['runtime', { publicPath: '/a?b' }, /^publicPath/],
+  ['runtime', { v2Path: '/a b' }, /^v2Path: must be a path of letters/],
   ['runtime', { listen: 'http://a:80' }, /^listen: must be a port, host:port or unix:\/path; got "http:\/\/a:80"$/],
   ['runtime', { listen: '65536' }, /^listen: must be a port/],
   ['runtime', { listen: '::1:80' }, /^listen: must be a port/],

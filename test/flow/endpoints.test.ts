@@ -8,7 +8,7 @@ import type { GraphNode } from '../../src/flow/graph.ts';
 import { compileRoutes } from '../../src/flow/routes.ts';
 import { batcher, collector, drawing, gate, httpIn, httpOut, junction, other, stage, streamOut } from './drawing.ts';
 
-type Facts = Partial<Pick<EndpointFacts, 'root' | 'barred' | 'taken' | 'flawOf'>>;
+type Facts = Partial<Pick<EndpointFacts, 'root' | 'barred' | 'taken' | 'v2Paths' | 'flawOf'>>;
 
 /** A drawing that compiles: the other rows change one thing. */
 const IN = httpIn('in', ['a']);
@@ -23,6 +23,7 @@ const SPEC: EndpointSpec = {
   id: 'in',
   method: 'post',
   path: '/in',
+  model: null,
   runtime: 'r1',
   entry: 'a',
   mediaTypes: ['application/json'],
@@ -42,6 +43,7 @@ function compile(nodes: readonly GraphNode[], facts: Facts = {}): ReturnType<typ
     root: '/',
     barred: null,
     taken: new Map(),
+    v2Paths: new Map(),
     flawOf: () => null,
     routes,
     invalid,

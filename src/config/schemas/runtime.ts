@@ -57,6 +57,12 @@ export const runtime = {
       description:
         'Path beside your HTTP endpoints below which metrics, health and OpenAPI are public, for example `/ops`. Blank: only on the admin side',
     },
+    v2Path: {
+      type: 'string',
+      default: '',
+      description:
+        'Path below which compiled endpoints are models of the KServe v2 protocol: `/` for `/v2/models`, `/triton` for `/triton/v2/models`. Blank: nowhere',
+    },
     listen: {
       type: 'string',
       default: '',

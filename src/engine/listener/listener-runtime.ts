@@ -62,8 +62,10 @@ export class ListenerRuntime {
     if (patient) this.#patient -= 1;
   }
 
-  of(spec: EndpointSpec): EndpointRuntime {
+  /** @param missing returns the names of the stages that cannot serve a request now */
+  of(spec: EndpointSpec, missing: () => readonly string[]): EndpointRuntime {
     return {
+      missing,
       submit: (request) => this.#submit(spec, request),
       abandon: (id, error) => {
         if (this.#ledger.settle(id, { ok: false, error })) this.#host.cancel(id);

@@ -148,7 +148,7 @@ export class Listener {
     return {
       spec,
       limits: { timeoutMs: requests.timeoutMs, maxBytes: maxPayloadBytes, maxJson },
-      runtime: this.#runtime.of(spec),
+      runtime: this.#runtime.of(spec, () => this.#observation.missing()),
       stageNames,
       answer: prepareAnswer(spec.answer),
       failure: spec.failure ? prepareAnswer(spec.failure) : null,

@@ -69,6 +69,11 @@ export class ObservationPaths {
     this.#openapi = openapi;
   }
 
+  /** Returns the names of the stages that have no worker to serve a request now. */
+  missing(): string[] {
+    return missingIn(this.#snapshot()).map(({ stage }) => stage);
+  }
+
   /**
    * Answers a request that no endpoint takes.
    * @param methods methods of the endpoints at the path

@@ -61,8 +61,18 @@ export function usedRuntimes(nodes: CompiledNodes): Map<string, RuntimeConfig> {
   const runtimes = new Map<string, RuntimeConfig>();
   for (const { node, config } of nodes.of('runtime')) {
     // These are excluded: changing them must not restart the engine.
-    const others = { publicPath: '', listen: null, tls: '', broker: '' };
+    const others = { publicPath: '', v2Path: '', listen: null, tls: '', broker: '' };
     if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, ...others });
   }
   return runtimes;
+}
+
+/** Returns the paths below which runtimes serve the KServe v2 protocol. Runtimes that do not are absent. */
+export function v2Paths(nodes: CompiledNodes): Map<string, string> {
+  return new Map(
+    nodes.of('runtime').flatMap(({ node, config }) => {
+      const isSet = !(config instanceof ModeletError) && config.v2Path !== '';
+      return isSet ? [[node.id, config.v2Path] as const] : [];
+    }),
+  );
 }

@@ -12,7 +12,7 @@ import { type CompiledEndpoints, compileEndpoints } from '../../flow/endpoints.t
 import type { CollectorNode, Graph, HttpResponseNode } from '../../flow/graph.ts';
 import { directResponse, type PartsExit, streamingResponse } from '../../flow/http-ways.ts';
 import { type FlowPlan, planFlows, type RuntimePlan } from '../../flow/plan.ts';
-import { stageConfig } from '../../flow/read/compiled-nodes.ts';
+import { stageConfig, v2Paths } from '../../flow/read/compiled-nodes.ts';
 import { readGraph } from '../../flow/read/graph-reader.ts';
 import type { CompiledRoute } from '../../flow/routes.ts';
 import { type ErrorHandler, findHandler, nearest, targetsOf } from '../../flow/walk.ts';
@@ -141,6 +141,7 @@ export function deploy(RED: NodeAPI, flows: LiveFlows, live: LiveNodes, services
     compiled: compileEndpoints(graph, {
       routes: plan.routes,
       invalid,
+      v2Paths: v2Paths(live),
       flawOf,
       ...httpFacts(RED, graph),
     }),

@@ -76,12 +76,13 @@ export class CompiledHost {
   #prepare(spec: EndpointSpec, deployment: Deployment): ServedEndpoint | null {
     const deployed = deployment.routes.get(spec.entry);
     const answers = [spec.answer, ...(spec.failure ? [spec.failure] : [])];
-    if (!deployed || answers.some((answer) => flawOf(answer) !== null) || this.#isOfEditor(spec)) return null;
+    if (!deployed || answers.some((answer) => flawOf(answer) !== null) || this.#isOfEditor(spec.path)) return null;
     const { service, route } = deployed;
     const { timeoutMs, maxPayloadBytes: maxBytes } = service.config;
     const headers = this.#place.tag === 'server' ? this.#place.headers : [];
+    const model = spec.model && this.#isOfEditor(spec.model.base) ? null : spec.model;
     return {
-      spec,
+      spec: { ...spec, model },
       limits: { timeoutMs, maxBytes, maxJson: jsonLimit(this.#RED.settings as HttpSettings) },
       runtime: new EndpointOfFlow({ RED: this.#RED, tracing: this.#tracing, service, spec, stages: route.stages }),
       stageNames: route.stages.map((id) => deployment.stageNames.get(id) ?? id),
@@ -92,7 +93,7 @@ export class CompiledHost {
   }
 
   /** Whether the path is below the editor's root, although not all paths of HTTP-in nodes are. */
-  #isOfEditor({ path }: EndpointSpec): boolean {
+  #isOfEditor(path: string): boolean {
     const settings = this.#RED.settings as HostSettings;
     return passesEditor(settings, path) && !passesEditor(settings, this.#root);
   }

@@ -9,6 +9,7 @@ import type { EndpointSpec, RequestNumber } from '../../core/model.ts';
 import { type EndpointRequest, type EndpointRuntime, isOfRequest } from '../../endpoint/served-endpoint.ts';
 import type { Settlement } from '../../ledger/ledger.ts';
 import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
+import { missingIn } from '../../observe/views/snapshot.ts';
 import type { Service } from '../../server/service.ts';
 import { noteUnhandled } from '../request/error-exit.ts';
 import { DebugCopies } from './debug-copies.ts';
@@ -72,6 +73,10 @@ export class EndpointOfFlow implements EndpointRuntime {
 
   deadlineFor(timeoutMs: number): Deadline {
     return this.#flow.service.deadlineFor(timeoutMs);
+  }
+
+  missing(): readonly string[] {
+    return missingIn(this.#flow.service.snapshot()).map(({ stage }) => stage);
   }
 
   refused(error: ModeletError, requestId: string): void {

@@ -31,6 +31,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     holdOnDeploy: false,
     logLevel: 'debug',
     publicPath: '/ops',
+    v2Path: '/triton',
     listen: '127.0.0.1:8080',
   },
   'modelet-broker': { name: 'shared', url: 'rediss://example.org:6380/1', prefix: 'plant.7' },

@@ -117,6 +117,11 @@ test('the dialog of a runtime refuses values that it cannot use, and marks the s
         good: '/ops/v1',
       },
       {
+        property: 'v2Path',
+        bad: [['/:id', /^KServe v2 path: must be a path of letters, digits and any of \. _ ~ -$/]],
+        good: '/triton',
+      },
+      {
         property: 'listen',
         bad: [
           ['localhost', /^Listen at: must be a port, host:port or unix:\/path$/],

@@ -1,0 +1,158 @@
+/** The data types of tensors in the KServe v2 protocol: how their elements come and go as JSON and as bytes. */
+import { ModeletError } from '../../core/errors.ts';
+import { fromHalfBits, toHalfBits } from '../../core/float16.ts';
+import type { Tensor } from '../../core/tensor.ts';
+
+/** A typed array, or texts. */
+type Elements = Tensor['data'];
+
+export interface Datatype {
+  /** Name in the protocol. */
+  readonly name: string;
+  /** Name in a tensor; see core/tensor.ts. */
+  readonly type: string;
+  /** Bytes of one element; 0: each has a length of its own. */
+  readonly width: number;
+  /** Copies the elements, so that the request's body need not stay in memory. */
+  fromBytes(bytes: Buffer): Elements;
+  /** @throws ModeletError `bad_request` for a value that the type cannot hold */
+  fromJson(values: readonly unknown[]): Elements;
+  toBytes(elements: Elements): Buffer;
+  /** Returns the elements as the text of a JSON array. */
+  toJson(elements: Elements): string;
+}
+
+type Numbers = ArrayBufferView & ArrayLike<number | bigint>;
+interface NumberArray {
+  readonly BYTES_PER_ELEMENT: number;
+  new (buffer: ArrayBuffer): Numbers;
+  from(values: ArrayLike<never>): Numbers;
+}
+
+const LENGTH_BYTES = 4;
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** @param least smallest whole number; null: the type holds fractions */
+function numeric(name: string, type: string, array: NumberArray, least: number | null, most = 0): Datatype {
+  const check = least === null ? isNumber : (value: unknown) => isWhole(value, least, most);
+  return {
+    ...{ name, type, width: array.BYTES_PER_ELEMENT },
+    fromBytes: (bytes) => new array(copyOf(bytes)),
+    fromJson: (values) => array.from(checked(name, values, check) as never),
+    toBytes: (elements) => bytesOf(elements as unknown as Numbers),
+    toJson: (elements) => JSON.stringify(Array.from(elements)),
+  };
+}
+
+/** A JSON number beyond 2^53 may have lost digits before anybody sees it, so it must come in binary. */
+function wide(name: string, type: string, array: NumberArray, least: number): Datatype {
+  return {
+    ...numeric(name, type, array, least),
+    fromJson: (values) => {
+      const whole = checked(name, values, (value) => isWhole(value, least, Number.MAX_SAFE_INTEGER));
+      return array.from((whole as number[]).map(BigInt) as never);
+    },
+    toJson: (elements) => `[${Array.from(elements).join()}]`,
+  };
+}
+
+const HALF: Datatype = {
+  ...numeric('FP16', 'float16', Float32Array as unknown as NumberArray, null),
+  width: 2,
+  fromBytes: (bytes) => fromHalfBits(new Uint16Array(copyOf(bytes))),
+  fromJson: (values) => fromHalfBits(toHalfBits(checked('FP16', values, isNumber) as number[])),
+  toBytes: (elements) => bytesOf(toHalfBits(elements as ArrayLike<number>)),
+};
+
+const BOOL: Datatype = {
+  ...numeric('BOOL', 'bool', Uint8Array as unknown as NumberArray, 0, 1),
+  fromBytes: (bytes) => Uint8Array.from(bytes, (byte) => (byte === 0 ? 0 : 1)),
+  fromJson: (values) =>
+    Uint8Array.from(checked('BOOL', values, (value) => typeof value === 'boolean' || isWhole(value, 0, 1)) as number[]),
+  toJson: (elements) => JSON.stringify(Array.from(elements, (element) => element !== 0)),
+};
+
+const TEXTS: Datatype = {
+  ...{ name: 'BYTES', type: 'string', width: 0 },
+  fromBytes: texts,
+  fromJson: (values) => checked('BYTES', values, (value) => typeof value === 'string'),
+  toBytes: (elements) =>
+    Buffer.concat(
+      Array.from(elements as ArrayLike<string>).flatMap((text) => {
+        const bytes = Buffer.from(text);
+        const length = Buffer.alloc(LENGTH_BYTES);
+        length.writeUInt32LE(bytes.length);
+        return [length, bytes];
+      }),
+    ),
+  toJson: (elements) => JSON.stringify(Array.from(elements)),
+};
+
+const ALL: readonly Datatype[] = [
+  BOOL,
+  numeric('UINT8', 'uint8', Uint8Array as unknown as NumberArray, 0, 2 ** 8 - 1),
+  numeric('UINT16', 'uint16', Uint16Array as unknown as NumberArray, 0, 2 ** 16 - 1),
+  numeric('UINT32', 'uint32', Uint32Array as unknown as NumberArray, 0, 2 ** 32 - 1),
+  wide('UINT64', 'uint64', BigUint64Array as unknown as NumberArray, 0),
+  numeric('INT8', 'int8', Int8Array as unknown as NumberArray, -(2 ** 7), 2 ** 7 - 1),
+  numeric('INT16', 'int16', Int16Array as unknown as NumberArray, -(2 ** 15), 2 ** 15 - 1),
+  numeric('INT32', 'int32', Int32Array as unknown as NumberArray, -(2 ** 31), 2 ** 31 - 1),
+  wide('INT64', 'int64', BigInt64Array as unknown as NumberArray, Number.MIN_SAFE_INTEGER),
+  HALF,
+  numeric('FP32', 'float32', Float32Array as unknown as NumberArray, null),
+  numeric('FP64', 'float64', Float64Array as unknown as NumberArray, null),
+  TEXTS,
+];
+
+const BY_NAME: ReadonlyMap<unknown, Datatype> = new Map(ALL.map((datatype) => [datatype.name, datatype]));
+const BY_TYPE: ReadonlyMap<string, Datatype> = new Map(ALL.map((datatype) => [datatype.type, datatype]));
+
+/** Returns the data type with a name of the protocol. @throws ModeletError `bad_request` */
+export function datatypeNamed(name: unknown, of: string): Datatype {
+  const found = BY_NAME.get(name);
+  if (found) return found;
+  throw new ModeletError('bad_request', `${of} needs one of these as its datatype: ${[...BY_NAME.keys()].join(', ')}`);
+}
+
+/** Returns the data type of a tensor's elements; undefined if the protocol has none. */
+export function datatypeOf(type: string): Datatype | undefined {
+  return BY_TYPE.get(type);
+}
+
+function texts(bytes: Buffer): string[] {
+  const found: string[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const from = at + LENGTH_BYTES;
+    const to = from <= bytes.length ? from + bytes.readUInt32LE(at) : Number.POSITIVE_INFINITY;
+    if (to > bytes.length) throw new ModeletError('bad_request', 'a BYTES element is longer than the bytes that came');
+    try {
+      found.push(utf8.decode(bytes.subarray(from, to)));
+    } catch {
+      throw new ModeletError('bad_request', 'a BYTES element is no UTF-8 text: send other bytes as UINT8');
+    }
+    at = to;
+  }
+  return found;
+}
+
+function checked(name: string, values: readonly unknown[], fits: (value: unknown) => boolean): readonly unknown[] {
+  const at = values.findIndex((value) => !fits(value));
+  if (at < 0) return values;
+  throw new ModeletError('bad_request', `element ${at} of the data is no ${name} that JSON can carry exactly`);
+}
+
+function isNumber(value: unknown): boolean {
+  return typeof value === 'number';
+}
+
+function isWhole(value: unknown, least: number, most: number): boolean {
+  return Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
+}
+
+function copyOf(bytes: Buffer): ArrayBuffer {
+  return Uint8Array.from(bytes).buffer;
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: ArrayBufferView): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}

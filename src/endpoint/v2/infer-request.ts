@@ -1,0 +1,168 @@
+/** Reads the body of an inference request of the KServe v2 protocol: a JSON text, and behind it the bytes of tensors. */
+import { asError, ModeletError } from '../../core/errors.ts';
+import { sizeOf, type Tensor } from '../../core/tensor.ts';
+import { quoted } from '../../core/text.ts';
+import { datatypeNamed } from './datatypes.ts';
+
+/** An output that the client asks for. */
+export interface WantedOutput {
+  readonly name: string;
+  /** Whether its elements go as bytes behind the JSON. */
+  readonly binary: boolean;
+}
+
+export interface InferRequest {
+  /** The client's name for the request, which the answer repeats; undefined: it has none. */
+  readonly id: string | undefined;
+  /** The input of the first stage: tensors by name. */
+  readonly input: Readonly<Record<string, Tensor>>;
+  /** null: all outputs, in the order of the result. */
+  readonly outputs: readonly WantedOutput[] | null;
+  /** Form of outputs that are not listed. */
+  readonly binary: boolean;
+  /** Time limit in ms; 0: none. */
+  readonly timeoutMs: number;
+}
+
+type JsonObject = Readonly<Record<string, unknown>>;
+
+/** Most dimensions of a tensor, as in numpy. */
+const MOST_DIMENSIONS = 64;
+const US_PER_MS = 1000;
+
+/**
+ * Reads a request.
+ * @param jsonLength length of the JSON text in bytes; null: the body is nothing else
+ * @throws ModeletError `bad_request` with the reason
+ */
+export function readInferRequest(body: Buffer, jsonLength: number | null): InferRequest {
+  const request = parseObject(body.subarray(0, jsonLength ?? body.length));
+  const { id, inputs, outputs } = request;
+  const parameters = parametersOf(request, 'the request');
+  if (id !== undefined && typeof id !== 'string') throw wrong('the id must be a text');
+  const { sequence_id: sequence, timeout = 0 } = parameters;
+  if (sequence !== undefined && sequence !== 0 && sequence !== '') throw wrong('sequences are not supported');
+  if (typeof timeout !== 'number' || timeout < 0) throw wrong('the timeout must be a number of microseconds');
+  const binary = isTrue(parameters, 'binary_data_output', 'the request');
+  return {
+    id,
+    input: readInputs(inputs, new Remaining(body.subarray(jsonLength ?? body.length))),
+    outputs: outputs === undefined ? null : readOutputs(outputs, binary),
+    binary,
+    timeoutMs: timeout / US_PER_MS,
+  };
+}
+
+function parseObject(text: Buffer): JsonObject {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(text.toString());
+  } catch (thrown) {
+    throw wrong(`the request is not valid JSON: ${asError(thrown).message}`);
+  }
+  return objectOf(parsed, 'the request');
+}
+
+function readInputs(inputs: unknown, remaining: Remaining): Record<string, Tensor> {
+  if (!Array.isArray(inputs) || inputs.length === 0) throw wrong('inputs must be a list of at least one tensor');
+  // Without a prototype, so that any name is a property like any other.
+  const read = Object.create(null) as Record<string, Tensor>;
+  for (const [at, given] of inputs.entries()) {
+    const input = objectOf(given, `input ${at}`);
+    const name = nameOf(input, `input ${at}`);
+    if (name in read) throw wrong(`there are two inputs ${JSON.stringify(name)}`);
+    read[name] = readTensor(input, `input ${JSON.stringify(name)}`, remaining);
+  }
+  remaining.checkEmpty();
+  return read;
+}
+
+function readTensor(input: JsonObject, of: string, remaining: Remaining): Tensor {
+  const datatype = datatypeNamed(input['datatype'], of);
+  const dims = shapeOf(input, of);
+  const size = parametersOf(input, of)['binary_data_size'];
+  const { data } = input;
+  let elements: Tensor['data'];
+  if (size !== undefined) {
+    if (data !== undefined) throw wrong(`${of} has both data and a binary_data_size`);
+    const bytes = remaining.take(size, of);
+    if (datatype.width > 0 && bytes.length !== sizeOf(dims) * datatype.width)
+      throw wrong(`${of}: shape [${dims}] of ${datatype.name} is not ${bytes.length} bytes long`);
+    elements = datatype.fromBytes(bytes);
+  } else {
+    if (!Array.isArray(data)) throw wrong(`${of} needs data, or a binary_data_size`);
+    elements = datatype.fromJson(data.flat(Math.max(0, dims.length - 1)) as unknown[]);
+  }
+  if (elements.length !== sizeOf(dims))
+    throw wrong(`${of}: shape [${dims}] has ${sizeOf(dims)} elements, but the data has ${elements.length}`);
+  return { data: elements, dims, type: datatype.type };
+}
+
+function shapeOf({ shape }: JsonObject, of: string): number[] {
+  const isShape =
+    Array.isArray(shape) &&
+    shape.length <= MOST_DIMENSIONS &&
+    shape.every((dim) => Number.isSafeInteger(dim) && dim >= 0);
+  if (!isShape) throw wrong(`${of} needs a shape, a list of at most ${MOST_DIMENSIONS} whole numbers`);
+  return shape as number[];
+}
+
+function readOutputs(outputs: unknown, binary: boolean): WantedOutput[] {
+  if (!Array.isArray(outputs)) throw wrong('outputs must be a list');
+  return outputs.map((given, at) => {
+    const output = objectOf(given, `output ${at}`);
+    const name = nameOf(output, `output ${at}`);
+    const of = `output ${JSON.stringify(name)}`;
+    const parameters = parametersOf(output, of);
+    if (parameters['classification'] !== undefined && parameters['classification'] !== 0)
+      throw wrong(`${of}: classification is not supported`);
+    return { name, binary: parameters['binary_data'] === undefined ? binary : isTrue(parameters, 'binary_data', of) };
+  });
+}
+
+function parametersOf({ parameters = {} }: JsonObject, of: string): JsonObject {
+  const found = objectOf(parameters, `the parameters of ${of}`);
+  if ('shared_memory_region' in found) throw wrong(`${of}: shared memory is not supported`);
+  return found;
+}
+
+function isTrue(parameters: JsonObject, name: string, of: string): boolean {
+  const value = parameters[name] ?? false;
+  if (typeof value !== 'boolean') throw wrong(`${of}: ${name} must be true or false`);
+  return value;
+}
+
+function nameOf({ name }: JsonObject, of: string): string {
+  if (typeof name !== 'string' || name === '') throw wrong(`${of} needs a name`);
+  return quoted(name);
+}
+
+function objectOf(value: unknown, what: string): JsonObject {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as JsonObject;
+  throw wrong(`${what} must be an object`);
+}
+
+/** The bytes behind the JSON, which the inputs take in their order. */
+class Remaining {
+  #bytes: Buffer;
+
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+  }
+
+  take(size: unknown, of: string): Buffer {
+    const fits = Number.isSafeInteger(size) && (size as number) >= 0 && (size as number) <= this.#bytes.length;
+    if (!fits) throw wrong(`${of}: binary_data_size is not a number of bytes that came`);
+    const taken = this.#bytes.subarray(0, size as number);
+    this.#bytes = this.#bytes.subarray(size as number);
+    return taken;
+  }
+
+  checkEmpty(): void {
+    if (this.#bytes.length > 0) throw wrong(`${this.#bytes.length} bytes came that belong to no input`);
+  }
+}
+
+function wrong(message: string): ModeletError {
+  return new ModeletError('bad_request', message);
+}

@@ -1,0 +1,117 @@
+/**
+ * The compiled endpoints as models of the KServe v2 protocol, which NVIDIA Triton speaks, too:
+ *
+ *   GET   /v2                        the server
+ *   GET   /v2/health/live, /ready    whether it lives, and whether all models are ready
+ *   GET   /v2/models/NAME            a model
+ *   GET   /v2/models/NAME/ready      whether it is ready
+ *   POST  /v2/models/NAME/infer      one request
+ *
+ * `/versions/1` may follow each name. A name may contain slashes.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { answerBody } from '../answer.ts';
+import { isInRanges, JSON_TYPE } from '../media-type.ts';
+import { REQUEST_ID, requestIdOf } from '../request-id.ts';
+import { writeAnswer } from '../response-writer.ts';
+import { prepareAnswer, type ServedEndpoint } from '../served-endpoint.ts';
+import { VERSION } from './infer-answer.ts';
+import { InferExchange } from './infer-exchange.ts';
+
+type Served = ReadonlyMap<string, ServedEndpoint>;
+
+interface Answer {
+  readonly status: number;
+  readonly value: object;
+}
+
+const MODEL = /^\/models\/(.+?)(?:\/versions\/([^/]+))?(?:\/(ready|infer))?$/;
+
+export class Models {
+  /** Models by base path and name. */
+  readonly #bases: ReadonlyMap<string, Served>;
+
+  constructor(endpoints: readonly ServedEndpoint[]) {
+    const bases = new Map<string, Map<string, ServedEndpoint>>();
+    for (const endpoint of endpoints) {
+      const { model, mediaTypes } = endpoint.spec;
+      // A stage that takes no JSON expects other values than tensors by name.
+      if (!model || (mediaTypes && !isInRanges(JSON_TYPE, mediaTypes))) continue;
+      const served = bases.get(model.base) ?? new Map<string, ServedEndpoint>();
+      bases.set(model.base, served.set(model.name, endpoint));
+    }
+    this.#bases = bases;
+  }
+
+  /** Answers a request of the protocol. Returns false, and leaves the request as it is, if the path is none of it. */
+  take(request: IncomingMessage, response: ServerResponse, path: string): boolean {
+    for (const [base, served] of this.#bases) {
+      if (path !== base && !path.startsWith(`${base}/`)) continue;
+      answer(request, response, path.slice(base.length), served);
+      return true;
+    }
+    return false;
+  }
+}
+
+function answer(request: IncomingMessage, response: ServerResponse, path: string, served: Served): void {
+  const [, name = '', version = VERSION, action = ''] = MODEL.exec(path) ?? [];
+  const endpoint = version === VERSION ? served.get(decoded(name)) : undefined;
+  const takes = action === 'infer' ? ['POST'] : ['GET', 'HEAD'];
+  if (endpoint && action === 'infer' && request.method === 'POST') {
+    new InferExchange(decoded(name), endpoint, request, response).begin();
+    return;
+  }
+  const found = name === '' ? ofServer(path, served) : ofModel(decoded(name), version, endpoint, action);
+  const isWrong = found.status !== 404 && !takes.includes(request.method ?? '');
+  const { status, value } = isWrong ? { status: 405, value: { error: `this path takes ${takes[0]}` } } : found;
+  const [any] = served.values();
+  const direct = (any as ServedEndpoint).direct;
+  const allow = isWrong ? prepareAnswer({ statusCode: null, headers: { Allow: takes.join(', ') } }).headers : [];
+  const requestId = requestIdOf(request.headers, response.getHeader(REQUEST_ID));
+  const head = { status, requestId, answer: { ...direct, headers: [...direct.headers, ...allow] } };
+  writeAnswer(response, head, { ...answerBody('json', value), nosniff: true });
+}
+
+function ofServer(path: string, served: Served): Answer {
+  switch (path) {
+    case '':
+      return ok({ name: 'modelet', version: VERSION, extensions: ['binary_tensor_data'] });
+    case '/health/live':
+      return ok({ live: true });
+    case '/health/ready':
+      return readiness({}, [...served.values()]);
+    default:
+      return unknown('there is nothing at this path');
+  }
+}
+
+function ofModel(name: string, version: string, endpoint: ServedEndpoint | undefined, action: string): Answer {
+  if (!endpoint) return unknown(`there is no model ${JSON.stringify(name)} of version ${JSON.stringify(version)}`);
+  if (action === 'ready') return readiness({ name }, [endpoint]);
+  return ok({ name, versions: [VERSION], platform: 'modelet', inputs: [], outputs: [] });
+}
+
+function readiness(of: object, endpoints: readonly ServedEndpoint[]): Answer {
+  const ready = endpoints.every(
+    ({ runtime, stageNames }) => !runtime.missing().some((name) => stageNames.includes(name)),
+  );
+  return { status: ready ? 200 : 503, value: { ...of, ready } };
+}
+
+/** Returns a name as the client means it; a text that is not encoded correctly is a name of no model. */
+function decoded(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
+function ok(value: object): Answer {
+  return { status: 200, value };
+}
+
+function unknown(error: string): Answer {
+  return { status: 404, value: { error } };
+}

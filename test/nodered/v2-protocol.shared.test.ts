@@ -1,0 +1,226 @@
+/** Compiled endpoints as models of the KServe v2 protocol, at Node-RED's server, the engine's listener and the headless runner. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { deflateSync, gzipSync } from 'node:zlib';
+import { endpoint, func, httpIn, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { serveFlows } from '../fixtures/headless.ts';
+import { engineUrl, type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+
+const red = useNodeRed();
+
+/** Doubles the input x, repeats the input t, and says what it got. */
+const CODE = `
+  if (input.fail) throw Object.assign(new Error('no thanks'), { code: 'invalid_input' });
+  const { x, t } = input;
+  const double = { ...x, data: x.data.map((value) => value * 2) };
+  return { double, ...(t ? { t } : {}), form: [x.data.constructor.name, x.type, String(x.dims)] };`;
+
+function flows(properties: Readonly<Record<string, unknown>>): FlowNode[] {
+  return [
+    TAB,
+    runtime('runtime', { listen: '127.0.0.1:0', ...properties }),
+    ...endpoint('/double', 'double'),
+    stage('double', CODE, 'collector /double'),
+    ...endpoint('/lone/mean', 'mean'),
+    stage(
+      'mean',
+      'return input.x.data.reduce((sum, value) => sum + value) / input.x.data.length;',
+      'collector /lone/mean',
+    ),
+    // Goes through the flow, so it is no model.
+    httpIn('in', '/through', 'pass'),
+    func('pass', 'return msg;', 'double'),
+  ];
+}
+
+const X = { name: 'x', shape: [1, 2], datatype: 'FP32', data: [1.5, 2.5] };
+
+async function ask(
+  base: string,
+  path: string,
+  body?: unknown,
+  headers = {},
+): Promise<{ status: number; json: unknown }> {
+  const sent = Buffer.isBuffer(body) ? new Uint8Array(body) : JSON.stringify(body);
+  const answer = await fetch(new URL(path, base), body === undefined ? {} : { method: 'POST', body: sent, headers });
+  return { status: answer.status, json: await answer.json() };
+}
+
+/** The hosts of one deploy. */
+async function hosts(): Promise<readonly (readonly [name: string, url: string])[]> {
+  return [
+    ['Node-RED', red.url],
+    ['the engine', await engineUrl(red)],
+  ];
+}
+
+test('a model takes and gives JSON tensors', async () => {
+  await red.deployReady(flows({ v2Path: '/' }));
+  for (const [host, url] of await hosts()) {
+    const asked = { id: 'mine', inputs: [X, { name: 't', shape: [2], datatype: 'BYTES', data: ['a', 'é'] }] };
+    assert.deepEqual(
+      await ask(url, '/v2/models/double/infer', asked),
+      {
+        status: 200,
+        json: {
+          id: 'mine',
+          model_name: 'double',
+          model_version: '1',
+          outputs: [
+            { name: 'double', datatype: 'FP32', shape: [1, 2], data: [3, 5] },
+            { name: 't', datatype: 'BYTES', shape: [2], data: ['a', 'é'] },
+            { name: 'form', datatype: 'BYTES', shape: [3], data: ['Float32Array', 'float32', '1,2'] },
+          ],
+        },
+      },
+      host,
+    );
+    const lone = await ask(url, '/v2/models/lone/mean/versions/1/infer', { inputs: [X] });
+    const output = { name: 'output', datatype: 'FP64', shape: [1], data: [2] };
+    assert.deepEqual(lone.json, { model_name: 'lone/mean', model_version: '1', outputs: [output] }, host);
+    for (const [coding, packed] of [
+      ['gzip', gzipSync],
+      ['deflate', deflateSync],
+    ] as const) {
+      const body = packed(JSON.stringify({ inputs: [X], outputs: [{ name: 'double' }] }));
+      const { json } = await ask(url, '/v2/models/double/infer', body, { 'Content-Encoding': coding });
+      assert.deepEqual((json as { outputs: object }).outputs, [
+        { name: 'double', datatype: 'FP32', shape: [1, 2], data: [3, 5] },
+      ]);
+    }
+  }
+});
+
+// The requests are those that tritonclient 2.73.0 for Python has sent, byte for byte, for
+//   infer('double', [x, t], request_id='r1') and infer('double', [x], outputs=[InferRequestedOutput('double')])
+// It sends no Content-Type. It reads the bytes of the outputs behind the JSON, in the order of the JSON.
+test('the bytes of tensors stand behind the JSON, as tritonclient sends and reads them', async () => {
+  await red.deployReady(flows({ v2Path: '/triton' }));
+  const json =
+    '{"id":"r1","inputs":[{"name":"x","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}},{"name":"t","shape":[2],"datatype":"BYTES","parameters":{"binary_data_size":12}}],"parameters":{"binary_data_output":true}}';
+  const tensors = Buffer.from('\x00\x00\xc0?\x00\x00 @\x01\x00\x00\x00a\x03\x00\x00\x00bcd', 'latin1');
+  const chosen =
+    '{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP32","parameters":{"binary_data_size":8}}],"outputs":[{"name":"double","parameters":{"binary_data":true}}]}';
+  for (const [host, url] of await hosts()) {
+    const all = await askInBinary(url, json, tensors, {});
+    assert.deepEqual(
+      all.head,
+      {
+        id: 'r1',
+        model_name: 'double',
+        model_version: '1',
+        outputs: [
+          { name: 'double', datatype: 'FP32', shape: [1, 2], parameters: { binary_data_size: 8 } },
+          { name: 't', datatype: 'BYTES', shape: [2], parameters: { binary_data_size: 12 } },
+          { name: 'form', datatype: 'BYTES', shape: [3], parameters: { binary_data_size: 12 + 12 + 7 + 3 } },
+        ],
+      },
+      host,
+    );
+    assert.deepEqual([all.bytes.readFloatLE(0), all.bytes.readFloatLE(4)], [3, 5]);
+    assert.deepEqual(all.bytes.subarray(8, 20), tensors.subarray(8));
+    const one = await askInBinary(url, chosen, tensors.subarray(0, 8), { 'Content-Encoding': 'gzip' });
+    assert.equal(one.bytes.length, 8);
+  }
+});
+
+async function askInBinary(
+  base: string,
+  json: string,
+  tensors: Buffer,
+  headers: Readonly<Record<string, string>>,
+): Promise<{ head: object; bytes: Buffer }> {
+  const whole = Buffer.concat([Buffer.from(json), tensors]);
+  const answer = await fetch(new URL('/triton/v2/models/double/infer', base), {
+    method: 'POST',
+    headers: { ...headers, 'Inference-Header-Content-Length': String(json.length) },
+    body: new Uint8Array('Content-Encoding' in headers ? gzipSync(whole) : whole),
+  });
+  const bytes = Buffer.from(await answer.arrayBuffer());
+  assert.equal(answer.status, 200, bytes.toString());
+  const length = Number(answer.headers.get('Inference-Header-Content-Length'));
+  return { head: JSON.parse(bytes.subarray(0, length).toString()) as object, bytes: bytes.subarray(length) };
+}
+
+test('the server and its models tell what they are, and whether they are ready', async () => {
+  await red.deployReady(flows({ v2Path: '/' }));
+  for (const [host, url] of await hosts()) {
+    const server = (await ask(url, '/v2')).json as { name: string; extensions: string[] };
+    assert.deepEqual([server.name, server.extensions], ['modelet', ['binary_tensor_data']], host);
+    assert.deepEqual(await ask(url, '/v2/health/live'), { status: 200, json: { live: true } }, host);
+    await until('all models are ready', async () => (await ask(url, '/v2/health/ready')).status === 200);
+    assert.deepEqual((await ask(url, '/v2/models/double/versions/1/ready')).json, { name: 'double', ready: true });
+    const model = (await ask(url, '/v2/models/lone%2Fmean')).json as { name: string; versions: string[] };
+    assert.deepEqual([model.name, model.versions], ['lone/mean', ['1']], host);
+  }
+});
+
+test('a model whose workers cannot start is not ready', async () => {
+  const broken = stage('broken', CODE, 'collector /broken', { setup: 'throw new Error("no");' });
+  await red.deploy([...flows({ v2Path: '/' }), ...endpoint('/broken', 'broken'), broken]);
+  for (const [host, url] of await hosts()) {
+    await until('the other model is ready', async () => (await ask(url, '/v2/models/lone/mean/ready')).status === 200);
+    const found = { status: 503, json: { name: 'broken', ready: false } };
+    assert.deepEqual(await ask(url, '/v2/models/broken/ready'), found, host);
+    assert.deepEqual(await ask(url, '/v2/health/ready'), { status: 503, json: { ready: false } }, host);
+  }
+});
+
+test('an error has its status and one text', async () => {
+  await red.deployReady(flows({ v2Path: '/' }));
+  const refused: readonly (readonly [status: number, path: string, body: unknown, text: RegExp])[] = [
+    [404, 'nothing/infer', { inputs: [X] }, /no model "nothing"/],
+    [404, 'through/infer', { inputs: [X] }, /no model "through"/],
+    [404, 'double/versions/2/infer', { inputs: [X] }, /of version "2"/],
+    [405, 'double/ready', { inputs: [X] }, /takes GET/],
+    [400, 'double/infer', Buffer.from('{'), /not valid JSON/],
+    [400, 'double/infer', { inputs: [] }, /at least one tensor/],
+    [
+      400,
+      'double/infer',
+      { inputs: [{ ...X, shape: [3] }] },
+      /input "x": shape \[3\] has 3 elements, but the data has 2/,
+    ],
+    [
+      400,
+      'double/infer',
+      { inputs: [{ ...X, datatype: 'FP8' }] },
+      /input "x" needs one of these as its datatype: BOOL,/,
+    ],
+    [400, 'double/infer', { inputs: [X], outputs: [{ name: 'y' }] }, /no output "y"; the outputs are "double", "form"/],
+    [422, 'double/infer', { inputs: [{ ...X, name: 'fail' }] }, /^no thanks$/],
+    [500, 'double/infer', { inputs: [{ ...X, name: 'y' }] }, /undefined/],
+  ];
+  for (const [host, url] of await hosts()) {
+    for (const [status, path, body, text] of refused) {
+      const answer = await ask(url, `/v2/models/${path}`, body);
+      const { error, ...rest } = answer.json as { error: string };
+      assert.deepEqual([answer.status, rest], [status, {}], `${host}: ${path}: ${error}`);
+      assert.match(error, text);
+    }
+  }
+});
+
+test('without the setting, a deploy serves no model any more', async () => {
+  await red.deployReady(flows({ v2Path: '/' }));
+  const before = (await red.snapshot()).runtimes[0]?.engine.pid;
+  await red.deploy(flows({}));
+  for (const [host, url] of await hosts()) {
+    assert.equal((await fetch(new URL('/v2', url))).status, 404, host);
+    assert.equal((await fetch(new URL('/v2/models/double/infer', url), { method: 'POST' })).status, 404, host);
+  }
+  assert.equal((await red.snapshot()).runtimes[0]?.engine.pid, before, 'the engine goes on');
+});
+
+test('the headless runner serves the same models', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'modelet-v2-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, 'flows.json');
+  writeFileSync(file, JSON.stringify(flows({ v2Path: '/' })));
+  const { url } = await serveFlows(t, file);
+  const { status, json } = await ask(url, '/v2/models/lone/mean/infer', { inputs: [X] });
+  assert.deepEqual([status, (json as { outputs: [{ data: number[] }] }).outputs[0].data], [200, [2]]);
+});
