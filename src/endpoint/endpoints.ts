@@ -42,6 +42,11 @@ export class Endpoints {
     new Exchange(endpoint, request, response).begin();
     return true;
   }
+
+  /** The same for a request whose body a parser has read: models take it, other endpoints leave it to the flow. */
+  takeParsed(request: IncomingMessage, response: ServerResponse, url: string, body: unknown): boolean {
+    return this.#models.take(request, response, url.split('?', 1)[0] as string, body);
+  }
 }
 
 const METHODS = ['POST', 'PUT', 'PATCH'];

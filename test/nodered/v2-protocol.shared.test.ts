@@ -8,6 +8,7 @@ import { deflateSync, gzipSync } from 'node:zlib';
 import { endpoint, func, httpIn, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { serveFlows } from '../fixtures/headless.ts';
 import { engineUrl, type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { NodeRedProcess } from '../fixtures/node-red-process.ts';
 
 const red = useNodeRed();
 
@@ -36,13 +37,14 @@ function flows(properties: Readonly<Record<string, unknown>>): FlowNode[] {
   ];
 }
 
+const AS_JSON: Readonly<Record<string, string>> = { 'Content-Type': 'application/json' };
 const X = { name: 'x', shape: [1, 2], datatype: 'FP32', data: [1.5, 2.5] };
 
 async function ask(
   base: string,
   path: string,
   body?: unknown,
-  headers = {},
+  headers = AS_JSON,
 ): Promise<{ status: number; json: unknown }> {
   const sent = Buffer.isBuffer(body) ? new Uint8Array(body) : JSON.stringify(body);
   const answer = await fetch(new URL(path, base), body === undefined ? {} : { method: 'POST', body: sent, headers });
@@ -223,4 +225,16 @@ test('the headless runner serves the same models', async (t) => {
   const { url } = await serveFlows(t, file);
   const { status, json } = await ask(url, '/v2/models/lone/mean/infer', { inputs: [X] });
   assert.deepEqual([status, (json as { outputs: [{ data: number[] }] }).outputs[0].data], [200, [2]]);
+});
+
+test('a model takes a JSON body that the application of the editor has parsed', async (t) => {
+  // HTTP-in nodes below the editor's root: every request passes the editor's application first.
+  const adminAuth = { type: 'credentials', users: [], default: { permissions: '*' } };
+  const process = await NodeRedProcess.start(flows({ v2Path: '/' }), { httpNodeRoot: '/admin', adminAuth });
+  t.after(() => process.end());
+  for (const headers of [AS_JSON, {}]) {
+    const { status, json } = await ask(process.url, '/admin/v2/models/lone/mean/infer', { inputs: [X] }, headers);
+    assert.deepEqual([status, (json as { outputs: [{ data: number[] }] }).outputs[0].data], [200, [2]]);
+  }
+  assert.equal((await ask(process.url, '/admin/v2/models/double/infer', { inputs: [] })).status, 400);
 });

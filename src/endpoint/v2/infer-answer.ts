@@ -90,6 +90,8 @@ function tensorOfArray(array: readonly unknown[], name: string): Tensor {
     case 'number':
       return { data: Float64Array.from(level as number[]), dims, type: 'float64' };
     case 'bigint':
+      if (level.some((element) => BigInt.asIntN(64, element as bigint) !== element))
+        throw unfit(name, 'has an integer of more than 64 bits');
       return { data: BigInt64Array.from(level as bigint[]), dims, type: 'int64' };
     case 'boolean':
       return { data: Uint8Array.from(level as boolean[], Number), dims, type: 'bool' };

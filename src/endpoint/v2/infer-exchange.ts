@@ -58,6 +58,12 @@ export class InferExchange implements BodyReadEvents {
     }
   }
 
+  /** Starts with a JSON body that something else has read. Never throws. */
+  beginWith(body: Buffer): void {
+    this.#response.once('close', () => this.#closed());
+    this.onBody(body);
+  }
+
   onBody(body: Buffer): void {
     if (this.#state.tag !== 'reading') return;
     try {

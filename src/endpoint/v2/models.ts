@@ -43,26 +43,57 @@ export class Models {
     this.#bases = bases;
   }
 
-  /** Answers a request of the protocol. Returns false, and leaves the request as it is, if the path is none of it. */
-  take(request: IncomingMessage, response: ServerResponse, path: string): boolean {
+  /**
+   * Answers a request of the protocol. Returns false, and leaves the request as it is, if the path is none of it.
+   * @param parsed the body, if a parser has read it already
+   */
+  take(request: IncomingMessage, response: ServerResponse, path: string, parsed?: unknown): boolean {
     for (const [base, served] of this.#bases) {
       if (path !== base && !path.startsWith(`${base}/`)) continue;
-      answer(request, response, path.slice(base.length), served);
+      if (!infer(request, response, path.slice(base.length), served, parsed))
+        tell(request, response, path.slice(base.length), served);
       return true;
     }
     return false;
   }
 }
 
-function answer(request: IncomingMessage, response: ServerResponse, path: string, served: Served): void {
+/** The parts of a path below the base. */
+interface Place {
+  /** '' for the server itself. */
+  readonly name: string;
+  readonly version: string;
+  readonly action: string;
+}
+
+function placeOf(path: string): Place {
   const [, name = '', version = VERSION, action = ''] = MODEL.exec(path) ?? [];
-  const endpoint = version === VERSION ? served.get(decoded(name)) : undefined;
+  return { name: decoded(name), version, action };
+}
+
+/** Begins an inference request. Returns false if the request is none, or there is no such model. */
+function infer(
+  request: IncomingMessage,
+  response: ServerResponse,
+  path: string,
+  served: Served,
+  parsed: unknown,
+): boolean {
+  const { name, version, action } = placeOf(path);
+  const endpoint = version === VERSION ? served.get(name) : undefined;
+  if (!endpoint || action !== 'infer' || request.method !== 'POST') return false;
+  const exchange = new InferExchange(name, endpoint, request, response);
+  if (parsed === undefined) exchange.begin();
+  else exchange.beginWith(Buffer.from(JSON.stringify(parsed)));
+  return true;
+}
+
+/** Answers any other request. */
+function tell(request: IncomingMessage, response: ServerResponse, path: string, served: Served): void {
+  const { name, version, action } = placeOf(path);
+  const endpoint = version === VERSION ? served.get(name) : undefined;
   const takes = action === 'infer' ? ['POST'] : ['GET', 'HEAD'];
-  if (endpoint && action === 'infer' && request.method === 'POST') {
-    new InferExchange(decoded(name), endpoint, request, response).begin();
-    return;
-  }
-  const found = name === '' ? ofServer(path, served) : ofModel(decoded(name), version, endpoint, action);
+  const found = name === '' ? ofServer(path, served) : ofModel(name, version, endpoint, action);
   const isWrong = found.status !== 404 && !takes.includes(request.method ?? '');
   const { status, value } = isWrong ? { status: 405, value: { error: `this path takes ${takes[0]}` } } : found;
   const [any] = served.values();

@@ -68,9 +68,10 @@ export class CompiledHost {
     if (this.#endpoints.size === 0 || this.#isBarred) return false;
     const request = express as unknown as IncomingMessage;
     const response = answer as unknown as ServerResponse;
+    const url = `${this.#root}${request.url ?? ''}`;
     // A body parser in front, for example the one of the editor's application, may have read the body.
-    if (express._body || request.readableDidRead) return false;
-    return this.#endpoints.take(request, response, `${this.#root}${request.url ?? ''}`);
+    if (express._body) return this.#endpoints.takeParsed(request, response, url, express.body);
+    return !request.readableDidRead && this.#endpoints.take(request, response, url);
   }
 
   #prepare(spec: EndpointSpec, deployment: Deployment): ServedEndpoint | null {
