@@ -77,7 +77,7 @@ export type StageSource =
       readonly soleWorker: boolean;
     };
 
-/** One input or output of an ONNX model. */
+/** One input or output of a model. */
 export interface ModelPort {
   readonly name: string;
   readonly type: string;
@@ -119,6 +119,8 @@ export interface ModeletDescription {
   /** JSON Schemas; null if there is none, or if it is too large to send. */
   readonly inputSchema: string | null;
   readonly outputSchema: string | null;
+  /** The tensors that it takes by name, all of them; absent: not known. */
+  readonly inputs?: readonly ModelPort[];
   /** The modelet's first examples, without those that are large or not JSON. */
   readonly examples: readonly string[];
 }

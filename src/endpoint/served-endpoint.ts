@@ -2,7 +2,15 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Deadline } from '../core/clock.ts';
 import type { ErrorCode, ModeletError } from '../core/errors.ts';
-import type { AnswerSpec, EndpointSpec, Outcome, Payload, RequestNumber, StageTiming } from '../core/model.ts';
+import type {
+  AnswerSpec,
+  EndpointSpec,
+  ModelPort,
+  Outcome,
+  Payload,
+  RequestNumber,
+  StageTiming,
+} from '../core/model.ts';
 import type { Headers } from './request-id.ts';
 
 /** A request as an endpoint submits it. */
@@ -31,6 +39,8 @@ export interface EndpointRuntime {
   deadlineFor(timeoutMs: number): Deadline;
   /** Returns the names of the runtime's stages that have no worker to serve a request now. */
   missing(): readonly string[];
+  /** Returns the tensors that the first stage takes by name; none: not known. */
+  inputs(): readonly ModelPort[];
   /** Notes a request that fails before it can be submitted. */
   refused(error: ModeletError, requestId: string): void;
 }

@@ -9,6 +9,7 @@ import { ModeletError } from '../core/errors.ts';
 import {
   type EngineStatus,
   type LogRecord,
+  type ModeletDescription,
   type Payload,
   RECALLED,
   type RequestNumber,
@@ -164,6 +165,11 @@ export class Engine {
     const refs = new Set([...this.#routes.values()].flatMap((route) => route.stages.map(({ ref }) => ref)));
     const stages = [...refs].flatMap((ref) => this.#stages.get(ref) ?? []);
     return Promise.all(stages.map(async (stage) => ({ stage: stage.ref, ...(await stage.check(deadline)) })));
+  }
+
+  /** Returns what a stage's modelet tells of itself, or null before its first worker is ready. */
+  description(stage: number): ModeletDescription | null {
+    return this.#stages.get(stage)?.description ?? null;
   }
 
   status(): EngineStatus {

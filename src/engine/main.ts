@@ -116,6 +116,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
       taken: (id, parts) => engine.taken([[id, parts]]),
       onBytes: noteBytes,
       status: () => engine.status(),
+      description: (stage) => engine.description(stage),
       check: (deadline) => engine.check(deadline),
       onChange,
       onLog,

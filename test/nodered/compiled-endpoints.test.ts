@@ -72,6 +72,7 @@ test('a whole endpoint is compiled with the settings of its nodes', async () => 
       errorPayload: 'keep',
       copies: ['seen'],
       parts: null,
+      model: null,
     },
   ]);
   assert.deepEqual(reasons(red), {});

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { deflateSync, gzipSync } from 'node:zlib';
-import { endpoint, func, httpIn, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { batcher, endpoint, func, httpIn, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { serveFlows } from '../fixtures/headless.ts';
 import { engineUrl, type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
@@ -157,6 +157,28 @@ test('the server and its models tell what they are, and whether they are ready',
     assert.deepEqual((await ask(url, '/v2/models/double/versions/1/ready')).json, { name: 'double', ready: true });
     const model = (await ask(url, '/v2/models/lone%2Fmean')).json as { name: string; versions: string[] };
     assert.deepEqual([model.name, model.versions], ['lone/mean', ['1']], host);
+  }
+});
+
+test('an ONNX stage tells its inputs, and takes them by name', async () => {
+  const path = '@modelet/node-red-pipeline/assets/models/digits.onnx';
+  const onnx = { source: 'onnx', path, init: '{"tensors": true}' };
+  await red.deployReady([
+    ...flows({ v2Path: '/' }),
+    ...endpoint('/digits', 'batches'),
+    batcher('batches', 'digits'),
+    stage('digits', '', 'collector /digits', onnx),
+  ]);
+  const image = { name: 'image', datatype: 'FP32', shape: [1, 8, 8] };
+  for (const [host, url] of await hosts()) {
+    const { inputs, outputs } = (await ask(url, '/v2/models/digits')).json as Record<string, unknown>;
+    assert.deepEqual([inputs, outputs], [[image], []], host);
+    const asked = { inputs: [{ ...image, data: Array(64).fill(0.5) }] };
+    const { json } = await ask(url, '/v2/models/digits/infer', asked);
+    const [output] = (json as { outputs: { name: string; datatype: string; shape: number[] }[] }).outputs;
+    assert.deepEqual([output?.name, output?.datatype, output?.shape], ['output', 'FP32', [10]], host);
+    const two = { inputs: [{ ...image, shape: [2, 8, 8], data: Array(128).fill(0.5) }] };
+    assert.equal((await ask(url, '/v2/models/digits/infer', two)).status, 422, host);
   }
 });
 

@@ -10,13 +10,17 @@
  * `/versions/1` may follow each name. A name may contain slashes.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createRequire } from 'node:module';
 import { answerBody } from '../answer.ts';
 import { isInRanges, JSON_TYPE } from '../media-type.ts';
 import { REQUEST_ID, requestIdOf } from '../request-id.ts';
 import { writeAnswer } from '../response-writer.ts';
 import { prepareAnswer, type ServedEndpoint } from '../served-endpoint.ts';
+import { datatypeOf } from './datatypes.ts';
 import { VERSION } from './infer-answer.ts';
 import { InferExchange } from './infer-exchange.ts';
+
+const OURS = createRequire(import.meta.url)('@modelet/node-red-pipeline/package.json') as { version: string };
 
 type Served = ReadonlyMap<string, ServedEndpoint>;
 
@@ -24,6 +28,9 @@ interface Answer {
   readonly status: number;
   readonly value: object;
 }
+
+/** The size of a dimension that may be any. */
+const OPEN = -1;
 
 const MODEL = /^\/models\/(.+?)(?:\/versions\/([^/]+))?(?:\/(ready|infer))?$/;
 
@@ -107,7 +114,7 @@ function tell(request: IncomingMessage, response: ServerResponse, path: string, 
 function ofServer(path: string, served: Served): Answer {
   switch (path) {
     case '':
-      return ok({ name: 'modelet', version: VERSION, extensions: ['binary_tensor_data'] });
+      return ok({ name: 'modelet', version: OURS.version, extensions: ['binary_tensor_data'] });
     case '/health/live':
       return ok({ live: true });
     case '/health/ready':
@@ -120,7 +127,12 @@ function ofServer(path: string, served: Served): Answer {
 function ofModel(name: string, version: string, endpoint: ServedEndpoint | undefined, action: string): Answer {
   if (!endpoint) return unknown(`there is no model ${JSON.stringify(name)} of version ${JSON.stringify(version)}`);
   if (action === 'ready') return readiness({ name }, [endpoint]);
-  return ok({ name, versions: [VERSION], platform: 'modelet', inputs: [], outputs: [] });
+  const inputs = endpoint.runtime.inputs().map((port) => {
+    const shape = port.shape.map((dimension) => (typeof dimension === 'number' ? dimension : OPEN));
+    return { name: port.name, datatype: datatypeOf(port.type)?.name ?? port.type, shape };
+  });
+  // What an output is depends on the result: no stage says it before.
+  return ok({ name, versions: [VERSION], platform: 'modelet', inputs, outputs: [] });
 }
 
 function readiness(of: object, endpoints: readonly ServedEndpoint[]): Answer {

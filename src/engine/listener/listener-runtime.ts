@@ -62,10 +62,9 @@ export class ListenerRuntime {
     if (patient) this.#patient -= 1;
   }
 
-  /** @param missing returns the names of the stages that cannot serve a request now */
-  of(spec: EndpointSpec, missing: () => readonly string[]): EndpointRuntime {
+  of(spec: EndpointSpec, told: Pick<EndpointRuntime, 'missing' | 'inputs'>): EndpointRuntime {
     return {
-      missing,
+      ...told,
       submit: (request) => this.#submit(spec, request),
       abandon: (id, error) => {
         if (this.#ledger.settle(id, { ok: false, error })) this.#host.cancel(id);

@@ -6,7 +6,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { EnginePlan } from '../../config/schemas/stage-definition.ts';
 import type { Clock, Deadline } from '../../core/clock.ts';
-import type { ListenerStatus, PlannedListener, RequestNumber } from '../../core/model.ts';
+import type {
+  ListenerStatus,
+  ModeletDescription,
+  PlannedEndpoint,
+  PlannedListener,
+  RequestNumber,
+} from '../../core/model.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
 import { Ledger, SlowRequests } from '../../ledger/ledger.ts';
@@ -23,6 +29,8 @@ const FIRST_NUMBER: RequestNumber = 2 ** 50;
 
 /** The engine, as far as the listener needs it. */
 export interface ListenerHost extends RuntimeHost, Pick<Observed, 'status' | 'check'> {
+  /** Returns what a stage's modelet tells of itself, or null before its first worker is ready. */
+  description(stage: number): ModeletDescription | null;
   /** The status has changed; called often. */
   onChange(): void;
 }
@@ -102,7 +110,7 @@ export class Listener {
     const { listener: planned } = plan;
     if (planned) this.#wasUsed = true;
     this.#runtime.apply(planned?.endpoints ?? []);
-    this.#endpoints.replace(planned?.endpoints.map((endpoint) => this.#served(endpoint, planned)) ?? []);
+    this.#endpoints.replace(planned?.endpoints.map((endpoint) => this.#served(endpoint, planned, plan)) ?? []);
     this.#observation.apply(plan);
     this.#port.use(planned ? { address: planned.address, tls: planned.tls } : null, this.#drainMs);
   }
@@ -143,12 +151,20 @@ export class Listener {
     return timeoutMs === 0 ? Number.POSITIVE_INFINITY : timeoutMs + LAST_ANSWERS_MS;
   }
 
-  #served({ spec, stageNames }: PlannedListener['endpoints'][number], { maxJson }: PlannedListener): ServedEndpoint {
+  #served(
+    { spec, stageNames, routeRef }: PlannedEndpoint,
+    { maxJson }: PlannedListener,
+    { routes }: EnginePlan,
+  ): ServedEndpoint {
+    const first = routes.find(({ ref }) => ref === routeRef)?.stages[0] ?? 0;
     const { maxPayloadBytes, requests } = this.#boot;
     return {
       spec,
       limits: { timeoutMs: requests.timeoutMs, maxBytes: maxPayloadBytes, maxJson },
-      runtime: this.#runtime.of(spec, () => this.#observation.missing()),
+      runtime: this.#runtime.of(spec, {
+        missing: () => this.#observation.missing(),
+        inputs: () => this.#host.description(first)?.inputs ?? [],
+      }),
       stageNames,
       answer: prepareAnswer(spec.answer),
       failure: spec.failure ? prepareAnswer(spec.failure) : null,

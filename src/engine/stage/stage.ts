@@ -95,6 +95,11 @@ export class Stage implements RouteStage {
     this.#pools.restart();
   }
 
+  /** What the present modelet tells of itself; null before its first worker is ready. */
+  get description(): ModeletDescription | null {
+    return this.#pools.present.description;
+  }
+
   check(deadline: Deadline): Promise<CheckResult> {
     return this.#pools.check(deadline);
   }
@@ -275,7 +280,7 @@ export class Stage implements RouteStage {
   }
 
   #describe(): void {
-    const { description } = this.#pools.present;
+    const { description } = this;
     if (!description || isDeepStrictEqual(description, this.#description)) return;
     this.#description = description;
     this.#host.onDescribed(this.ref, description);

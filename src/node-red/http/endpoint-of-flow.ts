@@ -5,7 +5,7 @@
 import type { Node, NodeAPI } from 'node-red';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { EndpointSpec, RequestNumber } from '../../core/model.ts';
+import type { EndpointSpec, ModelPort, RequestNumber } from '../../core/model.ts';
 import { type EndpointRequest, type EndpointRuntime, isOfRequest } from '../../endpoint/served-endpoint.ts';
 import type { Settlement } from '../../ledger/ledger.ts';
 import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
@@ -77,6 +77,11 @@ export class EndpointOfFlow implements EndpointRuntime {
 
   missing(): readonly string[] {
     return missingIn(this.#flow.service.snapshot()).map(({ stage }) => stage);
+  }
+
+  inputs(): readonly ModelPort[] {
+    const { service, spec } = this.#flow;
+    return service.description(spec.entry)?.inputs ?? [];
   }
 
   refused(error: ModeletError, requestId: string): void {

@@ -23,6 +23,7 @@ export function describeModelet(
   return {
     inputSchema: schema('inputSchema'),
     outputSchema: schema('outputSchema'),
+    ...(modelet.inputs ? { inputs: modelet.inputs } : {}),
     examples: modelet.examples
       .slice(0, MOST_EXAMPLES)
       .flatMap((example) => (isPlain(example) ? asExample(example) : [])),

@@ -3,7 +3,7 @@
  * the loaders, which turn the description of a source into a callable modelet.
  */
 import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
-import type { PayloadSchema } from '../../core/model.ts';
+import type { ModelPort, PayloadSchema } from '../../core/model.ts';
 
 /** Tells a modelet where it runs. */
 export interface ModeletContext {
@@ -73,6 +73,8 @@ export interface Statics {
 export interface LoadedModelet extends Statics {
   /** Schemas for people to read. Inputs and results are not checked against them. */
   readonly documented?: Pick<Statics, 'inputSchema' | 'outputSchema'>;
+  /** The tensors of one item, by name; absent: not known. */
+  readonly inputs?: readonly ModelPort[];
   /** Whether `predict` takes all inputs in one call. */
   readonly batch: boolean;
   setup(): unknown;

@@ -91,6 +91,12 @@ export function isBatch(dimension: number | string | undefined, first: number | 
   return dimension !== undefined && dimension !== '' && dimension === first;
 }
 
+/** Returns the inputs as one item brings them. A dimension for the batch is 1, unless an item may bring several rows. */
+export function inputsOfItem({ inputs }: Ports, stacking: Stacking): Port[] {
+  if (stacking.tag === 'single' || stacking.ownRows) return [...inputs];
+  return inputs.map((port) => ({ ...port, shape: [1, ...port.shape.slice(1)] }));
+}
+
 /** Describes a port for people: `image float32 [batch, 1, 28, 28]`. */
 export function describePort({ name, type, shape }: Port): string {
   return `${name} ${type} ${describeShape(shape)}`;
