@@ -260,3 +260,10 @@ test('a model takes a JSON body that the application of the editor has parsed', 
   }
   assert.equal((await ask(process.url, '/admin/v2/models/double/infer', { inputs: [] })).status, 400);
 });
+
+test('nothing is served below the root of the editor in front of its login', async (t) => {
+  const process = await NodeRedProcess.start(flows({ v2Path: '/admin' }));
+  t.after(() => process.end());
+  assert.equal((await fetch(`${process.url}/admin/v2`)).status, 404);
+  assert.equal((await ask(process.url, '/double', { x: { data: [1] } })).status, 200, 'the endpoint itself is served');
+});
