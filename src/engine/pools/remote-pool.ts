@@ -183,14 +183,17 @@ export class RemotePool implements StagePool {
     await disconnect(state);
   }
 
-  /** Where no host has workers, the workers that the stage asks for stand for those that are missing, and say why. */
+  /**
+   * Where no host has workers, the workers that the stage asks for stand for those that are missing, and say why. No
+   * worker has a pid: it would name a process of another machine, and the server kills the workers of an engine that died.
+   */
   status(): WorkerStatus[] {
     const workers = [...this.#hosts.values()].flatMap((served) => served.workers);
     const { health } = this;
     const why = health.tag === 'failed' ? health.error.message : null;
     const missing = { ...MISSING, state: why === null ? 'startup' : 'error', error: why } as const;
     const shown = workers.length > 0 ? workers : this.#definition.modelet.workers.map(() => missing);
-    return shown.map((worker, index) => ({ ...worker, index, busy: index < this.#sent.size }));
+    return shown.map((worker, index) => ({ ...worker, index, pid: null, busy: index < this.#sent.size }));
   }
 
   get #lanes(): number {

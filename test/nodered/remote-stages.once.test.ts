@@ -4,11 +4,12 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, type TestContext, test } from 'node:test';
+import { isAlive } from '../fixtures/alive.ts';
 import { arrived, numbers, payloads, sendAll } from '../fixtures/drawn.ts';
 import { batcher, collector, endpoint, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
 import { type Serving, startHost } from '../fixtures/headless.ts';
-import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, pidsOf, until, useNodeRed } from '../fixtures/node-red.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
 
 const red = useNodeRed();
@@ -186,5 +187,46 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
     await ready('awaited', 1);
     red.send('awaited', { payload: 'late' });
     assert.deepEqual(payloads(await arrived(out, 1)), ['late']);
+  });
+
+  test('while the server is away, requests wait or are refused with a time to come back, and then all goes on', async (t) => {
+    const { out, failed } = await deploy(stage('outage', 'return input;', 'done', { ...REMOTE, retryLost: true }));
+    hostFor(t);
+    await ready('outage', 1);
+    sendAll(red, 'outage', [1]);
+    await arrived(out, 1);
+    await redis.kill();
+    sendAll(red, 'outage', [2, 3]);
+    await until('the badge says it', () => red.badges.get('outage')?.text?.includes('the broker is away'));
+    await until('they are refused', () => failed.length === 2);
+    for (const { error } of failed) assert.equal(error?.code, 'stage_unavailable');
+    redis.restart();
+    await ready('outage', 1);
+    sendAll(red, 'outage', [4]);
+    assert.deepEqual(payloads(await arrived(out, 2)), [1, 4]);
+  });
+
+  test('an engine that is killed answers its requests, and its successor goes on with the same hosts', async (t) => {
+    const { out, failed } = await deploy(stage('lost', gate.code(), 'done', REMOTE));
+    const host = hostFor(t);
+    await ready('lost', 1);
+    red.send('lost', { payload: 'before' });
+    await until('it runs', async () => (await gate.entered()).length > 0);
+    const [engine = 0] = pidsOf(await red.snapshot());
+    process.kill(engine, 'SIGKILL');
+    assert.equal((await arrived(failed, 1))[0]?.error?.code, 'engine_lost');
+    const workers = host.log().flatMap(({ message }) => /^ready, pid (\d+)/.exec(String(message))?.[1] ?? []);
+    assert.deepEqual(
+      workers.map(Number).filter(isAlive).length,
+      1,
+      'the host’s worker, which may be of another machine',
+    );
+    await gate.open();
+    await until('another engine runs', async () =>
+      (await red.snapshot()).runtimes.every(({ engine }) => engine.state === 'ready'),
+    );
+    await ready('lost', 1);
+    red.send('lost', { payload: 'after' });
+    assert.deepEqual(payloads(await arrived(out, 1)), ['after']);
   });
 });
