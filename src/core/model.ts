@@ -1,6 +1,6 @@
 /** The runtime's vocabulary as plain data types, which cross modules and processes. No behaviour. */
 import type { ErrorCode, ModeletError } from './errors.ts';
-import type { RequestReading, StageReading } from './readings.ts';
+import type { OwnValues, RequestReading, StageReading } from './readings.ts';
 
 /** Number of an open request, unique within one engine process client; carried in every frame. */
 export type RequestNumber = number;
@@ -329,6 +329,8 @@ export interface WorkerStatus {
   /** Last usage that the worker reported, at most once a second, see `WorkerUsage`; null before it is ready. */
   readonly rssBytes: number | null;
   readonly cpuMs: number | null;
+  /** Gauges of the modelet's own. */
+  readonly gauges: OwnValues<number>;
 }
 
 /** State of a stage's circuit. An open circuit refuses requests because workers keep dying; see worker/circuit.ts. */

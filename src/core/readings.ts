@@ -9,6 +9,28 @@ export interface HistogramReading {
   readonly sum: number;
 }
 
+/** Description of a metric that a modelet declares itself. */
+export interface OwnMetric {
+  readonly type: 'counter' | 'gauge' | 'histogram';
+  /** The modelet's name for it, without the prefix of the exposition. */
+  readonly name: string;
+  readonly help: string;
+  readonly labels: readonly string[];
+  /** Bounds of a histogram; absent for the other types. */
+  readonly buckets?: readonly number[];
+}
+
+/**
+ * Values of the metrics that modelets declare: by the metric's description as JSON, then by its label values as a JSON
+ * array. Readings add up by their keys alone, so the keys hold all that two values to be added must share.
+ */
+export type OwnValues<Value = number | HistogramReading> = Readonly<Record<string, Readonly<Record<string, Value>>>>;
+
+/** Most metrics that a worker's modelet may declare. */
+export const MOST_OWN_METRICS = 100;
+/** Most sets of label values, over all metrics of a worker, and over all counters and histograms of a stage. */
+export const MOST_OWN_SERIES = 1000;
+
 /** Counts of durations in narrow buckets, for quantiles. Keyed by the bucket's number; empty buckets are absent. */
 export interface FineReading {
   readonly counts: Readonly<Record<string, number>>;
@@ -61,6 +83,10 @@ export interface StageReading {
   readonly cache: Readonly<Record<CacheResult, number>>;
   /** Items that this stage did not serve, by error code. Codes that never occurred are absent. */
   readonly unserved: Readonly<Partial<Record<ErrorCode, number>>>;
+  /** Counters and histograms of the modelet's own, summed over the workers. */
+  readonly own: OwnValues;
+  /** Updates of the modelet's own metrics that were dropped because there are too many of them. */
+  readonly ownDropped: number;
 }
 
 /** The outcome of a request: `ok` or its error code. */

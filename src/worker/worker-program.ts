@@ -1,7 +1,7 @@
 /** Runs a worker, in a process or a thread: loads one modelet, serves batches one after another, and ends. */
 import { inspect } from 'node:util';
 import { type Deadline, systemClock } from '../core/clock.ts';
-import type { LogLevel } from '../core/model.ts';
+import type { LogLevel, WorkerUsage } from '../core/model.ts';
 import { UsageReporter } from '../observe/meters/usage.ts';
 import { type Reports, report } from '../process/child/entry.ts';
 import { shortened } from '../process/lines.ts';
@@ -14,6 +14,7 @@ import { payloadChecks } from './batch/payload-checks.ts';
 import { type BatchRun, runBatch } from './batch/run-batch.ts';
 import { describeModelet } from './modelet/describe.ts';
 import type { LoadedModelet, ModeletContext } from './modelet/modelet.ts';
+import { OwnMetrics } from './modelet/own-metrics.ts';
 import { loadSource } from './sources/load.ts';
 
 type BatchFrame = Extract<ItemFrame, { type: 'batch' }>;
@@ -31,6 +32,7 @@ interface Serving {
 export class WorkerProgram {
   readonly #channel: Reports;
   readonly #parts: PartsOut;
+  readonly #metrics: OwnMetrics = new OwnMetrics(() => this.#serving?.usage.note());
   #serving: Serving | null = null;
   #isLoading = false;
 
@@ -82,8 +84,8 @@ export class WorkerProgram {
     };
     this.#isLoading = false;
     await modelet.setup();
-    await warmUp(modelet, boot.batchSize, run);
-    const usage = new UsageReporter(systemClock, (body) => this.#channel.send({ type: 'usage', body }));
+    await this.#metrics.quietly(() => warmUp(modelet, boot.batchSize, run));
+    const usage = new UsageReporter(systemClock, (usage) => this.#report(usage));
     this.#serving = { modelet, run, waiting: [], unwanted: new CancelledRequests(), running: null, usage };
     const description = describeModelet(modelet, boot.modelet, context);
     this.#channel.send({ type: 'loaded', body: { examples: modelet.examples.length, description } });
@@ -124,7 +126,7 @@ export class WorkerProgram {
   }
 
   async #try({ modelet, run }: Serving, { example, deadline }: TryFrame['body']): Promise<void> {
-    const failure = await tryExample(modelet, example, deadline, run);
+    const failure = await this.#metrics.quietly(() => tryExample(modelet, example, deadline, run));
     const error = failure && Buffer.from(failure).toString('base64');
     this.#channel.send({ type: 'tried', body: { example, error } });
   }
@@ -139,8 +141,14 @@ export class WorkerProgram {
     } catch (thrown) {
       console.error(thrown);
     }
+    if (this.#metrics.haveChanged) this.#serving?.usage.report();
     await this.#channel.flushed();
     process.exit(0);
+  }
+
+  #report(usage: WorkerUsage): void {
+    const own = this.#metrics.take();
+    this.#channel.send({ type: 'usage', body: own ? { ...usage, own } : usage });
   }
 
   #contextOf(boot: WorkerBoot): ModeletContext {
@@ -154,6 +162,7 @@ export class WorkerProgram {
       worker: boot.worker,
       cpus: boot.cpus,
       log: { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') },
+      metrics: this.#metrics,
     };
   }
 }

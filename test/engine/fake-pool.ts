@@ -115,6 +115,7 @@ export class FakePool implements StagePool {
       error: null,
       rssBytes: null,
       cpuMs: null,
+      gauges: {},
     }));
   }
 

@@ -9,6 +9,7 @@ import type { WireItem } from '../../src/wire/frames/frames.ts';
 import { ANYTHING } from '../../src/worker/batch/payload-checks.ts';
 import { type BatchRun, runBatch } from '../../src/worker/batch/run-batch.ts';
 import { type LoadedModelet, type ModeletContext, NO_STATICS } from '../../src/worker/modelet/modelet.ts';
+import { OwnMetrics } from '../../src/worker/modelet/own-metrics.ts';
 import { loadOnnx } from '../../src/worker/sources/onnx.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 import { type Drawing, writeModel } from '../fixtures/onnx.ts';
@@ -102,6 +103,7 @@ export function context(logged: Logged[] = []): ModeletContext {
     worker: 2,
     cpus: [3],
     log: { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') },
+    metrics: new OwnMetrics(() => {}),
   };
 }
 

@@ -38,6 +38,7 @@ class Rig {
     },
     loadFrame: () => ({ type: 'cancel', body: [] }),
     runTimeoutMs: () => LIMIT_MS,
+    onOwnMetrics: () => {},
     onReady: () => {},
     onPart: () => {},
     onReply: () => {},

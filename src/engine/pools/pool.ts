@@ -5,6 +5,7 @@ import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { CircuitStatus, LogRecord, ModeletDescription, RequestNumber, WorkerStatus } from '../../core/model.ts';
 import type { RestartCause } from '../../core/readings.ts';
+import type { OwnChanges } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 
 /** The items handed to one `predict` call, on their way to and in one worker. */
@@ -56,6 +57,8 @@ export interface PoolEvents<T extends WireItem> {
   onLost(running: readonly T[], notStarted: readonly T[], error: Error, worker: number): void;
   /** Reports that a worker ended and that another takes its place. */
   onEnded(cause: RestartCause): void;
+  /** Passes on what the modelet's own metrics have gained in a worker, even in one that is ending. */
+  onOwnMetrics(changes: OwnChanges): void;
   /** Reports that the pool's status has changed: for example, a worker became ready, died or failed to start. */
   onChange(): void;
   onLog(record: LogRecord): void;

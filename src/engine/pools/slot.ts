@@ -5,6 +5,7 @@
  */
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletDescription, RequestNumber, WorkerUsage } from '../../core/model.ts';
+import type { OwnValues } from '../../core/readings.ts';
 import type { ProcessStateTag } from '../../process/process-state.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import type { Batch } from './pool.ts';
@@ -88,6 +89,11 @@ export class Slot<T extends WireItem> {
   /** The usage of the present worker when it became ready. */
   get usageAtFirst(): WorkerUsage | null {
     return this.#present.usageAtFirst;
+  }
+
+  /** Gauges of the present worker's modelet. */
+  get gauges(): OwnValues<number> {
+    return this.#present.gauges;
   }
 
   /** Number of batches that the present worker has answered. */

@@ -178,6 +178,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       error: refusal?.message ?? slot.trouble,
       rssBytes: slot.usage?.rssBytes ?? null,
       cpuMs: slot.usage?.cpuMs ?? null,
+      gauges: slot.gauges,
     }));
   }
 
@@ -213,6 +214,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
         if (tooLarge) this.#log(index, 'warn', tooLarge);
         this.#replaceWorn(slot);
       },
+      onOwnMetrics: (changes) => this.#events.onOwnMetrics(changes),
       onLost: (loss, role) => this.#lost(slot, loss, role),
       onReplaced: () => this.#events.onEnded(this.#replacements.done(slot)),
       onChange: () => this.#events.onChange(),

@@ -2,13 +2,14 @@
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { LogLevel, ModeletDescription, RequestNumber, WorkerUsage } from '../../core/model.ts';
+import type { OwnValues } from '../../core/readings.ts';
 import { shortened } from '../../process/lines.ts';
 import type { Child, ChildEvents } from '../../process/parent/child.ts';
 import { asThrown } from '../../process/parent/start-failure.ts';
 import { type LifePhase, Supervisor } from '../../process/parent/supervisor.ts';
 import type { ProcessStateTag } from '../../process/process-state.ts';
 import { decodeModeletError } from '../../wire/codec/error-codec.ts';
-import type { LoadedReport } from '../../wire/frames/bodies.ts';
+import type { LoadedReport, OwnChanges, UsageReport } from '../../wire/frames/bodies.ts';
 import type { ControlFrame, Frame, WireItem } from '../../wire/frames/frames.ts';
 import { type Batch, RunTimeout } from './pool.ts';
 
@@ -44,6 +45,8 @@ export interface WorkerHost<T extends WireItem> {
   onLost(loss: Loss<T>): void;
   /** Reports that the worker has sent a new usage report. */
   onUsage(): void;
+  /** See `PoolEvents`. */
+  onOwnMetrics(changes: OwnChanges): void;
   onChange(): void;
   onLog(level: LogLevel, message: string): void;
 }
@@ -60,6 +63,7 @@ export class SupervisedWorker<T extends WireItem> {
   #loadedAt = 0;
   #usage: WorkerUsage | null = null;
   #usageAtFirst: WorkerUsage | null = null;
+  #gauges: OwnValues<number> = {};
   #batchesRun = 0;
   /** Fires when the batch that ran when the timer was set has reached the run limit. */
   #runTimer: Timer | null = null;
@@ -128,6 +132,11 @@ export class SupervisedWorker<T extends WireItem> {
   /** The usage of the process when it became ready. */
   get usageAtFirst(): WorkerUsage | null {
     return this.#usageAtFirst;
+  }
+
+  /** Gauges of the present process's modelet. */
+  get gauges(): OwnValues<number> {
+    return this.#gauges;
   }
 
   /** Number of batches that the present process has answered. */
@@ -211,9 +220,17 @@ export class SupervisedWorker<T extends WireItem> {
     else if (frame.type === 'tried') this.#tried(frame.body.example, frame.body.error);
   }
 
-  #used(usage: WorkerUsage): void {
+  #used({ own, ...usage }: UsageReport): void {
     this.#usage = usage;
     this.#usageAtFirst ??= usage;
+    if (own) {
+      const changed = Object.entries(own.gauges).map(([metric, series]) => [
+        metric,
+        { ...this.#gauges[metric], ...series },
+      ]);
+      this.#gauges = { ...this.#gauges, ...Object.fromEntries(changed) };
+      this.#host.onOwnMetrics(own);
+    }
     this.#host.onUsage();
     this.#host.onChange();
   }
@@ -276,6 +293,7 @@ export class SupervisedWorker<T extends WireItem> {
       this.#host.onLog('error', `${phase === 'serving' ? 'died' : 'did not start'}: ${error.message}`);
     this.#usage = null;
     this.#usageAtFirst = null;
+    this.#gauges = {};
     this.#batchesRun = 0;
     const [running, ...behind] = this.#batches.splice(0);
     const trying = this.isTrying;

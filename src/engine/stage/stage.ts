@@ -6,7 +6,9 @@ import { isDeepStrictEqual } from 'node:util';
 import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletDescription, Payload, StageStatus } from '../../core/model.ts';
+import { MOST_OWN_METRICS, MOST_OWN_SERIES } from '../../core/readings.ts';
 import { StageMeter } from '../../observe/meters/stage-meter.ts';
+import type { OwnChanges } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { type Batch, type CheckResult, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
@@ -262,9 +264,20 @@ export class Stage implements RouteStage {
       onReply: (batch, replies, runMs, worker) => this.#onReply(batch, replies, runMs, worker),
       onLost: (running, notStarted, error, worker) => this.#onLost(running, notStarted, error, worker),
       onEnded: (cause) => this.meter.workerEnded(cause),
+      onOwnMetrics: (changes) => this.#ownMetricsChanged(changes),
       onChange: () => this.#poolChanged(),
       onLog: (record) => this.#host.onLog(record),
     });
+  }
+
+  #ownMetricsChanged({ counts, dropped, droppedAt }: OwnChanges): void {
+    const { own } = this.meter;
+    const isFirst = own.dropped === 0;
+    const full = own.add(counts, dropped);
+    if (own.dropped === 0 || !isFirst) return;
+    const limits = `${MOST_OWN_METRICS} metrics and ${MOST_OWN_SERIES} sets of label values`;
+    const message = `its modelet has more than ${limits}, first at ${droppedAt ?? full}: further ones are dropped, and counted in modelet_metrics_dropped_total`;
+    this.#host.onLog({ level: 'warn', message, stage: this.name });
   }
 
   #poolChanged(): void {

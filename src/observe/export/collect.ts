@@ -7,6 +7,7 @@ import { countOf } from '../meters/histogram.ts';
 import type { GateSnapshot } from '../views/gate-snapshot.ts';
 import type { HistogramMetric, HistogramSample, Measured, Metric, NumberMetric, Scrape } from './metric.ts';
 import { METRICS } from './metrics.ts';
+import { ownMetrics } from './own-metrics.ts';
 
 /** A gate at the moment of a scrape. */
 export interface MeasuredGate {
@@ -39,7 +40,9 @@ export class Exposition {
   text(runtimes: readonly Measured[], gates: readonly MeasuredGate[]): Promise<string> {
     // The registry collects all metrics in this event loop turn, so scrapes do not mix.
     this.#scrape = scrapeOf(runtimes, gates);
-    return Registry.merge([this.#registry, histogramsOf(this.#metrics, this.#scrape)]).metrics();
+    const histograms = this.#metrics.filter((metric) => metric.type === 'histogram');
+    const gathered = gather([...histograms, ...ownMetrics(this.#scrape)], this.#scrape);
+    return Registry.merge([this.#registry, gathered]).metrics();
   }
 
   #register(metric: NumberMetric): void {
@@ -67,20 +70,22 @@ export class Exposition {
 }
 
 /**
- * Returns a registry with the histograms. A histogram of prom-client counts in its own process, but these are counted
- * in the engine; prom-client takes metrics of other processes in the form in which its registries give them out.
+ * Returns a registry with histograms, and with metrics that only this scrape has. A histogram of prom-client counts in
+ * its own process, but these are counted in the engine; prom-client takes metrics of other processes in the form in
+ * which its registries give them out.
  */
-function histogramsOf(all: readonly Metric[], scrape: Scrape): Registry {
-  const metrics = all
-    .filter((metric) => metric.type === 'histogram')
-    .map((metric) => ({
-      name: metric.name,
-      help: metric.help,
-      type: 'histogram',
-      aggregator: 'sum',
-      values: metric.read(scrape).flatMap((sample) => valuesOf(metric, sample)),
-    }));
-  return AggregatorRegistry.aggregate([metrics]);
+function gather(metrics: readonly Metric[], scrape: Scrape): Registry {
+  const given = metrics.map((metric) => ({
+    name: metric.name,
+    help: metric.help,
+    type: metric.type,
+    aggregator: 'sum',
+    values:
+      metric.type === 'histogram'
+        ? metric.read(scrape).flatMap((sample) => valuesOf(metric, sample))
+        : [...metric.read(scrape)],
+  }));
+  return AggregatorRegistry.aggregate([given]);
 }
 
 function valuesOf({ name, bounds }: HistogramMetric, { labels, reading }: HistogramSample): object[] {

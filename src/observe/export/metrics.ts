@@ -91,6 +91,12 @@ const STAGES: readonly Metric[] = [
     'Parts of streamed results that were sent on',
     ({ reading }) => reading.parts,
   ),
+  ofStage(
+    'counter',
+    'modelet_metrics_dropped_total',
+    "Updates of the modelet's own metrics that were dropped because there are too many of them",
+    ({ reading }) => reading.ownDropped,
+  ),
 ];
 
 const WORKERS: readonly Metric[] = [

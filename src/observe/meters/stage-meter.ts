@@ -10,6 +10,7 @@ import {
   type StageReading,
 } from '../../core/readings.ts';
 import { DURATION_BOUNDS, Histogram, SIZE_BOUNDS } from './histogram.ts';
+import { OwnMeter } from './own-meter.ts';
 import { Quantiles } from './quantiles.ts';
 
 export class StageMeter {
@@ -22,6 +23,8 @@ export class StageMeter {
   readonly #run: Histogram = new Histogram(DURATION_BOUNDS);
   readonly #runTimes: Quantiles = new Quantiles();
   readonly #batchSize: Histogram = new Histogram(SIZE_BOUNDS);
+  /** The metrics that the modelet declares itself. */
+  readonly own: OwnMeter = new OwnMeter();
   #batches = 0;
   #items = 0;
   #busyMs = 0;
@@ -95,6 +98,8 @@ export class StageMeter {
       restarts: { ...this.#restarts },
       cache: { ...this.#cache },
       unserved: { ...this.#unserved },
+      own: this.own.values,
+      ownDropped: this.own.dropped,
     };
   }
 }

@@ -21,11 +21,12 @@ export class UsageReporter {
 
   /** Reports the usage now or when the interval is over. Call after the worker has done some work. */
   note(): void {
-    if (this.#clock.now() >= this.#dueAt) this.#report();
-    else this.#timer ??= this.#clock.at(this.#dueAt, () => this.#report());
+    if (this.#clock.now() >= this.#dueAt) this.report();
+    else this.#timer ??= this.#clock.at(this.#dueAt, () => this.report());
   }
 
-  #report(): void {
+  /** Reports the usage now, whenever the last report was. */
+  report(): void {
     this.#timer?.cancel();
     this.#timer = null;
     this.#dueAt = this.#clock.now() + INTERVAL_MS;

@@ -1,6 +1,7 @@
 /** Bodies of the control frames that carry more than a number or two. Interfaces only. */
 import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
-import type { BrokerPlace, ModeletDescription } from '../../core/model.ts';
+import type { BrokerPlace, ModeletDescription, WorkerUsage } from '../../core/model.ts';
+import type { OwnValues } from '../../core/readings.ts';
 
 export interface EngineBoot {
   readonly runtime: string;
@@ -47,6 +48,23 @@ export interface LoadedReport {
   /** Number of the modelet's examples. */
   readonly examples: number;
   readonly description: ModeletDescription;
+}
+
+/** Changes of a modelet's own metrics since the worker's last report. */
+export interface OwnChanges {
+  /** Counters and histograms: what they have gained. */
+  readonly counts: OwnValues;
+  /** Gauges: their new values. */
+  readonly gauges: OwnValues<number>;
+  /** Number of updates that the worker dropped because its modelet has too many metrics or sets of label values. */
+  readonly dropped: number;
+  /** Name of the metric of the first dropped update; absent if none was dropped. */
+  readonly droppedAt?: string;
+}
+
+export interface UsageReport extends WorkerUsage {
+  /** Absent if nothing has changed. */
+  readonly own?: OwnChanges;
 }
 
 /** The engine's report of how a stage's current modelet describes itself. Sent once, and again after each change. */

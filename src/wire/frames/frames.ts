@@ -16,7 +16,7 @@
 import type { EnginePlan } from '../../config/schemas/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { EngineStatus, LogRecord, RequestNumber, StageAction, WorkerUsage } from '../../core/model.ts';
+import type { EngineStatus, LogRecord, RequestNumber, StageAction } from '../../core/model.ts';
 import { padded } from '../codec/binaries.ts';
 import type {
   CheckedStage,
@@ -25,6 +25,7 @@ import type {
   LoadedReport,
   QueueBoot,
   StateReport,
+  UsageReport,
   WorkerBoot,
 } from './bodies.ts';
 import { type FrameField, malformed, readItems, type WireItem, writeItems } from './items.ts';
@@ -56,7 +57,7 @@ export type ControlFrame =
   | { readonly type: 'ping' | 'pong'; readonly body: null }
   | { readonly type: 'status'; readonly body: EngineStatus }
   | { readonly type: 'log'; readonly body: LogRecord }
-  | { readonly type: 'usage'; readonly body: WorkerUsage }
+  | { readonly type: 'usage'; readonly body: UsageReport }
   /** Tells the engine to run the examples of all stages, and to answer by the deadline. */
   | { readonly type: 'check'; readonly body: { readonly check: number; readonly deadline: Deadline } }
   | { readonly type: 'checked'; readonly body: { readonly check: number; readonly stages: readonly CheckedStage[] } }

@@ -5,6 +5,46 @@
 import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
 import type { ModelPort, PayloadSchema } from '../../core/model.ts';
 
+/** A set of label values: a value for each label that the metric was declared with. */
+export type MetricLabels = Readonly<Record<string, string | number | boolean>>;
+
+/** A number that only grows. */
+export interface ModeletCounter {
+  /** @param value how much it grows; default 1 */
+  inc(value?: number, labels?: MetricLabels): void;
+}
+
+/** A number that may rise and fall; each worker has its own. */
+export interface ModeletGauge {
+  set(value: number, labels?: MetricLabels): void;
+  /** @param value how much it rises; default 1 */
+  inc(value?: number, labels?: MetricLabels): void;
+  /** @param value how much it falls; default 1 */
+  dec(value?: number, labels?: MetricLabels): void;
+}
+
+/** Values, counted in buckets. */
+export interface ModeletHistogram {
+  observe(value: number, labels?: MetricLabels): void;
+}
+
+export interface HistogramOptions {
+  readonly help?: string;
+  readonly labels?: readonly string[];
+  /** Upper bounds of the buckets, in ascending order. Default: from 0.005 to 10, good for seconds. */
+  readonly buckets?: readonly number[];
+}
+
+/**
+ * Metrics of the modelet's own. The exposition has them with the prefix `modelet_model_` and the labels `runtime` and
+ * `stage`. A name that was declared before gives the same metric again.
+ */
+export interface ModeletMetrics {
+  counter(name: string, help?: string, labels?: readonly string[]): ModeletCounter;
+  gauge(name: string, help?: string, labels?: readonly string[]): ModeletGauge;
+  histogram(name: string, options?: HistogramOptions): ModeletHistogram;
+}
+
 /** Tells a modelet where it runs. */
 export interface ModeletContext {
   /** Name of the stage. */
@@ -15,6 +55,7 @@ export interface ModeletContext {
   readonly cpus: readonly number[] | null;
   /** Writes to Node-RED's log. */
   readonly log: Readonly<Record<'debug' | 'info' | 'warn' | 'error', (message: unknown) => void>>;
+  readonly metrics: ModeletMetrics;
 }
 
 /** Properties of a request besides its payload. */

@@ -1,0 +1,102 @@
+/** The metrics that a modelet declares: their rules, their reports, their limits. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { MOST_OWN_METRICS, MOST_OWN_SERIES, type OwnMetric } from '../../src/core/readings.ts';
+import { OwnMeter } from '../../src/observe/meters/own-meter.ts';
+import type { OwnChanges } from '../../src/wire/frames/bodies.ts';
+import type { ModeletMetrics } from '../../src/worker/modelet/modelet.ts';
+import { OwnMetrics } from '../../src/worker/modelet/own-metrics.ts';
+
+/** The values of a report, by name and label values. */
+function flat(values: OwnChanges['counts']): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(values).flatMap(([key, series]) =>
+      Object.entries(series).map(([labels, value]) => [`${(JSON.parse(key) as OwnMetric).name}${labels}`, value]),
+    ),
+  );
+}
+
+test('a report has what counters and histograms have gained since the last one, and the gauges that changed', () => {
+  let changes = 0;
+  const metrics = new OwnMetrics(() => {
+    changes += 1;
+  });
+  const tokens = metrics.counter('tokens_total', 'Tokens made', ['model']);
+  const { observe } = metrics.histogram('score', { buckets: [0.5, 1] });
+  const cache = metrics.gauge('cache_bytes');
+  assert.equal(metrics.take(), null);
+  tokens.inc(3, { model: 'a' });
+  tokens.inc(undefined, { model: 'a' });
+  metrics.counter('tokens_total', '', ['model']).inc(2, { model: 'b' });
+  for (const value of [0.5, 0.7, 3]) observe(value);
+  cache.set(10);
+  cache.dec(4);
+  assert.equal(changes, 1, 'only the first change is announced');
+  const first = metrics.take() as OwnChanges;
+  assert.deepEqual(flat(first.counts), {
+    'tokens_total["a"]': 4,
+    'tokens_total["b"]': 2,
+    'score[]': { counts: [1, 1, 1], sum: 4.2 },
+  });
+  assert.deepEqual(flat(first.gauges), { 'cache_bytes[]': 6 });
+  assert.equal(metrics.take(), null);
+  tokens.inc(1, { model: 'a' });
+  cache.inc();
+  const second = metrics.take() as OwnChanges;
+  assert.deepEqual([flat(second.counts), flat(second.gauges)], [{ 'tokens_total["a"]': 1 }, { 'cache_bytes[]': 7 }]);
+  assert.equal(changes, 2);
+});
+
+const BROKEN: readonly [rule: RegExp, declare: (metrics: ModeletMetrics) => unknown][] = [
+  [/letters, digits and _, .*; found "no-dash"/, (metrics) => metrics.counter('no-dash')],
+  [/letters, digits and _/, (metrics) => metrics.gauge('a'.repeat(101))],
+  [/cannot have the label stage: the stage sets it/, (metrics) => metrics.gauge('g', '', ['stage'])],
+  [/does not begin with __; found "__x"/, (metrics) => metrics.gauge('g', '', ['__x'])],
+  [/at most 10 different names; found \["a","a"\]/, (metrics) => metrics.gauge('g', '', ['a', 'a'])],
+  [/finite numbers in ascending order; found \[2,1\]/, (metrics) => metrics.histogram('h', { buckets: [2, 1] })],
+  [/c is a counter already, with the labels a/, (m) => [m.counter('c', '', ['a']), m.counter('c', '', ['b'])]],
+  [/c is a counter already/, (metrics) => [metrics.counter('c'), metrics.gauge('c')]],
+  [/counter c takes a finite number of at least 0; found -1/, (metrics) => metrics.counter('c').inc(-1)],
+  [/gauge g takes a finite number; found NaN/, (metrics) => metrics.gauge('g').set(Number.NaN)],
+  [/needs a value for each of its labels a; found none/, (metrics) => metrics.counter('c', '', ['a']).inc(1)],
+  [/counter c has no labels; found b/, (metrics) => metrics.counter('c').inc(1, { b: 'x' })],
+];
+for (const [rule, declare] of BROKEN) {
+  test(`an error names the rule: ${rule.source}`, () => {
+    const metrics = new OwnMetrics(() => {});
+    assert.throws(() => declare(metrics), { name: 'TypeError', message: rule });
+    assert.equal(metrics.take(), null);
+  });
+}
+
+test('a worker drops and counts updates of too many metrics', () => {
+  const metrics = new OwnMetrics(() => {});
+  for (let index = 0; index <= MOST_OWN_METRICS; index += 1) metrics.counter(`c${index}`).inc();
+  const { counts, dropped, droppedAt } = metrics.take() as OwnChanges;
+  assert.deepEqual([Object.keys(counts).length, dropped, droppedAt], [MOST_OWN_METRICS, 1, `c${MOST_OWN_METRICS}`]);
+});
+
+test('a worker drops and counts updates of too many label sets, and goes on with those that it knows', () => {
+  const metrics = new OwnMetrics(() => {});
+  const users = metrics.counter('users_total', '', ['user']);
+  for (let user = 0; user < MOST_OWN_SERIES + 5; user += 1) users.inc(1, { user });
+  const { counts, dropped, droppedAt } = metrics.take() as OwnChanges;
+  assert.deepEqual([Object.keys(flat(counts)).length, dropped, droppedAt], [MOST_OWN_SERIES, 5, 'users_total']);
+  users.inc(1, { user: 7 });
+  assert.deepEqual(flat((metrics.take() as OwnChanges).counts), { 'users_total["7"]': 1 });
+});
+
+test('a stage limits the label sets of all its workers together', () => {
+  const meter = new OwnMeter();
+  const told = ['a', 'b', 'a'].map((worker) => {
+    const metrics = new OwnMetrics(() => {});
+    const users = metrics.counter('users_total', '', ['user']);
+    for (let user = 0; user < 600; user += 1) users.inc(1, { user: `${worker}${user}` });
+    const { counts, dropped } = metrics.take() as OwnChanges;
+    return meter.add(counts, dropped);
+  });
+  assert.deepEqual(told, [null, 'users_total', null]);
+  const sums = flat(meter.values);
+  assert.deepEqual([Object.keys(sums).length, meter.dropped], [MOST_OWN_SERIES, 200]);
+  assert.deepEqual([sums['users_total["a0"]'], sums['users_total["b0"]']], [2, 1]);
+});
