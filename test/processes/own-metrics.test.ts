@@ -10,6 +10,7 @@ import { type StageSpec, serve, type TestService } from '../fixtures/service.ts'
 
 const KINDS: readonly [kind: string, spec: Partial<StageSpec>][] = [
   ...ISOLATIONS.map((isolation): [string, Partial<StageSpec>] => [isolation, { file: 'counts', isolation }]),
+  ['Python', { python: 'counts' }],
 ];
 const KIND = 'a \\"b\\"\\n\\\\';
 

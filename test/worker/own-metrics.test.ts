@@ -1,11 +1,15 @@
 /** The metrics that a modelet declares: their rules, their reports, their limits. */
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { MOST_OWN_METRICS, MOST_OWN_SERIES, type OwnMetric } from '../../src/core/readings.ts';
 import { OwnMeter } from '../../src/observe/meters/own-meter.ts';
 import type { OwnChanges } from '../../src/wire/frames/bodies.ts';
 import type { ModeletMetrics } from '../../src/worker/modelet/modelet.ts';
 import { OwnMetrics } from '../../src/worker/modelet/own-metrics.ts';
+import { WITHOUT_PYTHON } from '../fixtures/python.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
 
 /** The values of a report, by name and label values. */
 function flat(values: OwnChanges['counts']): Record<string, unknown> {
@@ -47,27 +51,67 @@ test('a report has what counters and histograms have gained since the last one, 
   assert.equal(changes, 2);
 });
 
-const BROKEN: readonly [rule: RegExp, declare: (metrics: ModeletMetrics) => unknown][] = [
-  [/letters, digits and _, .*; found "no-dash"/, (metrics) => metrics.counter('no-dash')],
-  [/letters, digits and _/, (metrics) => metrics.gauge('a'.repeat(101))],
-  [/cannot have the label stage: the stage sets it/, (metrics) => metrics.gauge('g', '', ['stage'])],
-  [/does not begin with __; found "__x"/, (metrics) => metrics.gauge('g', '', ['__x'])],
-  [/at most 10 different names; found \["a","a"\]/, (metrics) => metrics.gauge('g', '', ['a', 'a'])],
-  [/finite numbers in ascending order; found \[2,1\]/, (metrics) => metrics.histogram('h', { buckets: [2, 1] })],
-  [/c is a counter already, with the labels a/, (m) => [m.counter('c', '', ['a']), m.counter('c', '', ['b'])]],
-  [/c is a counter already/, (metrics) => [metrics.counter('c'), metrics.gauge('c')]],
-  [/counter c takes a finite number of at least 0; found -1/, (metrics) => metrics.counter('c').inc(-1)],
-  [/gauge g takes a finite number; found NaN/, (metrics) => metrics.gauge('g').set(Number.NaN)],
-  [/needs a value for each of its labels a; found none/, (metrics) => metrics.counter('c', '', ['a']).inc(1)],
-  [/counter c has no labels; found b/, (metrics) => metrics.counter('c').inc(1, { b: 'x' })],
+/** Code that breaks a rule, in both languages. */
+const BROKEN: readonly [rule: RegExp, declare: (metrics: ModeletMetrics) => unknown, python: string][] = [
+  [/letters, digits and _, .*; found "no-dash"/, (m) => m.counter('no-dash'), 'm.counter("no-dash")'],
+  [/letters, digits and _/, (m) => m.gauge('a'.repeat(101)), 'm.gauge("a" * 101)'],
+  [/cannot have the label stage/, (m) => m.gauge('g', '', ['stage']), 'm.gauge("g", "", ["stage"])'],
+  [/does not begin with __; found "__x"/, (m) => m.gauge('g', '', ['__x']), 'm.gauge("g", "", ["__x"])'],
+  [/at most 10 different names/, (m) => m.gauge('g', '', ['a', 'a']), 'm.gauge("g", "", ["a", "a"])'],
+  [
+    /in ascending order; found \[2,1\]/,
+    (m) => m.histogram('h', { buckets: [2, 1] }),
+    'm.histogram("h", buckets=[2, 1])',
+  ],
+  [
+    /c is a counter already, with the labels a/,
+    (m) => [m.counter('c', '', ['a']), m.counter('c', '', ['b'])],
+    '[m.counter("c", "", ["a"]), m.counter("c", "", ["b"])]',
+  ],
+  [
+    /h is a histogram already, with no labels and the buckets 0.5, 1;/,
+    (m) => [m.histogram('h', { buckets: [0.5, 1] }), m.gauge('h')],
+    '[m.histogram("h", buckets=[0.5, 1.0]), m.gauge("h")]',
+  ],
+  [/at least 0; found -1/, (m) => m.counter('c').inc(-1), 'm.counter("c").inc(-1)'],
+  [/takes a finite number; found NaN/, (m) => m.gauge('g').set(Number.NaN), 'm.gauge("g").set(math.nan)'],
+  [/each of its labels a; found none/, (m) => m.counter('c', '', ['a']).inc(1), 'm.counter("c", "", ["a"]).inc(1)'],
+  [/counter c has no labels; found b/, (m) => m.counter('c').inc(1, { b: 'x' }), 'm.counter("c").inc(1, b="x")'],
 ];
-for (const [rule, declare] of BROKEN) {
+
+const texts = BROKEN.map(([rule, declare]) => {
+  const metrics = new OwnMetrics(() => {});
+  let text = '';
   test(`an error names the rule: ${rule.source}`, () => {
-    const metrics = new OwnMetrics(() => {});
-    assert.throws(() => declare(metrics), { name: 'TypeError', message: rule });
+    assert.throws(
+      () => declare(metrics),
+      (error: Error) => {
+        text = error.message;
+        return error instanceof TypeError && rule.test(text);
+      },
+    );
     assert.equal(metrics.take(), null);
   });
-}
+  return () => text;
+});
+
+test('the errors are the same in Python', { skip: WITHOUT_PYTHON }, () => {
+  const code = ['import json, math', 'from modelet_worker.metrics import Metrics', 'texts = []'];
+  for (const [, , python] of BROKEN) {
+    code.push('m = Metrics()', 'try:', `    ${python}`, 'except TypeError as error:', '    texts.append(str(error))');
+  }
+  code.push('print(json.dumps(texts))');
+  const env = {
+    ...process.env,
+    PYTHONPATH: join(repositoryRoot, 'src', 'worker', 'python'),
+    PYTHONDONTWRITEBYTECODE: '1',
+  };
+  const printed = execFileSync('python3', ['-c', code.join('\n')], { env, encoding: 'utf8' });
+  assert.deepEqual(
+    JSON.parse(printed),
+    texts.map((text) => text().replace('an array', 'a list')),
+  );
+});
 
 test('a worker drops and counts updates of too many metrics', () => {
   const metrics = new OwnMetrics(() => {});

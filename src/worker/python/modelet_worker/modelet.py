@@ -10,6 +10,8 @@ from importlib.util import module_from_spec, spec_from_loader
 from types import CodeType, ModuleType
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
+from .metrics import Metrics
+
 Call = Callable[..., Any]
 
 
@@ -37,13 +39,14 @@ class Log:
 class Context(NamedTuple):
     """
     Tells a modelet where it runs: the stage's name, the worker's index, and the worker's cores, which are None if it is
-    not pinned.
+    not pinned. `metrics` makes metrics of the modelet's own.
     """
 
     stage: str
     worker: int
     cpus: Optional[List[int]]
     log: Log
+    metrics: Metrics
 
 
 class LoadedModelet(NamedTuple):

@@ -18,6 +18,7 @@ from .describe import describe
 from .errors import encode_error, stack_of
 from .examples import try_example, warm_up
 from .frames import Channel, Frame, MalformedFrame
+from .metrics import Metrics
 from .modelet import Context, LoadedModelet, Log, load
 from .parts import PartsOut
 from .schemas import checks_of
@@ -100,7 +101,8 @@ class Program:
         self.is_loading = False
         self._run = Run("", 0, self._cancelled.__contains__)
         self._parts = PartsOut(channel.part, self._hear)
-        self._usage = UsageReporter(channel)
+        self._metrics = Metrics()
+        self._usage = UsageReporter(channel, self._metrics)
 
     def run(self) -> None:
         """Returns after a close frame, when all waiting frames are served and the modelet is torn down."""
@@ -115,6 +117,7 @@ class Program:
 
     def _hear(self, waits: bool) -> None:
         """Receives pending frames between two parts of a result. If `waits`, waits for at least one frame."""
+        self._usage.tell_within(0)
         while self._channel.wait(None if waits else 0):
             self._receive(self._channel.read())
             waits = False
@@ -140,14 +143,15 @@ class Program:
 
     def _load(self, boot: Any) -> None:
         definition = boot["modelet"]
-        context = Context(boot["stage"], boot["worker"], boot["cpus"], Log(self._log))
+        context = Context(boot["stage"], boot["worker"], boot["cpus"], Log(self._log), self._metrics)
         self.is_loading = True
         modelet = load(definition["source"]["path"], definition["init"], definition["predict"] == "batch", context)
         checks = checks_of(definition, modelet)
         self._run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__, checks, self._parts)
         self.is_loading = False
         modelet.setup()
-        warm_up(modelet, boot["batchSize"], self._run)
+        with self._metrics.quietly():
+            warm_up(modelet, boot["batchSize"], self._run)
         self._modelet = modelet
         description = describe(modelet, definition, context.log)
         self._channel.send("loaded", {"examples": len(modelet.examples), "description": description})
@@ -171,7 +175,8 @@ class Program:
             self._cancelled.intersection_update([item.id for batch in batches for item in batch.items])
 
     def _try(self, body: Any) -> None:
-        error = try_example(self._modelet, body["example"], body["deadline"], self._run)
+        with self._metrics.quietly():
+            error = try_example(self._modelet, body["example"], body["deadline"], self._run)
         text = base64.b64encode(error).decode("ascii") if error is not None else None
         self._channel.send("tried", {"example": body["example"], "error": text})
 
@@ -181,13 +186,16 @@ class Program:
                 self._modelet.teardown()
         except Exception as raised:
             print(stack_of(raised), file=sys.stderr)
+        if self._metrics.changed:
+            self._usage.tell()
 
 
 class UsageReporter:
-    """Reports the worker's memory and CPU time after it has run, at most once a second."""
+    """Reports the worker's memory, its CPU time and its modelet's metrics after it has run, at most once a second."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, metrics: Metrics) -> None:
         self._channel = channel
+        self._metrics = metrics
         self._due_at = 0.0
         self._noted = False
 
@@ -197,16 +205,23 @@ class UsageReporter:
 
     def tell_within(self, seconds: Optional[float]) -> Optional[float]:
         """Sends a noted report if it is due. Returns how long to wait: `seconds`, or less if one is due earlier."""
-        if not self._noted:
-            return seconds
+        if not self._noted and not self._metrics.changed:
+            # A thread of the modelet may change a metric while no frame comes.
+            return USAGE_INTERVAL_S if seconds is None and self._metrics.declared else seconds
         left = self._due_at - time.monotonic()
         if left > 0:
             return left if seconds is None else min(seconds, left)
+        self.tell()
+        return self.tell_within(seconds)
+
+    def tell(self) -> None:
+        """Sends a report now, whenever the last one was."""
         self._noted = False
         self._due_at = time.monotonic() + USAGE_INTERVAL_S
         cpu_ms = time.process_time() * 1000
-        self._channel.send("usage", {"rssBytes": resident_bytes(), "cpuMs": cpu_ms})
-        return seconds
+        usage = {"rssBytes": resident_bytes(), "cpuMs": cpu_ms}
+        own = self._metrics.take()
+        self._channel.send("usage", usage if own is None else {**usage, "own": own})
 
 
 def resident_bytes() -> int:
