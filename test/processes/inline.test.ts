@@ -165,7 +165,7 @@ describe('the habits of the function node', () => {
       'failed there': 'error',
       'told there': 'info',
       'printed there': 'info',
-      'complained there': 'warn',
+      'complained there': 'info',
       "{ plain: 'there' }": 'info',
     };
     for (const [message, level] of Object.entries(levels)) {

@@ -70,17 +70,18 @@ def inner():
     raise ValueError("bad weights")
 `;
 
-  /** Warnings of a stage that was asked once. */
-  async function warnings(t: TestContext, stage: Partial<StageSpec>): Promise<string[]> {
+  /** What a stage that was asked once wrote to stderr. */
+  async function complaints(t: TestContext, stage: Partial<StageSpec>): Promise<string[]> {
     const service = await serve(t, { stages: [{ id: 'says', ...stage }] });
     assert.equal(await service.value(1), 1);
     await until(() => service.logs.some(({ message }) => message === 'afterwards'), 'all has come');
-    return service.logs.filter(({ level }) => level === 'warn').map(({ message }) => message);
+    const written = service.logs.filter(({ level, worker }) => level === 'info' && worker !== undefined);
+    return written.map(({ message }) => message).filter((message) => !message.startsWith('ready, '));
   }
 
   for (const isolation of ISOLATIONS) {
     test(`the stack of JavaScript is one message of the log (${isolation})`, async (t) => {
-      const [stack = '', ...others] = await warnings(t, { inline: JAVASCRIPT, isolation });
+      const [stack = '', ...others] = await complaints(t, { inline: JAVASCRIPT, isolation });
       assert.match(stack, /^Error: bad weights\n {4}at inner \(.*\n {4}at /);
       assert.deepEqual(others, ['afterwards']);
     });
@@ -89,8 +90,40 @@ def inner():
   test('the traceback of Python is one message of the log', { skip: WITHOUT_PYTHON }, async (t) => {
     const python = join(folderFor(t), 'says.py');
     writeFileSync(python, PYTHON);
-    const [traceback = '', ...others] = await warnings(t, { python });
+    const [traceback = '', ...others] = await complaints(t, { python });
     assert.match(traceback, /^Traceback \(most recent call last\):\n {2}File .*\nValueError: bad weights$/s);
     assert.deepEqual(others, ['afterwards']);
   });
+
+  const DYING: readonly [kind: string, skip: string | false, stage: (folder: string) => Partial<StageSpec>][] = [
+    ...ISOLATIONS.map((isolation): (typeof DYING)[number] => {
+      const inline = { setup: 'console.error("loading");', code: 'console.error("no weights"); process.exit(7);' };
+      return [isolation, false, () => ({ inline, isolation })];
+    }),
+    [
+      'Python',
+      WITHOUT_PYTHON,
+      (folder) => {
+        const python = join(folder, 'dies.py');
+        writeFileSync(
+          python,
+          'import sys\nprint("loading", file=sys.stderr)\ndef predict(value):\n    print("no weights", file=sys.stderr)\n    sys.exit(7)\n',
+        );
+        return { python };
+      },
+    ],
+  ];
+  for (const [kind, skip, stage] of DYING) {
+    test(`is a warning right before the end of a worker, and part of the error (${kind})`, { skip }, async (t) => {
+      const service = await serve(t, { stages: [{ id: 'dies', ...stage(folderFor(t)) }] });
+      const { code, error } = await service.answer('now');
+      assert.equal(code, 'worker_lost');
+      assert.match(error?.message ?? '', /no weights/);
+      const levels = (pattern: RegExp): string[] =>
+        service.logs.filter(({ message }) => pattern.test(message)).map(({ level }) => level);
+      await until(() => levels(/^loading$/).length === 2, 'another worker has loaded');
+      assert.deepEqual(levels(/^loading$/), ['info', 'info']);
+      assert.deepEqual(levels(/no weights/), ['warn', 'error']);
+    });
+  }
 });

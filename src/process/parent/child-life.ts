@@ -29,6 +29,8 @@ export class ChildLife {
   readonly #clock: Clock;
   readonly #machine: StateMachine;
   readonly #stderr: StderrTail = new StderrTail();
+  /** Whether the child has ended and nobody asked it to. */
+  #dies = false;
   /** The child's stderr, grouped into messages. */
   readonly #complaints: LineGroups;
   /** Frames to send once the child has reported its start; null from then on. */
@@ -42,7 +44,10 @@ export class ChildLife {
     this.#events = events;
     this.#clock = clock;
     this.#machine = new StateMachine((state) => events.onState(state, child));
-    this.#complaints = new LineGroups((message) => events.onOutput('stderr', message), clock);
+    this.#complaints = new LineGroups(
+      (message) => events.onOutput(this.#dies ? 'last words' : 'stderr', message),
+      clock,
+    );
   }
 
   get state(): ProcessState {
@@ -80,10 +85,8 @@ export class ChildLife {
     });
     input.setEncoding('utf8');
     input.on('data', (text: string) => lines.push(text));
-    input.on('end', () => {
-      lines.end();
-      if (stream === 'stderr') this.#complaints.end();
-    });
+    // The last message of stderr waits a moment longer, for the end that it may explain.
+    input.on('end', () => lines.end());
     // The output of a thread is paused, because another reader had it before.
     input.resume();
   }
@@ -116,6 +119,7 @@ export class ChildLife {
    */
   dead(how: string): void {
     this.ending();
+    this.#dies = this.state.tag !== 'shutdown';
     this.#complaints.end();
     this.#machine.enter({ tag: 'dead', error: this.#causeOfDeath(how) });
   }

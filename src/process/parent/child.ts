@@ -12,7 +12,15 @@ export interface ChildEvents {
   onState(state: ProcessState, child: Child): void;
   onFrame(frame: Frame, child: Child): void;
   /** The child wrote a line to stdout, or lines that belong together to stderr. */
-  onOutput(stream: 'stdout' | 'stderr', text: string): void;
+  onOutput(stream: OutputStream, text: string): void;
+}
+
+/** `last words`: what a child wrote to stderr right before it died. */
+export type OutputStream = 'stdout' | 'stderr' | 'last words';
+
+/** Returns the level of output in the log. Libraries write progress and notices to stderr, so it is no warning as such. */
+export function levelOfOutput(stream: OutputStream): 'info' | 'warn' {
+  return stream === 'last words' ? 'warn' : 'info';
 }
 
 /** Read-only view of a channel. */

@@ -15,7 +15,7 @@ import { LineLimit } from '../../observe/log/line-limit.ts';
 import type { ControlFrame, Frame } from '../../wire/frames/frames.ts';
 import type { ProcessStateTag } from '../process-state.ts';
 import { Backoff } from './backoff.ts';
-import { type Child, type ChildEvents, NeverStarted, type Traffic } from './child.ts';
+import { type Child, type ChildEvents, levelOfOutput, NeverStarted, type Traffic } from './child.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { asThrown, LastingFailure, loadFailure } from './start-failure.ts';
 
@@ -195,7 +195,7 @@ export class Supervisor {
       onFrame: (frame, which) => {
         if (which === this.#child) this.#process.onFrame(frame);
       },
-      onOutput: (stream, text) => this.log(stream === 'stdout' ? 'info' : 'warn', text),
+      onOutput: (stream, text) => this.log(levelOfOutput(stream), text),
     });
     const startTimer =
       startTimeoutMs > 0

@@ -12,7 +12,7 @@ import { type Clock, type Deadline, systemClock, type Timer } from '../../core/c
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { LogLevel, ModeletDescription, Payload, WorkerPlacement } from '../../core/model.ts';
 import { resolvePin } from '../../process/affinity.ts';
-import type { Child } from '../../process/parent/child.ts';
+import { type Child, levelOfOutput } from '../../process/parent/child.ts';
 import { asThrown } from '../../process/parent/start-failure.ts';
 import { startProcessWorker } from '../../process/parent/worker-launch.ts';
 import type { ProcessState } from '../../process/process-state.ts';
@@ -111,7 +111,7 @@ export class Trial {
       {
         onState: (state) => this.#entered(state),
         onFrame: (frame) => this.#receive(frame),
-        onOutput: (stream, text) => this.#print(stream === 'stdout' ? 'info' : 'warn', text),
+        onOutput: (stream, text) => this.#print(levelOfOutput(stream), text),
       },
       clock,
     );
