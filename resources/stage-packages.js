@@ -10,7 +10,7 @@
   const SOURCES = ['onnx', 'python'];
 
   /** Returns lines with icons: the packages found, the missing ones, and the reason if no button installs these. */
-  function linesOf({ found, missing = [], unknown = [], canInstall, refused, error }, say) {
+  function linesOf({ found, missing = [], unknown = [], what, refused, error }, say) {
     const absent = [...missing, ...unknown].join(', ');
     const why = refused ? say('refused', { setting: refused }) : say('byHand');
     return [
@@ -18,7 +18,7 @@
       [found, 'fa-check modelet-good'],
       [absent && say('missing', { names: absent }), 'fa-times modelet-bad'],
       [unknown.length > 0 && say('unknown', { names: unknown.join(', ') })],
-      [missing.length > 0 && (refused || !canInstall) && why],
+      [missing.length > 0 && (refused || !what) && why],
     ].filter(([words]) => words);
   }
 
@@ -39,15 +39,15 @@
     let timer = null;
 
     const describe = (answer) => {
-      const { missing = [], canInstall, refused } = answer;
+      const { what = '', refused } = answer;
       const lines = linesOf(answer, say).map(([words, icon]) =>
         $('<div>').append(icon ? [$('<i>').addClass(`fa ${icon}`), ' '] : [], $('<span>').text(words)),
       );
       text.empty().append(lines);
       button
-        .toggle(Boolean(canInstall && !refused))
+        .toggle(Boolean(what && !refused))
         .find('span')
-        .text(say('install', { names: missing.join(', ') }));
+        .text(say('install', { names: what }));
     };
 
     const report = (installation) => {

@@ -10,7 +10,7 @@ import type { HostSpec } from './host/worker-host.ts';
 export const EXIT = { done: 0, refused: 1, usage: 2 } as const;
 
 export const USAGE = `Usage:
-  modelet serve FLOWS [--listen ADDRESS] [--runtime NAME]
+  modelet serve FLOWS [--listen ADDRESS] [--runtime NAME] [--install]
   modelet check FLOWS [--runtime NAME]
   modelet worker --broker URL --runtime NAME [--stage NAME] [--workers N] [--cpus LIST] [--prefix TEXT]
                  (--secret-file FILE | --code local)
@@ -25,6 +25,7 @@ FLOWS              a file of flows that Node-RED has exported or saved, or a use
 --listen ADDRESS   8080, 0.0.0.0:8080, [::1]:8080 or unix:/path; without it, the address of the runtime node,
                    else 127.0.0.1:8080
 --runtime NAME     name or id of the runtime node whose endpoints are meant
+--install          installs the requirements.txt beside the Python files of stages first, by pip into .venv there
 --broker URL       address of the Redis or Valkey server, as in the broker node; --prefix as there, too
 --stage NAME       serves only this stage; may be repeated
 --workers, --cpus  workers of each stage and their cores, instead of those in the stage's dialog
@@ -43,8 +44,8 @@ interface Options {
 export type Command =
   | { readonly tag: 'help' }
   | { readonly tag: 'worker'; readonly host: HostSpec }
-  /** `listen`; null: as the runtime node says. */
-  | ({ readonly tag: 'serve'; readonly listen: ListenAddress | null } & Options)
+  /** `listen`; null: as the runtime node says. `install`: whether to install requirements of Python files first. */
+  | ({ readonly tag: 'serve'; readonly listen: ListenAddress | null; readonly install: boolean } & Options)
   | ({ readonly tag: 'check' } & Options);
 
 /** @throws Error that says what is wrong with the arguments */
@@ -56,6 +57,7 @@ export function readCommand(args: readonly string[]): Command {
     options: {
       listen: { type: 'string' },
       runtime: { type: 'string' },
+      install: { type: 'boolean', default: false },
       help: { type: 'boolean', short: 'h' },
     },
   });
@@ -66,8 +68,9 @@ export function readCommand(args: readonly string[]): Command {
   }
   if (flows === undefined || more.length > 0) throw new Error(`${tag} needs one file or folder of flows`);
   const options = { flows, runtime: values.runtime ?? null };
-  if (tag === 'serve') return { tag, ...options, listen: address(values.listen ?? '') };
+  if (tag === 'serve') return { tag, ...options, listen: address(values.listen ?? ''), install: values.install };
   if (values.listen !== undefined) throw new Error('check does not listen: --listen belongs to serve');
+  if (values.install) throw new Error('check installs nothing: --install belongs to serve');
   return { tag, ...options };
 }
 

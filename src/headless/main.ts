@@ -13,6 +13,7 @@ import { type Command, EXIT, readCommand, USAGE } from './command-line.ts';
 import { compileFlows, type HeadlessFlows } from './compile-flows.ts';
 import { readFlows } from './flow-file.ts';
 import { type HostSpec, RemoteWorkerHost } from './host/worker-host.ts';
+import { installRequirements } from './install.ts';
 import { brokenBehindEndpoints, judge } from './refusals.ts';
 import { recordsOf, reportOf, runtimeName } from './report.ts';
 import { HeadlessServer, type ServedRuntime } from './server.ts';
@@ -88,6 +89,7 @@ async function serve(flows: HeadlessFlows, command: Extract<Command, { tag: 'ser
   let served: ServedRuntime;
   try {
     served = servedBy(flows, first, endpoints, command.listen);
+    if (command.install) await installRequirements(flows, served.id, log);
   } catch (thrown) {
     return refuse(`does not start: ${asError(thrown).message}`);
   }

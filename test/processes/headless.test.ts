@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
 import { createServer } from 'node:net';
@@ -15,6 +15,7 @@ import { RawClient } from '../fixtures/endpoint.ts';
 import type { FileNode } from '../fixtures/file-flows.ts';
 import { asNobody, modelet, numberIn, QUICK_START_FILE, serveFlows } from '../fixtures/headless.ts';
 import { kill9, until } from '../fixtures/processes.ts';
+import { makeWheel, WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'modelet-headless-'));
@@ -295,5 +296,40 @@ describe('modelet serve', () => {
     assert.equal(await ended, 143);
     await answer;
     await until(() => !isAlive(worker), 'the worker has ended');
+  });
+});
+
+describe('modelet serve --install', { skip: WITHOUT_PYTHON }, () => {
+  /** A folder with flows, a Python file that needs a package, and its requirements. */
+  function needy(name: string): string {
+    const place = join(folder, name);
+    mkdirSync(place);
+    writeFileSync(
+      join(place, 'model.py'),
+      'import nobody\ndef predict(value):\n    return {"from": nobody.__name__}\n',
+    );
+    writeFileSync(join(place, 'requirements.txt'), '--no-index\n--find-links .\nnobody\n');
+    const stage = { source: 'python', path: 'model.py' };
+    writeFileSync(join(place, 'flows.json'), JSON.stringify([TAB, ...echoFlow('needs', { stage })]));
+    return place;
+  }
+
+  test('installs the requirements of a Python file before it serves', async (t) => {
+    const place = needy('needy');
+    makeWheel(place, 'nobody');
+    const { url } = await serveFlows(t, join(place, 'flows.json'), '--install');
+    const answer = await post(`${url}/needs`, {});
+    assert.deepEqual(await answer.json(), { from: 'nobody' });
+  });
+
+  test('ends with the reason if it cannot, and without it the error names it', async (t) => {
+    const place = needy('needier');
+    const { code, output } = await modelet('serve', join(place, 'flows.json'), '--listen', '127.0.0.1:0', '--install');
+    assert.equal(code, 1);
+    assert.match(output, /requirements\.txt of the stage needs is not installed: .*No matching distribution/s);
+    const serving = await serveFlows(t, join(place, 'flows.json'));
+    const told = (): boolean =>
+      serving.log().some(({ message }) => /No module named 'nobody' \(.*modelet serve --install/.test(String(message)));
+    await until(told, 'the log says how to install it');
   });
 });

@@ -1,7 +1,7 @@
 /** The button of the stage dialog installs what a model needs: by npm from a registry, and by pip into a virtual environment. */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { type Installation, Installer, type InstallPlan } from '../../src/server/install/installation.ts';
 import { onnxRuntimeVersion, planOnnxRuntime } from '../../src/server/install/onnx-runtime.ts';
-import { lookAtPython, planPython } from '../../src/server/install/python-packages.ts';
+import { lookAtPython, planPython, planRequirements } from '../../src/server/install/python-packages.ts';
 import { isAlive } from '../fixtures/alive.ts';
 import { until } from '../fixtures/node-red.ts';
 import { makeWheel, WITHOUT_PYTHON } from '../fixtures/python.ts';
@@ -115,6 +115,58 @@ describe('packages of a Python file', { skip: WITHOUT_PYTHON }, () => {
     writeFileSync(path, 'def (');
     assert.deepEqual((await lookAtPython({ path, python: '' }, userDir)).installable, []);
     await assert.rejects(lookAtPython({ path, python: join(folder, 'none') }, userDir), { code: 'config_invalid' });
+  });
+});
+
+describe('the requirements.txt beside a Python file', { skip: WITHOUT_PYTHON }, () => {
+  const place = join(folder, 'beside');
+  const stage = { path: join(place, 'model.py'), python: '' };
+  before(() => {
+    mkdirSync(join(place, 'wheels'), { recursive: true });
+    writeFileSync(stage.path, 'import nobody\n');
+    makeWheel(join(place, 'wheels'), 'nobody');
+  });
+
+  test('is none of a stage without one', () => assert.equal(planRequirements(stage, folder), null));
+
+  test('is installed into .venv beside the file, which the stage uses from then on, and again when it changes', async () => {
+    writeFileSync(join(place, 'requirements.txt'), '--no-index\n./wheels/nobody-9.9.9-py3-none-any.whl\n');
+    assert.deepEqual((await lookAtPython(stage, folder)).unknown, ['nobody']);
+    const plan = planRequirements(stage, folder);
+    assert.ok(plan);
+    assert.deepEqual(await install(plan), { state: 'done', what: 'requirements.txt' });
+    const now = await lookAtPython(stage, folder);
+    assert.deepEqual([now.interpreter, now.unknown], [join(place, '.venv', 'bin', 'python'), []]);
+    makeWheel(join(place, 'wheels'), 'another');
+    writeFileSync(stage.path, 'import nobody\nimport another\n');
+    writeFileSync(join(place, 'requirements.txt'), '--no-index\n--find-links wheels\nnobody\nanother\n');
+    const again = planRequirements(stage, folder);
+    assert.equal(again?.commands.length, 1, 'the environment is there already');
+    assert.equal((await install(again as InstallPlan)).state, 'done');
+    assert.deepEqual((await lookAtPython(stage, folder)).unknown, []);
+  });
+
+  test('goes into the environment that the stage names, and not into a Python of the machine', () => {
+    const python = join(place, '.venv', 'bin', 'python');
+    assert.equal(planRequirements({ ...stage, python }, folder)?.commands[0]?.[0], python);
+    assert.equal(planRequirements({ ...stage, python: 'python3' }, folder), null);
+  });
+
+  test('is not installed by a Python that cannot make environments, and leaves nothing behind', async () => {
+    const bin = join(folder, 'bare');
+    mkdirSync(bin);
+    const bare = '#!/bin/sh\necho "ModuleNotFoundError: No module named \'ensurepip\'" >&2\nexit 1\n';
+    writeFileSync(join(bin, 'python3'), bare, { mode: 0o755 });
+    const path = join(bin, 'model.py');
+    writeFileSync(path, '');
+    writeFileSync(join(bin, 'requirements.txt'), 'nobody\n');
+    const { PATH } = process.env;
+    process.env['PATH'] = bin;
+    const plan = planRequirements({ path, python: '' }, folder);
+    process.env['PATH'] = PATH;
+    const ended = await install(plan as InstallPlan);
+    assert.equal(ended.state === 'failed' && ended.code, 'no_venv');
+    assert.equal(existsSync(join(bin, '.venv')), false);
   });
 });
 

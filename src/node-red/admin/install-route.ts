@@ -8,7 +8,7 @@ import { isFileOfFlows, modulesFolder, resolveModeletFile, userFolder } from '..
 import { asError, ModeletError } from '../../core/errors.ts';
 import { Installer, type InstallPlan } from '../../server/install/installation.ts';
 import { ONNX_PACKAGE, onnxRuntimeVersion, planOnnxRuntime } from '../../server/install/onnx-runtime.ts';
-import { lookAtPython, type PythonStage, planPython } from '../../server/install/python-packages.ts';
+import { lookAtPython, type PythonStage, planPython, planRequirements } from '../../server/install/python-packages.ts';
 
 /** Node-RED's settings about installing, as far as they count here. */
 interface InstallSettings {
@@ -41,7 +41,8 @@ export function serveInstall(RED: NodeAPI, mayWrite: RequestHandler): void {
     look(RED, request.query).then(
       ({ plan, ...standing }) => {
         const refused = plan ? whyRefused(RED.settings as InstallSettings, request.query['source']) : null;
-        response.json({ ...standing, canInstall: plan !== null, refused, installation: installer.installation });
+        // `what` names the packages on the button; blank if there is none.
+        response.json({ ...standing, what: plan?.what ?? '', refused, installation: installer.installation });
       },
       (thrown: unknown) => response.status(statusOf(thrown)).json({ error: asError(thrown).message }),
     );
@@ -91,8 +92,11 @@ async function look(RED: NodeAPI, fields: Fields): Promise<Standing> {
   const stage: PythonStage = { path: fileOf(RED, fields['path']), python: String(fields['python'] ?? '').trim() };
   const standing = await lookAtPython(stage, userDir);
   const { installable, unknown, version, interpreter } = standing;
+  const found = `Python ${version}, ${interpreter}`;
+  const requirements = planRequirements(stage, userDir);
+  if (requirements) return { found, missing: [...installable, ...unknown], unknown: [], plan: requirements };
   const plan = installable.length > 0 ? planPython(stage, standing, userDir) : null;
-  return { found: `Python ${version}, ${interpreter}`, missing: installable, unknown, plan };
+  return { found, missing: installable, unknown, plan };
 }
 
 /** Returns the file of a stage if it may be read: as for ONNX models, a path that a user types must not open any file. */

@@ -63,6 +63,8 @@ export interface LaunchSpec {
   readonly cpus: readonly number[] | null;
   readonly launcher: Launcher;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** The folder to run in; absent: that of this process. */
+  readonly cwd?: string | undefined;
 }
 
 /** Ids of the processes that this process started and that have not exited. */
@@ -80,7 +82,7 @@ export function launch(spec: LaunchSpec): LaunchedProcess {
     ...(spec.launcher.taskset && spec.cpus ? taskset(spec.cpus) : []),
     ...spec.command,
   ];
-  const child = spawned(command, spec.env);
+  const child = spawned(command, spec);
   const { pid } = child;
   if (pid !== undefined) {
     running.add(pid);
@@ -89,12 +91,13 @@ export function launch(spec: LaunchSpec): LaunchedProcess {
   return child;
 }
 
-function spawned(command: readonly string[], env: LaunchSpec['env']): LaunchedProcess {
+function spawned(command: readonly string[], { env, cwd }: LaunchSpec): LaunchedProcess {
   try {
     return spawn(command[0] as string, command.slice(1), {
       stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
       detached: true,
       env,
+      cwd,
     });
   } catch (thrown) {
     const { message } = asError(thrown);

@@ -15,13 +15,18 @@ const MOST_OUTPUT = 4000;
 const OFFLINE =
   /\b(?:ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH)\b|NewConnectionError|ConnectTimeoutError|Temporary failure in name resolution/;
 
-type InstallCode = 'offline' | 'timed_out' | 'failed';
+/** Messages of a Python that lacks a part of its standard library, which some systems have as a package of its own. */
+const WITHOUT_VENV = /No module named '?(?:ensurepip|venv)\b|ensurepip is not available/;
+
+type InstallCode = 'offline' | 'timed_out' | 'no_venv' | 'failed';
 
 /** The commands of an installation: programs with their arguments, which run in order without a shell. */
 export interface InstallPlan {
   /** Names of the packages, for people. */
   readonly what: string;
   readonly commands: readonly (readonly string[])[];
+  /** The folder that the commands run in; absent: that of this process. */
+  readonly cwd?: string;
 }
 
 export type Installation =
@@ -57,33 +62,39 @@ export class Installer {
   }
 
   /** Starts an installation; returns whether it could, because only one runs at a time. */
-  start({ what, commands }: InstallPlan): boolean {
+  start(plan: InstallPlan): boolean {
     if (this.#running) return false;
-    const running = new Running(what, this.#longestMs);
-    this.#running = running;
-    const end = (last: Ended): void => {
-      this.#last = last;
-      this.#running = null;
-    };
-    running.run(commands).then(
-      () => end({ state: 'done', what }),
-      (thrown: unknown) => end(running.failed(thrown)),
-    );
+    void this.run(plan);
     return true;
+  }
+
+  /** Runs an installation to its end. No other may run. */
+  async run(plan: InstallPlan): Promise<Ended> {
+    const running = new Running(plan, this.#longestMs);
+    this.#running = running;
+    try {
+      await running.run();
+      this.#last = { state: 'done', what: plan.what };
+    } catch (thrown) {
+      this.#last = running.failed(thrown);
+    } finally {
+      this.#running = null;
+    }
+    return this.#last;
   }
 }
 
 /** One installation, from its first command to the end of its last. */
 class Running {
-  readonly #what: string;
+  readonly #plan: InstallPlan;
   readonly #startedAt = systemClock.now();
   readonly #timer: Timer;
   #output = '';
   #child: LaunchedProcess | null = null;
   #isLate = false;
 
-  constructor(what: string, longestMs: number) {
-    this.#what = what;
+  constructor(plan: InstallPlan, longestMs: number) {
+    this.#plan = plan;
     this.#timer = systemClock.at(this.#startedAt + longestMs, () => {
       this.#isLate = true;
       this.#kill();
@@ -92,16 +103,16 @@ class Running {
 
   get view(): Installation {
     const seconds = Math.round((systemClock.now() - this.#startedAt) / 1000);
-    return { state: 'running', what: this.#what, seconds, output: this.#output };
+    return { state: 'running', what: this.#plan.what, seconds, output: this.#output };
   }
 
-  async run(commands: InstallPlan['commands']): Promise<void> {
+  async run(): Promise<void> {
     // Without this, the process would outlive a Node-RED that ends meanwhile on a platform without setpriv.
     const kill = (): void => this.#kill();
     process.on('exit', kill);
     try {
       const { setpriv } = await probeLauncher([]);
-      for (const command of commands) await this.#runOne(command, setpriv);
+      for (const command of this.#plan.commands) await this.#runOne(command, setpriv);
     } finally {
       process.off('exit', kill);
       this.#timer.cancel();
@@ -111,13 +122,14 @@ class Running {
   failed(thrown: unknown): Ended {
     const error = asError(thrown);
     const code = this.#isLate ? 'timed_out' : error instanceof InstallError ? error.code : 'failed';
-    return { state: 'failed', what: this.#what, code, output: this.#output || error.message };
+    return { state: 'failed', what: this.#plan.what, code, output: this.#output || error.message };
   }
 
   #runOne(command: readonly string[], setpriv: boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#isLate) throw new InstallError('timed_out', 'no time is left for the next command');
-      const child = launch({ command, cpus: null, launcher: { setpriv, taskset: false }, env: inheritedEnvironment() });
+      const launcher = { setpriv, taskset: false };
+      const child = launch({ command, cpus: null, launcher, env: inheritedEnvironment(), cwd: this.#plan.cwd });
       this.#child = child;
       const note = (chunk: Buffer): void => {
         this.#output = (this.#output + chunk.toString()).slice(-MOST_OUTPUT);
@@ -132,7 +144,7 @@ class Running {
       });
       child.once('close', (status) => {
         if (status === 0) resolve();
-        else reject(new InstallError(OFFLINE.test(this.#output) ? 'offline' : 'failed', `ended with ${status}`));
+        else reject(new InstallError(codeOf(this.#output), `ended with ${status}`));
       });
     });
   }
@@ -140,4 +152,10 @@ class Running {
   #kill(): void {
     if (this.#child?.pid !== undefined) killTree(this.#child.pid);
   }
+}
+
+/** Returns why an installer with this output has failed. */
+function codeOf(output: string): InstallCode {
+  if (WITHOUT_VENV.test(output)) return 'no_venv';
+  return OFFLINE.test(output) ? 'offline' : 'failed';
 }

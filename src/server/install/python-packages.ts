@@ -1,4 +1,4 @@
-/** Finds a stage's Python and the packages that its file lacks, and plans their installation by pip into a virtual environment. */
+/** Finds a stage's Python and the packages that its file lacks or lists, and plans their installation by pip into a virtual environment. */
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -10,6 +10,12 @@ import type { InstallPlan } from './installation.ts';
 const IMPORTS = fileURLToPath(new URL('../../worker/python/imports.py', import.meta.url));
 const LONGEST_MS = 20_000;
 const MOST_LOOKS = 4;
+/** The file beside a Python file that lists its packages. */
+const REQUIREMENTS = 'requirements.txt';
+const PIP: readonly string[] = [
+  ...['-m', 'pip', 'install'],
+  ...['--no-input', '--disable-pip-version-check', '--progress-bar', 'off', '--retries', '1'],
+];
 
 /**
  * Packages that a button may install, by the modules that they bring. Others may be anybody's: their names come from a file,
@@ -84,16 +90,50 @@ export function planPython(
   { interpreter, installable }: PythonStanding,
   userDir: string,
 ): InstallPlan | null {
-  const isOwn = existsSync(join(dirname(interpreter), '..', 'pyvenv.cfg'));
+  const isOwn = isOfEnvironment(interpreter);
   if (!isOwn && stage.python !== '') return null;
   const folder = join(userDir, '.venv');
   // The packages of the machine stay in sight: other stages use them.
-  const create = [interpreter, '-m', 'venv', '--system-site-packages', folder];
-  const options = ['--no-input', '--disable-pip-version-check', '--progress-bar', 'off', '--retries', '1'];
+  const make = isOwn ? [] : makeEnvironment(interpreter, folder, '--system-site-packages');
   // A package without a wheel would run its own program to build itself.
-  const pip = ['-m', 'pip', 'install', ...options, '--only-binary', ':all:', '--', ...installable];
+  const install = [...PIP, '--only-binary', ':all:', '--', ...installable];
   const into = isOwn ? interpreter : join(folder, 'bin', 'python');
-  return { what: installable.join(', '), commands: [...(isOwn ? [] : [create]), [into, ...pip]] };
+  return { what: installable.join(', '), commands: [...make, [into, ...install]] };
+}
+
+/**
+ * Returns how to install the requirements: into the virtual environment of the interpreter that the stage names, or into `.venv`
+ * beside the file, which is made if it is not there. Null if there is no such file, or if the setting names a Python outside of
+ * environments, which may belong to the system.
+ *
+ * The list is the user's own, so pip may build packages and take them from folders.
+ * @throws ModeletError `config_invalid` if there is no interpreter
+ */
+export function planRequirements(stage: PythonStage, userDir: string): InstallPlan | null {
+  const cwd = dirname(stage.path);
+  if (!existsSync(stage.path) || !existsSync(join(cwd, REQUIREMENTS))) return null;
+  const interpreter = interpreterOf(stage, userDir);
+  const install = (into: string): string[] => [into, ...PIP, '-r', REQUIREMENTS];
+  if (stage.python !== '') {
+    return isOfEnvironment(interpreter) ? { what: REQUIREMENTS, cwd, commands: [install(interpreter)] } : null;
+  }
+  const folder = join(cwd, '.venv');
+  // An environment without pip is one whose making has failed.
+  const make = existsSync(join(folder, 'bin', 'pip')) ? [] : makeEnvironment(interpreter, folder);
+  return { what: REQUIREMENTS, cwd, commands: [...make, install(join(folder, 'bin', 'python'))] };
+}
+
+/** Whether the interpreter belongs to a virtual environment. */
+function isOfEnvironment(interpreter: string): boolean {
+  return existsSync(join(dirname(interpreter), '..', 'pyvenv.cfg'));
+}
+
+/** Returns the commands that make a virtual environment. The first fails where it cannot be made, before anything is written. */
+function makeEnvironment(interpreter: string, folder: string, ...options: readonly string[]): string[][] {
+  return [
+    [interpreter, '-c', 'import ensurepip, venv'],
+    [interpreter, '-m', 'venv', ...options, folder],
+  ];
 }
 
 function interpreterOf({ path, python }: PythonStage, userDir: string): string {

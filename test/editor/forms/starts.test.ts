@@ -1,6 +1,6 @@
 /** The dialog of a stage gives code to start with, leaves alone what somebody has written, and installs what a file lacks. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -89,6 +89,39 @@ test('a button installs what a Python file lacks, and the stage starts without a
     await row.getByText(join(session.nodeRed.userDir, '.venv')).waitFor();
     await row.getByText('Not installed').waitFor({ state: 'detached' });
     await button.waitFor({ state: 'hidden' });
+    await editor.openTab('modelet-stage-live');
+    await editor.page.locator('#modelet-stage-restart').click();
+    await editor.page.locator('#modelet-stage-state', { hasText: 'idle, 1 worker' }).waitFor();
+    await editor.cancel();
+  });
+});
+
+test('a button installs the requirements.txt beside a Python file into .venv there', {
+  skip: WITHOUT_PYTHON,
+}, async () => {
+  const place = join(session.nodeRed.userDir, 'listed');
+  mkdirSync(place);
+  writeFileSync(join(place, 'model.py'), 'import nobody\n\ndef predict(value):\n    return value\n');
+  writeFileSync(join(place, 'requirements.txt'), '--no-index\n--find-links .\nnobody\n');
+  makeWheel(place, 'nobody');
+  const flows = [
+    { id: 'tab', type: 'tab', label: 'Lists' },
+    { id: 'runtime', type: 'modelet-runtime', name: 'default' },
+    {
+      ...{ id: 'lists', type: 'modelet-stage', runtime: 'runtime', source: 'python', path: 'listed/model.py' },
+      ...{ z: 'tab', x: 300, y: 100, wires: [[]] },
+    },
+  ];
+  await session.inEditor(flows, async (editor) => {
+    await editor.waitForBadge('lists', /^does not start: .*nobody/);
+    await editor.open('lists');
+    const row = editor.page.locator('#modelet-stage-packages');
+    await row.getByText('Not installed: nobody').waitFor();
+    await editor.page.getByRole('button', { name: 'Install requirements.txt' }).click();
+    const state = editor.page.locator('#modelet-stage-install-state');
+    await state.getByText('Installed: requirements.txt.').waitFor();
+    await row.getByText(join(place, '.venv')).waitFor();
+    await row.getByText('Not installed').waitFor({ state: 'detached' });
     await editor.openTab('modelet-stage-live');
     await editor.page.locator('#modelet-stage-restart').click();
     await editor.page.locator('#modelet-stage-state', { hasText: 'idle, 1 worker' }).waitFor();

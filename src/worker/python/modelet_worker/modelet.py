@@ -5,10 +5,11 @@ modelet. A method may omit its last parameters: `predict(self, input)` is enough
 import inspect
 import os
 import sys
+from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from types import CodeType, ModuleType
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 from .metrics import Metrics
 
@@ -95,6 +96,20 @@ def load(path: str, init: Any, wants_batches: bool, context: Context) -> LoadedM
 
 def nothing(*_: Any) -> None:
     """Stands in for a method that the modelet does not have."""
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Adds to the error of a missing module how to install it. `path`: the modelet's file."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if os.path.exists(os.path.join(os.path.dirname(path), "requirements.txt")):
+            how = "if requirements.txt lists it: the dialog of the stage or modelet serve --install installs that"
+        else:
+            how = "the dialog of the stage says how to install it"
+        error.msg = f"{error.msg} ({how})"
+        raise
 
 
 class Uncached(SourceFileLoader):

@@ -19,7 +19,7 @@ from .errors import encode_error, stack_of
 from .examples import try_example, warm_up
 from .frames import Channel, Frame, MalformedFrame
 from .metrics import Metrics
-from .modelet import Context, LoadedModelet, Log, load
+from .modelet import Context, LoadedModelet, Log, explained, load
 from .parts import PartsOut
 from .schemas import checks_of
 
@@ -124,7 +124,8 @@ class Program:
 
     def _receive(self, frame: Frame) -> None:
         if frame.type == "load":
-            self._load(frame.body)
+            with explained(frame.body["modelet"]["source"]["path"]):
+                self._load(frame.body)
         elif frame.type in ("batch", "try"):
             if self._modelet is None:
                 raise MalformedFrame("a batch or an example came before the modelet was loaded")
