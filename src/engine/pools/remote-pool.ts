@@ -50,7 +50,7 @@ const LOOK_MS = 5000;
 /** An outcome is taken from the event at once. */
 const RESULT_TTL_MS = 15_000;
 const RETRY_AFTER_SECONDS = 2;
-const MISSING = { index: 0, pid: null, cpus: null, busy: false, restarts: 0, rssBytes: null, cpuMs: null };
+const MISSING = { index: 0, pid: null, cpus: null, busy: false, restarts: 0, rssBytes: null, cpuMs: null, gauges: {} };
 const CLOSED: CircuitStatus = { circuit: 'closed', retryAt: null };
 
 /** Tells the batches of this engine from those of others. */
