@@ -43,6 +43,12 @@ const RANGE = /^(?:\*\/\*|[\w!#$%&'+.^`|~-]+\/(?:\*|[\w!#$%&'+.^`|~-]+))$/;
 
 const NATIVE =
   'an ONNX model runs in native code, which would take the engine with it where it crashes: choose processes';
+/** Why workers of some stages run one call at a time. */
+const ONE_AT_A_TIME = {
+  onnx: 'an ONNX model computes one batch at a time on all cores of its worker: use a batcher, or more workers',
+  python: 'a Python worker runs one call at a time: use more workers',
+  thread: 'a thread runs one call at a time: choose processes',
+} as const;
 const MOST_WORKERS = 256;
 
 /**
@@ -57,6 +63,7 @@ export function compileStage(
   lookUp: LookUp = OF_PROCESS,
 ): StageConfig {
   const settings = validate(schema, raw);
+  checkConcurrency(settings);
   const { source, setup, code, teardown, libs, path, module, python, cpus, env, ...kept } = settings;
   const init = withVariables('init', parseJson('init', settings.init), lookUp);
   const workers = compileWorkers(settings.workers, cpus, env, lookUp);
@@ -72,6 +79,12 @@ export function compileStage(
     output: readProperty('output', () => parseOutput(kept.output)),
     mediaTypes: readProperty('mediaTypes', () => parseMediaRanges(kept.mediaTypes)),
   });
+}
+
+function checkConcurrency({ concurrency, source, isolation }: StageSettings): void {
+  if (concurrency === 1) return;
+  if (source === 'onnx' || source === 'python') throw invalid(`concurrency: ${ONE_AT_A_TIME[source]}`);
+  if (isolation === 'thread') throw invalid(`concurrency: ${ONE_AT_A_TIME.thread}`);
 }
 
 /** The request and response of an HTTP client. If a result replaced either, the client would wait forever. */

@@ -324,6 +324,8 @@ export interface WorkerStatus {
   readonly state: 'startup' | 'ready' | 'error' | 'shutdown' | 'dead';
   readonly cpus: readonly number[] | null;
   readonly busy: boolean;
+  /** Number of batches that it runs; see the stage's `concurrency`. */
+  readonly running: number;
   readonly restarts: number;
   readonly error: string | null;
   /** Last usage that the worker reported, at most once a second, see `WorkerUsage`; null before it is ready. */
@@ -355,7 +357,9 @@ export interface StageStatus extends CircuitStatus {
   readonly oldestAt: number | null;
   /** Monotonic time at which the batch that is filling leaves; null if no batch is filling. */
   readonly leavesAt: number | null;
+  /** Number of batches that run; each worker runs up to `concurrency`. */
   readonly busy: number;
+  readonly concurrency: number;
   readonly ready: number;
   readonly workers: readonly WorkerStatus[];
   /** Mean batch size in the last interval that had batches; 0 before the first batch. */

@@ -83,12 +83,12 @@ export class Planner {
     return this.#known.get(ref);
   }
 
-  /** Returns how many patient requests may be sent to a stage at a time: two batches per worker plus a full queue. */
+  /** Returns how many patient requests may be sent to a stage at a time: all that its workers hold, and a full queue. */
   roomAt(stage: number): number {
     const definition = this.#plan.stages.find(({ ref }) => ref === stage);
     if (!definition) return Number.POSITIVE_INFINITY;
     const { capacity, batching, modelet } = definition;
-    return capacity + 2 * modelet.workers.length * batching.maxBatchSize;
+    return capacity + (modelet.concurrency + 1) * modelet.workers.length * batching.maxBatchSize;
   }
 
   #endpoint(spec: EndpointSpec): PlannedEndpoint | null {

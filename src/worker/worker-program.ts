@@ -1,4 +1,4 @@
-/** Runs a worker, in a process or a thread: loads one modelet, serves batches one after another, and ends. */
+/** Runs a worker, in a process or a thread: loads one modelet, serves batches, and ends. */
 import { inspect } from 'node:util';
 import { type Deadline, systemClock } from '../core/clock.ts';
 import type { LogLevel, WorkerUsage } from '../core/model.ts';
@@ -15,6 +15,7 @@ import { type BatchRun, runBatch } from './batch/run-batch.ts';
 import { describeModelet } from './modelet/describe.ts';
 import type { LoadedModelet, ModeletContext } from './modelet/modelet.ts';
 import { OwnMetrics } from './modelet/own-metrics.ts';
+import { Places } from './places.ts';
 import { loadSource } from './sources/load.ts';
 
 type BatchFrame = Extract<ItemFrame, { type: 'batch' }>;
@@ -23,9 +24,8 @@ type TryFrame = Extract<ControlFrame, { type: 'try' }>;
 interface Serving {
   readonly modelet: LoadedModelet;
   readonly run: Omit<BatchRun, 'isCancelled' | 'parts'>;
-  readonly waiting: (BatchFrame | TryFrame)[];
+  readonly places: Places<BatchFrame | TryFrame>;
   readonly unwanted: CancelledRequests;
-  running: Promise<void> | null;
   readonly usage: UsageReporter;
 }
 
@@ -86,7 +86,12 @@ export class WorkerProgram {
     await modelet.setup();
     await this.#metrics.quietly(() => warmUp(modelet, boot.batchSize, run));
     const usage = new UsageReporter(systemClock, (usage) => this.#report(usage));
-    this.#serving = { modelet, run, waiting: [], unwanted: new CancelledRequests(), running: null, usage };
+    const places = new Places<BatchFrame | TryFrame>(boot.modelet.concurrency, {
+      announce: (frame) => this.#announce(frame),
+      run: (frame) => this.#serve(serving, frame),
+    });
+    const serving: Serving = { modelet, run, places, unwanted: new CancelledRequests(), usage };
+    this.#serving = serving;
     const description = describeModelet(modelet, boot.modelet, context);
     this.#channel.send({ type: 'loaded', body: { examples: modelet.examples.length, description } });
     report(this.#channel, { state: 'ready' });
@@ -96,23 +101,20 @@ export class WorkerProgram {
   #accept(frame: BatchFrame | TryFrame): Promise<void> {
     const serving = this.#serving;
     if (!serving) throw new Error('a batch or an example came before the modelet was loaded');
-    serving.waiting.push(frame);
-    serving.running ??= this.#serve(serving);
-    return serving.running;
+    return serving.places.add(frame);
   }
 
-  /** Serves until no frame waits. Flushes each reply before the next batch begins: a waiting batch has not started. */
-  async #serve(serving: Serving): Promise<void> {
-    // Yield once: the frames that arrived with the batch may cancel it.
-    await null;
-    for (let frame = serving.waiting.shift(); frame; frame = serving.waiting.shift()) {
-      if (frame.type === 'try') await this.#try(serving, frame.body);
-      else await this.#run(serving, frame);
-      serving.usage.note();
-      await this.#channel.flushed();
-      serving.unwanted.keepOnly(serving.waiting);
-    }
-    serving.running = null;
+  async #announce(frame: BatchFrame | TryFrame): Promise<void> {
+    this.#channel.send({ type: 'began', body: { batch: frame.type === 'batch' ? frame.batch : null } });
+    await this.#channel.flushed();
+  }
+
+  async #serve(serving: Serving, frame: BatchFrame | TryFrame): Promise<void> {
+    if (frame.type === 'try') await this.#try(serving, frame.body);
+    else await this.#run(serving, frame);
+    serving.usage.note();
+    await this.#channel.flushed();
+    serving.unwanted.keepOnly(serving.places.calls.filter((other) => other !== frame));
   }
 
   async #run({ modelet, run, unwanted }: Serving, { batch, items }: BatchFrame): Promise<void> {
@@ -135,7 +137,7 @@ export class WorkerProgram {
     report(this.#channel, { state: 'shutdown' });
     // The parent kills at the deadline. The time until then is for the accepted batches and for teardown.
     systemClock.at(deadline, () => process.exit(1));
-    await this.#serving?.running;
+    await this.#serving?.places.empty();
     try {
       await this.#serving?.modelet.teardown();
     } catch (thrown) {

@@ -30,6 +30,7 @@ function stage(changes: Partial<StageSnapshot>): StageSnapshot {
   const quiet = {
     queue: 0,
     busy: 0,
+    concurrency: 1,
     ready: 2,
     workers: workers(),
     meanBatchSize: 0,
@@ -87,6 +88,11 @@ export const BADGES: readonly Shown[] = [
     node: 'stage',
     badge: stageBadge(stage({ busy: 2, queue: 14 }), RUNTIME),
     meaning: 'Both workers are busy, and 14 items wait. If the queue grows, add workers or larger batches',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ busy: 5, concurrency: 8 }), RUNTIME),
+    meaning: 'Each of the two workers runs up to 8 calls at a time, and 5 run',
   },
   {
     node: 'stage',

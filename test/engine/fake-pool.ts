@@ -4,15 +4,20 @@ import type { StageDefinition } from '../../src/config/schemas/stage-definition.
 import type { Deadline } from '../../src/core/clock.ts';
 import { ModeletError } from '../../src/core/errors.ts';
 import type { CircuitStatus, ModeletDescription, Payload, RequestNumber, WorkerStatus } from '../../src/core/model.ts';
-import type { Batch, CheckResult, PoolEvents, PoolHealth } from '../../src/engine/pools/pool.ts';
+import {
+  type Batch,
+  type CheckResult,
+  type PoolEvents,
+  type PoolHealth,
+  type Room,
+  RunTimeout,
+} from '../../src/engine/pools/pool.ts';
 import type { StagePool } from '../../src/engine/pools/stage-pools.ts';
 import type { Item } from '../../src/engine/stage/item.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { encodeError } from '../../src/wire/codec/error-codec.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
 import type { FakeClock } from '../fixtures/fake-clock.ts';
-
-const MOST_BATCHES_PER_WORKER = 2;
 
 export class FakePool implements StagePool {
   definition: StageDefinition;
@@ -72,16 +77,20 @@ export class FakePool implements StagePool {
     return !this.#old.has(worker);
   }
 
-  freeWorker(prefetch: boolean): number | null {
+  freeWorker(room: Room): number | null {
     if (this.health.tag !== 'ready' || this.closes.length > 0) return null;
-    const idle = this.#held.findIndex((batches) => batches.length === 0);
-    if (idle >= 0) return idle;
-    const second = this.#held.findIndex((batches) => batches.length < MOST_BATCHES_PER_WORKER);
-    return prefetch && second >= 0 ? second : null;
+    const most = { empty: 1, place: this.#places, ahead: this.#places + 1 }[room];
+    const free = this.#held.filter((batches) => batches.length < most && !this.#isAlone(batches));
+    const best = free.toSorted((a, b) => a.length - b.length)[0];
+    return best ? this.#held.indexOf(best) : null;
   }
 
   dispatch(worker: number, batch: Batch<Item>): void {
-    assert.ok(this.freeWorker(true) !== null, 'a batch came to a pool that takes none');
+    assert.ok(this.freeWorker('ahead') !== null, 'a batch came to a pool that takes none');
+    const present = this.#held[worker] ?? [];
+    assert.ok(present.length <= this.#places, 'a batch too many');
+    const others = this.#places > 1 && batch.alone ? present : present.filter(() => this.#isAlone(present));
+    assert.deepEqual(others, [], 'an item that must run alone got company');
     assert.ok(batch.items.length > 0, 'an empty batch');
     this.#held[worker]?.push(batch);
     for (const item of batch.items) this.#made.set(item, this.makes(item, worker));
@@ -111,6 +120,7 @@ export class FakePool implements StagePool {
       state,
       cpus: null,
       busy: batches.length > 0,
+      running: Math.min(batches.length, this.#places),
       restarts: 0,
       error: null,
       rssBytes: null,
@@ -155,11 +165,15 @@ export class FakePool implements StagePool {
     this.#events.onPart(item, { ...item, part: index }, (parts) => this.taken.push(`${item.id}: ${parts}`));
   }
 
-  /** The worker answers its first batch: each item with its own payload, or with an error where `failing` says so. */
-  answer(worker = 0, runMs = 10, failing: (item: Item) => boolean = () => false): void {
-    const batch = this.#held[worker]?.shift();
+  /**
+   * The worker answers one of the batches that it runs, by default the first: each item with its own payload, or with
+   * an error where `failing` says so.
+   */
+  answer(worker = 0, runMs = 10, failing: (item: Item) => boolean = () => false, which = 0): void {
+    assert.ok(which < this.#places, `batch ${which} has not begun`);
+    const [batch] = this.#held[worker]?.splice(which, 1) ?? [];
     assert.ok(batch, `worker ${worker} holds no batch`);
-    const following = this.#held[worker]?.[0];
+    const following = this.#held[worker]?.[this.#places - 1];
     if (following) following.startedAt = this.#clock.now();
     this.#events.onReply(
       batch,
@@ -187,18 +201,26 @@ export class FakePool implements StagePool {
     this.#old.delete(worker);
   }
 
-  /** The worker dies and another takes its place. */
+  /** The worker dies and another takes its place. If it ran too long, that was its first batch. */
   lose(worker = 0, error: Error = new Error('killed')): void {
     this.#old.delete(worker);
-    const [running, ...notStarted] = this.#held[worker]?.splice(0) ?? [];
-    this.#events.onLost(
-      running?.items ?? [],
-      notStarted.flatMap(({ items }) => items),
-      error,
-      worker,
-    );
+    const held = this.#held[worker]?.splice(0) ?? [];
+    const overrun = error instanceof RunTimeout ? held.splice(0, 1) : [];
+    const running = held.splice(0, this.#places - overrun.length);
+    const itemsOf = (batches: Batch<Item>[]): Item[] => batches.flatMap(({ items }) => [...items]);
+    if (overrun.length > 0) this.#events.onLost(itemsOf(overrun), [], error, worker);
+    const cause = error instanceof RunTimeout ? new Error('another ran too long') : error;
+    this.#events.onLost(itemsOf(running), itemsOf(held), cause, worker);
     this.#events.onChange();
     this.#endIfIdle();
+  }
+
+  get #places(): number {
+    return this.definition.modelet.concurrency;
+  }
+
+  #isAlone(batches: readonly Batch<Item>[]): boolean {
+    return this.#places > 1 && batches.some(({ alone }) => alone);
   }
 
   #endIfIdle(): void {

@@ -29,6 +29,7 @@ export function stage(ref: number, overrides: Partial<StageDefinition> = {}, wor
       startTimeoutMs: 0,
       isolation: 'process',
       heapMb: 0,
+      concurrency: 1,
       workers: Array.from({ length: workers }, () => ({ cpus: null, env: {} })),
     },
     batching: SINGLE_ITEMS,

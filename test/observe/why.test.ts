@@ -14,7 +14,7 @@ const WAITS = { oldestMs: null, leavesInMs: null, retryInMs: null, circuit: 'clo
 
 /** Two workers that are ready; nothing waits. */
 function stage(view: Partial<StageFacts> = {}): StageFacts {
-  const idle = { queue: 0, capacity: 100, busy: 0, ready: 2, workers: workers('ready', 'ready') };
+  const idle = { queue: 0, capacity: 100, busy: 0, concurrency: 1, ready: 2, workers: workers('ready', 'ready') };
   return { name: 'stage', ...idle, ...WAITS, batching: { maxBatchSize: 32 }, ...view };
 }
 

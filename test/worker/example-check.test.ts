@@ -22,7 +22,7 @@ class Rig {
     this.ready = true;
     const { idle, tried } = this;
     this.#workers = idle.map((_, index) => ({
-      get isIdle(): boolean {
+      get hasPlace(): boolean {
         return idle[index] === true;
       },
       examples,

@@ -34,6 +34,7 @@ export function definition<Given extends object>(given: Given): Given & Rest {
     startTimeoutMs: 0,
     isolation: 'process',
     heapMb: 0,
+    concurrency: 1,
     ...given,
   };
 }

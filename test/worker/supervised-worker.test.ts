@@ -15,39 +15,44 @@ class Rig {
   readonly losses: Loss<WireItem>[] = [];
   events: ChildEvents | null = null;
   child: Child | null = null;
-  readonly worker: SupervisedWorker<WireItem> = new SupervisedWorker<WireItem>({
-    clock: this.clock,
-    startTimeoutMs: 0,
-    launch: (events) => {
-      const machine = new StateMachine((state) => events.onState(state, child));
-      const child: Child = {
-        pid: 1234,
-        get state(): ProcessState {
-          return machine.state;
-        },
-        isReachable: true,
-        traffic: null,
-        send: () => {},
-        close: () => {},
-        kill: (reason) => machine.enter({ tag: 'dead', error: reason ?? new Error('killed') }),
-      };
-      this.events = events;
-      this.child = child;
-      setImmediate(() => machine.enter({ tag: 'ready', since: 0 }));
-      return child;
-    },
-    loadFrame: () => ({ type: 'cancel', body: [] }),
-    runTimeoutMs: () => LIMIT_MS,
-    onOwnMetrics: () => {},
-    onReady: () => {},
-    onPart: () => {},
-    onReply: () => {},
-    onTried: () => {},
-    onLost: (loss) => this.losses.push(loss),
-    onUsage: () => {},
-    onChange: () => {},
-    onLog: () => {},
-  });
+  readonly worker: SupervisedWorker<WireItem>;
+
+  constructor(concurrency = 1) {
+    this.worker = new SupervisedWorker<WireItem>({
+      clock: this.clock,
+      startTimeoutMs: 0,
+      concurrency,
+      launch: (events) => {
+        const machine = new StateMachine((state) => events.onState(state, child));
+        const child: Child = {
+          pid: 1234,
+          get state(): ProcessState {
+            return machine.state;
+          },
+          isReachable: true,
+          traffic: null,
+          send: () => {},
+          close: () => {},
+          kill: (reason) => machine.enter({ tag: 'dead', error: reason ?? new Error('killed') }),
+        };
+        this.events = events;
+        this.child = child;
+        setImmediate(() => machine.enter({ tag: 'ready', since: 0 }));
+        return child;
+      },
+      loadFrame: () => ({ type: 'cancel', body: [] }),
+      runTimeoutMs: () => LIMIT_MS,
+      onOwnMetrics: () => {},
+      onReady: () => {},
+      onPart: () => {},
+      onReply: () => {},
+      onTried: () => {},
+      onLost: (loss) => this.losses.push(loss),
+      onUsage: () => {},
+      onChange: () => {},
+      onLog: () => {},
+    });
+  }
 
   async start(): Promise<this> {
     this.worker.start();
@@ -62,8 +67,13 @@ class Rig {
       items: [item({ id: number })],
       dispatchedAt: now,
       freeSince: now,
+      alone: false,
       startedAt: now,
     });
+  }
+
+  began(number: number): void {
+    this.events?.onFrame({ type: 'began', body: { batch: number } }, this.child as Child);
   }
 
   answer(number: number): void {
@@ -92,10 +102,7 @@ test('the run timeout of a batch starts at the answer of the batch before, howev
   await rig.advance(1);
   const [loss] = rig.losses;
   assert.equal(loss?.error.message, `a batch ran longer than ${LIMIT_MS} ms`);
-  assert.deepEqual(
-    loss?.running.map(({ id }) => id),
-    [2],
-  );
+  assert.deepEqual(loss && idsOf(loss), [[2], [], []]);
 });
 
 test('items behind a batch that ran too long count as not started', async () => {
@@ -104,7 +111,7 @@ test('items behind a batch that ran too long count as not started', async () => 
   rig.dispatch(2);
   await rig.advance(LIMIT_MS);
   const [loss] = rig.losses;
-  assert.deepEqual([loss?.running.map(({ id }) => id), loss?.notStarted.map(({ id }) => id)], [[1], [2]]);
+  assert.deepEqual(loss && idsOf(loss), [[1], [], [2]]);
 });
 
 test('a thousand batches in turn need one timer at a time, and an idle worker soon has none', async () => {
@@ -118,4 +125,54 @@ test('a thousand batches in turn need one timer at a time, and an idle worker so
   await rig.advance(LIMIT_MS);
   assert.equal(rig.clock.pending, 0);
   assert.equal(rig.losses.length, 0);
+});
+
+const idsOf = ({ overrun, running, notStarted }: Loss<WireItem>): number[][] =>
+  [overrun, running, notStarted].map((items) => items.map(({ id }) => id));
+
+test('of several batches only those that ran too long are blamed, and those not begun count as not started', async () => {
+  const rig = await new Rig(3).start();
+  for (const number of [1, 2, 3, 4]) rig.dispatch(number);
+  rig.began(1);
+  rig.began(2);
+  await rig.advance(LIMIT_MS - 1);
+  rig.answer(1);
+  rig.began(3);
+  await rig.advance(1);
+  assert.deepEqual(rig.losses.map(idsOf), [[[2], [3], [4]]]);
+});
+
+test('the run timeout of a batch among several starts when the worker says that it began', async () => {
+  const rig = await new Rig(2).start();
+  rig.dispatch(1);
+  rig.dispatch(2);
+  rig.began(1);
+  await rig.advance(LIMIT_MS - 1);
+  rig.answer(1);
+  await rig.advance(LIMIT_MS - 1);
+  rig.began(2);
+  await rig.advance(LIMIT_MS - 1);
+  assert.equal(rig.losses.length, 0);
+  await rig.advance(1);
+  assert.deepEqual(rig.losses.map(idsOf), [[[2], [], []]]);
+});
+
+test('a worker that begins nothing within the run timeout is killed, and what it had runs again', async () => {
+  const rig = await new Rig(2).start();
+  rig.dispatch(1);
+  await rig.advance(LIMIT_MS);
+  assert.deepEqual(rig.losses.map(idsOf), [[[], [], [1]]]);
+});
+
+test('a worker may answer its batches in any order, and only those that it began', async () => {
+  const rig = await new Rig(2).start();
+  rig.dispatch(1);
+  rig.dispatch(2);
+  rig.began(1);
+  rig.began(2);
+  rig.answer(2);
+  assert.equal(rig.worker.load, 1);
+  rig.dispatch(3);
+  rig.answer(3);
+  assert.match(rig.losses[0]?.error.message ?? '', /answered batch 3, which it did not have/);
 });

@@ -86,6 +86,15 @@ export const stage = {
       default: '',
       description: 'Number of workers, 1 to 256. Blank: one per entry of `cpus`, else one',
     },
+    concurrency: {
+      goesTo: 'modelet',
+      type: 'integer',
+      default: 1,
+      minimum: 1,
+      maximum: 1000,
+      description:
+        'Most calls of `predict` at a time in one worker, for code that is async because it waits: for an HTTP service or a database, for example',
+    },
     cpus: {
       type: 'string',
       default: '',

@@ -1,10 +1,10 @@
 /**
- * Runs a stage's examples one after the other, each in the first idle worker, with requests in between. An example does
+ * Runs a stage's examples one after the other, each in the first free worker, with requests in between. An example does
  * not count as an item, a batch or an answer. A worker that dies on an example is shown as dead but does not count
  * towards the circuit: a check must not stop a stage that serves.
  *
  *   none     no check runs                                            -> waiting
- *   waiting  the next example waits for an idle worker                -> trying | none
+ *   waiting  the next example waits for a free worker                 -> trying | none
  *   trying   a worker runs an example                                 -> waiting | overdue | none
  *   overdue  the worker still runs it after the deadline; a new check waits for that worker, so that examples that
  *            hang occupy at most one worker                           -> waiting | none
@@ -15,11 +15,11 @@ import { type CheckResult, RunTimeout } from './pool.ts';
 
 /** A ready worker as a check sees it. */
 export interface Triable {
-  /** Whether the worker has neither a batch nor an example. */
-  readonly isIdle: boolean;
+  /** Whether the worker could begin an example now. */
+  readonly hasPlace: boolean;
   /** Number of examples in the worker's modelet. */
   readonly examples: number;
-  /** Starts an example. The worker must be idle. */
+  /** Starts an example. The worker must have a place. */
   tryExample(example: number, deadline: Deadline): void;
 }
 
@@ -55,7 +55,7 @@ export class ExampleCheck {
     this.#host = host;
   }
 
-  /** Whether an example waits for an idle worker. If so, the pool must send no second batch ahead to any worker. */
+  /** Whether an example waits for a free worker. If so, the pool must send no batch ahead to any worker. */
   get isWaiting(): boolean {
     return this.#state.tag === 'waiting';
   }
@@ -74,7 +74,7 @@ export class ExampleCheck {
     return run.result;
   }
 
-  /** Starts the next example if possible. Call when a worker may have become idle, ready or not ready. */
+  /** Starts the next example if possible. Call when a worker may have become free, ready or not ready. */
   advance(): void {
     if (this.#state.tag !== 'waiting') return;
     const { run } = this.#state;
@@ -84,7 +84,7 @@ export class ExampleCheck {
     } else if (ready.every(({ examples }) => examples <= run.ran)) {
       this.#settle(run, null);
     } else {
-      const worker = ready.find(({ isIdle, examples }) => isIdle && examples > run.ran);
+      const worker = ready.find(({ hasPlace, examples }) => hasPlace && examples > run.ran);
       if (!worker) return;
       this.#state = { tag: 'trying', run };
       worker.tryExample(run.ran, run.deadline);

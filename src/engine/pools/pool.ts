@@ -15,9 +15,14 @@ export interface Batch<T extends WireItem = WireItem> {
   readonly dispatchedAt: number;
   /** Time since which the batch's worker had been free: separates batch filling from waiting for a worker. */
   readonly freeSince: number;
-  /** Time at which the worker finished its previous batch; `dispatchedAt` if the worker was idle. */
+  /** Whether no other batch or example may run in the worker meanwhile. */
+  readonly alone: boolean;
+  /** Time at which the worker began the batch; until then, the time since which it could have. */
   startedAt: number;
 }
+
+/** The room that a batch needs in a worker: no other batch there, a place to run, or a place to run or to wait. */
+export type Room = 'empty' | 'place' | 'ahead';
 
 /** The reason for killing a worker whose batch ran longer than the stage allows. */
 export class RunTimeout extends Error {
@@ -51,8 +56,8 @@ export interface PoolEvents<T extends WireItem> {
   onReply(batch: Batch<T>, replies: readonly WireItem[], runMs: number, worker: number): void;
   /**
    * Reports that a worker died. It may have begun the items in `running`. It has certainly not begun the items in
-   * `notStarted`, which belong back at the head of the queue. The error is a `RunTimeout` if the pool killed the worker
-   * because of its batch.
+   * `notStarted`, which belong back at the head of the queue. The error is a `RunTimeout` if the items in `running` ran
+   * too long. A pool that killed a worker for some of its items reports these first, and the others in another call.
    */
   onLost(running: readonly T[], notStarted: readonly T[], error: Error, worker: number): void;
   /** Reports that a worker ended and that another takes its place. */
@@ -78,11 +83,8 @@ export interface WorkerPool<T extends WireItem = WireItem> {
   restart(): void;
   /** Starts the workers that are stuck. Call when something has changed. */
   retry(): void;
-  /**
-   * Returns a worker for the next batch, or null if none is free. Prefers an idle worker; returns a busy one with room
-   * for a second batch only if `prefetch`.
-   */
-  freeWorker(prefetch: boolean): number | null;
+  /** Returns the worker with the fewest batches for the next batch, or null if none has the room. */
+  freeWorker(room: Room): number | null;
   /** Whether the worker was started after the last `restart`: an older one may run older code. */
   isCurrent(worker: number): boolean;
   dispatch(worker: number, batch: Batch<T>): void;

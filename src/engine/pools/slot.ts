@@ -57,18 +57,24 @@ export class Slot<T extends WireItem> {
     return this.#present.loadedAt;
   }
 
-  /** Number of batches that the present worker has. */
+  /** Number of batches and examples that the present worker has. */
   get load(): number {
     return this.#present.load;
   }
 
-  /** Whether the present worker runs an example. */
+  /** Whether the present worker has a batch beside which it must run nothing. */
+  get isAlone(): boolean {
+    return this.#present.isAlone;
+  }
+
+  /** Whether the present worker has an example. */
   get isTrying(): boolean {
     return this.#present.isTrying;
   }
 
-  get isIdle(): boolean {
-    return this.isReady && this.load === 0 && !this.isTrying;
+  /** Whether the present worker could begin another batch or example now. */
+  get hasPlace(): boolean {
+    return this.isReady && this.load < this.#host.concurrency && !this.isAlone;
   }
 
   /** Number of examples in the present worker's modelet. */
@@ -146,7 +152,7 @@ export class Slot<T extends WireItem> {
     this.#present.dispatch(batch);
   }
 
-  /** Runs an example in the present worker, which must be idle. */
+  /** Runs an example in the present worker, which must have a place. */
   tryExample(example: number, deadline: Deadline): void {
     this.#present.tryExample(example, deadline);
   }

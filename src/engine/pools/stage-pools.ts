@@ -80,7 +80,7 @@ export class StagePools {
     const { health } = pool;
     return {
       doesNotStart: health.tag === 'failed' && health.doesNotStart,
-      busy: workers.filter((worker) => worker.busy).length,
+      busy: workers.reduce((sum, { running }) => sum + running, 0),
       ready: workers.filter((worker) => worker.state === 'ready').length,
       workers,
       pinWarnings: pool.pinWarnings,

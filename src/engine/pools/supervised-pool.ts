@@ -26,14 +26,22 @@ import type { EngineBoot } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { Circuit } from './circuit.ts';
 import { ExampleCheck } from './example-check.ts';
-import { type Batch, type CheckResult, type PoolEvents, type PoolHealth, RunTimeout, type WorkerPool } from './pool.ts';
+import {
+  type Batch,
+  type CheckResult,
+  type PoolEvents,
+  type PoolHealth,
+  type Room,
+  RunTimeout,
+  type WorkerPool,
+} from './pool.ts';
 import { Replacements, tooLargeAtFirst, wear } from './replacements.ts';
 import { type Role, Slot } from './slot.ts';
 import type { Loss } from './supervised-worker.ts';
 import { WorkerFactory } from './worker-factory.ts';
 
-/** One batch runs and one waits in the worker: enough to hide the wake-up time between two batches. */
-const MOST_BATCHES_PER_WORKER = 2;
+/** Batches that wait in a worker behind those that run: enough to hide the wake-up time between two batches. */
+const MOST_AHEAD = 1;
 
 export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   /** The newest definition, but always with the modelet that the workers run. */
@@ -130,15 +138,21 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     for (const slot of this.#slots) slot.retry();
   }
 
-  freeWorker(prefetch: boolean): number | null {
-    let second: number | null = null;
+  freeWorker(room: Room): number | null {
+    let best: Slot<T> | null = null;
     for (const slot of this.#serving) {
-      if (!slot.isReady || slot.isTrying) continue;
-      if (slot.isIdle) return slot.index;
-      if (prefetch && second === null && slot.load < MOST_BATCHES_PER_WORKER) second = slot.index;
+      const { isReady, isAlone, load } = slot;
+      if (isReady && !isAlone && load < this.#mostFor(slot, room) && (!best || load < best.load)) best = slot;
     }
+    return best?.index ?? null;
+  }
+
+  /** Returns the number of batches with which a worker has no more room of this kind. */
+  #mostFor(slot: Slot<T>, room: Room): number {
     // The probe gets one batch at a time: its death must not cost more.
-    return this.#probe || this.#check.isWaiting ? null : second;
+    if (room === 'empty' || this.#probe) return 1;
+    const { concurrency } = this.#stage.modelet;
+    return room === 'place' || slot.isTrying || this.#check.isWaiting ? concurrency : concurrency + MOST_AHEAD;
   }
 
   isCurrent(worker: number): boolean {
@@ -173,7 +187,8 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
       pid: slot.pid,
       state: refusal ? 'error' : slot.processState,
       cpus: this.#factory.appliedPin(slot.index),
-      busy: slot.load > 0 || slot.isTrying,
+      busy: slot.load > 0,
+      running: Math.min(slot.load, this.#stage.modelet.concurrency),
       restarts: slot.restarts,
       error: refusal?.message ?? slot.trouble,
       rssBytes: slot.usage?.rssBytes ?? null,
@@ -192,6 +207,7 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     const slot: Slot<T> = new Slot<T>(index, {
       clock: this.#clock,
       startTimeoutMs: this.#factory.startTimeoutMs,
+      concurrency: this.#stage.modelet.concurrency,
       launch: (events) => this.#factory.launch(index, events),
       loadFrame: () => this.#factory.loadFrame(this.#stage, index),
       runTimeoutMs: () => this.#stage.runTimeoutMs,
@@ -229,8 +245,9 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
     if (worn && this.#replacements.request(slot, 'recycled')) this.#log(slot.index, 'info', `is replaced: ${worn}`);
   }
 
-  #lost(slot: Slot<T>, { running, notStarted, trying, error, phase }: Loss<T>, role: Role): void {
-    this.#events.onLost(running, notStarted, error, slot.index);
+  #lost(slot: Slot<T>, { overrun, running, notStarted, trying, error, phase }: Loss<T>, role: Role): void {
+    if (overrun.length > 0) this.#events.onLost(overrun, [], error, slot.index);
+    this.#events.onLost(running, notStarted, error instanceof RunTimeout ? besides(error) : error, slot.index);
     if (phase !== 'closing') this.#events.onEnded(causeOf(error, phase));
     if (phase === 'starting' && error instanceof LastingFailure) this.#tellFailure(error);
     if (role === 'present' && phase !== 'closing') this.#died(slot, error, phase === 'starting', trying);
@@ -298,6 +315,11 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
   #log(worker: number, level: LogLevel, message: string): void {
     this.#events.onLog({ level, message, stage: this.#stage.name, worker });
   }
+}
+
+/** Returns the cause of death for the items that ran beside those that took too long. */
+function besides(timeout: RunTimeout): Error {
+  return new Error(`it was killed because of another batch: ${timeout.message}`, { cause: timeout });
 }
 
 function causeOf(error: Error, phase: Exclude<LifePhase, 'closing'>): RestartCause {

@@ -15,9 +15,11 @@ import { type Batch, RunTimeout } from './pool.ts';
 
 /** The items and the example that a worker had when it died. */
 export interface Loss<T extends WireItem> {
-  /** Items that the worker may have begun. */
+  /** Items because of which the worker was killed: their batches were over the run limit. */
+  readonly overrun: readonly T[];
+  /** Other items that the worker may have begun. */
   readonly running: readonly T[];
-  /** Items of batches that waited in the worker behind another batch. */
+  /** Items of batches that waited in the worker behind other batches. */
   readonly notStarted: readonly T[];
   /** Whether the worker ran an example. */
   readonly trying: boolean;
@@ -31,6 +33,8 @@ const TEARDOWN_MS = 5000;
 export interface WorkerHost<T extends WireItem> {
   readonly clock: Clock;
   readonly startTimeoutMs: number;
+  /** Number of batches that the worker runs at a time. */
+  readonly concurrency: number;
   launch(events: ChildEvents): Child;
   /** Returns the first frame for each new process. */
   loadFrame(): ControlFrame;
@@ -54,10 +58,12 @@ export interface WorkerHost<T extends WireItem> {
 export class SupervisedWorker<T extends WireItem> {
   readonly #host: WorkerHost<T>;
   readonly #supervisor: Supervisor;
-  /** Batches in the order sent; the worker runs them one after the other. */
-  readonly #batches: Batch<T>[] = [];
-  /** The example that runs; never at the same time as a batch. */
-  #trying: { readonly example: number; readonly startedAt: number } | null = null;
+  /** Batches that the worker has begun, in that order. */
+  readonly #running: Batch<T>[] = [];
+  /** Batches that the worker has not begun, in the order sent. */
+  readonly #waiting: Batch<T>[] = [];
+  /** The example that the worker has. */
+  #trying: { readonly example: number; hasBegun: boolean; startedAt: number } | null = null;
   #loaded: LoadedReport | null = null;
   #startError: Error | null = null;
   #loadedAt = 0;
@@ -65,8 +71,10 @@ export class SupervisedWorker<T extends WireItem> {
   #usageAtFirst: WorkerUsage | null = null;
   #gauges: OwnValues<number> = {};
   #batchesRun = 0;
-  /** Fires when the batch that ran when the timer was set has reached the run limit. */
+  /** Fires when the batch that had run longest when the timer was set has reached the run limit. */
   #runTimer: Timer | null = null;
+  /** Batches that had begun by this time were over the run limit when it killed the worker last. */
+  #overSince = 0;
 
   constructor(host: WorkerHost<T>) {
     this.#host = host;
@@ -144,9 +152,14 @@ export class SupervisedWorker<T extends WireItem> {
     return this.#batchesRun;
   }
 
-  /** Number of batches that the worker has. */
+  /** Number of batches and examples that the worker has. */
   get load(): number {
-    return this.#batches.length;
+    return this.#batches.length + (this.#trying ? 1 : 0);
+  }
+
+  /** Whether the worker has a batch beside which it must run nothing. Never if it runs one batch at a time anyway. */
+  get isAlone(): boolean {
+    return !this.#beginsByItself && this.#batches.some(({ alone }) => alone);
   }
 
   /** Number of examples in the present process's modelet. */
@@ -159,7 +172,7 @@ export class SupervisedWorker<T extends WireItem> {
     return this.#loaded?.description ?? null;
   }
 
-  /** Whether the worker runs an example; it takes no batch meanwhile. */
+  /** Whether the worker has an example, which takes a place as a batch does. */
   get isTrying(): boolean {
     return this.#trying !== null;
   }
@@ -174,41 +187,46 @@ export class SupervisedWorker<T extends WireItem> {
     this.#supervisor.hold();
   }
 
-  /** Sends a batch. The worker must be ready and must not run an example. */
+  /** Sends a batch. The worker must be ready and must have room. */
   dispatch(batch: Batch<T>): void {
-    this.#batches.push(batch);
+    if (this.#beginsByItself && this.#running.length === 0) this.#running.push(batch);
+    else this.#waiting.push(batch);
     this.#supervisor.send({ type: 'batch', batch: batch.number, items: batch.items });
     if (!this.#runTimer) this.limitRun();
   }
 
-  /** Runs an example. The worker must be ready and idle; the run limit of batches applies. */
+  /** Runs an example. The worker must be ready and have a place; the run limit of batches applies. */
   tryExample(example: number, deadline: Deadline): void {
-    this.#trying = { example, startedAt: this.#host.clock.now() };
+    this.#trying = { example, hasBegun: this.#beginsByItself, startedAt: this.#host.clock.now() };
     this.#supervisor.send({ type: 'try', body: { example, deadline } });
     if (!this.#runTimer) this.limitRun();
   }
 
-  /** Sets the run timer for the batch or example that runs, by the current limit. */
+  /** Sets the run timer for the batch or example that has run longest, by the current limit. */
   limitRun(): void {
     this.#runTimer?.cancel();
     this.#runTimer = null;
     const runTimeoutMs = this.#host.runTimeoutMs();
-    const running = this.#batches[0] ?? this.#trying;
-    if (!running || runTimeoutMs === 0) return;
+    const longest = this.#longestRun;
+    if (longest === null || runTimeoutMs === 0) return;
     // If this process was busy, the worker's answer may be unread; the event loop reads it before the immediate runs.
-    this.#runTimer = this.#host.clock.at(running.startedAt + runTimeoutMs, () => {
+    this.#runTimer = this.#host.clock.at(longest + runTimeoutMs, () => {
       setImmediate(() => this.#endOverrun());
     });
   }
 
   cancel(ids: readonly RequestNumber[]): void {
-    if (this.load > 0) this.#supervisor.send({ type: 'cancel', body: ids });
+    if (this.#batches.length > 0) this.#supervisor.send({ type: 'cancel', body: ids });
   }
 
   /** Lets the worker finish its batches, and kills it at the deadline. Resolves when the worker has ended. */
   close(deadline: Deadline): Promise<void> {
     const teardownBy = this.#host.clock.now() + TEARDOWN_MS;
-    return this.#supervisor.close(this.load === 0 ? Math.min(deadline, teardownBy) : deadline);
+    return this.#supervisor.close(this.#batches.length === 0 ? Math.min(deadline, teardownBy) : deadline);
+  }
+
+  get #batches(): readonly Batch<T>[] {
+    return [...this.#running, ...this.#waiting];
   }
 
   #receive(frame: Frame): void {
@@ -216,6 +234,7 @@ export class SupervisedWorker<T extends WireItem> {
     else if (frame.type === 'usage') this.#used(frame.body);
     else if (frame.type === 'parts') for (const part of frame.items) this.#sentPart(part);
     else if (frame.type === 'reply') this.#replied(frame.batch, frame.items, frame.runMs);
+    else if (frame.type === 'began') this.#began(frame.body.batch);
     else if (frame.type === 'loaded') this.#loaded = frame.body;
     else if (frame.type === 'tried') this.#tried(frame.body.example, frame.body.error);
   }
@@ -237,7 +256,7 @@ export class SupervisedWorker<T extends WireItem> {
 
   #sentPart(part: WireItem): void {
     const { id } = part;
-    const item = this.#batches[0]?.items.find((running) => running.id === id);
+    const item = this.#running.flatMap(({ items }) => items).find((running) => running.id === id);
     if (item) {
       this.#host.onPart(item, part, (parts) => this.#supervisor.send({ type: 'taken', body: [[id, parts]] }));
       return;
@@ -247,20 +266,40 @@ export class SupervisedWorker<T extends WireItem> {
     );
   }
 
+  /** Whether the worker begins the next batch as soon as it has answered one, and does not say so. */
+  get #beginsByItself(): boolean {
+    return this.#host.concurrency === 1;
+  }
+
+  #began(number: number | null): void {
+    const index = this.#waiting.findIndex((batch) => batch.number === number);
+    const [batch] = index < 0 ? [] : this.#waiting.splice(index, 1);
+    const begun = number === null ? this.#trying : batch;
+    if (!begun) {
+      this.#supervisor.kill(new ModeletError('protocol_error', `worker began batch ${number}, which it did not have`));
+      return;
+    }
+    begun.startedAt = this.#host.clock.now();
+    if (batch) this.#running.push(batch);
+    else if (this.#trying) this.#trying.hasBegun = true;
+    if (!this.#runTimer) this.limitRun();
+  }
+
   #replied(number: number, replies: readonly WireItem[], runMs: number): void {
-    const batch = this.#batches[0];
-    if (batch?.number !== number || batch.items.length !== replies.length) {
+    const batch = this.#running.find((running) => running.number === number);
+    if (batch?.items.length !== replies.length) {
       this.#supervisor.kill(
         new ModeletError('protocol_error', `worker answered batch ${number}, which it did not have`),
       );
       return;
     }
-    this.#batches.shift();
+    this.#running.splice(this.#running.indexOf(batch), 1);
     this.#batchesRun += 1;
-    const following = this.#batches[0];
+    const [following] = this.#waiting;
     if (following) following.startedAt = this.#host.clock.now();
+    if (following && this.#beginsByItself) this.#running.push(...this.#waiting.splice(0, 1));
     this.#host.onReply(batch, replies, runMs);
-    if (this.load === 0 && this.#supervisor.isClosed) void this.close(Number.POSITIVE_INFINITY);
+    if (this.#batches.length === 0 && this.#supervisor.isClosed) void this.close(Number.POSITIVE_INFINITY);
   }
 
   #tried(example: number, error: string | null): void {
@@ -274,14 +313,29 @@ export class SupervisedWorker<T extends WireItem> {
     this.#host.onTried(error === null ? null : decodeModeletError(Buffer.from(error, 'base64'), 'protocol_error'));
   }
 
-  /** Kills the worker if its batch is over the limit. If the timer's batch has ended, sets the timer for the next. */
+  /**
+   * The time at which the batch or example that has run longest began; null if the worker has none. If the worker has
+   * begun none, something else may keep it busy: then the batch that it was sent first counts.
+   */
+  get #longestRun(): number | null {
+    const example = this.#trying;
+    const hasBegun = this.#running.length > 0 || example?.hasBegun === true;
+    const [first] = hasBegun ? this.#running : this.#waiting;
+    const counted = hasBegun && !example?.hasBegun ? [first] : [first, example];
+    const times = counted.flatMap((run) => (run ? [run.startedAt] : []));
+    return times.length > 0 ? Math.min(...times) : null;
+  }
+
+  /** Kills the worker if a batch is over the limit. If the timer's batch has ended, sets the timer for the next. */
   #endOverrun(): void {
-    const running = this.#batches[0] ?? this.#trying;
+    const longest = this.#longestRun;
     const runTimeoutMs = this.#host.runTimeoutMs();
-    if (!running || runTimeoutMs === 0 || this.#host.clock.now() < running.startedAt + runTimeoutMs) {
+    const overSince = this.#host.clock.now() - runTimeoutMs;
+    if (longest === null || runTimeoutMs === 0 || longest > overSince) {
       this.limitRun();
       return;
     }
+    this.#overSince = overSince;
     this.#supervisor.kill(new RunTimeout(runTimeoutMs));
   }
 
@@ -295,17 +349,24 @@ export class SupervisedWorker<T extends WireItem> {
     this.#usageAtFirst = null;
     this.#gauges = {};
     this.#batchesRun = 0;
-    const [running, ...behind] = this.#batches.splice(0);
+    const overSince = error instanceof RunTimeout ? this.#overSince : Number.NEGATIVE_INFINITY;
+    const running = this.#running.splice(0);
+    const waiting = this.#waiting.splice(0);
     const trying = this.isTrying;
     this.#trying = null;
     this.#loaded = null;
     this.limitRun();
     this.#host.onLost({
-      running: running?.items ?? [],
-      notStarted: behind.flatMap((batch) => batch.items),
+      overrun: itemsOf(running.filter(({ startedAt }) => startedAt <= overSince)),
+      running: itemsOf(running.filter(({ startedAt }) => startedAt > overSince)),
+      notStarted: itemsOf(waiting),
       trying,
       error,
       phase,
     });
   }
+}
+
+function itemsOf<T extends WireItem>(batches: readonly Batch<T>[]): T[] {
+  return batches.flatMap(({ items }) => items);
 }

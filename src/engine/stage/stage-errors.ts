@@ -16,7 +16,7 @@ export function unavailable(stage: string, { error: cause, doesNotStart }: Faile
 /** @param meanRunMs mean run time of a batch; gives the time that the queue will take, and so when to try again */
 export function queueFull(definition: StageDefinition, meanRunMs: number): ModeletError {
   const { name: stage, capacity, batching, modelet } = definition;
-  const batchesAhead = capacity / batching.maxBatchSize / modelet.workers.length;
+  const batchesAhead = capacity / batching.maxBatchSize / modelet.workers.length / modelet.concurrency;
   return new ModeletError('capacity_exceeded', `queue of stage ${stage} is full (${capacity} waiting)`, {
     stage,
     retryAfterSeconds: Math.max(1, Math.ceil((batchesAhead * meanRunMs) / 1000)),

@@ -10,7 +10,7 @@ import { MOST_OWN_METRICS, MOST_OWN_SERIES } from '../../core/readings.ts';
 import { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { OwnChanges } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
-import { type Batch, type CheckResult, RunTimeout } from '../pools/pool.ts';
+import { type Batch, type CheckResult, type Room, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
 import { BatchFormer, type TakenItems } from './batch-former.ts';
 import { type Item, isAlone, type RouteStage, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
@@ -124,6 +124,7 @@ export class Stage implements RouteStage {
     return {
       ref: this.ref,
       queue: this.#queue.length,
+      concurrency: this.#definition.modelet.concurrency,
       oldestAt: this.#queue.oldestAt || null,
       leavesAt: this.#former.leavesAt,
       meanBatchSize: this.#recent.meanSize(this.meter.batches, this.meter.items),
@@ -146,13 +147,13 @@ export class Stage implements RouteStage {
     for (const item of this.#sweepLate()) this.#host.onFailed(item, expired(this.name));
     this.#former.renew();
     while (this.#queue.length > 0) {
-      const worker = this.#pools.present.freeWorker(this.#mayPrefetch());
+      const worker = this.#pools.present.freeWorker(this.#roomNeeded());
       this.#noteFree(worker !== null);
       if (worker === null) break;
       this.#dropAged();
       if (this.#queue.length === 0 || !this.#dispatchTo(worker)) break;
     }
-    if (this.#queue.length === 0) this.#noteFree(this.#pools.present.freeWorker(false) !== null);
+    if (this.#queue.length === 0) this.#noteFree(this.#pools.present.freeWorker('place') !== null);
     if (!hadRoom && this.hasRoom) this.#host.onRoom();
     this.#host.onChange();
   }
@@ -176,7 +177,8 @@ export class Stage implements RouteStage {
     }
     if (alone) this.#gather();
     this.#batchNumber += 1;
-    const batch = { number: this.#batchNumber, items, dispatchedAt: now, freeSince, startedAt: now };
+    const number = this.#batchNumber;
+    const batch = { number, items, dispatchedAt: now, freeSince, alone: alone !== undefined, startedAt: now };
     this.#pools.present.dispatch(worker, batch);
     this.meter.batchLeft(reason, items.length);
     this.#host.onChange();
@@ -190,19 +192,21 @@ export class Stage implements RouteStage {
   }
 
   /**
-   * Whether a batch may go ahead to a busy worker. It cannot be taken back, so it must be full: no later item could
-   * have joined it. None goes ahead if the stage drops its oldest items, or while an item waits that must run alone.
+   * Whether the next batch may go ahead to a busy worker. It cannot be taken back, so it must be full: no later item
+   * could have joined it. None goes ahead if the stage drops its oldest items. While an item waits that must run alone,
+   * only empty workers get batches: otherwise no worker might ever be empty.
    */
-  #mayPrefetch(): boolean {
+  #roomNeeded(): Room {
     const { batching, overflow } = this.#definition;
-    const full = !this.#queue.hasAlone && this.#queue.batchable >= batching.maxBatchSize;
-    return this.#recent.areShort && full && overflow !== 'drop-oldest';
+    if (this.#queue.hasAlone) return 'empty';
+    const full = this.#queue.batchable >= batching.maxBatchSize;
+    return this.#recent.areShort && full && overflow !== 'drop-oldest' ? 'ahead' : 'place';
   }
 
   /** Removes late items. While a batch fills for a free worker, removes only expired ones: no other item would gain. */
   #sweepLate(): Item[] {
     const now = this.#host.clock.now();
-    const fills = this.#former.leavesAt !== null && this.#pools.present.freeWorker(false) !== null;
+    const fills = this.#former.leavesAt !== null && this.#pools.present.freeWorker('place') !== null;
     return fills ? this.#queue.sweepExpired(now) : this.#queue.sweepLate(now, this.#recent.usualTurnaroundMs);
   }
 

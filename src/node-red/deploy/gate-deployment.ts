@@ -192,12 +192,13 @@ function neverOpens({ config }: Pick<DeployedGate, 'config'>): string | null {
 function neverCloses({ config, stage }: Pick<DeployedGate, 'config' | 'stage'>, drawn: Drawn): string | null {
   const found = stage === null ? undefined : drawn.live.get(stage)?.config;
   if (config.source.kind !== 'saturation' || stage === null || !found || found instanceof ModeletError) return null;
-  const { capacity, workers, name } = found as StageConfig;
+  const { capacity, workers, concurrency, name } = found as StageConfig;
   const batchSize = drawn.batching.get(stage)?.maxBatchSize ?? 1;
-  const most = capacity + workers.length * batchSize;
+  const running = workers.length * concurrency * batchSize;
+  const most = capacity + running;
   const maxSys = config.maxSys ?? workers.length * config.maxConcurrency;
   if (most >= maxSys * (1 - config.baseline)) return null;
-  const holds = `stage ${name || stage} holds at most ${most}: ${capacity} that wait and ${workers.length * batchSize} that run`;
+  const holds = `stage ${name || stage} holds at most ${most}: ${capacity} that wait and ${running} that run`;
   return `it never closes: max_SYS is ${round(maxSys)}, and ${holds}; lower maxConcurrency or max_SYS`;
 }
 

@@ -102,7 +102,18 @@ const STAGES: readonly Metric[] = [
 const WORKERS: readonly Metric[] = [
   ofStage('gauge', 'modelet_workers', 'Workers of the stage', ({ workers }) => workers.length),
   ofStage('gauge', 'modelet_workers_ready', 'Workers that are ready', (stage) => stage.ready),
-  ofStage('gauge', 'modelet_workers_busy', 'Workers that run a batch now', (stage) => stage.busy),
+  ofStage(
+    'gauge',
+    'modelet_workers_busy',
+    'Workers that run a batch now',
+    ({ workers }) => workers.filter(({ busy }) => busy).length,
+  ),
+  ofStage(
+    'gauge',
+    'modelet_batches_running',
+    'Batches that run now, up to concurrency per worker',
+    (stage) => stage.busy,
+  ),
   ofStageByKey('gauge', ['modelet_worker_state', 'state'], 'Workers in this state', workerStates),
   ofStageByKey(
     'counter',

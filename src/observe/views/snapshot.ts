@@ -139,6 +139,7 @@ export const NOT_RUNNING: Omit<StageStatus, 'ref' | 'reading'> = {
   oldestAt: null,
   leavesAt: null,
   busy: 0,
+  concurrency: 1,
   ready: 0,
   workers: [],
   meanBatchSize: 0,

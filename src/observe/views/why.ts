@@ -7,6 +7,7 @@ export interface StageFacts {
   readonly queue: number;
   readonly capacity: number;
   readonly busy: number;
+  readonly concurrency: number;
   readonly ready: number;
   readonly workers: readonly { readonly index: number; readonly state: string; readonly error: string | null }[];
   /** Wait of the oldest item in the queue, in ms; null if none waits. */
@@ -35,7 +36,7 @@ export function whyWaiting(stage: StageFacts, engine: EngineView, next: readonly
   if (stage.circuit !== 'closed') return whyRefused(stage);
   if (stage.ready === 0) return whyNotReady(stage, engine);
   if (stage.queue === 0) return null;
-  if (stage.busy >= stage.ready) return `${busyWorkers(stage)}: ${waiting(stage)}`;
+  if (stage.busy >= stage.ready * stage.concurrency) return `${busyWorkers(stage)}: ${waiting(stage)}`;
   if (stage.leavesInMs !== null) {
     return `waiting for a batch: ${stage.queue} of ${stage.batching.maxBatchSize}, ${duration(stage.leavesInMs)} left`;
   }
@@ -65,7 +66,8 @@ function whyNotReady({ workers }: StageFacts, engine: EngineView): string {
   return failed ? `does not start${because(failed.error)}` : 'no worker is ready';
 }
 
-function busyWorkers({ ready, workers }: StageFacts): string {
+function busyWorkers({ ready, workers, concurrency }: StageFacts): string {
+  if (concurrency > 1) return `all ${ready * concurrency} places busy`;
   if (ready === workers.length) return ready === 1 ? 'the worker is busy' : `${ready} of ${ready} workers busy`;
   return `${ready} of ${workers.length} workers ready, and busy`;
 }

@@ -31,12 +31,12 @@ type Engine = Pick<RuntimeSnapshot['engine'], 'state' | 'error'>;
 type Runtime = Pick<RuntimeSnapshot, 'refuses'> & { readonly engine: Engine };
 type Stage = Pick<
   StageSnapshot,
-  'busy' | 'ready' | 'queue' | 'workers' | 'circuit' | 'doesNotStart' | 'successorError' | 'pinWarnings'
+  'busy' | 'concurrency' | 'ready' | 'queue' | 'workers' | 'circuit' | 'doesNotStart' | 'successorError' | 'pinWarnings'
 >;
 
 type BatchedStage = Pick<StageSnapshot, 'queue' | 'meanBatchSize' | 'batching'>;
 
-/** @param busy number of workers that count as busy, if not those that run a batch at this moment */
+/** @param busy number of places that count as busy, if not those that run a batch at this moment */
 export function stageWords(stage: Stage, { refuses, engine }: Runtime, busy: number = stage.busy): StageWords {
   const { ready, workers, queue, circuit, successorError } = stage;
   if (refuses !== null) return { health: 'error', text: withCause('refuses all', refuses) };
@@ -45,12 +45,12 @@ export function stageWords(stage: Stage, { refuses, engine }: Runtime, busy: num
   // If deployed code does not start, older code continues to serve. That must not look like success.
   if (successorError !== null) return { health, text: withCause('new code fails', successorError) };
   const notPinned = stage.pinWarnings.length > 0 ? ', not pinned' : '';
-  return { health, text: `${serving(ready, busy, workers.length)}${waiting(queue)}${notPinned}` };
+  return { health, text: `${serving(stage, busy)}${waiting(queue)}${notPinned}` };
 }
 
-function serving(ready: number, busy: number, all: number): string {
+function serving({ ready, workers: { length: all }, concurrency }: Stage, busy: number): string {
   if (ready < all) return `${ready} of ${all} ready`;
-  return busy > 0 ? `${busy} of ${all} busy` : `idle, ${all === 1 ? '1 worker' : `${all} workers`}`;
+  return busy > 0 ? `${busy} of ${all * concurrency} busy` : `idle, ${all === 1 ? '1 worker' : `${all} workers`}`;
 }
 
 /** @returns `, 14 wait`; nothing if nobody waits */

@@ -66,7 +66,9 @@ export type ControlFrame =
   /** Tells a worker to run one example, by its index. */
   | { readonly type: 'try'; readonly body: { readonly example: number; readonly deadline: Deadline } }
   /** The worker's answer to `try`. The error is encoded as in `CheckedStage`. */
-  | { readonly type: 'tried'; readonly body: { readonly example: number; readonly error: string | null } };
+  | { readonly type: 'tried'; readonly body: { readonly example: number; readonly error: string | null } }
+  /** A worker of several places begins a batch, or, if `batch` is null, an example. The code has not run yet. */
+  | { readonly type: 'began'; readonly body: { readonly batch: number | null } };
 
 export type ItemFrame =
   | { readonly type: 'submit'; readonly items: readonly WireItem[] }
@@ -113,6 +115,7 @@ export const FRAME_TYPES = [
   'taken',
   'openapi',
   'recall',
+  'began',
 ] as const satisfies readonly Frame['type'][];
 const ITEM_TYPES: ReadonlySet<Frame['type']> = new Set([
   'submit',

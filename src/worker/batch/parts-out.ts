@@ -1,6 +1,6 @@
 /**
- * Sends the parts of one result at a time; a worker runs streaming items one after another. The flow acknowledges the
- * parts it has taken. The number of unacknowledged parts is limited, so that an endless result waits for its reader.
+ * Sends the parts of results. The flow acknowledges the parts it has taken. For each result the number of
+ * unacknowledged parts is limited, so that an endless result waits for its reader.
  */
 import type { RequestNumber } from '../../core/model.ts';
 import type { WireItem } from '../../wire/frames/items.ts';
@@ -11,7 +11,6 @@ export const MOST_UNDER_WAY = 16;
 export const MOST_BYTES_UNDER_WAY: number = 1024 * 1024;
 
 interface Running {
-  readonly id: RequestNumber;
   readonly stop: () => void;
   /** Sizes in bytes of the parts sent but not taken. */
   readonly sizes: number[];
@@ -22,7 +21,7 @@ interface Running {
 
 export class PartsOut {
   readonly #send: (part: WireItem) => void;
-  #running: Running | null = null;
+  readonly #running: Map<RequestNumber, Running> = new Map();
 
   constructor(send: (part: WireItem) => void) {
     this.#send = send;
@@ -30,22 +29,20 @@ export class PartsOut {
 
   /** Begins a result in parts. Calls `stop` when the request is cancelled. Returns a function to call at the end. */
   begin(id: RequestNumber, stop: () => void): () => void {
-    this.#running = { id, stop, sizes: [], taken: 0, wake: () => {} };
-    return () => {
-      this.#running = null;
-    };
+    this.#running.set(id, { stop, sizes: [], taken: 0, wake: () => {} });
+    return () => this.#running.delete(id);
   }
 
   /**
-   * Sends a part of the running result and resolves when the next part may be sent. Resolves at once without sending if
-   * the part belongs to another request.
+   * Sends a part of a result that has begun, and resolves when its next part may be sent. Resolves at once without
+   * sending if the part belongs to no such result.
    */
   async send(part: WireItem): Promise<void> {
-    const running = this.#running;
-    if (running?.id !== part.id) return;
+    const running = this.#running.get(part.id);
+    if (!running) return;
     running.sizes.push(part.payload.bytes.byteLength);
     this.#send(part);
-    while (isFull(running) && this.#running === running) {
+    while (isFull(running) && this.#running.get(part.id) === running) {
       await new Promise<void>((resolve) => {
         running.wake = resolve;
       });
@@ -54,19 +51,21 @@ export class PartsOut {
 
   /** Notes how many parts of the request the flow has taken in total, and resumes the sender. */
   taken(id: RequestNumber, parts: number): void {
-    const running = this.#running;
-    if (running?.id !== id || parts <= running.taken) return;
+    const running = this.#running.get(id);
+    if (!running || parts <= running.taken) return;
     running.sizes.splice(0, parts - running.taken);
     running.taken = parts;
     running.wake();
   }
 
   cancel(ids: readonly RequestNumber[]): void {
-    const running = this.#running;
-    if (!running || !ids.includes(running.id)) return;
-    running.sizes.length = 0;
-    running.stop();
-    running.wake();
+    for (const id of ids) {
+      const running = this.#running.get(id);
+      if (!running) continue;
+      running.sizes.length = 0;
+      running.stop();
+      running.wake();
+    }
   }
 }
 

@@ -100,6 +100,11 @@ test('the dialog of a stage refuses values that it cannot use, and says why', as
     assert.match(editor.problems.splice(0).join(), /^[^,]*403[^,]*onnx[^,]*passwd[^,]*$/);
     await form.set({ path: '@modelet/node-red-pipeline/assets/models/digits.onnx' });
     await tryAll(form, [
+      {
+        property: 'concurrency',
+        bad: [['2', /^Concurrency: an ONNX model computes one batch at a time/]],
+        good: '1',
+      },
       { property: 'isolation', bad: [['thread', /^Isolation: an ONNX model runs in native code/]], good: 'process' },
     ]);
     await form.set({ source: 'file' });
@@ -117,7 +122,7 @@ test('the dialog of a stage refuses values that it cannot use, and says why', as
     assert.deepEqual(await validityOf(editor, id), { valid: true, errors: [] });
     assert.deepEqual((await editor.saved(id))['libs'], [], 'Node-RED would install what nobody uses');
     assert.equal((await editor.saved(id))['python'], 'python3.12');
-    await assertBounds(editor, id, 'modelet-stage');
+    await assertBounds(editor, id, 'modelet-stage', () => ({ source: 'inline' }));
   });
 });
 
