@@ -8,12 +8,13 @@ import { shortened } from '../process/lines.ts';
 import type { WorkerBoot } from '../wire/frames/bodies.ts';
 import { CancelledRequests } from '../wire/frames/cancelled-requests.ts';
 import { type ControlFrame, type Frame, HEAD, type ItemFrame, LONGEST_FRAME } from '../wire/frames/frames.ts';
+import { CallSignals, contextOfNoCall, type WorkerContext } from './batch/call-signals.ts';
 import { tryExample, warmUp } from './batch/examples.ts';
 import { PartsOut } from './batch/parts-out.ts';
 import { payloadChecks } from './batch/payload-checks.ts';
-import { type BatchRun, runBatch } from './batch/run-batch.ts';
+import { runBatch } from './batch/run-batch.ts';
 import { describeModelet } from './modelet/describe.ts';
-import type { LoadedModelet, ModeletContext } from './modelet/modelet.ts';
+import type { LoadedModelet } from './modelet/modelet.ts';
 import { OwnMetrics } from './modelet/own-metrics.ts';
 import { Places } from './places.ts';
 import { loadSource } from './sources/load.ts';
@@ -23,9 +24,10 @@ type TryFrame = Extract<ControlFrame, { type: 'try' }>;
 
 interface Serving {
   readonly modelet: LoadedModelet;
-  readonly run: Omit<BatchRun, 'isCancelled' | 'parts'>;
+  readonly run: Parameters<typeof tryExample>[3];
   readonly places: Places<BatchFrame | TryFrame>;
   readonly unwanted: CancelledRequests;
+  readonly signals: CallSignals;
   readonly usage: UsageReporter;
 }
 
@@ -60,6 +62,7 @@ export class WorkerProgram {
       case 'cancel':
         this.#serving?.unwanted.add(frame.body);
         this.#parts.cancel(frame.body);
+        this.#serving?.signals.cancel(frame.body);
         return;
       case 'taken':
         for (const [id, parts] of frame.body) this.#parts.taken(id, parts);
@@ -72,10 +75,12 @@ export class WorkerProgram {
   }
 
   async #load(boot: WorkerBoot): Promise<void> {
-    const context = this.#contextOf(boot);
+    const workerContext = this.#contextOf(boot);
+    const context = contextOfNoCall(workerContext);
     this.#isLoading = true;
     const modelet = await loadSource(boot.modelet, context);
     const run: Serving['run'] = {
+      context,
       clock: systemClock,
       stage: boot.stage,
       maxPayloadBytes: boot.maxPayloadBytes,
@@ -90,7 +95,9 @@ export class WorkerProgram {
       announce: (frame) => this.#announce(frame),
       run: (frame) => this.#serve(serving, frame),
     });
-    const serving: Serving = { modelet, run, places, unwanted: new CancelledRequests(), usage };
+    const unwanted = new CancelledRequests();
+    const signals = new CallSignals(workerContext, (id) => unwanted.has(id));
+    const serving: Serving = { modelet, run, places, unwanted, signals, usage };
     this.#serving = serving;
     const description = describeModelet(modelet, boot.modelet, context);
     this.#channel.send({ type: 'loaded', body: { examples: modelet.examples.length, description } });
@@ -117,13 +124,15 @@ export class WorkerProgram {
     serving.unwanted.keepOnly(serving.places.calls.filter((other) => other !== frame));
   }
 
-  async #run({ modelet, run, unwanted }: Serving, { batch, items }: BatchFrame): Promise<void> {
+  async #run({ modelet, run, unwanted, signals }: Serving, { batch, items }: BatchFrame): Promise<void> {
     const startedAt = systemClock.now();
     const replies = await runBatch(modelet, items, {
       ...run,
       isCancelled: (id) => unwanted.has(id),
+      contextFor: (ids) => signals.contextFor(ids),
       parts: this.#parts,
     });
+    signals.end(items.map(({ id }) => id));
     this.#channel.send({ type: 'reply', batch, runMs: systemClock.now() - startedAt, items: replies });
   }
 
@@ -153,7 +162,7 @@ export class WorkerProgram {
     this.#channel.send({ type: 'usage', body: own ? { ...usage, own } : usage });
   }
 
-  #contextOf(boot: WorkerBoot): ModeletContext {
+  #contextOf(boot: WorkerBoot): WorkerContext {
     const log = (level: LogLevel) => (message: unknown) =>
       this.#channel.send({
         type: 'log',

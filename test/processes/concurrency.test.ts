@@ -4,7 +4,15 @@ import { describe, test } from 'node:test';
 import { systemClock } from '../../src/core/clock.ts';
 import { ModeletError } from '../../src/core/errors.ts';
 import { kill9, until } from '../fixtures/processes.ts';
-import { callsIn, folderFor, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+import {
+  type Asked,
+  callsIn,
+  folderFor,
+  release,
+  type StageSpec,
+  serve,
+  type TestService,
+} from '../fixtures/service.ts';
 import { type Gated, gated, hold } from './gated.ts';
 
 const PLACES = 8;
@@ -35,11 +43,11 @@ const gateOf = (t: Parameters<typeof gated>[0], stage: Partial<StageSpec> = {}):
   gated(t, { concurrency: PLACES, ...stage });
 
 /** Sends so many inputs that the worker holds, and resolves when it has begun them all. */
-async function holdMany(gate: Gated, count: number): Promise<Awaited<ReturnType<typeof hold>>[]> {
+async function holdMany(gate: Gated, count: number): Promise<Asked[]> {
   return Promise.all(Array.from({ length: count }, (_, n) => hold(gate, `held ${n}`)));
 }
 
-const codesOf = async (asked: Awaited<ReturnType<typeof hold>>[]): Promise<string[]> =>
+const codesOf = async (asked: Asked[]): Promise<string[]> =>
   Promise.all(asked.map(async ({ answer }) => (await answer).code));
 
 const gone = new ModeletError('cancelled', 'the caller went away');
@@ -115,10 +123,7 @@ describe('a worker with eight places', () => {
 
   test('goes on with the others when one call is cancelled or expires', async (t) => {
     const gate = await gateOf(t);
-    const [cancelled, kept] = (await holdMany(gate, 2)) as [
-      Awaited<ReturnType<typeof hold>>,
-      Awaited<ReturnType<typeof hold>>,
-    ];
+    const [cancelled, kept] = (await holdMany(gate, 2)) as [Asked, Asked];
     gate.service.service.abandon(cancelled.id, gone);
     const expired = gate.service.ask('held too long', { timeoutMs: 50 });
     assert.equal((await cancelled.answer).code, 'cancelled');
@@ -127,6 +132,27 @@ describe('a worker with eight places', () => {
     assert.equal((await kept.answer).code, 'ok');
     for (const name of ['held 0', 'held too long']) release(gate.folder, name);
     await until(() => gate.service.stage('gate').busy === 0, 'all places are free');
+  });
+
+  test('aborts the signal of the call that nobody waits for any more, and of no other', async (t) => {
+    const inline = {
+      setup: 'return [];',
+      code: `if (input === 'which') return state;
+        const { signal } = ctx;
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+        state.push(input);
+        throw signal.reason;`,
+    };
+    const service = await serve(t, { stages: [{ id: 'waits', inline, concurrency: PLACES }] });
+    const asked = ['cancelled', 'kept'].map((name) => service.ask(name)) as [Asked, Asked];
+    assert.deepEqual(await service.value('which'), []);
+    service.service.abandon(asked[0].id, gone);
+    assert.equal((await service.answer('expired', { timeoutMs: 50 })).code, 'deadline_exceeded');
+    await until(() => service.stage('waits').busy === 1, 'both have left their places');
+    assert.deepEqual(await service.value('which'), ['cancelled', 'expired']);
+    assert.equal(asked[1].settled, null);
+    service.service.abandon(asked[1].id, gone);
+    await until(() => service.stage('waits').busy === 0, 'no place is held');
   });
 
   test('a synchronous modelet runs in turn, and the run timeout of each call begins with its own run', async (t) => {

@@ -73,6 +73,7 @@ export function settings(overrides: Partial<BatchRun> = {}): BatchRun {
     maxPayloadBytes: MAX_BYTES,
     maxReplyBytes: 4 * MAX_BYTES,
     isCancelled: () => false,
+    contextFor: () => context(),
     parts: null,
     ...overrides,
   };
@@ -105,6 +106,7 @@ export function context(logged: Logged[] = []): ModeletContext {
     cpus: [3],
     log: { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') },
     metrics: new OwnMetrics(() => {}),
+    signal: new AbortController().signal,
   };
 }
 

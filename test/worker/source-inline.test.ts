@@ -165,7 +165,7 @@ test('the code has node logs, env and ctx', async () => {
   process.env['INLINE_TEST'] = 'from the environment';
   const code =
     'node.log("l"); node.warn("w"); node.error("e", msg); node.debug("d"); node.trace("t");\nctx.log.info({ a: 1 });\nreturn [env.get("INLINE_TEST"), ctx.stage, ctx.worker, node.name];';
-  const [reply] = await run(await load(code, {}, logged), inputs(1));
+  const [reply] = await run(await load(code, {}, logged), inputs(1), { contextFor: () => context(logged) });
   assert.deepEqual(reply, { value: ['from the environment', 'digits', 2, 'digits'] });
   assert.deepEqual(
     logged.map(({ level }) => level),

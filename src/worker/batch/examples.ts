@@ -4,10 +4,10 @@ import type { Payload } from '../../core/model.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import { decodeModeletError, encodeError } from '../../wire/codec/error-codec.ts';
 import { bareItem } from '../../wire/frames/items.ts';
-import type { LoadedModelet } from '../modelet/modelet.ts';
+import type { LoadedModelet, ModeletContext } from '../modelet/modelet.ts';
 import { type BatchRun, runBatch } from './run-batch.ts';
 
-type Trial = Omit<BatchRun, 'isCancelled' | 'parts'>;
+type Trial = Omit<BatchRun, 'isCancelled' | 'parts' | 'contextFor'> & { readonly context: ModeletContext };
 
 /**
  * Runs one example as a batch of one, exactly as a request with that payload would run, and drops the result.
@@ -64,7 +64,12 @@ async function runAll(
   run: Trial,
 ): Promise<(Uint8Array | null)[]> {
   const items = payloads.map((payload, id) => ({ ...bareItem(id, payload), deadline }));
-  const replies = await runBatch(modelet, items, { ...run, isCancelled: () => false, parts: null });
+  const replies = await runBatch(modelet, items, {
+    ...run,
+    isCancelled: () => false,
+    contextFor: () => run.context,
+    parts: null,
+  });
   return replies.map(({ ok, payload }) => (ok ? null : payload.bytes));
 }
 

@@ -8,7 +8,7 @@ import { ModeletError } from '../../core/errors.ts';
 import type { RequestNumber } from '../../core/model.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
-import type { LoadedModelet, RequestMeta } from '../modelet/modelet.ts';
+import type { LoadedModelet, ModeletContext, RequestMeta } from '../modelet/modelet.ts';
 import type { PartsOut } from './parts-out.ts';
 import type { PayloadChecks } from './payload-checks.ts';
 import {
@@ -28,13 +28,16 @@ export interface BatchRun extends ReplyLimits {
   readonly clock: Clock;
   readonly checks: PayloadChecks;
   isCancelled(id: RequestNumber): boolean;
+  /** Returns the context of a call for these requests. */
+  contextFor(ids: readonly RequestNumber[]): ModeletContext;
   /** null for examples: nobody waits for their parts. */
   readonly parts: PartsOut | null;
 }
 
-/** An item that has not failed, and its index in the batch. */
+/** An item that has not failed, its index in the batch, and the context of the calls for it alone. */
 interface Going {
   readonly item: WireItem;
+  readonly ctx: ModeletContext;
   readonly index: number;
 }
 
@@ -42,11 +45,16 @@ interface Going {
 export async function runBatch(modelet: LoadedModelet, items: readonly WireItem[], run: BatchRun): Promise<WireItem[]> {
   const now = run.clock.now();
   const metas = items.map((item) => readMeta(item));
+  const contexts = items.map(({ id }) => run.contextFor([id]));
   const prepared = await inTurn(items, (item, index) => {
     const meta = metas[index];
-    return meta instanceof ModeletError ? failed(meta) : prepare(modelet, item, run, now);
+    return meta instanceof ModeletError
+      ? failed(meta)
+      : prepare(modelet, item, contexts[index] as ModeletContext, run, now);
   });
-  const going = items.flatMap((item, index) => (prepared[index]?.tag === 'going' ? [{ item, index }] : []));
+  const going = items.flatMap((item, index) =>
+    prepared[index]?.tag === 'going' ? [{ item, index, ctx: contexts[index] as ModeletContext }] : [],
+  );
   const replies = items.map((item, index) =>
     prepared[index]?.tag === 'failed' ? reply(item, prepared[index], run) : item,
   );
@@ -76,13 +84,13 @@ function andThen<T, R>(value: T | Promise<T>, next: (value: T) => R | Promise<R>
   return value instanceof Promise ? value.then(next) : next(value);
 }
 
-function prepare(modelet: LoadedModelet, item: WireItem, run: BatchRun, now: number): Attempt {
+function prepare(modelet: LoadedModelet, item: WireItem, ctx: ModeletContext, run: BatchRun, now: number): Attempt {
   return (
     unwanted(item, run, now) ??
     attempt(() => {
       const input = decodePayload(item.payload, true);
       run.checks.input?.(input, item.payload.bytes.byteLength);
-      return modelet.preprocess ? modelet.preprocess(input) : input;
+      return modelet.preprocess ? modelet.preprocess(input, ctx) : input;
     })
   );
 }
@@ -101,16 +109,17 @@ function runOneByOne(
   metas: readonly RequestMeta[],
   run: BatchRun,
 ): Promise<WireItem[]> {
-  return inTurn(going, ({ item }, index) => {
+  return inTurn(going, (one, index) => {
+    const { item, ctx } = one;
     const input = inputs[index];
     // Checked again before each item, because the items before it took time.
     const result =
       unwanted(item, run, run.clock.now()) ??
       andParts(
-        attempt(() => modelet.predict(input, metas[index] ?? {})),
-        (source) => runParts(modelet, source, item, input, run),
+        attempt(() => modelet.predict(input, metas[index] ?? {}, ctx)),
+        (source) => runParts(modelet, source, one, input, run),
       );
-    return andThen(result, (progress) => finishAndReply(modelet, item, input, progress, run, going.length));
+    return andThen(result, (progress) => finishAndReply(modelet, one, input, progress, run, going.length));
   });
 }
 
@@ -122,21 +131,22 @@ async function runTogether(
   metas: readonly RequestMeta[],
   run: BatchRun,
 ): Promise<WireItem[]> {
-  const results = await predictBatch(modelet, [...inputs], [...metas], going.length);
-  return inTurn(going, ({ item }, index) =>
-    finishAndReply(modelet, item, inputs[index], results[index] as Progress, run, going.length),
+  const ctx = run.contextFor(going.map(({ item }) => item.id));
+  const results = await predictBatch(modelet, [...inputs], [...metas], ctx);
+  return inTurn(going, (one, index) =>
+    finishAndReply(modelet, one, inputs[index], results[index] as Progress, run, going.length),
   );
 }
 
 function finishAndReply(
   modelet: LoadedModelet,
-  item: WireItem,
+  { item, ctx }: Going,
   input: unknown,
   result: Progress,
   run: BatchRun,
   count: number,
 ): WireItem | Promise<WireItem> {
-  return andThen(finish(modelet, input, result, run), (progress) => {
+  return andThen(finish(modelet, input, result, ctx, run), (progress) => {
     const replied = reply(item, progress, run);
     return count > 1 ? { ...replied, payload: ownPayload(replied.payload) } : replied;
   });
@@ -158,13 +168,13 @@ function andParts(result: Attempt, runAll: (source: PartSource) => Attempt): Att
 function runParts(
   modelet: LoadedModelet,
   source: PartSource,
-  item: WireItem,
+  { item, ctx }: Going,
   input: unknown,
   run: BatchRun,
 ): Promise<Progress> {
   const { maxPayloadBytes: maxBytes } = run;
   return runStream(source, item, {
-    finish: (part) => finish(modelet, input, checked(part), run),
+    finish: (part) => finish(modelet, input, checked(part), ctx, run),
     encode: (part) => ownPayload(encodePayload(part, { blame: 'modelet_failed', maxBytes })),
     unwanted: () => unwanted(item, run, run.clock.now()),
     parts: run.parts,
@@ -176,10 +186,11 @@ async function predictBatch(
   modelet: LoadedModelet,
   inputs: unknown[],
   metas: RequestMeta[],
-  count: number,
+  ctx: ModeletContext,
 ): Promise<Progress[]> {
+  const count = inputs.length;
   const all = (progress: Progress): Progress[] => Array.from({ length: count }, () => progress);
-  const outputs = await attempt(() => modelet.predict(inputs, metas));
+  const outputs = await attempt(() => modelet.predict(inputs, metas, ctx));
   if (outputs.tag === 'failed') return all(outputs);
   const list = outputs.value;
   if (isInParts(list)) return all(IN_PARTS);
@@ -219,9 +230,15 @@ function wrongLength(message: string): Progress {
   return failed(new ModeletError('bad_batch_length', message));
 }
 
-function finish(modelet: LoadedModelet, input: unknown, result: Progress, { checks }: BatchRun): Attempt {
+function finish(
+  modelet: LoadedModelet,
+  input: unknown,
+  result: Progress,
+  ctx: ModeletContext,
+  { checks }: BatchRun,
+): Attempt {
   if (result.tag !== 'going') return result;
-  const output = modelet.postprocess ? attempt(() => modelet.postprocess?.(result.value, input)) : result;
+  const output = modelet.postprocess ? attempt(() => modelet.postprocess?.(result.value, input, ctx)) : result;
   if (!checks.output) return output;
   return output instanceof Promise ? output.then((value) => inspect(value, checks)) : inspect(output, checks);
 }

@@ -56,6 +56,11 @@ export interface ModeletContext {
   /** Writes to Node-RED's log. */
   readonly log: Readonly<Record<'debug' | 'info' | 'warn' | 'error', (message: unknown) => void>>;
   readonly metrics: ModeletMetrics;
+  /**
+   * Aborts when nobody waits for this call any more. Pass it to `fetch` and the like, so that they end. Never aborts in
+   * the constructor, `setup` and `teardown`.
+   */
+  readonly signal: AbortSignal;
 }
 
 /** Properties of a request besides its payload. */
@@ -119,9 +124,9 @@ export interface LoadedModelet extends Statics {
   /** Whether `predict` takes all inputs in one call. */
   readonly batch: boolean;
   setup(): unknown;
-  preprocess?(input: unknown): unknown;
-  predict(input: unknown, meta: RequestMeta | readonly RequestMeta[]): unknown;
-  postprocess?(output: unknown, input: unknown): unknown;
+  preprocess?(input: unknown, ctx: ModeletContext): unknown;
+  predict(input: unknown, meta: RequestMeta | readonly RequestMeta[], ctx: ModeletContext): unknown;
+  postprocess?(output: unknown, input: unknown, ctx: ModeletContext): unknown;
   teardown(): unknown;
 }
 

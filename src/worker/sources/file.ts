@@ -31,11 +31,11 @@ export function modeletOf(module: object, name: string, definition: Loadable, co
   }
   const asked = definition.predict === 'batch';
   const statics = staticsOf(exported, name);
-  if (!isClass(exported)) return { ...fromFunction(exported as Method, asked, context), ...statics };
+  if (!isClass(exported)) return { ...fromFunction(exported as Method, asked), ...statics };
   const instance = Reflect.construct(exported, [definition.init, context]) as Methods;
   if (typeof instance.predict !== 'function') throw new TypeError(`the class in ${name} has no method predict`);
   const batch = asked || (exported as { batch?: unknown }).batch === true;
-  return { ...fromInstance(instance, batch, context), ...statics };
+  return { ...fromInstance(instance, batch), ...statics };
 }
 
 /** Unwraps the default export. CommonJS arrives as `default`; a compiled ES module has a second `default` inside. */
@@ -56,19 +56,19 @@ function isClass(value: { prototype?: unknown }): boolean {
 /** A modelet without its statics, which `modeletOf` adds. */
 type Callable = Omit<LoadedModelet, keyof Statics>;
 
-function fromFunction(predict: Method, batch: boolean, context: ModeletContext): Callable {
-  return { batch, setup: () => {}, predict: (input) => predict(input, context), teardown: () => {} };
+function fromFunction(predict: Method, batch: boolean): Callable {
+  return { batch, setup: () => {}, predict: (input, _, ctx) => predict(input, ctx), teardown: () => {} };
 }
 
-function fromInstance(instance: Methods, batch: boolean, context: ModeletContext): Callable {
+function fromInstance(instance: Methods, batch: boolean): Callable {
   const { preprocess, postprocess } = instance;
   return {
     batch,
     setup: () => instance.setup?.(),
-    predict: (input) => instance.predict?.(input, context),
+    predict: (input, _, ctx) => instance.predict?.(input, ctx),
     teardown: () => instance.teardown?.(),
-    ...(preprocess ? { preprocess: (input) => preprocess.call(instance, input, context) } : {}),
-    ...(postprocess ? { postprocess: (output, input) => postprocess.call(instance, output, input, context) } : {}),
+    ...(preprocess ? { preprocess: (input, ctx) => preprocess.call(instance, input, ctx) } : {}),
+    ...(postprocess ? { postprocess: (output, input, ctx) => postprocess.call(instance, output, input, ctx) } : {}),
   };
 }
 

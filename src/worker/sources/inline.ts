@@ -23,19 +23,19 @@ export const loadInline: LoadSource<Extract<StageSource, { kind: 'inline' }>> = 
   const require = createRequire(join(definition.requireFrom, 'package.json'));
   const node = nodeHabits(context);
   let state: unknown;
-  const call = (body: Body, msg?: unknown, input?: unknown): Promise<unknown> =>
-    body(msg, input, state, definition.init, context, node, ENV, require, FLOW, GLOBAL, CONTEXT, NO_RED, ...modules);
+  const call = (body: Body, ctx: ModeletContext, msg?: unknown, input?: unknown): Promise<unknown> =>
+    body(msg, input, state, definition.init, ctx, node, ENV, require, FLOW, GLOBAL, CONTEXT, NO_RED, ...modules);
   return {
     ...NO_STATICS,
     batch: definition.predict === 'batch',
     setup: async () => {
-      state = await call(setup);
+      state = await call(setup, context);
     },
-    predict: async (input, meta) => {
+    predict: async (input, meta, ctx) => {
       const msg = { ...(Array.isArray(meta) ? {} : (meta as RequestMeta)), payload: input };
-      return payloadOf(await call(predict, msg, input));
+      return payloadOf(await call(predict, ctx, msg, input));
     },
-    teardown: () => call(teardown),
+    teardown: () => call(teardown, context),
   };
 };
 
