@@ -46,7 +46,6 @@ const NATIVE =
 /** Why workers of some stages run one call at a time. */
 const ONE_AT_A_TIME = {
   onnx: 'an ONNX model computes one batch at a time on all cores of its worker: use a batcher, or more workers',
-  python: 'a Python worker runs one call at a time: use more workers',
   thread: 'a thread runs one call at a time: choose processes',
 } as const;
 const MOST_WORKERS = 256;
@@ -83,7 +82,7 @@ export function compileStage(
 
 function checkConcurrency({ concurrency, source, isolation }: StageSettings): void {
   if (concurrency === 1) return;
-  if (source === 'onnx' || source === 'python') throw invalid(`concurrency: ${ONE_AT_A_TIME[source]}`);
+  if (source === 'onnx') throw invalid(`concurrency: ${ONE_AT_A_TIME.onnx}`);
   if (isolation === 'thread') throw invalid(`concurrency: ${ONE_AT_A_TIME.thread}`);
 }
 

@@ -79,8 +79,10 @@ export class WorkerProgram {
     const context = contextOfNoCall(workerContext);
     this.#isLoading = true;
     const modelet = await loadSource(boot.modelet, context);
+    const { concurrency } = boot.modelet;
     const run: Serving['run'] = {
       context,
+      overlaps: concurrency > 1,
       clock: systemClock,
       stage: boot.stage,
       maxPayloadBytes: boot.maxPayloadBytes,
@@ -91,7 +93,7 @@ export class WorkerProgram {
     await modelet.setup();
     await this.#metrics.quietly(() => warmUp(modelet, boot.batchSize, run));
     const usage = new UsageReporter(systemClock, (usage) => this.#report(usage));
-    const places = new Places<BatchFrame | TryFrame>(boot.modelet.concurrency, {
+    const places = new Places<BatchFrame | TryFrame>(concurrency, {
       announce: (frame) => this.#announce(frame),
       run: (frame) => this.#serve(serving, frame),
     });

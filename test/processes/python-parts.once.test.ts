@@ -192,9 +192,11 @@ describe('a file in Python', { skip: WITHOUT_PYTHON }, () => {
     assert.deepEqual(await service.value(2), [0, 1]);
   });
 
-  test('whose predict is an async generator fails with a request for a plain one', async (t) => {
-    const service = await source(t, 'async def predict(input):\n    yield input\n');
-    const { error } = await service.answer(1);
-    assert.match(error?.message ?? '', /predict is async; it has to be a plain function, or a generator/);
+  test('whose predict is an async generator gives all its parts, and an error ends it', async (t) => {
+    const code = 'async def predict(input):\n    yield input\n    if input > 1: raise ValueError("no more")\n';
+    const service = await source(t, code);
+    assert.deepEqual(await service.value(1), [1]);
+    const { code: failure, error } = await service.answer(2);
+    assert.deepEqual([failure, error?.message], ['modelet_failed', 'no more']);
   });
 });

@@ -29,7 +29,12 @@ const CASES: readonly { name: string; content: string; cause: RegExp; stage?: Pa
     content: 'class A:\n    def predict(self, x): return x\nclass B:\n    def predict(self, x): return x',
     cause: /must have one class with a method predict, found A, B/,
   },
-  { name: 'async', content: 'async def predict(value): return value', cause: /predict is async/ },
+  {
+    name: 'a plain predict with a concurrency',
+    content: 'def predict(value): return value',
+    stage: { concurrency: 4 },
+    cause: /a concurrency of 4 needs async def predict; a plain predict runs one call at a time/,
+  },
   {
     name: 'setup raises',
     content: 'class M:\n    def setup(self): raise OSError("no weights")\n    def predict(self, x): return x',

@@ -74,6 +74,7 @@ export function settings(overrides: Partial<BatchRun> = {}): BatchRun {
     maxReplyBytes: 4 * MAX_BYTES,
     isCancelled: () => false,
     contextFor: () => context(),
+    overlaps: false,
     parts: null,
     ...overrides,
   };

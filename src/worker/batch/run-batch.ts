@@ -30,6 +30,8 @@ export interface BatchRun extends ReplyLimits {
   isCancelled(id: RequestNumber): boolean;
   /** Returns the context of a call for these requests. */
   contextFor(ids: readonly RequestNumber[]): ModeletContext;
+  /** Whether other calls may run before the replies have left. */
+  readonly overlaps: boolean;
   /** null for examples: nobody waits for their parts. */
   readonly parts: PartsOut | null;
 }
@@ -148,7 +150,7 @@ function finishAndReply(
 ): WireItem | Promise<WireItem> {
   return andThen(finish(modelet, input, result, ctx, run), (progress) => {
     const replied = reply(item, progress, run);
-    return count > 1 ? { ...replied, payload: ownPayload(replied.payload) } : replied;
+    return count > 1 || run.overlaps ? { ...replied, payload: ownPayload(replied.payload) } : replied;
   });
 }
 

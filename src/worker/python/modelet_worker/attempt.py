@@ -1,5 +1,10 @@
-"""Calls user code and turns its exceptions into values. src/worker/batch/replies.ts does the same for JavaScript."""
-from typing import Any, Callable, NamedTuple
+"""
+Calls user code and turns its exceptions into values. src/worker/batch/replies.ts does the same for JavaScript.
+
+User code may be async. So all that calls it is, too; where nothing is async, `finish` runs it without an event loop.
+"""
+import sys
+from typing import Any, Callable, Coroutine, NamedTuple
 
 
 class Failed(NamedTuple):
@@ -14,8 +19,8 @@ class Done(NamedTuple):
     value: Any
 
 
-def attempt(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls user code. Treats a returned exception like a raised one."""
+def attempt_now(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls code that is never async."""
     try:
         value = call(*arguments)
     except Exception as raised:
@@ -23,5 +28,48 @@ def attempt(call: Callable[..., Any], *arguments: Any) -> Any:
     return failed_or(value)
 
 
+async def attempt(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Calls user code, and awaits what it returns if it is async. Treats a returned exception like a raised one, and a cancelled call like a failed one."""
+    try:
+        value = call(*arguments)
+        if hasattr(type(value), "__await__"):
+            _check_loop()
+            value = await value
+    except Exception as raised:
+        return Failed(raised)
+    except BaseException as raised:
+        if not _is_cancellation(raised):
+            raise
+        return Failed(raised)
+    return failed_or(value)
+
+
 def failed_or(value: Any) -> Any:
     return Failed(value) if isinstance(value, Exception) else value
+
+
+def finish(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Runs a coroutine in which nothing waits, and returns its result."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    coroutine.close()
+    raise RuntimeError("code that is not async waits for an event loop; declare it with async def")
+
+
+def _check_loop() -> None:
+    try:
+        sys.modules["asyncio"].get_running_loop()
+    except (KeyError, RuntimeError):
+        raise TypeError("the modelet returned an awaitable, but none of its methods is an async def") from None
+
+
+def _is_cancellation(raised: BaseException) -> bool:
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None or not isinstance(raised, asyncio.CancelledError):
+        return False
+    from .event_loop import uncancel
+
+    uncancel()
+    return True

@@ -6,7 +6,7 @@ src/worker/batch/run-batch.ts does the same for JavaScript.
 import time
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
-from .attempt import Done, Failed, attempt, failed_or
+from .attempt import Done, Failed, attempt, attempt_now, failed_or
 from .codec import NONE, decode_payload, encode_payload
 from .errors import ModeletError, encode_error, to_modelet_error
 from .frames import HEAD, LONGEST_FRAME, Item, Reply, reply_length
@@ -22,6 +22,8 @@ class Run(NamedTuple):
     checks: Checks = ANYTHING
     # None for examples: nobody waits for their parts.
     parts: Optional[PartsOut] = None
+    # Call before code of the modelet runs for these requests: it can be cancelled from then on.
+    begin: Callable[[Sequence[float]], None] = lambda _ids: None
 
 
 def now() -> float:
@@ -29,17 +31,24 @@ def now() -> float:
     return time.clock_gettime(time.CLOCK_MONOTONIC) * 1000
 
 
-def run_batch(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> List[Reply]:
+async def run_batch(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> List[Reply]:
     """Returns one reply per item, in order. Raises only exceptions that end the process, such as SystemExit."""
     started_at = now()
-    values = [_prepare(modelet, item, run, started_at) for item in items]
+    values = [_decode(item, run, started_at) for item in items]
+    if modelet.preprocess:
+        values = [await _preprocess(modelet, item, value, run) for item, value in zip(items, values)]
     going = [index for index, value in enumerate(values) if not isinstance(value, Failed)]
     replies = {index: _reply(items[index], value, run) for index, value in enumerate(values) if isinstance(value, Failed)}
     inputs = [values[index] for index in going]
-    results = _predict_batch(modelet, inputs) if modelet.batch and going else None
+    results = None
+    if modelet.batch and going:
+        run.begin([items[index].id for index in going])
+        results = await _predict_batch(modelet, inputs)
     for position, (index, value) in enumerate(zip(going, inputs)):
-        result = results[position] if results is not None else _predict_item(modelet, items[index], value, run)
-        reply = _reply(items[index], _finish(modelet, result, value, run), run)
+        result = results[position] if results is not None else await _predict_item(modelet, items[index], value, run)
+        if modelet.postprocess:
+            result = await _postprocess(modelet, result, value)
+        reply = _reply(items[index], _check(result, run), run)
         replies[index] = _owned(reply) if len(going) > 1 else reply
     return _within_one_frame([replies[index] for index in range(len(items))], run)
 
@@ -49,11 +58,17 @@ def _owned(reply: Reply) -> Reply:
     return reply._replace(parts=[part if isinstance(part, bytes) else bytes(part) for part in reply.parts])
 
 
-def _finish(modelet: LoadedModelet, result: Any, value: Any, run: Run) -> Any:
-    if modelet.postprocess and not isinstance(result, (Failed, Done)):
-        result = attempt(modelet.postprocess, result, value)
+async def _finish(modelet: LoadedModelet, result: Any, value: Any, run: Run) -> Any:
+    return _check(await _postprocess(modelet, result, value) if modelet.postprocess else result, run)
+
+
+async def _postprocess(modelet: LoadedModelet, result: Any, value: Any) -> Any:
+    return result if isinstance(result, (Failed, Done)) else await attempt(modelet.postprocess, result, value)
+
+
+def _check(result: Any, run: Run) -> Any:
     if run.checks.output and not isinstance(result, (Failed, Done)):
-        return attempt(_checked, result, run.checks.output)
+        return attempt_now(_checked, result, run.checks.output)
     return result
 
 
@@ -62,14 +77,21 @@ def _checked(result: Any, check: Callable[[Any], None]) -> Any:
     return result
 
 
-def _prepare(modelet: LoadedModelet, item: Item, run: Run, at: float) -> Any:
+def _decode(item: Item, run: Run, at: float) -> Any:
     reason = _unwanted(item, run, at)
     if reason is not None:
         return reason
-    value = attempt(decode_payload, item.codec, item.payload)
+    value = attempt_now(decode_payload, item.codec, item.payload)
     if run.checks.input and not isinstance(value, Failed):
-        value = attempt(run.checks.input, value, len(item.payload))
-    return attempt(modelet.preprocess, value) if modelet.preprocess and not isinstance(value, Failed) else value
+        value = attempt_now(run.checks.input, value, len(item.payload))
+    return value
+
+
+async def _preprocess(modelet: LoadedModelet, item: Item, value: Any, run: Run) -> Any:
+    if isinstance(value, Failed):
+        return value
+    run.begin([item.id])
+    return await attempt(modelet.preprocess, value)
 
 
 def _unwanted(item: Item, run: Run, at: float) -> Optional[Failed]:
@@ -81,16 +103,17 @@ def _unwanted(item: Item, run: Run, at: float) -> Optional[Failed]:
     return None
 
 
-def _predict_item(modelet: LoadedModelet, item: Item, value: Any, run: Run) -> Any:
+async def _predict_item(modelet: LoadedModelet, item: Item, value: Any, run: Run) -> Any:
     # Checked again before each item, because the items before it took time.
     reason = _unwanted(item, run, now())
     if reason is not None:
         return reason
-    result = attempt(modelet.predict, value)
-    return _run_parts(modelet, result, item, value, run) if is_in_parts(result) else result
+    run.begin([item.id])
+    result = await attempt(modelet.predict, value)
+    return await _run_parts(modelet, result, item, value, run) if is_in_parts(result) else result
 
 
-def _run_parts(modelet: LoadedModelet, source: Iterator[Any], item: Item, value: Any, run: Run) -> Any:
+async def _run_parts(modelet: LoadedModelet, source: Iterator[Any], item: Item, value: Any, run: Run) -> Any:
     steps = PartSteps(
         finish=lambda part: _finish(modelet, part, value, run),
         encode=lambda part: encode_payload(part, run.max_payload_bytes),
@@ -98,12 +121,12 @@ def _run_parts(modelet: LoadedModelet, source: Iterator[Any], item: Item, value:
         out=run.parts,
         most_bytes=run.max_payload_bytes,
     )
-    return run_parts(source, item, steps)
+    return await run_parts(source, item, steps)
 
 
-def _predict_batch(modelet: LoadedModelet, inputs: List[Any]) -> List[Any]:
+async def _predict_batch(modelet: LoadedModelet, inputs: List[Any]) -> List[Any]:
     count = len(inputs)
-    results = attempt(modelet.predict, list(inputs))
+    results = await attempt(modelet.predict, list(inputs))
     if isinstance(results, Failed):
         return [results] * count
     if is_in_parts(results):

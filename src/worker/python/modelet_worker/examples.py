@@ -16,17 +16,17 @@ class WarmUpFailed(Exception):
     """Says which example fails, and why."""
 
 
-def try_example(modelet: LoadedModelet, example: int, deadline: float, run: Run) -> Optional[bytes]:
+async def try_example(modelet: LoadedModelet, example: int, deadline: float, run: Run) -> Optional[bytes]:
     """Runs one example as a request with that payload would run. Returns the encoded error, or None if it works."""
     try:
         payload = _payload_of(modelet, example, run)
     except Exception as raised:
         return encode_error(raised)
-    (reply,) = _run(modelet, [payload], deadline, run)
+    (reply,) = await _run(modelet, [payload], deadline, run)
     return None if reply.ok else b"".join(reply.parts)
 
 
-def warm_up(modelet: LoadedModelet, batch_size: int, run: Run) -> None:
+async def warm_up(modelet: LoadedModelet, batch_size: int, run: Run) -> None:
     """
     Runs each example alone. If predict takes batches, then runs one batch that repeats the examples in turn. Raises
     WarmUpFailed for the first example that fails.
@@ -38,7 +38,7 @@ def warm_up(modelet: LoadedModelet, batch_size: int, run: Run) -> None:
             payloads.append(_payload_of(modelet, example, run))
         except Exception as raised:
             raise WarmUpFailed(f"the warm-up failed at example {example}: {raised}") from raised
-        _check(_run(modelet, payloads[-1:], math.inf, run), f"example {example}")
+        _check(await _run(modelet, payloads[-1:], math.inf, run), f"example {example}")
     if not modelet.batch or count == 0 or batch_size == 1:
         return
     batch: List[Payload] = []
@@ -47,19 +47,19 @@ def warm_up(modelet: LoadedModelet, batch_size: int, run: Run) -> None:
     while len(batch) < batch_size and size < run.max_payload_bytes:
         batch.append(payloads[len(batch) % count])
         size += batch[-1].length
-    _check(_run(modelet, batch, math.inf, run), f"a batch of {len(batch)} examples")
+    _check(await _run(modelet, batch, math.inf, run), f"a batch of {len(batch)} examples")
 
 
 def _payload_of(modelet: LoadedModelet, example: int, run: Run) -> Payload:
     return encode_payload(modelet.examples[example], run.max_payload_bytes, "invalid_input")
 
 
-def _run(modelet: LoadedModelet, payloads: Sequence[Payload], deadline: float, run: Run) -> List[Reply]:
+async def _run(modelet: LoadedModelet, payloads: Sequence[Payload], deadline: float, run: Run) -> List[Reply]:
     items = [
         Item(index, deadline, payload.codec, memoryview(bytearray(b"".join(payload.parts))))
         for index, payload in enumerate(payloads)
     ]
-    return run_batch(modelet, items, run._replace(is_cancelled=lambda _id: False, parts=None))
+    return await run_batch(modelet, items, run._replace(is_cancelled=lambda _id: False, parts=None))
 
 
 def _check(replies: Sequence[Reply], what: str) -> None:

@@ -17,7 +17,7 @@ CHANNEL_FD = 3
 TYPES = (
     "boot", "plan", "load", "cancel", "close", "report", "status", "log", "submit", "outcomes", "batch", "reply",
     "taps", "act", "usage", "ping", "pong", "check", "checked", "loaded", "try", "tried",
-    "open", "calls", "answers", "described", "parts", "taken",
+    "open", "calls", "answers", "described", "parts", "taken", "openapi", "recall", "began",
 )  # fmt: skip
 
 HEAD = struct.Struct("<IBBHIIdd")  # length, version, type, 0, items, JSON bytes, batch, runMs
@@ -82,6 +82,9 @@ class Channel:
         self._socket.setblocking(True)
         self._begun = bytearray()
         self._sending = threading.Lock()
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
 
     def wait(self, seconds: Optional[float]) -> bool:
         """Waits for something to read and returns whether it came within `seconds`. None: waits without a limit."""

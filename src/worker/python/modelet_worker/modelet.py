@@ -51,8 +51,9 @@ class Context(NamedTuple):
 
 
 class LoadedModelet(NamedTuple):
-    """A callable modelet. `batch`: predict takes all inputs in one call."""
+    """A callable modelet. `batch`: predict takes all inputs in one call. `is_async`: some of its code is."""
 
+    is_async: bool
     batch: bool
     examples: Sequence[Any]
     input_schema: Any
@@ -64,7 +65,7 @@ class LoadedModelet(NamedTuple):
     teardown: Call
 
 
-def load(path: str, init: Any, wants_batches: bool, context: Context) -> LoadedModelet:
+def load(path: str, init: Any, wants_batches: bool, concurrency: int, context: Context) -> LoadedModelet:
     """Runs the file and creates the modelet without calling `setup`. Raises any error that keeps it from loading."""
     exported = find_modelet(import_file(path), path)
     batch = wants_batches or getattr(exported, "batch", False) is True
@@ -73,9 +74,11 @@ def load(path: str, init: Any, wants_batches: bool, context: Context) -> LoadedM
         raise TypeError(f"examples in {path} must be a list, found {type(examples).__name__}")
     statics = (batch, examples, getattr(exported, "input_schema", None), getattr(exported, "output_schema", None))
     if not inspect.isclass(exported):
+        check_concurrency(exported, concurrency)
         predict = accepting(exported, 2)
-        return LoadedModelet(*statics, nothing, None, lambda value: predict(value, context), None, nothing)
+        return LoadedModelet(is_async(exported), *statics, nothing, None, lambda value: predict(value, context), None, nothing)
     instance = accepting(exported, 2)(init, context)
+    check_concurrency(instance.predict, concurrency)
 
     def method(name: str, arguments: int) -> Optional[Call]:
         found = getattr(instance, name, None)
@@ -85,6 +88,7 @@ def load(path: str, init: Any, wants_batches: bool, context: Context) -> LoadedM
         return lambda *given: call(*given, context)
 
     return LoadedModelet(
+        any(is_async(getattr(instance, name, None)) for name in METHODS),
         *statics,
         method("setup", 0) or nothing,
         method("preprocess", 1),
@@ -92,6 +96,20 @@ def load(path: str, init: Any, wants_batches: bool, context: Context) -> LoadedM
         method("postprocess", 2),
         method("teardown", 0) or nothing,
     )
+
+
+METHODS = ("setup", "preprocess", "predict", "postprocess", "teardown")
+
+
+def is_async(call: Any) -> bool:
+    call = inspect.unwrap(call) if callable(call) else call
+    return inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call)
+
+
+def check_concurrency(predict: Call, concurrency: int) -> None:
+    # In threads, calls would share a model that hardly any library protects against that.
+    if concurrency > 1 and not is_async(predict):
+        raise TypeError(f"a concurrency of {concurrency} needs async def predict; a plain predict runs one call at a time")
 
 
 def nothing(*_: Any) -> None:
@@ -159,8 +177,6 @@ def find_modelet(module: ModuleType, path: str) -> Any:
 
 def accepting(call: Call, most: int) -> Call:
     """Wraps a call so that it drops trailing arguments that the callee does not take. `most`: most arguments passed."""
-    if inspect.iscoroutinefunction(call) or inspect.isasyncgenfunction(call):
-        raise TypeError(f"{call.__name__} is async; it has to be a plain function, or a generator")
     try:
         parameters = inspect.signature(call).parameters.values()
     except (TypeError, ValueError):

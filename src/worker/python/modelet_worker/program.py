@@ -1,6 +1,7 @@
 """
-Runs the worker: loads one modelet, serves batches one after another, and ends. All of it runs in one thread. The thread
-reads pending frames between two batches and between two parts of a result, so that it does not run a cancelled request.
+Runs the worker: loads one modelet, serves batches, and ends. All of it runs in one thread. The thread reads pending
+frames between two batches and between two parts of a result, so that it does not run a cancelled request. For an async
+modelet an event loop reads them at any time; see event_loop.py.
 """
 import atexit
 import base64
@@ -11,17 +12,21 @@ import signal
 import sys
 import time
 from collections import deque
-from typing import Any, Deque, NoReturn, Optional, Set
+from typing import TYPE_CHECKING, Any, Coroutine, Deque, NoReturn, Optional, Set
 
+from .attempt import finish
 from .batch import Run, now, run_batch
 from .describe import describe
 from .errors import encode_error, stack_of
 from .examples import try_example, warm_up
 from .frames import Channel, Frame, MalformedFrame
 from .metrics import Metrics
-from .modelet import Context, LoadedModelet, Log, explained, load
+from .modelet import Call, Context, LoadedModelet, Log, explained, load
 from .parts import PartsOut
 from .schemas import checks_of
+
+if TYPE_CHECKING:
+    from .event_loop import EventLoop
 
 BUILD_ID = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "build-id.txt")
 USAGE_INTERVAL_S = 1.0
@@ -97,25 +102,38 @@ class Program:
         self._cancelled: Set[float] = set()
         self._closing = False
         self._modelet: Optional[LoadedModelet] = None
+        # Runs async modelets; None for others.
+        self._loop: Optional["EventLoop"] = None
         # Whether the modelet's code is loading or failed to load. False once `setup` begins.
         self.is_loading = False
         self._run = Run("", 0, self._cancelled.__contains__)
         self._parts = PartsOut(channel.part, self._hear)
         self._metrics = Metrics()
         self._usage = UsageReporter(channel, self._metrics)
+        # Whether a timer of the loop will report the usage.
+        self._tells_usage = False
 
     def run(self) -> None:
         """Returns after a close frame, when all waiting frames are served and the modelet is torn down."""
         while True:
-            while self._channel.wait(self._usage.tell_within(0 if self._waiting or self._closing else None)):
+            while not self._loop and self._channel.wait(self._usage.tell_within(self._longest_wait())):
                 self._receive(self._channel.read())
+            if self._loop:
+                self._loop.serve_until_closed()
+                break
             if self._waiting:
-                self._serve(self._waiting.popleft())
+                finish(self._serve(self._waiting.popleft()))
             elif self._closing:
                 break
-        self._tear_down()
+        self._complete(self._tear_down())
 
-    def _hear(self, waits: bool) -> None:
+    def _longest_wait(self) -> Optional[float]:
+        return 0 if self._waiting or self._closing else None
+
+    def _complete(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return self._loop.complete(coroutine) if self._loop else finish(coroutine)
+
+    async def _hear(self, waits: bool) -> None:
         """Receives pending frames between two parts of a result. If `waits`, waits for at least one frame."""
         self._usage.tell_within(0)
         while self._channel.wait(None if waits else 0):
@@ -132,6 +150,8 @@ class Program:
             self._waiting.append(frame)
         elif frame.type == "cancel":
             self._cancelled.update(frame.body)
+            if self._loop:
+                self._loop.cancel(self._cancelled.__contains__)
         elif frame.type == "taken":
             for id_, parts in frame.body:
                 self._parts.taken(id_, parts)
@@ -139,6 +159,8 @@ class Program:
             # The parent kills at the deadline. The time until then is for the waiting frames and for teardown.
             self._channel.send("report", {"state": "shutdown"})
             self._closing = True
+            if self._loop:
+                self._loop.close()
         else:
             raise MalformedFrame(f"a worker does not take {frame.type} frames")
 
@@ -146,49 +168,81 @@ class Program:
         definition = boot["modelet"]
         context = Context(boot["stage"], boot["worker"], boot["cpus"], Log(self._log), self._metrics)
         self.is_loading = True
-        modelet = load(definition["source"]["path"], definition["init"], definition["predict"] == "batch", context)
+        places = definition["concurrency"]
+        batches = definition["predict"] == "batch"
+        modelet = load(definition["source"]["path"], definition["init"], batches, places, context)
         checks = checks_of(definition, modelet)
         self._run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__, checks, self._parts)
+        if modelet.is_async:
+            self._use_loop(places)
         self.is_loading = False
-        modelet.setup()
+        self._complete(_call(modelet.setup))
         with self._metrics.quietly():
-            warm_up(modelet, boot["batchSize"], self._run)
+            self._complete(warm_up(modelet, boot["batchSize"], self._run))
         self._modelet = modelet
         description = describe(modelet, definition, context.log)
         self._channel.send("loaded", {"examples": len(modelet.examples), "description": description})
         self._channel.send("report", {"state": "ready"})
         self._usage.note()
 
+    def _use_loop(self, places: int) -> None:
+        from .event_loop import EventLoop
+
+        loop = EventLoop(places, self._channel, self._waiting, self._receive, self._serve)
+        self._loop = loop
+        self._parts = PartsOut(self._channel.part, loop.hear)
+        self._run = self._run._replace(parts=self._parts, begin=loop.begin)
+
     def _log(self, level: str, message: str) -> None:
         self._channel.send("log", {"level": level, "message": message})
 
-    def _serve(self, frame: Frame) -> None:
+    async def _serve(self, frame: Frame) -> None:
         if frame.type == "try":
-            self._try(frame.body)
+            await self._try(frame.body)
         else:
             started_at = now()
-            replies = run_batch(self._modelet, frame.items, self._run)
+            replies = await run_batch(self._modelet, frame.items, self._run)
             self._channel.reply(frame.batch, now() - started_at, replies)
         self._usage.note()
+        if self._loop:
+            self._tell_usage_later(self._loop)
         if self._cancelled:
             # Prune after each batch: the worker may never be idle.
-            batches = [waiting for waiting in self._waiting if waiting.type == "batch"]
+            others = self._loop.frames if self._loop else []
+            batches = [one for one in [*others, *self._waiting] if one.type == "batch" and one is not frame]
             self._cancelled.intersection_update([item.id for batch in batches for item in batch.items])
 
-    def _try(self, body: Any) -> None:
+    def _tell_usage_later(self, loop: "EventLoop") -> None:
+        left = self._usage.tell_within(None)
+        if left is None or self._tells_usage:
+            return
+        self._tells_usage = True
+        loop.later(left, self._tell_usage)
+
+    def _tell_usage(self) -> None:
+        self._tells_usage = False
+        self._usage.tell_within(None)
+
+    async def _try(self, body: Any) -> None:
         with self._metrics.quietly():
-            error = try_example(self._modelet, body["example"], body["deadline"], self._run)
+            error = await try_example(self._modelet, body["example"], body["deadline"], self._run)
         text = base64.b64encode(error).decode("ascii") if error is not None else None
         self._channel.send("tried", {"example": body["example"], "error": text})
 
-    def _tear_down(self) -> None:
+    async def _tear_down(self) -> None:
         try:
             if self._modelet is not None:
-                self._modelet.teardown()
+                await _call(self._modelet.teardown)
         except Exception as raised:
             print(stack_of(raised), file=sys.stderr)
         if self._metrics.changed:
             self._usage.tell()
+
+
+async def _call(method: Call) -> None:
+    value = method()
+    if hasattr(type(value), "__await__"):
+        await value
 
 
 class UsageReporter:

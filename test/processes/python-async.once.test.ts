@@ -1,0 +1,109 @@
+/** Modelets in async Python: everything may be async, and runs in one event loop. */
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, type TestContext, test } from 'node:test';
+import { until } from '../fixtures/processes.ts';
+import { WITHOUT_PYTHON } from '../fixtures/python.ts';
+import { callsIn, folderFor, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+
+/** Serves a file that may import all that these tests need. */
+async function serveFile(t: TestContext, code: string, stage: Partial<StageSpec> = {}): Promise<TestService> {
+  const python = join(folderFor(t), 'model.py');
+  writeFileSync(python, `import asyncio, json, os, sys\n${code}`);
+  return serve(t, { stages: [{ id: 'model', python, ...stage }] });
+}
+
+const EVERYTHING_ASYNC = `
+class Model:
+    examples = [1]
+
+    def __init__(self, init):
+        self._folder = init["folder"]
+
+    async def setup(self):
+        await asyncio.sleep(0)
+        self._loop = asyncio.get_running_loop()
+
+    async def preprocess(self, value):
+        await asyncio.sleep(0)
+        return value + 1
+
+    async def predict(self, value):
+        await asyncio.sleep(0)
+        return [value, asyncio.get_running_loop() is self._loop]
+
+    async def postprocess(self, result, value):
+        await asyncio.sleep(0)
+        return [*result, value]
+
+    async def teardown(self):
+        await asyncio.sleep(0)
+        with open(os.path.join(self._folder, "calls"), "a") as calls:
+            calls.write(json.dumps("teardown") + "\\n")
+`;
+
+describe('a modelet in async Python', { skip: WITHOUT_PYTHON }, () => {
+  for (const concurrency of [1, 4]) {
+    test(`may have only async methods, which share a loop (concurrency ${concurrency})`, async (t) => {
+      const folder = folderFor(t);
+      const service = await serveFile(t, EVERYTHING_ASYNC, { init: { folder }, concurrency });
+      assert.deepEqual(await service.value(1), [2, true, 2]);
+      service.apply({ stages: [] });
+      await until(() => callsIn(folder).includes('teardown'), 'it was torn down');
+    });
+
+    test(`finishes the calls that it runs before it ends (concurrency ${concurrency})`, async (t) => {
+      const code = 'async def predict(value):\n    await asyncio.sleep(0.3)\n    return value\n';
+      const service = await serveFile(t, code, { concurrency });
+      await service.ready();
+      const asked = [1, 2, 3].map((value) => service.ask(value));
+      await until(() => service.stage('model').busy > 0, 'some run');
+      service.service.actOnStage('model', 'restart');
+      assert.deepEqual(await Promise.all(asked.map(async ({ answer }) => (await answer).value)), [1, 2, 3]);
+    });
+
+    test(`ends with sys.exit, and an error of a task in the background is only told (concurrency ${concurrency})`, async (t) => {
+      const code = `
+async def fails():
+    raise ValueError("in the background")
+
+async def predict(value):
+    if value == "exit":
+        sys.exit(3)
+    asyncio.ensure_future(fails())
+    await asyncio.sleep(0.01)
+    return value
+`;
+      const service = await serveFile(t, code, { concurrency });
+      assert.equal(await service.value('fine'), 'fine');
+      const { code: failure, error } = await service.answer('exit');
+      assert.equal(failure, 'worker_lost');
+      assert.match(error?.message ?? '', /exited with code 3/);
+      assert.equal(await service.value('fine again'), 'fine again');
+    });
+  }
+
+  test('may use time limits of asyncio after a call was cancelled', async (t) => {
+    const code = `
+async def predict(value):
+    await asyncio.wait_for(asyncio.sleep(value), 20)
+    return value
+`;
+    const service = await serveFile(t, code, { batch: { maxBatchSize: 2, policy: 'oldest', maxWaitMs: 60_000 } });
+    const [late, next] = [service.answer(10, { timeoutMs: 1500 }), service.answer(0.01)];
+    assert.equal((await late).code, 'deadline_exceeded');
+    assert.equal((await next).value, 0.01);
+  });
+});
+
+test('a plain predict that returns an awaitable fails its item, and says what to do', {
+  skip: WITHOUT_PYTHON,
+}, async (t) => {
+  const code = 'def predict(value):\n    return asyncio.sleep(0, value) if value else "plain"\n';
+  const service = await serveFile(t, code);
+  const { code: failure, error } = await service.answer(1);
+  assert.equal(failure, 'modelet_failed');
+  assert.match(error?.message ?? '', /returned an awaitable, but none of its methods is an async def/);
+  assert.equal(await service.value(0), 'plain');
+});
