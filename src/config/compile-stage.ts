@@ -43,11 +43,8 @@ const RANGE = /^(?:\*\/\*|[\w!#$%&'+.^`|~-]+\/(?:\*|[\w!#$%&'+.^`|~-]+))$/;
 
 const NATIVE =
   'an ONNX model runs in native code, which would take the engine with it where it crashes: choose processes';
-/** Why workers of some stages run one call at a time. */
-const ONE_AT_A_TIME = {
-  onnx: 'an ONNX model computes one batch at a time on all cores of its worker: use a batcher, or more workers',
-  thread: 'a thread runs one call at a time: choose processes',
-} as const;
+const COMPUTES =
+  'an ONNX model computes one batch at a time on all cores of its worker: use a batcher, or more workers';
 const MOST_WORKERS = 256;
 
 /**
@@ -62,7 +59,6 @@ export function compileStage(
   lookUp: LookUp = OF_PROCESS,
 ): StageConfig {
   const settings = validate(schema, raw);
-  checkConcurrency(settings);
   const { source, setup, code, teardown, libs, path, module, python, cpus, env, ...kept } = settings;
   const init = withVariables('init', parseJson('init', settings.init), lookUp);
   const workers = compileWorkers(settings.workers, cpus, env, lookUp);
@@ -78,12 +74,6 @@ export function compileStage(
     output: readProperty('output', () => parseOutput(kept.output)),
     mediaTypes: readProperty('mediaTypes', () => parseMediaRanges(kept.mediaTypes)),
   });
-}
-
-function checkConcurrency({ concurrency, source, isolation }: StageSettings): void {
-  if (concurrency === 1) return;
-  if (source === 'onnx') throw invalid(`concurrency: ${ONE_AT_A_TIME.onnx}`);
-  if (isolation === 'thread') throw invalid(`concurrency: ${ONE_AT_A_TIME.thread}`);
 }
 
 /** The request and response of an HTTP client. If a result replaced either, the client would wait forever. */
@@ -116,6 +106,7 @@ function compileSource(
     return { kind: 'python', path, python: compileInterpreter(stage.python.trim(), resolvePath) };
   }
   if (stage.isolation === 'thread') throw invalid(`isolation: ${NATIVE}`);
+  if (stage.concurrency > 1) throw invalid(`concurrency: ${COMPUTES}`);
   return { kind: 'onnx', path, options: parseOnnxOptions(init), soleWorker: workers === 1 };
 }
 

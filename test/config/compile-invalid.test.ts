@@ -106,7 +106,6 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['stage', { source: 'onnx' }, /^path: the file of the modelet is missing$/],
   ['stage', { source: 'onnx', path: 'm.onnx', isolation: 'thread' }, /^isolation: an ONNX model runs in native code/],
   ['stage', { source: 'onnx', path: 'm.onnx', concurrency: 2 }, /^concurrency: an ONNX model computes one batch/],
-  ['stage', { isolation: 'thread', concurrency: '2' }, /^concurrency: a thread runs one call/],
   ['stage', { source: 'onnx', path: 'm.onnx', init: '[]' }, /^init: must be an object$/],
   [
     'stage',

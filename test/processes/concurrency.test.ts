@@ -34,6 +34,7 @@ const gone = new ModeletError('cancelled', 'the caller went away');
 
 const WORKERS: readonly { name: string; stage: Partial<StageSpec>; skip?: string | false }[] = [
   { name: 'JavaScript', stage: { file: 'calls' } },
+  { name: 'thread', stage: { file: 'calls', isolation: 'thread' } },
   { name: 'Python', stage: { python: 'calls' }, skip: WITHOUT_PYTHON },
 ];
 
@@ -98,7 +99,11 @@ for (const { name, stage, skip = false } of WORKERS) {
       assert.deepEqual(new Set(answers.map(({ most }) => most)), new Set([1]));
     });
 
-    test('killed -9 with eight calls: each fails once with worker_lost, and the next request is served', async (t) => {
+    // To kill a thread is to kill the engine.
+    const { isolation } = stage;
+    test('killed -9 with eight calls: each fails once with worker_lost, and the next request is served', {
+      skip: isolation === 'thread',
+    }, async (t) => {
       const bed = await serveCalls(t, stage);
       const held = await holdMany(bed, PLACES);
       kill9(bed.service.pids('calls')[0] as number);
@@ -106,7 +111,9 @@ for (const { name, stage, skip = false } of WORKERS) {
       assert.equal((await bed.service.answer('next')).code, 'ok');
     });
 
-    test('killed -9 with eight calls and retryLost: each runs once more, alone, and none fails', async (t) => {
+    test('killed -9 with eight calls and retryLost: each runs once more, alone, and none fails', {
+      skip: isolation === 'thread',
+    }, async (t) => {
       const bed = await serveCalls(t, { ...stage, retryLost: true });
       const held = await holdMany(bed, PLACES);
       kill9(bed.service.pids('calls')[0] as number);

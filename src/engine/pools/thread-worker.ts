@@ -1,6 +1,6 @@
 /**
  * A worker as a thread of the engine process, for pure JavaScript modelets: a piscina pool of one thread, whose tasks
- * are whole batches. The only file that imports piscina.
+ * are whole batches, `concurrency` of them at a time. The only file that imports piscina.
  *
  * Native code that crashes ends the whole engine process, and native code that hangs keeps the thread from ending.
  */
@@ -27,17 +27,21 @@ const THREAD_ENTRY = fileURLToPath(new URL('../../worker/thread.js', import.meta
 const LINGERING_THREAD_MS = 1000;
 
 /**
- *   idle    has no task           -> busy | ending | gone
- *   busy    runs a task           -> idle | ending | gone
+ *   alive   runs its tasks        -> ending | gone
  *   ending  was told to end, or has raised an error; gets no more frames -> gone
  *   gone    has ended, or was given up
  */
 type ThreadState =
-  | { readonly tag: 'idle' | 'busy' }
+  | { readonly tag: 'alive' }
   | { readonly tag: 'ending'; readonly how: string | null; readonly timer: Timer }
   | { readonly tag: 'gone' };
 
-export function startThreadWorker(spec: WorkerLaunch, events: ChildEvents, clock: Clock): Child {
+interface ThreadLaunch extends WorkerLaunch {
+  /** Number of batches that the thread runs at a time. */
+  readonly concurrency: number;
+}
+
+export function startThreadWorker(spec: ThreadLaunch, events: ChildEvents, clock: Clock): Child {
   return new ThreadWorker(spec, events, clock);
 }
 
@@ -51,7 +55,10 @@ class ThreadWorker implements Kept {
   readonly #life: ChildLife;
   readonly #clock: Clock;
   readonly #heapMb: number;
-  #state: ThreadState = { tag: 'idle' };
+  readonly #concurrency: number;
+  #state: ThreadState = { tag: 'alive' };
+  /** Number of tasks that the thread runs. */
+  #tasks = 0;
   /** The thread; null if it could not be created. */
   #thread: Worker | null = null;
   /** Frames that wait for the thread. Kept out of piscina's queue, so that a cancellation can still join its batch. */
@@ -59,10 +66,11 @@ class ThreadWorker implements Kept {
   /** Cancelled requests that may be in batches that the thread has not seen yet. */
   readonly #unwanted: CancelledRequests = new CancelledRequests();
 
-  constructor(spec: WorkerLaunch, events: ChildEvents, clock: Clock) {
+  constructor(spec: ThreadLaunch, events: ChildEvents, clock: Clock) {
     this.#life = new ChildLife(this, events, clock);
     this.#clock = clock;
     this.#heapMb = spec.heapMb;
+    this.#concurrency = spec.concurrency;
     const piscina = require('piscina') as typeof import('piscina');
     this.#pool = new piscina.Piscina({
       filename: THREAD_ENTRY,
@@ -71,7 +79,7 @@ class ThreadWorker implements Kept {
       minThreads: 0,
       maxThreads: 1,
       idleTimeout: Number.POSITIVE_INFINITY,
-      concurrentTasksPerWorker: 1,
+      concurrentTasksPerWorker: spec.concurrency,
       // With atomics, a thread blocks its event loop between tasks, and so the modelet's timers and sockets.
       atomics: 'disabled',
       stricterFIFO: true,
@@ -96,7 +104,7 @@ class ThreadWorker implements Kept {
   }
 
   get isReachable(): boolean {
-    return this.#state.tag === 'idle' || this.#state.tag === 'busy';
+    return this.#state.tag === 'alive';
   }
 
   send(frame: Frame): void {
@@ -131,17 +139,16 @@ class ThreadWorker implements Kept {
   }
 
   #next(): void {
-    if (this.#state.tag !== 'idle') return;
+    if (!this.isReachable || this.#tasks >= this.#concurrency) return;
     const frame = this.#waiting.shift();
     if (frame) this.#perform(packFrames([...this.#cancellationsOf(frame), frame]));
   }
 
   #perform(message: ArrayBuffer | MessagePort): void {
-    this.#state = { tag: 'busy' };
+    this.#tasks += 1;
     this.#run(message).then(
       () => {
-        if (this.#state.tag !== 'busy') return;
-        this.#state = { tag: 'idle' };
+        this.#tasks -= 1;
         this.#next();
       },
       // A task also fails if its thread has ended; then the end has already been reported, and `kill` does nothing.

@@ -40,7 +40,7 @@ export class WorkerFactory {
   }
 
   launch(index: number, events: ChildEvents): Child {
-    const { isolation, heapMb } = this.#modelet;
+    const { isolation, heapMb, concurrency } = this.#modelet;
     const spec = {
       launcher: this.#boot.launcher,
       cpus: this.#pin(index).cpus,
@@ -48,7 +48,7 @@ export class WorkerFactory {
       env: this.#placement(index).env,
       heapMb,
     };
-    if (isolation === 'thread') return startThreadWorker(spec, events, this.#clock);
+    if (isolation === 'thread') return startThreadWorker({ ...spec, concurrency }, events, this.#clock);
     return startProcessWorker(spec, this.#modelet, events, this.#clock);
   }
 
