@@ -128,13 +128,14 @@ export class WorkerProgram {
 
   async #run({ modelet, run, unwanted, signals }: Serving, { batch, items }: BatchFrame): Promise<void> {
     const startedAt = systemClock.now();
+    const calls = signals.begin();
     const replies = await runBatch(modelet, items, {
       ...run,
       isCancelled: (id) => unwanted.has(id),
-      contextFor: (ids) => signals.contextFor(ids),
+      contextFor: (ids) => calls.contextFor(ids),
       parts: this.#parts,
     });
-    signals.end(items.map(({ id }) => id));
+    signals.end(calls);
     this.#channel.send({ type: 'reply', batch, runMs: systemClock.now() - startedAt, items: replies });
   }
 

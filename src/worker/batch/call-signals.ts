@@ -15,53 +15,86 @@ export function contextOfNoCall(context: WorkerContext): ModeletContext {
   return { ...context, signal: NEVER };
 }
 
-export class CallSignals {
-  readonly #context: WorkerContext;
-  readonly #isCancelled: (id: RequestNumber) => boolean;
-  /** The requests that still wait for a call, of the calls that asked for their signal. */
-  readonly #open: Map<AbortController, Set<RequestNumber>> = new Map();
+type Open = (ids: readonly RequestNumber[]) => AbortController;
 
-  constructor(context: WorkerContext, isCancelled: (id: RequestNumber) => boolean) {
-    this.#context = context;
-    this.#isCancelled = isCancelled;
+/** A class, because an object with a getter of its own costs a microsecond for each item. */
+class CallContext implements ModeletContext {
+  readonly stage: string;
+  readonly worker: number;
+  readonly cpus: readonly number[] | null;
+  readonly log: ModeletContext['log'];
+  readonly #ids: readonly RequestNumber[];
+  readonly #open: Open;
+  #controller: AbortController | null = null;
+
+  constructor({ stage, worker, cpus, log }: WorkerContext, ids: readonly RequestNumber[], open: Open) {
+    this.stage = stage;
+    this.worker = worker;
+    this.cpus = cpus;
+    this.log = log;
+    this.#ids = ids;
+    this.#open = open;
+  }
+
+  get signal(): AbortSignal {
+    this.#controller ??= this.#open(this.#ids);
+    return this.#controller.signal;
+  }
+}
+
+/** The calls for one batch. */
+export class BatchCalls {
+  readonly #all: CallSignals;
+  /** The requests that still wait for a call, of the calls that asked for their signal. */
+  readonly #waiting: Map<AbortController, Set<RequestNumber>> = new Map();
+
+  constructor(all: CallSignals) {
+    this.#all = all;
   }
 
   /** Returns the context of a call for these requests. Makes the signal when code of the modelet asks for it. */
   contextFor(ids: readonly RequestNumber[]): ModeletContext {
-    let controller: AbortController | null = null;
-    const open = (): AbortController => this.#begin(ids);
-    return {
-      ...this.#context,
-      get signal(): AbortSignal {
-        controller ??= open();
-        return controller.signal;
-      },
-    };
+    return new CallContext(this.#all.context, ids, this.#open);
   }
 
   cancel(ids: readonly RequestNumber[]): void {
-    for (const [controller, waiting] of this.#open) {
+    for (const [controller, waiting] of this.#waiting) {
       for (const id of ids) waiting.delete(id);
-      if (waiting.size === 0) this.#abort(controller);
+      if (waiting.size === 0) controller.abort();
     }
   }
 
-  /** Forgets the calls for these requests: they have been answered. */
-  end(ids: readonly RequestNumber[]): void {
-    for (const [controller, waiting] of this.#open)
-      if (ids.some((id) => waiting.has(id))) this.#open.delete(controller);
-  }
-
-  #begin(ids: readonly RequestNumber[]): AbortController {
+  readonly #open: Open = (ids) => {
     const controller = new AbortController();
-    const waiting = ids.filter((id) => !this.#isCancelled(id));
-    this.#open.set(controller, new Set(waiting));
-    if (waiting.length === 0) this.#abort(controller);
+    const waiting = ids.filter((id) => !this.#all.isCancelled(id));
+    this.#waiting.set(controller, new Set(waiting));
+    if (waiting.length === 0) controller.abort();
     return controller;
+  };
+}
+
+export class CallSignals {
+  readonly context: WorkerContext;
+  readonly isCancelled: (id: RequestNumber) => boolean;
+  readonly #running: Set<BatchCalls> = new Set();
+
+  constructor(context: WorkerContext, isCancelled: (id: RequestNumber) => boolean) {
+    this.context = context;
+    this.isCancelled = isCancelled;
   }
 
-  #abort(controller: AbortController): void {
-    this.#open.delete(controller);
-    controller.abort();
+  begin(): BatchCalls {
+    const calls = new BatchCalls(this);
+    this.#running.add(calls);
+    return calls;
+  }
+
+  cancel(ids: readonly RequestNumber[]): void {
+    for (const calls of this.#running) calls.cancel(ids);
+  }
+
+  /** Forgets the calls for a batch: it has been answered. */
+  end(calls: BatchCalls): void {
+    this.#running.delete(calls);
   }
 }
