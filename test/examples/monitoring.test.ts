@@ -72,6 +72,7 @@ describe('examples: monitoring', () => {
       'modelet_cache_entries',
       'modelet_taps_total',
       'modelet_workers_busy',
+      'modelet_batches_running',
       'modelet_worker_state',
       'modelet_deploy_handovers_total',
       'modelet_engine_state',

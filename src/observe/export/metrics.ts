@@ -108,11 +108,12 @@ const WORKERS: readonly Metric[] = [
     'Workers that run a batch now',
     ({ workers }) => workers.filter(({ busy }) => busy).length,
   ),
+  ofStage('gauge', 'modelet_batches_running', 'Batches that run now', (stage) => stage.busy),
   ofStage(
     'gauge',
-    'modelet_batches_running',
-    'Batches that run now, up to concurrency per worker',
-    (stage) => stage.busy,
+    'modelet_places',
+    'Batches that all workers can run at a time: workers times concurrency',
+    ({ workers, concurrency }) => workers.length * concurrency,
   ),
   ofStageByKey('gauge', ['modelet_worker_state', 'state'], 'Workers in this state', workerStates),
   ofStageByKey(
@@ -130,7 +131,7 @@ const WORKERS: readonly Metric[] = [
   ofStage(
     'counter',
     'modelet_busy_seconds_total',
-    'Run time of all workers together',
+    'Run time of all batches together',
     ({ reading }) => reading.busyMs * SECONDS_PER_MS,
   ),
   ofWorker(

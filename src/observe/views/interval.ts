@@ -89,9 +89,10 @@ function ended({ snapshot }: Measurement): { readonly requests: number; readonly
   return { requests, errors: requests - (snapshot.requests['ok'] ?? 0) };
 }
 
-function stageBetween(earlier: StageReading, { queue, busy, ready, reading }: StageSnapshot): StageInterval {
+function stageBetween(earlier: StageReading, { queue, workers, ready, reading }: StageSnapshot): StageInterval {
   const since = readingSince(earlier, reading);
   const { batchSize, run } = since;
+  const busy = workers.filter((worker) => worker.busy).length;
   return { queue, busy, workers: ready, meanBatch: meanOf(batchSize), runMs: meanOf(run), cached: cachedPart(since) };
 }
 
