@@ -100,6 +100,20 @@ for (const isolation of ISOLATIONS) {
       await until(() => service.stage('gate').busy === 0, 'it has come back');
       assert.deepEqual(await check(service), ['gate 1 ok']);
     });
+
+    test('take a place beside calls if the worker has several, and wait while all are taken', async (t) => {
+      const folder = folderFor(t);
+      const service = await serve(t, { stages: [gate(folder, ['example'], { concurrency: 2 })] });
+      await service.ready();
+      const held = ['held a', 'held b'].map((name) => service.ask(name));
+      await until(() => callsIn(folder).includes('held b'), 'both places are taken');
+      const checked = check(service);
+      release(folder, 'held a');
+      assert.deepEqual(await checked, ['gate 1 ok'], 'while the other call runs');
+      assert.equal(held[1]?.settled, null);
+      release(folder, 'held b');
+      for (const { answer } of held) assert.equal((await answer).code, 'ok');
+    });
   });
 }
 
