@@ -22,7 +22,7 @@ import { BullmqQueue } from '../../store/broker/bullmq-queue.ts';
 import { type JobEvent, JobEvents } from '../../store/broker/job-events.ts';
 import type { ItemResult, WorkQueue } from '../../store/work-queue.ts';
 import type { Item } from '../stage/item.ts';
-import type { Batch, CheckResult, PoolEvents, PoolHealth } from './pool.ts';
+import type { Batch, CheckResult, PoolEvents, PoolHealth, Room } from './pool.ts';
 import type { StagePool } from './stage-pools.ts';
 
 interface Sent {
@@ -50,7 +50,17 @@ const LOOK_MS = 5000;
 /** An outcome is taken from the event at once. */
 const RESULT_TTL_MS = 15_000;
 const RETRY_AFTER_SECONDS = 2;
-const MISSING = { index: 0, pid: null, cpus: null, busy: false, restarts: 0, rssBytes: null, cpuMs: null, gauges: {} };
+const MISSING = {
+  index: 0,
+  pid: null,
+  cpus: null,
+  busy: false,
+  running: 0,
+  restarts: 0,
+  rssBytes: null,
+  cpuMs: null,
+  gauges: {},
+};
 const CLOSED: CircuitStatus = { circuit: 'closed', retryAt: null };
 
 /** Tells the batches of this engine from those of others. */
@@ -123,10 +133,14 @@ export class RemotePool implements StagePool {
   /** Hosts try again by themselves. */
   retry(): void {}
 
-  /** Returns a lane: as many batches are on their way as hosts have workers, or twice as many with `prefetch`. */
-  freeWorker(prefetch: boolean): number | null {
-    if (this.#state.tag !== 'serving' || !this.#state.link.isReady) return null;
-    const most = this.#lanes * (prefetch ? 2 : 1);
+  /**
+   * Returns a lane. Beyond one batch for each place in a worker, another one for each host hides the way there; with room
+   * `ahead`, one for each place does. Which worker runs a batch is the hosts' choice, so a batch that needs an empty
+   * worker waits until no other is on its way.
+   */
+  freeWorker(room: Room): number | null {
+    if (this.#state.tag !== 'serving' || !this.#state.link.isReady || this.#lanes === 0) return null;
+    const most = { empty: 1, place: this.#lanes + this.#hosts.size, ahead: 2 * this.#lanes }[room];
     if (this.#sent.size >= most) return null;
     const taken = new Set([...this.#sent.values()].map(({ lane }) => lane));
     const free = Array.from({ length: this.#lanes }, (_, lane) => lane).find((lane) => !taken.has(lane));
@@ -193,15 +207,20 @@ export class RemotePool implements StagePool {
     const why = health.tag === 'failed' ? health.error.message : null;
     const missing = { ...MISSING, state: why === null ? 'startup' : 'error', error: why } as const;
     const shown = workers.length > 0 ? workers : this.#definition.modelet.workers.map(() => missing);
-    return shown.map((worker, index) => ({ ...worker, index, pid: null, busy: index < this.#sent.size }));
+    return shown.map((worker, index) => {
+      const lanes = [...this.#sent.values()].filter(({ lane }) => lane % shown.length === index);
+      const running = Math.min(lanes.length, this.#definition.modelet.concurrency);
+      return { ...worker, index, pid: null, busy: running > 0, running };
+    });
   }
 
+  /** Batches that hosts can run at a time. */
   get #lanes(): number {
     let ready = 0;
     for (const { workers } of this.#hosts.values()) {
       for (const { state } of workers) if (state === 'ready') ready += 1;
     }
-    return ready;
+    return ready * this.#definition.modelet.concurrency;
   }
 
   #written(): Promise<string> {

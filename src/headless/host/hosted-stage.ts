@@ -28,13 +28,14 @@ interface Held {
 const LEASE_MS = 10_000;
 /** Time after which the queue is looked at without an event. */
 const IDLE_MS = 1000;
-/** Batches at hand per worker: one runs, and the next is there when it ends. */
-const PER_WORKER = 2;
+/** Batches at hand per place in a worker: one runs, and the next is there when it ends. */
+const PER_PLACE = 2;
 const LIMITS = { capacity: Number.MAX_SAFE_INTEGER, maxAttempts: 1, resultTtlMs: 15_000 };
 
 export interface HostedStageSpec {
   readonly key: string;
-  readonly workers: number;
+  /** Batches that its workers run at a time. */
+  readonly places: number;
   readonly host: string;
   readonly link: BrokerLink;
   readonly board: Board;
@@ -118,7 +119,7 @@ export class HostedStage {
   }
 
   async #claim(): Promise<void> {
-    const room = this.#spec.workers * PER_WORKER - this.#held.size;
+    const room = this.#spec.places * PER_PLACE - this.#held.size;
     if (room <= 0 || this.#state !== 'serving') return;
     try {
       const claims = await this.#queue.claim({ max: room, leaseMs: LEASE_MS, token: randomUUID() });

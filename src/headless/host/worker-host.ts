@@ -118,7 +118,14 @@ export class RemoteWorkerHost {
       return false;
     }
     const hosted = new HostedStage({
-      ...{ key, workers: planned.modelet.workers.length, host: this.#id, link, board, service: this.#service },
+      ...{
+        key,
+        places: planned.modelet.workers.length * planned.modelet.concurrency,
+        host: this.#id,
+        link,
+        board,
+        service: this.#service,
+      },
       onLog: (record) => this.#log.write(record),
     });
     this.#stages.set(key, { planned, hosted, seenAt: this.#clock.now() });

@@ -23,15 +23,17 @@ class CallContext implements ModeletContext {
   readonly worker: number;
   readonly cpus: readonly number[] | null;
   readonly log: ModeletContext['log'];
+  readonly metrics: ModeletContext['metrics'];
   readonly #ids: readonly RequestNumber[];
   readonly #open: Open;
   #controller: AbortController | null = null;
 
-  constructor({ stage, worker, cpus, log }: WorkerContext, ids: readonly RequestNumber[], open: Open) {
+  constructor({ stage, worker, cpus, log, metrics }: WorkerContext, ids: readonly RequestNumber[], open: Open) {
     this.stage = stage;
     this.worker = worker;
     this.cpus = cpus;
     this.log = log;
+    this.metrics = metrics;
     this.#ids = ids;
     this.#open = open;
   }

@@ -2,6 +2,7 @@
  * The metrics that a modelet declares itself, in its worker. Counters and histograms hold what they have gained since
  * the last report, which `take` returns with the new values of gauges. metrics.py does the same for Python.
  */
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { MOST_OWN_METRICS, MOST_OWN_SERIES, type OwnMetric } from '../../core/readings.ts';
 import { Histogram } from '../../observe/meters/histogram.ts';
 import type { OwnChanges } from '../../wire/frames/bodies.ts';
@@ -36,7 +37,8 @@ export class OwnMetrics implements ModeletMetrics {
   readonly #onChange: () => void;
   readonly #declared: Map<string, Declared> = new Map();
   readonly #changed: Set<Series> = new Set();
-  #isQuiet = false;
+  /** Whether the present call is an example, which may run beside the calls of requests. */
+  readonly #quiet: AsyncLocalStorage<true> = new AsyncLocalStorage();
   #series = 0;
   #dropped = 0;
   #droppedAt = '';
@@ -87,13 +89,8 @@ export class OwnMetrics implements ModeletMetrics {
   }
 
   /** Runs examples, which appear in no count. Gauges still change. */
-  async quietly<Result>(run: () => Promise<Result>): Promise<Result> {
-    this.#isQuiet = true;
-    try {
-      return await run();
-    } finally {
-      this.#isQuiet = false;
-    }
+  quietly<Result>(run: () => Promise<Result>): Promise<Result> {
+    return this.#quiet.run(true, run);
   }
 
   /** Returns the changes since the last call; null if nothing has changed. */
@@ -138,7 +135,7 @@ export class OwnMetrics implements ModeletMetrics {
 
   #change(metric: Declared, labels: MetricLabels, apply: (series: Series) => void): void {
     const key = seriesKey(metric.about, labels);
-    if (this.#isQuiet && metric.about.type !== 'gauge') return;
+    if (metric.about.type !== 'gauge' && this.#quiet.getStore()) return;
     const isFirst = !this.haveChanged;
     const series = this.#find(metric, key);
     if (series) {

@@ -8,6 +8,7 @@ import math
 import re
 from bisect import bisect_left
 from contextlib import contextmanager
+from contextvars import ContextVar
 from threading import RLock
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set
 
@@ -119,7 +120,8 @@ class Metrics:
         self._declared: Dict[str, Metric] = {}
         # Metrics and keys of the series that have changed since the last report.
         self._changed: Set[Any] = set()
-        self._quiet = False
+        # Of each call for itself: an example runs beside the calls of requests.
+        self._quiet: ContextVar[bool] = ContextVar("quiet", default=False)
         self._series = 0
         self._dropped = 0
         self._dropped_at = ""
@@ -147,14 +149,14 @@ class Metrics:
     @contextmanager
     def quietly(self) -> Iterator[None]:
         """Within it run examples, which appear in no count. Gauges still change."""
-        self._quiet = True
+        before = self._quiet.set(True)
         try:
             yield
         finally:
-            self._quiet = False
+            self._quiet.reset(before)
 
     def change(self, metric: Metric, key: str, apply: Callable[[Series], None]) -> None:
-        if self._quiet and not isinstance(metric, Gauge):
+        if self._quiet.get() and not isinstance(metric, Gauge):
             return
         with self._lock:
             series = self._find(metric, key)
