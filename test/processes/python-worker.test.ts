@@ -109,11 +109,11 @@ def predict(_, ctx):
     for (const { stage, worker } of heard) assert.deepEqual([stage, worker], ['model', 0]);
     assert.deepEqual(heard.map(({ level, message }) => `${level}: ${message}`).toSorted(), [
       'error: an error',
+      'info: a complaint',
       'info: first line',
       'info: in two pieces',
       'info: second line \u00e9 \\ud800',
       "info: {'answer': 42}",
-      'warn: a complaint',
     ]);
   });
 
