@@ -1,7 +1,7 @@
 /** Turns raw node configuration into validated and frozen settings. Stages and gates have files of their own. */
 import { ModeletError } from '../core/errors.ts';
 import type { ListenAddress } from '../core/model.ts';
-import { parseListen } from './listen.ts';
+import { parseListen } from './http/listen.ts';
 import { parsePublicPath } from './paths.ts';
 import { parseCpus } from './pins.ts';
 import { batcher } from './schemas/batcher.ts';

@@ -3,7 +3,8 @@
  *
  * The steps of a request, with the errors of each:
  *
- *   message -> decode (bad_request, unsupported_media, payload_too_large)
+ *   message -> key (unauthorized, forbidden, rate_limited)
+ *           -> decode (bad_request, unsupported_media, payload_too_large)
  *           -> encode (invalid_input)
  *           -> admit (capacity_exceeded, gate_refused, store_unavailable, config_invalid, shutting_down)
  *           -> queue (deadline_exceeded, cancelled, dropped, stage_unavailable)
@@ -13,6 +14,9 @@
 
 /** HTTP status of each error code. A request that ends with the code is answered with this status. */
 export const HTTP_STATUS = {
+  unauthorized: 401,
+  forbidden: 403,
+  rate_limited: 429,
   invalid_input: 422,
   bad_request: 400,
   payload_too_large: 413,

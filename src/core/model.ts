@@ -1,6 +1,6 @@
 /** The runtime's vocabulary as plain data types, which cross modules and processes. No behaviour. */
 import type { ErrorCode, ModeletError } from './errors.ts';
-import type { OwnValues, RequestReading, StageReading } from './readings.ts';
+import type { ClientReadings, OwnValues, RequestReading, StageReading } from './readings.ts';
 
 /** Number of an open request, unique within one engine process client; carried in every frame. */
 export type RequestNumber = number;
@@ -230,6 +230,22 @@ export interface TlsFiles {
   readonly passphrase?: string;
 }
 
+/** A client that may use the endpoints of a runtime, with its limits. */
+export interface ClientKey {
+  readonly name: string;
+  /** SHA-256 of its key, in hexadecimal; '': nobody has the key. */
+  readonly hash: string;
+  /** Paths at and below which it may send requests; empty: all. */
+  readonly paths: readonly string[];
+  /** Most requests per second; 0: no limit. */
+  readonly rate: number;
+  /** Most requests at a time; 0: no limit. */
+  readonly concurrent: number;
+}
+
+/** Stands for all requests without a known key. No client has this name. */
+export const NOBODY = 'none';
+
 /** The endpoints that the engine serves at an address of its own, besides health and metrics. */
 export interface ListenerSpec {
   readonly address: ListenAddress;
@@ -237,6 +253,8 @@ export interface ListenerSpec {
   readonly tls: TlsFiles | null;
   /** Largest JSON body, in bytes, and how its setting is called. */
   readonly maxJson: { readonly bytes: number; readonly name: string };
+  /** The clients that may use the endpoints; null: everybody. */
+  readonly keys: readonly ClientKey[] | null;
   readonly endpoints: readonly EndpointSpec[];
 }
 
@@ -285,6 +303,7 @@ export interface ListenerStatus {
   /** Open requests now. */
   readonly backlog: number;
   readonly reading: RequestReading;
+  readonly clients: ClientReadings;
   /** The slowest requests of the last minutes, with the time at which each settled, on the monotonic clock. */
   readonly slowest: readonly { readonly at: number; readonly request: SettledRequest }[];
 }

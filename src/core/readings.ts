@@ -108,3 +108,6 @@ export interface RequestReading {
   /** Durations of the requests that ended with a result. */
   readonly results: FineReading;
 }
+
+/** Requests of clients with a key: by the client's name, then by the HTTP status of the answer. */
+export type ClientReadings = Readonly<Record<string, Readonly<Record<string, number>>>>;

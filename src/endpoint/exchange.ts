@@ -70,6 +70,8 @@ export class Exchange implements BodyReadEvents {
   begin(): void {
     this.#response.once('close', () => this.#closed());
     try {
+      const { clients, spec } = this.#endpoint;
+      clients.admit(this.#request.headers, this.#response, spec.path);
       this.#head = readHead(this.#request.headers);
     } catch (thrown) {
       this.#refuse(asModeletError(thrown, 'bad_request'), 'parser');

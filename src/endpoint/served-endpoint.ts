@@ -11,6 +11,7 @@ import type {
   RequestNumber,
   StageTiming,
 } from '../core/model.ts';
+import type { Clients } from './clients/clients.ts';
 import type { Headers } from './request-id.ts';
 
 /** A request as an endpoint submits it. */
@@ -69,6 +70,7 @@ export interface PreparedAnswer {
 export interface ServedEndpoint {
   readonly spec: EndpointSpec;
   readonly limits: EndpointLimits;
+  readonly clients: Clients;
   readonly runtime: EndpointRuntime;
   /** Names of the stages, in the order of the route. */
   readonly stageNames: readonly string[];
@@ -125,7 +127,17 @@ function inUtf8(type: string): string {
   return `${type.replace(CHARSET, '')}; charset=utf-8`;
 }
 
+const OF_REQUEST: ReadonlySet<ErrorCode> = new Set([
+  'unauthorized',
+  'forbidden',
+  'rate_limited',
+  'invalid_input',
+  'bad_request',
+  'unsupported_media',
+  'payload_too_large',
+]);
+
 /** Whether an error code blames the incoming request, before the runtime gets it. */
 export function isOfRequest(code: ErrorCode): boolean {
-  return ['invalid_input', 'bad_request', 'unsupported_media', 'payload_too_large'].includes(code);
+  return OF_REQUEST.has(code);
 }

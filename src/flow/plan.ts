@@ -6,7 +6,7 @@ import { ModeletError } from '../core/errors.ts';
 import type { Batching, RemotePlace } from '../core/model.ts';
 import type { Graph } from './graph.ts';
 import { type Doubled, nameStages } from './names.ts';
-import type { CompiledNode, CompiledNodes } from './read/compiled-nodes.ts';
+import { type CompiledNode, type CompiledNodes, faultOfKeys } from './read/compiled-nodes.ts';
 import { type CompiledGraph, type CompiledRoute, compileRoutes } from './routes.ts';
 
 /** The stages and usable routes of one runtime. */
@@ -82,7 +82,9 @@ function reasonForNoRuntime(config: StageConfig, nodes: CompiledNodes): string |
   const runtime = nodes.get(config.runtime);
   if (runtime?.kind !== 'runtime')
     return 'no runtime is selected, or it is disabled: select one in the dialog of the stage';
-  return runtime.config instanceof ModeletError ? `its runtime cannot be used: ${runtime.config.message}` : null;
+  if (runtime.config instanceof ModeletError) return `its runtime cannot be used: ${runtime.config.message}`;
+  // Without its keys, everybody could use the stage.
+  return faultOfKeys(nodes, runtime.config);
 }
 
 function reasonForNoBroker({ placement, runtime }: StageConfig, nodes: CompiledNodes): string | null {

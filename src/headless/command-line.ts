@@ -1,6 +1,6 @@
 /** Reads the command line of `modelet`. */
 import { parseArgs } from 'node:util';
-import { parseListen } from '../config/listen.ts';
+import { parseListen } from '../config/http/listen.ts';
 import { asError } from '../core/errors.ts';
 import type { ListenAddress } from '../core/model.ts';
 import { readHost } from './host/host-options.ts';
@@ -10,7 +10,7 @@ import type { HostSpec } from './host/worker-host.ts';
 export const EXIT = { done: 0, refused: 1, usage: 2 } as const;
 
 export const USAGE = `Usage:
-  modelet serve FLOWS [--listen ADDRESS] [--runtime NAME] [--install]
+  modelet serve FLOWS [--listen ADDRESS] [--runtime NAME] [--keys-file FILE] [--install]
   modelet check FLOWS [--runtime NAME]
   modelet worker --broker URL --runtime NAME [--stage NAME] [--workers N] [--cpus LIST] [--prefix TEXT]
                  (--secret-file FILE | --code local)
@@ -25,6 +25,7 @@ FLOWS              a file of flows that Node-RED has exported or saved, or a use
 --listen ADDRESS   8080, 0.0.0.0:8080, [::1]:8080 or unix:/path; without it, the address of the runtime node,
                    else 127.0.0.1:8080
 --runtime NAME     name or id of the runtime node whose endpoints are meant
+--keys-file FILE   JSON with the clients that may use the endpoints, and their keys
 --install          installs the requirements.txt beside the Python files of stages first, by pip into .venv there
 --broker URL       address of the Redis or Valkey server, as in the broker node; --prefix as there, too
 --stage NAME       serves only this stage; may be repeated
@@ -41,11 +42,18 @@ interface Options {
   readonly runtime: string | null;
 }
 
+interface ServeOptions {
+  /** null: as the runtime node says. */
+  readonly listen: ListenAddress | null;
+  readonly keysFile: string | null;
+  /** Whether to install the requirements of Python files first. */
+  readonly install: boolean;
+}
+
 export type Command =
   | { readonly tag: 'help' }
   | { readonly tag: 'worker'; readonly host: HostSpec }
-  /** `listen`; null: as the runtime node says. `install`: whether to install requirements of Python files first. */
-  | ({ readonly tag: 'serve'; readonly listen: ListenAddress | null; readonly install: boolean } & Options)
+  | ({ readonly tag: 'serve' } & ServeOptions & Options)
   | ({ readonly tag: 'check' } & Options);
 
 /** @throws Error that says what is wrong with the arguments */
@@ -58,6 +66,7 @@ export function readCommand(args: readonly string[]): Command {
       listen: { type: 'string' },
       runtime: { type: 'string' },
       install: { type: 'boolean', default: false },
+      'keys-file': { type: 'string' },
       help: { type: 'boolean', short: 'h' },
     },
   });
@@ -68,9 +77,11 @@ export function readCommand(args: readonly string[]): Command {
   }
   if (flows === undefined || more.length > 0) throw new Error(`${tag} needs one file or folder of flows`);
   const options = { flows, runtime: values.runtime ?? null };
-  if (tag === 'serve') return { tag, ...options, listen: address(values.listen ?? ''), install: values.install };
+  const { 'keys-file': keysFile = null, install } = values;
+  if (tag === 'serve') return { tag, ...options, listen: address(values.listen ?? ''), keysFile, install };
   if (values.listen !== undefined) throw new Error('check does not listen: --listen belongs to serve');
-  if (values.install) throw new Error('check installs nothing: --install belongs to serve');
+  if (keysFile !== null) throw new Error('check asks for no keys: --keys-file belongs to serve');
+  if (install) throw new Error('check installs nothing: --install belongs to serve');
   return { tag, ...options };
 }
 

@@ -1,6 +1,6 @@
 /** Compiles the flows of a file for a process without Node-RED: its endpoints, and what their runtimes need. */
 
-import { barredBySettings, httpRoot } from '../config/http-settings.ts';
+import { barredBySettings, httpRoot } from '../config/http/http-settings.ts';
 import { flawOf } from '../endpoint/served-endpoint.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../flow/endpoints.ts';
 import { type CompiledDefinitions, compileDefinitions } from '../flow/read/compile-definitions.ts';

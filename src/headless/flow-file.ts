@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { hostname } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { activeProject } from '../config/folders.ts';
-import type { HttpSettings } from '../config/http-settings.ts';
+import type { HttpSettings } from '../config/http/http-settings.ts';
 import { asError } from '../core/errors.ts';
 import type { CompilerSettings } from '../flow/read/compile-definitions.ts';
 import type { FileDefinition } from '../flow/read/expand.ts';

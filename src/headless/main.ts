@@ -14,6 +14,7 @@ import { compileFlows, type HeadlessFlows } from './compile-flows.ts';
 import { readFlows } from './flow-file.ts';
 import { type HostSpec, RemoteWorkerHost } from './host/worker-host.ts';
 import { installRequirements } from './install.ts';
+import { readKeys } from './keys-file.ts';
 import { brokenBehindEndpoints, judge } from './refusals.ts';
 import { recordsOf, reportOf, runtimeName } from './report.ts';
 import { HeadlessServer, type ServedRuntime } from './server.ts';
@@ -88,7 +89,7 @@ async function serve(flows: HeadlessFlows, command: Extract<Command, { tag: 'ser
   }
   let served: ServedRuntime;
   try {
-    served = servedBy(flows, first, endpoints, command.listen);
+    served = servedBy(flows, first, endpoints, command);
     if (command.install) await installRequirements(flows, served.id, log);
   } catch (thrown) {
     return refuse(`does not start: ${asError(thrown).message}`);
@@ -156,14 +157,15 @@ function endpointsOf({ compiled }: HeadlessFlows, runtimes: ReadonlyMap<string, 
   return compiled.endpoints.filter(({ runtime }) => runtimes.has(runtime));
 }
 
-/** @throws Error if the certificates of the runtime cannot be used */
+/** @throws Error if the certificates or keys of the runtime cannot be used */
 function servedBy(
   flows: HeadlessFlows,
   [id, config]: readonly [string, RuntimeConfig],
   endpoints: readonly EndpointSpec[],
-  listen: ListenAddress | null,
+  { listen, keysFile }: Extract<Command, { tag: 'serve' }>,
 ): ServedRuntime {
   // `usedRuntimes` leaves out where a runtime listens, because that alone starts no new engine.
   const own = flows.nodes.get(id)?.config as RuntimeConfig;
-  return { id, config, endpoints, address: listen ?? own.listen ?? LOCAL, tls: tlsFilesOf(flows, own.tls) };
+  const keys = readKeys(keysFile, own.keys);
+  return { id, config, endpoints, address: listen ?? own.listen ?? LOCAL, tls: tlsFilesOf(flows, own.tls), keys };
 }

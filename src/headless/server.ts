@@ -7,8 +7,8 @@
  *   ended     all processes are gone
  */
 import type { RuntimeConfig } from '../config/compile.ts';
-import { httpRoot, jsonLimit } from '../config/http-settings.ts';
-import type { EndpointSpec, ListenAddress, TlsFiles } from '../core/model.ts';
+import { httpRoot, jsonLimit } from '../config/http/http-settings.ts';
+import type { ClientKey, EndpointSpec, ListenAddress, TlsFiles } from '../core/model.ts';
 import { stageConfig } from '../flow/read/compiled-nodes.ts';
 import type { Log } from '../observe/log/log.ts';
 import { buildDocument } from '../openapi/document.ts';
@@ -29,6 +29,8 @@ export interface ServedRuntime {
   readonly endpoints: readonly EndpointSpec[];
   readonly address: ListenAddress;
   readonly tls: TlsFiles | null;
+  /** null: everybody may use the endpoints. */
+  readonly keys: readonly ClientKey[] | null;
 }
 
 export class HeadlessServer {
@@ -57,16 +59,18 @@ export class HeadlessServer {
   }
 
   start(): void {
-    const { id, address, tls, endpoints } = this.#served;
+    const { id, address, tls, keys, endpoints } = this.#served;
     const { stages, routes } = this.#flows.plan.of(id);
     // A stage without an endpoint would start workers that nobody can reach.
     const entries = new Set(endpoints.map(({ entry }) => entry));
     const used = routes.filter(({ entry }) => entries.has(entry));
     const needed = new Set(used.flatMap((route) => route.stages));
+    // The listener checks keys; the description needs to know of them.
+    this.#service.clients.replace(keys);
     this.#service.start();
     const maxJson = jsonLimit(this.#flows.source.settings);
     const planned = stages.filter((stage) => needed.has(stage.id));
-    this.#service.apply(planned, used, { address, tls, maxJson, endpoints });
+    this.#service.apply(planned, used, { address, tls, keys, maxJson, endpoints });
     this.#describe();
   }
 

@@ -9,7 +9,7 @@
 import type { Node, NodeAPI } from 'node-red';
 import { ModeletError } from '../core/errors.ts';
 import { isPipelineNode, nodesOf } from '../flow/graph.ts';
-import { usedRuntimes } from '../flow/read/compiled-nodes.ts';
+import { clientsOf, usedRuntimes } from '../flow/read/compiled-nodes.ts';
 import { flowsWith } from '../flow/read/running-nodes.ts';
 import { waysOut } from '../flow/ways-out.ts';
 import { Tracing } from '../observe/export/tracing.ts';
@@ -338,6 +338,7 @@ export class Pipeline {
   /** Gives each service and gate its part of a deploy, and reports warnings and invalid nodes. */
   #apply({ deployment, plans, warnings }: Deployed): void {
     for (const service of this.services) {
+      service.clients.replace(clientsOf(this.live, service.id));
       const plan = plans.get(service.id);
       if (plan) service.apply(plan.stages, plan.routes, plan.listener);
     }

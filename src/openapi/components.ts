@@ -5,7 +5,7 @@ import { withoutSurrounding } from '../core/text.ts';
 import { embed } from './embed.ts';
 import type { JsonObject } from './endpoint.ts';
 
-type Kind = 'schemas' | 'responses' | 'parameters' | 'headers';
+type Kind = 'schemas' | 'responses' | 'parameters' | 'headers' | 'securitySchemes';
 
 interface Part {
   /** Value that the part was made from. An equal source gives the same part. */

@@ -107,6 +107,8 @@ function operationOf(
   const { method, name, tab } = endpoint;
   const hasBody = WITH_BODY.has(method);
   const description = describe(endpoint);
+  if (endpoint.needsKey)
+    for (const [scheme, how] of Object.entries(KEY_SCHEMES)) components.refer('securitySchemes', scheme, how);
   return {
     operationId: uniqueId(`${method}${path}`, operationIds),
     ...(tab.label === '' ? {} : { tags: [tab.label] }),
@@ -119,6 +121,7 @@ function operationOf(
       components.refer('parameters', 'X-Request-Id', CALLERS_ID),
     ],
     ...(hasBody ? { requestBody: requestBody(endpoint, components) } : {}),
+    ...(endpoint.needsKey ? { security: [{ [BEARER]: [] }, { [HEADER]: [] }] } : {}),
     responses: { ...answers(endpoint.answers, components), ...errorResponses(endpoint, hasBody, components) },
   };
 }
@@ -141,6 +144,15 @@ function uniqueId(text: string, taken: Set<string>): string {
 function pathParameter({ name, pattern }: PathParameter): JsonObject {
   return { name, in: 'path', required: true, schema: { type: 'string', ...(pattern === null ? {} : { pattern }) } };
 }
+
+const BEARER = 'bearerKey';
+const HEADER = 'apiKey';
+
+/** The two ways to send a key. */
+const KEY_SCHEMES: Readonly<Record<string, JsonObject>> = {
+  [BEARER]: { type: 'http', scheme: 'bearer' },
+  [HEADER]: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+};
 
 const TIMEOUT: JsonObject = {
   name: 'timeout',

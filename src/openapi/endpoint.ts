@@ -58,6 +58,8 @@ export interface ApiEndpoint {
   readonly answers: readonly ApiAnswer[];
   /** Kind of gates that a request passes. */
   readonly gates: 'none' | 'memory' | 'durable';
+  /** Whether a request needs a key. */
+  readonly needsKey: boolean;
   /** Whether a form may bring files. */
   readonly takesFiles: boolean;
 }

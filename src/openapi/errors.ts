@@ -11,6 +11,9 @@ const WHEN: Readonly<Record<ErrorCode, string>> = {
   unsupported_media: 'the body is of a media type that is not taken',
   capacity_exceeded: 'too many requests wait already; try again after `Retry-After`',
   dropped: 'the request was dropped in favour of newer or more important ones, or had waited too long',
+  unauthorized: 'it bears no key, or one that is not known',
+  forbidden: 'its key is not for this path',
+  rate_limited: 'its key has sent too many; try again after `Retry-After`',
   gate_refused: 'there is no capacity for it now; try again after `Retry-After`',
   deadline_exceeded: 'it could not be answered in time',
   cancelled: 'the client went away',
@@ -25,15 +28,18 @@ const WHEN: Readonly<Record<ErrorCode, string>> = {
   protocol_error: 'something between the processes went wrong',
 };
 
+const OF_KEYS: ReadonlySet<ErrorCode> = new Set(['unauthorized', 'forbidden', 'rate_limited']);
+
 /** Returns the error responses by HTTP status. */
 export function errorResponses(
-  { gates }: Pick<ApiEndpoint, 'gates'>,
+  { gates, needsKey }: Pick<ApiEndpoint, 'gates' | 'needsKey'>,
   hasBody: boolean,
   components: Components,
 ): Record<string, JsonObject> {
   const codes = ERROR_CODES.filter((code) => {
     // The client is gone, so nobody sees this answer.
     if (code === 'cancelled') return false;
+    if (OF_KEYS.has(code)) return needsKey;
     if (code === 'unsupported_media') return hasBody;
     if (code === 'gate_refused') return gates !== 'none';
     return code !== 'store_unavailable' || gates === 'durable';
@@ -67,6 +73,7 @@ function errorResponse(codes: readonly ErrorCode[], components: Components): Jso
 
 /** Errors that may have a `Retry-After` header. */
 const MAY_SAY_WHEN: ReadonlySet<ErrorCode> = new Set([
+  'rate_limited',
   'capacity_exceeded',
   'gate_refused',
   'engine_lost',

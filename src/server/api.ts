@@ -93,9 +93,16 @@ function endpointOf(described: Described, httpIn: HttpInNode, behind: Behind): A
     inputs: behind.first.stages.map((reached) => inputOf(described, reached)),
     answers: answersOf(described, method, behind),
     gates: isStored ? 'durable' : isGated ? 'memory' : 'none',
+    needsKey: behind.stages.some(({ stage }) => needsKey(described, stage)),
     // The HTTP-in node uses its `upload` property for POST only.
     takesFiles: upload && method === 'post',
   };
+}
+
+/** Whether the clients of a stage's runtime need keys. */
+function needsKey({ services, runtimeOf }: Described, stage: string): boolean {
+  const runtime = runtimeOf(stage);
+  return services.some(({ id, clients }) => id === runtime && clients.areNeeded);
 }
 
 function answersOf(described: Described, method: string, behind: Behind): ApiAnswer[] {

@@ -6,7 +6,7 @@ import {
   type ModeletDescription,
   STATUS_INTERVAL_MS,
 } from '../core/model.ts';
-import type { RequestReading } from '../core/readings.ts';
+import type { ClientReadings, RequestReading } from '../core/readings.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { DurationMeter } from '../observe/meters/duration-meter.ts';
 import { addReadings, StageTotals } from '../observe/meters/totals.ts';
@@ -29,6 +29,7 @@ export class EngineReports {
   #at: number = Number.NEGATIVE_INFINITY;
   /** Requests at the listeners of dead engines. */
   #pastRequests: RequestReading = NO_REQUESTS;
+  #pastClients: ClientReadings = {};
   /**
    * Descriptions by stage number. They outlive an engine, because its death does not change the code; the next engine's
    * report replaces them.
@@ -62,6 +63,11 @@ export class EngineReports {
     return present ? addReadings(this.#pastRequests, present) : this.#pastRequests;
   }
 
+  /** Requests of clients with keys at the listeners of all engines. */
+  get clients(): ClientReadings {
+    return addReadings(this.#pastClients, this.#status.listener?.clients ?? {});
+  }
+
   /**
    * Stores a status and adds it to the totals.
    * @param at when the status arrived, on the monotonic clock.
@@ -83,6 +89,7 @@ export class EngineReports {
 
   engineLost(): void {
     this.#pastRequests = this.requests;
+    this.#pastClients = this.clients;
     this.#status = NOTHING_TOLD;
     this.totals.engineLost();
   }

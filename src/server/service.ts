@@ -3,7 +3,7 @@
  * Composition root of the server: owns the ledger and the engine client. Knows nothing of Node-RED.
  */
 import type { RuntimeConfig } from '../config/compile.ts';
-import { formatListen } from '../config/listen.ts';
+import { formatListen } from '../config/http/listen.ts';
 import type { PlannedStage, StageDefinition } from '../config/schemas/stage-definition.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
@@ -16,6 +16,7 @@ import type {
   StageAction,
 } from '../core/model.ts';
 import type { RequestReading } from '../core/readings.ts';
+import { Clients } from '../endpoint/clients/clients.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { type Caller, Ledger, SlowRequests } from '../ledger/ledger.ts';
 import type { Log } from '../observe/log/log.ts';
@@ -74,6 +75,8 @@ export class Service {
   /** Name shown to users. */
   readonly name: string;
   readonly config: RuntimeConfig;
+  /** The clients that may send HTTP requests through Node-RED; the engine's listener has a table of its own. */
+  readonly clients: Clients;
   readonly #machine: Machine;
   readonly #clock: Clock;
   readonly #log: Log;
@@ -96,6 +99,7 @@ export class Service {
     this.config = config;
     this.#machine = machine;
     this.#clock = clock;
+    this.clients = new Clients(clock);
     this.#log = host.log.of({ id, runtime: this.name }, config.logLevel);
     this.#pins = new RuntimePins(config, machine, (record) => this.log(record));
     this.#refusals = new Refusals(clock, (record) => this.log(record));
@@ -320,6 +324,7 @@ export class Service {
       ledger: { backlog: backlog + this.#told.backlog, capacity },
       requests: counts as Record<string, number>,
       lateOutcomes: late,
+      clients: addReadings(this.clients.read(), this.#told.clients),
       listener: plan.listener ? { ...this.#told.listener, address: formatListen(plan.listener.address) } : null,
       plan,
       status: this.#told.status,

@@ -5,6 +5,9 @@ import { asError, ERROR_CODES, HTTP_STATUS, isErrorCode, isModeletError, Modelet
 
 /** The table of the design, written out once more: flows depend on it. */
 const TABLE: Readonly<Record<string, number>> = {
+  unauthorized: 401,
+  forbidden: 403,
+  rate_limited: 429,
   invalid_input: 422,
   bad_request: 400,
   payload_too_large: 413,

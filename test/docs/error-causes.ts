@@ -2,6 +2,19 @@
 import type { ErrorCode } from '../../src/core/errors.ts';
 
 export const ERROR_CAUSES: Readonly<Record<ErrorCode, { readonly cause: string; readonly remedy: string }>> = {
+  unauthorized: {
+    cause: 'The runtime has keys, and the HTTP request bears none of them',
+    remedy: 'Send a key: `Authorization: Bearer KEY`, or `X-API-Key: KEY`',
+  },
+  forbidden: {
+    cause: 'The key of the HTTP request is not for this path',
+    remedy: 'Use another key, or add the path to the client in the `modelet-keys` node',
+  },
+  rate_limited: {
+    cause:
+      'The client has sent more requests per second, or has more requests under way, than its key allows. `Retry-After` is set',
+    remedy: 'Try again later; raise the limits of the client',
+  },
   invalid_input: {
     cause:
       'The modelet or its schema refused this item, or the input cannot be sent to another process. Other items of the batch are answered',

@@ -8,14 +8,24 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { pipelineOf } from '../../src/node-red/pipeline.ts';
 import { type Answer, CALLERS, TYPES, write } from '../fixtures/callers.ts';
 import { streamOut } from '../fixtures/drawn.ts';
-import { batcher, collector, func, httpIn, node, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { engineUrl, type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+import { batcher, collector, func, httpIn, keysNode, node, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { engineUrl, type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
 
 type Properties = Readonly<Record<string, unknown>>;
 
 /** The headers that a client could depend on. */
 const HEADERS = [
-  ...['content-type', 'content-length', 'retry-after', 'x-request-id', 'x-own', 'x-failed', 'vary', 'allow'],
+  ...[
+    'content-type',
+    'content-length',
+    'retry-after',
+    'x-request-id',
+    'x-own',
+    'x-failed',
+    'vary',
+    'allow',
+    'www-authenticate',
+  ],
   ...['transfer-encoding', 'cache-control', 'x-accel-buffering'],
 ];
 const JSON_BODY = { 'Content-Type': TYPES.json };
@@ -114,13 +124,17 @@ function drawn(kind: string): FlowNode[] {
   ];
 }
 
+function flows(more: Properties = {}): FlowNode[] {
+  const limits: Properties = { maxPayloadMb: '0.15', timeoutMs: '20000', listen: '127.0.0.1:0' };
+  return [TAB, runtime('runtime', { ...limits, ...more }), ...Object.keys(KINDS).flatMap(drawn)];
+}
+
 let red: NodeRed;
 /** Address of the engine. */
 let engine: string;
 before(async () => {
   red = await NodeRed.start({ apiMaxLength: '100kb' });
-  const limits: Properties = { maxPayloadMb: '0.15', timeoutMs: '20000', listen: '127.0.0.1:0' };
-  await red.deploy([TAB, runtime('runtime', limits), ...Object.keys(KINDS).flatMap(drawn)]);
+  await red.deploy(flows());
   await red.whenReady();
   engine = await engineUrl(red);
 });
@@ -368,4 +382,56 @@ describe('every other method', () => {
       assert.equal(compiled?.headers.get('allow'), flow?.headers.get('allow'));
     });
   }
+});
+
+describe('every key', () => {
+  const KEY = 'the-key-of-the-app';
+  before(async () => {
+    const clients = [
+      { name: 'app', key: KEY },
+      { name: 'slow', key: 'the-key-of-the-slow', rate: '0.001' },
+      { name: 'elsewhere', key: 'the-key-of-elsewhere', paths: '/elsewhere' },
+    ];
+    await red.deploy([...flows({ keys: 'keys' }), keysNode('keys', clients)]);
+    await until('the engine asks for keys', async () => (await fetch(`${engine}/metrics`)).status === 401);
+  });
+  const rows: readonly (readonly [name: string, headers: Record<string, string>, status: number])[] = [
+    ['none', {}, 401],
+    ['a wrong one', { 'X-API-Key': 'wrong' }, 401],
+    ['one that is no ASCII', { 'X-API-Key': 'schl\u00fcssel' }, 401],
+    ['one that is too long', { Authorization: `Bearer ${'x'.repeat(8000)}` }, 401],
+    ['one for other paths', { 'X-API-Key': 'the-key-of-elsewhere' }, 403],
+    ['a good one', { 'X-API-Key': KEY }, 200],
+    ['a good one as a bearer', { Authorization: `Bearer ${KEY}` }, 200],
+  ];
+  for (const [name, headers, status] of rows) {
+    test(`is taken or refused alike: ${name}`, async () => {
+      for (const accept of [{}, { Accept: TYPES.msgpack }]) {
+        const asked = { ...JSON_BODY, ...accept, ...headers };
+        assert.equal(await assertSame({ headers: asked, body: Buffer.from('{"n":1}') }, name), status);
+        const late = await assertSame({ headers: asked, body: Buffer.from('{"n":'), kind: '/caught' }, name);
+        assert.equal(late, status === 200 ? 400 : status, 'the key comes before the body');
+      }
+    });
+  }
+
+  test('is limited alike', async () => {
+    const headers = { ...JSON_BODY, 'X-API-Key': 'the-key-of-the-slow' };
+    const body = Buffer.from('{"n":1}');
+    // Node-RED's server and the engine count apart.
+    const firsts = [`${red.url}/c/plain`, `${engine}/c/plain`].map((url) => CALLERS.fetch(url, headers, body));
+    assert.deepEqual(
+      (await Promise.all(firsts)).map(({ status }) => status),
+      [200, 200],
+    );
+    const answers: Answer[] = [];
+    for (const url of [`${red.url}/f/plain`, `${red.url}/c/plain`, `${engine}/c/plain`]) {
+      answers.push(await CALLERS.fetch(url, headers, body));
+    }
+    assert.deepEqual(
+      answers.map(({ status, bytes }) => [status, /"code":"(\w+)"/.exec(bytes.toString())?.[1]]),
+      answers.map(() => [429, 'rate_limited']),
+    );
+    for (const { headers: sent } of answers) assert.ok(Number(sent['retry-after']) > 900);
+  });
 });

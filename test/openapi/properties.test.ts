@@ -65,6 +65,7 @@ const endpoint: fc.Arbitrary<ApiEndpoint> = fc.record({
   inputs: fc.array(input, { maxLength: 2 }),
   answers: fc.array(answer, { maxLength: 3 }),
   gates: fc.constantFrom('none', 'memory', 'durable'),
+  needsKey: fc.boolean(),
   takesFiles: fc.boolean(),
 });
 

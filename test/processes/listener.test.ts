@@ -19,7 +19,14 @@ const ECHO = inlineStage('echo', 'return input;');
 const ANY_PORT: ListenAddress = { host: '127.0.0.1', port: 0 };
 
 function listenerAt(address: ListenAddress, more: Partial<ListenerSpec> = {}): ListenerSpec {
-  return { address, tls: null, maxJson: { bytes: 1024 * 1024, name: 'the limit' }, endpoints: [POST_AT_ROOT], ...more };
+  return {
+    address,
+    tls: null,
+    maxJson: { bytes: 1024 * 1024, name: 'the limit' },
+    keys: null,
+    endpoints: [POST_AT_ROOT],
+    ...more,
+  };
 }
 
 function stateOf({ service }: TestService): ListenerSnapshot | null {

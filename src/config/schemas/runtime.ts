@@ -75,6 +75,12 @@ export const runtime = {
       description:
         'Id of a `modelet-broker` node: durable gates of this runtime keep what waits there. Blank: in a file of this Node-RED',
     },
+    keys: {
+      type: 'string',
+      default: '',
+      description:
+        'Id of a `modelet-keys` node: HTTP clients of this runtime need one of its keys. Blank: everybody may send requests',
+    },
     tls: { type: 'string', default: '', description: '`listen`: id of a `tls-config` node. Blank: no TLS' },
   },
 } as const satisfies NodeSchema;

@@ -13,6 +13,7 @@ import type {
   PlannedListener,
   RequestNumber,
 } from '../../core/model.ts';
+import { Clients } from '../../endpoint/clients/clients.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
 import { Ledger, SlowRequests } from '../../ledger/ledger.ts';
@@ -44,6 +45,7 @@ export class Listener {
   readonly #refusals: Refusals;
   readonly #slowRequests: SlowRequests = new SlowRequests();
   readonly #endpoints: Endpoints = new Endpoints();
+  readonly #clients: Clients;
   readonly #observation: ObservationPaths;
   readonly #port: ListeningPort;
   #wasUsed = false;
@@ -72,6 +74,7 @@ export class Listener {
       },
       FIRST_NUMBER,
     );
+    this.#clients = new Clients(clock);
     this.#runtime = new ListenerRuntime(boot, this.#ledger, host, clock);
     this.#observation = new ObservationPaths({
       runtime: boot.runtime,
@@ -82,6 +85,7 @@ export class Listener {
         backlog: this.#ledger.backlog,
         capacity: this.#ledger.capacity,
       }),
+      clients: this.#clients,
       now: () => clock.now(),
     });
     this.#port = new ListeningPort(
@@ -101,6 +105,7 @@ export class Listener {
       state: this.#port.state,
       backlog: this.#ledger.backlog,
       reading: this.#ledger.read(),
+      clients: this.#clients.read(),
       slowest: this.#slowRequests.entries(this.#clock.now()),
     };
   }
@@ -112,6 +117,7 @@ export class Listener {
     this.#runtime.apply(planned?.endpoints ?? []);
     this.#endpoints.replace(planned?.endpoints.map((endpoint) => this.#served(endpoint, planned, plan)) ?? []);
     this.#observation.apply(plan);
+    this.#clients.replace(planned?.keys ?? null);
     this.#port.use(planned ? { address: planned.address, tls: planned.tls } : null, this.#drainMs);
   }
 
@@ -160,6 +166,7 @@ export class Listener {
     const { maxPayloadBytes, requests } = this.#boot;
     return {
       spec,
+      clients: this.#clients,
       limits: { timeoutMs: requests.timeoutMs, maxBytes: maxPayloadBytes, maxJson },
       runtime: this.#runtime.of(spec, {
         missing: () => this.#observation.missing(),

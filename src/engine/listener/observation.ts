@@ -2,11 +2,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { EnginePlan } from '../../config/schemas/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
-import type { ModeletError } from '../../core/errors.ts';
+import { asModeletError, type ModeletError } from '../../core/errors.ts';
 import { type EngineStatus, LONGEST_CHECK_MS } from '../../core/model.ts';
 import type { RequestReading } from '../../core/readings.ts';
 import { type AnswerBody, answerBody } from '../../endpoint/answer.ts';
 import { errorBody } from '../../endpoint/client-text.ts';
+import type { Clients } from '../../endpoint/clients/clients.ts';
 import { REQUEST_ID, requestIdOf } from '../../endpoint/request-id.ts';
 import { writeAnswer } from '../../endpoint/response-writer.ts';
 import { prepareAnswer } from '../../endpoint/served-endpoint.ts';
@@ -24,6 +25,8 @@ export interface Observed {
   check(deadline: Deadline): Promise<readonly CheckedExamples[]>;
   /** The requests at the listener. */
   requests(): { readonly reading: RequestReading; readonly backlog: number; readonly capacity: number };
+  /** Those whose keys are needed, and their requests. */
+  readonly clients: Clients;
   now(): number;
 }
 
@@ -42,6 +45,8 @@ interface Answer {
 type Read = (query: URLSearchParams) => Answer | Promise<Answer>;
 
 const READING = ['GET', 'HEAD'];
+/** An orchestrator asks without a key. */
+const HEALTH = '/health/';
 const TEXT = 'text/plain; charset=utf-8';
 
 export class ObservationPaths {
@@ -82,6 +87,7 @@ export class ObservationPaths {
     const { method = '' } = request;
     const read = this.#answers.get(path);
     if (read && READING.includes(method)) {
+      if (!path.startsWith(HEALTH) && !this.#mayRead(request, response, path)) return;
       this.#send(request, response, read);
       return;
     }
@@ -98,6 +104,20 @@ export class ObservationPaths {
         { status: 405, code: 'method_not_allowed', message },
         [...allowed, 'OPTIONS'].join(', '),
       );
+    }
+  }
+
+  /** Whether a request may read what names stages and clients. Answers it if it may not. */
+  #mayRead(request: IncomingMessage, response: ServerResponse, path: string): boolean {
+    const { clients } = this.#observed;
+    if (!clients.areNeeded) return true;
+    try {
+      clients.check(request.headers, response, path);
+      return true;
+    } catch (thrown) {
+      const { statusCode: status, code, message } = asModeletError(thrown, 'unauthorized');
+      refuse(request, response, { status, code, message });
+      return false;
     }
   }
 
@@ -168,6 +188,7 @@ export class ObservationPaths {
       ledger: { backlog, capacity },
       requests: reading.counts as Record<string, number>,
       lateOutcomes: reading.late,
+      clients: this.#observed.clients.read(),
       now: this.#observed.now(),
       ...{ deploys: { count: 0, handedOver: 0 }, slowest: [], allowedCpus: [], pinWarnings: [] },
     });

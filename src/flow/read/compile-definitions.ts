@@ -13,6 +13,7 @@ import {
 import { compileGate } from '../../config/compile-gate.ts';
 import { compileStage, type StageConfig } from '../../config/compile-stage.ts';
 import { type FolderSettings, modulesFolder, resolveModeletFile, userFolder } from '../../config/folders.ts';
+import { compileKeys } from '../../config/http/compile-keys.ts';
 import type { Raw } from '../../config/validate.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import { checkInterpreter } from '../../process/python.ts';
@@ -86,6 +87,9 @@ function compileNode(
       return { kind: 'stage', ...of((raw) => stageOf(raw, running, flows, settings)) };
     case 'modelet-broker':
       return { kind: 'broker', ...of(compileBroker) };
+    case 'modelet-keys':
+      // Credentials are not part of flows.
+      return { kind: 'keys', ...of((raw) => compileKeys(raw, null)) };
     case 'modelet-batcher':
       return { kind: 'batcher', ...of(compileBatcher) };
     case 'modelet-collector':

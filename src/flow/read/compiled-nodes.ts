@@ -9,7 +9,9 @@ import type {
 } from '../../config/compile.ts';
 import type { GateConfig } from '../../config/compile-gate.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
+import type { KeysConfig } from '../../config/http/compile-keys.ts';
 import { ModeletError } from '../../core/errors.ts';
+import type { ClientKey } from '../../core/model.ts';
 
 interface Compiled<Kind extends string, Config> {
   readonly kind: Kind;
@@ -26,7 +28,8 @@ export type CompiledNode =
   | Compiled<'join', JoinConfig>
   | Compiled<'stream', StreamConfig>
   | Compiled<'gate', GateConfig>
-  | Compiled<'broker', BrokerConfig>;
+  | Compiled<'broker', BrokerConfig>
+  | Compiled<'keys', KeysConfig>;
 
 /** Compiled nodes by id. @typeParam Node what is known of each node; in Node-RED also the running node itself */
 export class CompiledNodes<Node extends CompiledNode = CompiledNode> {
@@ -55,13 +58,29 @@ export function stageConfig(nodes: CompiledNodes, id: string): StageConfig | und
   return stage?.kind === 'stage' && !(stage.config instanceof ModeletError) ? stage.config : undefined;
 }
 
+/** Returns why the keys of a runtime cannot be used; null if they can, or if it has none. */
+export function faultOfKeys(nodes: CompiledNodes, { keys }: RuntimeConfig): string | null {
+  if (keys === '') return null;
+  const found = nodes.get(keys);
+  if (found?.kind !== 'keys') return 'the keys of its runtime do not exist or are disabled';
+  return found.config instanceof ModeletError ? `the keys of its runtime: ${found.config.message}` : null;
+}
+
+/** Returns the clients that may use a runtime's endpoints: null for everybody, and nobody if its keys cannot be used. */
+export function clientsOf(nodes: CompiledNodes, runtime: string): readonly ClientKey[] | null {
+  const found = nodes.get(runtime);
+  if (found?.kind !== 'runtime' || found.config instanceof ModeletError || found.config.keys === '') return null;
+  const keys = nodes.get(found.config.keys);
+  return keys?.kind === 'keys' && !(keys.config instanceof ModeletError) ? keys.config.clients : [];
+}
+
 /** Returns the settings of the runtimes that must run: those with stages. */
 export function usedRuntimes(nodes: CompiledNodes): Map<string, RuntimeConfig> {
   const used = new Set(nodes.of('stage').map(({ config }) => (config instanceof ModeletError ? '' : config.runtime)));
   const runtimes = new Map<string, RuntimeConfig>();
   for (const { node, config } of nodes.of('runtime')) {
     // These are excluded: changing them must not restart the engine.
-    const others = { publicPath: '', v2Path: '', listen: null, tls: '', broker: '' };
+    const others = { publicPath: '', v2Path: '', listen: null, tls: '', broker: '', keys: '' };
     if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, ...others });
   }
   return runtimes;

@@ -84,6 +84,7 @@ function toPipelineNode(
   switch (kind) {
     case 'runtime':
     case 'broker':
+    case 'keys':
       return null;
     case 'stage': {
       const name = node.name || node.id;

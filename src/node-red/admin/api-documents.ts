@@ -1,7 +1,7 @@
 /** Serves the OpenAPI document and its page. Documents are built on request and cached briefly. */
 import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
-import { type HttpSettings, httpRoot } from '../../config/http-settings.ts';
+import { type HttpSettings, httpRoot } from '../../config/http/http-settings.ts';
 import { type Deadline, systemClock } from '../../core/clock.ts';
 import { buildDocument, type OpenApiDocument } from '../../openapi/document.ts';
 import {

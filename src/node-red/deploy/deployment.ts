@@ -145,7 +145,7 @@ export function deploy(RED: NodeAPI, flows: LiveFlows, live: LiveNodes, services
       flawOf,
       ...httpFacts(RED, graph),
     }),
-    endpoints: endpointsTo(graph, entryTerms(live, services, routes, gates)),
+    endpoints: endpointsTo(graph, entryTerms(live, services, routes, gates), services),
     publicPaths: new Map(
       live.of('runtime').flatMap(({ node, config }) => {
         const shown = !(config instanceof ModeletError) && config.publicPath !== '';

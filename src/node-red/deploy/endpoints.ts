@@ -1,7 +1,9 @@
 /** Finds the HTTP-in nodes that lead to a pipeline, and the terms for their requests. */
 import type { ModeletError } from '../../core/errors.ts';
+import type { Clients } from '../../endpoint/clients/clients.ts';
 import { type Graph, nodesOf } from '../../flow/graph.ts';
 import { entriesFrom } from '../../flow/http-ways.ts';
+import { walk } from '../../flow/walk.ts';
 import type { Service } from '../../server/service.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 import { DEFAULT_LIMITS, type DeployedGate } from './gate-deployment.ts';
@@ -22,15 +24,34 @@ export interface Endpoint extends EntryTerms {
   readonly method: string;
   /** URL as set in the HTTP-in node; may contain `:name` and `*`. */
   readonly url: string;
+  /** Of each runtime that its messages can reach. A request must be admitted by all. */
+  readonly clients: readonly Clients[];
 }
 
 /** Returns the HTTP-in nodes that lead to one of `entries`, with the terms of the entries that messages reach first. */
-export function endpointsTo(graph: Graph, entries: ReadonlyMap<string, EntryTerms>): Endpoint[] {
+export function endpointsTo(
+  graph: Graph,
+  entries: ReadonlyMap<string, EntryTerms>,
+  services: ReadonlyMap<string, Service>,
+): Endpoint[] {
   return nodesOf(graph, 'http in').flatMap(({ id, method, url }): Endpoint[] => {
     const found = entriesFrom(graph, id, (entry) => entries.has(entry)).flatMap((entry) => entries.get(entry) ?? []);
     const [first] = found;
-    return first ? [{ id, method, url, ...first, ...widest(found) }] : [];
+    return first ? [{ id, method, url, ...first, ...widest(found), clients: clientsBehind(graph, id, services) }] : [];
   });
+}
+
+/** Returns the clients of all runtimes behind an HTTP-in node, also those behind other stages. */
+function clientsBehind(graph: Graph, id: string, services: ReadonlyMap<string, Service>): Clients[] {
+  const next = (at: string): readonly string[] => {
+    const node = graph.get(at);
+    return [...(node?.wires.flat() ?? []), ...(node?.kind === 'link call' ? node.calls : [])];
+  };
+  const runtimes = [...walk([id], next)].flatMap((at) => {
+    const node = graph.get(at);
+    return node?.kind === 'stage' ? node.runtime : [];
+  });
+  return [...new Set(runtimes)].flatMap((runtime) => services.get(runtime)?.clients ?? []);
 }
 
 function widest(found: readonly EntryTerms[]): Pick<EntryTerms, 'held' | 'maxBytes'> {

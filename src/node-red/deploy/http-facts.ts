@@ -3,7 +3,7 @@
  * of the HTTP server that come before an HTTP-in node. Such a handler may refuse a request, so the request must pass it.
  */
 import type { NodeAPI } from 'node-red';
-import { barredBySettings, type HttpSettings, httpRoot, rooted } from '../../config/http-settings.ts';
+import { barredBySettings, type HttpSettings, httpRoot, rooted } from '../../config/http/http-settings.ts';
 import { type EndpointFacts, pathOf } from '../../flow/endpoints.ts';
 import { type Graph, type HttpInNode, nodesOf } from '../../flow/graph.ts';
 

@@ -1,8 +1,9 @@
 /** Reads from the running runtime nodes what their engines serve at addresses of their own. */
 import type { NodeAPI } from 'node-red';
-import { type HttpSettings, jsonLimit } from '../../config/http-settings.ts';
+import { type HttpSettings, jsonLimit } from '../../config/http/http-settings.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { EndpointSpec, ListenerSpec, TlsFiles } from '../../core/model.ts';
+import { clientsOf } from '../../flow/read/compiled-nodes.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 
 /** Returns the listeners by runtime. Runtimes that do not listen are absent. */
@@ -18,6 +19,7 @@ export function listenersOf(
       address: config.listen,
       tls: config.tls === '' ? null : tlsFiles(RED, config.tls),
       maxJson: jsonLimit(RED.settings as HttpSettings),
+      keys: clientsOf(live, node.id),
       endpoints: endpoints.filter(({ runtime }) => runtime === node.id),
     });
   }

@@ -6,7 +6,7 @@
  */
 import { EventEmitter } from 'node:events';
 import type { NodeAPI } from 'node-red';
-import { apiMaxLength, type HttpSettings } from '../../config/http-settings.ts';
+import { apiMaxLength, type HttpSettings } from '../../config/http/http-settings.ts';
 import { type ErrorCode, ModeletError } from '../../core/errors.ts';
 import { answerError } from '../request/direct-answers.ts';
 import type { HttpRequest, HttpResponse } from './http-types.ts';

@@ -1,7 +1,7 @@
 /** Serves compiled endpoints in Node-RED's process: before Express, or inside the application of the HTTP-in nodes. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { NodeAPI } from 'node-red';
-import { type HttpSettings, httpRoot, jsonLimit } from '../../config/http-settings.ts';
+import { type HttpSettings, httpRoot, jsonLimit } from '../../config/http/http-settings.ts';
 import { systemClock } from '../../core/clock.ts';
 import type { EndpointSpec } from '../../core/model.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
@@ -84,6 +84,7 @@ export class CompiledHost {
     const model = spec.model && this.#isOfEditor(spec.model.base) ? null : spec.model;
     return {
       spec: { ...spec, model },
+      clients: service.clients,
       limits: { timeoutMs, maxBytes, maxJson: jsonLimit(this.#RED.settings as HttpSettings) },
       runtime: new EndpointOfFlow({ RED: this.#RED, tracing: this.#tracing, service, spec, stages: route.stages }),
       stageNames: route.stages.map((id) => deployment.stageNames.get(id) ?? id),

@@ -5,7 +5,8 @@
  * 404. Answers 503 when the flows have stopped for good.
  */
 import type { NodeAPI } from 'node-red';
-import type { ModeletError } from '../../core/errors.ts';
+import type { HttpSettings } from '../../config/http/http-settings.ts';
+import { asModeletError, type ModeletError } from '../../core/errors.ts';
 import type { HttpInNode } from '../../flow/graph.ts';
 import type { Endpoint } from '../deploy/endpoints.ts';
 import { answerError } from '../request/direct-answers.ts';
@@ -14,7 +15,7 @@ import { setAnswerForm } from './answer-form.ts';
 import { BodyErrors } from './body-errors.ts';
 import type { CompiledHost } from './compiled-host.ts';
 import { GuardedEndpoints } from './guarded-endpoints.ts';
-import { asksOnly, type HttpRequest, type HttpResponse } from './http-types.ts';
+import { asksOnly, fullPath, type HttpRequest, type HttpResponse } from './http-types.ts';
 import { keepBody } from './request-body.ts';
 
 type Handler = (request: HttpRequest, response: HttpResponse, next: () => void) => void;
@@ -34,6 +35,7 @@ export class HttpHold {
   readonly #endpoints: GuardedEndpoints<Endpoint> = new GuardedEndpoints();
   readonly #others: GuardedEndpoints<HttpInNode> = new GuardedEndpoints();
   readonly #bodyErrors: BodyErrors;
+  readonly #settings: HttpSettings;
   readonly #prepared: WeakSet<HttpResponse> = new WeakSet();
 
   /** @param clients records each request that passes */
@@ -41,6 +43,7 @@ export class HttpHold {
     this.#clients = clients;
     this.#compiled = compiled;
     this.#bodyErrors = new BodyErrors(RED);
+    this.#settings = RED.settings as HttpSettings;
     const app = RED.httpNode as { use(handler: Handler): void } | false;
     // Added once, before any HTTP-in node: a released request continues with the routes that exist at that time.
     // The compiler of endpoints knows it by its name, see http-facts.ts.
@@ -101,8 +104,24 @@ export class HttpHold {
     this.#bodyErrors.watch(request, response, countRefused);
   }
 
+  /** Whether the request's client may use all runtimes behind the endpoint. Answers it if not. */
+  #isAllowed(request: HttpRequest, response: HttpResponse, { clients, countRefused }: Endpoint): boolean {
+    try {
+      const path = fullPath(this.#settings, request);
+      for (const one of clients) one.admit(request.headers, response, path);
+      return true;
+    } catch (thrown) {
+      const error = asModeletError(thrown, 'unauthorized');
+      countRefused(error);
+      answerError(request.headers, response, error);
+      return false;
+    }
+  }
+
   #admit(request: HttpRequest, response: HttpResponse, endpoint: Endpoint, next: () => void): void {
     if (!endpoint.held || this.#state.tag === 'open') {
+      // Not before: a deploy may remove the key of a request that is held.
+      if (!this.#isAllowed(request, response, endpoint)) return;
       this.#clients.enter(request, response, endpoint.id, true);
       next();
     } else if (this.#state.tag === 'closed') {

@@ -1,4 +1,5 @@
 /** The used part of the Express requests and responses behind Node-RED's HTTP nodes. */
+import { type HttpSettings, httpRoot } from '../../config/http/http-settings.ts';
 import type { AnswerHeaders, Headers } from '../../endpoint/request-id.ts';
 
 export interface HttpRequest {
@@ -35,6 +36,11 @@ export interface HttpResponse extends AnswerHeaders {
   on(event: 'error', listener: () => void): unknown;
   once(event: 'close' | 'drain', listener: () => void): unknown;
   off(event: 'close' | 'drain', listener: () => void): unknown;
+}
+
+/** Returns the path of a request, with the one below which HTTP-in nodes listen. */
+export function fullPath(settings: HttpSettings, { path }: Pick<HttpRequest, 'path'>): string {
+  return `${httpRoot(settings).replace(/\/$/, '')}${path}`;
 }
 
 /** Whether a request is GET or HEAD: it has no body, and caches may keep its answer. */

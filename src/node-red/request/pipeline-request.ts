@@ -3,6 +3,7 @@
  * error. Every request ends exactly once.
  */
 import type { Node } from 'node-red';
+import type { HttpSettings } from '../../config/http/http-settings.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
 import { errorBody } from '../../endpoint/client-text.ts';
@@ -14,6 +15,7 @@ import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { encodeMeta } from '../../wire/frames/items.ts';
 import type { DeployedRoute } from '../deploy/deployment.ts';
 import { noteResult } from '../http/answer-form.ts';
+import { fullPath, type HttpRequest } from '../http/http-types.ts';
 import { readRequest } from '../http/request-body.ts';
 import { isStreamOver, streamTo, whenClientRead } from '../http/streamed-answer.ts';
 import type { RequestContext } from './context.ts';
@@ -81,6 +83,7 @@ export class PipelineRequest {
     const { RED } = this.#context;
     const maxBytes = service.config.maxPayloadBytes;
     try {
+      this.#checkClient();
       readRequest(this.#msg, this.#trace, first, maxBytes);
       const input = readMessageProperty(RED, this.#msg, first.input);
       const payload = encodePayload(input, { blame: 'invalid_input', maxBytes });
@@ -121,6 +124,19 @@ export class PipelineRequest {
       this.#leaseHold.end(endOfError(error), error);
       this.#fail(error, route.stages[0]);
     }
+  }
+
+  /**
+   * Admits a request that has come a way which the wires do not show, such as a link call to a name that a message bears.
+   * All others were admitted before they became messages.
+   * @throws ModeletError `unauthorized`, `forbidden`, `rate_limited`
+   */
+  #checkClient(): void {
+    const { req, res } = this.#msg;
+    const { clients } = this.#deployed.service;
+    if (!clients.areNeeded || !res?._res) return;
+    const { headers = {}, path = '' } = (req ?? {}) as Partial<HttpRequest>;
+    clients.admit(headers, res._res, fullPath(this.#context.RED.settings as HttpSettings, { path }));
   }
 
   /** Call after a deploy: ends the request at once if no node is left to send its result on. */

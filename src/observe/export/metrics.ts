@@ -38,6 +38,16 @@ const REQUESTS: readonly Metric[] = [
     'Time from the opening of a request to its end. Requests that are refused at once have none',
     (runtime) => runtime.durations,
   ),
+  perRuntime(
+    'counter',
+    'modelet_client_requests_total',
+    'HTTP requests by the client whose key they carried, none without a known key, and the status of the answer',
+    ['client', 'status'],
+    ({ snapshot }) =>
+      Object.entries(snapshot.clients).flatMap(([client, byStatus]) =>
+        Object.entries(byStatus).map(([status, value]) => ({ labels: { client, status }, value })),
+      ),
+  ),
   ofRuntime('gauge', 'modelet_backlog', 'Open requests', ({ snapshot }) => snapshot.backlog),
   ofRuntime('gauge', 'modelet_capacity', 'Most open requests', ({ snapshot }) => snapshot.capacity),
   ofRuntime(

@@ -8,6 +8,9 @@ import type { LogRecord } from '../../core/model.ts';
 
 /** Errors with which the runtime itself refuses or drops. Others come from the modelet, the caller or a death. */
 const COUNTED: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'unauthorized',
+  'forbidden',
+  'rate_limited',
   'capacity_exceeded',
   'gate_refused',
   'payload_too_large',

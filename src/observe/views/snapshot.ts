@@ -1,6 +1,6 @@
 /** The snapshot of a runtime: its whole state as JSON, for people. */
 import type { Batching, EngineStatus, ListenerState, Route, StageStatus } from '../../core/model.ts';
-import type { StageReading } from '../../core/readings.ts';
+import type { ClientReadings, StageReading } from '../../core/readings.ts';
 import type { StageTotals } from '../meters/totals.ts';
 import type { SlowRequest } from './breakdown.ts';
 import { whyWaiting } from './why.ts';
@@ -84,6 +84,8 @@ export interface RuntimeSnapshot {
   /** Number of requests by outcome: `ok` or the error code. Every code is present from the start. */
   readonly requests: Readonly<Record<string, number>>;
   readonly lateOutcomes: number;
+  /** Requests of clients with keys. */
+  readonly clients: ClientReadings;
   /** Frames between this process and the engine. */
   readonly frames: { readonly sent: Readonly<FrameCounts>; readonly received: Readonly<FrameCounts> };
   readonly bytes: ByteCounts;
@@ -121,6 +123,7 @@ interface Parts {
   /** By outcome, with every code. */
   readonly requests: Readonly<Record<string, number>>;
   readonly lateOutcomes: number;
+  readonly clients: ClientReadings;
   readonly listener: ListenerSnapshot | null;
   readonly plan: ShownPlan;
   readonly status: EngineStatus;
@@ -171,6 +174,7 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
     capacity: ledger.capacity,
     requests: parts.requests,
     lateOutcomes: parts.lateOutcomes,
+    clients: parts.clients,
     frames: engine.frames,
     bytes: engine.bytes,
     deploys,

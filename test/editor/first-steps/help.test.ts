@@ -11,7 +11,7 @@ import { sharedSession } from '../session.ts';
 const session = sharedSession();
 
 /** In the order of a pipeline. */
-const LABELS: Readonly<Record<Exclude<NodeType, 'modelet-runtime' | 'modelet-broker'>, string>> = {
+const LABELS: Readonly<Record<Exclude<NodeType, 'modelet-runtime' | 'modelet-broker' | 'modelet-keys'>, string>> = {
   'modelet-stage': 'stage',
   'modelet-batcher': 'batcher',
   'modelet-gate': 'gate',
@@ -118,13 +118,17 @@ test('each node has a tip in the palette, and the sidebar shows its help with al
   });
 });
 
-test('the dialogs of a runtime and a broker lead to their help, although the palette does not show them', async () => {
+test('the dialogs of a runtime, keys and a broker lead to their help, although the palette does not show them', async () => {
   await session.inEditor([], async (editor) => {
     const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
     await editor.open(stage);
     await editor.openConfig('runtime');
     await editor.page.locator('.red-ui-tray-footer .fa-book').click();
     await assertHelp(editor, 'modelet-runtime');
+    await editor.openConfig('keys', 'add');
+    await editor.page.locator('.red-ui-tray-footer .fa-book').click();
+    await assertHelp(editor, 'modelet-keys');
+    await editor.cancel();
     await editor.openConfig('broker', 'add');
     await editor.page.locator('.red-ui-tray-footer .fa-book').click();
     await assertHelp(editor, 'modelet-broker');

@@ -100,6 +100,10 @@ test('every tab of every dialog fits in, and each control has a name and can be 
       if (type === 'modelet-stage') {
         await editor.openConfig('runtime');
         faults.push(...(await lookAtTabs(editor, 'modelet-runtime', new Form(editor, 'config'))));
+        await editor.openConfig('keys', 'add');
+        await editor.page.locator('.red-ui-editableList-addButton').last().click();
+        faults.push(...(await lookAtTabs(editor, 'modelet-keys', new Form(editor, 'config'))));
+        await editor.cancel();
         await editor.openConfig('broker', 'add');
         faults.push(...(await lookAtTabs(editor, 'modelet-broker', new Form(editor, 'config'))));
         await editor.cancel();

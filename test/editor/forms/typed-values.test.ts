@@ -1,5 +1,6 @@
 /** The editor saves the typed values, and its dialogs show the saved values. */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import type { Locator } from 'playwright-core';
@@ -34,6 +35,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     v2Path: '/triton',
     listen: '127.0.0.1:8080',
   },
+  'modelet-keys': { name: 'customers' },
   'modelet-broker': { name: 'shared', url: 'rediss://example.org:6380/1', prefix: 'plant.7' },
   'modelet-stage': {
     name: 'classify',
@@ -92,7 +94,7 @@ async function assertKept(editor: EditorPage, id: string, type: Typed, form: For
   for (const [property, value] of Object.entries(values)) assert.equal(saved[property], value, `${type} ${property}`);
   // A list has a test of its own.
   const missing = Object.entries(NODE_SCHEMAS[type].properties).flatMap(([name, property]) =>
-    name in values || ['runtime', 'tls', 'broker'].includes(name) || property.type === 'array' ? [] : name,
+    name in values || ['runtime', 'tls', 'broker', 'keys'].includes(name) || property.type === 'array' ? [] : name,
   );
   assert.deepEqual(missing, [], `${type}: no value here`);
   const shown = Object.keys(values).filter((property) => !HIDDEN[type]?.includes(property));
@@ -141,6 +143,49 @@ test('the dialogs of modelet-runtime and modelet-broker save the typed values on
     await editor.openConfig('runtime');
     await assertKept(editor, id, 'modelet-runtime', form);
     await editor.cancel();
+    await editor.ok();
+  });
+});
+
+test('the dialog of modelet-keys hashes what is typed, keeps what is not, and never shows a key again', async () => {
+  await session.inEditor([], async (editor) => {
+    const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+    const stage = await editor.dragFromPalette('modelet-stage', 400, 100);
+    const id = String((await editor.saved(stage))['runtime']);
+    const field = (property: string): Locator => editor.page.locator(`.modelet-client-${property}`).last();
+    const add = (): Promise<void> =>
+      editor.page.locator('.red-ui-tray-body .red-ui-editableList-addButton').last().click();
+    await editor.open(stage);
+    await editor.openConfig('runtime');
+    await editor.openConfig('keys', 'add');
+    await new Form(editor, 'config').set(TYPED['modelet-keys']);
+    await add();
+    await field('name').fill('app');
+    // Longer than two blocks of the hash.
+    const typed = 'k'.repeat(150);
+    await field('key').fill(typed);
+    await field('rate').fill('2.5');
+    await field('paths').fill('/v1, /v2');
+    await editor.ok();
+    const { keys } = await new Form(editor, 'config').get(['keys']);
+    await editor.openConfig('keys');
+    assert.equal(await field('key').inputValue(), '');
+    await add();
+    await field('name').fill('batch');
+    await editor.page.locator('.modelet-client button').last().click();
+    const made = await field('key').inputValue();
+    assert.match(made, /^[0-9a-f]{48}$/);
+    await field('concurrent').fill('3');
+    await editor.ok();
+    await editor.ok();
+    assert.equal((await editor.saved(id))['keys'], keys);
+    const { clients, credentials } = await editor.saved(String(keys));
+    assert.deepEqual(clients, [
+      { name: 'app', rate: '2.5', concurrent: '', paths: '/v1, /v2' },
+      { name: 'batch', rate: '', concurrent: '3', paths: '' },
+    ]);
+    const hashes = { app: sha256(typed), batch: sha256(made) };
+    assert.deepEqual(JSON.parse((credentials as { hashes: string }).hashes), hashes);
     await editor.ok();
   });
 });
