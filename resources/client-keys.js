@@ -125,6 +125,8 @@
         const inputs = { name, key };
         for (const property of ['rate', 'concurrent', 'paths'])
           inputs[property] = field(second, property, client[property]);
+        // The list draws this link behind the row.
+        setTimeout(() => container.siblings('.red-ui-editableList-item-remove').attr('aria-label', say('remove')));
         container.data('row', { inputs, hash: client.hash });
       },
     });

@@ -8,6 +8,7 @@ import { repositoryRoot } from '../fixtures/repository.ts';
 
 /** By what is attached to the page: the script that attaches it. */
 const SCRIPTS: Readonly<Record<string, string>> = {
+  clientKeys: 'client-keys.js',
   form: 'form.js',
   gateForm: 'gate-form.js',
   gatePanel: 'gate-panel.js',

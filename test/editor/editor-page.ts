@@ -309,9 +309,10 @@ export class EditorPage {
     await this.page.waitForFunction(() => {
       const { _def: definition, type = '' } = RED.editor.getEditStack().at(-1) ?? {};
       const isConfig = type.startsWith('modelet-') && definition?.category === 'config';
-      const fields = Object.keys(isConfig ? definition.defaults : {}).map((name) => `#node-config-input-${name}`);
+      const fields = Object.entries(isConfig ? definition.defaults : {}).filter(([, { value }]) => !Array.isArray(value));
       const isMoving = $('.red-ui-tray:not([style*="right: 0px"]), :animated').length > 0;
-      return !isMoving && $('.red-ui-tray').length === (type ? 1 : 0) && fields.every((id) => $(id).length > 0);
+      const isShown = fields.every(([name]) => $(`#node-config-input-${name}`).length > 0);
+      return !isMoving && isShown && $('.red-ui-tray').length === (type ? 1 : 0);
     });
   }
 
