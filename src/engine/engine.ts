@@ -3,7 +3,7 @@
  * knows nothing of Node-RED. The engine answers through callbacks, so tests can host it in their own process.
  */
 
-import type { EnginePlan, StageDefinition } from '../config/schemas/stage-definition.ts';
+import type { EnginePlan, StageDefinition } from '../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import {

@@ -2,7 +2,7 @@
  * Decides between which stages a full queue holds items back. Stages on a circle of routes never hold each other back:
  * they would deadlock.
  */
-import type { EnginePlan } from '../config/schemas/stage-definition.ts';
+import type { EnginePlan } from '../config/stage-definition.ts';
 import type { Route } from '../core/model.ts';
 
 export class HoldBack {

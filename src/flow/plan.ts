@@ -1,7 +1,7 @@
 /** Plans runtimes: from the compiled nodes and their graph to the stages and routes that each runtime gets. Pure. */
 import type { BrokerConfig, RuntimeConfig } from '../config/compile.ts';
 import type { StageConfig } from '../config/compile-stage.ts';
-import { type ModeletDefinition, type PlannedStage, settingsFor } from '../config/schemas/stage-definition.ts';
+import { type ModeletDefinition, type PlannedStage, settingsFor } from '../config/stage-definition.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { Batching, RemotePlace } from '../core/model.ts';
 import type { Graph } from './graph.ts';

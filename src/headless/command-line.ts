@@ -77,11 +77,10 @@ export function readCommand(args: readonly string[]): Command {
   }
   if (flows === undefined || more.length > 0) throw new Error(`${tag} needs one file or folder of flows`);
   const options = { flows, runtime: values.runtime ?? null };
-  const { 'keys-file': keysFile = null, install } = values;
-  if (tag === 'serve') return { tag, ...options, listen: address(values.listen ?? ''), keysFile, install };
-  if (values.listen !== undefined) throw new Error('check does not listen: --listen belongs to serve');
-  if (keysFile !== null) throw new Error('check asks for no keys: --keys-file belongs to serve');
-  if (install) throw new Error('check installs nothing: --install belongs to serve');
+  const { listen, 'keys-file': keysFile = null, install } = values;
+  if (tag === 'serve') return { tag, ...options, listen: address(listen ?? ''), keysFile, install };
+  const [wrong] = Object.entries({ listen, 'keys-file': keysFile, install }).find(([, value]) => value) ?? [];
+  if (wrong !== undefined) throw new Error(`check only reads the flows: --${wrong} belongs to serve`);
   return { tag, ...options };
 }
 

@@ -9,7 +9,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
-import type { PlannedStage, StageDefinition } from '../config/schemas/stage-definition.ts';
+import type { PlannedStage, StageDefinition } from '../config/stage-definition.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { ModeletDescription, WorkerStatus } from '../core/model.ts';
 import { BUILD_ID } from '../process/build-id.ts';

@@ -3,7 +3,7 @@
  * Holds requests while no engine is ready and sends them once one is. Runs in the server.
  */
 import { fileURLToPath } from 'node:url';
-import type { EnginePlan } from '../config/schemas/stage-definition.ts';
+import type { EnginePlan } from '../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
 import type { EngineStatus, LogRecord, Payload, RequestNumber, StageAction } from '../core/model.ts';
 import type { ByteCounts, EngineDeaths, FrameCounts } from '../observe/views/snapshot.ts';

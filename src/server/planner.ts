@@ -3,7 +3,7 @@
  * numbers across deploys, so that the engine recognizes unchanged stages and routes.
  */
 import { createHash } from 'node:crypto';
-import type { EnginePlan, PlannedStage, StageDefinition } from '../config/schemas/stage-definition.ts';
+import type { EnginePlan, PlannedStage, StageDefinition } from '../config/stage-definition.ts';
 import type { EndpointSpec, ListenerSpec, LogRecord, PlannedEndpoint, Route } from '../core/model.ts';
 
 export interface PlannedRoute {

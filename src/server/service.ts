@@ -4,7 +4,7 @@
  */
 import type { RuntimeConfig } from '../config/compile.ts';
 import { formatListen } from '../config/http/listen.ts';
-import type { PlannedStage, StageDefinition } from '../config/schemas/stage-definition.ts';
+import type { PlannedStage, StageDefinition } from '../config/stage-definition.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
 import type {

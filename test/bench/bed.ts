@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { compileRuntime } from '../../src/config/compile.ts';
 import { compileStage } from '../../src/config/compile-stage.ts';
-import type { PlannedStage } from '../../src/config/schemas/stage-definition.ts';
+import type { PlannedStage } from '../../src/config/stage-definition.ts';
 import { Log, recordsTo } from '../../src/observe/log/log.ts';
 import type { RuntimeSnapshot } from '../../src/observe/views/snapshot.ts';
 import { allowedCpus } from '../../src/process/affinity.ts';

@@ -309,10 +309,10 @@ export class EditorPage {
     await this.page.waitForFunction(() => {
       const { _def: definition, type = '' } = RED.editor.getEditStack().at(-1) ?? {};
       const isConfig = type.startsWith('modelet-') && definition?.category === 'config';
-      const fields = Object.entries(isConfig ? definition.defaults : {}).filter(([, { value }]) => !Array.isArray(value));
+      const fields = Object.entries(isConfig ? definition.defaults : {});
+      const areShown = fields.every(([id, { value }]) => Array.isArray(value) || $(`#node-config-input-${id}`).length);
       const isMoving = $('.red-ui-tray:not([style*="right: 0px"]), :animated').length > 0;
-      const isShown = fields.every(([name]) => $(`#node-config-input-${name}`).length > 0);
-      return !isMoving && isShown && $('.red-ui-tray').length === (type ? 1 : 0);
+      return !isMoving && areShown && $('.red-ui-tray').length === (type ? 1 : 0);
     });
   }
 

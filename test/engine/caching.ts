@@ -1,5 +1,5 @@
 /** Helpers for tests of a stage that keeps results. */
-import type { StageDefinition } from '../../src/config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import type { CacheSettings, StageTiming } from '../../src/core/model.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { StageDefinition } from '../../src/config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import { RunTimeout } from '../../src/engine/pools/pool.ts';
 import type { FakePool } from './fake-pool.ts';
 import { Rig, stage, upTo } from './rig.ts';

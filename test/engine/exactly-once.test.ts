@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { EnginePlan, StageDefinition } from '../../src/config/schemas/stage-definition.ts';
+import type { EnginePlan, StageDefinition } from '../../src/config/stage-definition.ts';
 import type { Batching } from '../../src/core/model.ts';
 import type { FakePool } from './fake-pool.ts';
 import { Rig, route, stage } from './rig.ts';

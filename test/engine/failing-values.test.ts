@@ -1,7 +1,7 @@
 /** An outcome that is an error brings the value that the failing stage was given, unless that entered the route. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { StageDefinition } from '../../src/config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { decodeFailure } from '../../src/wire/frames/failure.ts';
 import type { FakePool } from './fake-pool.ts';

@@ -1,6 +1,6 @@
 /** A pool whose workers answer when the test says so. */
 import assert from 'node:assert/strict';
-import type { StageDefinition } from '../../src/config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import type { Deadline } from '../../src/core/clock.ts';
 import { ModeletError } from '../../src/core/errors.ts';
 import type { CircuitStatus, ModeletDescription, Payload, RequestNumber, WorkerStatus } from '../../src/core/model.ts';

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { StageDefinition } from '../../src/config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import { FILE_WATCH } from '../../src/engine/pools/hot-edit.ts';
 import { until } from '../fixtures/node-red.ts';
 import type { FakePool } from './fake-pool.ts';

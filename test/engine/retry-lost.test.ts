@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { StageDefinition } from '../../src/config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import { ModeletError } from '../../src/core/errors.ts';
 import type { Batching } from '../../src/core/model.ts';
 import { RunTimeout } from '../../src/engine/pools/pool.ts';

@@ -1,6 +1,6 @@
 /** An engine with fake pools and a clock that stands still. */
 import assert from 'node:assert/strict';
-import type { EnginePlan, StageDefinition } from '../../src/config/schemas/stage-definition.ts';
+import type { EnginePlan, StageDefinition } from '../../src/config/stage-definition.ts';
 import type { LogRecord, Route } from '../../src/core/model.ts';
 import { SINGLE_ITEMS } from '../../src/core/model.ts';
 import { Engine } from '../../src/engine/engine.ts';

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { EnginePlan, StageDefinition } from '../../src/config/schemas/stage-definition.ts';
+import type { EnginePlan, StageDefinition } from '../../src/config/stage-definition.ts';
 import type { StageTiming } from '../../src/core/model.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { CACHE } from './caching.ts';

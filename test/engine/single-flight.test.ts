@@ -1,7 +1,7 @@
 /** Requests with the same input, at the same time: they share one run, and each settles once for itself. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { StageDefinition } from '../../src/config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../src/config/stage-definition.ts';
 import { ModeletError } from '../../src/core/errors.ts';
 import { RunTimeout } from '../../src/engine/pools/pool.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { deflateSync, gzipSync } from 'node:zlib';
-import { batcher, endpoint, func, httpIn, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { batcher, endpoint, func, httpIn, keysNode, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { serveFlows } from '../fixtures/headless.ts';
 import { engineUrl, type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
@@ -266,4 +266,19 @@ test('nothing is served below the root of the editor in front of its login', asy
   t.after(() => process.end());
   assert.equal((await fetch(`${process.url}/admin/v2`)).status, 404);
   assert.equal((await ask(process.url, '/double', { x: { data: [1] } })).status, 200, 'the endpoint itself is served');
+});
+
+test('a model asks for the same keys as its endpoint, except whether it is ready', async () => {
+  await red.deployReady([...flows({ v2Path: '/', keys: 'keys' }), keysNode('keys', [{ name: 'app', key: 'the-key' }])]);
+  for (const [name, url] of await hosts()) {
+    const asked = { inputs: [X] };
+    const statuses = async (headers: Readonly<Record<string, string>>): Promise<number[]> => {
+      const infer = await ask(url, '/v2/models/double/infer', asked, { ...AS_JSON, ...headers });
+      const about = await fetch(new URL('/v2/models/double', url), { headers });
+      const ready = await fetch(new URL('/v2/models/double/ready', url), { headers });
+      return [infer.status, about.status, ready.status];
+    };
+    assert.deepEqual(await statuses({}), [401, 401, 200], name);
+    assert.deepEqual(await statuses({ 'X-API-Key': 'the-key' }), [200, 200, 200], name);
+  }
 });

@@ -101,13 +101,15 @@ describe('modelet check', () => {
   });
 
   const wrong: readonly (readonly [args: string[], said: RegExp])[] = [
-    [[], /the command is serve or check/],
-    [['deploy', QUICK_START_FILE], /the command is serve or check, not deploy/],
+    [[], /the command is serve, check or worker/],
+    [['deploy', QUICK_START_FILE], /the command is serve, check or worker, not deploy/],
     [['check'], /check needs one file or folder of flows/],
     [['check', join(folder, 'nowhere')], /there is no file or folder/],
     [['check', QUICK_START_FILE, '--runtime', 'other'], /no runtime with stages is called other; there are: digits/],
     [['check', QUICK_START_FILE, '--port', '1'], /Unknown option '--port'/],
     [['serve', QUICK_START_FILE, '--listen', 'here:there'], /--listen must be a port/],
+    [['worker', '--runtime', 'default'], /worker needs --broker and --runtime/],
+    [['worker', '--broker', 'redis://127.0.0.1:1', '--runtime', 'default'], /--secret-file, or --code local/],
   ];
   for (const [args, said] of wrong) {
     test(`${args.map((arg) => arg.slice(-12)).join(' ') || 'no arguments'}: exits with 2`, async () => {

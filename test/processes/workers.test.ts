@@ -169,11 +169,11 @@ for (const isolation of ISOLATIONS) {
       for (const { stage: name, worker } of heard) assert.deepEqual([name, worker], ['model', 0]);
       assert.deepEqual(heard.map(({ level, message }) => `${level}: ${message}`).toSorted(), [
         'error: an error',
+        'info: a complaint',
         'info: first line',
         'info: in two pieces',
         'info: second line',
         'info: { answer: 42 }',
-        'warn: a complaint',
       ]);
     });
 

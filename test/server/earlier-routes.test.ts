@@ -1,7 +1,7 @@
 /** The engine is given the routes of earlier deploys on which requests still wait, and no others. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { EnginePlan } from '../../src/config/schemas/stage-definition.ts';
+import type { EnginePlan } from '../../src/config/stage-definition.ts';
 import type { Route } from '../../src/core/model.ts';
 import { withEarlierRoutes } from '../../src/server/planner.ts';
 import { route, stage } from '../engine/rig.ts';

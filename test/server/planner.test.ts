@@ -1,7 +1,7 @@
 /** The plan of a deploy: numbers and revisions by which the engine knows what did not change. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { PlannedStage } from '../../src/config/schemas/stage-definition.ts';
+import type { PlannedStage } from '../../src/config/stage-definition.ts';
 import { Planner } from '../../src/server/planner.ts';
 import { stage } from '../engine/rig.ts';
 

@@ -1,7 +1,7 @@
 /** Runs batches through a modelet without a process around it. */
 import assert from 'node:assert/strict';
 import { parseOnnxOptions } from '../../src/config/onnx-options.ts';
-import type { ModeletDefinition } from '../../src/config/schemas/stage-definition.ts';
+import type { ModeletDefinition } from '../../src/config/stage-definition.ts';
 import { ModeletError } from '../../src/core/errors.ts';
 import { decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
 import { decodeError } from '../../src/wire/codec/error-codec.ts';

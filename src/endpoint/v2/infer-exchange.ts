@@ -47,6 +47,7 @@ export class InferExchange implements BodyReadEvents {
     this.#response.once('close', () => this.#closed());
     const { headers } = this.#request;
     try {
+      this.#admit();
       this.#jsonLength = jsonLengthOf(headers[JSON_LENGTH.toLowerCase()]);
       const coding = codingOf(headers['content-encoding']);
       const given = headers['content-length'];
@@ -61,7 +62,19 @@ export class InferExchange implements BodyReadEvents {
   /** Starts with a JSON body that something else has read. Never throws. */
   beginWith(body: Buffer): void {
     this.#response.once('close', () => this.#closed());
+    try {
+      this.#admit();
+    } catch (thrown) {
+      this.#refuse(asModeletError(thrown, 'bad_request'));
+      return;
+    }
     this.onBody(body);
+  }
+
+  /** A model is its endpoint: the same clients may use it, within the same limits. @throws ModeletError */
+  #admit(): void {
+    const { clients, spec } = this.#endpoint;
+    clients.admit(this.#request.headers, this.#response, spec.path);
   }
 
   onBody(body: Buffer): void {

@@ -11,6 +11,7 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
+import { asModeletError } from '../../core/errors.ts';
 import { answerBody } from '../answer.ts';
 import { isInRanges, JSON_TYPE } from '../media-type.ts';
 import { REQUEST_ID, requestIdOf } from '../request-id.ts';
@@ -100,8 +101,9 @@ function tell(request: IncomingMessage, response: ServerResponse, path: string, 
   const { name, version, action } = placeOf(path);
   const endpoint = version === VERSION ? served.get(name) : undefined;
   const takes = action === 'infer' ? ['POST'] : ['GET', 'HEAD'];
-  const found = name === '' ? ofServer(path, served) : ofModel(name, version, endpoint, action);
-  const isWrong = found.status !== 404 && !takes.includes(request.method ?? '');
+  const refused = action === '' && endpoint ? refusalOf(request, response, endpoint) : null;
+  const found = refused ?? (name === '' ? ofServer(path, served) : ofModel(name, version, endpoint, action));
+  const isWrong = !refused && found.status !== 404 && !takes.includes(request.method ?? '');
   const { status, value } = isWrong ? { status: 405, value: { error: `this path takes ${takes[0]}` } } : found;
   const [any] = served.values();
   const direct = (any as ServedEndpoint).direct;
@@ -109,6 +111,21 @@ function tell(request: IncomingMessage, response: ServerResponse, path: string, 
   const requestId = requestIdOf(request.headers, response.getHeader(REQUEST_ID));
   const head = { status, requestId, answer: { ...direct, headers: [...direct.headers, ...allow] } };
   writeAnswer(response, head, { ...answerBody('json', value), nosniff: true });
+}
+
+/** Who may not use an endpoint is told nothing about its model, except whether it is ready. */
+function refusalOf(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { clients, spec }: ServedEndpoint,
+): Answer | null {
+  try {
+    if (clients.areNeeded) clients.check(request.headers, response, spec.path);
+    return null;
+  } catch (thrown) {
+    const { statusCode, message } = asModeletError(thrown, 'unauthorized');
+    return { status: statusCode, value: { error: message } };
+  }
 }
 
 function ofServer(path: string, served: Served): Answer {

@@ -6,7 +6,7 @@
  *   loading  the latest plan waits for it    -> loaded
  *   loaded   passes everything on
  */
-import type { EnginePlan } from '../../config/schemas/stage-definition.ts';
+import type { EnginePlan } from '../../config/stage-definition.ts';
 import type { Clock, Deadline } from '../../core/clock.ts';
 import type { ListenerStatus } from '../../core/model.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';

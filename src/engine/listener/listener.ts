@@ -4,7 +4,7 @@
  * server's.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { EnginePlan } from '../../config/schemas/stage-definition.ts';
+import type { EnginePlan } from '../../config/stage-definition.ts';
 import type { Clock, Deadline } from '../../core/clock.ts';
 import type {
   ListenerStatus,

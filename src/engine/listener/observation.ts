@@ -1,6 +1,6 @@
 /** Answers requests to a listener that reach no endpoint: health, metrics and the OpenAPI document, else why not. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { EnginePlan } from '../../config/schemas/stage-definition.ts';
+import type { EnginePlan } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import { asModeletError, type ModeletError } from '../../core/errors.ts';
 import { type EngineStatus, LONGEST_CHECK_MS } from '../../core/model.ts';

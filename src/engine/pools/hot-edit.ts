@@ -8,7 +8,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, statSync, unwatchFile, watchFile } from 'node:fs';
 import { basename } from 'node:path';
-import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../config/stage-definition.ts';
 import { type Clock, type Deadline, deadlineAfter, type Timer } from '../../core/clock.ts';
 import type { LogRecord } from '../../core/model.ts';
 

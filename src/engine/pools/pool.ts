@@ -1,6 +1,6 @@
 /** The interface between a stage and its workers, be they processes or threads. Contains only types and their data. */
 
-import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { CircuitStatus, LogRecord, ModeletDescription, RequestNumber, WorkerStatus } from '../../core/model.ts';

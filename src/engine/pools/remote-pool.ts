@@ -9,7 +9,7 @@
  *   closing   batches on their way may end; then it is withdrawn
  */
 import { randomUUID } from 'node:crypto';
-import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock, type Timer } from '../../core/clock.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { CircuitStatus, ModeletDescription, RemotePlace, RequestNumber, WorkerStatus } from '../../core/model.ts';

@@ -2,7 +2,7 @@
  * Replaces serving workers because of their age, their memory or a user's request. Replaces one at a time, so that a
  * stage never needs memory for twice its workers.
  */
-import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { RestartCause } from '../../core/readings.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import type { Slot } from './slot.ts';

@@ -11,7 +11,7 @@
  * of processes.
  */
 
-import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import type { CircuitStatus, RequestNumber, StageStatus } from '../../core/model.ts';
 import type { Item } from '../stage/item.ts';

@@ -8,7 +8,7 @@
  * serves or may serve soon: one worker that cannot start beside others that serve does not endanger the stage.
  */
 
-import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import type {
   CircuitStatus,

@@ -1,6 +1,6 @@
 /** Creates the workers of one stage: picks each worker's cores and its launcher, and builds its first frame. */
 
-import type { ModeletDefinition, StageDefinition } from '../../config/schemas/stage-definition.ts';
+import type { ModeletDefinition, StageDefinition } from '../../config/stage-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { Pin, WorkerPlacement } from '../../core/model.ts';

@@ -1,6 +1,6 @@
 /** The errors that a stage gives to items it cannot serve. */
 
-import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../config/stage-definition.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { type PoolHealth, RunTimeout } from '../pools/pool.ts';
 

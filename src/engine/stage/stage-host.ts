@@ -1,6 +1,6 @@
 /** The engine as a stage sees it. In a file of its own because the parts of a stage need it too. */
 
-import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { LogRecord, ModeletDescription, Payload } from '../../core/model.ts';

@@ -3,7 +3,7 @@
  * past their deadline before it reads counts or the oldest arrival.
  */
 
-import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import { PriorityFifo } from '../../core/priority-fifo.ts';
 import { type Item, isAlone, MOVING } from './item.ts';

@@ -3,7 +3,7 @@
  * into outcomes. The engine decides where an outcome goes.
  */
 import { isDeepStrictEqual } from 'node:util';
-import type { StageDefinition } from '../../config/schemas/stage-definition.ts';
+import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletDescription, Payload, StageStatus } from '../../core/model.ts';
 import { MOST_OWN_METRICS, MOST_OWN_SERIES } from '../../core/readings.ts';

@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { compileRuntime } from '../../config/compile.ts';
-import type { PlannedStage } from '../../config/schemas/stage-definition.ts';
+import type { PlannedStage } from '../../config/stage-definition.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
 import type { RemotePlace } from '../../core/model.ts';

@@ -1,6 +1,6 @@
 /** Starts workers that are processes of their own, by Node.js or Python; the end of one costs that worker alone. */
 import { fileURLToPath } from 'node:url';
-import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
+import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { Pin } from '../../core/model.ts';
 import { inheritedEnvironment } from '../node-options.ts';

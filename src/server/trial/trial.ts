@@ -7,7 +7,7 @@
  *   ending   the outcome is known; the worker finishes or is killed  -> gone
  *   gone     the report is given
  */
-import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
+import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock, type Timer } from '../../core/clock.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { LogLevel, ModeletDescription, Payload, WorkerPlacement } from '../../core/model.ts';

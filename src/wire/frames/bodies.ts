@@ -1,5 +1,5 @@
 /** Bodies of the control frames that carry more than a number or two. Interfaces only. */
-import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
+import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import type { BrokerPlace, ModeletDescription, WorkerUsage } from '../../core/model.ts';
 import type { OwnValues } from '../../core/readings.ts';
 

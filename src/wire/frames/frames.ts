@@ -13,7 +13,7 @@
  * The protocol derives from that of seed 003: a length and a table from id to bytes.
  */
 
-import type { EnginePlan } from '../../config/schemas/stage-definition.ts';
+import type { EnginePlan } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { EngineStatus, LogRecord, RequestNumber, StageAction } from '../../core/model.ts';

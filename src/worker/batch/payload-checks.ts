@@ -1,6 +1,6 @@
 /** Compiles the checks of a stage's inputs and results. Schemas in the stage's settings override the modelet's own. */
 
-import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
+import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { PayloadSchema } from '../../core/model.ts';
 import type { Statics } from '../modelet/modelet.ts';

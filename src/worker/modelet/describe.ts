@@ -1,5 +1,5 @@
 /** Describes a modelet for people: its schemas and first examples as JSON text, within length limits. */
-import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
+import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import type { ModeletDescription } from '../../core/model.ts';
 import type { LoadedModelet, ModeletContext } from './modelet.ts';
 

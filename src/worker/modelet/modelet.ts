@@ -2,7 +2,7 @@
  * Defines the user's contract: the methods and statics of a modelet, and the context it receives; and the interface of
  * the loaders, which turn the description of a source into a callable modelet.
  */
-import type { ModeletDefinition } from '../../config/schemas/stage-definition.ts';
+import type { ModeletDefinition } from '../../config/stage-definition.ts';
 import type { ModelPort, PayloadSchema } from '../../core/model.ts';
 
 /** A set of label values: a value for each label that the metric was declared with. */

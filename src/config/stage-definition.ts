@@ -11,9 +11,9 @@ import type {
   Route,
   StageSource,
   WorkerPlacement,
-} from '../../core/model.ts';
-import type { NodeSchema, SettingsOf } from './node-schema.ts';
-import { stage } from './stage.ts';
+} from '../core/model.ts';
+import type { NodeSchema, SettingsOf } from './schemas/node-schema.ts';
+import { stage } from './schemas/stage.ts';
 
 type Reader = 'engine' | 'modelet';
 
