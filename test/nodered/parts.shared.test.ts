@@ -5,6 +5,7 @@ import { get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, beforeEach, describe, test } from 'node:test';
+import { arrived } from '../fixtures/drawn.ts';
 import { collector, func, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
@@ -179,7 +180,7 @@ describe('parts at an HTTP response node directly behind the collector', () => {
     await until('the response ends', () => client.ended);
     assert.match(client.text, /^data: \{"index":0.*\}\n\ndata: \{"index":1.*\}\n\nevent: done\ndata: "all"\n\n$/);
     assert.deepEqual(
-      behind.map(({ complete, parts }) => [complete, (parts as { index: number }).index]),
+      (await arrived(behind, 3)).map(({ complete, parts }) => [complete, (parts as { index: number }).index]),
       [
         [undefined, 0],
         [undefined, 1],
