@@ -24,7 +24,12 @@ const FLOORS = [
 const PACKAGES = {
   '@msgpack/msgpack': ['src/endpoint/values/msgpack.ts'],
   '@opentelemetry/api': ['src/observe/export/tracing.ts'],
-  bullmq: ['src/store/broker/broker-link.ts', 'src/store/broker/bullmq-commands.ts', 'src/store/broker/bullmq-jobs.ts'],
+  bullmq: [
+    'src/store/broker/batch-queue.ts',
+    'src/store/broker/broker-link.ts',
+    'src/store/broker/bullmq-commands.ts',
+    'src/store/broker/bullmq-jobs.ts',
+  ],
   ajv: ['src/config/validate.ts', 'src/config/payload-schema.ts'],
   'ajv/dist/2020.js': ['src/config/payload-schema.ts'],
   'ajv-formats': ['src/config/payload-schema.ts'],

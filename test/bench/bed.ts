@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { compileRuntime } from '../../src/config/compile.ts';
 import { compileStage } from '../../src/config/compile-stage.ts';
 import type { PlannedStage } from '../../src/config/stage-definition.ts';
+import type { RemotePlace } from '../../src/core/model.ts';
 import { Log, recordsTo } from '../../src/observe/log/log.ts';
 import type { RuntimeSnapshot } from '../../src/observe/views/snapshot.ts';
 import { allowedCpus } from '../../src/process/affinity.ts';
@@ -24,6 +25,8 @@ export interface BedStage {
   readonly isolation?: 'process' | 'thread';
   /** Results that it keeps; see `CacheSettings`. */
   readonly cache?: number;
+  /** Where worker hosts find it; default: it has workers of its own. */
+  readonly remote?: RemotePlace;
 }
 
 export interface SendOptions {
@@ -133,6 +136,6 @@ function plan(id: string, stage: BedStage): PlannedStage {
     batching: stage.batching ?? SINGLE,
     overflow: 'refuse',
     cache,
-    remote: null,
+    remote: stage.remote ?? null,
   };
 }

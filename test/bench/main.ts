@@ -18,6 +18,7 @@ import { type Budget, budgetTable, type Part, renderTable, type Scale } from './
 import { responsiveness } from './responsiveness.ts';
 import { routes } from './routes.ts';
 import { seedWorkload } from './seed-workload.ts';
+import { workerHosts } from './worker-hosts.ts';
 
 const PARTS: readonly Part[] = [
   seedWorkload,
@@ -31,6 +32,7 @@ const PARTS: readonly Part[] = [
   durableStore,
   languages,
   overload,
+  workerHosts,
 ];
 const FULL: Scale = { rounds: 5, seconds: 1 };
 const QUICK: Scale = { rounds: 2, seconds: 0.6 };

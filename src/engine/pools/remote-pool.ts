@@ -16,11 +16,10 @@ import type { CircuitStatus, ModeletDescription, RemotePlace, RequestNumber, Wor
 import { decodeReplies, encodeBatch } from '../../remote/batches.ts';
 import { BEAT_MS, Board } from '../../remote/board.ts';
 import { type HostReport, keyOf, publish, type ServedStage } from '../../remote/notices.ts';
+import { BATCH_LEASES, BatchQueue, type BatchState } from '../../store/broker/batch-queue.ts';
 import { BrokerLink } from '../../store/broker/broker-link.ts';
 import { resultOfEvent } from '../../store/broker/bullmq-jobs.ts';
-import { BullmqQueue } from '../../store/broker/bullmq-queue.ts';
 import { type JobEvent, JobEvents } from '../../store/broker/job-events.ts';
-import type { ItemResult, WorkQueue } from '../../store/work-queue.ts';
 import type { Item } from '../stage/item.ts';
 import type { Batch, CheckResult, PoolEvents, PoolHealth, Room } from './pool.ts';
 import type { StagePool } from './stage-pools.ts';
@@ -30,9 +29,11 @@ interface Sent {
   readonly lane: number;
 }
 
+type Ended = Pick<Extract<BatchState, { tag: 'ended' }>, 'result' | 'reason'>;
+
 interface Connected {
   readonly link: BrokerLink;
-  readonly queue: WorkQueue;
+  readonly queue: BatchQueue;
   readonly board: Board;
   readonly events: JobEvents;
 }
@@ -47,8 +48,6 @@ type State =
 const NO_HOST_MS = 10_000;
 /** Time after which a batch's job is looked at, because the event of its end may have been missed. */
 const LOOK_MS = 5000;
-/** An outcome is taken from the event at once. */
-const RESULT_TTL_MS = 15_000;
 const RETRY_AFTER_SECONDS = 2;
 const MISSING = {
   index: 0,
@@ -159,12 +158,7 @@ export class RemotePool implements StagePool {
     this.#sent.set(id, { batch, lane });
     const payload = encodeBatch(batch.items, (deadline) => board.toServer(deadline));
     const priority = Math.max(...batch.items.map((item) => item.priority));
-    queue.enqueue([{ id, payload, priority, deadline: null }]).then(
-      ([answer]) => {
-        if (answer === 'full') this.#lost(id, new Error('the queue on the broker is full'));
-      },
-      (thrown: unknown) => this.#lost(id, asError(thrown)),
-    );
+    queue.add(id, payload, priority).catch((thrown: unknown) => this.#lost(id, asError(thrown)));
   }
 
   /** Hosts run examples when they start a stage's workers, and report an error there. */
@@ -284,15 +278,15 @@ export class RemotePool implements StagePool {
   }
 
   /** Ends the leases of hosts that are gone, and finds the ends of batches whose events were missed. */
-  async #lookAfter(queue: WorkQueue): Promise<void> {
+  async #lookAfter(queue: BatchQueue): Promise<void> {
     if (this.#sent.size === 0) return;
-    await queue.stats();
+    await queue.endLeases();
     const old = [...this.#sent].filter(([, { batch }]) => batch.dispatchedAt + LOOK_MS < this.#clock.now());
     for (const [id] of old) {
-      const found = await queue.result(id);
-      if (found === null) this.#lost(id, new Error('the broker has lost the batch'));
-      else if (found.state === 'dead') this.#lost(id, lostHost(found.reason ?? ''));
-      else if (found.state === 'done' || found.state === 'failed') this.#ended(id, found);
+      const found = await queue.lookUp(id);
+      if (found.tag === 'unknown') this.#lost(id, new Error('the broker has lost the batch'));
+      else if (found.tag === 'lost') this.#lost(id, lostHost(found.reason));
+      else if (found.tag === 'ended') this.#ended(id, found);
     }
   }
 
@@ -302,7 +296,7 @@ export class RemotePool implements StagePool {
     else this.#ended(event.id, resultOfEvent(event.outcome));
   }
 
-  #ended(id: string, { result, reason }: Pick<ItemResult, 'result' | 'reason'>): void {
+  #ended(id: string, { result, reason }: Ended): void {
     const sent = this.#sent.get(id);
     if (!sent) return;
     try {
@@ -342,10 +336,8 @@ interface Watcher {
 }
 
 async function connect(place: RemotePlace, key: string, { clock, onEvent, onLog }: Watcher): Promise<Connected> {
-  const link = await BrokerLink.open({ ...place, queue: `stage-${key}` }, onLog, clock);
-  // A batch that a host has lost goes back to its stage, which knows whether it may run again.
-  const limits = { capacity: Number.MAX_SAFE_INTEGER, maxAttempts: 1, resultTtlMs: RESULT_TTL_MS };
-  const queue = new BullmqQueue(link, SESSION, limits);
+  const link = await BrokerLink.open({ ...place, queue: `stage-${key}` }, onLog, clock, BATCH_LEASES);
+  const queue = new BatchQueue(link, SESSION);
   return { link, queue, board: new Board(link, place, clock), events: new JobEvents(link, onEvent) };
 }
 

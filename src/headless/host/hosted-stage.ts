@@ -5,32 +5,27 @@
  *   serving   batches are claimed                           -> draining
  *   draining  none is claimed; those at hand are answered   -> closed
  */
-import { randomUUID } from 'node:crypto';
 import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { LogRecord, RequestNumber } from '../../core/model.ts';
 import { decodeBatch, encodeReplies, replyOf } from '../../remote/batches.ts';
 import type { Board, HostMessage } from '../../remote/board.ts';
 import type { Service } from '../../server/service.ts';
+import { BATCH_LEASES, BatchQueue, type TakenBatch } from '../../store/broker/batch-queue.ts';
 import type { BrokerLink } from '../../store/broker/broker-link.ts';
-import { BullmqQueue } from '../../store/broker/bullmq-queue.ts';
 import { JobEvents } from '../../store/broker/job-events.ts';
-import type { Claim } from '../../store/work-queue.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 
 interface Held {
-  readonly claim: Claim;
+  readonly id: string;
   /** The open requests, by the number of their item. */
   readonly requests: Map<number, RequestNumber>;
 }
 
-/** A host that dies is missed when its leases end. */
-const LEASE_MS = 10_000;
 /** Time after which the queue is looked at without an event. */
 const IDLE_MS = 1000;
 /** Batches at hand per place in a worker: one runs, and the next is there when it ends. */
 const PER_PLACE = 2;
-const LIMITS = { capacity: Number.MAX_SAFE_INTEGER, maxAttempts: 1, resultTtlMs: 15_000 };
 
 export interface HostedStageSpec {
   readonly key: string;
@@ -46,28 +41,32 @@ export interface HostedStageSpec {
 export class HostedStage {
   readonly #spec: HostedStageSpec;
   readonly #clock: Clock;
-  readonly #queue: BullmqQueue;
+  readonly #queue: BatchQueue;
   readonly #events: JobEvents;
   readonly #held: Map<string, Held> = new Map();
   #state: 'serving' | 'draining' | 'closed' = 'serving';
   /** The claim that is under way, and whether another one is wanted after it. */
   #claiming: { readonly ended: Promise<void>; again: boolean } | null = null;
+  /** Batches that were announced since the last claim. */
+  #waiting = 0;
   #timers: Timer[] = [];
   #onEmpty: (() => void) | null = null;
 
   constructor(spec: HostedStageSpec, clock: Clock = systemClock) {
     this.#spec = spec;
     this.#clock = clock;
-    this.#queue = new BullmqQueue(spec.link, spec.host, LIMITS);
+    this.#queue = new BatchQueue(spec.link, spec.host);
     this.#events = new JobEvents(spec.link, ({ tag }) => {
-      if (tag === 'waiting') this.#claimSoon();
+      if (tag !== 'waiting') return;
+      this.#waiting += 1;
+      this.#claimSoon();
     });
   }
 
   start(): void {
     void this.#events.start();
     this.#every(IDLE_MS, () => this.#claimSoon());
-    this.#every(LEASE_MS / 3, () => void this.#extend());
+    this.#every(BATCH_LEASES.leaseMs / 3, () => void this.#extend());
   }
 
   /** Carries out a message from the stage's runtime. */
@@ -119,27 +118,32 @@ export class HostedStage {
   }
 
   async #claim(): Promise<void> {
-    const room = this.#spec.places * PER_PLACE - this.#held.size;
-    if (room <= 0 || this.#state !== 'serving') return;
     try {
-      const claims = await this.#queue.claim({ max: room, leaseMs: LEASE_MS, token: randomUUID() });
-      for (const claim of claims) this.#run(claim);
+      while (this.#state === 'serving') {
+        const room = this.#spec.places * PER_PLACE - this.#held.size;
+        const most = Math.min(room, Math.max(1, this.#waiting));
+        if (most <= 0) return;
+        this.#waiting = 0;
+        const taken = await this.#queue.take(most);
+        for (const batch of taken) this.#run(batch);
+        if (taken.length < most) return;
+      }
     } catch (thrown) {
       this.#log('warn', thrown);
     }
   }
 
-  #run(claim: Claim): void {
+  #run({ id, payload }: TakenBatch): void {
     let items: readonly WireItem[];
     try {
-      items = decodeBatch(claim.payload, (time) => this.#spec.board.fromServer(time));
+      items = decodeBatch(payload, (time) => this.#spec.board.fromServer(time));
     } catch (thrown) {
       this.#log('error', thrown);
-      void this.#queue.deadLetter([claim], asModeletError(thrown, 'protocol_error').message).catch(() => {});
+      void this.#queue.refuse(id, asModeletError(thrown, 'protocol_error').message).catch(() => {});
       return;
     }
-    const held: Held = { claim, requests: new Map() };
-    this.#held.set(claim.id, held);
+    const held: Held = { id, requests: new Map() };
+    this.#held.set(id, held);
     const replies: (WireItem | undefined)[] = items.map(() => undefined);
     let runMs = 0;
     let open = items.length;
@@ -160,7 +164,7 @@ export class HostedStage {
     const { id, payload, deadline, priority, meta } = item;
     try {
       const request = service.submit({
-        requestId: `${held.claim.id}:${id}`,
+        requestId: `${held.id}:${id}`,
         ...{ gateMs: 0, entry, payload, deadline, priority, patient: false, group: 0, meta },
         onSettled: ({ outcome, timings }) => reply(outcome, Math.max(0, ...timings.map(({ runMs }) => runMs))),
       });
@@ -171,24 +175,22 @@ export class HostedStage {
     }
   }
 
-  async #answer({ claim }: Held, replies: readonly WireItem[], runMs: number): Promise<void> {
+  async #answer({ id }: Held, replies: readonly WireItem[], runMs: number): Promise<void> {
     try {
-      await this.#queue.ack([
-        { id: claim.id, token: claim.token, ok: true, result: encodeReplies({ runMs, replies }) },
-      ]);
+      await this.#queue.complete(id, encodeReplies({ runMs, replies }));
     } catch (thrown) {
       this.#log('warn', thrown);
     }
-    this.#forget(claim.id);
+    this.#forget(id);
     this.#claimSoon();
   }
 
   async #extend(): Promise<void> {
-    const claims = [...this.#held.values()].map(({ claim }) => claim);
-    if (claims.length === 0) return;
+    const ids = [...this.#held.keys()];
+    if (ids.length === 0) return;
     try {
-      const kept = await this.#queue.extend(claims, LEASE_MS);
-      claims.forEach(({ id }, index) => {
+      const kept = await this.#queue.extend(ids);
+      ids.forEach((id, index) => {
         const held = this.#held.get(id);
         if (kept[index] || !held) return;
         this.#abandon(id, [...held.requests.keys()], new ModeletError('dropped', 'its lease has ended'));

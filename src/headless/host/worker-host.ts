@@ -8,12 +8,13 @@ import { compileRuntime } from '../../config/compile.ts';
 import type { PlannedStage } from '../../config/stage-definition.ts';
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { asError } from '../../core/errors.ts';
-import type { RemotePlace } from '../../core/model.ts';
+import type { LogRecord, RemotePlace } from '../../core/model.ts';
 import type { Log } from '../../observe/log/log.ts';
 import { BEAT_MS, Board, type HostMessage } from '../../remote/board.ts';
 import { type HostReport, readPublished, type ServedStage } from '../../remote/notices.ts';
 import type { Machine } from '../../server/runtime-pins.ts';
 import { Service } from '../../server/service.ts';
+import { BATCH_LEASES } from '../../store/broker/batch-queue.ts';
 import { BrokerLink } from '../../store/broker/broker-link.ts';
 import { DRAIN_MS } from '../server.ts';
 import { HostedStage } from './hosted-stage.ts';
@@ -169,6 +170,7 @@ export class RemoteWorkerHost {
   }
 
   #link(queue: string): Promise<BrokerLink> {
-    return BrokerLink.open({ ...this.#spec.place, queue }, (record) => this.#log.write(record), this.#clock);
+    const onSetup = (record: LogRecord): void => this.#log.write(record);
+    return BrokerLink.open({ ...this.#spec.place, queue }, onSetup, this.#clock, BATCH_LEASES);
   }
 }

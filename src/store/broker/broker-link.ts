@@ -19,6 +19,14 @@ export interface BrokerAccess {
   readonly backend: IQueueBackend;
 }
 
+/** How BullMQ leases the jobs of a queue. */
+interface Leases {
+  /** Lease with which it hands out a job, in ms. */
+  readonly leaseMs: number;
+  /** Number of leases of a job that may end without an outcome; then the job is dead. */
+  readonly mostLost: number;
+}
+
 interface Packages {
   createClient(options: object): RedisClientType;
   readonly Queue: new (name: string, options: QueueOptions) => Queue;
@@ -38,6 +46,8 @@ const AWAY: StoreFault = 'away';
 
 /** Lease with which BullMQ hands out a job, in ms; a claim with another lease extends it at once. */
 export const LOCK_MS = 30_000;
+/** The limit of attempts is the gate's, which counts ended leases too. */
+const GATE_LEASES: Leases = { leaseMs: LOCK_MS, mostLost: Number.MAX_SAFE_INTEGER };
 /** Longest wait for the answers of a server that is there, at the end. */
 const CLOSE_MS = 1000;
 /** Shortest time between two searches for ended leases. An item is found by the second search after its end. */
@@ -49,6 +59,7 @@ export class BrokerLink {
   readonly #clock: Clock;
   readonly #onSetup: (record: LogRecord) => void;
   readonly #server: RedisClientType;
+  readonly #leases: Leases;
   #queue: Queue | null = null;
   /** The last error of the connection, while there is none. */
   #error: Error | null = null;
@@ -65,11 +76,19 @@ export class BrokerLink {
     place: BrokerPlace,
     onSetup: (record: LogRecord) => void,
     clock: Clock = systemClock,
+    leases: Leases = GATE_LEASES,
   ): Promise<BrokerLink> {
-    return new BrokerLink(place, await loadPackages(), onSetup, clock);
+    return new BrokerLink(place, await loadPackages(), onSetup, clock, leases);
   }
 
-  private constructor(place: BrokerPlace, packages: Packages, onSetup: (record: LogRecord) => void, clock: Clock) {
+  private constructor(
+    place: BrokerPlace,
+    packages: Packages,
+    onSetup: (record: LogRecord) => void,
+    clock: Clock,
+    leases: Leases,
+  ) {
+    this.#leases = leases;
     this.#place = place;
     this.#packages = packages;
     this.#onSetup = onSetup;
@@ -145,10 +164,9 @@ export class BrokerLink {
     const options = {
       connection: this.#server,
       prefix,
-      lockDuration: LOCK_MS,
+      lockDuration: this.#leases.leaseMs,
       stalledInterval: LEASE_CHECK_MS,
-      // The limit of attempts is the gate's, which counts these ends too.
-      maxStalledCount: Number.MAX_SAFE_INTEGER,
+      maxStalledCount: this.#leases.mostLost,
       skipVersionCheck: true,
     };
     const queue = new this.#packages.Queue(name, options as unknown as QueueOptions);

@@ -1,0 +1,115 @@
+/**
+ * The queue between the engine of a remote stage and its worker hosts: BullMQ on Redis or Valkey, one job for each batch.
+ * Unlike the queue of a gate it counts nothing and tries nothing again: a batch is taken once, and ends with its result, or
+ * as lost when the lease of its host ends. So each step is one command.
+ *
+ * Outcomes stay for `KEPT_S`, for an engine that has missed the event of one.
+ */
+import type { JobsOptions } from 'bullmq';
+import type { Payload } from '../../core/model.ts';
+import type { ItemResult } from '../work-queue.ts';
+import type { BrokerLink } from './broker-link.ts';
+import { asMinimal, fetchJobs, isFenced, readJobs } from './bullmq-commands.ts';
+import { itemIdOf, itemOf, jobIdOf, jobOf, keptOutcome, resultOfJob } from './bullmq-jobs.ts';
+
+/** How BullMQ leases the jobs of such a queue, for the link. A host that dies is missed when its leases end. */
+export const BATCH_LEASES = { leaseMs: 10_000, mostLost: 0 } as const;
+
+export interface TakenBatch {
+  readonly id: string;
+  readonly payload: Payload;
+}
+
+/** `open`: it waits or runs. `unknown`: the server has lost it, or it ended long ago. */
+export type BatchState =
+  | { readonly tag: 'open' | 'unknown' }
+  | { readonly tag: 'ended'; readonly result: Payload | null; readonly reason: string | null }
+  | { readonly tag: 'lost'; readonly reason: string };
+
+const KEPT_S = 15;
+const KEPT = { age: KEPT_S, count: 1000 } as const;
+const OPTIONS: JobsOptions = { removeOnFail: KEPT };
+
+export class BatchQueue {
+  readonly #link: BrokerLink;
+  /** Names whoever takes batches by this object. */
+  readonly #holder: string;
+
+  constructor(link: BrokerLink, holder: string) {
+    this.#link = link;
+    this.#holder = holder;
+  }
+
+  /** @param id no other batch has it */
+  async add(id: string, payload: Payload, priority: number): Promise<void> {
+    const { name, data, opts } = jobOf({ id, payload, priority, deadline: null });
+    await this.#link.reach(({ queue }) => queue.add(name, data, { ...opts, ...OPTIONS }));
+  }
+
+  /** Takes up to so many of the first batches. What is no batch ends here. */
+  take(most: number): Promise<TakenBatch[]> {
+    return this.#link.reach(async (reached) => {
+      const taken: TakenBatch[] = [];
+      for (const { id, job } of await fetchJobs(reached, most, this.#holder)) {
+        try {
+          taken.push({ id: itemIdOf(id), payload: itemOf(job).payload });
+        } catch (thrown) {
+          await this.refuse(itemIdOf(id), (thrown as Error).message);
+        }
+      }
+      return taken;
+    });
+  }
+
+  /** Resolves to false for each batch whose lease has ended. */
+  extend(ids: readonly string[]): Promise<boolean[]> {
+    return this.#link.reach(({ backend }) =>
+      Promise.all(
+        ids.map(async (id) => {
+          return Number(await backend.extendLock(jobIdOf(id), this.#holder, BATCH_LEASES.leaseMs)) === 1;
+        }),
+      ),
+    );
+  }
+
+  /** Ends a batch with its result. No effect if its lease has ended. */
+  complete(id: string, result: Payload): Promise<void> {
+    const outcome = keptOutcome({ ok: true, result }, this.#holder, null);
+    return this.#link.reach(async ({ backend }) => {
+      await backend.moveToCompleted(asMinimal(jobIdOf(id)), outcome, KEPT, this.#holder, false).catch(unlessFenced);
+    });
+  }
+
+  /** Ends a batch that cannot be run. */
+  refuse(id: string, reason: string): Promise<void> {
+    return this.#link.reach(async ({ backend }) => {
+      await backend.moveToFailed(asMinimal(jobIdOf(id)), reason, KEPT, this.#holder, false).catch(unlessFenced);
+    });
+  }
+
+  /** Ends the batches whose hosts are gone. */
+  async endLeases(): Promise<void> {
+    await this.#link.reach(({ backend }) => backend.moveStalledJobsToWait());
+  }
+
+  lookUp(id: string): Promise<BatchState> {
+    return this.#link.reach(async (reached): Promise<BatchState> => {
+      const [found] = await readJobs(reached, [jobIdOf(id)]);
+      if (!found) return { tag: 'unknown' };
+      const state = await reached.backend.getState(found.id);
+      if (state === 'failed') return { tag: 'lost', reason: found.job.failedReason ?? '' };
+      if (state !== 'completed') return { tag: 'open' };
+      const { result, reason }: ItemResult = resultOfJob(found.job);
+      return { tag: 'ended', result, reason };
+    });
+  }
+
+  close(): Promise<void> {
+    return this.#link.close();
+  }
+}
+
+/** A call that was repeated, or came too late, changes nothing. */
+function unlessFenced(thrown: unknown): void {
+  if (!isFenced(thrown)) throw thrown;
+}
