@@ -5,7 +5,7 @@
  *   serving   batches are claimed                           -> draining
  *   draining  none is claimed; those at hand are answered   -> closed
  */
-import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
+import { type Clock, systemClock } from '../../core/clock.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { LogRecord, RequestNumber } from '../../core/model.ts';
 import { decodeBatch, encodeReplies, replyOf } from '../../remote/batches.ts';
@@ -49,7 +49,6 @@ export class HostedStage {
   #claiming: { readonly ended: Promise<void>; again: boolean } | null = null;
   /** Batches that were announced since the last claim. */
   #waiting = 0;
-  #timers: Timer[] = [];
   #onEmpty: (() => void) | null = null;
 
   constructor(spec: HostedStageSpec, clock: Clock = systemClock) {
@@ -87,21 +86,16 @@ export class HostedStage {
       });
     }
     this.#state = 'closed';
-    for (const timer of this.#timers) timer.cancel();
     this.#events.close();
     await this.#queue.close();
   }
 
   #every(ms: number, work: () => void): void {
-    const arm = (): void => {
+    this.#clock.at(this.#clock.now() + ms, () => {
       if (this.#state === 'closed') return;
-      this.#timers = [...this.#timers.slice(-8), this.#clock.at(this.#clock.now() + ms, again)];
-    };
-    const again = (): void => {
       work();
-      arm();
-    };
-    arm();
+      this.#every(ms, work);
+    });
   }
 
   #claimSoon(): void {
