@@ -67,10 +67,12 @@ describe('examples: monitoring', () => {
     const shown = expressions.join(' ');
     const left = METRICS.map(({ name }) => name).filter((name) => !shown.includes(name));
     assert.deepEqual(left, [
+      'modelet_client_requests_total',
       'modelet_late_outcomes_total',
       'modelet_queue_capacity',
       'modelet_cache_entries',
       'modelet_taps_total',
+      'modelet_metrics_dropped_total',
       'modelet_workers_busy',
       'modelet_batches_running',
       'modelet_worker_state',

@@ -11,6 +11,7 @@ import { useGate } from '../fixtures/gate.ts';
 import { type Serving, startHost } from '../fixtures/headless.ts';
 import { type FlowNode, type Message, pidsOf, until, useNodeRed } from '../fixtures/node-red.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
+import { repositoryRoot } from '../fixtures/repository.ts';
 
 const red = useNodeRed();
 const gate = useGate();
@@ -182,7 +183,7 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
     const [refused] = await arrived(failed, 1);
     assert.equal(refused?.error?.code, 'stage_unavailable');
     assert.match(String(refused?.error?.message), /no worker host serves the runtime remote/);
-    assert.match(red.badges.get('awaited')?.text ?? '', /^no worker host serves/);
+    await until('the badge says it', () => /^no worker host serves/.test(red.badges.get('awaited')?.text ?? ''));
     hostFor(t);
     await ready('awaited', 1);
     red.send('awaited', { payload: 'late' });
@@ -228,5 +229,26 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
     await ready('lost', 1);
     red.send('lost', { payload: 'after' });
     assert.deepEqual(payloads(await arrived(out, 1)), ['after']);
+  });
+
+  test('the example runs on two hosts', async (t) => {
+    const title = 'Quick start over two worker hosts';
+    const text = readFileSync(join(repositoryRoot, 'examples', `${title}.json`), 'utf8');
+    const flow = JSON.parse(text.replace('redis://127.0.0.1:6379', redis.url)) as FlowNode[];
+    const credentials = { secret: SECRET };
+    await red.deploy(flow.map((node) => (node.type === 'modelet-broker' ? { ...node, credentials } : node)));
+    for (let host = 0; host < 2; host += 1) {
+      startHost(t, '--broker', redis.url, '--runtime', 'hosts', '--secret-file', secretFile);
+    }
+    const { id = '' } = flow.find(({ type }) => type === 'modelet-stage') ?? {};
+    await ready(id, 2);
+    const answers = await Promise.all(
+      numbers(12).map(async () => {
+        const answer = await red.post('/primes', { below: 100_000 });
+        return (await answer.json()) as { count: number; engine: number };
+      }),
+    );
+    assert.ok(answers.every(({ count }) => count === 9592));
+    assert.equal(new Set(answers.map(({ engine }) => engine)).size, 2);
   });
 });
