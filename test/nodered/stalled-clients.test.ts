@@ -67,9 +67,13 @@ function stalledClient(name: string, headers = ''): Socket {
 function read(way: string, bytes: number): Promise<void> {
   return new Promise((resolve, reject) => {
     let left = bytes;
+    let last = '';
     const request = get(`${red.url}/${way}?name=reader`, (response) => {
+      response.on('error', () => {});
+      response.on('close', () => reject(new Error(`ended ${left} bytes early: ${last.slice(-500)}`)));
       response.on('data', (chunk: Buffer) => {
         left -= chunk.length;
+        last = chunk.toString();
         if (left > 0) return;
         request.destroy();
         resolve();
