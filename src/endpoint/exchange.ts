@@ -8,9 +8,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { asModeletError, ModeletError } from '../core/errors.ts';
 import type { Outcome, Payload, RequestNumber, StageTiming, StreamSpec } from '../core/model.ts';
-import { quoted } from '../core/text.ts';
 import { CODEC, encodePayload } from '../wire/codec/codec.ts';
-import { NOT_JSON, startOf } from '../wire/codec/json-text.ts';
 import { tooLarge } from '../wire/codec/payload-limits.ts';
 import { type AnswerForm, answerForm } from './accept.ts';
 import { bodyOfPayload, bodyOfValue } from './answer.ts';
@@ -43,11 +41,6 @@ const IDLE: ExchangeState = { tag: 'reading', stop: () => {} };
 const EMPTY_TEXT: Payload = { codec: CODEC.json, bytes: Buffer.from('""') };
 const EMPTY_BYTES: Payload = { codec: CODEC.bytes, bytes: Buffer.alloc(0) };
 const EMPTY_OBJECT: Payload = { codec: CODEC.json, bytes: Buffer.from('{}') };
-
-const OPEN_BRACE = 0x7b;
-const OPEN_BRACKET = 0x5b;
-/** White space that JSON allows. */
-const SPACES: ReadonlySet<number | undefined> = new Set([0x20, 0x09, 0x0a, 0x0d]);
 
 export class Exchange implements BodyReadEvents {
   readonly #endpoint: ServedEndpoint;
@@ -159,11 +152,6 @@ export class Exchange implements BodyReadEvents {
 
   /** @throws ModeletError if the runtime refuses the request */
   #submit(payload: Payload): void {
-    const { kind } = (this.#head as RequestHead).type;
-    if (kind === 'json' && payload.codec === CODEC.jsonText && !isObjectText(payload.bytes)) {
-      this.#refuse(noObject(complaintAbout(Buffer.from(payload.bytes).toString())), 'parser');
-      return;
-    }
     const { runtime, limits, spec } = this.#endpoint;
     const own = parseTimeout(this.#request.headers['timeout']);
     const timeoutMs = own > 0 && (limits.timeoutMs === 0 || own < limits.timeoutMs) ? own : limits.timeoutMs;
@@ -214,7 +202,8 @@ export class Exchange implements BodyReadEvents {
     const { error } = outcome;
     const { stageNames } = this.#endpoint;
     if (error.code === 'bad_request' && this.#head?.type.kind === 'json') {
-      this.#answerError(noObject(error.message.slice(`${NOT_JSON}: `.length)), 'parser', null);
+      // In a flow, no stage has seen the request yet.
+      this.#answerError(new ModeletError('bad_request', error.message), 'parser', null);
       return;
     }
     error.stage ??= stageNames[timings.length] ?? stageNames[0];
@@ -285,25 +274,6 @@ export class Exchange implements BodyReadEvents {
 function emptyPayload({ type: { kind }, announced }: RequestHead): Payload {
   if (announced && (kind === 'json' || kind === 'form')) return EMPTY_OBJECT;
   return kind === 'bytes' ? EMPTY_BYTES : EMPTY_TEXT;
-}
-
-/** Whether JSON text begins as an object or array does. */
-function isObjectText(text: Uint8Array): boolean {
-  let at = startOf(text);
-  while (SPACES.has(text[at])) at += 1;
-  return text[at] === OPEN_BRACE || text[at] === OPEN_BRACKET;
-}
-
-/** @param reason text of a JSON parser */
-function noObject(reason: string): ModeletError {
-  return new ModeletError('bad_request', `${NOT_JSON}, or no object or array: ${reason}`);
-}
-
-/** Returns how a parser that expects an object or array complains about another text: about its first character. */
-function complaintAbout(text: string): string {
-  const start = text.search(/\S/);
-  if (start < 0) return 'Unexpected end of JSON input';
-  return `Unexpected token '${text[start]}', "${quoted(text)}" is not valid JSON`;
 }
 
 /** Returns the body of an answer that repeats what a failed stage got. */

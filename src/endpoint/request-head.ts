@@ -10,9 +10,9 @@ import { isInRanges, JSON_TYPE, type MediaKind, mediaKindOf, mediaTypeOf } from 
 /**
  * Kinds of bodies:
  *
- *   json        an object or array: JSON under its own name
- *   json value  any value: JSON under another name, which ends in `+json`
- *   msgpack     any value
+ *   json        JSON under its own name, which Node-RED parses
+ *   json value  JSON under another name, which ends in `+json`
+ *   msgpack
  *   text, bytes anything else
  *   form        a form of a browser
  */

@@ -7,8 +7,6 @@ type Schema = JsonObject;
 
 const ANYTHING: Schema = {};
 const JSON_TYPE = 'application/json';
-/** Node-RED refuses a body of application/json that is neither object nor array, but no body of another JSON type. */
-const VALUE_TYPE = 'application/x.value+json';
 const MSGPACK_TYPE = 'application/msgpack';
 const MULTIPART_TYPE = 'multipart/form-data';
 const FORM_TYPE = 'application/x-www-form-urlencoded';
@@ -53,13 +51,11 @@ export function requestBody({ inputs, takesFiles }: ApiEndpoint, components: Com
   const schema = anyOf(inputs.map((input) => bodySchema(input, 'input', ['payload', 'req.body'], components)));
   const types = [...new Set(inputs.flatMap((input) => typesOf(input, takesFiles)))];
   const named = types.length > 0 ? types : [JSON_TYPE];
-  const json = isScalar(schema, components) ? [VALUE_TYPE, JSON_TYPE] : [JSON_TYPE];
-  const all = named.flatMap((type) => (type === JSON_TYPE ? json : [type]));
   const examples = examplesOf(inputs);
   return {
     required: true,
     content: Object.fromEntries(
-      all.map((type) => {
+      named.map((type) => {
         if (!STRUCTURED.has(type) && !isJson(type)) return [type, {}];
         return [type, { schema, ...(isJson(type) && examples ? { examples } : {}) }];
       }),
@@ -102,11 +98,6 @@ export function resultSchema(stages: readonly (ApiStage | null)[], components: C
 export function usualTypes(schema: Schema, components: Components): string[] {
   const isText = ['string', 'number', 'integer'].includes(typeOf(schema, components));
   return [JSON_TYPE, MSGPACK_TYPE, ...(isText ? ['text/html'] : [])];
-}
-
-/** Whether the schema allows only values that are neither objects nor arrays. */
-function isScalar(schema: Schema, components: Components): boolean {
-  return ['string', 'number', 'integer', 'boolean', 'null'].includes(typeOf(schema, components));
 }
 
 /** Returns the type that a schema or the target of its reference names; '' without one, or with several. */

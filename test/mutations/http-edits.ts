@@ -12,7 +12,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'msgpack is read from the text that Node-RED makes of it',
-    file: 'src/node-red/http/request-body.ts',
+    file: 'src/node-red/http/bodies/request-body.ts',
     find: "kept?.tag === 'whole' ? Buffer.concat(kept.chunks) : kept && null",
     replace: "kept?.tag === 'whole' ? undefined : kept && null",
     suite: 'nodered/http-bodies.once.shared',
@@ -45,11 +45,19 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'a body that Node-RED cannot parse gets its bare 500',
-    file: 'src/node-red/http/body-errors.ts',
+    file: 'src/node-red/http/bodies/body-errors.ts',
     find: "if (type !== 'http in') return;",
     replace: "if (type !== 'http') return;",
     suite: 'nodered/http-errors',
     test: 'a body that is cut off: 400 bad_request',
+  },
+  {
+    bug: 'a JSON text is parsed once by Node-RED and once more by the stage',
+    file: 'src/node-red/http/bodies/json-values.ts',
+    find: 'keepParsed(request);',
+    replace: 'void keepParsed;',
+    suite: 'nodered/http-bodies.once.shared',
+    test: 'of JSON may be any value, as for the nodes in between, and is parsed once',
   },
   {
     bug: 'an endpoint that leads to no pipeline is answered like one that does',

@@ -17,6 +17,10 @@ const red = useNodeRed({
     stage('image', 'return 1;', 'later', { output: 'seen', mediaTypes: 'image/*, application/msgpack' }),
     func('later', 'return msg;', 'second'),
     stage('second', 'return { bytes: Buffer.isBuffer(input) ? input.length : -1 };', 'collector /image'),
+    httpIn('in /seen', '/seen', 'see'),
+    func('see', 'msg.seen = msg.payload; return msg;', 'seen'),
+    stage('seen', 'return input;', 'tell'),
+    func('tell', 'msg.payload = { seen: msg.seen, input: msg.payload }; return msg;', 'out /foreign'),
     httpIn('in /replaced', '/replaced', 'replace'),
     func('replace', 'msg.payload = { of: msg.payload.length }; return msg;', 'echo'),
     httpIn('in /both', '/both', ['one', 'other']),
@@ -68,10 +72,14 @@ describe('the body of a request', () => {
     assert.deepEqual(read('json', answer.bytes), { a: 1 });
   });
 
-  test('of JSON that is neither object nor array gets 400 with that reason', async () => {
-    const answer = await post(`${red.url}/echo`, 'json', 'text');
-    assert.equal(answer.status, 400);
-    assert.match(answer.bytes.toString(), /no object or array/);
+  test('of JSON may be any value, as for the nodes in between, and is parsed once', async () => {
+    for (const value of [5, '5', '', true, null, [1]]) {
+      const answer = await post(`${red.url}/seen`, 'json', value, { Accept: TYPES.json });
+      assert.deepEqual(read('json', answer.bytes), { seen: value, input: value });
+    }
+    const malformed = await call(`${red.url}/seen`, { 'Content-Type': TYPES.json }, Buffer.from('nul'));
+    assert.equal(malformed.status, 400);
+    assert.match(malformed.bytes.toString(), /the body is not valid JSON: Unexpected/);
   });
 
   test('of a listed type arrives as bytes, later stages need not list it, and unlisted JSON is refused', async () => {
@@ -155,7 +163,7 @@ describe('an endpoint that leads to no pipeline', () => {
     const answer = await post(`${red.url}/foreign`, 'json', {}, { Accept: TYPES.msgpack });
     assert.equal(typeOf(answer), TYPES.json);
     assert.deepEqual(read('json', answer.bytes), { foreign: true });
-    const malformed = await call(`${red.url}/foreign`, { 'Content-Type': TYPES.json }, Buffer.from('{'));
+    const malformed = await call(`${red.url}/foreign`, { 'Content-Type': TYPES.json }, Buffer.from('5'));
     assert.deepEqual([malformed.status, malformed.bytes.toString()], [500, 'Internal Server Error']);
   });
 });

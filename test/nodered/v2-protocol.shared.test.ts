@@ -259,6 +259,9 @@ test('a model takes a JSON body that the application of the editor has parsed', 
     assert.deepEqual([status, (json as { outputs: [{ data: number[] }] }).outputs[0].data], [200, [2]]);
   }
   assert.equal((await ask(process.url, '/admin/v2/models/double/infer', { inputs: [] })).status, 400);
+  // The editor's parser takes objects and arrays only; this value reaches the modelet, which wants another one.
+  const { json } = await ask(process.url, '/admin/lone/mean', 5);
+  assert.equal((json as { error: { code: string } }).error.code, 'modelet_failed');
 });
 
 test('nothing is served below the root of the editor in front of its login', async (t) => {

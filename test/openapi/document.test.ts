@@ -114,17 +114,6 @@ describe('document', () => {
     assert.ok(content['application/json']?.schema);
   });
 
-  test('a value that is neither object nor array has a media type that Node-RED accepts', async () => {
-    for (const schema of [NUMBER, { type: 'string' }, { type: 'null' }]) {
-      const content = contentOf(
-        operation(await documentOf({ inputs: [input({ schema })] }), 'post', '/digits').requestBody,
-      );
-      const types = ['application/x.value+json', 'application/json', 'application/msgpack'];
-      assert.deepEqual(Object.keys(content), types);
-      assert.deepEqual(content['application/x.value+json'], content['application/json']);
-    }
-  });
-
   test('a form with files is among the media types if it can reach a stage', async () => {
     const typesFor = async (spec: Parameters<typeof input>[0]): Promise<string[]> => {
       const mediaTypes = ['image/*', 'application/json'];

@@ -14,11 +14,15 @@ interface Settings extends HttpSettings {
 }
 
 /** An entry of an Express application. */
-interface Layer {
+export interface Layer {
   readonly name: string;
   readonly regexp?: RegExp;
-  readonly handle: { readonly stack?: readonly Layer[] };
-  readonly route?: { readonly path: unknown; readonly methods: Readonly<Record<string, boolean>> };
+  handle: { readonly stack?: readonly Layer[] };
+  readonly route?: {
+    readonly path: unknown;
+    readonly methods: Readonly<Record<string, boolean>>;
+    readonly stack: readonly Layer[];
+  };
 }
 interface App {
   readonly _router?: { readonly stack: readonly Layer[] };
@@ -85,7 +89,8 @@ function mayRefuse({ name, regexp, route }: Layer, method: string, path: string)
   return !route || answers(route, method);
 }
 
-function layersOf(app: unknown): readonly Layer[] {
+/** Returns the layers of an Express application. */
+export function layersOf(app: unknown): readonly Layer[] {
   // `false` if the settings switch the application off.
   return ((app || {}) as App)._router?.stack ?? [];
 }

@@ -13,7 +13,7 @@ import type { Gate } from '../../gate/gate.ts';
 import type { Lease } from '../../gate/leases.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import type { DeployedGate } from '../deploy/gate-deployment.ts';
-import { readMessageBody } from '../http/request-body.ts';
+import { readMessageBody } from '../http/bodies/request-body.ts';
 import type { RequestContext } from '../request/context.ts';
 import { deliverError, endWithoutFlow, type Leaving } from '../request/error-exit.ts';
 import { checkTimeout, numberIn, priorityOf, timeoutOf } from '../request/message-fields.ts';

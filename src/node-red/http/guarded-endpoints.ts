@@ -30,7 +30,7 @@ export class GuardedEndpoints<Endpoint extends Address> {
     }));
   }
 
-  find(request: HttpRequest): Endpoint | undefined {
+  find(request: Pick<HttpRequest, 'method' | 'path'>): Endpoint | undefined {
     // As in Express: a GET endpoint also answers HEAD.
     const wanted = request.method === 'HEAD' ? 'GET' : request.method;
     const path = request.path.toLowerCase();

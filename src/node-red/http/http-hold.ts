@@ -12,11 +12,12 @@ import type { Endpoint } from '../deploy/endpoints.ts';
 import { answerError } from '../request/direct-answers.ts';
 import type { HttpClients } from '../request/http-clients.ts';
 import { setAnswerForm } from './answer-form.ts';
-import { BodyErrors } from './body-errors.ts';
+import { BodyErrors } from './bodies/body-errors.ts';
+import { takeJsonValues } from './bodies/json-values.ts';
+import { keepBody } from './bodies/request-body.ts';
 import type { CompiledHost } from './compiled-host.ts';
 import { GuardedEndpoints } from './guarded-endpoints.ts';
-import { asksOnly, fullPath, type HttpRequest, type HttpResponse } from './http-types.ts';
-import { keepBody } from './request-body.ts';
+import { asksOnly, atRoot, fullPath, type HttpRequest, type HttpResponse } from './http-types.ts';
 
 type Handler = (request: HttpRequest, response: HttpResponse, next: () => void) => void;
 
@@ -35,11 +36,13 @@ export class HttpHold {
   readonly #endpoints: GuardedEndpoints<Endpoint> = new GuardedEndpoints();
   readonly #others: GuardedEndpoints<HttpInNode> = new GuardedEndpoints();
   readonly #bodyErrors: BodyErrors;
+  readonly #RED: NodeAPI;
   readonly #settings: HttpSettings;
   readonly #prepared: WeakSet<HttpResponse> = new WeakSet();
 
   /** @param clients records each request that passes */
   constructor(RED: NodeAPI, clients: HttpClients, compiled: CompiledHost) {
+    this.#RED = RED;
     this.#clients = clients;
     this.#compiled = compiled;
     this.#bodyErrors = new BodyErrors(RED);
@@ -58,6 +61,7 @@ export class HttpHold {
   guard(endpoints: readonly Endpoint[], others: readonly HttpInNode[]): void {
     this.#endpoints.set(endpoints);
     this.#others.set(others);
+    takeJsonValues(this.#RED, (request) => this.#endpoints.find(atRoot(this.#settings, request)) !== undefined);
   }
 
   hold(): void {

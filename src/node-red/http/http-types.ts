@@ -4,7 +4,9 @@ import type { AnswerHeaders, Headers } from '../../endpoint/request-id.ts';
 
 export interface HttpRequest {
   readonly method: string;
+  /** Below the root of the application that has the request now. */
   readonly path: string;
+  readonly originalUrl: string;
   readonly headers: Headers;
   /** Whether the whole request has arrived. */
   readonly complete: boolean;
@@ -41,6 +43,14 @@ export interface HttpResponse extends AnswerHeaders {
 /** Returns the path of a request, with the one below which HTTP-in nodes listen. */
 export function fullPath(settings: HttpSettings, { path }: Pick<HttpRequest, 'path'>): string {
   return `${httpRoot(settings).replace(/\/$/, '')}${path}`;
+}
+
+/** Returns method and path of a request as the HTTP-in nodes see them, whichever application has it now. */
+export function atRoot(settings: HttpSettings, request: HttpRequest): Pick<HttpRequest, 'method' | 'path'> {
+  const { method, originalUrl } = request;
+  const root = httpRoot(settings).replace(/\/$/, '');
+  const whole = originalUrl.split('?', 1)[0] as string;
+  return { method, path: whole.startsWith(`${root}/`) ? whole.slice(root.length) : '' };
 }
 
 /** Whether a request is GET or HEAD: it has no body, and caches may keep its answer. */

@@ -6,7 +6,7 @@ import { asError, ModeletError } from '../../core/errors.ts';
 import { DEEPEST } from './payload-limits.ts';
 
 /** How the message of an error begins if text is not JSON. */
-export const NOT_JSON = 'the body is not valid JSON';
+const NOT_JSON = 'the body is not valid JSON';
 
 /** Byte order mark in UTF-8. RFC 8259 allows parsers to ignore it. */
 const MARK = [0xef, 0xbb, 0xbf] as const;
@@ -32,7 +32,7 @@ export function parseJsonText(bytes: Buffer): unknown {
 }
 
 /** Returns the index of the first byte after a byte order mark. */
-export function startOf(bytes: Uint8Array): number {
+function startOf(bytes: Uint8Array): number {
   return MARK.every((byte, index) => bytes[index] === byte) ? MARK.length : 0;
 }
 

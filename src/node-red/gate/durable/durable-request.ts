@@ -10,7 +10,7 @@ import { refusedFull } from '../../../gate/gate-errors.ts';
 import type { Lease } from '../../../gate/leases.ts';
 import { type Claim, isItemId, type QueueItem } from '../../../store/work-queue.ts';
 import type { DeployedGate } from '../../deploy/gate-deployment.ts';
-import { readMessageBody } from '../../http/request-body.ts';
+import { readMessageBody } from '../../http/bodies/request-body.ts';
 import type { RequestContext } from '../../request/context.ts';
 import { deliverError, refuse } from '../../request/error-exit.ts';
 import { priorityOf, timeoutOf } from '../../request/message-fields.ts';

@@ -6,10 +6,10 @@
  */
 import { EventEmitter } from 'node:events';
 import type { NodeAPI } from 'node-red';
-import { apiMaxLength, type HttpSettings } from '../../config/http/http-settings.ts';
-import { type ErrorCode, ModeletError } from '../../core/errors.ts';
-import { answerError } from '../request/direct-answers.ts';
-import type { HttpRequest, HttpResponse } from './http-types.ts';
+import { apiMaxLength, type HttpSettings } from '../../../config/http/http-settings.ts';
+import { type ErrorCode, ModeletError } from '../../../core/errors.ts';
+import { answerError } from '../../request/direct-answers.ts';
+import type { HttpRequest, HttpResponse } from '../http-types.ts';
 import { isTooLarge } from './request-body.ts';
 
 /** The part of a `body-parser` or `raw-body` error that the log entry keeps. */
@@ -73,7 +73,7 @@ export class BodyErrors {
 
   #describe(code: ErrorCode, { name, message }: ParserError): string {
     if (code === 'payload_too_large') return `the body is larger than ${this.#limit}, the apiMaxLength of Node-RED`;
-    if (name === 'SyntaxError') return `the body is not valid JSON, or no object or array: ${message}`;
+    if (name === 'SyntaxError') return `the body is not valid JSON: ${message}`;
     return `the body cannot be read: ${message}`;
   }
 }

@@ -4,12 +4,12 @@
  */
 import { EventEmitter } from 'node:events';
 import { IncomingMessage } from 'node:http';
-import type { StageConfig } from '../../config/compile-stage.ts';
-import { type BodyTerms, checkMediaType, decodeBody } from '../../endpoint/body.ts';
-import { kindOfHeader } from '../../endpoint/media-type.ts';
-import { checkTimeout } from '../request/message-fields.ts';
-import type { ModeletTrace, PipelineMessage } from '../request/messages.ts';
-import type { HttpRequest } from './http-types.ts';
+import type { StageConfig } from '../../../config/compile-stage.ts';
+import { type BodyTerms, checkMediaType, decodeBody } from '../../../endpoint/body.ts';
+import { kindOfHeader } from '../../../endpoint/media-type.ts';
+import { checkTimeout } from '../../request/message-fields.ts';
+import type { ModeletTrace, PipelineMessage } from '../../request/messages.ts';
+import type { HttpRequest } from '../http-types.ts';
 
 /** The bytes of a body as they arrive. */
 type KeptBody =
@@ -21,7 +21,7 @@ type KeptBody =
 const IS_PAYLOAD = /^payload(?![\w$])/;
 
 const keptBodies: WeakMap<object, KeptBody> = new WeakMap();
-/** The body that the HTTP-in node provided, by request, if this file has decoded it since. */
+/** The body that the HTTP-in node provided, by request, if it is decoded: by this file, or before. */
 const givenBodies: WeakMap<object, unknown> = new WeakMap();
 
 /**
@@ -47,6 +47,11 @@ export function keepBody(request: HttpRequest, maxBytes: number): void {
   };
   // The stream's own `on` would start the flow before the body parser listens.
   EventEmitter.prototype.on.call(request as unknown as EventEmitter, 'data', keep);
+}
+
+/** Notes that `request.body` is the value that the client sent, so that a text is not taken for JSON once more. */
+export function keepParsed(request: HttpRequest): void {
+  givenBodies.set(request, request.body);
 }
 
 /** Whether a request's msgpack body exceeded its limit. */
