@@ -2,7 +2,7 @@
 import { ModeletError } from '../core/errors.ts';
 import type { ListenAddress } from '../core/model.ts';
 import { parseListen } from './http/listen.ts';
-import { parsePublicPath } from './paths.ts';
+import { parseBaseUrl, parsePublicPath } from './paths.ts';
 import { parseCpus } from './pins.ts';
 import { batcher } from './schemas/batcher.ts';
 import { broker } from './schemas/broker.ts';
@@ -41,11 +41,12 @@ const BYTES_PER_MB = 1024 * 1024;
 
 /** @throws ModeletError `config_invalid` that lists every property at fault. */
 export function compileRuntime(raw: Raw, mostWaiting = 0): RuntimeConfig {
-  const { maxPayloadMb, engineCpus, serverCpus, publicPath, v2Path, listen, ...rest } = validate(runtime, raw);
+  const { maxPayloadMb, engineCpus, serverCpus, publicPath, v2Path, baseUrl, listen, ...rest } = validate(runtime, raw);
   return Object.freeze({
     ...rest,
     publicPath: readProperty('publicPath', () => parsePublicPath(publicPath)),
     v2Path: readProperty('v2Path', () => parsePublicPath(v2Path)),
+    baseUrl: readProperty('baseUrl', () => parseBaseUrl(baseUrl)),
     listen: readProperty('listen', () => parseListen(listen)),
     mostWaiting,
     maxPayloadBytes: Math.round(maxPayloadMb * BYTES_PER_MB),

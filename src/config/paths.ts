@@ -54,6 +54,18 @@ export function parsePublicPath(text: string): string {
   return `/${segments.join('/')}`;
 }
 
+/**
+ * Returns the URL below which a proxy offers the endpoints, without a slash at its end; blank for blank text.
+ * @throws Error for text that is no such URL
+ */
+export function parseBaseUrl(text: string): string {
+  const given = text.trim();
+  if (given === '') return '';
+  const isPlain = URL.canParse(given) && /^https?:[^?#@\s]+$/i.test(given);
+  if (!isPlain) throw new Error(`must be like https://api.example.com/v1, without user, query and #; got "${text}"`);
+  return new URL(given).href.replace(/\/$/, '');
+}
+
 /** Resolves a file of this package. Before there was `assets`, all of its files lay in `examples`. */
 function ownFile(path: string): string {
   const name = path.slice(OWN_NAME.length);

@@ -22,10 +22,15 @@ export interface Operation extends JsonObject {
   readonly responses: Readonly<Record<string, JsonObject>>;
 }
 
+interface Server {
+  readonly url: string;
+  readonly description?: string;
+}
+
 export interface OpenApiDocument extends JsonObject {
   readonly openapi: '3.1.0';
   readonly info: { readonly title: string; readonly version: string; readonly description?: string };
-  readonly servers: readonly { readonly url: string }[];
+  readonly servers: readonly Server[];
   readonly tags: readonly { readonly name: string; readonly description?: string }[];
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
   readonly components: JsonObject;
@@ -37,6 +42,9 @@ const METHODS: ReadonlySet<string> = new Set(['get', 'post', 'put', 'patch', 'de
 const WITH_BODY: ReadonlySet<string> = new Set(['post', 'put', 'patch']);
 
 interface Building {
+  readonly root: string;
+  /** The base URL of all endpoints; '': they have none, or different ones. */
+  readonly baseUrl: string;
   readonly components: Components;
   /** Paths, keyed without the names of their parameters: OpenAPI treats paths that differ only in these as the same. */
   readonly paths: Map<string, { readonly path: string; readonly operations: Map<string, Operation> }>;
@@ -45,13 +53,17 @@ interface Building {
 }
 
 export function buildDocument({ title, version, root, endpoints }: Api): OpenApiDocument {
-  const building: Building = { components: new Components(), paths: new Map(), operationIds: new Set(), unsaid: [] };
+  const [first = '', ...others] = new Set(endpoints.map(({ baseUrl }) => baseUrl));
+  const building: Building = {
+    ...{ root, baseUrl: others.length === 0 ? first : '' },
+    ...{ components: new Components(), paths: new Map(), operationIds: new Set(), unsaid: [] },
+  };
   for (const endpoint of endpoints) addEndpoint(endpoint, building);
   const { paths, components, unsaid } = building;
   return {
     openapi: '3.1.0',
     info: { title, version, ...(unsaid.length > 0 ? { description: describeUnsaid(unsaid) } : {}) },
-    servers: [{ url: root }],
+    servers: serversOf(building.baseUrl, root),
     tags: tagsOf(endpoints),
     paths: Object.fromEntries(
       [...paths.values()].map(({ path, operations }) => [path, Object.fromEntries(operations)]),
@@ -59,6 +71,12 @@ export function buildDocument({ title, version, root, endpoints }: Api): OpenApi
     components: components.toJSON(),
     ...(unsaid.length > 0 ? { 'x-modelet-unsaid': unsaid } : {}),
   };
+}
+
+/** Returns where a client finds an endpoint. The page of the document can always ask the server that it is from. */
+function serversOf(baseUrl: string, root: string): Server[] {
+  if (baseUrl === '') return [{ url: root }];
+  return [{ url: baseUrl }, { url: root, description: 'The server of this document, without the proxy' }];
 }
 
 function describeUnsaid(unsaid: readonly Unsaid[]): string {
@@ -102,7 +120,7 @@ function operationOf(
   endpoint: ApiEndpoint,
   path: string,
   parameters: readonly PathParameter[],
-  { components, operationIds }: Building,
+  { components, operationIds, root, baseUrl }: Building,
 ): Operation {
   const { method, name, tab } = endpoint;
   const hasBody = WITH_BODY.has(method);
@@ -114,6 +132,7 @@ function operationOf(
     ...(tab.label === '' ? {} : { tags: [tab.label] }),
     ...(name === '' ? {} : { summary: name }),
     ...(description === '' ? {} : { description }),
+    ...(endpoint.baseUrl === baseUrl ? {} : { servers: serversOf(endpoint.baseUrl, root) }),
     parameters: [
       ...parameters.map(pathParameter),
       ...(method === 'get' ? queryParameters(endpoint, components) : []),

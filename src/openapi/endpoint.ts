@@ -58,6 +58,8 @@ export interface ApiEndpoint {
   readonly answers: readonly ApiAnswer[];
   /** Kind of gates that a request passes. */
   readonly gates: 'none' | 'memory' | 'durable';
+  /** URL in front of the path, for clients behind a proxy; '': that of all endpoints. */
+  readonly baseUrl: string;
   /** Whether a request needs a key. */
   readonly needsKey: boolean;
   /** Whether a form may bring files. */

@@ -5,7 +5,7 @@ import type { StreamSpec } from '../core/model.ts';
 import { mediaTypeOf } from '../endpoint/media-type.ts';
 import { type Graph, type HttpInNode, type HttpResponseNode, nodesOf } from '../flow/graph.ts';
 import { type Reached, streamingResponse, type Ways, waysFrom } from '../flow/http-ways.ts';
-import { type CompiledNodes, stageConfig } from '../flow/read/compiled-nodes.ts';
+import { baseUrlOf, type CompiledNodes, stageConfig } from '../flow/read/compiled-nodes.ts';
 import { walk } from '../flow/walk.ts';
 import type { Api, ApiAnswer, ApiEndpoint, ApiInput, ApiStage } from '../openapi/endpoint.ts';
 import type { Service } from './service.ts';
@@ -93,6 +93,10 @@ function endpointOf(described: Described, httpIn: HttpInNode, behind: Behind): A
     inputs: behind.first.stages.map((reached) => inputOf(described, reached)),
     answers: answersOf(described, method, behind),
     gates: isStored ? 'durable' : isGated ? 'memory' : 'none',
+    baseUrl: baseUrlOf(
+      described.nodes,
+      described.runtimeOf(behind.stages[0]?.stage ?? [...behind.gates][0] ?? '') ?? '',
+    ),
     needsKey: behind.stages.some(({ stage }) => needsKey(described, stage)),
     // The HTTP-in node uses its `upload` property for POST only.
     takesFiles: upload && method === 'post',

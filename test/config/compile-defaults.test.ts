@@ -34,6 +34,7 @@ test('a runtime without properties gets all defaults', () => {
     'name',
     'publicPath',
     'v2Path',
+    'baseUrl',
   ] as const) {
     assert.deepEqual(config[key], expected[key], key);
   }

@@ -49,6 +49,8 @@ const INVALID: readonly (readonly [string, Raw, RegExp])[] = [
   ['runtime', { publicPath: '/../admin' }, /^publicPath/],
   ['runtime', { publicPath: '/:id' }, /^publicPath/],
   ['runtime', { publicPath: '/a?b' }, /^publicPath/],
+  ['runtime', { baseUrl: 'api.example.com' }, /^baseUrl: must be like https:/],
+  ['runtime', { baseUrl: 'https://a:b@example.com' }, /^baseUrl: must be like https:/],
   ['runtime', { v2Path: '/a b' }, /^v2Path: must be a path of letters/],
   ['runtime', { listen: 'http://a:80' }, /^listen: must be a port, host:port or unix:\/path; got "http:\/\/a:80"$/],
   ['runtime', { listen: '65536' }, /^listen: must be a port/],

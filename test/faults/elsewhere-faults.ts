@@ -227,4 +227,18 @@ export const ELSEWHERE_FAULTS: readonly ElsewhereFault[] = [
     suite: 'nodered/paced-split-deploys.once',
     test: 'behind it is replaced by Modified nodes',
   },
+  {
+    name: 'a client floods an endpoint that needs keys, or fills its places and goes away',
+    requests: '429 `rate_limited` beyond its limits, 401 and 403 without a good key; other clients: their results',
+    recovery: 'its places are free once it is gone, its rate as time passes',
+    suite: 'processes/client-keys',
+    test: 'requests that are under way fill the places of their client alone, and leave them when it goes away',
+  },
+  {
+    name: 'the keys of a runtime are missing or wrong where `modelet serve` starts',
+    requests: 'none: nobody is let in by mistake',
+    recovery: 'it ends and says why, without the text of a key',
+    suite: 'processes/headless',
+    test: 'lets in the clients of a keys file alone, and counts them by name',
+  },
 ];

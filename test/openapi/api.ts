@@ -27,6 +27,7 @@ export function endpoint(spec: Partial<ApiEndpoint> = {}): ApiEndpoint {
     inputs: [input()],
     answers: [result()],
     gates: 'none',
+    baseUrl: '',
     needsKey: false,
     takesFiles: false,
     ...spec,

@@ -35,6 +35,18 @@ describe('document', () => {
     assert.deepEqual(bodySchema(document, responses['200']), NUMBER);
   });
 
+  test('the base URL is the first server, or that of each operation if there are several', async () => {
+    const own = { url: '/', description: 'The server of this document, without the proxy' };
+    const [one, two] = ['https://one.example/v1', 'https://two.example'];
+    const alike = await documentOf({ baseUrl: one }, { url: '/other', baseUrl: one });
+    assert.deepEqual(alike.servers, [{ url: one }, own]);
+    assert.equal(operation(alike, 'post', '/other')['servers'], undefined);
+    const mixed = await documentOf({ baseUrl: one }, { url: '/two', baseUrl: two }, { url: '/none' });
+    assert.deepEqual(mixed.servers, [{ url: '/' }]);
+    const servers = ['/digits', '/two', '/none'].map((url) => operation(mixed, 'post', url)['servers']);
+    assert.deepEqual(servers, [[{ url: one }, own], [{ url: two }, own], undefined]);
+  });
+
   test('without schemas the document allows any input and output', async () => {
     const document = await documentOf({});
     const { requestBody, responses } = operation(document, 'post', '/digits');

@@ -65,6 +65,7 @@ const endpoint: fc.Arbitrary<ApiEndpoint> = fc.record({
   inputs: fc.array(input, { maxLength: 2 }),
   answers: fc.array(answer, { maxLength: 3 }),
   gates: fc.constantFrom('none', 'memory', 'durable'),
+  baseUrl: fc.constantFrom('', 'https://one.example/v1', 'https://two.example'),
   needsKey: fc.boolean(),
   takesFiles: fc.boolean(),
 });

@@ -1,6 +1,7 @@
 /** The command `modelet`: its report and exit codes, and a server that answers through deaths and until its last request. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
@@ -12,6 +13,7 @@ import { buffer } from 'node:stream/consumers';
 import { after, describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
 import { RawClient } from '../fixtures/endpoint.ts';
+import { Scrape } from '../fixtures/exposition.ts';
 import type { FileNode } from '../fixtures/file-flows.ts';
 import { asNobody, modelet, numberIn, QUICK_START_FILE, serveFlows } from '../fixtures/headless.ts';
 import { kill9, until } from '../fixtures/processes.ts';
@@ -73,8 +75,9 @@ function write(flow: readonly FileNode[]): string {
   return file;
 }
 
-function post(url: string, value: unknown): Promise<Response> {
-  return fetch(url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(value) });
+function post(url: string, value: unknown, more: Readonly<Record<string, string>> = {}): Promise<Response> {
+  const headers = { 'Content-Type': 'application/json', ...more };
+  return fetch(url, { method: 'POST', headers, body: JSON.stringify(value) });
 }
 
 describe('modelet check', () => {
@@ -212,6 +215,43 @@ describe('modelet serve', () => {
     assert.deepEqual(Object.keys(documented.paths), ['/two']);
     const ready = log().filter(({ message }) => /^ready, pid/.test(String(message)));
     assert.deepEqual(new Set(ready.map(({ stage }) => stage)), new Set(['two']));
+  });
+
+  test('lets in the clients of a keys file alone, and counts them by name', async (t) => {
+    const runtime = { keys: 'keys', baseUrl: 'https://api.example.com/v1/' };
+    const flows = write([TAB, { id: 'keys', type: 'modelet-keys', clients: [] }, ...echoFlow('one', { runtime })]);
+    const [good, bad] = [join(folder, 'keys.json'), join(folder, 'bad-keys.json')];
+    const clients = [
+      { name: 'app', key: 'the-key-of-the-app' },
+      { name: 'slow', sha256: createHash('sha256').update('the-key-of-the-slow').digest('hex'), rate: 0.001 },
+      { name: 'elsewhere', key: 'the-key-of-elsewhere', paths: ['/two'] },
+    ];
+    writeFileSync(good, JSON.stringify(clients));
+    writeFileSync(bad, '[{ "name": "app", "key": "too-secret" }]');
+    const [without, wrong, { url }] = await Promise.all([
+      modelet('serve', flows),
+      modelet('serve', flows, '--keys-file', bad),
+      serveFlows(t, flows, '--keys-file', good),
+    ]);
+    assert.match(without.output, /its runtime asks for keys.*--keys-file/);
+    assert.match(wrong.output, /app needs a key of 16 to 512/);
+    assert.doesNotMatch(wrong.output, /too-secret/);
+    assert.deepEqual([without.code, wrong.code], [1, 1]);
+    const ask = (key: string): Promise<Response> => post(`${url}/one`, { n: 1 }, { 'X-API-Key': key });
+    assert.equal((await post(`${url}/one`, {})).status, 401);
+    const statuses: number[] = [];
+    for (const key of ['wrong', 'elsewhere', 'app', 'slow', 'slow']) {
+      statuses.push((await ask(`the-key-of-${key === 'elsewhere' ? key : `the-${key}`}`)).status);
+    }
+    assert.deepEqual(statuses, [401, 403, 200, 200, 429]);
+    const headers = { Authorization: 'Bearer the-key-of-the-app' };
+    const scrape = new Scrape(await (await fetch(`${url}/metrics`, { headers })).text());
+    const counted = { none: ['401', 2], elsewhere: ['403', 1], app: ['200', 1], slow: ['429', 1] } as const;
+    for (const [client, [status, count]] of Object.entries(counted)) {
+      assert.equal(scrape.value('modelet_client_requests_total', { client, status }), count, client);
+    }
+    const { servers } = (await (await fetch(`${url}/openapi.json`, { headers })).json()) as { servers: object[] };
+    assert.deepEqual(servers[0], { url: 'https://api.example.com/v1' });
   });
 
   test('serves HTTPS by the files of a tls-config node, and says which it cannot use', async (t) => {

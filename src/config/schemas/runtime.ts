@@ -63,6 +63,12 @@ export const runtime = {
       description:
         'Path below which compiled endpoints are models of the KServe v2 protocol: `/` for `/v2/models`, `/triton` for `/triton/v2/models`. Blank: nowhere',
     },
+    baseUrl: {
+      type: 'string',
+      default: '',
+      description:
+        'Address at which clients find the endpoints, for the OpenAPI document, if a proxy stands in front: `https://api.example.com/v1`. Blank: the server’s own',
+    },
     listen: {
       type: 'string',
       default: '',

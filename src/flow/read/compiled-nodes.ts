@@ -80,10 +80,16 @@ export function usedRuntimes(nodes: CompiledNodes): Map<string, RuntimeConfig> {
   const runtimes = new Map<string, RuntimeConfig>();
   for (const { node, config } of nodes.of('runtime')) {
     // These are excluded: changing them must not restart the engine.
-    const others = { publicPath: '', v2Path: '', listen: null, tls: '', broker: '', keys: '' };
+    const others = { publicPath: '', v2Path: '', baseUrl: '', listen: null, tls: '', broker: '', keys: '' };
     if (used.has(node.id) && !(config instanceof ModeletError)) runtimes.set(node.id, { ...config, ...others });
   }
   return runtimes;
+}
+
+/** Returns the URL at which the clients of a runtime find its endpoints; '' if it names none. */
+export function baseUrlOf(nodes: CompiledNodes, runtime: string): string {
+  const found = nodes.get(runtime);
+  return found?.kind === 'runtime' && !(found.config instanceof ModeletError) ? found.config.baseUrl : '';
 }
 
 /** Returns the paths below which runtimes serve the KServe v2 protocol. Runtimes that do not are absent. */

@@ -33,6 +33,7 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     logLevel: 'debug',
     publicPath: '/ops',
     v2Path: '/triton',
+    baseUrl: 'https://api.example.com/v1',
     listen: '127.0.0.1:8080',
   },
   'modelet-keys': { name: 'customers' },

@@ -122,6 +122,13 @@ test('the dialog of a runtime refuses values that it cannot use, and marks the s
         good: '/triton',
       },
       {
+        property: 'baseUrl',
+        bad: ['api.example.com', 'ftp://example.com', 'https://a:b@example.com', 'https://example.com/?a'].map(
+          (url) => [url, /^Base URL: must be like https:/] as const,
+        ),
+        good: 'https://api.example.com/v1',
+      },
+      {
         property: 'listen',
         bad: [
           ['localhost', /^Listen at: must be a port, host:port or unix:\/path$/],
