@@ -1,6 +1,7 @@
 /** The runtime's vocabulary as plain data types, which cross modules and processes. No behaviour. */
 import type { ErrorCode, ModeletError } from './errors.ts';
 import type { ClientReadings, OwnValues, RequestReading, StageReading } from './readings.ts';
+import type { ModelPort } from './tensor.ts';
 
 /** Number of an open request, unique within one engine process client; carried in every frame. */
 export type RequestNumber = number;
@@ -77,14 +78,6 @@ export type StageSource =
       readonly soleWorker: boolean;
     };
 
-/** One input or output of a model. */
-export interface ModelPort {
-  readonly name: string;
-  readonly type: string;
-  /** A number is a fixed dimension; text is the name of a variable one, '' if unnamed. [] is a scalar, or unknown. */
-  readonly shape: readonly (number | string)[];
-}
-
 /** Options for running an ONNX model. */
 export interface OnnxOptions {
   /** Names, or objects with settings. Each operator runs on the first provider that supports it. */
@@ -121,6 +114,8 @@ export interface ModeletDescription {
   readonly outputSchema: string | null;
   /** The tensors that it takes by name, all of them; absent: not known. */
   readonly inputs?: readonly ModelPort[];
+  /** The tensors that it gives by name, all of them; absent: not known but by the schema. */
+  readonly outputs?: readonly ModelPort[];
   /** The modelet's first examples, without those that are large or not JSON. */
   readonly examples: readonly string[];
 }
@@ -173,10 +168,7 @@ export interface AnswerSpec {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/**
- * An HTTP-in node, the route behind it and the HTTP response at its end, compiled into one. Such a request is never a
- * message.
- */
+/** An HTTP-in node, its route and the HTTP response at its end, compiled into one. A request never becomes a message. */
 export interface EndpointSpec {
   /** Id of the HTTP-in node. */
   readonly id: string;

@@ -9,6 +9,14 @@ export interface Tensor {
   readonly type: string;
 }
 
+/** One input or output of a model. */
+export interface ModelPort {
+  readonly name: string;
+  readonly type: string;
+  /** A number is a fixed dimension; text is the name of a variable one, '' if unnamed. [] is a scalar, or unknown. */
+  readonly shape: readonly (number | string)[];
+}
+
 const TYPE_OF: ReadonlyMap<string, string> = new Map([
   ['Int8Array', 'int8'],
   ['Uint8Array', 'uint8'],

@@ -36,15 +36,18 @@ export class Endpoints {
     const queryAt = url.indexOf('?');
     const path = queryAt < 0 ? url : url.slice(0, queryAt);
     const endpoint = this.#table.get(keyOf(request.method ?? '', path));
-    if (!endpoint) return this.#models.take(request, response, path);
+    if (!endpoint) return this.takeModel(request, response, path);
     const query = queryAt < 0 ? '' : url.slice(queryAt + 1);
     if (isForFlow(request.headers, query, endpoint.spec.mediaTypes)) return false;
     new Exchange(endpoint, request, response).begin();
     return true;
   }
 
-  /** The same for a request whose body a parser has read: models take it, other endpoints leave it to the flow. */
-  takeParsed(request: IncomingMessage, response: ServerResponse, url: string, body: unknown): boolean {
+  /**
+   * The same for models only, which no flow can serve.
+   * @param body what a parser has read, if the body is read already
+   */
+  takeModel(request: IncomingMessage, response: ServerResponse, url: string, body?: unknown): boolean {
     return this.#models.take(request, response, url.split('?', 1)[0] as string, body);
   }
 }

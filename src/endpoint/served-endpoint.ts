@@ -5,7 +5,7 @@ import type { ErrorCode, ModeletError } from '../core/errors.ts';
 import type {
   AnswerSpec,
   EndpointSpec,
-  ModelPort,
+  ModeletDescription,
   Outcome,
   Payload,
   RequestNumber,
@@ -40,8 +40,8 @@ export interface EndpointRuntime {
   deadlineFor(timeoutMs: number): Deadline;
   /** Returns the names of the runtime's stages that have no worker to serve a request now. */
   missing(): readonly string[];
-  /** Returns the tensors that the first stage takes by name; none: not known. */
-  inputs(): readonly ModelPort[];
+  /** Returns what the modelets of the first and the last stage say about themselves; null: none has loaded yet. */
+  described(): { readonly first: ModeletDescription | null; readonly last: ModeletDescription | null };
   /** Notes a request that fails before it can be submitted. */
   refused(error: ModeletError, requestId: string): void;
 }

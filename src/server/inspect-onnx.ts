@@ -5,7 +5,7 @@
 import { fileURLToPath } from 'node:url';
 import { systemClock, type Timer } from '../core/clock.ts';
 import { asError, ModeletError } from '../core/errors.ts';
-import type { ModelPort } from '../core/model.ts';
+import type { ModelPort } from '../core/tensor.ts';
 import { runToEnd } from '../process/parent/launch.ts';
 
 const ENTRY = fileURLToPath(new URL('../worker/onnx/inspect.js', import.meta.url));

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { inferAnswer } from '../../src/endpoint/v2/infer-answer.ts';
 import { type InferRequest, readInferRequest } from '../../src/endpoint/v2/infer-request.ts';
+import { outputsOf as metadataOf } from '../../src/endpoint/v2/metadata.ts';
 import { decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
 
 interface AnsweredOutput {
@@ -168,4 +169,41 @@ describe('v2: a result becomes outputs', () => {
       assert.throws(() => outputsOf(result), { code: 'modelet_failed', message });
     });
   }
+});
+
+describe('the outputs that a schema promises', () => {
+  const item = { $defs: { Score: { type: 'number' }, Loop: { $ref: '#/$defs/Loop' } } };
+  const pairs = { type: 'array', minItems: 2, maxItems: 2, items: { type: 'boolean' } };
+  const rows: readonly (readonly [schema: unknown, result: unknown, shape: readonly number[][]])[] = [
+    [{ type: 'number' }, 1.5, [[1]]],
+    [{ enum: ['cat', 'dog'] }, 'dog', [[1]]],
+    [{ type: 'array', items: { type: 'integer' } }, [1, 2, 3], [[-1]]],
+    [{ type: 'array', items: pairs }, [[true, false]], [[-1, 2]]],
+    [
+      { type: 'object', properties: { label: { type: 'string' }, score: { $ref: '#/$defs/Score' } }, ...item },
+      { label: 'a', score: 0.5 },
+      [[1], [1]],
+    ],
+  ];
+  test('are those of the result', () => {
+    for (const [schema, result, shapes] of rows) {
+      const told = metadataOf({ inputSchema: null, outputSchema: JSON.stringify(schema), examples: [] });
+      const given = outputsOf(result);
+      const kinds = (tensors: readonly { name: string; datatype: string }[]): string[][] =>
+        tensors.map(({ name, datatype }) => [name, datatype]);
+      assert.deepEqual(kinds(told), kinds(given), JSON.stringify(schema));
+      assert.deepEqual(
+        told.map(({ shape }) => shape),
+        shapes,
+      );
+    }
+  });
+
+  test('are none if it does not say what they are', () => {
+    for (const schema of [true, {}, { type: 'object' }, { type: 'array' }, { $ref: '#/$defs/Loop', ...item }]) {
+      const text = JSON.stringify(schema);
+      assert.deepEqual(metadataOf({ inputSchema: null, outputSchema: text, examples: [] }), [], text);
+    }
+    assert.deepEqual(metadataOf(null), []);
+  });
 });

@@ -30,6 +30,7 @@ function flows(properties: Readonly<Record<string, unknown>>): FlowNode[] {
       'mean',
       'return input.x.data.reduce((sum, value) => sum + value) / input.x.data.length;',
       'collector /lone/mean',
+      { outputSchema: '{"type": "number"}' },
     ),
     // Goes through the flow, so it is no model.
     httpIn('in', '/through', 'pass'),
@@ -155,8 +156,9 @@ test('the server and its models tell what they are, and whether they are ready',
     assert.deepEqual(await ask(url, '/v2/health/live'), { status: 200, json: { live: true } }, host);
     await until('all models are ready', async () => (await ask(url, '/v2/health/ready')).status === 200);
     assert.deepEqual((await ask(url, '/v2/models/double/versions/1/ready')).json, { name: 'double', ready: true });
-    const model = (await ask(url, '/v2/models/lone%2Fmean')).json as { name: string; versions: string[] };
-    assert.deepEqual([model.name, model.versions], ['lone/mean', ['1']], host);
+    const { platform: _, ...model } = (await ask(url, '/v2/models/lone%2Fmean')).json as Record<string, unknown>;
+    const outputs = [{ name: 'output', datatype: 'FP64', shape: [1] }];
+    assert.deepEqual(model, { name: 'lone/mean', versions: ['1'], inputs: [], outputs }, host);
   }
 });
 
@@ -172,7 +174,7 @@ test('an ONNX stage tells its inputs, and takes them by name', async () => {
   const image = { name: 'image', datatype: 'FP32', shape: [1, 8, 8] };
   for (const [host, url] of await hosts()) {
     const { inputs, outputs } = (await ask(url, '/v2/models/digits')).json as Record<string, unknown>;
-    assert.deepEqual([inputs, outputs], [[image], []], host);
+    assert.deepEqual([inputs, outputs], [[image], [{ name: 'output', datatype: 'FP32', shape: [10] }]], host);
     const asked = { inputs: [{ ...image, data: Array(64).fill(0.5) }] };
     const { json } = await ask(url, '/v2/models/digits/infer', asked);
     const [output] = (json as { outputs: { name: string; datatype: string; shape: number[] }[] }).outputs;
@@ -226,6 +228,21 @@ test('an error has its status and one text', async () => {
       assert.match(error, text);
     }
   }
+});
+
+test('a hook that comes after the deploy takes no request from a model', async (t) => {
+  await red.deployReady(flows({ v2Path: '/' }));
+  const { hooks } = red.red as unknown as {
+    hooks: { add(name: string, hook: () => void): void; remove(name: string): void };
+  };
+  hooks.add('onReceive.test', () => {});
+  t.after(() => hooks.remove('onReceive.test'));
+  const { endpoints } = await red.snapshot();
+  assert.ok(
+    endpoints.every(({ reason }) => reason !== null),
+    'requests go through the flow now',
+  );
+  assert.equal((await ask(red.url, '/v2/models/double/infer', { inputs: [X] })).status, 200);
 });
 
 test('without the setting, a deploy serves no model any more', async () => {

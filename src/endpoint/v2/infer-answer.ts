@@ -15,7 +15,7 @@ export interface InferAnswer {
 export const VERSION = '1';
 
 /** Name of the only output, if the result is a tensor instead of tensors by name. */
-const ONLY_OUTPUT = 'output';
+export const ONLY_OUTPUT = 'output';
 
 /**
  * Makes the answer.

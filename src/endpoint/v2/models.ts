@@ -17,9 +17,9 @@ import { isInRanges, JSON_TYPE } from '../media-type.ts';
 import { REQUEST_ID, requestIdOf } from '../request-id.ts';
 import { writeAnswer } from '../response-writer.ts';
 import { prepareAnswer, type ServedEndpoint } from '../served-endpoint.ts';
-import { datatypeOf } from './datatypes.ts';
 import { VERSION } from './infer-answer.ts';
 import { InferExchange } from './infer-exchange.ts';
+import { inputsOf, outputsOf } from './metadata.ts';
 
 const OURS = createRequire(import.meta.url)('@modelet/node-red-pipeline/package.json') as { version: string };
 
@@ -29,9 +29,6 @@ interface Answer {
   readonly status: number;
   readonly value: object;
 }
-
-/** The size of a dimension that may be any. */
-const OPEN = -1;
 
 const MODEL = /^\/models\/(.+?)(?:\/versions\/([^/]+))?(?:\/(ready|infer))?$/;
 
@@ -144,12 +141,9 @@ function ofServer(path: string, served: Served): Answer {
 function ofModel(name: string, version: string, endpoint: ServedEndpoint | undefined, action: string): Answer {
   if (!endpoint) return unknown(`there is no model ${JSON.stringify(name)} of version ${JSON.stringify(version)}`);
   if (action === 'ready') return readiness({ name }, [endpoint]);
-  const inputs = endpoint.runtime.inputs().map((port) => {
-    const shape = port.shape.map((dimension) => (typeof dimension === 'number' ? dimension : OPEN));
-    return { name: port.name, datatype: datatypeOf(port.type)?.name ?? port.type, shape };
-  });
-  // What an output is depends on the result: no stage says it before.
-  return ok({ name, versions: [VERSION], platform: 'modelet', inputs, outputs: [] });
+  const { first, last } = endpoint.runtime.described();
+  const tensors = { inputs: inputsOf(first), outputs: outputsOf(last) };
+  return ok({ name, versions: [VERSION], platform: 'modelet', ...tensors });
 }
 
 function readiness(of: object, endpoints: readonly ServedEndpoint[]): Answer {

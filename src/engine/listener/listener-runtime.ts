@@ -62,7 +62,7 @@ export class ListenerRuntime {
     if (patient) this.#patient -= 1;
   }
 
-  of(spec: EndpointSpec, told: Pick<EndpointRuntime, 'missing' | 'inputs'>): EndpointRuntime {
+  of(spec: EndpointSpec, told: Pick<EndpointRuntime, 'missing' | 'described'>): EndpointRuntime {
     return {
       ...told,
       submit: (request) => this.#submit(spec, request),

@@ -162,7 +162,8 @@ export class Listener {
     { maxJson }: PlannedListener,
     { routes }: EnginePlan,
   ): ServedEndpoint {
-    const first = routes.find(({ ref }) => ref === routeRef)?.stages[0] ?? 0;
+    const { stages = [] } = routes.find(({ ref }) => ref === routeRef) ?? {};
+    const describe = (stage = 0): ModeletDescription | null => this.#host.description(stage);
     const { maxPayloadBytes, requests } = this.#boot;
     return {
       spec,
@@ -170,7 +171,7 @@ export class Listener {
       limits: { timeoutMs: requests.timeoutMs, maxBytes: maxPayloadBytes, maxJson },
       runtime: this.#runtime.of(spec, {
         missing: () => this.#observation.missing(),
-        inputs: () => this.#host.description(first)?.inputs ?? [],
+        described: () => ({ first: describe(stages[0]), last: describe(stages.at(-1)) }),
       }),
       stageNames,
       answer: prepareAnswer(spec.answer),

@@ -65,13 +65,19 @@ export class CompiledHost {
 
   /** Takes a request inside the application of the HTTP-in nodes. Returns false if the flow must take it. */
   takeInApp(express: HttpRequest, answer: HttpResponse): boolean {
-    if (this.#endpoints.size === 0 || this.#isBarred) return false;
+    if (this.#endpoints.size === 0) return false;
     const request = express as unknown as IncomingMessage;
     const response = answer as unknown as ServerResponse;
     const url = `${this.#root}${request.url ?? ''}`;
     // A body parser in front, for example the one of the editor's application, may have read the body.
-    if (express._body) return this.#endpoints.takeParsed(request, response, url, express.body);
-    return !request.readableDidRead && this.#endpoints.take(request, response, url);
+    if (express._body) return this.#endpoints.takeModel(request, response, url, express.body);
+    return !request.readableDidRead && this.#take(request, response, url);
+  }
+
+  /** Leaves to the flow what hooks want to see. A request to a model never becomes a message, so there is nothing to see. */
+  #take(request: IncomingMessage, response: ServerResponse, url: string): boolean {
+    const endpoints = this.#endpoints;
+    return this.#isBarred ? endpoints.takeModel(request, response, url) : endpoints.take(request, response, url);
   }
 
   #prepare(spec: EndpointSpec, deployment: Deployment): ServedEndpoint | null {
@@ -112,7 +118,7 @@ export class CompiledHost {
     const others = server.listeners('request') as ((request: IncomingMessage, response: ServerResponse) => void)[];
     server.removeAllListeners('request');
     server.on('request', (request: IncomingMessage, response: ServerResponse) => {
-      if (!this.#isBarred && this.#endpoints.take(request, response, request.url ?? '')) return;
+      if (this.#take(request, response, request.url ?? '')) return;
       for (const other of others) other.call(server, request, response);
     });
   }

@@ -5,7 +5,7 @@
 import type { Node, NodeAPI } from 'node-red';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { EndpointSpec, ModelPort, RequestNumber } from '../../core/model.ts';
+import type { EndpointSpec, RequestNumber } from '../../core/model.ts';
 import { type EndpointRequest, type EndpointRuntime, isOfRequest } from '../../endpoint/served-endpoint.ts';
 import type { Settlement } from '../../ledger/ledger.ts';
 import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
@@ -79,9 +79,9 @@ export class EndpointOfFlow implements EndpointRuntime {
     return missingIn(this.#flow.service.snapshot()).map(({ stage }) => stage);
   }
 
-  inputs(): readonly ModelPort[] {
-    const { service, spec } = this.#flow;
-    return service.description(spec.entry)?.inputs ?? [];
+  described(): ReturnType<EndpointRuntime['described']> {
+    const { service, spec, stages } = this.#flow;
+    return { first: service.description(spec.entry), last: service.description(stages.at(-1) ?? spec.entry) };
   }
 
   refused(error: ModeletError, requestId: string): void {

@@ -24,6 +24,7 @@ export function describeModelet(
     inputSchema: schema('inputSchema'),
     outputSchema: schema('outputSchema'),
     ...(modelet.inputs ? { inputs: modelet.inputs } : {}),
+    ...(modelet.outputs ? { outputs: modelet.outputs } : {}),
     examples: modelet.examples
       .slice(0, MOST_EXAMPLES)
       .flatMap((example) => (isPlain(example) ? asExample(example) : [])),

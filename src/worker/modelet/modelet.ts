@@ -3,7 +3,8 @@
  * the loaders, which turn the description of a source into a callable modelet.
  */
 import type { ModeletDefinition } from '../../config/stage-definition.ts';
-import type { ModelPort, PayloadSchema } from '../../core/model.ts';
+import type { PayloadSchema } from '../../core/model.ts';
+import type { ModelPort } from '../../core/tensor.ts';
 
 /** A set of label values: a value for each label that the metric was declared with. */
 export type MetricLabels = Readonly<Record<string, string | number | boolean>>;
@@ -121,6 +122,8 @@ export interface LoadedModelet extends Statics {
   readonly documented?: Pick<Statics, 'inputSchema' | 'outputSchema'>;
   /** The tensors of one item, by name; absent: not known. */
   readonly inputs?: readonly ModelPort[];
+  /** The tensors that it gives, see `ModeletDescription`. */
+  readonly outputs?: readonly ModelPort[];
   /** Whether `predict` takes all inputs in one call. */
   readonly batch: boolean;
   setup(): unknown;

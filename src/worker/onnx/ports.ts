@@ -1,5 +1,5 @@
 /** Reads a model's inputs and outputs from its metadata, and decides whether the first dimension is the batch. */
-import type { ModelPort } from '../../core/model.ts';
+import type { ModelPort } from '../../core/tensor.ts';
 import { type ElementType, isKnownType } from './elements.ts';
 
 /** One input or output of a supported type. */
@@ -95,6 +95,12 @@ export function isBatch(dimension: number | string | undefined, first: number | 
 export function inputsOfItem({ inputs }: Ports, stacking: Stacking): Port[] {
   if (stacking.tag === 'single' || stacking.ownRows) return [...inputs];
   return inputs.map((port) => ({ ...port, shape: [1, ...port.shape.slice(1)] }));
+}
+
+/** Returns the outputs as tensors of one item; none if its shape depends on the item. */
+export function outputsOfItem({ outputs }: Ports, stacking: Stacking): Port[] {
+  if (stacking.tag === 'single' || stacking.ownRows) return [];
+  return outputs.map((port) => ({ ...port, shape: port.shape.slice(1) }));
 }
 
 /** Describes a port for people: `image float32 [batch, 1, 28, 28]`. */

@@ -5,7 +5,7 @@ import { asError, ModeletError } from '../../core/errors.ts';
 import type { StageSource } from '../../core/model.ts';
 import { type LoadedModelet, type LoadSource, type ModeletContext, NO_STATICS } from '../modelet/modelet.ts';
 import { documentedPorts } from '../onnx/documented.ts';
-import { describePort, inputsOfItem, type Ports, type Stacking } from '../onnx/ports.ts';
+import { describePort, inputsOfItem, outputsOfItem, type Ports, type Stacking } from '../onnx/ports.ts';
 import { itemForm, type Part, readItem } from '../onnx/read-item.ts';
 import { checkLabels, type ResultOptions, toResult } from '../onnx/results.ts';
 import { runItems } from '../onnx/run-items.ts';
@@ -41,6 +41,7 @@ const open: LoadSource<OnnxSource> = async (source, definition, context) => {
     examples: options.examples,
     documented: documentedPorts(ports, stacking.tag === 'stacked', results),
     inputs: inputsOfItem(ports, stacking),
+    ...(options.tensors ? { outputs: outputsOfItem(ports, stacking) } : {}),
     batch: true,
     setup: () => {},
     preprocess: (input) => readItem(input, ports.inputs, itemForm(stacking)),

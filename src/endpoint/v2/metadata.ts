@@ -1,0 +1,89 @@
+/** The tensors of a model of the KServe v2 protocol, as far as its stages say what they take and give. */
+import type { ModeletDescription } from '../../core/model.ts';
+import type { ModelPort } from '../../core/tensor.ts';
+import { datatypeOf } from './datatypes.ts';
+import { ONLY_OUTPUT } from './infer-answer.ts';
+
+interface TensorMetadata {
+  readonly name: string;
+  readonly datatype: string;
+  readonly shape: readonly number[];
+}
+
+/** The keywords of a JSON Schema that say which tensor a value becomes. */
+interface Schema {
+  readonly $ref?: unknown;
+  readonly type?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly properties?: Readonly<Record<string, unknown>>;
+  readonly items?: unknown;
+  readonly minItems?: unknown;
+  readonly maxItems?: unknown;
+}
+
+/** The size of a dimension that may be any. */
+const OPEN = -1;
+
+/** Types of elements by the types of JSON. Plain numbers become FP64, whole ones too. */
+const ELEMENTS: ReadonlyMap<unknown, string> = new Map([
+  ['number', 'float64'],
+  ['integer', 'float64'],
+  ['boolean', 'bool'],
+  ['string', 'string'],
+]);
+
+/** Returns the inputs; none if the first stage does not say which. */
+export function inputsOf(first: ModeletDescription | null): TensorMetadata[] {
+  return (first?.inputs ?? []).map(metadataOf);
+}
+
+/** Returns the outputs of which the last stage or its schema says what they are. */
+export function outputsOf(last: ModeletDescription | null): TensorMetadata[] {
+  const ports = last?.outputs ?? portsOf(last?.outputSchema ?? null);
+  const [only] = ports;
+  // A single tensor is the result itself, without its name.
+  return last?.outputs && only && ports.length === 1
+    ? [metadataOf({ ...only, name: ONLY_OUTPUT })]
+    : ports.map(metadataOf);
+}
+
+function metadataOf({ name, type, shape }: ModelPort): TensorMetadata {
+  const sizes = shape.map((dimension) => (typeof dimension === 'number' ? dimension : OPEN));
+  return { name, datatype: datatypeOf(type)?.name ?? type, shape: sizes };
+}
+
+function portsOf(text: string | null): ModelPort[] {
+  if (text === null) return [];
+  const whole = asSchema(JSON.parse(text));
+  const schema = resolved(whole, whole);
+  const values = schema.properties ? Object.entries(schema.properties) : [[ONLY_OUTPUT, schema] as const];
+  return values.flatMap(([name, value]) => portOf(name, asSchema(value), whole) ?? []);
+}
+
+/** Returns the tensor that a value of the schema becomes; null if the schema does not say. */
+function portOf(name: string, value: Schema, whole: Schema): ModelPort | null {
+  const shape: (number | string)[] = [];
+  let schema = resolved(value, whole);
+  while (schema.type === 'array') {
+    const { minItems, maxItems, items } = schema;
+    shape.push(typeof minItems === 'number' && minItems === maxItems ? minItems : '');
+    schema = resolved(asSchema(items), whole);
+  }
+  const texts = schema.enum?.every((one) => typeof one === 'string') ? 'string' : undefined;
+  const type = ELEMENTS.get(schema.type ?? texts);
+  return type === undefined ? null : { name, type, shape: shape.length > 0 ? shape : [1] };
+}
+
+/** Follows a reference within the document, such as pydantic writes them; anything, if it leads nowhere. */
+function resolved(schema: Schema, whole: Schema): Schema {
+  if (typeof schema.$ref !== 'string') return schema;
+  const [start, ...keys] = schema.$ref.split('/');
+  const found = keys.reduce<unknown>((part, key) => (part as Record<string, unknown> | undefined)?.[key], whole);
+  const target = asSchema(start === '#' ? found : null);
+  // One step only: references may form a circle.
+  return target.$ref === undefined ? target : {};
+}
+
+function asSchema(value: unknown): Schema {
+  return typeof value === 'object' && value !== null ? value : {};
+}
