@@ -1,11 +1,11 @@
 /** A client that does not read what it asked for: how much of it is made, and what ends it. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { get } from 'node:http';
+import { type ClientRequest, get, type IncomingMessage, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import { streamOut } from '../fixtures/drawn.ts';
-import { collector, func, node, runtime, stage, TAB } from '../fixtures/flow.ts';
+import { collector, func, httpIn, node, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { until } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
 
@@ -24,6 +24,16 @@ const ENDLESS = `
       }
     } finally {
       node.log('closed ' + (input.name ?? 'one') + ' after ' + made + ' parts');
+    }
+  })();`;
+
+/** As many parts of 64 KiB as the client wants, with the number of each. */
+const COUNTED = `
+  return (async function* () {
+    try {
+      for (let n = 0; n < input.parts; n += 1) yield n + 'x'.repeat(65_536);
+    } finally {
+      node.log('done ' + input.name);
     }
   })();`;
 
@@ -49,6 +59,9 @@ before(async () => {
     collector('collect2', 'pass', 'out', { results: 'parts' }),
     func('pass', 'return msg;', 'out'),
     streamOut('out', { heartbeatMs: '50' }),
+    httpIn('in3', '/many', 'make3'),
+    stage('make3', COUNTED, 'out3', { workers: '1', concurrency: '32' }),
+    streamOut('out3'),
   ]);
 });
 after(() => red.end());
@@ -83,6 +96,44 @@ function read(way: string, bytes: number): Promise<void> {
       if (left > 0) reject(error);
     });
   });
+}
+
+/** A client of the endpoint for many, which does not read before it is told to. */
+class Streaming {
+  readonly #request: ClientRequest;
+  #answer: IncomingMessage | null = null;
+  #text = '';
+  /** Numbers of the parts that have come. */
+  readonly parts: number[] = [];
+  ends = 0;
+
+  constructor(name: string, parts: number) {
+    const headers = { 'Content-Type': 'application/json' };
+    this.#request = request(`${red.url}/many`, { method: 'POST', headers, agent: false }, (answer) => {
+      this.#answer = answer;
+    });
+    this.#request.on('error', () => {});
+    this.#request.end(JSON.stringify({ name, parts }));
+  }
+
+  get hasBegun(): boolean {
+    return this.#answer !== null;
+  }
+
+  read(): void {
+    this.#answer?.setEncoding('utf8').on('data', (text: string) => {
+      const events = (this.#text + text).split('\n\n');
+      this.#text = events.pop() as string;
+      for (const event of events) {
+        if (event.startsWith('event: done')) this.ends += 1;
+        else this.parts.push(Number.parseInt(event.slice('data: "'.length), 10));
+      }
+    });
+  }
+
+  leave(): void {
+    this.#request.destroy();
+  }
 }
 
 const residentBytes = (): number => {
@@ -133,3 +184,31 @@ for (const way of ['written', 'streamed']) {
     socket.destroy();
   });
 }
+
+test('of 32 streams at a time, those that are read come whole while the others stall, and each ends once', async () => {
+  const [many, few] = [800, 40];
+  await red.collectGarbage();
+  const before = residentBytes();
+  const named = (kind: string, parts: number): Streaming[] =>
+    Array.from({ length: 16 }, (_, n) => new Streaming(`${kind}${n}.`, parts));
+  const [stalled, readers] = [named('stalled', many), named('reader', few)];
+  await until('all 32 have begun', () => [...stalled, ...readers].every(({ hasBegun }) => hasBegun));
+  for (const reader of readers) reader.read();
+  await until('every reader has its end', () => readers.every(({ ends }) => ends > 0));
+  const all = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
+  for (const { parts } of readers) assert.deepEqual(parts, all(few));
+  const done = (): string[] => [...red.output.matchAll(/done (\w+)\./g)].map(([, name]) => name as string);
+  assert.ok(!done().some((name) => name.startsWith('stalled')), 'those that stall have not been made to their end');
+  await red.collectGarbage();
+  const grown = residentBytes() - before;
+  const asked = stalled.length * many * 65_536;
+  assert.ok(grown < asked / 4, `Node-RED has grown by ${Math.round(grown / MEGABYTE)} MB`);
+  const [waking, leaving] = [stalled.slice(0, 4), stalled.slice(4)];
+  for (const one of leaving) one.leave();
+  for (const one of waking) one.read();
+  await until('every client that reads again has its end', () => waking.every(({ ends }) => ends > 0));
+  for (const { parts } of waking) assert.deepEqual(parts, all(many));
+  await until('all generators are closed', () => done().length >= 32);
+  assert.equal(new Set(done()).size, 32);
+  assert.deepEqual([done().length, ...[...readers, ...waking].map(({ ends }) => ends)], [32, ...Array(20).fill(1)]);
+});
