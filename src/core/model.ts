@@ -202,10 +202,10 @@ export interface EndpointSpec {
 
 /** How a stream response node writes a result in parts. */
 export interface StreamSpec {
-  readonly format: 'sse' | 'openai' | 'jsonl' | 'raw';
+  readonly format: 'sse' | 'openai' | 'jsonl' | 'raw' | 'websocket';
   /** Name of the event that each part is, for server-sent events; '': none. */
   readonly event: string;
-  /** Longest silence before a comment that keeps the connection open, in ms; 0: no comments. */
+  /** Longest silence before a comment or ping that keeps the connection open, in ms; 0: none. */
   readonly heartbeatMs: number;
 }
 

@@ -23,6 +23,15 @@ export class Endpoints {
     return METHODS.filter((method) => this.#table.has(keyOf(method, path)));
   }
 
+  /** Returns the endpoint that takes WebSockets at a path; undefined if there is none. */
+  socketAt(path: string): ServedEndpoint | undefined {
+    return METHODS.map((method) => this.#table.get(keyOf(method, path))).find((one) => one && isSocket(one));
+  }
+
+  get hasSockets(): boolean {
+    return [...this.#table.values()].some(isSocket);
+  }
+
   get size(): number {
     return this.#table.size;
   }
@@ -53,6 +62,10 @@ export class Endpoints {
 }
 
 const METHODS = ['POST', 'PUT', 'PATCH'];
+
+function isSocket({ spec }: ServedEndpoint): boolean {
+  return spec.parts?.stream?.format === 'websocket';
+}
 
 function keyOf(method: string, path: string): string {
   return `${method.toUpperCase()} ${path}`;

@@ -170,6 +170,7 @@ const TYPES: Readonly<Record<StreamSpec['format'], readonly string[]>> = {
   sse: [EVENTS],
   openai: [EVENTS, 'application/json'],
   jsonl: [LINES],
+  websocket: [LINES],
   raw: ['text/plain', 'application/octet-stream'],
 };
 

@@ -186,7 +186,7 @@ for (const way of ['written', 'streamed']) {
 }
 
 test('of 32 streams at a time, those that are read come whole while the others stall, and each ends once', async () => {
-  const [many, few] = [800, 40];
+  const [many, few] = [400, 20];
   await red.collectGarbage();
   const before = residentBytes();
   const named = (kind: string, parts: number): Streaming[] =>

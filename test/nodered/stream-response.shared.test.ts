@@ -217,6 +217,50 @@ test('a WebSocket client gets parts by the nodes of Node-RED itself', async () =
   client.close();
 });
 
+test('a WebSocket client gets parts from the endpoint itself, beside the WebSockets of Node-RED', async (t) => {
+  const socket = { server: 'socket', client: '' };
+  const flow = (path: string): FlowNode[] => [
+    { id: 'socket', type: 'websocket-listener', path, wholemsg: 'false' },
+    node('in', 'websocket in', ['echo'], socket),
+    node('echo', 'websocket out', [], socket),
+    httpIn('in2', '/tokens', 'make'),
+    stage('make', 'return (function* () { yield* input; return "end"; })();', 'stream'),
+    streamOut('stream', { format: 'websocket' }),
+  ];
+  const clients: WebSocket[] = [];
+  t.after(() => {
+    for (const client of clients) client.close();
+  });
+  const ask = async (path: string, message: string, last: string): Promise<unknown[]> => {
+    const got: unknown[] = [];
+    const client = new WebSocket(`${red.url.replace('http', 'ws')}${path}`);
+    clients.push(client);
+    client.addEventListener('message', ({ data }) => got.push(data));
+    await new Promise((resolve) => client.addEventListener('open', resolve));
+    client.send(message);
+    await until(`${path} has answered`, () => got.includes(last));
+    return got;
+  };
+  const lines = ['{"part":"a"}', '{"part":"b"}', '{"done":"end"}'];
+  await deploy(...flow('/echoed'));
+  assert.deepEqual(await ask('/tokens', '"ab"', lines[2] as string), lines);
+  assert.deepEqual(await ask('/echoed', 'hello', 'hello'), ['hello']);
+  assert.equal(await (await red.post('/tokens', 'ab')).text(), `${lines.join('\n')}\n`, 'by POST');
+  const { hooks } = red.red as unknown as {
+    hooks: { add(name: string, hook: (event: object) => void): void; remove(name: string): void };
+  };
+  hooks.add('onReceive.test', (_event: object) => {});
+  await red.snapshot();
+  assert.deepEqual(await ask('/tokens', '"ab"', lines[2] as string), lines, 'through the flow');
+  hooks.remove('onReceive.test');
+  await deploy(...flow('/tokens'));
+  assert.deepEqual(
+    await ask('/tokens', '"ab"', '"ab"'),
+    ['"ab"'],
+    'a path that both claim is of Node-RED\u2019s own node',
+  );
+});
+
 test('eight clients at a time get their own parts, compiled or not', async () => {
   const code = `return (async function* () {
     for (let n = 0; n < 50; n += 1) { await new Promise(setImmediate); yield input.name + n; }

@@ -8,9 +8,9 @@ export const stream = {
     format: {
       type: 'string',
       default: 'sse',
-      enum: ['sse', 'openai', 'jsonl', 'raw'],
+      enum: ['sse', 'openai', 'jsonl', 'raw', 'websocket'],
       description:
-        '`sse`: server-sent events. `openai`: as chat completions of OpenAI. `jsonl`: a line of JSON for each part. `raw`: the parts alone',
+        '`sse`: server-sent events. `openai`: as chat completions of OpenAI. `jsonl`: a line of JSON for each part. `raw`: the parts alone. `websocket`: over a WebSocket, a message for each line of `jsonl`',
     },
     event: {
       type: 'string',
@@ -23,7 +23,7 @@ export const stream = {
       minimum: 0,
       maximum: MAX_TIMEOUT_MS,
       description:
-        'With `format` `sse` or `openai`: longest silence before a comment is sent, so that nothing closes the connection. 0: no comments',
+        'With `format` `sse`, `openai` or `websocket`: longest silence before a comment, or a ping, is sent, so that nothing closes the connection. 0: none',
     },
   },
 } as const satisfies NodeSchema;

@@ -71,6 +71,8 @@ export function formOf({ format, event }: StreamSpec, chat: () => StreamForm): S
     case 'openai':
       return chat();
     case 'jsonl':
+    // Each line is a message; see sockets/session.ts.
+    case 'websocket':
       return linesAs(LINES_TYPE);
     case 'raw':
       return PLAIN;

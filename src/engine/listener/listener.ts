@@ -16,6 +16,7 @@ import type {
 import { Clients } from '../../endpoint/clients/clients.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
+import { Sockets } from '../../endpoint/sockets/sockets.ts';
 import { Ledger, SlowRequests } from '../../ledger/ledger.ts';
 import { Refusals } from '../../observe/log/refusals.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';
@@ -45,6 +46,7 @@ export class Listener {
   readonly #refusals: Refusals;
   readonly #slowRequests: SlowRequests = new SlowRequests();
   readonly #endpoints: Endpoints = new Endpoints();
+  readonly #sockets: Sockets;
   readonly #clients: Clients;
   readonly #observation: ObservationPaths;
   readonly #port: ListeningPort;
@@ -88,9 +90,11 @@ export class Listener {
       clients: this.#clients,
       now: () => clock.now(),
     });
+    this.#sockets = new Sockets(this.#endpoints, clock);
     this.#port = new ListeningPort(
       {
         onRequest: (request, response) => this.#take(request, response),
+        onServer: (server) => this.#sockets.serve(server),
         onChange: () => host.onChange(),
         onLog: (record) => host.onLog(record),
       },
@@ -116,6 +120,7 @@ export class Listener {
     if (planned) this.#wasUsed = true;
     this.#runtime.apply(planned?.endpoints ?? []);
     this.#endpoints.replace(planned?.endpoints.map((endpoint) => this.#served(endpoint, planned, plan)) ?? []);
+    this.#sockets.refresh();
     this.#observation.apply(plan);
     this.#clients.replace(planned?.keys ?? null);
     this.#port.use(planned ? { address: planned.address, tls: planned.tls } : null, this.#drainMs);
@@ -143,6 +148,7 @@ export class Listener {
 
   /** Takes no more requests, and answers all that are open by the deadline. */
   async close(deadline: Deadline): Promise<void> {
+    this.#sockets.end();
     this.#runtime.close();
     this.#port.use(null, this.#drainMs);
     await this.#ledger.whenEmpty(deadline);

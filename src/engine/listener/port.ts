@@ -24,6 +24,8 @@ interface Wanted {
 
 interface PortEvents {
   onRequest(request: IncomingMessage, response: ServerResponse): void;
+  /** Called with each server before it listens. */
+  onServer(server: Server): void;
   onChange(): void;
   onLog(record: LogRecord): void;
 }
@@ -142,6 +144,7 @@ export class ListeningPort {
     };
     if (tls && !isWhole(tls)) throw new Error('the TLS configuration has no key, or no certificate');
     const server: Server = tls ? createTlsServer({ ...TIMES, ...tls }, take) : createServer(TIMES, take);
+    this.#events.onServer(server);
     return server;
   }
 

@@ -6,6 +6,7 @@ import { systemClock } from '../../core/clock.ts';
 import type { EndpointSpec } from '../../core/model.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { flawOf, prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
+import { Sockets } from '../../endpoint/sockets/sockets.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import { barredByHooks } from '../deploy/http-facts.ts';
@@ -20,6 +21,7 @@ export class CompiledHost {
   readonly #RED: NodeAPI;
   readonly #tracing: Tracing;
   readonly #endpoints: Endpoints = new Endpoints();
+  readonly #sockets: Sockets;
   readonly #place: HostPlace;
   /** Path of the application of the HTTP-in nodes, without a slash at its end. */
   readonly #root: string;
@@ -30,6 +32,16 @@ export class CompiledHost {
 
   constructor(RED: NodeAPI, tracing: Tracing) {
     this.#RED = RED;
+    const endpoints = this.#endpoints;
+    this.#sockets = new Sockets(
+      {
+        get hasSockets() {
+          return endpoints.hasSockets;
+        },
+        socketAt: (path) => (this.#isOfListener(path) ? undefined : endpoints.socketAt(path)),
+      },
+      systemClock,
+    );
     this.#tracing = tracing;
     const settings = RED.settings as HostSettings;
     this.#place = hostPlace(settings, isOwnCommand(), Number.parseInt(String(RED.version()), 10));
@@ -40,12 +52,16 @@ export class CompiledHost {
   serve(deployment: Deployment): void {
     const { endpoints } = deployment.compiled;
     this.#endpoints.replace(endpoints.flatMap((spec) => this.#prepare(spec, deployment) ?? []));
+    const server = this.#RED.server as unknown as Server | undefined;
+    if (server) this.#sockets.serve(server);
+    this.#sockets.refresh();
     if (this.#endpoints.size > 0 && this.#place.tag === 'server') this.#standInFront();
   }
 
   /** Serves no endpoint any more: the flows have stopped. Requests under way end as they began. */
   close(): void {
     this.#endpoints.replace([]);
+    this.#sockets.refresh();
   }
 
   /**
@@ -104,6 +120,16 @@ export class CompiledHost {
   #isOfEditor(path: string): boolean {
     const settings = this.#RED.settings as HostSettings;
     return passesEditor(settings, path) && !passesEditor(settings, this.#root);
+  }
+
+  /** Whether a node of Node-RED's own takes WebSockets at a path. Two cannot take the same one. */
+  #isOfListener(path: string): boolean {
+    let found = false;
+    this.#RED.nodes.eachNode((node) => {
+      const { type, path: own = '' } = node as { readonly type: string; readonly path?: string };
+      if (type === 'websocket-listener') found ||= `${this.#root}/${own.replace(/^\//, '')}` === path;
+    });
+    return found;
   }
 
   get #isBarred(): boolean {

@@ -76,6 +76,7 @@ test('the dialog of a stream response refuses values that it cannot use, and sho
       openai: [false, true],
       jsonl: [false, false],
       raw: [false, false],
+      websocket: [false, true],
       sse: [true, true],
     };
     for (const [format, expected] of Object.entries(shown)) {
