@@ -28,6 +28,10 @@ export class Endpoints {
     return METHODS.map((method) => this.#table.get(keyOf(method, path))).find((one) => one && isSocket(one));
   }
 
+  whyNot(): null {
+    return null;
+  }
+
   get hasSockets(): boolean {
     return [...this.#table.values()].some(isSocket);
   }

@@ -1,8 +1,11 @@
 /** The stream response node behind other nodes: what it makes of messages, what ends a stream, and who hears of it. */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { get, type IncomingMessage } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { after, beforeEach, describe, test } from 'node:test';
 import { WebSocket } from 'undici';
 import { split, streamOut } from '../fixtures/drawn.ts';
@@ -70,6 +73,13 @@ class Client {
   leave(): void {
     this.#leaving.abort();
   }
+}
+
+/** Asks for a WebSocket and returns what comes instead. */
+async function handshake(path: string): Promise<string> {
+  const asked = { Connection: 'Upgrade', Upgrade: 'websocket', 'Sec-WebSocket-Version': '13' };
+  const [answer] = (await once(get(`${red.url}${path}`, { headers: asked }), 'response')) as [IncomingMessage];
+  return `${answer.statusCode} ${await text(answer)}`;
 }
 
 const isClosed = (): Promise<unknown> => until('the generator is closed', () => callsIn(folder).includes('end'));
@@ -226,6 +236,8 @@ test('a WebSocket client gets parts from the endpoint itself, beside the WebSock
     httpIn('in2', '/tokens', 'make'),
     stage('make', 'return (function* () { yield* input; return "end"; })();', 'stream'),
     streamOut('stream', { format: 'websocket' }),
+    httpIn('in3', '/passed', 'pass'),
+    func('pass', 'return msg;', 'make'),
   ];
   const clients: WebSocket[] = [];
   t.after(() => {
@@ -253,6 +265,7 @@ test('a WebSocket client gets parts from the endpoint itself, beside the WebSock
   await red.snapshot();
   assert.deepEqual(await ask('/tokens', '"ab"', lines[2] as string), lines, 'through the flow');
   hooks.remove('onReceive.test');
+  assert.match(await handshake('/passed'), /^400 .*only a compiled endpoint takes WebSockets: /);
   await deploy(...flow('/tokens'));
   assert.deepEqual(
     await ask('/tokens', '"ab"', '"ab"'),

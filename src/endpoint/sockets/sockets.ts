@@ -38,7 +38,10 @@ const OF_HANDSHAKE =
 interface Host {
   /** Returns the endpoint that takes WebSockets at a path; undefined if there is none. */
   socketAt(path: string): ServedEndpoint | undefined;
+  /** Whether there may be one at some path. */
   readonly hasSockets: boolean;
+  /** Returns why an endpoint takes no WebSockets; null if there is none at the path, so that others may take it. */
+  whyNot(path: string): string | null;
 }
 
 export class Sockets {
@@ -85,7 +88,9 @@ export class Sockets {
       const path = (request.url ?? '').split('?', 1)[0] as string;
       const isWeb = request.headers.upgrade?.toLowerCase() === 'websocket';
       const endpoint = isWeb ? this.#host.socketAt(path) : undefined;
+      const why = isWeb && !endpoint ? this.#host.whyNot(path) : null;
       if (endpoint) this.#welcome({ server, request, socket, head, endpoint }, path);
+      else if (why !== null) refuse(request, socket, new ModeletError('bad_request', why));
       else if (server.listenerCount('upgrade') === 1) passOn(server, request, socket, head);
     };
     server.on('upgrade', listener);

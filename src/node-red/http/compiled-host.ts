@@ -7,6 +7,7 @@ import type { EndpointSpec } from '../../core/model.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { flawOf, prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
 import { Sockets } from '../../endpoint/sockets/sockets.ts';
+import { nodesOf } from '../../flow/graph.ts';
 import type { Tracing } from '../../observe/export/tracing.ts';
 import type { Deployment } from '../deploy/deployment.ts';
 import { barredByHooks } from '../deploy/http-facts.ts';
@@ -22,6 +23,10 @@ export class CompiledHost {
   readonly #tracing: Tracing;
   readonly #endpoints: Endpoints = new Endpoints();
   readonly #sockets: Sockets;
+  /** Whether a stream response of the flows has that format, even of an endpoint that is not compiled. */
+  #mayHaveSockets = false;
+  /** Why endpoints are not compiled, by their paths. */
+  #uncompiled: ReadonlyMap<string, string> = new Map();
   readonly #place: HostPlace;
   /** Path of the application of the HTTP-in nodes, without a slash at its end. */
   readonly #root: string;
@@ -32,16 +37,7 @@ export class CompiledHost {
 
   constructor(RED: NodeAPI, tracing: Tracing) {
     this.#RED = RED;
-    const endpoints = this.#endpoints;
-    this.#sockets = new Sockets(
-      {
-        get hasSockets() {
-          return endpoints.hasSockets;
-        },
-        socketAt: (path) => (this.#isOfListener(path) ? undefined : endpoints.socketAt(path)),
-      },
-      systemClock,
-    );
+    this.#sockets = new Sockets(this, systemClock);
     this.#tracing = tracing;
     const settings = RED.settings as HostSettings;
     this.#place = hostPlace(settings, isOwnCommand(), Number.parseInt(String(RED.version()), 10));
@@ -50,7 +46,9 @@ export class CompiledHost {
 
   /** Serves the endpoints of a deploy from now on, in one step. */
   serve(deployment: Deployment): void {
-    const { endpoints } = deployment.compiled;
+    const { endpoints, uncompiled } = deployment.compiled;
+    this.#mayHaveSockets = nodesOf(deployment.graph, 'stream').some(({ stream }) => stream.format === 'websocket');
+    this.#uncompiled = new Map(uncompiled.map(({ path, reason }) => [path, reason]));
     this.#endpoints.replace(endpoints.flatMap((spec) => this.#prepare(spec, deployment) ?? []));
     const server = this.#RED.server as unknown as Server | undefined;
     if (server) this.#sockets.serve(server);
@@ -61,6 +59,7 @@ export class CompiledHost {
   /** Serves no endpoint any more: the flows have stopped. Requests under way end as they began. */
   close(): void {
     this.#endpoints.replace([]);
+    this.#mayHaveSockets = false;
     this.#sockets.refresh();
   }
 
@@ -120,6 +119,20 @@ export class CompiledHost {
   #isOfEditor(path: string): boolean {
     const settings = this.#RED.settings as HostSettings;
     return passesEditor(settings, path) && !passesEditor(settings, this.#root);
+  }
+
+  get hasSockets(): boolean {
+    return this.#mayHaveSockets;
+  }
+
+  socketAt(path: string): ServedEndpoint | undefined {
+    return this.#isOfListener(path) ? undefined : this.#endpoints.socketAt(path);
+  }
+
+  whyNot(path: string): string | null {
+    const reason = this.#uncompiled.get(path);
+    if (reason === undefined || this.#isOfListener(path)) return null;
+    return `only a compiled endpoint takes WebSockets: ${reason}`;
   }
 
   /** Whether a node of Node-RED's own takes WebSockets at a path. Two cannot take the same one. */
