@@ -9,4 +9,6 @@ export {
   type ModeletGauge,
   type ModeletHistogram,
   type ModeletMetrics,
+  type Sequence,
+  StepModelet,
 } from './worker/modelet/modelet.ts';

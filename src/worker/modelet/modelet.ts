@@ -107,6 +107,50 @@ export abstract class Modelet<Input = unknown, Output = unknown> {
   teardown?(): void | Promise<void>;
 }
 
+/**
+ * A request within a modelet that runs step by step. It ends with `end` or `fail`, whichever the modelet calls first; one
+ * that is cancelled or late takes no further step, and what the modelet still says of it is ignored.
+ */
+export interface Sequence<Input = unknown, State = unknown> {
+  /** What `preprocess` returned, or the input. */
+  readonly input: Input;
+  /** The modelet's own; undefined in the sequence's first step. */
+  state: State | undefined;
+  /**
+   * Gives the next part of the result, which passes `postprocess`. Do not change the part afterwards: it may leave after
+   * the next step. A sequence whose client has 16 parts to read takes no step until it has read some.
+   * @throws Error after `end` and `fail`
+   */
+  emit(part: unknown): void;
+  /**
+   * Ends the sequence. `result` of a sequence without parts is the result of the request; after parts it follows them
+   * unchanged, and may be absent.
+   */
+  end(result?: unknown): void;
+  /** Ends the sequence with an error, of which the others hear nothing. */
+  fail(error: unknown): void;
+}
+
+/**
+ * Base class for modelets that run step by step (continuous batching), as the decoding loop of a language model does. It
+ * only adds types, and has the statics and methods of `Modelet`, but `step` in place of `predict` and no `batch`.
+ */
+export abstract class StepModelet<Input = unknown, State = unknown> {
+  static readonly examples?: readonly unknown[];
+  static readonly inputSchema?: PayloadSchema;
+  static readonly outputSchema?: PayloadSchema;
+  setup?(): void | Promise<void>;
+  preprocess?(input: never): unknown;
+  /**
+   * Advances each sequence by one step. Runs again and again while there are sequences, at most as many as the stage's
+   * `concurrency`; new ones are among them from their first step on, those that have ended are not. If it throws, all
+   * sequences of the step fail with that error. May be async; the next step begins after it.
+   */
+  abstract step(sequences: readonly Sequence<Input, State>[], ctx: ModeletContext): void | Promise<void>;
+  postprocess?(output: never, input: never): unknown;
+  teardown?(): void | Promise<void>;
+}
+
 /** Properties that a modelet declares besides its methods. */
 export interface Statics {
   /** Inputs for the warm-up and the health check; see examples.ts. */

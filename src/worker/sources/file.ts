@@ -12,10 +12,11 @@ import {
   type Statics,
   staticsOf,
 } from '../modelet/modelet.ts';
+import { StepLoop } from '../modelet/step-loop.ts';
 import { importFrom } from './import-module.ts';
 
 type Method = (...args: unknown[]) => unknown;
-type Methods = Partial<Record<'setup' | 'preprocess' | 'predict' | 'postprocess' | 'teardown', Method>>;
+type Methods = Partial<Record<'setup' | 'preprocess' | 'predict' | 'step' | 'postprocess' | 'teardown', Method>>;
 
 export const loadFile: LoadSource<Extract<StageSource, { kind: 'file' }>> = async (source, definition, context) =>
   modeletOf(await import(pathToFileURL(source.path).href), source.path, definition, context);
@@ -33,9 +34,15 @@ export function modeletOf(module: object, name: string, definition: Loadable, co
   const statics = staticsOf(exported, name);
   if (!isClass(exported)) return { ...fromFunction(exported as Method, asked), ...statics };
   const instance = Reflect.construct(exported, [definition.init, context]) as Methods;
-  if (typeof instance.predict !== 'function') throw new TypeError(`the class in ${name} has no method predict`);
   const batch = asked || (exported as { batch?: unknown }).batch === true;
-  return { ...fromInstance(instance, batch), ...statics };
+  const { predict, step } = instance;
+  if (typeof predict === 'function') {
+    return { ...fromInstance(instance, batch, (input, _, ctx) => predict.call(instance, input, ctx)), ...statics };
+  }
+  if (typeof step !== 'function') throw new TypeError(`the class in ${name} has no method predict, and no step`);
+  if (batch) throw new TypeError(`the class in ${name} runs step by step: its call must be "one item", not a batch`);
+  const loop = new StepLoop((sequences) => step.call(instance, sequences, context));
+  return { ...fromInstance(instance, batch, (input, _, ctx) => loop.predict(input, ctx)), ...statics };
 }
 
 /** Unwraps the default export. CommonJS arrives as `default`; a compiled ES module has a second `default` inside. */
@@ -46,10 +53,11 @@ function defaultExport(module: { default?: unknown }): unknown {
 }
 
 function isClass(value: { prototype?: unknown }): boolean {
+  const methods = value.prototype as Methods | undefined;
   return (
     // Do not test the source text: the arrow function `classes => ...` also starts with `class`.
     Object.getOwnPropertyDescriptor(value, 'prototype')?.writable === false ||
-    typeof (value.prototype as { predict?: unknown } | undefined)?.predict === 'function'
+    typeof (methods?.predict ?? methods?.step) === 'function'
   );
 }
 
@@ -60,12 +68,12 @@ function fromFunction(predict: Method, batch: boolean): Callable {
   return { batch, setup: () => {}, predict: (input, _, ctx) => predict(input, ctx), teardown: () => {} };
 }
 
-function fromInstance(instance: Methods, batch: boolean): Callable {
+function fromInstance(instance: Methods, batch: boolean, predict: Callable['predict']): Callable {
   const { preprocess, postprocess } = instance;
   return {
     batch,
     setup: () => instance.setup?.(),
-    predict: (input, _, ctx) => instance.predict?.(input, ctx),
+    predict,
     teardown: () => instance.teardown?.(),
     ...(preprocess ? { preprocess: (input, ctx) => preprocess.call(instance, input, ctx) } : {}),
     ...(postprocess ? { postprocess: (output, input, ctx) => postprocess.call(instance, output, input, ctx) } : {}),

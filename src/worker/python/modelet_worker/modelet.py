@@ -78,7 +78,11 @@ def load(path: str, init: Any, wants_batches: bool, concurrency: int, context: C
         predict = accepting(exported, 2)
         return LoadedModelet(is_async(exported), *statics, nothing, None, lambda value: predict(value, context), None, nothing)
     instance = accepting(exported, 2)(init, context)
-    check_concurrency(instance.predict, concurrency)
+    steps = not hasattr(instance, "predict")
+    if not steps:
+        check_concurrency(instance.predict, concurrency)
+    elif batch:
+        raise TypeError(f'the class in {path} runs step by step: its call must be "one item", not a batch')
 
     def method(name: str, arguments: int) -> Optional[Call]:
         found = getattr(instance, name, None)
@@ -88,11 +92,11 @@ def load(path: str, init: Any, wants_batches: bool, concurrency: int, context: C
         return lambda *given: call(*given, context)
 
     return LoadedModelet(
-        any(is_async(getattr(instance, name, None)) for name in METHODS),
+        steps or any(is_async(getattr(instance, name, None)) for name in METHODS),
         *statics,
         method("setup", 0) or nothing,
         method("preprocess", 1),
-        method("predict", 1) or nothing,
+        stepping(instance.step, context) if steps else method("predict", 1) or nothing,
         method("postprocess", 2),
         method("teardown", 0) or nothing,
     )
@@ -110,6 +114,14 @@ def check_concurrency(predict: Call, concurrency: int) -> None:
     # In threads, calls would share a model that hardly any library protects against that.
     if concurrency > 1 and not is_async(predict):
         raise TypeError(f"a concurrency of {concurrency} needs async def predict; a plain predict runs one call at a time")
+
+
+def stepping(step: Call, context: Context) -> Call:
+    """Returns a `predict` that runs step by step, together with the other calls."""
+    from .step_loop import StepLoop
+
+    call = accepting(step, 2)
+    return StepLoop(lambda sequences: call(sequences, context)).predict
 
 
 def nothing(*_: Any) -> None:
@@ -156,21 +168,19 @@ def import_file(path: str) -> ModuleType:
 
 
 def find_modelet(module: ModuleType, path: str) -> Any:
-    """Returns the file's function `predict`, else its only class with a method of that name."""
+    """Returns the file's function `predict`, else its only class with a method of that name, else with `step`."""
     predict = getattr(module, "predict", None)
     if callable(predict):
         return predict
-    classes = [
-        value
-        for value in vars(module).values()
-        if inspect.isclass(value) and value.__module__ == module.__name__ and callable(getattr(value, "predict", None))
-    ]
+    own = [value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == module.__name__]
+    classes = [one for one in own if callable(getattr(one, "predict", None))]
+    classes = classes or [one for one in own if callable(getattr(one, "step", None))]
     # Ignore base classes of other candidates.
     meant = [one for one in classes if not any(other is not one and issubclass(other, one) for other in classes)]
     if len(meant) == 1:
         return meant[0]
     if not meant:
-        raise TypeError(f"{path} must have a function predict(input, ctx) or a class with a method predict")
+        raise TypeError(f"{path} must have a function predict(input, ctx), or a class with a method predict or step")
     names = ", ".join(one.__name__ for one in meant)
     raise TypeError(f"{path} must have one class with a method predict, found {names}")
 

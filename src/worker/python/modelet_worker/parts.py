@@ -144,8 +144,9 @@ async def _take(source: Any, steps: PartSteps) -> Any:
 async def _next_async(source: Any) -> Any:
     try:
         return await source.__anext__()
-    except StopAsyncIteration:
-        return Done(None)
+    except StopAsyncIteration as end:
+        # An async generator has no return value, but a sequence may end with one; see step_loop.py.
+        return Done(end.args[0] if end.args else None)
 
 
 def _next(source: Any) -> Any:
