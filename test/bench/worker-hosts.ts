@@ -3,6 +3,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RemotePlace } from '../../src/core/model.ts';
+import { BATCH_LEASES, BatchQueue } from '../../src/store/broker/batch-queue.ts';
+import { BrokerLink } from '../../src/store/broker/broker-link.ts';
+import { resultOfEvent } from '../../src/store/broker/bullmq-jobs.ts';
+import { type JobEvent, JobEvents } from '../../src/store/broker/job-events.ts';
+import { CODEC } from '../../src/wire/codec/codec.ts';
 import { startHost } from '../fixtures/headless.ts';
 import { Redis } from '../fixtures/redis.ts';
 import { Bed, type BedStage, batchesOf } from './bed.ts';
@@ -15,6 +20,8 @@ const BATCH = 32;
 const SLEEP_MS = 50;
 const HOSTS = [1, 2, 4] as const;
 const LONE = 100;
+/** Bytes of a batch, and of its result. */
+const SIZES = [64, 4096, 16 * 1024, 64 * 1024, 256 * 1024, 1024 * 1024] as const;
 
 /** What the benchmark has started and must end. */
 class Started {
@@ -44,10 +51,11 @@ export const workerHosts: Part = {
       const host = (runtime: string): unknown =>
         startHost(started, '--broker', redis.url, '--runtime', runtime, '--secret-file', secretFile);
       const hop = await measureHop(redis.url, host, scale);
+      const bytes = await measureBytes(redis, scale);
       const growth = await measureGrowth(redis.url, host, scale);
       const [one = 0, , four = 0] = growth;
       return {
-        tables: [hop, growthTable(growth)],
+        tables: [hop, bytes, growthTable(growth)],
         budgets: [atLeast({ what: 'l: four hosts beside one', value: four / one, limit: 3.4, unit: 'x', gates: true })],
       };
     } finally {
@@ -109,6 +117,89 @@ async function loneTimes(bed: Bed, entry: string): Promise<number[]> {
     times.push(performance.now() - before);
   }
   return times;
+}
+
+/** One batch after the other crosses the queue and comes back, inside its job or beside it. */
+async function measureBytes(redis: Redis, { rounds, seconds }: Scale): Promise<Table> {
+  const ways = { inside: Number.POSITIVE_INFINITY, beside: 0 };
+  const rows: string[][] = [];
+  for (const size of SIZES) {
+    const bytes = Buffer.alloc(size, 0xf0);
+    const loops = Object.entries(ways).map(([way, largestInline]) => {
+      return [way, () => crossings(redis, `${way}-${size}`, largestInline, bytes, seconds)] as const;
+    });
+    const results = await interleave(rounds, Object.fromEntries(loops));
+    const columns = (['ms', 'cpuMs', 'serverMs'] as const).flatMap((name) => {
+      return Object.keys(ways).map((way) => figure(medianOf(results[way] ?? [], (result) => result[name])));
+    });
+    rows.push([size < 1024 ? `${size} B` : `${size / 1024} KiB`, ...columns]);
+  }
+  const of = (what: string): string[] => Object.keys(ways).map((way) => `${what} ${way}`);
+  return {
+    title: 'l. Bytes inside the job of a batch or beside it: one batch there and its result back, of the same size',
+    columns: ['bytes', ...of('ms'), ...of('CPU ms of both ends'), ...of('CPU ms of the server')],
+    rows,
+  };
+}
+
+interface Crossing {
+  readonly ms: number;
+  readonly cpuMs: number;
+  readonly serverMs: number;
+}
+
+/** Returns the means of a batch. */
+async function crossings(
+  redis: Redis,
+  name: string,
+  largestInline: number,
+  bytes: Buffer,
+  seconds: number,
+): Promise<Crossing> {
+  const place = { url: redis.url, prefix: 'bench', queue: name, username: '', password: '', tls: null };
+  const open = async (holder: string): Promise<[BatchQueue, BrokerLink]> => {
+    const link = await BrokerLink.open(place, () => {}, undefined, BATCH_LEASES);
+    return [new BatchQueue(link, holder, largestInline), link];
+  };
+  const [[origin, link], [host]] = await Promise.all([open('origin'), open('host')]);
+  let onEnded: (event: JobEvent) => void = () => {};
+  const events = new JobEvents(link, (event) => onEnded(event));
+  await events.start();
+  const cross = async (id: string): Promise<void> => {
+    const ended = new Promise<string>((resolve) => {
+      onEnded = (event) => event.tag === 'ended' && event.id === id && resolve(event.outcome);
+    });
+    await origin.add(id, { codec: CODEC.bytes, bytes }, 0);
+    const [taken] = await host.take(1);
+    if (taken) await host.complete(taken.id, taken.payload);
+    const { result } = resultOfEvent(await ended);
+    const back = result && (await origin.resultOf(id, result));
+    if (back?.bytes.byteLength !== bytes.byteLength) throw new Error(`the result of ${id} is another one`);
+    origin.settled(id);
+  };
+  const serverCpu = async (): Promise<number> => {
+    const text = String(await redis.run('INFO', 'cpu'));
+    const used = (field: string): number => Number(new RegExp(`^used_cpu_${field}:(.*)\r$`, 'm').exec(text)?.[1]);
+    return 1000 * (used('sys') + used('user'));
+  };
+  const run = `${name}-${performance.now()}`;
+  try {
+    for (let index = 0; index < 20; index += 1) await cross(`${run}-warm-${index}`);
+    const before = { at: performance.now(), cpu: process.cpuUsage(), server: await serverCpu() };
+    let count = 0;
+    for (; performance.now() < before.at + 1000 * seconds; count += 1) await cross(`${run}-${count}`);
+    const { user, system } = process.cpuUsage(before.cpu);
+    return {
+      ms: (performance.now() - before.at) / count,
+      cpuMs: (user + system) / 1000 / count,
+      serverMs: ((await serverCpu()) - before.server) / count,
+    };
+  } finally {
+    events.close();
+    await Promise.all([origin.close(), host.close()]);
+    // The results inside jobs fill the stream of events.
+    await redis.run('FLUSHALL');
+  }
 }
 
 /** Returns the items per second of each number of hosts. */

@@ -98,6 +98,24 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
     assert.equal(red.badges.get('batched')?.text, 'idle, 2 workers');
   });
 
+  test('bytes keep their type and their values, however many there are', async (t) => {
+    const { out } = await deploy(stage('bytes', 'return input.map((n) => n + 1);', 'done', REMOTE));
+    hostFor(t);
+    await ready('bytes', 1);
+    const sent = [new Float32Array(300_000).fill(0.5), Buffer.alloc(100_000, 7), new Float32Array([1, 2])];
+    for (const payload of sent) red.send('bytes', { payload });
+    const got = payloads(await arrived(out, 3)) as (Float32Array | Buffer)[];
+    const wanted = sent.map((bytes) => bytes.map((n) => n + 1));
+    assert.deepEqual(
+      got.sort((a, b) => b.byteLength - a.byteLength),
+      wanted,
+    );
+    await until('the server has none of them', async () => {
+      const keys = (await redis.run('KEYS', 'modelet:stage-bytes-*')) as string[];
+      return !keys.some((key) => /:(batch|result):/.test(key));
+    });
+  });
+
   test('spreads over hosts, and goes on when one is told to end, without a lost request', async (t) => {
     const { out, failed } = await deploy(
       stage('spread', `await new Promise((done) => setTimeout(done, 20)); ${ECHO}`, 'done', REMOTE),

@@ -152,13 +152,10 @@ export class RemotePool implements StagePool {
 
   dispatch(lane: number, batch: Batch<Item>): void {
     if (this.#state.tag !== 'serving') return;
-    const { queue, board } = this.#state;
     batches += 1;
     const id = `${SESSION}:${batches}`;
     this.#sent.set(id, { batch, lane });
-    const payload = encodeBatch(batch.items, (deadline) => board.toServer(deadline));
-    const priority = Math.max(...batch.items.map((item) => item.priority));
-    queue.add(id, payload, priority).catch((thrown: unknown) => this.#lost(id, asError(thrown)));
+    this.#add(this.#state, id, batch.items).catch((thrown: unknown) => this.#lost(id, asError(thrown)));
   }
 
   /** Hosts run examples when they start a stage's workers, and report an error there. */
@@ -258,6 +255,11 @@ export class RemotePool implements StagePool {
     this.#timer = this.#clock.at(this.#clock.now() + BEAT_MS, () => void this.#beat(connected));
   }
 
+  async #add({ queue, board }: Connected, id: string, items: readonly Item[]): Promise<void> {
+    const payload = encodeBatch(items, (deadline) => board.toServer(deadline));
+    await queue.add(id, payload, Math.max(...items.map((item) => item.priority)));
+  }
+
   /** The health may change by time alone. */
   #tellChange(): void {
     const { health } = this;
@@ -286,24 +288,27 @@ export class RemotePool implements StagePool {
       const found = await queue.lookUp(id);
       if (found.tag === 'unknown') this.#lost(id, new Error('the broker has lost the batch'));
       else if (found.tag === 'lost') this.#lost(id, lostHost(found.reason));
-      else if (found.tag === 'ended') this.#ended(id, found);
+      else if (found.tag === 'ended') await this.#ended(id, found);
     }
   }
 
   #happened(event: JobEvent): void {
     if (event.tag === 'waiting' || !this.#sent.has(event.id)) return;
     if (event.tag === 'dead') this.#lost(event.id, lostHost(event.reason));
-    else this.#ended(event.id, resultOfEvent(event.outcome));
+    else void this.#ended(event.id, resultOfEvent(event.outcome));
   }
 
-  #ended(id: string, { result, reason }: Ended): void {
-    const sent = this.#sent.get(id);
-    if (!sent) return;
+  async #ended(id: string, { result, reason }: Ended): Promise<void> {
+    if (this.#state.tag !== 'serving') return;
+    const { queue } = this.#state;
     try {
       if (!result) throw new Error(reason ?? 'it has no result');
-      const { replies, runMs } = decodeReplies(result);
+      const { replies, runMs } = decodeReplies(await queue.resultOf(id, result));
+      const sent = this.#sent.get(id);
+      // Its event and a look at the job may both have found its end.
+      if (!sent) return;
       if (replies.length !== sent.batch.items.length) throw new Error('a host has sent the replies of another batch');
-      this.#sent.delete(id);
+      this.#settled(id);
       this.#events.onReply(sent.batch, replies, runMs, sent.lane);
     } catch (thrown) {
       this.#lost(id, asError(thrown));
@@ -315,9 +320,14 @@ export class RemotePool implements StagePool {
   #lost(id: string, error: Error): void {
     const sent = this.#sent.get(id);
     if (!sent) return;
-    this.#sent.delete(id);
+    this.#settled(id);
     this.#events.onLost(sent.batch.items, [], error, sent.lane);
     this.#emptied();
+  }
+
+  #settled(id: string): void {
+    this.#sent.delete(id);
+    if (this.#state.tag === 'serving') this.#state.queue.settled(id);
   }
 
   #emptied(): void {
@@ -346,6 +356,8 @@ async function disconnect({ events, queue }: Connected): Promise<void> {
   await queue.close();
 }
 
+/** @param reason as the broker has it: of a lease that has ended, or of a host that could not run the batch */
 function lostHost(reason: string): Error {
-  return new Error(`its worker host was lost${reason === '' ? '' : `: ${reason}`}`);
+  const isLease = reason === '' || reason.startsWith('job stalled');
+  return new Error(isLease ? 'its worker host was lost' : `its worker host could not run it: ${reason}`);
 }

@@ -1,13 +1,14 @@
 /**
  * The queue between the engine of a remote stage and its worker hosts: BullMQ on Redis or Valkey, one job for each batch.
  * Unlike the queue of a gate it counts nothing and tries nothing again: a batch is taken once, and ends with its result, or
- * as lost when the lease of its host ends. So each step is one command.
+ * as lost when the lease of its host ends. So each step is one command, and two more for bytes that travel beside the job.
  *
  * Outcomes stay for `KEPT_S`, for an engine that has missed the event of one.
  */
 import type { JobsOptions } from 'bullmq';
 import type { Payload } from '../../core/model.ts';
 import type { ItemResult } from '../work-queue.ts';
+import { BatchValues, LARGEST_INLINE } from './batch-values.ts';
 import type { BrokerLink } from './broker-link.ts';
 import { asMinimal, fetchJobs, isFenced, readJobs } from './bullmq-commands.ts';
 import { itemIdOf, itemOf, jobIdOf, jobOf, keptOutcome, resultOfJob } from './bullmq-jobs.ts';
@@ -34,31 +35,37 @@ export class BatchQueue {
   readonly #link: BrokerLink;
   /** Names whoever takes batches by this object. */
   readonly #holder: string;
+  readonly #values: BatchValues;
 
-  constructor(link: BrokerLink, holder: string) {
+  /** @param largestInline number of bytes that travel inside a job */
+  constructor(link: BrokerLink, holder: string, largestInline: number = LARGEST_INLINE) {
     this.#link = link;
     this.#holder = holder;
+    this.#values = new BatchValues(link, largestInline);
   }
 
   /** @param id no other batch has it */
   async add(id: string, payload: Payload, priority: number): Promise<void> {
-    const { name, data, opts } = jobOf({ id, payload, priority, deadline: null });
-    await this.#link.reach(({ queue }) => queue.add(name, data, { ...opts, ...OPTIONS }));
+    const { held, write } = this.#values.put('batch', id, payload);
+    const { name, data, opts } = jobOf({ id, payload: held, priority, deadline: null });
+    await this.#link.reach((reached) =>
+      Promise.all([write(reached), reached.queue.add(name, data, { ...opts, ...OPTIONS })]),
+    );
   }
 
   /** Takes up to so many of the first batches. What is no batch ends here. */
-  take(most: number): Promise<TakenBatch[]> {
-    return this.#link.reach(async (reached) => {
-      const taken: TakenBatch[] = [];
-      for (const { id, job } of await fetchJobs(reached, most, this.#holder)) {
-        try {
-          taken.push({ id: itemIdOf(id), payload: itemOf(job).payload });
-        } catch (thrown) {
-          await this.refuse(itemIdOf(id), (thrown as Error).message);
-        }
+  async take(most: number): Promise<TakenBatch[]> {
+    const found = await this.#link.reach((reached) => fetchJobs(reached, most, this.#holder));
+    const read = found.map(async ({ id: jobId, job }): Promise<TakenBatch[]> => {
+      const id = itemIdOf(jobId);
+      try {
+        return [{ id, payload: await this.#values.get('batch', id, itemOf(job).payload) }];
+      } catch (thrown) {
+        await this.refuse(id, (thrown as Error).message);
+        return [];
       }
-      return taken;
     });
+    return (await Promise.all(read)).flat();
   }
 
   /** Resolves to false for each batch whose lease has ended. */
@@ -73,11 +80,24 @@ export class BatchQueue {
   }
 
   /** Ends a batch with its result. No effect if its lease has ended. */
-  complete(id: string, result: Payload): Promise<void> {
-    const outcome = keptOutcome({ ok: true, result }, this.#holder, null);
-    return this.#link.reach(async ({ backend }) => {
-      await backend.moveToCompleted(asMinimal(jobIdOf(id)), outcome, KEPT, this.#holder, false).catch(unlessFenced);
+  async complete(id: string, result: Payload): Promise<void> {
+    const { held, write } = this.#values.put('result', id, result);
+    const outcome = keptOutcome({ ok: true, result: held }, this.#holder, null);
+    await this.#link.reach((reached) => {
+      const written = write(reached);
+      const ended = reached.backend.moveToCompleted(asMinimal(jobIdOf(id)), outcome, KEPT, this.#holder, false);
+      return Promise.all([written, ended.catch(unlessFenced)]);
     });
+  }
+
+  /** Returns the whole result of a batch. @throws ModeletError if it is gone */
+  resultOf(id: string, held: Payload): Promise<Payload> {
+    return this.#values.get('result', id, held);
+  }
+
+  /** Deletes what is kept of a batch beside its job. */
+  settled(id: string): void {
+    this.#values.drop(id);
   }
 
   /** Ends a batch that cannot be run. */
@@ -87,9 +107,10 @@ export class BatchQueue {
     });
   }
 
-  /** Ends the batches whose hosts are gone. */
+  /** Ends the batches whose hosts are gone, and keeps the bytes of those that have not settled. */
   async endLeases(): Promise<void> {
     await this.#link.reach(({ backend }) => backend.moveStalledJobsToWait());
+    await this.#values.renew();
   }
 
   lookUp(id: string): Promise<BatchState> {

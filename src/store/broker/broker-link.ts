@@ -15,6 +15,8 @@ import { type StoreFault, whyNoBroker } from '../work-queue.ts';
 /** What a call works with: commands of the server, and BullMQ's on the same connection. */
 export interface BrokerAccess {
   readonly server: RedisClientType;
+  /** The same connection, for values that are no text. */
+  readonly binary: { get(key: string): Promise<Buffer | null> };
   readonly queue: Queue;
   readonly backend: IQueueBackend;
 }
@@ -29,6 +31,7 @@ interface Leases {
 
 interface Packages {
   createClient(options: object): RedisClientType;
+  readonly RESP_TYPES: { readonly BLOB_STRING: 36 };
   readonly Queue: new (name: string, options: QueueOptions) => Queue;
 }
 
@@ -59,6 +62,7 @@ export class BrokerLink {
   readonly #clock: Clock;
   readonly #onSetup: (record: LogRecord) => void;
   readonly #server: RedisClientType;
+  readonly #binary: BrokerAccess['binary'];
   readonly #leases: Leases;
   #queue: Queue | null = null;
   /** The last error of the connection, while there is none. */
@@ -94,6 +98,7 @@ export class BrokerLink {
     this.#onSetup = onSetup;
     this.#clock = clock;
     this.#server = packages.createClient(clientOptions(place));
+    this.#binary = this.#server.withTypeMapping({ [packages.RESP_TYPES.BLOB_STRING]: Buffer });
     this.#server.on('error', (error: Error) => {
       this.#error = error;
     });
@@ -115,7 +120,7 @@ export class BrokerLink {
   reach<T>(work: (reached: BrokerAccess) => Promise<T>): Promise<T> {
     return this.command(async (server) => {
       const queue = this.#queue ?? (await this.#openQueue());
-      return work({ server, queue, backend: queue.getBackend() as unknown as IQueueBackend });
+      return work({ server, binary: this.#binary, queue, backend: queue.getBackend() as unknown as IQueueBackend });
     });
   }
 
@@ -267,8 +272,8 @@ function isBroken(thrown: unknown): boolean {
 
 async function loadPackages(): Promise<Packages> {
   try {
-    const [{ Queue }, { createClient }] = await Promise.all([import('bullmq'), import('redis')]);
-    return { Queue, createClient: createClient as unknown as Packages['createClient'] };
+    const [{ Queue }, { createClient, RESP_TYPES }] = await Promise.all([import('bullmq'), import('redis')]);
+    return { Queue, RESP_TYPES, createClient: createClient as unknown as Packages['createClient'] };
   } catch (thrown) {
     if ((thrown as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw thrown;
     throw new ModeletError('config_invalid', whyNoBroker() ?? (thrown as Error).message, { cause: thrown });
