@@ -21,6 +21,8 @@ interface Running {
   readonly engine: Engine;
   readonly listener: LazyListener;
   readonly outcomes: Outbox;
+  /** Sends the status now. */
+  sendStatus(): void;
 }
 
 let running: Running | null = null;
@@ -127,7 +129,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     ...engine.status(),
     ...(listener.status ? { listener: listener.status } : {}),
   });
-  return { engine, listener, outcomes };
+  return { engine, listener, outcomes, sendStatus };
 }
 
 async function check(engine: Engine, number: number, deadline: Deadline, channel: Channel): Promise<void> {
@@ -143,6 +145,8 @@ async function close(deadline: Deadline, channel: Channel): Promise<void> {
   await running?.listener.close(deadline - 2 * CLOSE_RESERVE_MS);
   await running?.engine.close(deadline - CLOSE_RESERVE_MS);
   running?.outcomes.flush();
+  // With what the workers have counted at their end.
+  running?.sendStatus();
   await channel.flushed();
   process.exit(0);
 }

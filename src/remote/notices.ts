@@ -13,6 +13,7 @@ import type { PlannedStage, StageDefinition } from '../config/stage-definition.t
 import { ModeletError } from '../core/errors.ts';
 import type { ModeletDescription, WorkerStatus } from '../core/model.ts';
 import { BUILD_ID } from '../process/build-id.ts';
+import type { OwnTotals } from './own-gains.ts';
 
 /** Largest file that travels with its definition, in bytes. A larger one must be on each host, at the same path. */
 const LARGEST_FILE = 8 * 1024 * 1024;
@@ -40,12 +41,16 @@ export interface ServedStage {
   readonly description: ModeletDescription | null;
   /** Why the host does not serve the stage; null if it does, or will. */
   readonly error: string | null;
+  /** What its modelet's own metrics have counted; null if the host does not serve the stage. */
+  readonly own: OwnTotals | null;
 }
 
 export interface HostReport {
   /** Name of the machine, for people. */
   readonly host: string;
   readonly pid: number;
+  /** Whether it takes no more batches. */
+  readonly isLeaving: boolean;
   /** By the key of the stage. */
   readonly stages: Readonly<Record<string, ServedStage>>;
 }

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
 import { arrived, numbers, payloads, sendAll } from '../fixtures/drawn.ts';
+import { Scrape } from '../fixtures/exposition.ts';
 import { batcher, collector, endpoint, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
 import { type Serving, startHost } from '../fixtures/headless.ts';
@@ -98,10 +99,24 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
     assert.equal(red.badges.get('batched')?.text, 'idle, 2 workers');
   });
 
-  test('bytes keep their type and their values, however many there are', async (t) => {
-    const { out } = await deploy(stage('bytes', 'return input.map((n) => n + 1);', 'done', REMOTE));
-    hostFor(t);
-    await ready('bytes', 1);
+  test('bytes, metrics and cancelled calls cross as on one machine', async (t) => {
+    const notes = join(folder, 'notes');
+    writeFileSync(notes, '');
+    const waits = `const note = (text) => require('node:fs').appendFileSync(${JSON.stringify(notes)}, text + ' ');
+      note('began');
+      await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
+      note('aborted');`;
+    const counts = "ctx.metrics.counter('seen_total', 'Seen').inc(input); return input;";
+    const { out, failed } = await deploy(
+      stage('bytes', 'return input.map((n) => n + 1);', 'done', REMOTE),
+      stage('counts', counts, 'done', REMOTE),
+      ...endpoint('/waits', 'waits'),
+      stage('waits', waits, 'answer', REMOTE),
+      httpOut('answer'),
+    );
+    const host = hostFor(t);
+    for (const id of ['bytes', 'counts', 'waits']) await ready(id, 1);
+
     const sent = [new Float32Array(300_000).fill(0.5), Buffer.alloc(100_000, 7), new Float32Array([1, 2])];
     for (const payload of sent) red.send('bytes', { payload });
     const got = payloads(await arrived(out, 3)) as (Float32Array | Buffer)[];
@@ -114,6 +129,33 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
       const keys = (await redis.run('KEYS', 'modelet:stage-bytes-*')) as string[];
       return !keys.some((key) => /:(batch|result):/.test(key));
     });
+
+    const told = (): string[] => readFileSync(notes, 'utf8').split(' ').filter(Boolean);
+    const leave = new AbortController();
+    const gone = fetch(`${red.url}/waits`, { method: 'POST', signal: leave.signal }).catch(() => 'gone');
+    await until('it runs', () => told().length === 1);
+    leave.abort();
+    assert.equal(await gone, 'gone');
+    await until('the client’s call is aborted', () => told().length === 2);
+    red.send('waits', { payload: 1, timeout: 300 });
+    await until('the late call is aborted', () => told().length === 4);
+    assert.deepEqual(told(), ['began', 'aborted', 'began', 'aborted']);
+
+    const seen = async (): Promise<number> => {
+      const scrape = new Scrape(await (await fetch(`${red.url}/admin/modelets/metrics`)).text());
+      return scrape.find('modelet_model_seen_total', { stage: 'counts' })[0]?.value ?? 0;
+    };
+    sendAll(red, 'counts', [1, 10]);
+    await until('both are counted', async () => (await seen()) === 11);
+    red.send('counts', { payload: 100 });
+    await arrived(out, 6);
+    host.child.kill('SIGTERM');
+    await host.ended;
+    await until('also what it counted last', async () => (await seen()) === 111);
+    assert.deepEqual(
+      failed.map(({ error }) => error?.code),
+      [],
+    );
   });
 
   test('spreads over hosts, and goes on when one is told to end, without a lost request', async (t) => {

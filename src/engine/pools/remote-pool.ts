@@ -16,6 +16,7 @@ import type { CircuitStatus, ModeletDescription, RemotePlace, RequestNumber, Wor
 import { decodeReplies, encodeBatch } from '../../remote/batches.ts';
 import { BEAT_MS, Board } from '../../remote/board.ts';
 import { type HostReport, keyOf, publish, type ServedStage } from '../../remote/notices.ts';
+import { OwnGains } from '../../remote/own-gains.ts';
 import { BATCH_LEASES, BatchQueue, type BatchState } from '../../store/broker/batch-queue.ts';
 import { BrokerLink } from '../../store/broker/broker-link.ts';
 import { resultOfEvent } from '../../store/broker/bullmq-jobs.ts';
@@ -80,6 +81,9 @@ export class RemotePool implements StagePool {
   readonly #sent: Map<string, Sent> = new Map();
   /** How each host serves this stage, by its id. */
   #hosts: ReadonlyMap<string, ServedStage & { readonly host: string }> = new Map();
+  /** Null before the first look at the board. */
+  #gains: OwnGains | null = null;
+  readonly #openedAt: number;
   /** Time since which no host serves the stage. */
   #aloneSince: number;
   /** Why the broker cannot be used at present; null if it can. */
@@ -94,7 +98,8 @@ export class RemotePool implements StagePool {
     this.#events = events;
     this.#clock = clock;
     this.#key = keyOf(definition);
-    this.#aloneSince = clock.now();
+    this.#openedAt = clock.now();
+    this.#aloneSince = this.#openedAt;
     this.#notice = this.#written();
   }
 
@@ -243,7 +248,7 @@ export class RemotePool implements StagePool {
     if (this.#state.tag !== 'serving') return;
     try {
       const own = { kind: 'stages', name: this.#key, text: await this.#notice } as const;
-      this.#hosts = this.#servedBy(await connected.board.renew(own, 'hosts'));
+      this.#read(await connected.board.renew(own, 'hosts'), connected.board);
       this.#fault = null;
       await this.#lookAfter(connected.queue);
     } catch (thrown) {
@@ -269,14 +274,17 @@ export class RemotePool implements StagePool {
     this.#events.onChange();
   }
 
-  #servedBy(reports: ReadonlyMap<string, string>): Map<string, ServedStage & { readonly host: string }> {
+  #read(reports: ReadonlyMap<string, string>, board: Board): void {
+    this.#gains ??= new OwnGains(board.toServer(this.#openedAt));
     const served = new Map<string, ServedStage & { readonly host: string }>();
     for (const [id, text] of reports) {
-      const { host, stages } = JSON.parse(text) as HostReport;
+      const { host, isLeaving, stages } = JSON.parse(text) as HostReport;
       const stage = stages[this.#key];
-      if (stage) served.set(id, { ...stage, host });
+      const gained = stage?.own ? this.#gains.of(id, stage.own) : null;
+      if (gained) this.#events.onOwnMetrics({ ...gained, gauges: {} });
+      if (stage && !isLeaving) served.set(id, { ...stage, host });
     }
-    return served;
+    this.#hosts = served;
   }
 
   /** Ends the leases of hosts that are gone, and finds the ends of batches whose events were missed. */

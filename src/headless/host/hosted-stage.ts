@@ -24,6 +24,9 @@ interface Held {
 
 /** Time after which the queue is looked at without an event. */
 const IDLE_MS = 1000;
+/** Most batches whose cancelled items are remembered until they come. */
+const MOST_CANCELLED = 1000;
+const CANCELLED = 'cancelled by its runtime';
 /** Batches at hand per place in a worker: one runs, and the next is there when it ends. */
 const PER_PLACE = 2;
 
@@ -44,6 +47,8 @@ export class HostedStage {
   readonly #queue: BatchQueue;
   readonly #events: JobEvents;
   readonly #held: Map<string, Held> = new Map();
+  /** Cancelled items of batches that still wait for a host, of which this one may take some. Oldest first. */
+  readonly #cancelled: Map<string, number[]> = new Map();
   #state: 'serving' | 'draining' | 'closed' = 'serving';
   /** The claim that is under way, and whether another one is wanted after it. */
   #claiming: { readonly ended: Promise<void>; again: boolean } | null = null;
@@ -72,7 +77,8 @@ export class HostedStage {
   receive(message: HostMessage): void {
     const { service, key } = this.#spec;
     if (message.tag === 'restart') service.actOnStage(key, 'restart');
-    else this.#abandon(message.batch, message.items, new ModeletError('dropped', 'cancelled by its runtime'));
+    else if (this.#held.has(message.batch)) this.#abandon(message.batch, message.items, CANCELLED);
+    else this.#remember(message.batch, message.items);
   }
 
   /** Answers the batches at hand, and closes the connections. */
@@ -151,6 +157,8 @@ export class HostedStage {
       };
       this.#submit(item, held, reply);
     });
+    this.#abandon(id, this.#cancelled.get(id) ?? [], CANCELLED);
+    this.#cancelled.delete(id);
   }
 
   #submit(item: WireItem, held: Held, reply: (outcome: Parameters<typeof replyOf>[1], runMs: number) => void): void {
@@ -187,15 +195,22 @@ export class HostedStage {
       ids.forEach((id, index) => {
         const held = this.#held.get(id);
         if (kept[index] || !held) return;
-        this.#abandon(id, [...held.requests.keys()], new ModeletError('dropped', 'its lease has ended'));
+        this.#abandon(id, [...held.requests.keys()], 'its lease has ended');
       });
     } catch (thrown) {
       this.#log('warn', thrown);
     }
   }
 
-  #abandon(batch: string, items: readonly number[], error: ModeletError): void {
+  #remember(batch: string, items: readonly number[]): void {
+    this.#cancelled.set(batch, [...(this.#cancelled.get(batch) ?? []), ...items]);
+    const [oldest] = this.#cancelled.keys();
+    if (this.#cancelled.size > MOST_CANCELLED && oldest !== undefined) this.#cancelled.delete(oldest);
+  }
+
+  #abandon(batch: string, items: readonly number[], why: string): void {
     const held = this.#held.get(batch);
+    const error = new ModeletError('dropped', why);
     for (const item of items) {
       const request = held?.requests.get(item);
       if (request !== undefined) this.#spec.service.abandon(request, error);

@@ -27,6 +27,8 @@ export interface HostSpec extends HostRules {
 interface Stage {
   readonly planned: PlannedStage;
   readonly hosted: HostedStage;
+  /** Time of the server at which this host began to serve it. */
+  readonly since: number;
   /** Time at which its notice was last seen. */
   seenAt: number;
 }
@@ -45,7 +47,9 @@ export class RemoteWorkerHost {
   #declined: ReadonlyMap<string, string> = new Map();
   /** Names of the stages whose refusal was logged. */
   readonly #told: Set<string> = new Set();
-  #state: 'serving' | 'draining' = 'serving';
+  /** `draining`: batches at hand are answered, and reports say so. */
+  #state: 'serving' | 'draining' | 'ended' = 'serving';
+  #board: Board | null = null;
 
   constructor(spec: HostSpec, machine: Machine, log: Log, clock: Clock = systemClock) {
     this.#spec = spec;
@@ -60,31 +64,35 @@ export class RemoteWorkerHost {
     const { place } = this.#spec;
     const link = await this.#link('board');
     const board = new Board(link, place, this.#clock);
+    this.#board = board;
     const stopHearing = board.hear((message) => this.#hear(message));
     this.#service.start();
     this.#log.write({ level: 'info', message: `host ${this.#id} waits for stages of the runtime ${place.runtime}` });
-    while (this.#state === 'serving') {
+    while (this.#state !== 'ended') {
       await this.#beat(board).catch((thrown: unknown) => {
         this.#log.write({ level: 'warn', message: asError(thrown).message });
       });
       await new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + BEAT_MS, resolve));
     }
     stopHearing();
-    await board.remove('hosts', this.#id).catch(() => {});
     await link.close();
   }
 
   /** Claims no more batches, answers those at hand, and ends all processes. */
   async drain(): Promise<void> {
     this.#state = 'draining';
+    if (this.#board) void this.#renew(this.#board).catch(() => {});
     const late = new Promise<void>((resolve) => this.#clock.at(this.#clock.now() + DRAIN_MS, resolve));
     await Promise.race([late, Promise.all([...this.#stages.values()].map(({ hosted }) => hosted.drain()))]);
     await this.#service.close(true);
+    this.#state = 'ended';
+    // It stays, and grows old: the runtime reads there what the modelets have counted last.
+    if (this.#board) await this.#renew(this.#board).catch(() => {});
   }
 
   async #beat(board: Board): Promise<void> {
-    const text = JSON.stringify(this.#report());
-    const notices = await board.renew({ kind: 'hosts', name: this.#id, text }, 'stages');
+    const notices = await this.#renew(board);
+    if (this.#state !== 'serving') return;
     const declined = new Map<string, string>();
     const now = this.#clock.now();
     let hasChanged = false;
@@ -102,14 +110,22 @@ export class RemoteWorkerHost {
     }
     this.#declined = declined;
     this.#tellDeclined();
-    for (const [key, stage] of this.#stages) {
-      if (now - stage.seenAt < GRACE_MS) continue;
+    if (this.#endUnseen(now) || hasChanged) this.#apply();
+  }
+
+  /** Returns whether there are any. */
+  #endUnseen(now: number): boolean {
+    const unseen = [...this.#stages].filter(([, { seenAt }]) => now - seenAt >= GRACE_MS);
+    for (const [key, stage] of unseen) {
       this.#stages.delete(key);
-      hasChanged = true;
       void stage.hosted.drain();
       this.#log.write({ level: 'info', message: `stage ${stage.planned.name} is no longer served`, fields: { key } });
     }
-    if (hasChanged) this.#apply();
+    return unseen.length > 0;
+  }
+
+  #renew(board: Board): Promise<Map<string, string>> {
+    return board.renew({ kind: 'hosts', name: this.#id, text: JSON.stringify(this.#report()) }, 'stages');
   }
 
   async #add(key: string, planned: PlannedStage, board: Board): Promise<boolean> {
@@ -129,7 +145,8 @@ export class RemoteWorkerHost {
       },
       onLog: (record) => this.#log.write(record),
     });
-    this.#stages.set(key, { planned, hosted, seenAt: this.#clock.now() });
+    const now = this.#clock.now();
+    this.#stages.set(key, { planned, hosted, since: board.toServer(now), seenAt: now });
     hosted.start();
     this.#log.write({ level: 'info', message: `serves stage ${planned.name}`, fields: { key } });
     return true;
@@ -150,15 +167,17 @@ export class RemoteWorkerHost {
   #report(): HostReport {
     const stages: Record<string, ServedStage> = {};
     for (const [key, error] of this.#declined) {
-      stages[key] = { workers: [], pinWarnings: [], description: null, error };
+      stages[key] = { workers: [], pinWarnings: [], description: null, error, own: null };
     }
-    for (const { id, workers, pinWarnings, doesNotStart } of this.#service.snapshot().stages) {
+    for (const { id, workers, pinWarnings, doesNotStart, reading } of this.#service.snapshot().stages) {
       const error = doesNotStart
         ? (workers.find((worker) => worker.error !== null)?.error ?? 'it does not start')
         : null;
-      stages[id] = { workers, pinWarnings, description: this.#service.description(id), error };
+      const since = this.#stages.get(id)?.since;
+      const own = since === undefined ? null : { since, counts: reading.own, dropped: reading.ownDropped };
+      stages[id] = { workers, pinWarnings, description: this.#service.description(id), error, own };
     }
-    return { host: hostname(), pid: process.pid, stages };
+    return { host: hostname(), pid: process.pid, isLeaving: this.#state !== 'serving', stages };
   }
 
   #tellDeclined(): void {
