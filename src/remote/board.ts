@@ -12,10 +12,16 @@ import type { BrokerLink } from '../store/broker/broker-link.ts';
 export const BEAT_MS = 1000;
 const FRESH_MS = 6000;
 
-/** To all hosts of a stage: forget these items, or start new workers. */
+/** To all hosts of a stage: forget these items, or start new workers. To one host: so many parts of results were taken. */
 export type HostMessage =
   | { readonly tag: 'cancel'; readonly stage: string; readonly batch: string; readonly items: readonly number[] }
-  | { readonly tag: 'restart'; readonly stage: string };
+  | { readonly tag: 'restart'; readonly stage: string }
+  | {
+      readonly tag: 'taken';
+      readonly stage: string;
+      readonly batch: string;
+      readonly taken: readonly (readonly [item: number, parts: number])[];
+    };
 
 interface Notice {
   /** Time of the server. */
@@ -65,18 +71,23 @@ export class Board {
     await this.#link.command((server) => server.hDel(this.#of(kind), name));
   }
 
-  /** Sends a message to the hosts that listen now. A host that does not listen does not get it. */
-  async tell(message: HostMessage): Promise<void> {
-    await this.#link.command((server) => server.publish(this.#of('messages'), JSON.stringify(message)));
+  /**
+   * Sends a message to the hosts that listen now. A host that does not listen does not get it.
+   * @param host the only host that gets it; null: all
+   */
+  async tell(message: HostMessage, host: string | null = null): Promise<void> {
+    const channel = this.#channel(host);
+    await this.#link.command((server) => server.publish(channel, JSON.stringify(message)));
   }
 
-  /** Listens for messages until the returned function is called. The connection is made anew for ever. */
-  hear(onMessage: (message: HostMessage) => void): () => void {
+  /** Listens for messages to all hosts and to this one until the returned function is called. Connects anew for ever. */
+  hear(host: string, onMessage: (message: HostMessage) => void): () => void {
+    const channels = [this.#channel(null), this.#channel(host)];
     const listener = this.#link.another();
     listener.on('error', () => {});
     listener
       .connect()
-      .then(() => listener.subscribe(this.#of('messages'), (text) => onMessage(JSON.parse(text) as HostMessage)))
+      .then(() => listener.subscribe(channels, (text) => onMessage(JSON.parse(text) as HostMessage)))
       .catch(() => {});
     return () => listener.destroy();
   }
@@ -96,6 +107,10 @@ export class Board {
     const now = Number(seconds) * 1000 + Number(micros) / 1000;
     this.#ahead = now - (before + this.#clock.now()) / 2;
     return now;
+  }
+
+  #channel(host: string | null): string {
+    return host === null ? this.#of('messages') : `${this.#of('messages')}:${host}`;
   }
 
   #of(name: Kind | 'messages'): string {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, type TestContext, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
-import { arrived, numbers, payloads, sendAll } from '../fixtures/drawn.ts';
+import { arrived, numbers, payloads, sendAll, streamOut } from '../fixtures/drawn.ts';
 import { Scrape } from '../fixtures/exposition.ts';
 import { batcher, collector, endpoint, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
@@ -61,6 +61,21 @@ function ready(stageId: string, workers: number): Promise<unknown> {
   });
 }
 
+interface Line {
+  readonly part?: { readonly n: number };
+  readonly done?: null;
+}
+
+async function* linesOf(response: Response): AsyncGenerator<Line> {
+  let text = '';
+  for await (const chunk of response.body as ReadableStream<Uint8Array>) {
+    // Its letters are one byte each.
+    const lines = `${text}${Buffer.from(chunk).toString('latin1')}`.split('\n');
+    text = lines.pop() ?? '';
+    for (const line of lines) if (line !== '') yield JSON.parse(line) as Line;
+  }
+}
+
 describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, () => {
   before(async () => {
     redis = await Redis.start();
@@ -99,7 +114,7 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
     assert.equal(red.badges.get('batched')?.text, 'idle, 2 workers');
   });
 
-  test('bytes, metrics and cancelled calls cross as on one machine', async (t) => {
+  test('bytes, parts, metrics and cancelled calls cross as on one machine', async (t) => {
     const notes = join(folder, 'notes');
     writeFileSync(notes, '');
     const waits = `const note = (text) => require('node:fs').appendFileSync(${JSON.stringify(notes)}, text + ' ');
@@ -107,15 +122,29 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
       await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve));
       note('aborted');`;
     const counts = "ctx.metrics.counter('seen_total', 'Seen').inc(input); return input;";
+    // Many parts of many sizes, but no more after the third until the test has read it.
+    const parts = `const { existsSync } = require('node:fs');
+      const turn = () => new Promise((resolve) => setTimeout(resolve, 5));
+      return (async function* () {
+        try {
+          for (let n = 0; n < input.count; n += 1) {
+            while (n === 3 && !existsSync(input.go)) await turn();
+            yield { n, text: 'x'.repeat(n % 50 === 0 ? 300_000 : n) };
+          }
+        } finally { require('node:fs').appendFileSync(${JSON.stringify(notes)}, 'closed '); }
+      })();`;
     const { out, failed } = await deploy(
       stage('bytes', 'return input.map((n) => n + 1);', 'done', REMOTE),
       stage('counts', counts, 'done', REMOTE),
       ...endpoint('/waits', 'waits'),
       stage('waits', waits, 'answer', REMOTE),
       httpOut('answer'),
+      ...endpoint('/parts', 'parts'),
+      stage('parts', parts, 'streamed', REMOTE),
+      streamOut('streamed', { format: 'jsonl' }),
     );
     const host = hostFor(t);
-    for (const id of ['bytes', 'counts', 'waits']) await ready(id, 1);
+    for (const id of ['bytes', 'counts', 'waits', 'parts']) await ready(id, 1);
 
     const sent = [new Float32Array(300_000).fill(0.5), Buffer.alloc(100_000, 7), new Float32Array([1, 2])];
     for (const payload of sent) red.send('bytes', { payload });
@@ -140,6 +169,24 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
     red.send('waits', { payload: 1, timeout: 300 });
     await until('the late call is aborted', () => told().length === 4);
     assert.deepEqual(told(), ['began', 'aborted', 'began', 'aborted']);
+
+    const go = join(folder, 'go');
+    const response = await red.post('/parts', { count: 300, go });
+    const lines: Line[] = [];
+    for await (const line of linesOf(response)) {
+      if (lines.push(line) === 3) writeFileSync(go, '');
+    }
+    assert.deepEqual(lines.pop(), { done: null });
+    assert.deepEqual(
+      lines.map(({ part }) => part?.n),
+      numbers(300),
+    );
+    // A client that leaves in the middle of an endless answer.
+    for await (const { part } of linesOf(await red.post('/parts', { count: 1e9, go }))) if (part?.n === 100) break;
+    await until('the generator is closed', () => told().length === 6);
+    assert.deepEqual(told().slice(4), ['closed', 'closed']);
+    const [stream = ''] = (await redis.run('KEYS', 'modelet:stage-parts-*:parts:*')) as string[];
+    await until('the server has none of the parts', async () => (await redis.run('XLEN', stream)) === 0);
 
     const seen = async (): Promise<number> => {
       const scrape = new Scrape(await (await fetch(`${red.url}/admin/modelets/metrics`)).text());

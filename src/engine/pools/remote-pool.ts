@@ -17,6 +17,7 @@ import { decodeReplies, encodeBatch } from '../../remote/batches.ts';
 import { BEAT_MS, Board } from '../../remote/board.ts';
 import { type HostReport, keyOf, publish, type ServedStage } from '../../remote/notices.ts';
 import { OwnGains } from '../../remote/own-gains.ts';
+import { type PartsEvents, PartsIn } from '../../remote/parts-in.ts';
 import { BATCH_LEASES, BatchQueue, type BatchState } from '../../store/broker/batch-queue.ts';
 import { BrokerLink } from '../../store/broker/broker-link.ts';
 import { resultOfEvent } from '../../store/broker/bullmq-jobs.ts';
@@ -37,6 +38,7 @@ interface Connected {
   readonly queue: BatchQueue;
   readonly board: Board;
   readonly events: JobEvents;
+  readonly parts: PartsIn;
 }
 
 type State =
@@ -63,10 +65,6 @@ const MISSING = {
 };
 const CLOSED: CircuitStatus = { circuit: 'closed', retryAt: null };
 
-/** Tells the batches of this engine from those of others. */
-const SESSION = randomUUID().slice(0, 8);
-let batches = 0;
-
 export class RemotePool implements StagePool {
   readonly pinWarnings: readonly string[] = [];
   readonly isStuck = false;
@@ -74,6 +72,9 @@ export class RemotePool implements StagePool {
   readonly #events: PoolEvents<Item>;
   readonly #clock: Clock;
   readonly #key: string;
+  /** Tells the batches of this pool from those of others. */
+  readonly #session: string = randomUUID().slice(0, 8);
+  #batches = 0;
   #definition: StageDefinition;
   /** The definition as it stands on the board; null until it is written. */
   #notice: Promise<string>;
@@ -157,9 +158,10 @@ export class RemotePool implements StagePool {
 
   dispatch(lane: number, batch: Batch<Item>): void {
     if (this.#state.tag !== 'serving') return;
-    batches += 1;
-    const id = `${SESSION}:${batches}`;
+    this.#batches += 1;
+    const id = `${this.#session}:${this.#batches}`;
     this.#sent.set(id, { batch, lane });
+    if (batch.items.some(({ streams }) => streams)) this.#state.parts.begin(id);
     this.#add(this.#state, id, batch.items).catch((thrown: unknown) => this.#lost(id, asError(thrown)));
   }
 
@@ -228,9 +230,14 @@ export class RemotePool implements StagePool {
 
   async #open(): Promise<void> {
     try {
-      const connected = await connect(this.#definition.remote as RemotePlace, this.#key, {
+      const connected = await connect(this.#definition.remote as RemotePlace, this.#key, this.#session, {
         clock: this.#clock,
         onEvent: (event) => this.#happened(event),
+        onPart: (batch, part, taken) => {
+          const item = this.#sent.get(batch)?.batch.items.find(({ id }) => id === part.id);
+          if (item) this.#events.onPart(item, part, taken);
+        },
+        onMissing: (batch) => this.#lost(batch, new Error('parts of its result are no longer on the broker')),
         onLog: (record) => this.#events.onLog({ ...record, stage: this.#definition.name }),
       });
       if (this.#state.tag === 'closing') return await disconnect(connected);
@@ -250,6 +257,7 @@ export class RemotePool implements StagePool {
       const own = { kind: 'stages', name: this.#key, text: await this.#notice } as const;
       this.#read(await connected.board.renew(own, 'hosts'), connected.board);
       this.#fault = null;
+      connected.parts.tellAgain();
       await this.#lookAfter(connected.queue);
     } catch (thrown) {
       this.#fault = asError(thrown);
@@ -308,10 +316,11 @@ export class RemotePool implements StagePool {
 
   async #ended(id: string, { result, reason }: Ended): Promise<void> {
     if (this.#state.tag !== 'serving') return;
-    const { queue } = this.#state;
+    const { queue, parts } = this.#state;
     try {
       if (!result) throw new Error(reason ?? 'it has no result');
       const { replies, runMs } = decodeReplies(await queue.resultOf(id, result));
+      await parts.all(id, replies);
       const sent = this.#sent.get(id);
       // Its event and a look at the job may both have found its end.
       if (!sent) return;
@@ -329,13 +338,17 @@ export class RemotePool implements StagePool {
     const sent = this.#sent.get(id);
     if (!sent) return;
     this.#settled(id);
+    const items = sent.batch.items.map(({ id: item }) => item);
+    this.#tell({ tag: 'cancel', stage: this.#key, batch: id, items });
     this.#events.onLost(sent.batch.items, [], error, sent.lane);
     this.#emptied();
   }
 
   #settled(id: string): void {
     this.#sent.delete(id);
-    if (this.#state.tag === 'serving') this.#state.queue.settled(id);
+    if (this.#state.tag !== 'serving') return;
+    this.#state.queue.settled(id);
+    this.#state.parts.end(id);
   }
 
   #emptied(): void {
@@ -347,20 +360,24 @@ export class RemotePool implements StagePool {
   }
 }
 
-interface Watcher {
+interface Watcher extends Pick<PartsEvents, 'onPart' | 'onMissing'> {
   readonly clock: Clock;
   onEvent(event: JobEvent): void;
   onLog: PoolEvents<Item>['onLog'];
 }
 
-async function connect(place: RemotePlace, key: string, { clock, onEvent, onLog }: Watcher): Promise<Connected> {
+async function connect(place: RemotePlace, key: string, session: string, watcher: Watcher): Promise<Connected> {
+  const { clock, onEvent, onLog } = watcher;
   const link = await BrokerLink.open({ ...place, queue: `stage-${key}` }, onLog, clock, BATCH_LEASES);
-  const queue = new BatchQueue(link, SESSION);
-  return { link, queue, board: new Board(link, place, clock), events: new JobEvents(link, onEvent) };
+  const board = new Board(link, place, clock);
+  const tell: PartsEvents['tell'] = (host, message) => void board.tell(message, host).catch(() => {});
+  const parts = new PartsIn(link, key, session, { ...watcher, tell });
+  return { link, queue: new BatchQueue(link, session), board, events: new JobEvents(link, onEvent), parts };
 }
 
-async function disconnect({ events, queue }: Connected): Promise<void> {
+async function disconnect({ events, parts, queue }: Connected): Promise<void> {
   events.close();
+  parts.close();
   await queue.close();
 }
 

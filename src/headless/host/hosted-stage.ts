@@ -7,7 +7,7 @@
  */
 import { type Clock, systemClock } from '../../core/clock.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
-import type { LogRecord, RequestNumber } from '../../core/model.ts';
+import type { LogRecord, Payload, RequestNumber } from '../../core/model.ts';
 import { decodeBatch, encodeReplies, replyOf } from '../../remote/batches.ts';
 import type { Board, HostMessage } from '../../remote/board.ts';
 import type { Service } from '../../server/service.ts';
@@ -15,6 +15,7 @@ import { BATCH_LEASES, BatchQueue, type TakenBatch } from '../../store/broker/ba
 import type { BrokerLink } from '../../store/broker/broker-link.ts';
 import { JobEvents } from '../../store/broker/job-events.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
+import { SentParts } from './sent-parts.ts';
 
 interface Held {
   readonly id: string;
@@ -46,6 +47,7 @@ export class HostedStage {
   readonly #clock: Clock;
   readonly #queue: BatchQueue;
   readonly #events: JobEvents;
+  readonly #parts: SentParts;
   readonly #held: Map<string, Held> = new Map();
   /** Cancelled items of batches that still wait for a host, of which this one may take some. Oldest first. */
   readonly #cancelled: Map<string, number[]> = new Map();
@@ -60,6 +62,9 @@ export class HostedStage {
     this.#spec = spec;
     this.#clock = clock;
     this.#queue = new BatchQueue(spec.link, spec.host);
+    this.#parts = new SentParts(spec.link, spec.host, clock, (batch) => {
+      this.#abandonAll(batch, 'the parts of its result cannot be sent');
+    });
     this.#events = new JobEvents(spec.link, ({ tag }) => {
       if (tag !== 'waiting') return;
       this.#waiting += 1;
@@ -69,7 +74,10 @@ export class HostedStage {
 
   start(): void {
     void this.#events.start();
-    this.#every(IDLE_MS, () => this.#claimSoon());
+    this.#every(IDLE_MS, () => {
+      this.#claimSoon();
+      for (const batch of this.#parts.abandoned()) this.#abandonAll(batch, 'its runtime is gone');
+    });
     this.#every(BATCH_LEASES.leaseMs / 3, () => void this.#extend());
   }
 
@@ -77,6 +85,7 @@ export class HostedStage {
   receive(message: HostMessage): void {
     const { service, key } = this.#spec;
     if (message.tag === 'restart') service.actOnStage(key, 'restart');
+    else if (message.tag === 'taken') this.#parts.taken(message.batch, message.taken);
     else if (this.#held.has(message.batch)) this.#abandon(message.batch, message.items, CANCELLED);
     else this.#remember(message.batch, message.items);
   }
@@ -149,7 +158,7 @@ export class HostedStage {
     let open = items.length;
     items.forEach((item, index) => {
       const reply = (outcome: Parameters<typeof replyOf>[1], ranMs: number): void => {
-        replies[index] = replyOf(item.id, outcome);
+        replies[index] = replyOf(item.id, outcome, this.#parts.sentOf(id, item.id));
         runMs = Math.max(runMs, ranMs);
         held.requests.delete(item.id);
         open -= 1;
@@ -168,6 +177,10 @@ export class HostedStage {
       const request = service.submit({
         requestId: `${held.id}:${id}`,
         ...{ gateMs: 0, entry, payload, deadline, priority, patient: false, group: 0, meta },
+        ...(item.streams && {
+          onPart: (part: Payload, index: number, taken: () => void) =>
+            this.#parts.send(held.id, id, index, part, taken),
+        }),
         onSettled: ({ outcome, timings }) => reply(outcome, Math.max(0, ...timings.map(({ runMs }) => runMs))),
       });
       held.requests.set(id, request);
@@ -179,6 +192,7 @@ export class HostedStage {
 
   async #answer({ id }: Held, replies: readonly WireItem[], runMs: number): Promise<void> {
     try {
+      await this.#parts.flushed(id);
       await this.#queue.complete(id, encodeReplies({ runMs, replies }));
     } catch (thrown) {
       this.#log('warn', thrown);
@@ -193,9 +207,7 @@ export class HostedStage {
     try {
       const kept = await this.#queue.extend(ids);
       ids.forEach((id, index) => {
-        const held = this.#held.get(id);
-        if (kept[index] || !held) return;
-        this.#abandon(id, [...held.requests.keys()], 'its lease has ended');
+        if (!kept[index]) this.#abandonAll(id, 'its lease has ended');
       });
     } catch (thrown) {
       this.#log('warn', thrown);
@@ -206,6 +218,10 @@ export class HostedStage {
     this.#cancelled.set(batch, [...(this.#cancelled.get(batch) ?? []), ...items]);
     const [oldest] = this.#cancelled.keys();
     if (this.#cancelled.size > MOST_CANCELLED && oldest !== undefined) this.#cancelled.delete(oldest);
+  }
+
+  #abandonAll(batch: string, why: string): void {
+    this.#abandon(batch, [...(this.#held.get(batch)?.requests.keys() ?? [])], why);
   }
 
   #abandon(batch: string, items: readonly number[], why: string): void {
@@ -219,6 +235,7 @@ export class HostedStage {
 
   #forget(id: string): void {
     this.#held.delete(id);
+    this.#parts.forget(id);
     if (this.#held.size === 0) this.#onEmpty?.();
   }
 

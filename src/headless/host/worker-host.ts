@@ -65,7 +65,7 @@ export class RemoteWorkerHost {
     const link = await this.#link('board');
     const board = new Board(link, place, this.#clock);
     this.#board = board;
-    const stopHearing = board.hear((message) => this.#hear(message));
+    const stopHearing = board.hear(this.#id, (message) => this.#hear(message));
     this.#service.start();
     this.#log.write({ level: 'info', message: `host ${this.#id} waits for stages of the runtime ${place.runtime}` });
     while (this.#state !== 'ended') {

@@ -12,11 +12,27 @@ import { asError, isModeletError, ModeletError } from '../../core/errors.ts';
 import type { BrokerPlace, LogRecord } from '../../core/model.ts';
 import { type StoreFault, whyNoBroker } from '../work-queue.ts';
 
+/** An entry of a stream. */
+export interface BinaryEntry {
+  readonly id: Buffer;
+  readonly message: Readonly<Record<string, Buffer>>;
+}
+
+/** Commands that answer with bytes instead of text. */
+export interface BinaryReader extends Pick<RedisClientType, 'on' | 'connect' | 'destroy'> {
+  get(key: string): Promise<Buffer | null>;
+  xRange(key: string, start: string, end: string): Promise<readonly BinaryEntry[]>;
+  xRead(
+    streams: readonly { readonly key: string; readonly id: string }[],
+    options: { readonly BLOCK: number; readonly COUNT: number },
+  ): Promise<readonly { readonly messages: readonly BinaryEntry[] }[] | null>;
+}
+
 /** What a call works with: commands of the server, and BullMQ's on the same connection. */
 export interface BrokerAccess {
   readonly server: RedisClientType;
   /** The same connection, for values that are no text. */
-  readonly binary: { get(key: string): Promise<Buffer | null> };
+  readonly binary: BinaryReader;
   readonly queue: Queue;
   readonly backend: IQueueBackend;
 }
@@ -98,7 +114,7 @@ export class BrokerLink {
     this.#onSetup = onSetup;
     this.#clock = clock;
     this.#server = packages.createClient(clientOptions(place));
-    this.#binary = this.#server.withTypeMapping({ [packages.RESP_TYPES.BLOB_STRING]: Buffer });
+    this.#binary = this.#binaryOf(this.#server);
     this.#server.on('error', (error: Error) => {
       this.#error = error;
     });
@@ -129,6 +145,11 @@ export class BrokerLink {
     return this.#packages.createClient(clientOptions(this.#place));
   }
 
+  /** As `another`, for bytes. */
+  anotherBinary(): BinaryReader {
+    return this.#binaryOf(this.another());
+  }
+
   /** As `reach`, for work that needs no queue. */
   async command<T>(work: (server: RedisClientType) => Promise<T>): Promise<T> {
     const end = this.#clock.now() + ANSWER_MS;
@@ -149,6 +170,10 @@ export class BrokerLink {
     if (this.#server.isReady) await this.#server.close().catch(() => {});
     cutOff.cancel();
     this.#server.destroy();
+  }
+
+  #binaryOf(server: RedisClientType): BinaryReader {
+    return server.withTypeMapping({ [this.#packages.RESP_TYPES.BLOB_STRING]: Buffer }) as unknown as BinaryReader;
   }
 
   /** Returns null if the connection was lost. */

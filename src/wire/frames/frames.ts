@@ -132,6 +132,7 @@ const NUMBER_FIELDS: Readonly<Partial<Record<Frame['type'], FrameField>>> = {
   submit: 'routeRef',
   taps: 'stageRef',
   parts: 'part',
+  reply: 'part',
 };
 
 /** Size of a frame's head, in bytes. */

@@ -34,7 +34,7 @@ export interface WireItem {
   readonly routeRef: number;
   /** In `taps` frames: the number of the stage that made the value. */
   readonly stageRef: number;
-  /** In `parts` frames: the index of the part. */
+  /** In `parts` frames: the index of the part. In the replies of a worker host: how many parts it has sent. */
   readonly part: number;
   /**
    * In outcomes and replies: whether the payload is a value. Otherwise it is an encoded error, or in outcomes a failure
