@@ -9,7 +9,8 @@ import { RepositoryCopy, readySnapshot, type Started, snapshotOf } from '../fixt
 import { TestBrowser } from '../fixtures/editor.ts';
 import { descendants } from '../fixtures/family.ts';
 import { freePort } from '../fixtures/free-port.ts';
-import { pidsOf, until } from '../fixtures/node-red.ts';
+import { pidsOf } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { EditorPage } from './editor-page.ts';
 import { takePicture, UPDATES_PICTURES } from './picture.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Locator } from 'playwright-core';
-import { until } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { exportAll } from './clipboard.ts';
 import type { EditorPage } from './editor-page.ts';
 import { Form } from './form.ts';

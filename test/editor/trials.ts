@@ -1,8 +1,8 @@
 /** Values to try in a dialog's fields: those that it must refuse, with its reasons, and those that it must take. */
 
 import assert from 'node:assert/strict';
-import { until } from '../fixtures/node-red.ts';
 import { NODE_SCHEMAS, type NodeType } from '../fixtures/node-schemas.ts';
+import { until } from '../fixtures/polling.ts';
 import type { EditorPage } from './editor-page.ts';
 import type { Form } from './form.ts';
 

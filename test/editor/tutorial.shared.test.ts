@@ -6,7 +6,8 @@ import { test } from 'node:test';
 import type { WorkerStatus } from '../../src/core/model.ts';
 import { assertPrints, type Place } from '../docs/commands.ts';
 import { type CodeBlock, codeBlocks, readPage } from '../docs/pages.ts';
-import { type Snapshot, until } from '../fixtures/node-red.ts';
+import type { Snapshot } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { centreOf, type EditorPage } from './editor-page.ts';
 import { sharedSession } from './session.ts';
 

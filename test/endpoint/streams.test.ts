@@ -11,7 +11,7 @@ import { ResultStream } from '../../src/endpoint/streaming/result-stream.ts';
 import { formOf } from '../../src/endpoint/streaming/stream-form.ts';
 import { encodePayload } from '../../src/wire/codec/codec.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
-import { until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
 
 const encoded = (value: unknown): ReturnType<typeof encodePayload> =>
   encodePayload(value, { blame: 'modelet_failed', maxBytes: 1e6 });
@@ -59,8 +59,8 @@ test('a comment follows each silence, and none an end', async (t) => {
   clock.advance(200);
   stream.end(encoded(null));
   assert.equal(clock.pending, 0);
-  await until(() => response.writableFinished, 'all is written');
-  await until(() => text().includes('done'), 'all is read');
+  await until('all is written', () => response.writableFinished);
+  await until('all is read', () => text().includes('done'));
   assert.equal(text(), ':\n\ndata: 1\n\ndata: 2\n\n:\n\n:\n\nevent: done\ndata: null\n\n');
 });
 
@@ -101,8 +101,8 @@ async function chat(t: TestContext, body: object, parts: readonly unknown[], end
   const stream = streamOn(response, new FakeClock(), { format: 'openai' }, body);
   for (const part of parts) stream.part(encoded(part));
   stream.end(encoded(end));
-  await until(() => response.writableFinished, 'all is written');
-  await until(() => text() !== '' && (text().endsWith('}') || text().endsWith('[DONE]\n\n')), 'all is read');
+  await until('all is written', () => response.writableFinished);
+  await until('all is read', () => text() !== '' && (text().endsWith('}') || text().endsWith('[DONE]\n\n')));
   return text().replaceAll(/"created":\d+/g, '"created":0');
 }
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { FILE_WATCH, FileWatch } from '../../src/engine/pools/hot-edit.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
-import { until } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const { quietMs, longestMs } = FILE_WATCH;
 

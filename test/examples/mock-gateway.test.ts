@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { Scrape } from '../fixtures/exposition.ts';
 import { MockGateway } from '../fixtures/mock-gateway.ts';
-import { until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
 import { promtool, WITHOUT_PROMETHEUS } from '../fixtures/prometheus.ts';
 
 /** So many tokens that a request runs until its client goes away. */
@@ -32,11 +32,11 @@ describe('examples: the mock gateway', () => {
       });
     };
     look();
-    await until(() => {
+    await until(`gateway_${name} is ${expected}`, () => {
       if (seen === expected) return true;
       look();
       return false;
-    }, `gateway_${name} is ${expected}`);
+    });
   }
 
   test('answers a completion and a chat as OpenAI does', async () => {

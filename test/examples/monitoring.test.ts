@@ -1,11 +1,12 @@
 /** The alert rules and the dashboard name metrics and labels that there are, in expressions that Prometheus can read. */
+
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, type TestContext, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { ERROR_CODES } from '../../src/core/errors.ts';
 import { METRICS } from '../../src/observe/export/metrics.ts';
+import { folderFor } from '../fixtures/folder.ts';
 import { promtool, WITHOUT_PROMETHEUS } from '../fixtures/prometheus.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
@@ -127,9 +128,3 @@ describe('examples: monitoring', () => {
     ]);
   });
 });
-
-function folderFor(t: TestContext): string {
-  const made = mkdtempSync(join(tmpdir(), 'modelet-monitoring-'));
-  t.after(() => rmSync(made, { recursive: true, force: true }));
-  return made;
-}

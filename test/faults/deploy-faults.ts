@@ -1,7 +1,8 @@
 /** Faults of a modelet's file, and deploys at a bad time. */
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { kill9, until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9 } from '../fixtures/processes.ts';
 import type { StageSpec } from '../fixtures/service.ts';
 import type { FaultGroup } from './fault.ts';
 import type { ServiceBed, ServiceFault } from './service-bed.ts';
@@ -33,7 +34,7 @@ function unusable(name: string, harm: (file: string) => void, cause: RegExp): Se
     inject: async (bed) => {
       harm(fileIn(bed.folder));
       killFirst(bed);
-      await until(() => cause.test(bed.service.stage('model').workers[0]?.error ?? ''), 'the cause is shown');
+      await until('the cause is shown', () => cause.test(bed.service.stage('model').workers[0]?.error ?? ''));
       await bed.load.served();
       writeModel(bed.folder, 2);
     },
@@ -77,7 +78,7 @@ export const DEPLOY_FAULTS: FaultGroup<ServiceFault> = {
         killFirst(bed);
         const old = bed.service.pids('model');
         bed.deploy({ init: { runMs: 1 } });
-        await until(() => !bed.service.pids('model').some((pid) => old.includes(pid)), 'new workers serve');
+        await until('new workers serve', () => !bed.service.pids('model').some((pid) => old.includes(pid)));
       },
     },
     {
@@ -90,7 +91,7 @@ export const DEPLOY_FAULTS: FaultGroup<ServiceFault> = {
       inject: async (bed) => {
         kill9(bed.service.enginePid);
         bed.deploy({ init: { runMs: 1 } });
-        await until(() => bed.service.service.snapshot().engine.restarts === 1, 'it is started again');
+        await until('it is started again', () => bed.service.service.snapshot().engine.restarts === 1);
       },
     },
   ],

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { isAlive } from '../fixtures/alive.ts';
-import { kill9, startedProcesses, until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9, startedProcesses } from '../fixtures/processes.ts';
 import type { FaultGroup } from './fault.ts';
 import { assertFails, type ServiceBed, type ServiceFault } from './service-bed.ts';
 
@@ -34,7 +35,7 @@ export const ENGINE_FAULTS: FaultGroup<ServiceFault> = {
           await bed.service.ready();
           await bed.load.served();
           kill9(bed.service.enginePid);
-          await until(() => bed.service.service.snapshot().engine.restarts === kill, 'it is started again');
+          await until('it is started again', () => bed.service.service.snapshot().engine.restarts === kill);
         }
       },
     },
@@ -63,11 +64,11 @@ export const ENGINE_FAULTS: FaultGroup<ServiceFault> = {
       recovery: 'it is killed with its workers; a new engine, at once',
       inject: async (bed) => {
         const spinning = bed.poison('spin');
-        await until(() => bed.service.logs.some(({ message }) => message === 'has come to spin'), 'a worker spins');
+        await until('a worker spins', () => bed.service.logs.some(({ message }) => message === 'has come to spin'));
         const old = startedProcesses();
         process.kill(bed.service.enginePid, 'SIGSTOP');
         await assertFails(spinning, 'engine_lost', /did not answer for \d+ s/);
-        await until(() => old.every(({ pid }) => !isAlive(pid)), 'the old engine and its workers are gone');
+        await until('the old engine and its workers are gone', () => old.every(({ pid }) => !isAlive(pid)));
       },
     },
   ],
@@ -97,5 +98,5 @@ async function runOutOfMemory(bed: ServiceBed): Promise<void> {
   execFileSync('prlimit', ['--pid', String(pid), `--as=${pages * pageBytes + MEGABYTE}`]);
   const large = Buffer.alloc(LARGE.bytes);
   for (let sent = 0; sent < LARGE.atOnce; sent += 1) bed.ask(large, 'beside');
-  await until(() => !isAlive(pid), 'it has died of that');
+  await until('it has died of that', () => !isAlive(pid));
 }

@@ -1,6 +1,6 @@
 /** Steady load: lanes that each ask for one number after the other, and check that the answer is that number's. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
 
 /** How a request ended: `ok`, an error code, or what the client saw where there was no answer. */
 export interface Reply {
@@ -61,7 +61,7 @@ export class Load {
   async served(): Promise<void> {
     const before = this.ok;
     const enough = (): boolean => this.#stopped || this.ok >= before + SERVED_AGAIN;
-    await until(enough, 'requests are served', SERVED_LIMIT_MS);
+    await until('requests are served', enough, SERVED_LIMIT_MS);
   }
 
   /** Resolves when each request has its answer; fails if one never comes. */

@@ -5,7 +5,8 @@ import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { startedProcesses, until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
+import { startedProcesses } from '../fixtures/processes.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import type { FaultGroup } from './fault.ts';
 import type { ServiceBed, ServiceFault } from './service-bed.ts';
@@ -45,7 +46,7 @@ async function jumpInTime(bed: ServiceBed): Promise<void> {
   for (const [jump, hours] of [1, -1, 0].entries()) {
     for (const { pid } of [...processes, { pid: process.pid }]) process.kill(pid, 'SIGPWR');
     const said = (): number => bed.service.logs.filter(({ message }) => message === `jump ${jump + 1}`).length;
-    await until(() => said() === processes.length, 'all have jumped');
+    await until('all have jumped', () => said() === processes.length);
     const seen = (Date.now() - realTime) / 3_600_000;
     assert.ok(Math.abs(seen - hours) < 0.1, `this one too: ${seen} hours`);
     await bed.load.served();

@@ -1,12 +1,13 @@
 /** A service with two stages under load, the second of which may come to harm, and one beside them. */
+
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { ModeletError } from '../../src/core/errors.ts';
-import { until } from '../fixtures/processes.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
 import {
   type Answer,
   type Asked,
-  folderFor,
   type PlanSpec,
   type ServiceSpec,
   type StageSpec,
@@ -72,7 +73,7 @@ export class ServiceBed implements Bed {
   async hold(): Promise<{ readonly pid: number; readonly held: Asked }> {
     const held = this.poison('hold');
     const isHolding = ({ message }: { message: string }): boolean => message === 'has come to hold';
-    const { worker } = await until(() => this.service.logs.find(isHolding), 'a worker holds a batch');
+    const { worker } = await until('a worker holds a batch', () => this.service.logs.find(isHolding));
     return { pid: this.service.pids('model')[worker as number] as number, held };
   }
 

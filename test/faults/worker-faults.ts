@@ -1,7 +1,8 @@
 /** Faults of a worker process. */
 import assert from 'node:assert/strict';
 import { CIRCUIT } from '../../src/engine/pools/circuit.ts';
-import { kill9, until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9 } from '../fixtures/processes.ts';
 import { BATCH, type FaultGroup } from './fault.ts';
 import { assertFails, type ServiceFault } from './service-bed.ts';
 
@@ -46,7 +47,7 @@ function garbles(name: string, way: string, cause: RegExp): ServiceFault {
       await assertFails(poisoned, 'worker_lost', cause);
       const { error } = await poisoned.answer;
       assert.equal((error?.cause as { code?: string } | undefined)?.code, 'protocol_error');
-      await until(() => restarts().some((count) => count > 0), 'it is started again');
+      await until('it is started again', () => restarts().some((count) => count > 0));
       assert.deepEqual(restarts().sort(), [0, 0, 0, 1], 'no other worker is');
       assert.equal(bed.service.enginePid, enginePid, 'nor is the engine');
     },
@@ -77,7 +78,7 @@ export const WORKER_FAULTS: FaultGroup<ServiceFault> = {
         for (let kill = 1; kill <= KILLS; kill += 1) {
           const [pid] = (await bed.service.ready())['model'] as [number];
           kill9(pid);
-          await until(() => bed.service.stage('model').workers[0]?.restarts === kill, 'it is started again');
+          await until('it is started again', () => bed.service.stage('model').workers[0]?.restarts === kill);
         }
       },
     },
@@ -99,7 +100,7 @@ export const WORKER_FAULTS: FaultGroup<ServiceFault> = {
         for (let death = 0; death < CIRCUIT.deaths; death += 1) {
           await assertFails(bed.poison('exit'), 'worker_lost', /exited with code 7/);
         }
-        await until(isOpen, 'the circuit is open');
+        await until('the circuit is open', isOpen);
       },
     },
     ends('a request that ends every process it comes to, with retryLost', 'exit', /exited with code 7/, {

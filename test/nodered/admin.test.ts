@@ -1,4 +1,5 @@
 /** The admin routes of the pipeline are for those who may read, and say what a dialog asks. */
+
 import assert from 'node:assert/strict';
 import { copyFileSync, symlinkSync } from 'node:fs';
 import { join, relative } from 'node:path';
@@ -6,9 +7,10 @@ import { describe, test } from 'node:test';
 import type { View } from '../../src/observe/views/view.ts';
 import { instance, on, subflow } from '../fixtures/drawn.ts';
 import { batcher, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, type Snapshot, tokensOf, until, useNodeRed } from '../fixtures/node-red.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { type FlowNode, type Snapshot, tokensOf, useNodeRed } from '../fixtures/node-red.ts';
 import { digitsModel } from '../fixtures/onnx.ts';
-import { folderFor } from '../fixtures/service.ts';
+import { until } from '../fixtures/polling.ts';
 
 const ROUTES = [
   '/admin/modelets/snapshot',

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { headline, LONGEST_BADGE } from '../../src/observe/views/words.ts';
 import { batcher, endpoint, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const MESSAGES: readonly (readonly [message: string, badge: string])[] = [
   ['no file /home/ada/.node-red/models/doubel.cjs (from "models/doubel.cjs")', 'no file doubel.cjs'],

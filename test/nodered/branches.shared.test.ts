@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { arrived, gather, noting, payloads, sendAll, whenIdle } from '../fixtures/drawn.ts';
 import { catchNode, collector, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const red = useNodeRed();
 

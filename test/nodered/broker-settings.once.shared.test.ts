@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { collector, dispatchGate, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
 
 const DURABLE = { store: 'durable' };

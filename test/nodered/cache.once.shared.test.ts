@@ -7,7 +7,8 @@ import { after, test } from 'node:test';
 import type { RuntimeInterval } from '../../src/observe/views/interval.ts';
 import { Scrape } from '../fixtures/exposition.ts';
 import { node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type Message, type Snapshot, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type Message, type Snapshot, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 /** Its runs end when the file is there. */
 const RELEASE = join(mkdtempSync(join(tmpdir(), 'modelet-cache-')), 'release');

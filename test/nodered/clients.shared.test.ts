@@ -4,7 +4,8 @@ import { type ClientRequest, request } from 'node:http';
 import { describe, test } from 'node:test';
 import { endpoint, func, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
-import { until, useNodeRed } from '../fixtures/node-red.ts';
+import { useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const gate = useGate();
 const nodeRed = useNodeRed({

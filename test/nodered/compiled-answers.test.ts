@@ -8,7 +8,8 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { pipelineOf } from '../../src/node-red/pipeline.ts';
 import { type Answer, CALLERS, TYPES, write } from '../fixtures/callers.ts';
 import { keysNode } from '../fixtures/flow.ts';
-import { engineUrl, NodeRed, until } from '../fixtures/node-red.ts';
+import { engineUrl, NodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { flows, KINDS } from './endpoint-pairs.ts';
 
 /** The headers that a client could depend on. */

@@ -19,7 +19,8 @@ import {
   stage,
   TAB,
 } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const CODE = 'return input;';
 const PLAIN = [TAB, runtime(), httpIn('in', '/plain', 'a'), stage('a', CODE, 'out'), httpOut('out')];

@@ -7,7 +7,8 @@ import { headline } from '../../src/observe/views/words.ts';
 import { idle } from '../fixtures/badges.ts';
 import { batcher, collector, endpoint, func, runtime, sink, stage, statusNode, TAB } from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
-import { type Badge, type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type Badge, type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const ECHO = 'return input;';
 

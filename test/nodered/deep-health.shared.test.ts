@@ -6,7 +6,8 @@ import { join } from 'node:path';
 import { after, afterEach, describe, test } from 'node:test';
 import { gateWithExamples } from '../fixtures/examples.ts';
 import { endpoint, node, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { kill9 } from '../fixtures/processes.ts';
 import { callsIn, release } from '../fixtures/service.ts';
 

@@ -4,7 +4,8 @@ import { describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
 import { batcher, collector, endpoint, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
-import { type DeployType, type FlowNode, pidsOf, type Snapshot, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type DeployType, type FlowNode, pidsOf, type Snapshot, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const DEPLOYS: readonly DeployType[] = ['full', 'flows', 'nodes'];
 

@@ -7,7 +7,8 @@ import { Agent, request } from 'node:http';
 import { after, describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
 import { batcher, collector, dispatchGate, httpIn, httpOut, node, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type DeployType, type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type DeployType, type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const CLIENTS = 64;
 const GATED = 12;

@@ -5,8 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { collector, dispatchGate, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, until } from '../fixtures/node-red.ts';
+import type { FlowNode } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
+import { until } from '../fixtures/polling.ts';
 import { allGone, killStarted } from '../fixtures/processes.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
 

@@ -6,7 +6,8 @@ import { after, describe, test } from 'node:test';
 import { CALLERS, read, TYPES, write } from '../fixtures/callers.ts';
 import { collector, dispatchGate, func, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { Gate } from '../fixtures/gate.ts';
-import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { NO_SQLITE } from '../store/bed.ts';
 
 const DURABLE = { store: 'durable', maxAttempts: 2 };

@@ -11,8 +11,9 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { openDatabase } from '../../src/store/process/sqlite.ts';
 import { batcher, collector, dispatchGate, httpIn, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, until } from '../fixtures/node-red.ts';
+import type { FlowNode } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
+import { until } from '../fixtures/polling.ts';
 import { allGone, kill9, killStarted } from '../fixtures/processes.ts';
 import { NO_SQLITE } from '../store/bed.ts';
 

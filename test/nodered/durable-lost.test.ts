@@ -8,8 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { collector, dispatchGate, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
+import { until } from '../fixtures/polling.ts';
 import { allGone, killStarted } from '../fixtures/processes.ts';
 import { NO_SQLITE } from '../store/bed.ts';
 

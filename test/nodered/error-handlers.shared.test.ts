@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, test } from 'node:test';
 import { batcher, catchNode, collector, completeNode, func, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const FAIL = `if (input.fail === ctx.stage) throw Object.assign(new Error('told to fail'), { code: input.code });
   return { ...input, seen: [...(input.seen ?? []), ctx.stage] };`;

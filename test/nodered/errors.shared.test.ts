@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { batcher, catchNode, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
-import { pidsOf, until, useNodeRed } from '../fixtures/node-red.ts';
+import { pidsOf, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 interface ErrorBody {
   readonly error: { code: string; message: string; stage: string; requestId: string };

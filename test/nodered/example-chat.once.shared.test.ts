@@ -7,7 +7,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { MockGateway } from '../fixtures/mock-gateway.ts';
-import { type FlowNode, type NodeRed, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, type NodeRed, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 interface Chunk {

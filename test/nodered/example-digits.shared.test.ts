@@ -8,7 +8,8 @@ import { pipelineOf } from '../../src/node-red/pipeline.ts';
 import type { RuntimeSnapshot } from '../../src/observe/views/snapshot.ts';
 import { listeningAt } from '../fixtures/flow.ts';
 import { linkModule } from '../fixtures/link-module.ts';
-import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { NUMPY, WITHOUT_NUMPY, WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 

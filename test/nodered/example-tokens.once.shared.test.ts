@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const flow = JSON.parse(

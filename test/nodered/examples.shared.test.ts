@@ -8,7 +8,8 @@ import { pipelineOf } from '../../src/node-red/pipeline.ts';
 import { READY } from '../fixtures/badges.ts';
 import { listeningAt } from '../fixtures/flow.ts';
 import { linkModule } from '../fixtures/link-module.ts';
-import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { NO_SQLITE } from '../store/bed.ts';
 

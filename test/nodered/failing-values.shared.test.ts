@@ -5,7 +5,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { catchNode, collector, func, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 
 interface Case {

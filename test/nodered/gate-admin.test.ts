@@ -8,7 +8,8 @@ import type { Reading } from '../../src/gate/source.ts';
 import type { GateSnapshot } from '../../src/observe/views/gate-snapshot.ts';
 import { free } from '../fixtures/badges.ts';
 import { collector, dispatchGate, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, tokensOf, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, tokensOf, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const PERMISSIONS: Readonly<Record<string, string>> = { reader: 'read', operator: 'modelets.write', owner: '*' };
 const SECRET = 'a secret that nobody is told';

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { afterEach, before, describe, test } from 'node:test';
 import { dispatchGate, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { useGatedRed } from '../fixtures/gated-red.ts';
-import { type DeployType, type FlowNode, until } from '../fixtures/node-red.ts';
+import type { DeployType, FlowNode } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const bed = useGatedRed();
 const { red, held } = bed;

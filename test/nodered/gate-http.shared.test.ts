@@ -5,7 +5,8 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, afterEach, describe, test } from 'node:test';
 import { catchNode, collector, dispatchGate, func, httpIn, httpOut, node, sink, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 /** Answers what it is asked to, when the test wants it. */
 let answer: (response: ServerResponse) => void;

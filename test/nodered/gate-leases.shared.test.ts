@@ -15,7 +15,7 @@ import {
   TAB,
 } from '../fixtures/flow.ts';
 import { useGatedRed } from '../fixtures/gated-red.ts';
-import { until } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const KEEP = `if (!msg.release) context.set('kept', msg); else return context.get('kept');`;
 

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { collector, dispatchGate, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { MockGateway } from '../fixtures/mock-gateway.ts';
-import { until, useNodeRed } from '../fixtures/node-red.ts';
+import { useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { Prometheus, WITHOUT_PROMETHEUS } from '../fixtures/prometheus.ts';
 
 describe('a gate that asks Prometheus', { skip: WITHOUT_PROMETHEUS }, () => {

@@ -4,7 +4,8 @@ import { test } from 'node:test';
 import type { GateSnapshot } from '../../src/observe/views/gate-snapshot.ts';
 import { collector, dispatchGate, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { useGatedRed } from '../fixtures/gated-red.ts';
-import { type FlowNode, until } from '../fixtures/node-red.ts';
+import type { FlowNode } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const bed = useGatedRed({ flows: () => flows(1) });
 const { red, held } = bed;

@@ -16,7 +16,7 @@ import {
   TAB,
 } from '../fixtures/flow.ts';
 import { useGatedRed } from '../fixtures/gated-red.ts';
-import { until } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const bed = useGatedRed({
   flows: () => [

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { endpoint, func, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, NodeRed, until } from '../fixtures/node-red.ts';
+import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 test('a message that cannot be taken holds up neither the others nor the HTTP requests', async () => {
   const hooks: { listens?: true; closed?: () => void } = {};

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { catchNode, collector, endpoint, func, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type Message, pidsOf, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type Message, pidsOf, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const BODY_LIMIT = 1_000_000;
 

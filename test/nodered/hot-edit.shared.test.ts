@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { READY } from '../fixtures/badges.ts';
 import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 
 const CLIENTS = 8;

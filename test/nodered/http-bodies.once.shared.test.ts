@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { CALLERS, post, read, TYPES, typeOf, whileAsking, write } from '../fixtures/callers.ts';
 import { endpoint, func, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { until, useNodeRed } from '../fixtures/node-red.ts';
+import { useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const call = CALLERS['node:http'];
 

@@ -8,7 +8,8 @@ import { type Answer, CALLERS, FORMS, type Form, read, TYPES, write } from '../f
 import { instance, on, subflow } from '../fixtures/drawn.ts';
 import { batcher, collector, dispatchGate, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
-import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const WAYS = ['stage', 'batcher', 'gate'] as const;
 

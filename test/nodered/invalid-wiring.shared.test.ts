@@ -4,7 +4,8 @@ import { describe, test } from 'node:test';
 import { headline } from '../../src/observe/views/words.ts';
 import { arrived, junction, noting, whenIdle } from '../fixtures/drawn.ts';
 import { batcher, catchNode, collector, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type Message, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const red = useNodeRed();
 

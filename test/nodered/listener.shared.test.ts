@@ -10,7 +10,8 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { endpoint, func, httpIn, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { engineUrl, type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { engineUrl, type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const red = useNodeRed();
 

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { batcher, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { until, useNodeRed } from '../fixtures/node-red.ts';
+import { useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const REQUESTS = 2000;
 const IN_FLIGHT = 64;

@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { Scrape } from '../fixtures/exposition.ts';
 import { batcher, endpoint, func, node, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type Message, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const REQUESTS = process.env['TEST_FULL'] ? 20_000 : 5000;

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RuntimeInterval } from '../../src/observe/views/interval.ts';
 import { batcher, dispatchGate, endpoint, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const OUTPUTS = ['all', 'numbers', 'stages', 'workers'] as const;
 

@@ -6,7 +6,8 @@ import { METRICS } from '../../src/observe/export/metrics.ts';
 import { GATE_DECISIONS } from '../../src/observe/views/gate-snapshot.ts';
 import { Scrape } from '../fixtures/exposition.ts';
 import { batcher, dispatchGate, endpoint, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { Prometheus, promtool, WITHOUT_PROMETHEUS } from '../fixtures/prometheus.ts';
 
 const ADMIN = '/admin/modelets/metrics';

@@ -17,7 +17,8 @@ import {
   stage,
   TAB,
 } from '../fixtures/flow.ts';
-import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { JSONSCHEMA, WITHOUT_JSONSCHEMA } from '../fixtures/python.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { assertValid, at, bodySchema, contentOf, operation } from '../openapi/api.ts';

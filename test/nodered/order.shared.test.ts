@@ -5,7 +5,8 @@ import fc from 'fast-check';
 import { arrived, numbers, payloads, queueOf, sendAll, split, whenIdle } from '../fixtures/drawn.ts';
 import { batcher, collector, httpIn, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
-import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const red = useNodeRed();
 const gate = useGate();

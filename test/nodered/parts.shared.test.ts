@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { after, beforeEach, describe, test } from 'node:test';
 import { arrived } from '../fixtures/drawn.ts';
 import { collector, func, httpIn, httpOut, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { callsIn, release } from '../fixtures/service.ts';
 

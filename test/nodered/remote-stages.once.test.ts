@@ -10,7 +10,8 @@ import { Scrape } from '../fixtures/exposition.ts';
 import { batcher, collector, endpoint, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
 import { type Serving, startHost } from '../fixtures/headless.ts';
-import { type FlowNode, type Message, pidsOf, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, pidsOf, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 

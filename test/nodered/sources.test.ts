@@ -16,7 +16,8 @@ import {
   TAB,
 } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
-import { type FlowNode, type Message, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, type Message, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 /** Most messages that may wait for room, over all. */
 const BUFFER = 2500;

@@ -4,8 +4,9 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { until, useNodeRed } from '../fixtures/node-red.ts';
+import { useNodeRed } from '../fixtures/node-red.ts';
 import { digitsModel } from '../fixtures/onnx.ts';
+import { until } from '../fixtures/polling.ts';
 import { startedProcesses } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 

@@ -6,8 +6,8 @@ import { connect, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import { streamOut } from '../fixtures/drawn.ts';
 import { collector, func, httpIn, node, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { until } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
+import { until } from '../fixtures/polling.ts';
 
 const MEGABYTE = 1024 * 1024;
 /** The parts that the reading client gets while the other one does not read. */

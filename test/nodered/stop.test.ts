@@ -4,7 +4,8 @@ import { describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
 import { catchNode, endpoint, func, httpIn, httpOut, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
-import { pidsOf, until, useNodeRed } from '../fixtures/node-red.ts';
+import { pidsOf, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { type FoundProcess, startedProcesses } from '../fixtures/processes.ts';
 
 const nodeRed = useNodeRed();

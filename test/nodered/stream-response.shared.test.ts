@@ -10,7 +10,8 @@ import { after, beforeEach, describe, test } from 'node:test';
 import { WebSocket } from 'undici';
 import { split, streamOut } from '../fixtures/drawn.ts';
 import { catchNode, collector, func, httpIn, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { callsIn, release } from '../fixtures/service.ts';
 

@@ -7,8 +7,9 @@ import { test } from 'node:test';
 import { deflateSync, gzipSync } from 'node:zlib';
 import { batcher, endpoint, func, httpIn, keysNode, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { serveFlows } from '../fixtures/headless.ts';
-import { engineUrl, type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { engineUrl, type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
+import { until } from '../fixtures/polling.ts';
 
 const red = useNodeRed();
 

@@ -4,7 +4,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { instance, on, subflow } from '../fixtures/drawn.ts';
 import { catchNode, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const SECRET = 'a-secret-of-the-process';
 process.env['MODELET_TEST_KEY'] = SECRET;

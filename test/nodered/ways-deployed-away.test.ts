@@ -9,7 +9,8 @@ import type { AddressInfo } from 'node:net';
 import { after, beforeEach, describe, test } from 'node:test';
 import { catchNode, dispatchGate, func, httpIn, httpOut, node, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
-import { type DeployType, type FlowNode, until, useNodeRed } from '../fixtures/node-red.ts';
+import { type DeployType, type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 const CLIENTS = 9;
 const TYPES: readonly DeployType[] = ['full', 'flows', 'nodes'];

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { countOf } from '../../src/observe/meters/histogram.ts';
 import { intervalBetween, type Measurement } from '../../src/observe/views/interval.ts';
-import { until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
 import { serve, type TestService } from '../fixtures/service.ts';
 
 function look({ service }: TestService): Measurement {
@@ -23,7 +23,7 @@ async function busy(t: TestContext): Promise<TestService> {
 async function ask(service: TestService, inputs: readonly object[]): Promise<void> {
   const before = countOf(service.stage('faults').reading.run);
   await Promise.all(inputs.map((input) => service.answer(input)));
-  await until(() => countOf(service.stage('faults').reading.run) === before + inputs.length, 'all are reported');
+  await until('all are reported', () => countOf(service.stage('faults').reading.run) === before + inputs.length);
 }
 
 describe('an interval', () => {
@@ -65,7 +65,7 @@ describe('an interval', () => {
     const earlier = look(service);
     service.apply({ stages: [] });
     service.apply({ stages: [{ id: 'faults', file: 'faults', predict: 'batch' }] });
-    await until(() => service.stage('faults').items === 0, 'it counts anew');
+    await until('it counts anew', () => service.stage('faults').items === 0);
     await service.ready();
     await ask(service, [{ n: 1 }]);
     const stage = intervalBetween(earlier, look(service), 0).stages['faults'];

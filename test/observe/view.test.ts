@@ -5,7 +5,7 @@ import { countOf } from '../../src/observe/meters/histogram.ts';
 import type { Measurement } from '../../src/observe/views/interval.ts';
 import type { StageSnapshot } from '../../src/observe/views/snapshot.ts';
 import { type Around, type Chain, type View, viewBetween } from '../../src/observe/views/view.ts';
-import { until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
 import { serve, type TestService } from '../fixtures/service.ts';
 
 const AROUND: Around = {
@@ -33,7 +33,7 @@ async function started(t: TestContext): Promise<TestService> {
 async function ask(service: TestService, inputs: readonly object[]): Promise<void> {
   const before = countOf(service.stage('faults').reading.run);
   await Promise.all(inputs.map((input) => service.answer(input)));
-  await until(() => countOf(service.stage('faults').reading.run) === before + inputs.length, 'all are reported');
+  await until('all are reported', () => countOf(service.stage('faults').reading.run) === before + inputs.length);
 }
 
 function onlyStage({ runtimes }: View): View['runtimes'][0]['stages'][0] {
@@ -72,7 +72,7 @@ describe('a view', () => {
     const earlier = look(service);
     const runs: number[] = [];
     for (let n = 0; n < 3; n += 1) runs.push((await service.answer({ ms: 300 })).timings[0]?.runMs ?? Number.NaN);
-    await until(() => countOf(service.stage('sleep').reading.run) === 3, 'all are reported');
+    await until('all are reported', () => countOf(service.stage('sleep').reading.run) === 3);
     const { runP50, runP99 } = onlyStage(viewBetween([earlier], [look(service)], AROUND));
     const [least, middle, most] = runs.toSorted((a, b) => a - b) as [number, number, number];
     for (const [shown, exact] of [

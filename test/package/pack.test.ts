@@ -10,8 +10,9 @@ import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
 import { promisify } from 'node:util';
 import { isAlive } from '../fixtures/alive.ts';
-import { type FlowNode, NODE_RED_MODULE, pidsOf, type Snapshot, until } from '../fixtures/node-red.ts';
+import { type FlowNode, NODE_RED_MODULE, pidsOf, type Snapshot } from '../fixtures/node-red.ts';
 import { NODE_SCHEMAS } from '../fixtures/node-schemas.ts';
+import { until } from '../fixtures/polling.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { ARGUED, validate } from './scorecard.ts';
 

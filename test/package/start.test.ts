@@ -6,7 +6,8 @@ import { after, before, describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
 import { RepositoryCopy, readySnapshot, type Started, snapshotOf } from '../fixtures/command.ts';
 import { freePort } from '../fixtures/free-port.ts';
-import { pidsOf, until } from '../fixtures/node-red.ts';
+import { pidsOf } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 
 describe('npm start', { timeout: 120_000 }, () => {
   let copy: RepositoryCopy;

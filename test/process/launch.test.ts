@@ -6,7 +6,7 @@ import { ChildProcess } from '../../src/process/parent/child-process.ts';
 import { type Launcher, launch, probeLauncher } from '../../src/process/parent/launch.ts';
 import { Supervisor } from '../../src/process/parent/supervisor.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
-import { until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
 
 const PLAIN: Launcher = { setpriv: false, taskset: false };
 
@@ -57,7 +57,7 @@ for (const [name, command, env, cause] of IMPOSSIBLE) {
     const { supervisor, clock, losses } = supervised(t, command, env);
     supervisor.start();
     for (let time = 1; time <= 3; time += 1) {
-      await until(() => losses.length === time, 'the loss is told');
+      await until('the loss is told', () => losses.length === time);
       assert.equal(supervisor.pid, null);
       assert.equal(supervisor.processState, 'error');
       assert.match(losses.at(-1) ?? '', cause);

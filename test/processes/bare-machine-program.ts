@@ -4,7 +4,7 @@
  */
 import { allowedCpus } from '../../src/process/affinity.ts';
 import { probeLauncher } from '../../src/process/parent/launch.ts';
-import { until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
 import { type StageSpec, TestService } from '../fixtures/service.ts';
 
 const stages = JSON.parse(process.argv[2] as string) as readonly StageSpec[];
@@ -20,7 +20,7 @@ for (const { id } of stages) {
 }
 const rssBytes = (): (number | null)[] =>
   service.service.snapshot().stages.map(({ workers }) => workers[0]?.rssBytes ?? null);
-await until(() => rssBytes().every((bytes) => bytes !== null), 'the memory of each worker is shown').catch(() => {});
+await until('the memory of each worker is shown', () => rssBytes().every((bytes) => bytes !== null)).catch(() => {});
 const { restarts } = service.service.snapshot().engine;
 const told = { granted, launcher, answers, restarts, rssBytes: rssBytes() };
 await service.end();

@@ -1,9 +1,11 @@
 /** Batches as real workers get them. */
+
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { StageTiming } from '../../src/core/model.ts';
-import { until } from '../fixtures/processes.ts';
-import { callsIn, folderFor, release, serve } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { callsIn, release, serve } from '../fixtures/service.ts';
 
 /** Timers may be a little early. */
 const EARLY_MS = 2;
@@ -28,7 +30,7 @@ describe('greedy', () => {
       assert.equal((value as { input: string }).input, names[index]);
       assert.equal(timings[0]?.batchSize, 200);
     }
-    await until(() => service.stage('gate').items === 200, 'the batch is shown');
+    await until('the batch is shown', () => service.stage('gate').items === 200);
     assert.equal(service.stage('gate').batches, 1);
     assert.equal(service.stage('gate').meanBatchSize, 200);
   });
@@ -39,9 +41,9 @@ describe('greedy', () => {
       stages: [{ id: 'gate', file: 'gate', predict: 'batch', init: { folder }, batch: { maxBatchSize: 4 } }],
     });
     const asked = [service.ask('held')];
-    await until(() => callsIn(folder).length === 1, 'a single one left at once');
+    await until('a single one left at once', () => callsIn(folder).length === 1);
     for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) asked.push(service.ask(name));
-    await until(() => service.stage('gate').queue === 6, 'six wait');
+    await until('six wait', () => service.stage('gate').queue === 6);
     release(folder, 'held');
     for (const { answer } of asked) assert.equal((await answer).code, 'ok');
     assert.deepEqual(callsIn(folder), [['held'], ['a', 'b', 'c', 'd'], ['e', 'f']]);
@@ -89,7 +91,7 @@ describe('oldest', () => {
     });
     await service.ready();
     const asked = ['a', 'b'].map((name) => service.ask(name));
-    await until(() => service.stage('gate').queue === 2, 'two wait to be filled');
+    await until('two wait to be filled', () => service.stage('gate').queue === 2);
     assert.deepEqual(callsIn(folder), []);
     for (const name of ['c', 'd', 'e', 'f']) asked.push(service.ask(name));
     for (const { answer } of asked) assert.equal((await answer).timings[0]?.batchSize, 3);
@@ -110,9 +112,9 @@ describe('gap', () => {
     });
     // The worker has just become free when these come: it waits for more.
     const held = service.ask('held');
-    await until(() => callsIn(folder).length === 1, 'the worker is busy');
+    await until('the worker is busy', () => callsIn(folder).length === 1);
     const asked = [service.ask('a')];
-    await until(() => service.stage('gate').queue === 1, 'one waits');
+    await until('one waits', () => service.stage('gate').queue === 1);
     release(folder, 'held');
     await held.answer;
     asked.push(service.ask('b'));
@@ -131,7 +133,7 @@ describe('gap', () => {
     });
     await service.answer('first');
     const answeredAt = performance.now();
-    await until(() => performance.now() - answeredAt > 2 * batch.maxWaitMs, 'the worker has been idle for long');
+    await until('the worker has been idle for long', () => performance.now() - answeredAt > 2 * batch.maxWaitMs);
     assert.ok(batchMs((await service.answer('second')).timings) < batch.maxWaitMs);
     assert.deepEqual(callsIn(folder), [['first'], ['second']]);
   });
@@ -173,7 +175,7 @@ describe('whatever the policy', () => {
       assert.deepEqual(calls.flat(), names);
       assert.ok(calls.every(({ length }) => length <= 7));
       assert.ok(calls.some(({ length }) => length === 7));
-      await until(() => service.stage('gate').items === names.length, 'all are counted');
+      await until('all are counted', () => service.stage('gate').items === names.length);
       assert.equal(service.stage('gate').batches, calls.length);
     });
   }

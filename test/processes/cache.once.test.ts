@@ -1,11 +1,14 @@
 /** A stage that keeps results, with real workers: how often the modelet is called, and what deaths and changes do to it. */
+
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { ModeletError } from '../../src/core/errors.ts';
-import { kill9, until } from '../fixtures/processes.ts';
-import { callsIn, folderFor, release, serve, type TestService } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9 } from '../fixtures/processes.ts';
+import { callsIn, release, serve, type TestService } from '../fixtures/service.ts';
 import { type Gated, gated, hold } from './gated.ts';
 
 const CACHE = { cache: { entries: 10 } };
@@ -21,7 +24,7 @@ async function counted({ service }: Gated, expected: readonly number[]): Promise
     const { hit, miss, joined } = service.stage('gate').reading.cache;
     return [hit, miss, joined];
   };
-  await until(() => counts().join() === expected.join(), `${expected} are counted`);
+  await until(`${expected} are counted`, () => counts().join() === expected.join());
 }
 
 const sources = (answers: readonly Awaited<ReturnType<TestService['answer']>>[]): unknown[] =>
@@ -98,7 +101,7 @@ describe('a stage that keeps results', () => {
     await service.answer('kept');
     const running = await hold(held, 'held');
     service.service.actOnStage('gate', 'restart');
-    await until(() => service.pids('gate')[0] !== old, 'a new worker serves');
+    await until('a new worker serves', () => service.pids('gate')[0] !== old);
     release(folder, 'held');
     assert.equal(((await running.answer).value as Passed).pid, old);
     for (const input of ['kept', 'held']) assert.notEqual((await service.value<Passed>(input)).pid, old);
@@ -112,7 +115,7 @@ describe('a stage that keeps results', () => {
       service.apply({ stages: [{ id: 'gate', file: 'gate', init: { folder, version }, cache: { entries } }] });
     const { pid } = await service.value<Passed>('kept');
     apply(2, 10);
-    await until(() => service.pids('gate')[0] !== pid, 'the new code serves');
+    await until('the new code serves', () => service.pids('gate')[0] !== pid);
     const second = await service.value<Passed>('kept');
     assert.deepEqual([second.version, second.pid === pid], [2, false]);
     apply(2, 5);
@@ -120,7 +123,7 @@ describe('a stage that keeps results', () => {
     assert.deepEqual(sources([await service.answer('kept')]), ['hit']);
     apply(2, 0);
     assert.deepEqual(sources([await service.answer('kept'), await service.answer('kept')]), ['run', 'run']);
-    await until(() => service.stage('gate').cache.bytes === 0, 'nothing is kept');
+    await until('nothing is kept', () => service.stage('gate').cache.bytes === 0);
     assert.equal(callsIn(folder).length, 5);
   });
 
@@ -131,7 +134,7 @@ describe('a stage that keeps results', () => {
     const service = await serve(t, { stages: [{ id: 'model', file, watch: true, cache: { entries: 10 } }] });
     assert.deepEqual([await service.value('x'), await service.value('x')], [1, 1]);
     save(2);
-    await until(async () => (await service.value('x')) === 2, 'the new code answers');
+    await until('the new code answers', async () => (await service.value('x')) === 2);
   });
 
   test('starts with an empty cache in a new engine, and keeps its counts', async (t) => {
@@ -141,7 +144,7 @@ describe('a stage that keeps results', () => {
     await service.answer('kept');
     await counted(held, [1, 1, 0]);
     kill9(service.enginePid);
-    await until(() => service.logs.some(({ message }) => message.includes('died')), 'the death is known');
+    await until('the death is known', () => service.logs.some(({ message }) => message.includes('died')));
     await service.ready();
     assert.deepEqual(sources([await service.answer('kept')]), ['run']);
     await counted(held, [1, 2, 0]);

@@ -1,4 +1,5 @@
 /** A child and its parent when one cannot deal with what the other sends: the cause is told, and only the child ends. */
+
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,9 +9,10 @@ import type { Child, ChildEvents } from '../../src/process/parent/child.ts';
 import { ChildProcess } from '../../src/process/parent/child-process.ts';
 import type { ControlFrame } from '../../src/wire/frames/frames.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
-import { allGone, killStarted, startedProcesses, until } from '../fixtures/processes.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { allGone, killStarted, startedProcesses } from '../fixtures/processes.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
-import { folderFor } from '../fixtures/service.ts';
 
 const BOOT: ControlFrame = {
   type: 'boot',
@@ -44,7 +46,7 @@ function start(t: TestContext, kind: 'engine' | 'worker', events: Partial<ChildE
 }
 
 async function causeOfDeath(child: Child): Promise<string> {
-  await until(() => child.state.tag === 'dead', 'the child is dead');
+  await until('the child is dead', () => child.state.tag === 'dead');
   return child.state.tag === 'dead' ? child.state.error.message : '';
 }
 

@@ -1,18 +1,13 @@
 /** A stage whose workers die again and again: it stops taking requests with it, and finds out by itself when to serve. */
+
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
-import { kill9, until } from '../fixtures/processes.ts';
-import {
-  type Answer,
-  callsIn,
-  folderFor,
-  release,
-  type StageSpec,
-  serve,
-  type TestService,
-} from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9 } from '../fixtures/processes.ts';
+import { type Answer, callsIn, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 /** Ends its process at the input `die`, unless a file `well` says that it is well. */
 const MORTAL = `
@@ -41,7 +36,7 @@ async function mortal(t: TestContext, stage: Partial<StageSpec> = {}): Promise<M
 async function open(service: TestService): Promise<Answer[]> {
   const answers: Answer[] = [];
   while (answers.length < 5) answers.push(await service.answer('die'));
-  await until(() => service.stage('mortal').circuit !== 'closed', 'the circuit has opened');
+  await until('the circuit has opened', () => service.stage('mortal').circuit !== 'closed');
   return answers;
 }
 
@@ -62,7 +57,7 @@ async function answeredAgain(service: TestService): Promise<Answer> {
     const answer = await service.answer('live');
     if (answer.code === 'ok') return answer;
     assert.ok(isRefusal(answer), answer.error?.message);
-    await until(() => service.stage('mortal').circuit !== 'open', 'it is tried again');
+    await until('it is tried again', () => service.stage('mortal').circuit !== 'open');
   }
 }
 
@@ -71,9 +66,8 @@ describe('five deaths', () => {
     const { service } = await mortal(t);
     const answers = await open(service);
     assert.deepEqual([...new Set(answers.map(({ code }) => code))], ['worker_lost']);
-    await until(
-      () => service.logs.some(({ message }) => message.includes('its workers died 5 times')),
-      'the log tells it',
+    await until('the log tells it', () =>
+      service.logs.some(({ message }) => message.includes('its workers died 5 times')),
     );
     let refused = 0;
     while (service.stage('mortal').circuit === 'open') {
@@ -103,15 +97,15 @@ describe('five deaths', () => {
     for (let probe = 6; probe <= 7; probe += 1) {
       const { circuit, workers } = service.stage('mortal');
       if (circuit === 'open') assert.equal(workers[0]?.pid, null, 'nothing is started meanwhile');
-      await until(() => service.stage('mortal').circuit === 'half-open', 'it is tried again');
+      await until('it is tried again', () => service.stage('mortal').circuit === 'half-open');
       // Until the probe is ready requests are refused.
       while ((await service.answer('die')).code !== 'worker_lost');
-      const told = await until(() => {
+      const told = await until('it counts the death of the probe', () => {
         return service.logs.find(({ message }) => message.includes(`died ${probe} times`));
-      }, 'it counts the death of the probe');
+      });
       const pause = Number(/next try in (\d+) s/.exec(told.message)?.[1]);
       assert.ok(pause >= (probe === 6 ? 2 : 3), `a pause of ${pause} s`);
-      await until(() => service.stage('mortal').circuit === 'open', 'it has opened again');
+      await until('it has opened again', () => service.stage('mortal').circuit === 'open');
     }
     heal();
     await answeredAgain(service);
@@ -129,7 +123,7 @@ describe('five deaths', () => {
     const service = await serve(t, { stages: [{ id: 'mortal', inline, init: { folder }, workers: 2 }] });
     await service.ready();
     const held = service.ask('held');
-    await until(() => callsIn(folder).length === 1, 'one works');
+    await until('one works', () => callsIn(folder).length === 1);
     await open(service);
     assert.equal(held.settled, null);
     release(folder, 'held');
@@ -146,7 +140,7 @@ describe('five deaths', () => {
     service.service.actOnStage('mortal', 'restart');
     // Without a request no probe could have proved anything.
     await service.ready();
-    await until(() => service.stage('mortal').circuit === 'closed', 'it is closed');
+    await until('it is closed', () => service.stage('mortal').circuit === 'closed');
     assert.equal((await service.answer('live')).code, 'ok');
   });
 
@@ -154,7 +148,7 @@ describe('five deaths', () => {
     const { service, plan } = await mortal(t);
     await open(service);
     service.apply(plan(2));
-    await until(() => service.stage('mortal').circuit === 'closed', 'it is closed');
+    await until('it is closed', () => service.stage('mortal').circuit === 'closed');
     assert.equal((await service.answer('live')).code, 'ok');
   });
 
@@ -167,16 +161,16 @@ describe('five deaths', () => {
         const { code } = await service.answer('live');
         codes.set(code, (codes.get(code) ?? 0) + 1);
         // A refused request comes again a little later.
-        if (code === 'stage_unavailable') await until(() => service.stage('mortal').circuit !== 'open', 'a next try');
+        if (code === 'stage_unavailable') await until('a next try', () => service.stage('mortal').circuit !== 'open');
       }
     };
     const lanes = Array.from({ length: 16 }, lane);
     const killed = new Set<number>();
     while (service.stage('mortal').circuit === 'closed') {
-      const pid = await until(() => {
+      const pid = await until('a worker to kill', () => {
         const stage = service.stage('mortal');
         return stage.circuit === 'closed' ? stage.workers.find(({ pid }) => pid && !killed.has(pid))?.pid : -1;
-      }, 'a worker to kill');
+      });
       if (pid === -1) break;
       killed.add(pid);
       try {
@@ -187,7 +181,7 @@ describe('five deaths', () => {
     }
     await service.ready();
     const before = codes.get('ok') ?? 0;
-    await until(() => (codes.get('ok') ?? 0) > before + 100, 'it serves again');
+    await until('it serves again', () => (codes.get('ok') ?? 0) > before + 100);
     done = true;
     await Promise.all(lanes);
     assert.equal(service.stage('mortal').circuit, 'closed');
@@ -207,7 +201,7 @@ test('a worker that cannot start beside one that serves does not open the circui
   };
   const service = await serve(t, { stages: [{ id: 'half', inline, init: { folder }, workers: 2 }] });
   await service.value(0);
-  await until(() => callsIn(folder).length >= 7, 'it has tried many times');
+  await until('it has tried many times', () => callsIn(folder).length >= 7);
   assert.equal(service.stage('half').circuit, 'closed');
   assert.equal(await service.value(1), 0);
 });

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import type { ClientKey } from '../../src/core/model.ts';
 import { inlineStage, listenAtEngine, POST_AT_ROOT, RawClient, serveEndpoint } from '../fixtures/endpoint.ts';
 import { Scrape } from '../fixtures/exposition.ts';
-import { until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
 
 const HOSTS: readonly (readonly [where: string, host: typeof listenAtEngine])[] = [
   ['in this process', serveEndpoint],
@@ -53,7 +53,7 @@ for (const [where, host] of HOSTS) {
       assert.deepEqual([limited.status, limited.headers.get('retry-after')], [429, '100']);
       const counted = { app: { 200: 1 }, batch: { 200: 1, 429: 1 }, elsewhere: { 403: 1 }, none: { 401: 2 } };
       const shown = (): unknown => service.service.snapshot().clients;
-      await until(() => JSON.stringify(shown()) === JSON.stringify(sorted(shown(), counted)), 'all are counted');
+      await until('all are counted', () => JSON.stringify(shown()) === JSON.stringify(sorted(shown(), counted)));
     });
 
     test('a connection may bear another key with each request, and no header breaks it', async (t) => {
@@ -68,7 +68,7 @@ for (const [where, host] of HOSTS) {
         `Authorization: Bearer ${APP}`,
       ];
       const connection = new RawClient(port).send(sent.map(raw).join(''));
-      await until(() => connection.statuses.length === sent.length, 'all are answered');
+      await until('all are answered', () => connection.statuses.length === sent.length);
       assert.deepEqual(connection.statuses, [200, 401, 200, 401, 401, 200]);
       connection.socket.destroy();
     });
@@ -80,11 +80,11 @@ for (const [where, host] of HOSTS) {
       const headers = { 'Content-Type': 'application/json', 'X-API-Key': APP };
       const open = fetch(url, { method: 'POST', headers, body: '{"ms":3000}', signal: leaving.signal });
       open.catch(() => {});
-      await until(() => service.service.snapshot().backlog === 1, 'the first is under way');
+      await until('the first is under way', () => service.service.snapshot().backlog === 1);
       assert.equal((await post(url, APP)).status, 429);
       assert.equal((await post(url, BATCH)).status, 200);
       leaving.abort();
-      await until(async () => (await post(url, APP)).status === 200, 'there is room again');
+      await until('there is room again', async () => (await post(url, APP)).status === 200);
     });
   });
 }
@@ -98,7 +98,7 @@ test('a deploy of the listener ends a key at once, on open connections too, and 
   const { url, service } = await listenAtEngine(t, { stages: [STAGE] }, { keys });
   service.service.publishApi('{"openapi":"3.1.0"}');
   const connection = new RawClient(Number(new URL(url).port)).send(raw(`X-API-Key: ${APP}`));
-  await until(() => connection.statuses.length === 1, 'the key is known');
+  await until('the key is known', () => connection.statuses.length === 1);
   for (const path of ['metrics', 'openapi.json']) {
     assert.equal((await fetch(`${url}${path}`)).status, 401, path);
     assert.equal((await fetch(`${url}${path}`, { headers: { Authorization: `Bearer ${BATCH}` } })).status, 200, path);
@@ -113,9 +113,9 @@ test('a deploy of the listener ends a key at once, on open connections too, and 
     ...{ maxJson: { bytes: 1024, name: 'the limit' }, keys: [client('batch', BATCH)] },
   };
   service.apply({ stages: [STAGE], listener });
-  await until(async () => (await post(url, APP)).status === 401, 'the key has ended');
+  await until('the key has ended', async () => (await post(url, APP)).status === 401);
   connection.send(raw(`X-API-Key: ${APP}`) + raw(`X-API-Key: ${BATCH}`));
-  await until(() => connection.statuses.length >= 3 || connection.socket.destroyed, 'the connection goes on');
+  await until('the connection goes on', () => connection.statuses.length >= 3 || connection.socket.destroyed);
   assert.deepEqual(connection.statuses, [200, 401, 200]);
   connection.socket.destroy();
 });

@@ -1,11 +1,14 @@
 /** The wall clock jumps in every process of the runtime, Node-RED's own included: deadlines do not. */
+
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { startedProcesses, until } from '../fixtures/processes.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { startedProcesses } from '../fixtures/processes.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
-import { callsIn, folderFor, release, serve, type TestService } from '../fixtures/service.ts';
+import { callsIn, release, serve, type TestService } from '../fixtures/service.ts';
 
 const PRELOAD = pathToFileURL(join(repositoryRoot, 'test', 'fixtures', 'clock-jump.js')).href;
 const HOUR_MS = 3_600_000;
@@ -16,7 +19,7 @@ async function jump(service: TestService, number: number): Promise<void> {
   for (const { pid } of processes) process.kill(pid, 'SIGPWR');
   process.kill(process.pid, 'SIGPWR');
   const told = (): number => service.logs.filter(({ message }) => message === `jump ${number}`).length;
-  await until(() => told() === processes.length, 'all have jumped');
+  await until('all have jumped', () => told() === processes.length);
 }
 
 test('no request expires early or late when the clock jumps an hour ahead or two hours back', async (t) => {
@@ -34,18 +37,18 @@ test('no request expires early or late when the clock jumps an hour ahead or two
   const long = { timeoutMs: HOUR_MS / 2 };
   const one = service.ask('held one', long);
   const two = service.ask('held two', long);
-  await until(() => callsIn(folder).length === 2, 'both workers are busy');
+  await until('both workers are busy', () => callsIn(folder).length === 2);
   const waiting = service.ask('waiting', long);
-  await until(() => service.stage('gate').queue === 1, 'one waits');
+  await until('one waits', () => service.stage('gate').queue === 1);
   await jump(service, 1);
-  await until(() => Date.now() - realTime > HOUR_MS, 'here it is an hour later');
+  await until('here it is an hour later', () => Date.now() - realTime > HOUR_MS);
   release(folder, 'held one');
   assert.equal((await one.answer).code, 'ok', 'it ran when the clock jumped');
   assert.equal((await waiting.answer).code, 'ok', 'it waited when the clock jumped');
   assert.equal((await service.answer('quick', long)).code, 'ok', 'it came later');
 
   const three = service.ask('held three', long);
-  await until(() => callsIn(folder).length === 5, 'both workers are busy');
+  await until('both workers are busy', () => callsIn(folder).length === 5);
   const short = service.ask('short', { timeoutMs: 1000 });
   await jump(service, 2);
   assert.equal((await short.answer).code, 'deadline_exceeded', 'no later for a clock that is two hours back');

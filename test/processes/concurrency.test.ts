@@ -1,19 +1,14 @@
 /** Several calls at a time in one worker: what they share, and what they do not. Real processes, real deaths. */
+
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { systemClock } from '../../src/core/clock.ts';
 import { ModeletError } from '../../src/core/errors.ts';
-import { kill9, until } from '../fixtures/processes.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9 } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
-import {
-  type Asked,
-  callsIn,
-  folderFor,
-  release,
-  type StageSpec,
-  serve,
-  type TestService,
-} from '../fixtures/service.ts';
+import { type Asked, callsIn, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 const PLACES = 8;
 /** Longer than anything takes that is not stuck, also on a busy machine. */
@@ -49,7 +44,7 @@ async function serveCalls(t: TestContext, stage: Partial<StageSpec>): Promise<Be
 async function holdMany({ service, folder }: Bed, count: number, name = 'held'): Promise<Asked[]> {
   const names = Array.from({ length: count }, (_, n) => `${name} ${n}`);
   const asked = names.map((each) => service.ask(each));
-  await until(() => names.every((each) => callsIn(folder).includes(each)), `${count} are held`);
+  await until(`${count} are held`, () => names.every((each) => callsIn(folder).includes(each)));
   return asked;
 }
 
@@ -61,7 +56,7 @@ const codesOf = (asked: readonly Asked[]): Promise<string[]> =>
   Promise.all(asked.map(async ({ answer }) => (await answer).code));
 
 const running = ({ service }: Bed, count: number): Promise<boolean> =>
-  until(() => service.stage('calls').busy === count, `${count} run`);
+  until(`${count} run`, () => service.stage('calls').busy === count);
 
 const restarts = ({ service }: Bed): number => service.stage('calls').workers[0]?.restarts ?? 0;
 
@@ -85,7 +80,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       const bed = await serveCalls(t, stage);
       const held = await holdMany(bed, PLACES);
       const next = bed.service.ask('next');
-      await until(() => bed.service.stage('calls').queue === 1, 'the ninth waits');
+      await until('the ninth waits', () => bed.service.stage('calls').queue === 1);
       release(bed.folder, 'held 3');
       assert.equal(((await next.answer).value as Counted).most, PLACES);
       assert.equal((await bed.service.answer('and another')).code, 'ok');
@@ -116,7 +111,7 @@ for (const { name, stage, skip = false } of WORKERS) {
         // Each call runs alone now: the next begins when this one has been let go.
         const again = (): unknown[] => callsIn(bed.folder).slice(PLACES);
         for (let runs = 1; runs <= PLACES; runs += 1) {
-          await until(() => again().length === runs, `${runs} run again`);
+          await until(`${runs} run again`, () => again().length === runs);
           release(bed.folder, String(again().at(-1)));
         }
         assert.deepEqual(await codesOf(held), Array(PLACES).fill('ok'));
@@ -130,7 +125,7 @@ for (const { name, stage, skip = false } of WORKERS) {
         const bed = await serveCalls(t, { ...stage, retryLost, runTimeoutMs: LIMIT_MS });
         const [stuck] = (await holdMany(bed, 1, 'held for ever')) as [Asked];
         const later = systemClock.now() + LIMIT_MS / 2;
-        await until(() => systemClock.now() > later, 'the others begin so late that their own time is not over');
+        await until('the others begin so late that their own time is not over', () => systemClock.now() > later);
         const others = await holdMany(bed, 2);
         assert.equal((await stuck.answer).code, 'deadline_exceeded');
         releaseMany(bed, 2);
@@ -171,7 +166,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       const ask = (input: string): Asked =>
         bed.service.ask(input, { onPart: (part, index) => void parts.push(`${input}: ${index} ${part}`) });
       const asked = [ask('parts a'), ask('parts b'), ask('parts c')] as const;
-      await until(() => parts.length === 3, 'all have begun');
+      await until('all have begun', () => parts.length === 3);
       assert.equal((await bed.service.answer('beside')).code, 'ok');
       assert.deepEqual((await bed.service.answer('sleep')).code, 'ok');
       release(bed.folder, 'parts b');
@@ -205,8 +200,8 @@ test('a result in parts that nobody reads holds only its own place', async (t) =
   const folder = folderFor(t);
   const service = await serve(t, { stages: [{ id: 'parts', file: 'parts', init: { folder }, concurrency: 2 }] });
   const unread = service.ask({ endless: true }, { onPart: () => new Promise(() => {}) });
-  await until(() => service.stage('parts').busy === 1, 'it runs');
+  await until('it runs', () => service.stage('parts').busy === 1);
   assert.deepEqual(await service.value({ to: 1 }), [{ index: 0, pid: service.pids('parts')[0] }]);
   service.service.abandon(unread.id, gone);
-  await until(() => service.stage('parts').busy === 0, 'its place is free');
+  await until('its place is free', () => service.stage('parts').busy === 0);
 });

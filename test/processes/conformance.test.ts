@@ -2,17 +2,20 @@
  * The behaviour that all sources of a stage share, in any language and any kind of worker. A new source is a row
  * of SOURCES.
  */
+
 import assert from 'node:assert/strict';
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { folderFor } from '../fixtures/folder.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
 import { doubling, TABLE, writeModel } from '../fixtures/onnx.ts';
-import { kill9, until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9 } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
-import { type Answer, folderFor, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+import { type Answer, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 /** How a stage of a source is brought to do something, and what it answers. */
 interface Deed {
@@ -205,7 +208,7 @@ for (const source of SOURCES) {
       test('is not ready if its first run fails, and says why', async (t) => {
         const { stage, message = /^/ } = source.coldStart(t);
         const service = await serve(t, { stages: [{ id: 'model', isolation, ...stage }] });
-        const error = await until(() => service.stage('model').workers[0]?.error, 'the error is shown');
+        const error = await until('the error is shown', () => service.stage('model').workers[0]?.error);
         assert.match(error, message);
         assert.equal((await service.answer(1)).code, 'stage_unavailable');
       });
@@ -226,7 +229,7 @@ for (const source of SOURCES) {
         if (input === undefined) process.kill(pid as number, 'SIGSTOP');
         const asked = service.ask(input ?? 1);
         if (input === undefined) {
-          await until(() => service.stage('model').busy === 1, 'it has the request');
+          await until('it has the request', () => service.stage('model').busy === 1);
           kill9(pid);
         }
         const { code, error } = await asked.answer;

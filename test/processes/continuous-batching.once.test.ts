@@ -1,15 +1,17 @@
 /** Modelets that run step by step: what joins a step, what leaves it, and what one sequence does to the others. */
+
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { ModeletError } from '../../src/core/errors.ts';
+import { folderFor } from '../fixtures/folder.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
-import { kill9, until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9 } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 import {
   type Asked,
   type AskOptions,
   callsIn,
-  folderFor,
   release,
   type StageSpec,
   serve,
@@ -40,7 +42,7 @@ const stepsOf = ({ folder }: Bed): string[][] => callsIn(folder) as string[][];
 
 /** Resolves when the step with this number has begun, and returns the names of its sequences. */
 async function begun(bed: Bed, step: number): Promise<string[]> {
-  await until(() => stepsOf(bed).length > step, `step ${step} begins`);
+  await until(`step ${step} begins`, () => stepsOf(bed).length > step);
   return stepsOf(bed)[step] as string[];
 }
 
@@ -67,12 +69,12 @@ for (const { name, stage, skip = false } of WORKERS) {
       const a = stream(bed, 'a 4 closes');
       assert.deepEqual(await begun(bed, 0), ['a']);
       const others = ['b 1', 'c 2 plain', 'd 1 plain'].map((input) => bed.service.ask(input));
-      await until(() => bed.service.stage('s').busy === PLACES, 'all places are taken');
+      await until('all places are taken', () => bed.service.stage('s').busy === PLACES);
       assert.equal(bed.service.stage('s').queue, 1);
       open(bed, 0);
       assert.deepEqual(await begun(bed, 1), ['a', 'b', 'c']);
       // A part leaves before the result is complete: the second step waits.
-      await until(() => a.parts.length === 1, 'the first part has come');
+      await until('the first part has come', () => a.parts.length === 1);
       open(bed, 1);
       assert.deepEqual(await outcomes(others.slice(0, 1)), [[1]]);
       // The place of b is free; d comes in this step or in the next one.
@@ -85,7 +87,7 @@ for (const { name, stage, skip = false } of WORKERS) {
     test('fails one sequence alone, and with a step that throws all sequences of the step', async (t) => {
       const bed = await serveSteps(t, stage);
       const first = ['a 9', 'b 1 fails', 'c 2 breaks'].map((input) => bed.service.ask(input));
-      await until(() => bed.service.stage('s').busy === PLACES, 'all three have come');
+      await until('all three have come', () => bed.service.stage('s').busy === PLACES);
       // They have not all joined the first step: the first one has, which begins as soon as a request comes.
       open(bed, 0, 1, 2, 3);
       const [a, b, c] = await outcomes(first);
@@ -102,13 +104,13 @@ for (const { name, stage, skip = false } of WORKERS) {
       await begun(bed, 0);
       const cancelled = bed.service.ask('cancelled 100');
       const late = bed.service.ask('late 100', { timeoutMs: 400 });
-      await until(() => bed.service.stage('s').busy === PLACES, 'all three have come');
+      await until('all three have come', () => bed.service.stage('s').busy === PLACES);
       open(bed, 0);
       assert.ok((await begun(bed, 1)).includes('cancelled'));
       bed.service.service.abandon(cancelled.id, GONE);
       assert.equal((await late.answer).code, 'deadline_exceeded');
       open(bed, 1);
-      await until(() => stepsOf(bed).some((step, n) => n > 1 && step.join() === 'kept'), 'only the other is left');
+      await until('only the other is left', () => stepsOf(bed).some((step, n) => n > 1 && step.join() === 'kept'));
       open(bed, 2, 3, 4, 5, 6, 7);
       assert.deepEqual(await outcomes([kept]), [[1, 2, 3]]);
     });
@@ -116,13 +118,13 @@ for (const { name, stage, skip = false } of WORKERS) {
     test('makes at most some parts ahead for a client that does not read, and the others go on', async (t) => {
       const bed = await serveSteps(t, stage, { free: true });
       const stalled = stream(bed, 'stalled 100000', { onPart: () => new Promise(() => {}) });
-      await until(() => stepsOf(bed).some((step) => step.includes('stalled')), 'it has begun');
+      await until('it has begun', () => stepsOf(bed).some((step) => step.includes('stalled')));
       assert.equal((await bed.service.answer('reader 200 plain')).value, 'made reader');
       assert.equal((await bed.service.answer('another 200 plain')).value, 'made another');
       const steps = stepsOf(bed).filter((step) => step.includes('stalled')).length;
       assert.ok(steps < 100, `${steps} steps were for the client that does not read`);
       bed.service.service.abandon(stalled.id, GONE);
-      await until(() => bed.service.stage('s').busy === 0, 'its place is free');
+      await until('its place is free', () => bed.service.stage('s').busy === 0);
     });
 
     if (stage.isolation === 'thread') return;
@@ -131,7 +133,7 @@ for (const { name, stage, skip = false } of WORKERS) {
         const bed = await serveSteps(t, { ...stage, retryLost });
         const asked = ['a 1 plain', 'b 1 plain'].map((input) => bed.service.ask(input));
         await begun(bed, 0);
-        await until(() => bed.service.stage('s').busy === 2, 'both run');
+        await until('both run', () => bed.service.stage('s').busy === 2);
         kill9(bed.service.pids('s')[0] as number);
         open(bed, 0, 1, 2);
         const codes = (await Promise.all(asked.map(({ answer }) => answer))).map(({ code }) => code);

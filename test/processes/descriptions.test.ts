@@ -1,13 +1,15 @@
 /** Descriptions of modelets reach the server from each kind of worker, again after a change, and within a size limit. */
+
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
+import { folderFor } from '../fixtures/folder.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
 import { digitsModel } from '../fixtures/onnx.ts';
-import { until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
 import { JSONSCHEMA, WITHOUT_JSONSCHEMA } from '../fixtures/python.ts';
-import { folderFor, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+import { type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 interface Told {
   readonly input: unknown;
@@ -43,7 +45,7 @@ for (const isolation of ISOLATIONS) {
     ];
     const service = await serve(t, { stages });
     await service.ready();
-    await until(() => stages.every(({ id }) => told(service, id)), 'all are told of');
+    await until('all are told of', () => stages.every(({ id }) => told(service, id)));
     assert.deepEqual(told(service, 'own'), { input: NUMBER, output: null, examples: [1, 2, 3] });
     assert.deepEqual(told(service, 'given'), { input: { type: 'integer' }, output: true, examples: [1, 2, 3] });
     assert.deepEqual(told(service, 'inline'), { input: null, output: null, examples: [] });
@@ -56,15 +58,15 @@ test('new workers describe a changed file, also in a new engine, and a removed s
   const file = join(folderFor(t), 'model.mjs');
   writeFileSync(file, code(NUMBER));
   const service = await serve(t, { stages: [{ id: 'model', file }] });
-  await until(() => told(service, 'model'), 'it is told of');
+  await until('it is told of', () => told(service, 'model'));
   writeFileSync(file, code({ type: 'integer' }));
   service.service.actOnStage('model', 'restart');
-  await until(() => JSON.stringify(told(service, 'model')?.input) === '{"type":"integer"}', 'the new code is told of');
+  await until('the new code is told of', () => JSON.stringify(told(service, 'model')?.input) === '{"type":"integer"}');
   writeFileSync(file, code(false, '[]'));
   const { enginePid } = service;
   process.kill(enginePid, 'SIGKILL');
   assert.ok(told(service, 'model'), 'what was told holds meanwhile');
-  await until(() => told(service, 'model')?.input === false, 'the new engine tells');
+  await until('the new engine tells', () => told(service, 'model')?.input === false);
   service.apply({ stages: [{ id: 'other', file }] });
   assert.equal(told(service, 'model'), null);
 });
@@ -81,7 +83,7 @@ test('the stage omits a description that is too large or not JSON, and logs why 
     { id: 'odd', file: odd },
   ];
   const service = await serve(t, { stages });
-  await until(() => told(service, 'large') && told(service, 'odd'), 'both are told of');
+  await until('both are told of', () => told(service, 'large') && told(service, 'odd'));
   assert.deepEqual(told(service, 'large'), { input: null, output: NUMBER, examples: [1] });
   assert.deepEqual(told(service, 'odd'), { input: true, output: null, examples: [] });
   const warned = service.logs.filter(({ level }) => level === 'warn');
@@ -100,7 +102,7 @@ describe('other sources', () => {
         { id: 'labelled', onnx: digitsModel, init: { labels } },
       ],
     });
-    await until(() => told(service, 'plain') && told(service, 'labelled'), 'both are told of');
+    await until('both are told of', () => told(service, 'plain') && told(service, 'labelled'));
     const eight = (items: object) => ({ type: 'array', items, minItems: 8, maxItems: 8 });
     const image = [eight(eight(NUMBER)), { type: 'array', items: NUMBER }];
     const { input, output } = told(service, 'plain') as Told;
@@ -129,7 +131,7 @@ describe('other sources', () => {
       stage('odd', 'True', '[b"bytes", float("inf"), "x" * 5000]'),
     ];
     const service = await serve(t, { stages });
-    await until(() => stages.every(({ id }) => told(service, id)), 'all are told of');
+    await until('all are told of', () => stages.every(({ id }) => told(service, id)));
     const input = { type: 'array', items: NUMBER };
     assert.deepEqual(told(service, 'plain'), { input, output: true, examples: [[1, 2], [3]] });
     assert.deepEqual(told(service, 'large'), { input: null, output: true, examples: [{ n: 1 }] });

@@ -12,7 +12,7 @@ import {
   serveEndpoint,
   type TestEndpoint,
 } from '../fixtures/endpoint.ts';
-import { until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
 
 const MEGABYTE = 1024 * 1024;
 const ECHO = 'if (input.ms) await new Promise((resolve) => setTimeout(resolve, input.ms)); return input;';
@@ -25,7 +25,7 @@ const STAGE = inlineStage('echo', ECHO, { workers: 4, capacity: 4096 });
 
 /** Nothing is left of what clients did, and the next client is served. */
 async function isWell({ url, service }: TestEndpoint): Promise<void> {
-  await until(() => service.service.snapshot().backlog === 0, 'no request is open');
+  await until('no request is open', () => service.service.snapshot().backlog === 0);
   const { status, bytes } = await CALLERS.fetch(url, { 'Content-Type': TYPES.json }, Buffer.from('{"next":1}'));
   assert.deepEqual([status, bytes.toString()], [200, '{"next":1}']);
 }
@@ -58,7 +58,7 @@ for (const [where, host] of HOSTS) {
         await isWell(endpoint);
       }
       for (const [n, client] of clients.entries()) client.send(whole.slice((n % whole.length) + 3));
-      await until(() => clients.every(({ statuses }) => statuses.length === 1), 'all are answered');
+      await until('all are answered', () => clients.every(({ statuses }) => statuses.length === 1));
       assert.ok(clients.every(({ received }) => received.endsWith('{"slow":1}')));
       for (const { socket } of clients) socket.destroy();
     });
@@ -66,9 +66,9 @@ for (const [where, host] of HOSTS) {
     test('a client that leaves while its request runs has it cancelled', async (t) => {
       const endpoint = await host(t, { stages: [STAGE] });
       const client = new RawClient(endpoint.port).send(postText('{"ms":2000}'));
-      await until(() => endpoint.service.service.snapshot().backlog === 1, 'the request is open');
+      await until('the request is open', () => endpoint.service.service.snapshot().backlog === 1);
       client.socket.destroy();
-      await until(() => endpoint.service.service.snapshot().requests['cancelled'] === 1, 'the request is given up');
+      await until('the request is given up', () => endpoint.service.service.snapshot().requests['cancelled'] === 1);
       assert.equal(endpoint.service.service.snapshot().backlog, 0);
     });
 
@@ -77,8 +77,8 @@ for (const [where, host] of HOSTS) {
       const client = new RawClient(endpoint.port);
       const sent = Array.from({ length: 60 }, (_, n) => JSON.stringify({ n, ms: (n * 7) % 5 }));
       client.send(sent.map((body) => postText(body)).join(''));
-      await until(() => client.statuses.length === sent.length, 'all are answered');
-      await until(() => client.received.endsWith(sent.at(-1) as string), 'the last answer is whole');
+      await until('all are answered', () => client.statuses.length === sent.length);
+      await until('the last answer is whole', () => client.received.endsWith(sent.at(-1) as string));
       assert.deepEqual(
         client.received
           .split('\r\n\r\n')
@@ -146,7 +146,7 @@ for (const [where, host] of HOSTS) {
       const endpoint = await host(t, { stages: [STAGE] }, { maxBytes });
       const head = { 'Content-Length': String(512 * MEGABYTE), 'Content-Type': 'application/octet-stream' };
       const announced = new RawClient(endpoint.port).send(postText('x', head));
-      await until(() => announced.statuses.length === 1, 'the announced body is refused');
+      await until('the announced body is refused', () => announced.statuses.length === 1);
       assert.deepEqual(announced.statuses, [413]);
       announced.socket.destroy();
       const status = await new Promise((resolve, reject) => {
@@ -173,7 +173,7 @@ for (const [where, host] of HOSTS) {
       const read = await CALLERS.fetch(endpoint.url, { 'Content-Type': TYPES.json }, Buffer.from('{}'));
       assert.equal(read.bytes.length, 2_000_011);
       for (const { socket } of clients) socket.destroy();
-      await until(() => endpoint.service.service.snapshot().backlog === 0, 'no request is open');
+      await until('no request is open', () => endpoint.service.service.snapshot().backlog === 0);
     });
   });
 }

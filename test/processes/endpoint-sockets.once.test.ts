@@ -6,7 +6,7 @@ import { describe, type TestContext, test } from 'node:test';
 import { systemClock } from '../../src/core/clock.ts';
 import { Sockets } from '../../src/endpoint/sockets/sockets.ts';
 import { inlineStage, listenAtEngine, RawClient, serveEndpoint, type TestEndpoint } from '../fixtures/endpoint.ts';
-import { until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
 
 interface Web {
   readonly readyState: number;
@@ -78,7 +78,7 @@ class Client {
   }
 
   async open(): Promise<this> {
-    await until(() => this.web.readyState === 1 || this.ended !== null, 'it is open or refused');
+    await until('it is open or refused', () => this.web.readyState === 1 || this.ended !== null);
     return this;
   }
 
@@ -87,7 +87,7 @@ class Client {
   }
 
   come(count: number): Promise<unknown> {
-    return until(() => this.messages.length >= count, `${count} messages have come`);
+    return until(`${count} messages have come`, () => this.messages.length >= count);
   }
 }
 
@@ -104,7 +104,7 @@ async function inTurn(endpoint: TestEndpoint): Promise<void> {
   const failed = ['invalid_input', { part: 0 }, 'invalid_input'];
   assert.deepEqual(told, [...parts, ...whole, ...failed, { done: { got: 3 } }, 'bad_request']);
   client.ask('x'.repeat(200_000));
-  await until(() => client.ended !== null, 'a message that is too large ends it');
+  await until('a message that is too large ends it', () => client.ended !== null);
   assert.equal(client.ended, 1009);
 }
 
@@ -163,10 +163,10 @@ for (const [where, host] of HOSTS) {
     test('a silent client is pinged, and too many messages at once end the connection', async (t) => {
       const endpoint = await host(t, { stages: STAGES }, settings({}, 30));
       const client = await new Client(endpoint).open();
-      await until(() => client.pings > 2, 'pings come and are answered');
+      await until('pings come and are answered', () => client.pings > 2);
       assert.equal(client.ended, null);
       for (let n = 0; n < 40; n += 1) client.ask({ parts: 1000 });
-      await until(() => client.ended !== null, 'it is sent away');
+      await until('it is sent away', () => client.ended !== null);
       assert.equal(client.ended, 1013);
     });
   });
@@ -179,6 +179,6 @@ test('a deploy that removes the endpoint ends its connections after the answer u
   await client.come(1);
   const listener = { address: { host: '127.0.0.1', port: 0 }, tls: null, endpoints: [], keys: null };
   service.apply({ stages: STAGES, listener: { ...listener, maxJson: { bytes: 1024, name: 'the limit' } } });
-  await until(() => client.ended !== null, 'the connection ends');
+  await until('the connection ends', () => client.ended !== null);
   assert.deepEqual([client.messages.at(-1), client.ended], [{ done: 'all' }, 1001]);
 });

@@ -1,4 +1,5 @@
 /** A compiled endpoint that answers part by part: in which form, at whose pace, and how an answer that has begun ends. */
+
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import type { AnswerSpec } from '../../src/core/model.ts';
@@ -12,8 +13,9 @@ import {
   serveEndpoint,
   type TestEndpoint,
 } from '../fixtures/endpoint.ts';
-import { until } from '../fixtures/processes.ts';
-import { callsIn, folderFor, release } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { callsIn, release } from '../fixtures/service.ts';
 
 const HOSTS: readonly (readonly [where: string, host: typeof listenAtEngine])[] = [
   ['in this process', serveEndpoint],
@@ -59,13 +61,13 @@ function ask(
 }
 
 const isClosed = ({ folder }: Paced): Promise<boolean> =>
-  until(() => callsIn(folder).includes('end'), 'the generator is closed');
+  until('the generator is closed', () => callsIn(folder).includes('end'));
 /** The server hears later how the engine's own requests ended. */
 const hasCounted = ({ service }: TestEndpoint, counts: Readonly<Record<string, number>>): Promise<boolean> =>
-  until(() => {
+  until(JSON.stringify(counts), () => {
     const { requests } = service.service.snapshot();
     return Object.entries(counts).every(([code, number]) => requests[code] === number);
-  }, JSON.stringify(counts));
+  });
 
 const EVENTS = 'text/event-stream';
 const LINES = 'application/x-ndjson';
@@ -79,7 +81,7 @@ for (const [where, host] of HOSTS) {
       const client = new RawClient(endpoint.port).send(postText('{"to":3,"result":"all"}', { Connection: 'close' }));
       const parts = (): number => client.received.split('data: {"index"').length - 1;
       for (const part of [1, 2]) {
-        await until(() => parts() === part, `part ${part} comes`);
+        await until(`part ${part} comes`, () => parts() === part);
         assert.equal(parts(), part);
         release(endpoint.folder, `part${part}`);
       }
@@ -144,7 +146,7 @@ for (const [where, host] of HOSTS) {
         const client = new RawClient(endpoint.port);
         const sent = Array.from({ length: 12 }, (_, n) => ({ parts: [`${n}`, `${n}`], ms: (n * 7) % 5, result: n }));
         client.send(sent.map((input) => postText(JSON.stringify(input), { Accept: LINES })).join(''));
-        await until(() => client.received.endsWith('{"done":11}\n\r\n0\r\n\r\n'), 'all are answered');
+        await until('all are answered', () => client.received.endsWith('{"done":11}\n\r\n0\r\n\r\n'));
         const lines = client.received.split(/\r?\n/).filter((line) => line.startsWith('{'));
         assert.deepEqual(
           lines,
@@ -184,7 +186,7 @@ for (const [where, host] of HOSTS) {
       const stream = { format: 'sse', event: '', heartbeatMs: 20 } as const;
       const endpoint = await paced(t, host, { parts: { copies: [], stream } });
       const client = new RawClient(endpoint.port).send(postText('{"to":2,"result":"all"}', { Connection: 'close' }));
-      await until(() => /data: \{"index":0.*\}\n\n\r\n(?:3\r\n:\n\n\r\n){3}/s.test(client.received), 'comments come');
+      await until('comments come', () => /data: \{"index":0.*\}\n\n\r\n(?:3\r\n:\n\n\r\n){3}/s.test(client.received));
       release(endpoint.folder, 'part1');
       await client.closed;
       assert.match(client.received, /"index":1.*event: done\ndata: "all"\n\n\r\n0\r\n\r\n$/s);
@@ -205,7 +207,7 @@ for (const [where, host] of HOSTS) {
     test('a client that goes away closes the generator', async (t) => {
       const endpoint = await paced(t, host);
       const client = new RawClient(endpoint.port).send(postText('{"endless":true}'));
-      await until(() => client.received.includes('data: '), 'a part comes');
+      await until('a part comes', () => client.received.includes('data: '));
       client.socket.destroy();
       await isClosed(endpoint);
       await hasCounted(endpoint, { cancelled: 1 });
@@ -224,7 +226,7 @@ for (const [where, host] of HOSTS) {
         return client.closed;
       });
       await Promise.all(clients);
-      await until(() => endpoint.service.service.snapshot().backlog === 0, 'no request is open');
+      await until('no request is open', () => endpoint.service.service.snapshot().backlog === 0);
       const { bytes } = await ask(endpoint, { parts: ['1'] }, { Accept: LINES });
       assert.equal(bytes.toString(), '{"part":1}\n{"done":null}\n');
     });
@@ -238,19 +240,19 @@ for (const [where, host] of HOSTS) {
       };
       const leaving = stalled({});
       let last = { made: 0, at: 0 };
-      await until(() => {
+      await until('no more parts are made', () => {
         const made = callsIn(endpoint.folder).length;
         assert.ok(made < 30_000, 'the generator does not wait');
         if (made !== last.made) last = { made, at: performance.now() };
         return made > 16 && performance.now() - last.at > 300;
-      }, 'no more parts are made');
+      });
       assert.ok(!callsIn(endpoint.folder).includes('end'), 'the generator waits');
       leaving.socket.destroy();
       await isClosed(endpoint);
       const client = stalled({ timeout: '1500' });
       await hasCounted(endpoint, { deadline_exceeded: 1 });
       client.socket.resume();
-      await until(() => client.received.endsWith('0\r\n\r\n'), 'the rest comes to a client that reads again');
+      await until('the rest comes to a client that reads again', () => client.received.endsWith('0\r\n\r\n'));
       assert.match(client.received, /event: error\ndata: \{"error":\{"code":"deadline_exceeded"/);
       client.socket.destroy();
     });

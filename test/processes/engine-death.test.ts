@@ -1,9 +1,12 @@
 /** The engine's death settles what it had, takes its workers along, and is followed by a new engine. */
+
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
-import { kill9, startedProcesses, until } from '../fixtures/processes.ts';
-import { callsIn, folderFor, serve } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9, startedProcesses } from '../fixtures/processes.ts';
+import { callsIn, serve } from '../fixtures/service.ts';
 import { prefetching } from './gated.ts';
 
 interface Passed {
@@ -18,9 +21,9 @@ describe('kill -9 of the engine', () => {
     const { enginePid } = service;
     const old = startedProcesses();
     const running = service.ask('held');
-    await until(() => callsIn(folder).includes('held'), 'one runs');
+    await until('one runs', () => callsIn(folder).includes('held'));
     const waiting = ['a', 'b', 'c'].map((name) => service.ask(name));
-    await until(() => service.stage('gate').queue === 2, 'one was sent ahead, two wait');
+    await until('one was sent ahead, two wait', () => service.stage('gate').queue === 2);
     const sameTick = service.ask('d');
 
     kill9(enginePid);
@@ -32,7 +35,7 @@ describe('kill -9 of the engine', () => {
     const { pid } = await service.value<Passed>('after');
     assert.ok(!old.some((other) => other.pid === pid), 'a new worker serves');
     assert.notEqual(service.enginePid, enginePid);
-    await until(() => old.every((other) => !isAlive(other.pid)), 'engine and workers of before are gone');
+    await until('engine and workers of before are gone', () => old.every((other) => !isAlive(other.pid)));
     assert.deepEqual(
       callsIn(folder).filter((name) => name !== 'quick'),
       ['held', 'after'],
@@ -57,12 +60,12 @@ describe('kill -9 of the engine', () => {
       await service.ready();
       const asked = [service.ask('held', { entry: 'gate' })];
       for (const name of ['spin one', 'spin two']) asked.push(service.ask(name, { entry: 'spin' }));
-      await until(() => callsIn(folder).length === 3, 'all are busy');
+      await until('all are busy', () => callsIn(folder).length === 3);
       const old = startedProcesses();
       assert.equal(old.length, 4);
       kill9(service.enginePid);
       for (const { answer } of asked) assert.equal((await answer).code, 'engine_lost');
-      await until(() => old.every((other) => !isAlive(other.pid)), 'engine and workers of before are gone');
+      await until('engine and workers of before are gone', () => old.every((other) => !isAlive(other.pid)));
       assert.equal((await service.answer('after', { entry: 'spin' })).code, 'ok');
     });
   }
@@ -72,7 +75,7 @@ describe('kill -9 of the engine', () => {
     await service.ready();
     const child = await service.value<number>(null);
     kill9(service.enginePid);
-    await until(() => !isAlive(child), 'the grandchild is gone');
+    await until('the grandchild is gone', () => !isAlive(child));
     assert.ok(isAlive(await service.value<number>(null)), 'and a new one is started');
   });
 
@@ -82,7 +85,7 @@ describe('kill -9 of the engine', () => {
     await service.ready();
     // One runs, room for one more in the worker, one in the queue: the rest wait here.
     const asked = ['held', 'a', 'b', 'c', 'd', 'e'].map((name) => service.ask(name, { patient: true }));
-    await until(() => callsIn(folder).length === 1, 'one runs');
+    await until('one runs', () => callsIn(folder).length === 1);
     kill9(service.enginePid);
     const codes = await Promise.all(asked.map(async ({ answer }) => (await answer).code));
     assert.deepEqual(codes, ['engine_lost', 'engine_lost', 'engine_lost', 'ok', 'ok', 'ok']);

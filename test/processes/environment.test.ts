@@ -2,10 +2,12 @@
  * The environment of workers: that of Node-RED without its debugger, and the `env` of their stage, which is theirs alone:
  * one that is impossible, or hides programs, harms no other.
  */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { folderFor } from '../fixtures/folder.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
-import { folderFor, grantedCpus, type StageSpec, serve } from '../fixtures/service.ts';
+import { grantedCpus, type StageSpec, serve } from '../fixtures/service.ts';
 
 const granted = await grantedCpus();
 

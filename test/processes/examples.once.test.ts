@@ -1,13 +1,16 @@
 /** A modelet's examples say whether it works, and what requests and meters see of that is nothing. */
+
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { setImmediate as pause } from 'node:timers/promises';
 import { gateWithExamples } from '../fixtures/examples.ts';
+import { folderFor } from '../fixtures/folder.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
-import { kill9, until, within } from '../fixtures/processes.ts';
-import { callsIn, folderFor, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9, within } from '../fixtures/processes.ts';
+import { callsIn, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 /** The result of a check, stage by stage: `name examples code`. */
 async function check(service: TestService): Promise<string[]> {
@@ -40,10 +43,10 @@ for (const isolation of ISOLATIONS) {
       assert.deepEqual(await check(service), ['twice 2 ok']);
       // A warm-up of two examples and of a batch of one came before.
       const made = (): string[] => service.logs.map(({ message }) => message).filter((line) => line.startsWith('made'));
-      await until(() => made().length === 4, 'both have passed all three');
+      await until('both have passed all three', () => made().length === 4);
       assert.deepEqual(made(), ['made 2 of 1', 'made 4 of 2', 'made 2 of 1', 'made 4 of 2']);
       assert.equal(await service.value({ n: 3 }), 6);
-      await until(() => service.stage('twice').items > 0, 'the request is counted');
+      await until('the request is counted', () => service.stage('twice').items > 0);
       const { items, batches, reading, workers } = service.stage('twice');
       assert.deepEqual([items, batches, workers[0]?.restarts, reading.restarts.recycled], [1, 1, 0, 0]);
     });
@@ -70,7 +73,7 @@ for (const isolation of ISOLATIONS) {
       for (let deaths = 1; deaths <= 6; deaths += 1) {
         await service.ready();
         assert.deepEqual(await check(service), ['gate 0 worker_lost']);
-        await until(() => service.stage('gate').reading.restarts.died === deaths, 'it is counted');
+        await until('it is counted', () => service.stage('gate').reading.restarts.died === deaths);
       }
       assert.equal(service.stage('gate').circuit, 'closed');
       assert.equal((await service.answer('x')).code, 'ok');
@@ -80,7 +83,7 @@ for (const isolation of ISOLATIONS) {
       const service = await serve(t, { stages: [gate(folderFor(t), ['spin'], { runTimeoutMs: 300 })] });
       await service.ready();
       assert.deepEqual(await check(service), ['gate 0 deadline_exceeded']);
-      await until(() => service.stage('gate').reading.restarts.run_timeout === 1, 'it is counted');
+      await until('it is counted', () => service.stage('gate').reading.restarts.run_timeout === 1);
       assert.equal((await service.answer('x')).code, 'ok');
     });
 
@@ -89,7 +92,7 @@ for (const isolation of ISOLATIONS) {
       const service = await serve(t, { stages: [gate(folder, ['held'], { workers: 2 })] });
       await service.ready();
       const checked = check(service);
-      await until(() => callsIn(folder).includes('held'), 'it hangs');
+      await until('it hangs', () => callsIn(folder).includes('held'));
       for (let n = 0; n < 20; n += 1) assert.equal((await service.answer(`x${n}`)).code, 'ok');
       assert.deepEqual(await checked, ['gate 0 deadline_exceeded']);
       assert.deepEqual(
@@ -97,7 +100,7 @@ for (const isolation of ISOLATIONS) {
         ['held'],
       );
       release(folder, 'held');
-      await until(() => service.stage('gate').busy === 0, 'it has come back');
+      await until('it has come back', () => service.stage('gate').busy === 0);
       assert.deepEqual(await check(service), ['gate 1 ok']);
     });
 
@@ -106,7 +109,7 @@ for (const isolation of ISOLATIONS) {
       const service = await serve(t, { stages: [gate(folder, ['example'], { concurrency: 2 })] });
       await service.ready();
       const held = ['held a', 'held b'].map((name) => service.ask(name));
-      await until(() => callsIn(folder).includes('held b'), 'both places are taken');
+      await until('both places are taken', () => callsIn(folder).includes('held b'));
       const checked = check(service);
       release(folder, 'held a');
       assert.deepEqual(await checked, ['gate 1 ok'], 'while the other call runs');
@@ -131,7 +134,7 @@ describe('a check', () => {
     const service = await serve(t, { stages: [plain(folder, examples)] });
     await service.ready();
     const asked = ['held', ...new Array(200).fill('x')].map((name) => service.answer(name));
-    await until(() => callsIn(folder).includes('held') && service.stage('gate').queue === 200, 'the others wait');
+    await until('the others wait', () => callsIn(folder).includes('held') && service.stage('gate').queue === 200);
     const checked = check(service);
     // The engine has been asked.
     await pause();
@@ -142,7 +145,7 @@ describe('a check', () => {
     const calls = callsIn(folder);
     const during = calls.slice(calls.indexOf('example 0'), calls.indexOf('example 9'));
     assert.ok(during.includes('x'), 'requests ran between two examples');
-    await until(() => service.stage('gate').items >= asked.length, 'the requests are counted');
+    await until('the requests are counted', () => service.stage('gate').items >= asked.length);
     assert.equal(service.stage('gate').items, asked.length);
   });
 
@@ -151,7 +154,7 @@ describe('a check', () => {
     const service = await serve(t, { stages: [plain(folder, ['example']), { id: 'none', file: 'echo' }] });
     await service.ready();
     const held = service.ask('held');
-    await until(() => callsIn(folder).includes('held'), 'it is held');
+    await until('it is held', () => callsIn(folder).includes('held'));
     const checks = [check(service), check(service)];
     const behind = service.ask('behind');
     release(folder, 'held');
@@ -169,7 +172,7 @@ describe('a check', () => {
     const service = await serve(t, { stages: [plain(folder, ['held', 'second'])] });
     await service.ready();
     const checked = check(service);
-    await until(() => callsIn(folder).includes('held'), 'it runs');
+    await until('it runs', () => callsIn(folder).includes('held'));
     const next = gateWithExamples(folder, ['new'], 'next');
     service.apply({ stages: [{ ...plain(folder, ['held', 'second']), file: next }] });
     assert.equal((await service.answer('on the new code')).code, 'ok');
@@ -185,13 +188,13 @@ describe('a check', () => {
     assert.deepEqual(await check(service), ['gate 0 engine_lost']);
     const { gate: [pid] = [] } = await service.ready();
     const first = check(service);
-    await until(() => callsIn(folder).length === 1, 'it runs');
+    await until('it runs', () => callsIn(folder).length === 1);
     kill9(pid);
     assert.deepEqual(await first, ['gate 0 worker_lost']);
-    await until(() => service.stage('gate').reading.restarts.died === 1, 'its death is shown');
+    await until('its death is shown', () => service.stage('gate').reading.restarts.died === 1);
     await service.ready();
     const second = check(service);
-    await until(() => callsIn(folder).length === 2, 'it runs');
+    await until('it runs', () => callsIn(folder).length === 2);
     kill9(service.enginePid);
     assert.deepEqual(await second, ['gate 0 engine_lost']);
   });
@@ -201,7 +204,7 @@ describe('a check', () => {
     const service = await serve(t, { stages: [plain(folder, ['held'])] });
     await service.ready();
     const checked = check(service);
-    await until(() => callsIn(folder).length === 1, 'it runs');
+    await until('it runs', () => callsIn(folder).length === 1);
     await service.service.close(false, 1500);
     const [result] = await checked;
     assert.match(result ?? '', /^gate 0 (worker_lost|shutting_down|stage_unavailable)$/);
@@ -212,6 +215,6 @@ test('examples that are not an array prevent the start of the stage, with an err
   const folder = folderFor(t);
   const file = gateWithExamples(folder, { one: 1 });
   const service = await serve(t, { stages: [{ id: 'gate', file, init: { folder } }] });
-  const error = await until(() => service.stage('gate').workers[0]?.error, 'the error is shown');
+  const error = await until('the error is shown', () => service.stage('gate').workers[0]?.error);
   assert.match(error, /examples in .*model\.mjs must be an array, found object/);
 });

@@ -1,7 +1,10 @@
 /** A stage whose worker holds what it gets until the test lets it go. */
+
 import type { TestContext } from 'node:test';
-import { until, within } from '../fixtures/processes.ts';
-import { type Asked, callsIn, folderFor, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { within } from '../fixtures/processes.ts';
+import { type Asked, callsIn, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 export interface Gated {
   readonly service: TestService;
@@ -18,12 +21,12 @@ export async function gated(t: TestContext, stage: Partial<StageSpec> = {}): Pro
 /** Sends an input that the worker holds, and resolves when it does. */
 export async function hold({ service, folder }: Gated, name: string): Promise<Asked> {
   const asked = service.ask(name);
-  await until(() => callsIn(folder).flat().includes(name), `${name} is held`);
+  await until(`${name} is held`, () => callsIn(folder).flat().includes(name));
   return asked;
 }
 
 export const queued = ({ service }: Gated, count: number): Promise<boolean> =>
-  until(() => service.stage('gate').queue === count, `${count} are queued`);
+  until(`${count} are queued`, () => service.stage('gate').queue === count);
 
 /**
  * Sends short runs to a stage until its workers take a second batch ahead: the engine does that where the smoothed

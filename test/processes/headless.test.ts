@@ -16,7 +16,8 @@ import { RawClient } from '../fixtures/endpoint.ts';
 import { Scrape } from '../fixtures/exposition.ts';
 import type { FileNode } from '../fixtures/file-flows.ts';
 import { asNobody, modelet, numberIn, QUICK_START_FILE, serveFlows } from '../fixtures/headless.ts';
-import { kill9, until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9 } from '../fixtures/processes.ts';
 import { makeWheel, WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
@@ -157,19 +158,19 @@ describe('modelet serve', () => {
       const records = log().filter(({ stage }) => stage === 'classify');
       return numberIn(records, /^ready, pid (\d+)/);
     };
-    const first = await until(classifier, 'the worker is ready');
+    const first = await until('the worker is ready', classifier);
     kill9(first);
-    await until(() => classifier() !== first, 'another worker is ready');
+    await until('another worker is ready', () => classifier() !== first);
     assert.equal(await digit(), label);
 
     // After the second death in a row the supervisor pauses before it starts another engine.
     for (const times of [2, 3]) {
       const engine = numberIn(log(), /^engine ready, pid (\d+)/);
       kill9(engine);
-      await until(() => numberIn(log(), /^engine ready, pid (\d+)/) !== engine, 'another engine is ready');
+      await until('another engine is ready', () => numberIn(log(), /^engine ready, pid (\d+)/) !== engine);
       await until(
-        () => log().filter(({ message }) => /^listening at/.test(String(message))).length === times,
         'it listens again',
+        () => log().filter(({ message }) => /^listening at/.test(String(message))).length === times,
       );
     }
     const port = numberIn(log(), /^listening at http:\/\/127\.0\.0\.1:(\d+)/);
@@ -184,7 +185,7 @@ describe('modelet serve', () => {
     const gate = join(folder, 'open');
     const { url, log, child, ended } = await serveFlows(t, slowFlow(gate));
     const answer = post(`${url}/slow`, { n: 1 });
-    await until(() => existsSync(begun(gate)), 'the request is open');
+    await until('the request is open', () => existsSync(begun(gate)));
     child.kill('SIGTERM');
     await assert.rejects(async () => {
       for (;;) await (await fetch(`${url}/health/live`, { headers: { Connection: 'close' } })).text();
@@ -330,14 +331,14 @@ describe('modelet serve', () => {
     const gate = join(folder, 'never');
     const { url, log, child, ended } = await serveFlows(t, slowFlow(gate));
     const answer = post(`${url}/slow`, { n: 1 }).catch(() => null);
-    await until(() => existsSync(begun(gate)), 'the request is open');
+    await until('the request is open', () => existsSync(begun(gate)));
     const worker = numberIn(log(), /^ready, pid (\d+)/);
     child.kill('SIGTERM');
-    await until(() => log().some(({ message }) => /^SIGTERM/.test(String(message))), 'it has heard the first');
+    await until('it has heard the first', () => log().some(({ message }) => /^SIGTERM/.test(String(message))));
     child.kill('SIGTERM');
     assert.equal(await ended, 143);
     await answer;
-    await until(() => !isAlive(worker), 'the worker has ended');
+    await until('the worker has ended', () => !isAlive(worker));
   });
 });
 
@@ -372,6 +373,6 @@ describe('modelet serve --install', { skip: WITHOUT_PYTHON }, () => {
     const serving = await serveFlows(t, join(place, 'flows.json'));
     const told = (): boolean =>
       serving.log().some(({ message }) => /No module named 'nobody' \(.*modelet serve --install/.test(String(message)));
-    await until(told, 'the log says how to install it');
+    await until('the log says how to install it', told);
   });
 });

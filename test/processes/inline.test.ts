@@ -1,13 +1,16 @@
 /** Inline code in a real worker: the tabs On Start, Predict and On Stop, and the habits of the function node. */
+
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { until, within } from '../fixtures/processes.ts';
-import { folderFor, type PlanSpec, serve, type TestService } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { within } from '../fixtures/processes.ts';
+import { type PlanSpec, serve, type TestService } from '../fixtures/service.ts';
 
 function logged(service: TestService, message: string): Promise<{ level: string; stage?: string; worker?: number }> {
-  return until(() => service.logs.find((record) => record.message.includes(message)), `"${message}" is in the log`);
+  return until(`"${message}" is in the log`, () => service.logs.find((record) => record.message.includes(message)));
 }
 
 describe('the tabs', () => {
@@ -55,15 +58,15 @@ describe('the tabs', () => {
     const service = await serve(t, plan(1));
     const first = (await service.ready())['stops'] ?? [];
     service.apply(plan(2));
-    await until(() => stopped().length === 2, 'the replaced workers have stopped');
+    await until('the replaced workers have stopped', () => stopped().length === 2);
     assert.deepEqual(stopped(), first.map((pid) => `${pid} 1`).toSorted());
-    await until(() => service.pids('stops').every((pid) => !first.includes(pid)), 'new workers are in place');
+    await until('new workers are in place', () => service.pids('stops').every((pid) => !first.includes(pid)));
     await service.ready();
     service.apply({ stages: [] });
-    await until(() => stopped().length === 4, 'the removed workers have stopped');
+    await until('the removed workers have stopped', () => stopped().length === 4);
     service.apply(plan(3));
     const ready = (): number => service.logs.filter(({ message }) => message.startsWith('ready, pid')).length;
-    await until(() => ready() === 6, 'the third generation is ready');
+    await until('the third generation is ready', () => ready() === 6);
     await within(service.service.close(true), 'it closes');
     assert.equal(stopped().filter((line) => line.endsWith(' 3')).length, 2);
     assert.equal(stopped().length, 6);

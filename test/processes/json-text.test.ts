@@ -1,10 +1,12 @@
 /** JSON text that only the worker parses: in JavaScript and in Python, with neighbours in the batch that are no JSON. */
+
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { folderFor } from '../fixtures/folder.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
-import { folderFor, type StageSpec, serve } from '../fixtures/service.ts';
+import { type StageSpec, serve } from '../fixtures/service.ts';
 
 const ECHO = { js: 'export default (inputs) => inputs;', py: 'def predict(inputs): return inputs\n' };
 

@@ -1,4 +1,5 @@
 /** The engine's own listener: its addresses, what it answers besides endpoints, and that nothing costs a request its answer. */
+
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, statSync, writeFileSync } from 'node:fs';
@@ -12,8 +13,10 @@ import type { ListenAddress, ListenerSpec } from '../../src/core/model.ts';
 import type { ListenerSnapshot } from '../../src/observe/views/snapshot.ts';
 import { inlineStage, listenAtEngine, POST_AT_ROOT } from '../fixtures/endpoint.ts';
 import { Scrape } from '../fixtures/exposition.ts';
-import { kill9, until } from '../fixtures/processes.ts';
-import { folderFor, serve, type TestService } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9 } from '../fixtures/processes.ts';
+import { serve, type TestService } from '../fixtures/service.ts';
 
 const ECHO = inlineStage('echo', 'return input;');
 const ANY_PORT: ListenAddress = { host: '127.0.0.1', port: 0 };
@@ -57,7 +60,7 @@ test('the deep health check runs the examples, and does not show the message of 
     return [answer.status, await answer.json()];
   };
   const stage = { stage: 'model', examples: 1 };
-  await until(() => stateOf(service)?.tag === 'listening', 'the engine listens');
+  await until('the engine listens', () => stateOf(service)?.tag === 'listening');
   // The worker also ran the example before it was ready.
   assert.deepEqual(await check(), [200, { ready: true, missing: [], checks: [{ ...stage, ok: true }] }]);
   const checks = [{ ...stage, ok: false, error: { code: 'modelet_failed' } }];
@@ -68,7 +71,7 @@ test('the deep health check runs the examples, and does not show the message of 
 test('the listener serves endpoints, health, metrics and the document, and says what else it does not serve', async (t) => {
   const { url, service } = await listenAtEngine(t, { stages: [ECHO] });
   service.service.publishApi('{"openapi":"3.1.0"}');
-  await until(() => stateOf(service)?.tag === 'listening', 'the engine listens');
+  await until('the engine listens', () => stateOf(service)?.tag === 'listening');
   assert.deepEqual(await post(url, { n: 1 }), { status: 200, value: { n: 1 } });
   const rows: readonly (readonly [method: string, path: string, status: number, body: RegExp, allow?: string])[] = [
     ['GET', 'health/live', 200, /^\{"live":true\}$/],
@@ -100,7 +103,7 @@ test('the listener serves endpoints, health, metrics and the document, and says 
   assert.equal(scrape.value('modelet_requests_total', { runtime: 'runtime-1', code: 'ok' }), 1);
   assert.equal(scrape.value('modelet_requests_total', { code: 'unsupported_media' }), 1);
   assert.equal(scrape.value('modelet_items_total', { stage: 'echo' }), 1);
-  await until(() => service.service.snapshot().requests['unsupported_media'] === 1, 'the server counts them too');
+  await until('the server counts them too', () => service.service.snapshot().requests['unsupported_media'] === 1);
   const { requests, slowest } = service.service.snapshot();
   assert.equal(requests['ok'], 1);
   assert.deepEqual(
@@ -118,7 +121,7 @@ test('the listener serves the metrics that modelets declare', async (t) => {
   const { url, service } = await listenAtEngine(t, { stages: [counting] });
   await post(url, { n: 1 });
   const text = async (): Promise<string> => (await fetch(`${url}metrics`)).text();
-  await until(() => Object.keys(service.stage('counts').reading.own).length === 1, 'the worker has reported');
+  await until('the worker has reported', () => Object.keys(service.stage('counts').reading.own).length === 1);
   const name = 'modelet_model_calls_total';
   const exposition = await text();
   assert.equal(new Scrape(exposition).value(name, { runtime: 'runtime-1', stage: 'counts' }), 2);
@@ -131,7 +134,7 @@ test('a port that another program has is taken when it is free, and meanwhile th
   await once(other, 'listening');
   const { port } = other.address() as { port: number };
   const service = await serve(t, { stages: [ECHO], listener: listenerAt({ host: '127.0.0.1', port }) });
-  await until(() => stateOf(service)?.tag === 'failed', 'the address is refused');
+  await until('the address is refused', () => stateOf(service)?.tag === 'failed');
   const message = `cannot listen at 127.0.0.1:${port}: port ${port} is in use (EADDRINUSE)`;
   assert.deepEqual(stateOf(service), { tag: 'failed', code: 'EADDRINUSE', message, address: `127.0.0.1:${port}` });
   assert.equal(await service.value(5), 5);
@@ -151,16 +154,16 @@ test('an address that cannot be taken is refused with its reason', async (t) => 
   const service = await serve(t, { stages: [ECHO] });
   for (const [address, reason] of rows) {
     service.apply({ stages: [ECHO], listener: listenerAt(address) });
-    await until(() => {
+    await until(`${reason}`, () => {
       const state = stateOf(service);
       return state?.tag === 'failed' && reason.test(state.message);
-    }, `${reason}`);
+    });
   }
   service.apply({ stages: [ECHO], listener: listenerAt(ANY_PORT, { tls: {} }) });
-  await until(() => {
+  await until('a TLS configuration without a key is refused', () => {
     const state = stateOf(service);
     return state?.tag === 'failed' && /the TLS configuration has no key/.test(state.message);
-  }, 'a TLS configuration without a key is refused');
+  });
 });
 
 test('a Unix socket is for its owner and group, and comes back after the engine was killed', async (t) => {
@@ -184,7 +187,7 @@ test('a Unix socket is for its owner and group, and comes back after the engine 
   assert.equal(await service.url(), `unix:${path}`);
   assert.equal(await ask(), '[7]');
   service.apply({ stages: [ECHO] });
-  await until(() => !existsSync(path), 'the socket is removed');
+  await until('the socket is removed', () => !existsSync(path));
   assert.equal(stateOf(service), null);
 });
 
@@ -196,7 +199,7 @@ test('an engine that dies loses the requests that it has, and its successor list
   const service = await serve(t, { stages: [slow], listener: listenerAt(ANY_PORT) });
   const lost = post(await service.url(), { ms: 60_000 });
   const failed = assert.rejects(lost);
-  await until(() => service.service.snapshot().backlog === 1, 'the request is open');
+  await until('the request is open', () => service.service.snapshot().backlog === 1);
   await killEngine(service);
   await failed;
   assert.deepEqual(await post(await service.url(), { n: 1 }), { status: 200, value: { n: 1 } });
@@ -220,13 +223,13 @@ test('a change of the address lets requests under way end, and nothing else open
   // The same address again: the engine keeps its server.
   service.apply({ stages: [slow], listener: listenerAt(ANY_PORT) });
   const underWay = post(before, { n: 1 });
-  await until(() => service.service.snapshot().backlog === 1, 'the request is open');
+  await until('the request is open', () => service.service.snapshot().backlog === 1);
   assert.equal(await service.url(), before);
   const path = join(folderFor(t), 'engine.sock');
   service.apply({ stages: [slow], listener: listenerAt({ path }) });
   await until(
-    () => stateOf(service)?.address === `unix:${path}` && stateOf(service)?.tag === 'listening',
     'it listens',
+    () => stateOf(service)?.address === `unix:${path}` && stateOf(service)?.tag === 'listening',
   );
   assert.deepEqual(await underWay, { status: 200, value: { n: 1 } });
   await assert.rejects(post(before, { n: 2 }), 'nobody listens at the earlier address');
@@ -236,7 +239,7 @@ test('a runtime that closes answers the requests under way, and refuses others',
   const slow = inlineStage('slow', 'await new Promise((done) => setTimeout(done, 300)); return input;');
   const { url, service } = await listenAtEngine(t, { stages: [slow] });
   const underWay = post(url, { n: 1 });
-  await until(() => service.service.snapshot().backlog === 1, 'the request is open');
+  await until('the request is open', () => service.service.snapshot().backlog === 1);
   const closed = service.service.close(true);
   assert.deepEqual(await underWay, { status: 200, value: { n: 1 } });
   await closed;
@@ -256,8 +259,8 @@ test('a full runtime refuses at its own address too', async (t) => {
 async function killEngine(service: TestService): Promise<void> {
   const before = service.enginePid;
   kill9(before);
-  await until(() => {
+  await until('another engine runs', () => {
     const { pid, state } = service.service.snapshot().engine;
     return state === 'ready' && pid !== before;
-  }, 'another engine runs');
+  });
 }

@@ -1,14 +1,16 @@
 /** A modelet that prints without end: the log stays readable, and requests are served. */
+
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { LINES_PER_SECOND } from '../../src/observe/log/line-limit.ts';
 import { LONGEST_LINE } from '../../src/process/lines.ts';
+import { folderFor } from '../fixtures/folder.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
-import { until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
-import { folderFor, type StageSpec, serve } from '../fixtures/service.ts';
+import { type StageSpec, serve } from '../fixtures/service.ts';
 
 const LINES = 20_000;
 
@@ -29,7 +31,7 @@ describe('a flood of lines', () => {
         const hidden = (): number =>
           service.logs.reduce((sum, { message }) => sum + Number(/^(\d+) more lines/.exec(message)?.[1] ?? 0), 0);
         const shown = (): number => service.logs.filter(({ message }) => message === 'a line of many').length;
-        await until(() => shown() + hidden() === LINES, 'each line is shown or counted');
+        await until('each line is shown or counted', () => shown() + hidden() === LINES);
         const seconds = Math.ceil((performance.now() - start) / 1000) + 1;
         assert.ok(shown() <= seconds * LINES_PER_SECOND, `${shown()} lines in ${seconds} s`);
         assert.equal(service.logs.find(({ message }) => /more lines/.test(message))?.stage, 'prints');
@@ -41,10 +43,10 @@ describe('a flood of lines', () => {
     const code = `process.stdout.write('x'.repeat(1 << 20)); console.log(''); node.warn('y'.repeat(1 << 20)); return 1;`;
     const service = await serve(t, { stages: [{ id: 'prints', inline: code }] });
     await service.value(1);
-    const long = await until(() => {
+    const long = await until('both have come', () => {
       const found = service.logs.filter(({ message }) => /^(x+|y+)\.\.\.$/.test(message));
       return found.length === 2 && found;
-    }, 'both have come');
+    });
     for (const { message } of long) assert.equal(message.length, LONGEST_LINE + 3);
   });
 });
@@ -74,7 +76,7 @@ def inner():
   async function complaints(t: TestContext, stage: Partial<StageSpec>): Promise<string[]> {
     const service = await serve(t, { stages: [{ id: 'says', ...stage }] });
     assert.equal(await service.value(1), 1);
-    await until(() => service.logs.some(({ message }) => message === 'afterwards'), 'all has come');
+    await until('all has come', () => service.logs.some(({ message }) => message === 'afterwards'));
     const written = service.logs.filter(({ level, worker }) => level === 'info' && worker !== undefined);
     return written.map(({ message }) => message).filter((message) => !message.startsWith('ready, '));
   }
@@ -121,7 +123,7 @@ def inner():
       assert.match(error?.message ?? '', /no weights/);
       const levels = (pattern: RegExp): string[] =>
         service.logs.filter(({ message }) => pattern.test(message)).map(({ level }) => level);
-      await until(() => levels(/^loading$/).length === 2, 'another worker has loaded');
+      await until('another worker has loaded', () => levels(/^loading$/).length === 2);
       assert.deepEqual(levels(/^loading$/), ['info', 'info']);
       assert.deepEqual(levels(/no weights/), ['warn', 'error']);
     });

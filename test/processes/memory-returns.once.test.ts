@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
-import { until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { type StageSpec, serve } from '../fixtures/service.ts';
 
@@ -36,7 +36,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       for (const answer of answers) assert.equal(answer.length, BYTES);
       for (const [index, pid] of pids.entries()) {
         const most = (before[index] as number) * MOST_TIMES;
-        await until(() => residentBytes(pid) < most, `process ${index} has no more than ${most} bytes`, LIMIT_MS);
+        await until(`process ${index} has no more than ${most} bytes`, () => residentBytes(pid) < most, LIMIT_MS);
       }
     });
   });

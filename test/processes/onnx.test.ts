@@ -1,14 +1,17 @@
 /** ONNX models in real workers: batches, threads, pins, and what a stage says that has no runtime for them. */
+
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { ModeletError } from '../../src/core/errors.ts';
 import { inspectOnnx } from '../../src/server/inspect-onnx.ts';
+import { folderFor } from '../fixtures/folder.ts';
 import { classifier, digitsModel, doubling, TABLE, writeModel } from '../fixtures/onnx.ts';
-import { startedProcesses, until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
+import { startedProcesses } from '../fixtures/processes.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
-import { folderFor, grantedCpus, type StageSpec, serve } from '../fixtures/service.ts';
+import { grantedCpus, type StageSpec, serve } from '../fixtures/service.ts';
 
 interface Digit {
   readonly image: readonly number[];
@@ -46,7 +49,7 @@ describe('an ONNX model', () => {
     });
     const answers = await Promise.all(both);
     assert.equal(answers.filter((digit, at) => digit === images[at]?.label).length, 98);
-    await until(() => service.stage('onnx').meanBatchSize > 1, 'they ran in batches');
+    await until('they ran in batches', () => service.stage('onnx').meanBatchSize > 1);
   });
 
   test('runs with one thread per core, as many as set, or one beside other workers', async (t) => {
@@ -85,7 +88,7 @@ describe('an ONNX model', () => {
   test('runs its examples before it is ready', async (t) => {
     const onnx = writeModel(folderFor(t), 'table', TABLE);
     const service = await serve(t, { stages: [{ id: 'table', onnx, init: { examples: [0, 9] } }] });
-    const error = await until(() => service.stage('table').workers[0]?.error, 'the error is shown');
+    const error = await until('the error is shown', () => service.stage('table').workers[0]?.error);
     assert.match(error, /the warm-up failed at example 1: .*out of data bounds/);
   });
 });
@@ -94,7 +97,7 @@ describe('an ONNX model with an output that its runtime cannot return', () => {
   test('does not start, and says how to export it: no output vanishes', async (t) => {
     const onnx = writeModel(folderFor(t), 'zipmap', classifier({ zipmap: true }));
     const service = await serve(t, { stages: [{ id: 'iris', onnx }] });
-    const error = await until(() => service.stage('iris').workers[0]?.error, 'the error is shown');
+    const error = await until('the error is shown', () => service.stage('iris').workers[0]?.error);
     assert.match(error, /output "output_probability" .* options=\{"zipmap": False\}/);
     await assert.rejects(
       inspectOnnx(onnx, repositoryRoot, new AbortController().signal),
@@ -111,7 +114,7 @@ describe('without its runtime', () => {
     const service = await serve(t, {
       stages: [{ id: 'digits', onnx: digitsModel, env: hidden, requireFrom: '/srv/flows' }],
     });
-    const error = await until(() => service.stage('digits').workers[0]?.error, 'the error is shown');
+    const error = await until('the error is shown', () => service.stage('digits').workers[0]?.error);
     assert.match(
       error,
       /onnxruntime-node is not installed: run "npm install onnxruntime-node --ignore-scripts" in \/srv\/flows/,

@@ -5,7 +5,7 @@ import type { OwnMetric } from '../../src/core/readings.ts';
 import { Exposition } from '../../src/observe/export/collect.ts';
 import { Scrape } from '../fixtures/exposition.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
-import { until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
 import { type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 const KINDS: readonly [kind: string, spec: Partial<StageSpec>][] = [
@@ -26,7 +26,7 @@ async function scrapeWith(service: TestService, counter: string, sum: number): P
     const series = metrics.filter(([key]) => (JSON.parse(key) as OwnMetric).name === counter);
     return series.flatMap(([, values]) => Object.values(values)).reduce<number>((all, value) => all + Number(value), 0);
   };
-  await until(() => total() === sum, `${counter} is ${sum}`);
+  await until(`${counter} is ${sum}`, () => total() === sum);
   return scrape(service);
 }
 
@@ -76,7 +76,7 @@ for (const [kind, spec] of KINDS) {
       const service = await serve(t, { stages: [{ id: 'model', ...spec }] });
       await service.ready();
       for (let n = 0; n < 3; n += 1) await service.value({ kinds: 1100 });
-      await until(() => service.stage('model').reading.ownDropped === 306, 'all are reported');
+      await until('all are reported', () => service.stage('model').reading.ownDropped === 306);
       const found = await scrape(service);
       assert.equal(found.find('modelet_model_tokens_total').length, 998);
       const warnings = service.logs.filter(({ level }) => level === 'warn');

@@ -1,13 +1,16 @@
 /** The package's files are replaced under a running Node-RED: what runs serves on, what is started then serves nothing. */
+
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import type { ModeletError } from '../../src/core/errors.ts';
-import { kill9, until } from '../fixtures/processes.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9 } from '../fixtures/processes.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
-import { folderFor, type StageSpec, type TestService } from '../fixtures/service.ts';
+import type { StageSpec, TestService } from '../fixtures/service.ts';
 
 const UPDATED = /package updated: restart Node-RED/;
 
@@ -54,7 +57,7 @@ describe('the package is updated', () => {
       const [one, two] = service.pids('model') as [number, number];
       update(code);
       kill9(one);
-      const lost = await until(() => service.stage('model').workers[0]?.error?.match(UPDATED), 'the worker says so');
+      const lost = await until('the worker says so', () => service.stage('model').workers[0]?.error?.match(UPDATED));
       assert.ok(lost);
       for (let times = 0; times < 20; times += 1) assert.equal(await service.value('x'), two);
       assert.deepEqual([service.stage('model').ready, service.service.snapshot().engine.restarts], [1, 0]);
@@ -67,7 +70,7 @@ describe('the package is updated', () => {
     const build = readFileSync(id);
     writeFileSync(id, 'another\n');
     kill9(service.pids('model')[0]);
-    await until(() => service.stage('model').workers[0]?.error?.match(UPDATED), 'the worker says so');
+    await until('the worker says so', () => service.stage('model').workers[0]?.error?.match(UPDATED));
     const { code: answer, error } = await service.answer('x');
     assert.equal(answer, 'stage_unavailable');
     assert.match(error?.message ?? '', UPDATED);
@@ -80,7 +83,7 @@ describe('the package is updated', () => {
     const { service, code } = await installed(t);
     writeFileSync(join(code, 'build-id.txt'), 'another\n');
     kill9(service.enginePid);
-    await until(() => service.service.snapshot().engine.error?.match(UPDATED), 'the engine says so');
+    await until('the engine says so', () => service.service.snapshot().engine.error?.match(UPDATED));
     const error = await refusal(service);
     assert.equal(error?.code, 'engine_lost');
     assert.match(error?.message ?? '', UPDATED);

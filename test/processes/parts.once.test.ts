@@ -1,20 +1,15 @@
 /** Results that come in parts, from real workers: as they come, as far as they are wanted, and before the one end. */
+
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { ModeletError } from '../../src/core/errors.ts';
 import { MOST_UNDER_WAY } from '../../src/worker/batch/parts-out.ts';
+import { folderFor } from '../fixtures/folder.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
-import { kill9, until, within } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9, within } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
-import {
-  type Asked,
-  callsIn,
-  folderFor,
-  release,
-  type StageSpec,
-  serve,
-  type TestService,
-} from '../fixtures/service.ts';
+import { type Asked, callsIn, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 interface Bed {
   readonly service: TestService;
@@ -36,7 +31,7 @@ function ask({ service, parts }: Bed, input: object): Asked {
 }
 
 const gone = (): ModeletError => new ModeletError('cancelled', 'the caller went away');
-const isClosed = ({ folder }: Bed): Promise<boolean> => until(() => callsIn(folder).includes('end'), 'it is closed');
+const isClosed = ({ folder }: Bed): Promise<boolean> => until('it is closed', () => callsIn(folder).includes('end'));
 
 const WORKERS: readonly { name: string; stage: Partial<StageSpec>; skip?: string | false }[] = [
   ...ISOLATIONS.map((isolation) => ({ name: isolation, stage: { isolation } })),
@@ -50,7 +45,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       const asked = ask(made, { to: 3, result: 'all' });
       for (const index of [0, 1, 2]) {
         if (index > 0) release(made.folder, `part${index}`);
-        await until(() => made.parts.length === index + 1, `part ${index} comes`);
+        await until(`part ${index} comes`, () => made.parts.length === index + 1);
         assert.equal(asked.settled === null || index === 2, true, 'it is not done');
       }
       const { code, value, timings } = await asked.answer;
@@ -90,7 +85,7 @@ for (const { name, stage, skip = false } of WORKERS) {
         },
       );
       const comes = (count: number): Promise<boolean> =>
-        until(() => made.parts.length === count, `${count} parts have come`);
+        until(`${count} parts have come`, () => made.parts.length === count);
       await comes(MOST_UNDER_WAY);
       // The last of them: all before it as well.
       take();
@@ -114,7 +109,7 @@ for (const { name, stage, skip = false } of WORKERS) {
     test('without end end when the service closes', async (t) => {
       const made = await bed(t, stage);
       const asked = ask(made, { endless: true });
-      await until(() => made.parts.length > 0, 'parts come');
+      await until('parts come', () => made.parts.length > 0);
       await within(made.service.service.close(false), 'the service closes');
       assert.equal((await asked.answer).code, 'shutting_down');
       assert.ok(callsIn(made.folder).includes('end'), 'it was closed, and not killed');
@@ -123,12 +118,12 @@ for (const { name, stage, skip = false } of WORKERS) {
     test('continue in a worker that is being replaced', async (t) => {
       const made = await bed(t, stage);
       const asked = ask(made, { endless: true });
-      await until(() => made.parts.length > 0, 'parts come');
+      await until('parts come', () => made.parts.length > 0);
       const restarts = made.service.stage('parts').workers[0]?.restarts;
       made.service.service.actOnStage('parts', 'restart');
-      await until(() => made.service.stage('parts').workers[0]?.restarts !== restarts, 'another worker serves');
+      await until('another worker serves', () => made.service.stage('parts').workers[0]?.restarts !== restarts);
       const before = made.parts.length;
-      await until(() => made.parts.length > before + 3 * MOST_UNDER_WAY, 'more parts come');
+      await until('more parts come', () => made.parts.length > before + 3 * MOST_UNDER_WAY);
       made.service.service.abandon(asked.id, gone());
       await isClosed(made);
     });
@@ -139,7 +134,7 @@ test('of a worker killed halfway arrive, then one worker_lost, and no second run
   const made = await bed(t, { retryLost: true });
   const { parts: pids } = await made.service.ready();
   const asked = ask(made, { to: 2 });
-  await until(() => made.parts.length === 1, 'a part comes');
+  await until('a part comes', () => made.parts.length === 1);
   kill9(pids?.[0]);
   assert.equal((await asked.answer).code, 'worker_lost');
   assert.equal((await ask(made, { to: 1 }).answer).code, 'ok');
@@ -149,7 +144,7 @@ test('of a worker killed halfway arrive, then one worker_lost, and no second run
 test('of an engine killed halfway arrive, then one engine_lost', async (t) => {
   const made = await bed(t);
   const asked = ask(made, { to: 2 });
-  await until(() => made.parts.length === 1, 'a part comes');
+  await until('a part comes', () => made.parts.length === 1);
   kill9(made.service.enginePid);
   assert.equal((await asked.answer).code, 'engine_lost');
   assert.equal(made.parts.length, 1);

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import type { RuntimeConfig } from '../../src/config/compile.ts';
 import type { Pin } from '../../src/core/model.ts';
-import { coresOfThreads, kill9, startedProcesses, until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
+import { coresOfThreads, kill9, startedProcesses } from '../fixtures/processes.ts';
 import { grantedCpus, serve, type TestService } from '../fixtures/service.ts';
 
 const granted = await grantedCpus();
@@ -71,7 +72,7 @@ describe("seed 000's example: double x, then add three", () => {
     const service = await example(t, [[second]]);
     const [killed] = (await service.ready())['double'] as [number];
     kill9(killed);
-    const pid = await until(() => service.pids('double').find((other) => other && other !== killed), 'a new worker');
+    const pid = await until('a new worker', () => service.pids('double').find((other) => other && other !== killed));
     await service.ready();
     onlyCores(pid, [second], 'the new worker');
   });
@@ -103,7 +104,7 @@ describe("this process's own pin", () => {
   test('applies to all its threads, is not inherited, and ends on close', async (t) => {
     const service = await example(t, 1, { serverCpus: [first] });
     await service.ready();
-    await until(() => coresOfThreads(process.pid).every((cores) => cores.join() === String(first)), 'it is pinned');
+    await until('it is pinned', () => coresOfThreads(process.pid).every((cores) => cores.join() === String(first)));
     onlyCores(service.enginePid, granted, 'engine');
     for (const { pid, command } of startedProcesses()) onlyCores(pid, granted, command);
     await service.end();
@@ -149,10 +150,10 @@ describe('a pin to a missing core', () => {
     assert.match(error?.message ?? '', /stage double .*worker 1.*core 4000/);
     assert.doesNotMatch(error?.message ?? '', /unpinned/);
 
-    const stage = await until(() => {
+    const stage = await until('the stage is shown', () => {
       const shown = service.stage('double');
       return shown.workers.length > 0 ? shown : null;
-    }, 'the stage is shown');
+    });
     assert.equal(stage.ready, 0);
     for (const { state, error: cause, pid } of stage.workers) {
       assert.equal(state, 'error');

@@ -1,11 +1,13 @@
 /** Modelets in async Python: everything may be async, and runs in one event loop. */
+
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
-import { until } from '../fixtures/processes.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
-import { callsIn, folderFor, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+import { callsIn, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 /** Serves a file that may import all that these tests need. */
 async function serveFile(t: TestContext, code: string, stage: Partial<StageSpec> = {}): Promise<TestService> {
@@ -50,7 +52,7 @@ describe('a modelet in async Python', { skip: WITHOUT_PYTHON }, () => {
       const service = await serveFile(t, EVERYTHING_ASYNC, { init: { folder }, concurrency });
       assert.deepEqual(await service.value(1), [2, true, 2]);
       service.apply({ stages: [] });
-      await until(() => callsIn(folder).includes('teardown'), 'it was torn down');
+      await until('it was torn down', () => callsIn(folder).includes('teardown'));
     });
 
     test(`finishes the calls that it runs before it ends (concurrency ${concurrency})`, async (t) => {
@@ -58,7 +60,7 @@ describe('a modelet in async Python', { skip: WITHOUT_PYTHON }, () => {
       const service = await serveFile(t, code, { concurrency });
       await service.ready();
       const asked = [1, 2, 3].map((value) => service.ask(value));
-      await until(() => service.stage('model').busy > 0, 'some run');
+      await until('some run', () => service.stage('model').busy > 0);
       service.service.actOnStage('model', 'restart');
       assert.deepEqual(await Promise.all(asked.map(async ({ answer }) => (await answer).value)), [1, 2, 3]);
     });

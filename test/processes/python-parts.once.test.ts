@@ -1,15 +1,18 @@
 /**
  * Results in parts from Python: the fate of each part, and of the end. parts.once.test.ts has what all workers do alike.
  */
+
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { after, before, describe, test } from 'node:test';
+import { after, before, describe, type TestContext, test } from 'node:test';
 import { MOST_BYTES_UNDER_WAY } from '../../src/worker/batch/parts-out.ts';
-import { allGone, until } from '../fixtures/processes.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { allGone } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
-import { type Answer, folderFor, serve, startService, type TestService } from '../fixtures/service.ts';
+import { type Answer, serve, startService, type TestService } from '../fixtures/service.ts';
 
 const LINES = `
 closed = []
@@ -148,7 +151,7 @@ describe('parts from Python', { skip: WITHOUT_PYTHON }, () => {
       },
     );
     for (let taken = 0; !asked.settled; ) {
-      await until(() => take.length > 0 || asked.settled !== null, 'a part comes, or the end');
+      await until('a part comes, or the end', () => take.length > 0 || asked.settled !== null);
       assert.ok(parts - taken <= 3, `${parts - taken} parts under way`);
       taken += take.length;
       for (const one of take.splice(0)) one();
@@ -164,7 +167,7 @@ describe('parts from Python', { skip: WITHOUT_PYTHON }, () => {
 });
 
 describe('a file in Python', { skip: WITHOUT_PYTHON }, () => {
-  const source = async (t: Parameters<typeof folderFor>[0], lines: string, predict: 'item' | 'batch' = 'item') => {
+  const source = async (t: TestContext, lines: string, predict: 'item' | 'batch' = 'item') => {
     const python = join(folderFor(t), 'model.py');
     writeFileSync(python, lines);
     return serve(t, { stages: [{ id: 'model', python, predict, batch: { maxBatchSize: 2 } }] });

@@ -1,11 +1,13 @@
 /** Schemas hold in Python as they do in JavaScript, by the package jsonschema. */
+
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
-import { until } from '../fixtures/processes.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
 import { JSONSCHEMA, WITHOUT_JSONSCHEMA, WITHOUT_PYTHON } from '../fixtures/python.ts';
-import { folderFor, serve } from '../fixtures/service.ts';
+import { serve } from '../fixtures/service.ts';
 
 const INPUT = {
   type: 'object',
@@ -51,7 +53,7 @@ class Model:
     const service = await serve(t, {
       stages: [{ id: 'model', python: 'echo', interpreter: JSONSCHEMA, inputSchema: { type: 'whole' } }],
     });
-    const error = await until(() => service.stage('model').workers[0]?.error, 'the error is shown');
+    const error = await until('the error is shown', () => service.stage('model').workers[0]?.error);
     assert.match(error, /^inputSchema cannot be used: /);
   });
 });
@@ -62,6 +64,6 @@ test('a worker without the package for schemas does not start, and the error say
   const python = join(folderFor(t), 'model.py');
   writeFileSync(python, 'import sys\nsys.modules["jsonschema"] = None\ndef predict(value): return value');
   const service = await serve(t, { stages: [{ id: 'model', python, inputSchema: INPUT }] });
-  const error = await until(() => service.stage('model').workers[0]?.error, 'the error is shown');
+  const error = await until('the error is shown', () => service.stage('model').workers[0]?.error);
   assert.match(error, /^inputSchema needs the Python package jsonschema: .*python.* -m pip install jsonschema$/);
 });

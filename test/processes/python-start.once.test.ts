@@ -1,13 +1,15 @@
 /** Stages in Python that do not start say why, on their node and to who asks; interpreters are found and refused. */
+
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { until } from '../fixtures/processes.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
-import { folderFor, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+import { type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 const FINE = 'def predict(value, ctx):\n    return value';
 
@@ -103,7 +105,7 @@ async function serveFile(t: TestContext, content: string, stage: Partial<StageSp
 }
 
 async function causeOf(service: TestService): Promise<string> {
-  return until(() => service.stage('model').workers[0]?.error, 'it failed to start');
+  return until('it failed to start', () => service.stage('model').workers[0]?.error);
 }
 
 describe('a stage in Python that does not start', { skip: WITHOUT_PYTHON, concurrency: 3 }, () => {

@@ -1,13 +1,16 @@
 /** Workers in Python live as workers in JavaScript do: batches, pins, signals, time-outs, the log, the end. */
+
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { ModeletError } from '../../src/core/errors.ts';
 import { isAlive } from '../fixtures/alive.ts';
-import { coresOfThreads, kill9, until, within } from '../fixtures/processes.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { coresOfThreads, kill9, within } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
-import { folderFor, grantedCpus, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+import { grantedCpus, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 import { prefetching } from './gated.ts';
 import { FAULTS, outcomes } from './python-faults.ts';
 
@@ -66,10 +69,10 @@ describe('a worker in Python', { skip: WITHOUT_PYTHON }, () => {
     assert.match((await outcomes(service, ['hang']))[0] ?? '', /^deadline_exceeded: .*ran longer than 300 ms/);
     assert.equal(isAlive(pid), false);
     const another = (than: number): Promise<number> =>
-      until(() => {
+      until('another is ready', () => {
         const [{ pid, state } = { pid: null, state: 'dead' }] = service.stage('model').workers;
         return state === 'ready' && pid !== than ? pid : null;
-      }, 'another is ready');
+      });
     const next = await another(pid);
     kill9(next);
     await another(next);
@@ -105,7 +108,7 @@ def predict(_, ctx):
     await service.ready();
     const from = service.logs.length;
     await service.value(1);
-    const heard = await until(() => service.logs.length >= from + 6 && service.logs.slice(from), 'all is heard');
+    const heard = await until('all is heard', () => service.logs.length >= from + 6 && service.logs.slice(from));
     for (const { stage, worker } of heard) assert.deepEqual([stage, worker], ['model', 0]);
     assert.deepEqual(heard.map(({ level, message }) => `${level}: ${message}`).toSorted(), [
       'error: an error',
@@ -141,7 +144,7 @@ class Model:
     const service = await serveSource(t, lines, { init: { folder } });
     await service.ready();
     const held = service.ask('held');
-    await until(() => existsSync(join(folder, 'calls')), 'it runs');
+    await until('it runs', () => existsSync(join(folder, 'calls')));
     const closed = service.service.close(true);
     writeFileSync(join(folder, 'open'), '');
     assert.equal((await held.answer).value, 'held');
@@ -172,10 +175,10 @@ def predict(value, ctx):
     await service.ready();
     await prefetching(service, 'model');
     const held = service.ask('held');
-    await until(() => readFileSync(join(folder, 'calls'), 'utf8').endsWith('held '), 'it is held');
+    await until('it is held', () => readFileSync(join(folder, 'calls'), 'utf8').endsWith('held '));
     const before = service.stage('model').items;
     const ahead = service.ask('cancelled');
-    await until(() => service.stage('model').items > before, 'one was sent ahead');
+    await until('one was sent ahead', () => service.stage('model').items > before);
     const late = service.ask('late', { timeoutMs: 100 });
     service.service.abandon(ahead.id, new ModeletError('cancelled', 'the caller went away'));
     assert.equal((await ahead.answer).code, 'cancelled');
@@ -210,10 +213,10 @@ def predict(value, ctx):
   test('reports its use of memory and CPU', async (t) => {
     const service = await serve(t, { stages: [{ id: 'echo', python: 'echo' }] });
     await service.ready();
-    const worker = await until(() => {
+    const worker = await until('it is told', () => {
       const [first] = service.stage('echo').workers;
       return first?.rssBytes ? first : null;
-    }, 'it is told');
+    });
     assert.ok((worker.rssBytes as number) > 4 << 20 && (worker.cpuMs as number) > 0, JSON.stringify(worker));
   });
 });

@@ -1,11 +1,13 @@
 /** Modelets in Python answer as modelets in JavaScript do, with no package but the standard library. */
+
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, type TestContext, test } from 'node:test';
+import { folderFor } from '../fixtures/folder.ts';
 import { allGone } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
-import { folderFor, type StageSpec, serve, startService, type TestService } from '../fixtures/service.ts';
+import { type StageSpec, serve, startService, type TestService } from '../fixtures/service.ts';
 import { FAULTS, outcomes } from './python-faults.ts';
 
 describe('a modelet in Python', { skip: WITHOUT_PYTHON }, () => {

@@ -1,9 +1,11 @@
 /** Full queues, and the order of those that wait. */
+
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { folderFor } from '../fixtures/folder.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
-import { until } from '../fixtures/processes.ts';
-import { callsIn, folderFor, release, serve } from '../fixtures/service.ts';
+import { until } from '../fixtures/polling.ts';
+import { callsIn, release, serve } from '../fixtures/service.ts';
 import { gated, hold, queued } from './gated.ts';
 
 describe('a full queue', () => {
@@ -42,9 +44,9 @@ describe('a full queue', () => {
       asked.push(service.ask(name));
       const sent = asked.length;
       // One runs, then two fill the queue, then the stage before keeps them.
-      await until(() => service.stage('first').items === Math.min(sent, 3), `${sent} sent`);
+      await until(`${sent} sent`, () => service.stage('first').items === Math.min(sent, 3));
     }
-    await until(() => service.stage('first').queue === 3, 'three are held back');
+    await until('three are held back', () => service.stage('first').queue === 3);
     assert.equal(service.stage('gate').queue, 2);
     release(folder, 'held');
     for (const { answer } of asked) assert.equal((await answer).code, 'ok');
@@ -58,7 +60,7 @@ describe('a full queue', () => {
       const running = await hold(gate, 'held');
       const names = Array.from({ length: 2000 }, (_, index) => `patient ${index}`);
       const asked = names.map((name) => gate.service.ask(name, { patient: true }));
-      await until(() => gate.service.stage('gate').queue >= capacity, 'the queue is full');
+      await until('the queue is full', () => gate.service.stage('gate').queue >= capacity);
       const { queue } = gate.service.stage('gate');
       assert.ok(queue <= capacity + 2 * maxBatchSize, `${queue} wait in the engine, the others before it`);
 

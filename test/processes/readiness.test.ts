@@ -1,11 +1,14 @@
 /** A route is ready when each of its stages has a worker that serves; until then its requests wait. */
+
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { RouteSnapshot } from '../../src/observe/views/snapshot.ts';
-import { kill9, until } from '../fixtures/processes.ts';
-import { folderFor, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9 } from '../fixtures/processes.ts';
+import { type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 /** A stage whose workers become ready when the file is there. */
 const waitsFor = (id: string, file: string): StageSpec => ({
@@ -36,10 +39,10 @@ test('a route says which stages keep it from being ready, and its requests wait 
   });
   assert.deepEqual(route(service, 'third').missing, ['first', 'second', 'third'], 'before the engine has started');
   const asked = service.ask('waited');
-  await until(() => route(service, 'other').ready, 'the other route is ready');
+  await until('the other route is ready', () => route(service, 'other').ready);
   assert.deepEqual(route(service, 'other').missing, []);
   assert.equal(await service.value('x', { entry: 'other' }), 'x', 'one route does not wait for another');
-  await until(() => service.stage('second').queue === 1, 'the request waits where no worker is ready');
+  await until('the request waits where no worker is ready', () => service.stage('second').queue === 1);
   assert.deepEqual(route(service, 'third'), {
     stages: ['first', 'second', 'third'],
     ready: false,
@@ -47,12 +50,12 @@ test('a route says which stages keep it from being ready, and its requests wait 
   });
 
   writeFileSync(open('second'), '');
-  await until(() => service.stage('third').queue === 1, 'the request has come further');
+  await until('the request has come further', () => service.stage('third').queue === 1);
   assert.deepEqual(route(service, 'third').missing, ['third']);
   assert.equal(asked.settled, null);
   writeFileSync(open('third'), '');
   assert.equal((await asked.answer).value, 'waited second third');
-  await until(() => route(service, 'third').ready, 'the route is ready');
+  await until('the route is ready', () => route(service, 'third').ready);
   assert.deepEqual(route(service, 'third').missing, []);
 });
 
@@ -62,14 +65,14 @@ test('a route is not ready while a stage has lost its only worker, or the engine
   writeFileSync(file, '');
   const service = await serve(t, { stages: [{ id: 'first', file: 'die' }, waitsFor('second', file)] });
   const { second } = await service.ready();
-  await until(() => route(service, 'second').ready, 'the route is ready');
+  await until('the route is ready', () => route(service, 'second').ready);
 
   rmSync(file);
   kill9(second?.[0]);
-  await until(() => !route(service, 'second').ready, 'it is not ready any more');
+  await until('it is not ready any more', () => !route(service, 'second').ready);
   assert.deepEqual(route(service, 'second').missing, ['second']);
   kill9(service.enginePid);
-  await until(() => route(service, 'second').missing.length === 2, 'without an engine no stage serves');
+  await until('without an engine no stage serves', () => route(service, 'second').missing.length === 2);
   writeFileSync(file, '');
-  await until(() => route(service, 'second').ready, 'it is ready again');
+  await until('it is ready again', () => route(service, 'second').ready);
 });

@@ -1,11 +1,14 @@
 /** Workers that grow old or large are replaced by warm ones, and nobody notices. */
+
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
-import { startedProcesses, until } from '../fixtures/processes.ts';
-import { callsIn, folderFor, type PlanSpec, release, serve } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { startedProcesses } from '../fixtures/processes.ts';
+import { callsIn, type PlanSpec, release, serve } from '../fixtures/service.ts';
 
 describe('recycleAfter', () => {
   test('under load every request gets an answer, and no worker is missing at any time', async (t) => {
@@ -28,10 +31,10 @@ describe('recycleAfter', () => {
     };
     await Promise.all(Array.from({ length: 12 }, lane));
     const retired = (): unknown[] => [...pids].filter((pid) => !service.pids('old').includes(pid as number));
-    await until(() => retired().length >= 6 && !retired().some((pid) => isAlive(pid as number)), 'the old have ended');
+    await until('the old have ended', () => retired().length >= 6 && !retired().some((pid) => isAlive(pid as number)));
     // The engine, two workers, a successor, and what has not quite ended of those before.
     assert.ok(mostProcesses <= 6, `${mostProcesses} processes at a time`);
-    await until(() => service.stage('old').reading.restarts.recycled >= 6, 'they are counted');
+    await until('they are counted', () => service.stage('old').reading.restarts.recycled >= 6);
     assert.equal(service.stage('old').reading.restarts.died, 0);
     assert.equal(service.stage('old').circuit, 'closed');
   });
@@ -44,13 +47,13 @@ describe('recycleAfter', () => {
     const { old: [pid] = [] } = await service.ready();
     writeFileSync(file, 'throw new Error("half written");');
     for (let n = 0; n < 20; n += 1) assert.equal(await service.value(n), pid);
-    const trouble = await until(() => service.stage('old').workers[0]?.error, 'the cause is shown');
+    const trouble = await until('the cause is shown', () => service.stage('old').workers[0]?.error);
     assert.match(trouble, /its replacement does not start: half written/);
-    await until(() => service.stage('old').reading.restarts.not_started >= 5, 'it is tried again and again');
+    await until('it is tried again and again', () => service.stage('old').reading.restarts.not_started >= 5);
     assert.equal(service.stage('old').circuit, 'closed');
     assert.equal(await service.value('still'), pid);
     writeFileSync(file, good);
-    await until(() => service.pids('old')[0] !== pid, 'it is replaced');
+    await until('it is replaced', () => service.pids('old')[0] !== pid);
     assert.notEqual(await service.value('new'), pid);
     assert.equal(service.stage('old').workers[0]?.error, null);
   });
@@ -64,12 +67,12 @@ describe('recycleAfter', () => {
     for (let version = 1; version <= 2; version += 1) {
       const [before] = (await service.ready())['old'] as [number];
       const held = service.ask(`held${version}`);
-      await until(() => callsIn(folder).includes(`held${version}`), 'it is held');
+      await until('it is held', () => callsIn(folder).includes(`held${version}`));
       service.apply(plan(version));
-      await until(() => service.pids('old')[0] !== before && service.stage('old').ready === 1, 'the new one serves');
+      await until('the new one serves', () => service.pids('old')[0] !== before && service.stage('old').ready === 1);
       release(folder, `held${version}`);
       assert.equal((await held.answer).code, 'ok');
-      await until(() => !isAlive(before), 'the old one has ended');
+      await until('the old one has ended', () => !isAlive(before));
     }
     // The engine and the worker of the last version; a successor of an old one would have been started by now.
     assert.equal(startedProcesses().length, 2);
@@ -83,7 +86,7 @@ describe('recycleAfter', () => {
     const threads = new Set<unknown>();
     while (threads.size < 4) threads.add(await service.value('x'));
     const memory = (): number => service.stage('old').workers[0]?.rssBytes ?? 0;
-    await until(() => memory() > 1024 * 1024, 'a thread shows the memory of its own');
+    await until('a thread shows the memory of its own', () => memory() > 1024 * 1024);
     assert.equal(service.stage('old').reading.restarts.died, 0);
   });
 });
@@ -103,7 +106,7 @@ describe('maxRssMb', () => {
       requests += 1;
     }
     assert.ok(requests > 50, `replaced after ${requests} requests of 2 MB each`);
-    await until(() => !isAlive(pid as number), 'the old one has ended');
+    await until('the old one has ended', () => !isAlive(pid as number));
     const told = service.logs.find(({ message }) => message.startsWith('is replaced'));
     assert.match(told?.message ?? '', /is replaced: it uses \d{3,} MB/);
   });
@@ -111,7 +114,7 @@ describe('maxRssMb', () => {
   test('a limit below the memory of a new worker replaces nothing, and the log says so', async (t) => {
     const service = await serve(t, { stages: [{ id: 'small', inline: 'return process.pid;', maxRssMb: 5 }] });
     const { small: [pid] = [] } = await service.ready();
-    const warning = await until(() => service.logs.find(({ message }) => message.includes('maxRssMb 5')), 'it is told');
+    const warning = await until('it is told', () => service.logs.find(({ message }) => message.includes('maxRssMb 5')));
     assert.equal(warning.level, 'warn');
     for (let n = 0; n < 50; n += 1) assert.equal(await service.value(n), pid);
     assert.equal(service.stage('small').workers[0]?.restarts, 0);
@@ -125,9 +128,9 @@ test('each worker shows its memory and its CPU time', async (t) => {
   await service.ready();
   const shown = (): boolean =>
     service.stage('busy').workers.every(({ rssBytes }) => (rssBytes ?? 0) > 10 * 1024 * 1024);
-  await until(shown, 'both show their memory');
+  await until('both show their memory', shown);
   const cpuMs = (): number => service.stage('busy').workers.reduce((sum, worker) => sum + (worker.cpuMs ?? 0), 0);
   const before = cpuMs();
   for (let n = 0; n < 4; n += 1) await service.value(n);
-  await until(() => cpuMs() >= before + 4 * 50, 'it has worked');
+  await until('it has worked', () => cpuMs() >= before + 4 * 50);
 });

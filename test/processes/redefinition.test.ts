@@ -1,11 +1,13 @@
 /** A deploy while requests are served: what changed is replaced when its successor is ready, the rest never notices. */
+
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
-import { until } from '../fixtures/processes.ts';
-import { callsIn, folderFor, type PlanSpec, release, type StageSpec, serve } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { callsIn, type PlanSpec, release, type StageSpec, serve } from '../fixtures/service.ts';
 
 interface Passed {
   readonly pid: number;
@@ -32,21 +34,21 @@ describe('a changed stage', () => {
     const service = await serve(t, plan(1));
     const { model: old = [] } = await service.ready();
     const held = service.ask('held');
-    await until(() => callsIn(folder).length === 1, 'old code holds one');
+    await until('old code holds one', () => callsIn(folder).length === 1);
 
     service.apply(plan(2));
     for (let n = 0; n < 20; n += 1) assert.equal((await service.value<Passed>(n)).version, 1, 'not ready yet');
     release(folder, '2');
-    await until(() => service.pids('model').every((pid) => !old.includes(pid)), 'new workers are in place');
+    await until('new workers are in place', () => service.pids('model').every((pid) => !old.includes(pid)));
     await service.ready();
     for (let n = 0; n < 20; n += 1) assert.equal((await service.value<Passed>(n)).version, 2);
-    await until(() => old.filter(isAlive).length === 1, 'the idle one of the old workers has ended');
+    await until('the idle one of the old workers has ended', () => old.filter(isAlive).length === 1);
     assert.equal(held.settled, null);
     release(folder, 'held');
     const { value } = await held.answer;
     assert.equal((value as Passed).version, 1);
     assert.ok(old.includes((value as Passed).pid));
-    await until(() => !old.some(isAlive), 'the other one has ended, too');
+    await until('the other one has ended, too', () => !old.some(isAlive));
   });
 
   test('loses no request over many changes under load', async (t) => {
@@ -76,7 +78,7 @@ describe('a changed stage', () => {
     const deploys = async (): Promise<void> => {
       for (let version = 0; version <= 5; version += 1) {
         if (version > 0) service.apply(plan(version));
-        await until(() => seen.has(version), `version ${version} answers`);
+        await until(`version ${version} answers`, () => seen.has(version));
       }
       latest = 6;
     };
@@ -98,8 +100,8 @@ describe('a changed stage', () => {
     await service.ready();
     for (let version = 1; version <= 10; version += 1) service.apply(stage(version));
     await until(
-      () => service.logs.filter(({ message }) => message.startsWith('ready, pid')).length >= 2,
       'a successor',
+      () => service.logs.filter(({ message }) => message.startsWith('ready, pid')).length >= 2,
     );
     assert.equal(await service.value(null), 10);
   });
@@ -114,7 +116,7 @@ describe('a changed stage', () => {
     const service = await serve(t, stage('good'));
     const pids = await service.ready();
     service.apply(stage('bad'));
-    await until(() => service.logs.some(({ message }) => message.includes('does not start')), 'the new one fails');
+    await until('the new one fails', () => service.logs.some(({ message }) => message.includes('does not start')));
     service.apply(stage('good'));
     assert.equal(await service.value(null), pids['model']?.[0]);
     assert.deepEqual(await service.ready(), pids);
@@ -129,16 +131,16 @@ describe('a changed stage', () => {
     const pids = await service.ready();
     writeFileSync(file, 'export default () => {');
     service.apply(plan('second'));
-    await until(() => service.logs.some(({ message }) => message.includes('does not start')), 'the new one fails');
+    await until('the new one fails', () => service.logs.some(({ message }) => message.includes('does not start')));
     for (let n = 0; n < 20; n += 1) assert.equal(await service.value(n), 1);
     assert.deepEqual(await service.ready(), pids);
-    await until(() => /Unexpected/.test(service.stage('model').successorError ?? ''), 'the trouble is shown');
+    await until('the trouble is shown', () => /Unexpected/.test(service.stage('model').successorError ?? ''));
     writeFileSync(file, 'export default () => 2;');
     let value: unknown = 1;
     while (value === 1) value = await service.value(null);
     assert.equal(value, 2);
-    await until(() => service.stage('model').successorError === null, 'the trouble is over');
-    await until(() => !isAlive(pids['model']?.[0] ?? 0), 'the old worker has ended');
+    await until('the trouble is over', () => service.stage('model').successorError === null);
+    await until('the old worker has ended', () => !isAlive(pids['model']?.[0] ?? 0));
   });
 
   test('a deploy repairs a broken stage without waiting for the old workers', async (t) => {
@@ -157,7 +159,7 @@ describe('an unchanged stage', () => {
     const service = await serve(t, { stages: [model] });
     const { model: pids } = await service.ready();
     const held = service.ask('held');
-    await until(() => callsIn(folder).length === 1, 'one is held');
+    await until('one is held', () => callsIn(folder).length === 1);
     const changes: PlanSpec[] = [
       { stages: [{ ...model, batch: { maxBatchSize: 10, policy: 'oldest', maxWaitMs: 5 } }] },
       { stages: [{ ...model, batch: { maxBatchSize: 10 }, capacity: 7 }] },
@@ -181,7 +183,7 @@ describe('an unchanged stage', () => {
     });
     const service = await serve(t, stage(1));
     const asked = ['held', 'a', 'b', 'c'].map((name) => service.ask(name));
-    await until(() => service.stage('model').queue === 3, 'three wait');
+    await until('three wait', () => service.stage('model').queue === 3);
     service.apply(stage(8));
     release(folder, 'held');
     for (const { answer } of asked) assert.equal((await answer).code, 'ok');
@@ -198,7 +200,7 @@ describe('a removed stage', () => {
     const service = await serve(t, both);
     const pids = await service.ready();
     const held = service.ask('held');
-    await until(() => callsIn(folder).length === 1, 'one is held in the first stage');
+    await until('one is held in the first stage', () => callsIn(folder).length === 1);
     service.apply(both);
     service.apply({ stages: [first, last], routes: { in: ['first'], other: ['last'] } });
     service.apply({ stages: [first] });
@@ -208,7 +210,7 @@ describe('a removed stage', () => {
     const { value, timings } = await held.answer;
     assert.equal((value as { last?: boolean }).last, true);
     assert.equal(timings.length, 2);
-    await until(() => !isAlive(pids['last']?.[0] ?? 0), 'its worker has ended');
+    await until('its worker has ended', () => !isAlive(pids['last']?.[0] ?? 0));
     assert.throws(() => service.ask('b', { entry: 'other' }), { code: 'config_invalid' });
   });
 
@@ -222,12 +224,12 @@ describe('a removed stage', () => {
     const pids = await service.ready();
     const held = service.ask('held');
     const waiting = service.ask('a');
-    await until(() => service.stage('gate').queue === 1, 'one is held and one waits');
+    await until('one is held and one waits', () => service.stage('gate').queue === 1);
     service.apply({ stages: stages.slice(0, 1) });
     service.apply({ stages });
     assert.notEqual((await service.value<Passed>('b')).pid, pids['gate']?.[0]);
     release(folder, 'held');
     for (const { answer } of [held, waiting]) assert.equal(((await answer).value as Passed).pid, pids['gate']?.[0]);
-    await until(() => !isAlive(pids['gate']?.[0] ?? 0), 'the first one has ended');
+    await until('the first one has ended', () => !isAlive(pids['gate']?.[0] ?? 0));
   });
 });

@@ -1,11 +1,13 @@
 /** Restarting a stage by hand: all its workers become new ones, and nobody notices. */
+
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
-import { until } from '../fixtures/processes.ts';
-import { folderFor, release, serve, type TestService } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { release, serve, type TestService } from '../fixtures/service.ts';
 import { gated, hold } from './gated.ts';
 
 interface Passed {
@@ -13,10 +15,10 @@ interface Passed {
 }
 
 const replaced = (service: TestService, stage: string, old: readonly number[]): Promise<boolean> =>
-  until(() => {
+  until('all workers are new', () => {
     const { ready, workers } = service.stage(stage);
     return ready === workers.length && !service.pids(stage).some((pid) => old.includes(pid));
-  }, 'all workers are new');
+  });
 
 describe('restart', () => {
   test('under load replaces each worker by a warm one: no request fails', async (t) => {
@@ -43,7 +45,7 @@ describe('restart', () => {
       going = false;
     });
     await Promise.all(lanes);
-    await until(() => !old.some(isAlive), 'the old ones have ended');
+    await until('the old ones have ended', () => !old.some(isAlive));
     assert.deepEqual(service.pids('before'), before, 'another stage keeps its workers');
     assert.deepEqual(
       service.stage('model').workers.map(({ restarts }) => restarts),
@@ -64,7 +66,7 @@ describe('restart', () => {
     assert.equal(running.settled, null);
     release(folder, 'held');
     assert.equal(((await running.answer).value as Passed).pid, old[0]);
-    await until(() => !old.some(isAlive), 'the old one has ended');
+    await until('the old one has ended', () => !old.some(isAlive));
   });
 
   test('keeps the old workers serving until the code starts again', async (t) => {
@@ -75,7 +77,7 @@ describe('restart', () => {
     const { model: old = [] } = await service.ready();
     writeFileSync(file, 'throw new Error("half written");');
     service.service.actOnStage('model', 'restart');
-    const trouble = await until(() => service.stage('model').workers.find(({ error }) => error), 'the cause is shown');
+    const trouble = await until('the cause is shown', () => service.stage('model').workers.find(({ error }) => error));
     assert.match(trouble.error ?? '', /its replacement does not start: half written/);
     assert.equal(trouble.state, 'ready');
     assert.deepEqual(service.pids('model'), old);
@@ -100,7 +102,7 @@ describe('restart', () => {
     service.apply(plan(2));
     service.service.actOnStage('model', 'restart');
     await replaced(service, 'model', old);
-    await until(() => !old.some(isAlive), 'the old ones have ended');
+    await until('the old ones have ended', () => !old.some(isAlive));
     assert.equal(await service.value(0), 2);
   });
 

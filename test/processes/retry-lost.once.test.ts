@@ -1,8 +1,11 @@
 /** An item that kills its worker: which of its batch fail, with and without `retryLost`. Real processes, real deaths. */
+
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { kill9, until } from '../fixtures/processes.ts';
-import { callsIn, folderFor, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9 } from '../fixtures/processes.ts';
+import { callsIn, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 const BATCH = 8;
 const POISONOUS = 3;
@@ -51,10 +54,10 @@ test('kill -9 from outside: with retryLost no request fails, and each item runs 
   });
   const [pid] = (await service.ready())['gate'] as [number];
   const asked = ['held', 'a', 'b', 'c', 'd', 'e'].map((name) => service.ask(name));
-  await until(() => callsIn(folder).length === 1, 'the batch runs');
-  await until(() => service.stage('gate').queue === 2, 'two wait');
+  await until('the batch runs', () => callsIn(folder).length === 1);
+  await until('two wait', () => service.stage('gate').queue === 2);
   kill9(pid);
-  await until(() => callsIn(folder).length === 2, 'the first of them runs again');
+  await until('the first of them runs again', () => callsIn(folder).length === 2);
   release(folder, 'held');
   const codes = await Promise.all(asked.map(async ({ answer }) => (await answer).code));
   assert.deepEqual(new Set(codes), new Set(['ok']));

@@ -1,9 +1,11 @@
 /** Code that does not come back: the worker is killed for it, and nobody waits for it longer than they said. */
+
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
-import { until } from '../fixtures/processes.ts';
-import { callsIn, folderFor, release, type StageSpec, serve } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { callsIn, release, type StageSpec, serve } from '../fixtures/service.ts';
 import { gated, hold, prefetching, queued } from './gated.ts';
 
 /** Longer than anything takes that is not stuck, also on a busy machine. */
@@ -30,7 +32,7 @@ describe('runTimeoutMs', () => {
     const service = await serve(t, { stages: [spinning(folder, { batch, runTimeoutMs: SHORT_MS })] });
     const { spin: [pid] = [] } = await service.ready();
     const stuck = ['spin', 'with it'].map((input) => service.ask(input));
-    await until(() => callsIn(folder).includes('spin'), 'it spins');
+    await until('it spins', () => callsIn(folder).includes('spin'));
     const waiting = ['a', 'b'].map((input) => service.ask(input));
     for (const { answer } of stuck) {
       const { code, error } = await answer;
@@ -47,7 +49,7 @@ describe('runTimeoutMs', () => {
     const { service } = await gated(t, { runTimeoutMs: SHORT_MS });
     assert.equal((await service.answer('held')).code, 'deadline_exceeded');
     assert.equal((await service.answer('next')).code, 'ok');
-    await until(() => service.stage('gate').reading.restarts.run_timeout === 1, 'it is counted');
+    await until('it is counted', () => service.stage('gate').reading.restarts.run_timeout === 1);
   });
 
   test('the run timeout starts when a batch can begin: one that was sent ahead returns and is served', async (t) => {
@@ -57,7 +59,7 @@ describe('runTimeoutMs', () => {
     const stuck = await hold(held, 'held');
     const before = service.stage('gate').items;
     const ahead = service.ask('ahead');
-    await until(() => service.stage('gate').items > before, 'one was sent ahead');
+    await until('one was sent ahead', () => service.stage('gate').items > before);
     const behind = service.ask('behind');
     await queued(held, 1);
     assert.equal((await stuck.answer).code, 'deadline_exceeded');
@@ -82,15 +84,15 @@ describe('runTimeoutMs', () => {
     const service = await serve(t, { stages: [spinning(folder, { workers: 2 })] });
     const { spin: pids = [] } = await service.ready();
     const stuck = service.ask('spin');
-    await until(() => callsIn(folder).length === 1, 'it spins');
+    await until('it spins', () => callsIn(folder).length === 1);
     service.apply({ stages: [spinning(folder, { workers: 2, runTimeoutMs: SHORT_MS })] });
     assert.equal((await stuck.answer).code, 'deadline_exceeded');
-    await until(() => service.stage('spin').workers.some(({ restarts }) => restarts === 1), 'the new one is shown');
+    await until('the new one is shown', () => service.stage('spin').workers.some(({ restarts }) => restarts === 1));
     await service.ready();
     assert.equal(service.pids('spin').filter((pid) => pids.includes(pid)).length, 1, 'the other one serves on');
     service.apply({ stages: [spinning(folder, { workers: 2 })] });
     const free = service.ask('spin free');
-    await until(() => callsIn(folder).includes('spin free'), 'it spins');
+    await until('it spins', () => callsIn(folder).includes('spin free'));
     assert.equal((await service.answer('beside')).code, 'ok');
     release(folder, 'spin free');
     assert.equal((await free.answer).code, 'ok');
@@ -102,7 +104,7 @@ describe('runTimeoutMs', () => {
     const service = await serve(t, { stages: [plan(1)] });
     const { spin: [old] = [] } = await service.ready();
     const stuck = service.ask('spin');
-    await until(() => callsIn(folder).length === 1, 'it spins');
+    await until('it spins', () => callsIn(folder).length === 1);
     service.apply({ stages: [plan(2)] });
     assert.notEqual((await service.value<Passed>('new')).pid, old);
     assert.equal((await stuck.answer).code, 'deadline_exceeded');

@@ -1,11 +1,13 @@
 /** Schemas and examples in real workers, processes and threads: who fails of a batch, and who does not start. */
+
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
+import { folderFor } from '../fixtures/folder.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
-import { until } from '../fixtures/processes.ts';
-import { folderFor, type StageSpec, serve } from '../fixtures/service.ts';
+import { until } from '../fixtures/polling.ts';
+import { type StageSpec, serve } from '../fixtures/service.ts';
 
 function file(t: TestContext, code: string): string {
   const path = join(folderFor(t), 'model.mjs');
@@ -37,7 +39,7 @@ for (const isolation of ISOLATIONS) {
       );
       assert.deepEqual(answers[1]?.error?.details, [{ path: '/n', message: 'must be integer', keyword: 'type' }]);
       service.apply({ stages: [{ ...stage, outputSchema: { type: 'number' } }] });
-      await until(async () => (await service.answer({ n: 11 })).value === 110, 'the new schema holds');
+      await until('the new schema holds', async () => (await service.answer({ n: 11 })).value === 110);
     });
 
     test('the schemas of a stage apply to its inline code', async (t) => {
@@ -59,9 +61,8 @@ for (const isolation of ISOLATIONS) {
       const stage: StageSpec = { id: 'model', file: file(t, code), isolation, batch: { maxBatchSize: 5 } };
       const service = await serve(t, { stages: [stage] });
       assert.deepEqual(await service.value('x'), ['a', 'b', 'c', 'abcab', 'x']);
-      const { items, batches } = await until(
-        () => (service.stage('model').items > 0 ? service.stage('model') : null),
-        'the request is counted',
+      const { items, batches } = await until('the request is counted', () =>
+        service.stage('model').items > 0 ? service.stage('model') : null,
       );
       assert.deepEqual([items, batches], [1, 1]);
     });
@@ -97,7 +98,7 @@ for (const isolation of ISOLATIONS) {
       test(`a worker ${name} does not become ready, and says why`, async (t) => {
         const stage: StageSpec = { id: 'model', file: file(t, code), isolation, batch: { maxBatchSize: 4 } };
         const service = await serve(t, { stages: [stage] });
-        const error = await until(() => service.stage('model').workers[0]?.error, 'the error is shown');
+        const error = await until('the error is shown', () => service.stage('model').workers[0]?.error);
         assert.match(error, message);
         assert.equal((await service.answer(1)).code, 'stage_unavailable');
       });
@@ -107,7 +108,7 @@ for (const isolation of ISOLATIONS) {
       const code = `export default class { static examples = [1]; predict() { return new Promise(() => {}); } }`;
       const stage: StageSpec = { id: 'model', file: file(t, code), isolation, startTimeoutMs: 500 };
       const service = await serve(t, { stages: [stage] });
-      const error = await until(() => service.stage('model').workers[0]?.error, 'the error is shown');
+      const error = await until('the error is shown', () => service.stage('model').workers[0]?.error);
       assert.match(error, /500 ms/);
     });
   });

@@ -1,4 +1,5 @@
 /** However the runtime ends, every request is answered in time and no process stays behind. */
+
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -7,16 +8,10 @@ import { describe, type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { systemClock } from '../../src/core/clock.ts';
 import { isAlive } from '../fixtures/alive.ts';
-import { allGone, kill9, killStarted, startedProcesses, until, within } from '../fixtures/processes.ts';
-import {
-  type Answer,
-  callsIn,
-  folderFor,
-  type PlanSpec,
-  release,
-  type ServiceSpec,
-  serve,
-} from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { allGone, kill9, killStarted, startedProcesses, within } from '../fixtures/processes.ts';
+import { type Answer, callsIn, type PlanSpec, release, type ServiceSpec, serve } from '../fixtures/service.ts';
 
 /** Longest that anything may live on after the server. */
 const ORPHANED_MS = 5000;
@@ -61,19 +56,19 @@ describe('kill -9 of the server process', () => {
     test(`leaves no engine and no worker, not even one that spins in synchronous code; ${where}`, async (t) => {
       const folder = folderFor(t);
       const { server, engine, pids } = await startServer(t, { ...spin(folder), without }, ['spin']);
-      await until(() => callsIn(folder).length === 1, 'a worker spins');
+      await until('a worker spins', () => callsIn(folder).length === 1);
       const all = [engine, ...(pids['spin'] ?? []), ...(pids['echo'] ?? [])];
       assert.equal(all.filter(isAlive).length, 4);
       kill9(server);
       await allGone(ORPHANED_MS);
-      await until(() => !all.some(isAlive), 'none of them is left', ORPHANED_MS);
+      await until('none of them is left', () => !all.some(isAlive), ORPHANED_MS);
     });
   }
 
   test('of server and engine leaves no worker, not even one that spins in synchronous code', async (t) => {
     const folder = folderFor(t);
     const { server, engine } = await startServer(t, spin(folder), ['spin']);
-    await until(() => callsIn(folder).length === 1, 'a worker spins');
+    await until('a worker spins', () => callsIn(folder).length === 1);
     kill9(server);
     kill9(engine);
     await allGone(ORPHANED_MS);
@@ -83,16 +78,16 @@ describe('kill -9 of the server process', () => {
     const folder = folderFor(t);
     const first: ServiceSpec = { ...spin(folder), without: ['setpriv'] };
     const { server, pids } = await startServer(t, first, ['spin'], spin(folder, 2));
-    await until(() => callsIn(folder).length === 1, 'a worker of the first definition spins');
+    await until('a worker of the first definition spins', () => callsIn(folder).length === 1);
     const old = pids['spin'] as number[];
-    await until(() => old.filter(isAlive).length === 1, 'its neighbour has made way for the second definition');
+    await until('its neighbour has made way for the second definition', () => old.filter(isAlive).length === 1);
     kill9(server);
     await allGone(ORPHANED_MS);
   });
 
   test('leaves no process that a modelet has started', async (t) => {
     const { server } = await startServer(t, { stages: [{ id: 'parent', file: 'parent' }] }, ['go']);
-    await until(() => startedProcesses().length === 4, 'a worker has started a process');
+    await until('a worker has started a process', () => startedProcesses().length === 4);
     kill9(server);
     await allGone(ORPHANED_MS);
   });
@@ -103,7 +98,7 @@ describe('kill -9 of the server process', () => {
     t.after(() => {
       killStarted();
     });
-    await until(() => startedProcesses().length >= 3, 'the first workers are starting');
+    await until('the first workers are starting', () => startedProcesses().length >= 3);
     child.kill('SIGKILL');
     await allGone(ORPHANED_MS);
   });
@@ -114,7 +109,7 @@ describe('close', () => {
     const folder = folderFor(t);
     const service = await serve(t, { stages: [{ id: 'gate', file: 'gate', init: { folder } }] });
     const open = ['held', 'a', 'b'].map((name) => service.ask(name));
-    await until(() => callsIn(folder).length === 1, 'one runs');
+    await until('one runs', () => callsIn(folder).length === 1);
     const closed = service.service.close(true);
     assert.throws(() => service.ask('c'), { code: 'shutting_down' });
     assert.equal(service.service.snapshot().state, 'shutdown');
@@ -130,7 +125,7 @@ describe('close', () => {
       const folder = folderFor(t);
       const service = await serve(t, { stages: [{ id: 'spin', file: 'spin', init: { folder } }] });
       const open = ['spin', 'a', 'b'].map((name) => service.ask(name));
-      await until(() => callsIn(folder).length === 1, 'one runs');
+      await until('one runs', () => callsIn(folder).length === 1);
       const closed = service.service.close(drain, 1500);
       const answers = await Promise.all(open.map(({ answer }) => answer));
       assert.deepEqual(codes(answers), ['shutting_down', 'shutting_down', 'shutting_down']);
@@ -144,7 +139,7 @@ describe('close', () => {
     const folder = folderFor(t);
     const service = await serve(t, { stages: [{ id: 'gate', file: 'gate', init: { folder } }] });
     const open = service.ask('held');
-    await until(() => callsIn(folder).length === 1, 'it runs');
+    await until('it runs', () => callsIn(folder).length === 1);
     let closed = false;
     const closing = service.service.close(false).then(() => {
       closed = true;
@@ -164,7 +159,7 @@ describe('close', () => {
       const service = await serve(t, { without, stages, routes });
       await service.ready();
       const open = stages.flatMap(({ id }) => [1, 2].map((n) => service.ask(`spin ${id} ${n}`, { entry: id })));
-      await until(() => callsIn(folder).length === open.length, 'all spin');
+      await until('all spin', () => callsIn(folder).length === open.length);
       const startedAt = systemClock.now();
       const closeMs = 2000;
       await within(service.service.close(false, closeMs), 'it closes');
@@ -185,7 +180,7 @@ describe('close', () => {
     for (const moment of ['at once', 'later', 'killed']) {
       const service = await serve(t, { stages });
       if (moment !== 'at once') {
-        await until(() => service.logs.some(({ message }) => message.includes('did not start')), 'a failed start');
+        await until('a failed start', () => service.logs.some(({ message }) => message.includes('did not start')));
       }
       if (moment === 'killed') kill9(service.enginePid);
       const startedAt = systemClock.now();
@@ -210,7 +205,7 @@ describe('close', () => {
     const children = await Promise.all([1, 2, 3, 4].map((n) => service.value<number>(n)));
     for (const pid of children) assert.ok(isAlive(pid));
     await within(service.service.close(true), 'it closes');
-    await until(() => !children.some(isAlive), 'they are gone');
+    await until('they are gone', () => !children.some(isAlive));
   });
 });
 

@@ -1,12 +1,15 @@
 /** Stages that do not start: the cause is shown, requests hear it at once, and a repaired stage recovers by itself. */
+
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
+import { folderFor } from '../fixtures/folder.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
-import { kill9, until } from '../fixtures/processes.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9 } from '../fixtures/processes.ts';
 import { WITHOUT_PYTHON } from '../fixtures/python.ts';
-import { callsIn, folderFor, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
+import { callsIn, release, type StageSpec, serve, type TestService } from '../fixtures/service.ts';
 
 /** How exactly a moment is known that was polled for. */
 const POLL_MS = 30;
@@ -85,11 +88,11 @@ async function serveFile(t: TestContext, content: string | null, stage: Partial<
 }
 
 async function shownError(service: TestService): Promise<string> {
-  return until(() => {
+  return until('the cause is shown for each worker', () => {
     const { workers } = service.stage('model');
     const errors = workers.map(({ error }) => error);
     return errors.length > 0 && errors.every((error) => error !== null) ? errors.join('\n') : null;
-  }, 'the cause is shown for each worker');
+  });
 }
 
 for (const isolation of ISOLATIONS) {
@@ -162,7 +165,7 @@ describe('recovery', () => {
     const service = await serve(t, { stages: [{ id: 'start', file: 'start', init: { how, starts } }] });
     const at: number[] = [];
     while (at.length < 5) {
-      await until(() => callsIn(folder).length > at.length, 'a further try');
+      await until('a further try', () => callsIn(folder).length > at.length);
       at.push(performance.now());
     }
     writeFileSync(how, 'fine');
@@ -197,7 +200,7 @@ describe('recovery', () => {
     const { last } = await service.ready();
     const asked = [1, 2, 3, 4, 5, 6, 7, 8].map((n) => service.ask(n));
     const waiting = (): number[] => ['first', 'last'].map((id) => service.stage(id).queue);
-    await until(() => waiting()[0] && waiting().reduce((a, b) => a + b) === 7, 'some wait before either stage');
+    await until('some wait before either stage', () => waiting()[0] && waiting().reduce((a, b) => a + b) === 7);
     writeFileSync(how, 'broken');
     kill9(last?.[0]);
     const answers = await Promise.all(asked.map(({ answer }) => answer));
@@ -207,7 +210,7 @@ describe('recovery', () => {
       assert.match(error?.message ?? '', /out of order/);
     }
     assert.deepEqual(callsIn(folder), [1]);
-    await until(() => service.stage('last').workers[0]?.error === 'out of order', 'the cause is shown');
+    await until('the cause is shown', () => service.stage('last').workers[0]?.error === 'out of order');
     writeFileSync(how, 'fine');
     await service.ready();
     assert.equal(await service.value(9), 9);
@@ -222,7 +225,7 @@ describe('recovery', () => {
     };
     const service = await serve(t, { stages: [{ id: 'half', inline, init: { folder }, workers: 2 }] });
     for (let n = 0; n < 5; n += 1) assert.equal(await service.value(n), 0);
-    await until(() => service.stage('half').workers[1]?.error === 'not me', 'the other one shows its cause');
+    await until('the other one shows its cause', () => service.stage('half').workers[1]?.error === 'not me');
     release(folder, 'both');
     await service.ready();
   });
@@ -317,13 +320,13 @@ describe('a stage whose code cannot be loaded', () => {
       assert.match(error?.message ?? '', cause);
       assert.doesNotMatch(error?.message ?? '', /died|tried/);
     }
-    await until(() => service.stage('away').circuit === 'open', 'the other one has been tried often');
+    await until('the other one has been tried often', () => service.stage('away').circuit === 'open');
     const refused = await service.answer(1, { entry: 'away' });
     assert.match(
       refused.error?.message ?? '',
       /^stage away does not start: connect ECONNREFUSED \(tried 5 times, next try in/,
     );
-    await until(() => service.stage('away').workers[0]?.restarts === 5, 'the other one is tried again');
+    await until('the other one is tried again', () => service.stage('away').workers[0]?.restarts === 5);
     for (const { name, cause } of broken) {
       const { workers, circuit, doesNotStart, why } = service.stage(name);
       assert.deepEqual([circuit, doesNotStart], ['closed', true]);
@@ -342,7 +345,7 @@ describe('a stage whose code cannot be loaded', () => {
       assert.match(told[0]?.message ?? '', cause);
     }
     writeFileSync(join(folder, 'open'), '');
-    await until(() => service.stage('away').ready === 1, 'the other one serves by itself');
+    await until('the other one serves by itself', () => service.stage('away').ready === 1);
   });
 
   for (const [how, act] of [
@@ -357,8 +360,8 @@ describe('a stage whose code cannot be loaded', () => {
       act(service, stage);
       const hasFailedAgain = (): boolean =>
         service.stage('model').workers.every(({ restarts, pid, state }) => restarts === 1 && !pid && state === 'error');
-      await until(hasFailedAgain, 'each is tried once more');
-      await until(() => errorsOf(service, 'model').length === 2, 'and told once more');
+      await until('each is tried once more', hasFailedAgain);
+      await until('and told once more', () => errorsOf(service, 'model').length === 2);
       const folder = join(requireFrom, 'node_modules', 'comes-later');
       mkdirSync(folder, { recursive: true });
       writeFileSync(join(folder, 'index.js'), 'module.exports = (input) => input + 1;');
@@ -383,11 +386,11 @@ describe('a stage whose code cannot be loaded', () => {
     const pids = await service.ready();
     writeFileSync(file, 'export default () => {');
     service.service.actOnStage('model', 'restart');
-    await until(() => errorsOf(service, 'model').length === 1, 'it is told');
+    await until('it is told', () => errorsOf(service, 'model').length === 1);
     assert.deepEqual(await service.ready(), pids);
     assert.equal(await service.value(0), 1);
     writeFileSync(file, 'export default () => 2;');
-    await until(() => service.pids('model').every((pid) => !pids['model']?.includes(pid)), 'both are new');
+    await until('both are new', () => service.pids('model').every((pid) => !pids['model']?.includes(pid)));
     assert.equal(await service.value(0), 2);
     assert.equal(errorsOf(service, 'model').length, 1);
   });

@@ -1,11 +1,14 @@
 /** The particular behaviour of workers that are threads of the engine. */
+
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { parseCpus } from '../../src/config/pins.ts';
 import { ModeletError } from '../../src/core/errors.ts';
-import { startedProcesses, until, within } from '../fixtures/processes.ts';
-import { callsIn, folderFor, grantedCpus, type PlanSpec, release, serve } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { startedProcesses, within } from '../fixtures/processes.ts';
+import { callsIn, grantedCpus, type PlanSpec, release, serve } from '../fixtures/service.ts';
 import { hold, prefetching, queued } from './gated.ts';
 
 const ECHO = { id: 'echo', file: 'echo', isolation: 'thread' } as const;
@@ -26,14 +29,14 @@ describe('worker threads', () => {
     const before = threads();
     for (const workers of [4, 2, 4]) {
       service.apply(plan(workers));
-      await until(() => service.stage('echo').workers.length === workers, 'the stage has changed');
+      await until('the stage has changed', () => service.stage('echo').workers.length === workers);
       await service.ready();
-      await until(() => threads() - before === workers - 1, `there are ${workers - 1} more threads`);
+      await until(`there are ${workers - 1} more threads`, () => threads() - before === workers - 1);
     }
     service.apply({ stages: [ECHO] });
     await until(
-      () => service.stage('echo').workers.length === 1 && threads() === before,
       'there are as many as before',
+      () => service.stage('echo').workers.length === 1 && threads() === before,
     );
     assert.equal(await service.value(2), 2);
   });
@@ -105,7 +108,7 @@ describe('worker threads', () => {
       const running = await hold({ service, folder }, name);
       const before = service.stage('gate').items;
       const ahead = service.ask('ahead');
-      await until(() => service.stage('gate').items > before, 'one was sent ahead');
+      await until('one was sent ahead', () => service.stage('gate').items > before);
       service.service.abandon(ahead.id, new ModeletError('cancelled', 'the caller went away'));
       // Behind the cancellation on the same way: when this has arrived, so has that.
       const behind = service.ask('behind');

@@ -1,10 +1,13 @@
 /** Requests that nobody waits for any more, expired or cancelled, are answered in time and not computed. */
+
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { systemClock } from '../../src/core/clock.ts';
 import { ModeletError } from '../../src/core/errors.ts';
-import { kill9, until } from '../fixtures/processes.ts';
-import { callsIn, folderFor, release, serve } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9 } from '../fixtures/processes.ts';
+import { callsIn, release, serve } from '../fixtures/service.ts';
 import { gated, hold, prefetching, queued } from './gated.ts';
 
 const gone = (): ModeletError => new ModeletError('cancelled', 'the caller went away');
@@ -67,7 +70,7 @@ describe('a deadline', () => {
       const running = await hold({ service, folder }, held);
       const before = service.stage('stage').items;
       const ahead = service.ask('expires', { timeoutMs: 1000 });
-      await until(() => service.stage('stage').items > before || ahead.settled, 'it was sent ahead');
+      await until('it was sent ahead', () => service.stage('stage').items > before || ahead.settled);
       assert.equal((await ahead.answer).code, 'deadline_exceeded');
       release(folder, held);
       assert.equal((await running.answer).code, 'ok');
@@ -100,7 +103,7 @@ describe('a deadline', () => {
     const before = gate.service.stage('gate').items;
     const expiresAt = systemClock.now() + 1010;
     const expires = gate.service.ask('expires', { timeoutMs: 1000 });
-    await until(() => gate.service.stage('gate').items > before, 'it was sent ahead');
+    await until('it was sent ahead', () => gate.service.stage('gate').items > before);
     const behind = gate.service.ask('behind');
     await queued(gate, 1);
     blockUntil(() => systemClock.now() > expiresAt);
@@ -157,12 +160,12 @@ describe('a cancelled request', () => {
       const running = await hold({ service, folder }, held);
       const before = service.stage('stage').items;
       const ahead = service.ask('ahead');
-      await until(() => service.stage('stage').items > before, 'it was sent ahead');
+      await until('it was sent ahead', () => service.stage('stage').items > before);
       service.service.abandon(ahead.id, gone());
       assert.equal((await ahead.answer).code, 'cancelled');
       // Behind the cancel on the same way: when this has arrived, so has that.
       const behind = service.ask('behind');
-      await until(() => service.stage('stage').queue === 1, 'one more is queued');
+      await until('one more is queued', () => service.stage('stage').queue === 1);
       if (killed) kill9(pid);
       else release(folder, held);
       assert.equal((await running.answer).code, killed ? 'worker_lost' : 'ok');
@@ -177,7 +180,7 @@ describe('a cancelled request', () => {
     const gate = await gated(t, { predict: 'batch', batch: { maxBatchSize: 8 } });
     await gate.service.ready();
     const batch = ['held', 'cancelled', 'kept'].map((name) => gate.service.ask(name));
-    await until(() => callsIn(gate.folder).length === 1, 'the batch runs');
+    await until('the batch runs', () => callsIn(gate.folder).length === 1);
     gate.service.service.abandon(batch[1]?.id ?? 0, gone());
     release(gate.folder, 'held');
     const codes = await Promise.all(batch.map(async ({ answer }) => (await answer).code));

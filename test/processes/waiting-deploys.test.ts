@@ -1,13 +1,14 @@
 /** Requests that wait on the server's side finish on the route on which they began, whatever is deployed meanwhile. */
+
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { PlannedRoute } from '../../src/server/planner.ts';
-import { until } from '../fixtures/processes.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
 import {
   type Answer,
   type Asked,
   callsIn,
-  folderFor,
   release,
   type StageSpec,
   serve,
@@ -25,7 +26,7 @@ function gate(folder: string): StageSpec {
 /** One that is held in the gate, and five behind it, of which three wait on the server's side. */
 async function six(service: TestService, folder: string): Promise<Asked[]> {
   const asked = ['held', 'b', 'c', 'd', 'e', 'f'].map((name) => service.ask(name, { patient: true }));
-  await until(() => callsIn(folder).includes('held'), 'one is held');
+  await until('one is held', () => callsIn(folder).includes('held'));
   return asked;
 }
 
@@ -81,7 +82,7 @@ test('requests whose route has lost a stage fail, unless a deploy has restored i
   assert.deepEqual(await ways(service, asked), Array(6).fill('gate>last'));
 
   const others = ['held2', 'b', 'c', 'd'].map((name) => service.ask(name, { patient: true }));
-  await until(() => callsIn(folder).includes('held2'), 'one is held');
+  await until('one is held', () => callsIn(folder).includes('held2'));
   service.apply({ stages: [LAST] });
   release(folder, 'held2');
   const [, , , last] = await ways(service, others);

@@ -1,15 +1,17 @@
 /** The snapshot says why requests wait, with real processes. */
+
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { until } from '../fixtures/processes.ts';
-import { folderFor, release, serve, type TestService } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { release, serve, type TestService } from '../fixtures/service.ts';
 
 function says(service: TestService, stage: string, sentence: RegExp): Promise<true> {
-  return until(() => sentence.test(service.stage(stage).why ?? '') || null, `${stage} says ${sentence}`);
+  return until(`${stage} says ${sentence}`, () => sentence.test(service.stage(stage).why ?? '') || null);
 }
 
 function saysNothing(service: TestService, stage: string): Promise<true> {
-  return until(() => service.stage(stage).why === null || null, `${stage} says nothing`);
+  return until(`${stage} says nothing`, () => service.stage(stage).why === null || null);
 }
 
 describe('why requests wait', { timeout: 120_000 }, () => {
@@ -59,6 +61,6 @@ describe('why requests wait', { timeout: 120_000 }, () => {
     await Promise.all(asked);
     service.apply({ stages: [{ id: 'broken', inline: { setup: 'throw new Error("no model");', code: '' } }] });
     await says(service, 'broken', /^(does not start: .*no model|starting: worker 0 loads)/);
-    await until(() => /no model/.test(service.stage('broken').why ?? '') || null, 'the cause is told');
+    await until('the cause is told', () => /no model/.test(service.stage('broken').why ?? '') || null);
   });
 });

@@ -1,10 +1,13 @@
 /** A worker that dies takes its own batch with it and nothing else: others, what waits and what comes are served. */
+
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
-import { kill9, startedProcesses, until } from '../fixtures/processes.ts';
-import { callsIn, folderFor, release, type StageSpec, serve } from '../fixtures/service.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { kill9, startedProcesses } from '../fixtures/processes.ts';
+import { callsIn, release, type StageSpec, serve } from '../fixtures/service.ts';
 import { gated, prefetching } from './gated.ts';
 
 interface Passed {
@@ -19,9 +22,9 @@ describe('kill -9 in the middle of a batch', () => {
     const { service, folder } = await gated(t, IN_BATCHES);
     const [pid] = (await service.ready())['gate'] as [number];
     const running = ['held', 'a', 'b'].map((name) => service.ask(name));
-    await until(() => callsIn(folder).length === 1, 'the batch runs');
+    await until('the batch runs', () => callsIn(folder).length === 1);
     const waiting = ['c', 'd'].map((name) => service.ask(name));
-    await until(() => service.stage('gate').queue === 2, 'two wait');
+    await until('two wait', () => service.stage('gate').queue === 2);
 
     kill9(pid);
     for (const { answer } of running) {
@@ -34,7 +37,7 @@ describe('kill -9 in the middle of a batch', () => {
     const next = await service.value<Passed>('e');
     assert.notEqual(next.pid, pid);
     assert.deepEqual(callsIn(folder), [['held', 'a', 'b'], ['c', 'd'], ['e']], 'nothing ran twice');
-    await until(() => service.pids('gate')[0] === next.pid, 'the new worker is shown');
+    await until('the new worker is shown', () => service.pids('gate')[0] === next.pid);
     await service.ready();
     const [worker] = service.stage('gate').workers;
     assert.deepEqual([worker?.pid, worker?.restarts, worker?.error], [next.pid, 1, null]);
@@ -46,12 +49,12 @@ describe('kill -9 in the middle of a batch', () => {
     await prefetching(service, 'gate');
     const [pid] = service.pids('gate') as [number];
     const running = service.ask('held');
-    await until(() => callsIn(folder).includes('held'), 'it runs');
+    await until('it runs', () => callsIn(folder).includes('held'));
     const before = service.stage('gate').items;
     const ahead = service.ask('ahead');
-    await until(() => service.stage('gate').items > before, 'one was sent ahead');
+    await until('one was sent ahead', () => service.stage('gate').items > before);
     const behind = service.ask('behind');
-    await until(() => service.stage('gate').queue === 1, 'one waits');
+    await until('one waits', () => service.stage('gate').queue === 1);
 
     kill9(pid);
     assert.equal((await running.answer).code, 'worker_lost');
@@ -71,10 +74,10 @@ describe('kill -9 in the middle of a batch', () => {
     });
     const pids = await service.ready();
     const asked = ['held one', 'held two'].map((name) => service.ask(name));
-    await until(() => callsIn(folder).length === 2, 'both run');
+    await until('both run', () => callsIn(folder).length === 2);
     const [one, two] = pids['gate'] as [number, number];
     kill9(one);
-    await until(() => asked.some(({ settled }) => settled), 'one is answered');
+    await until('one is answered', () => asked.some(({ settled }) => settled));
     const lost = asked.find(({ settled }) => settled);
     const kept = asked.find((other) => other !== lost);
     assert.equal(lost?.settled?.code, 'worker_lost');
@@ -82,7 +85,7 @@ describe('kill -9 in the middle of a batch', () => {
     release(folder, 'held one');
     release(folder, 'held two');
     assert.equal(await kept?.answer.then(({ value }) => (value as Passed).pid), two);
-    await until(() => service.stage('gate').workers[0]?.restarts === 1, 'the new worker is shown');
+    await until('the new worker is shown', () => service.stage('gate').workers[0]?.restarts === 1);
     const after = await service.ready();
     assert.deepEqual(after['before'], pids['before']);
     assert.equal(after['gate']?.[1], two);
@@ -111,7 +114,7 @@ describe('a modelet that ends its own process', () => {
     }
     pids.add(await service.value<number>('live'));
     assert.equal(pids.size, 5);
-    await until(() => service.stage('die').workers[0]?.restarts === 4, 'four restarts are shown');
+    await until('four restarts are shown', () => service.stage('die').workers[0]?.restarts === 4);
   });
 
   test('gets no more batches after its end is known, though its channel is still open', async (t) => {
@@ -123,7 +126,7 @@ describe('a modelet that ends its own process', () => {
     const service = await serve(t, { stages: [{ id: 'leaves', inline }] });
     const pid = await service.value<number>('spawn');
     kill9(pid);
-    await until(() => !existsSync(`/proc/${pid}`), 'the engine has heard of its end');
+    await until('the engine has heard of its end', () => !existsSync(`/proc/${pid}`));
     assert.notEqual(await service.value<number>('next'), pid);
     for (const other of startedProcesses()) if (other.command.startsWith('sleep')) kill9(other.pid);
   });
@@ -134,10 +137,10 @@ describe('a modelet that ends its own process', () => {
     const child = await service.value<number>(null);
     assert.ok(isAlive(child));
     kill9(pid);
-    await until(() => !isAlive(child), 'the grandchild is gone');
+    await until('the grandchild is gone', () => !isAlive(child));
     const second = await service.value<number>(null);
     assert.ok(isAlive(second));
     await service.end();
-    await until(() => !isAlive(second), 'and so is the second one after close');
+    await until('and so is the second one after close', () => !isAlive(second));
   });
 });

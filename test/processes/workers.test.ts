@@ -1,12 +1,15 @@
 /** The behaviour that workers of both kinds share: processes, and threads of the engine. */
+
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import { systemClock } from '../../src/core/clock.ts';
+import { folderFor } from '../fixtures/folder.ts';
 import { ISOLATIONS } from '../fixtures/isolations.ts';
-import { until, within } from '../fixtures/processes.ts';
-import { callsIn, folderFor, type PlanSpec, release, type StageSpec, serve } from '../fixtures/service.ts';
+import { until } from '../fixtures/polling.ts';
+import { within } from '../fixtures/processes.ts';
+import { callsIn, type PlanSpec, release, type StageSpec, serve } from '../fixtures/service.ts';
 
 /** Tells which worker it is: a process, or a thread of one. */
 const WHO = `process.pid + '.' + require('worker_threads').threadId`;
@@ -80,10 +83,10 @@ for (const isolation of ISOLATIONS) {
         await service.ready();
         const { enginePid } = service;
         const held = service.ask('wait');
-        await until(() => callsIn(folder).length === 1, 'the worker is busy');
+        await until('the worker is busy', () => callsIn(folder).length === 1);
         const lost = ['end', 'too'].map((name) => service.ask(name));
         const waiting = ['a', 'b', 'c'].map((name) => service.ask(name));
-        await until(() => service.stage('model').queue === 5, 'all others wait');
+        await until('all others wait', () => service.stage('model').queue === 5);
         release(folder, 'wait');
         const { value: first } = await held.answer;
 
@@ -101,7 +104,7 @@ for (const isolation of ISOLATIONS) {
         assert.deepEqual(callsIn(folder), [['wait'], ['end', 'too'], ['a', 'b'], ['c']], 'nothing ran twice');
         assert.equal(service.enginePid, enginePid);
         assert.ok(service.logs.some(({ level, message }) => level === 'error' && cause.test(message)));
-        await until(() => service.stage('model').workers[0]?.restarts === 1, 'the restart is shown');
+        await until('the restart is shown', () => service.stage('model').workers[0]?.restarts === 1);
       });
     }
 
@@ -110,7 +113,7 @@ for (const isolation of ISOLATIONS) {
       const service = await serve(t, stage({ file: 'spin', init: { folder }, workers: 2 }));
       await service.ready();
       const open = ['spin', 'spin too', 'waits'].map((name) => service.ask(name));
-      await until(() => callsIn(folder).length === 2, 'both workers hang');
+      await until('both workers hang', () => callsIn(folder).length === 2);
       const before = systemClock.now();
       await within(service.service.close(false, 1500), 'it closes');
       assert.ok(systemClock.now() - before < 10_000);
@@ -130,7 +133,7 @@ for (const isolation of ISOLATIONS) {
       const service = await serve(t, stage({ inline, init: { folder }, workers: 2 }));
       await service.ready();
       const held = service.ask('held');
-      await until(() => callsIn(folder).length === 1, 'one runs');
+      await until('one runs', () => callsIn(folder).length === 1);
       const closed = service.service.close(true);
       release(folder, 'held');
       assert.equal((await held.answer).value, 'done');
@@ -162,10 +165,10 @@ for (const isolation of ISOLATIONS) {
       await service.ready();
       const before = service.logs.length;
       await service.value(1);
-      const heard = await until(() => {
+      const heard = await until('all is heard', () => {
         const logs = service.logs.slice(before);
         return logs.length >= 6 && logs;
-      }, 'all is heard');
+      });
       for (const { stage: name, worker } of heard) assert.deepEqual([name, worker], ['model', 0]);
       assert.deepEqual(heard.map(({ level, message }) => `${level}: ${message}`).toSorted(), [
         'error: an error',
@@ -211,7 +214,7 @@ for (const isolation of ISOLATIONS) {
       const deploys = async (): Promise<void> => {
         for (const version of [0, 1, 2]) {
           if (version > 0) service.apply(plan(version));
-          await until(() => seen.get(version)?.size === 2, `both workers of version ${version} answer`);
+          await until(`both workers of version ${version} answer`, () => seen.get(version)?.size === 2);
         }
         latest = 3;
       };

@@ -8,7 +8,7 @@ import { BrokerLink } from '../../src/store/broker/broker-link.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { bareItem } from '../../src/wire/frames/items.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
-import { until } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
 import { placeOn } from '../store/broker-bed.ts';
 

@@ -11,7 +11,7 @@ import { type Installation, Installer, type InstallPlan } from '../../src/server
 import { onnxRuntimeVersion, planOnnxRuntime } from '../../src/server/install/onnx-runtime.ts';
 import { lookAtPython, planPython, planRequirements } from '../../src/server/install/python-packages.ts';
 import { isAlive } from '../fixtures/alive.ts';
-import { until } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { makeWheel, WITHOUT_PYTHON } from '../fixtures/python.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 

@@ -6,7 +6,7 @@ import { BATCH_LEASES, BatchQueue } from '../../src/store/broker/batch-queue.ts'
 import { LARGEST_INLINE } from '../../src/store/broker/batch-values.ts';
 import { BrokerLink } from '../../src/store/broker/broker-link.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
-import { until } from '../fixtures/node-red.ts';
+import { until } from '../fixtures/polling.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
 import { placeOn } from './broker-bed.ts';
 

@@ -1,8 +1,6 @@
 /** Queues to try, on clocks that stand still, and what goes through them. */
 
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import type { LogRecord } from '../../src/core/model.ts';
 import { allowedCpus } from '../../src/process/affinity.ts';
@@ -17,6 +15,7 @@ import {
   whyNoSqlite,
 } from '../../src/store/work-queue.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
+import { folderFor } from '../fixtures/folder.ts';
 
 /** Why there is no embedded queue here, for tests that need one; false where there is. */
 export const NO_SQLITE: string | false = whyNoSqlite() ?? false;
@@ -60,12 +59,6 @@ export function local(store: WorkStore): WorkQueue {
       return async (...args: unknown[]): Promise<unknown> => call.apply(target, args);
     },
   }) as unknown as WorkQueue;
-}
-
-export function folderFor(t: Pick<TestContext, 'after'>, parent: string = tmpdir()): string {
-  const folder = mkdtempSync(join(parent, 'modelet-queue-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
 }
 
 /** A folder in memory, where the system has one: a queue syncs its file in each call, which costs most of its time. */

@@ -1,4 +1,5 @@
 /** Faults of the server of a queue, and of the Node-REDs that share it: nothing is lost, and everything goes on by itself. */
+
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -6,10 +7,11 @@ import { join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
 import type { BrokerPlace, LogRecord } from '../../src/core/model.ts';
 import type { QueueClient } from '../../src/store/client/queue-client.ts';
-import { until } from '../fixtures/node-red.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
 import { allGone, killStarted } from '../fixtures/processes.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
-import { claim, clientOf, endAll, folderFor, idsOf, item, items, LIMITS } from './bed.ts';
+import { claim, clientOf, endAll, idsOf, item, items, LIMITS } from './bed.ts';
 import { brokerQueue, placeOn, triedOn } from './broker-bed.ts';
 
 const COUNT = 600;

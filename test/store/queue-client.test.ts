@@ -1,4 +1,5 @@
 /** A queue in a process of its own: the same suite over the channel, and what happens when that process dies. */
+
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,8 +9,10 @@ import { allowedCpus } from '../../src/process/affinity.ts';
 import { type Launcher, probeLauncher } from '../../src/process/parent/launch.ts';
 import { QueueClient } from '../../src/store/client/queue-client.ts';
 import type { QueueLimits } from '../../src/store/work-queue.ts';
-import { allGone, coresOfThreads, kill9, killStarted, until } from '../fixtures/processes.ts';
-import { claim, endAll, folderFor, idsOf, item, items, LIMITS, NO_SQLITE } from './bed.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { allGone, coresOfThreads, kill9, killStarted } from '../fixtures/processes.ts';
+import { claim, endAll, idsOf, item, items, LIMITS, NO_SQLITE } from './bed.ts';
 
 const cpus = allowedCpus();
 let launcher: Launcher | null = null;
@@ -107,7 +110,7 @@ describe('a queue in its own process', { skip: NO_SQLITE, concurrency: true }, (
       for (let kills = 1; kills <= 5; kills += 1) {
         const { pid } = queue;
         kill9(pid);
-        await until(() => queue.restarts >= kills && queue.state === 'ready' && queue.pid !== pid, 'it runs again');
+        await until('it runs again', () => queue.restarts >= kills && queue.state === 'ready' && queue.pid !== pid);
       }
     };
     await queue.stats();
@@ -123,7 +126,7 @@ describe('a queue in its own process', { skip: NO_SQLITE, concurrency: true }, (
     await queue.enqueue(items(1));
     process.kill(queue.pid as number, 'SIGSTOP');
     const asked = queue.enqueue(items(2));
-    await until(() => queue.restarts === 1 && queue.state === 'ready', 'another runs');
+    await until('another runs', () => queue.restarts === 1 && queue.state === 'ready');
     assert.deepEqual(await asked, ['duplicate', 'new']);
   });
 
@@ -133,7 +136,7 @@ describe('a queue in its own process', { skip: NO_SQLITE, concurrency: true }, (
     const pid = queue.pid as number;
     assert.deepEqual(coresOfThreads(pid)[0], [...cpus]);
     await queue.close();
-    await until(() => !existsSync(`/proc/${pid}`), 'its process is gone');
+    await until('its process is gone', () => !existsSync(`/proc/${pid}`));
     assert.equal(existsSync(`${file}-wal`), false, 'all is in the one file');
     await assert.rejects(queue.enqueue(items(2)), { code: 'shutting_down' });
   });

@@ -1,4 +1,5 @@
 /** Faults of a queue's file: each causes an error that names the file, and the store creates no new file. */
+
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { chmodSync, chownSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
@@ -8,8 +9,9 @@ import { asStoreError } from '../../src/store/process/sqlite.ts';
 import { SqliteQueue } from '../../src/store/process/sqlite-queue.ts';
 import { isAtLeast, type StoreFault, whyNoSqlite } from '../../src/store/work-queue.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
+import { folderFor } from '../fixtures/folder.ts';
 import { allGone, killStarted } from '../fixtures/processes.ts';
-import { claim, clientOf, endAll, folderFor, idsOf, item, items, LIMITS, local, NO_SQLITE, TestTime } from './bed.ts';
+import { claim, clientOf, endAll, idsOf, item, items, LIMITS, local, NO_SQLITE, TestTime } from './bed.ts';
 
 const UNPRIVILEGED = 65534;
 

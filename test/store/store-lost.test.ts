@@ -1,4 +1,5 @@
 /** Somebody deletes the file of a queue, moves it away or puts another in its place: nothing is made anew by itself. */
+
 import assert from 'node:assert/strict';
 import {
   copyFileSync,
@@ -16,8 +17,10 @@ import { after, describe, type TestContext, test } from 'node:test';
 import type { LogRecord } from '../../src/core/model.ts';
 import type { QueueClient } from '../../src/store/client/queue-client.ts';
 import { SqliteQueue } from '../../src/store/process/sqlite-queue.ts';
-import { allGone, kill9, killStarted, until } from '../fixtures/processes.ts';
-import { clientOf, folderFor, idsOf, item, items, LIMITS, NO_SQLITE, TestTime } from './bed.ts';
+import { folderFor } from '../fixtures/folder.ts';
+import { until } from '../fixtures/polling.ts';
+import { allGone, kill9, killStarted } from '../fixtures/processes.ts';
+import { clientOf, idsOf, item, items, LIMITS, NO_SQLITE, TestTime } from './bed.ts';
 
 const LOST = { code: 'store_unavailable', fault: 'lost' };
 
@@ -91,14 +94,14 @@ describe('the file of a store that serves', { skip: NO_SQLITE, concurrency: true
   test('is moved away: every call fails, the gate reports it even while idle, and goes on when the file is back', async (t) => {
     const { queue, file, logs } = await serve(t, 5);
     move(file, `${file}.elsewhere`);
-    await until(() => queue.error !== null, 'it is told with nobody asking');
+    await until('it is told with nobody asking', () => queue.error !== null);
     assert.match(queue.error?.message ?? '', /queue\.sqlite is missing: put back .* delete .*queue\.sqlite\.known/);
     await assert.rejects(queue.enqueue(items(1, 'late')), LOST);
     await assert.rejects(queue.claim({ max: 1, leaseMs: 1000, token: 'a' }), LOST);
     assert.equal(existsSync(file), false, 'nothing is made anew');
     const { pid } = queue;
     move(`${file}.elsewhere`, file);
-    await until(() => isServing(queue), 'it goes on');
+    await until('it goes on', () => isServing(queue));
     assert.equal(queue.pid, pid, 'and nothing had to be started');
     const held = await queue.claim({ max: 10, leaseMs: 1000, token: 'b' });
     assert.deepEqual(idsOf(held), idsOf(items(5) as never), 'with all that it had');
@@ -111,11 +114,11 @@ describe('the file of a store that serves', { skip: NO_SQLITE, concurrency: true
     for (const name of [file, `${file}-wal`, `${file}-journal`]) rmSync(name, { force: true });
     await assert.rejects(queue.enqueue(items(1, 'late')), LOST);
     kill9(queue.pid);
-    await until(() => queue.restarts >= 1 && queue.state === 'error', 'the next one refuses');
+    await until('the next one refuses', () => queue.restarts >= 1 && queue.state === 'error');
     await assert.rejects(queue.enqueue(items(1, 'late')), LOST);
     assert.equal(existsSync(file), false);
     rmSync(`${file}.known`);
-    await until(() => isServing(queue), 'it begins anew');
+    await until('it begins anew', () => isServing(queue));
     assert.equal((await queue.stats()).ready, 0);
     assert.deepEqual(await queue.enqueue(items(1, 'late')), ['new']);
   });
@@ -125,7 +128,7 @@ describe('the file of a store that serves', { skip: NO_SQLITE, concurrency: true
     rmSync(dirname(file), { recursive: true });
     await assert.rejects(queue.enqueue(items(1, 'late')), LOST);
     kill9(queue.pid);
-    await until(() => queue.restarts >= 1 && queue.state === 'error', 'the next one refuses');
+    await until('the next one refuses', () => queue.restarts >= 1 && queue.state === 'error');
     await assert.rejects(queue.enqueue(items(1, 'late')), LOST);
   });
 
@@ -137,23 +140,23 @@ describe('the file of a store that serves', { skip: NO_SQLITE, concurrency: true
     await assert.rejects(queue.enqueue(items(1, 'late')), LOST);
     assert.match(queue.error?.message ?? '', /is not the same file as before/);
     kill9(queue.pid);
-    await until(() => queue.restarts >= 1 && queue.state === 'error', 'the next one refuses');
+    await until('the next one refuses', () => queue.restarts >= 1 && queue.state === 'error');
     rmSync(`${file}-wal`, { force: true });
     rmSync(`${file}.known`);
-    await until(() => isServing(queue), 'it takes what is there');
+    await until('it takes what is there', () => isServing(queue));
     assert.equal((await queue.stats()).ready, 2);
   });
 
   test('is lost and its marker deleted: the process ends, and the next one creates a new file', async (t) => {
     const { queue, file } = await serve(t, 5);
     rmSync(file);
-    await until(() => queue.error !== null, 'it is told');
+    await until('it is told', () => queue.error !== null);
     const { pid } = queue;
     rmSync(`${file}-wal`, { force: true });
     const rescued = rescue(pid as number, file);
     assert.equal(ready(rescued, 'rescuer'), 5, 'until its process ends, Linux has the deleted files');
     rmSync(`${file}.known`);
-    await until(() => isServing(queue), 'it begins anew');
+    await until('it begins anew', () => isServing(queue));
     assert.notEqual(queue.pid, pid);
     assert.equal((await queue.stats()).ready, 0);
   });
@@ -224,10 +227,10 @@ describe('the file of a store that is started', { skip: NO_SQLITE }, () => {
     if (!existsSync(`${file}-wal`)) return t.skip('this SQLite has no sound log');
     kill9(queue.pid);
     renameSync(`${file}-wal`, `${file}-wal.elsewhere`);
-    await until(() => queue.restarts >= 1 && queue.state === 'error', 'the next one refuses');
+    await until('the next one refuses', () => queue.restarts >= 1 && queue.state === 'error');
     await assert.rejects(queue.stats(), LOST);
     renameSync(`${file}-wal.elsewhere`, `${file}-wal`);
-    await until(() => isServing(queue), 'it goes on');
+    await until('it goes on', () => isServing(queue));
     assert.equal((await queue.stats()).ready, 5);
   });
 });

@@ -10,7 +10,7 @@ import { free, READY } from '../../fixtures/badges.ts';
 import { NODE_RED } from '../../fixtures/editor.ts';
 import { dispatchGate, endpoint, runtime, stage, TAB } from '../../fixtures/flow.ts';
 import { Gate } from '../../fixtures/gate.ts';
-import { until } from '../../fixtures/node-red.ts';
+import { until } from '../../fixtures/polling.ts';
 import type { EditorPage } from '../editor-page.ts';
 import { Form } from '../form.ts';
 import { sharedSession } from '../session.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { RuntimeSnapshot } from '../../../src/observe/views/snapshot.ts';
 import { READY } from '../../fixtures/badges.ts';
-import { until } from '../../fixtures/node-red.ts';
+import { until } from '../../fixtures/polling.ts';
 import type { EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { READY } from '../../fixtures/badges.ts';
-import { until } from '../../fixtures/node-red.ts';
+import { until } from '../../fixtures/polling.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import type { ExportedNode } from '../editor-page.ts';
 import { takePicture, UPDATES_PICTURES } from '../picture.ts';

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import type { Page } from 'playwright-core';
 import { idle, READY } from '../../fixtures/badges.ts';
 import { listeningAt } from '../../fixtures/flow.ts';
-import { until } from '../../fixtures/node-red.ts';
+import { until } from '../../fixtures/polling.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { boxOf, type EditorPage, type ExportedNode } from '../editor-page.ts';
 import { takePicture } from '../picture.ts';

@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import type { RuntimeSnapshot, StageSnapshot } from '../../../src/observe/views/snapshot.ts';
 import { READY } from '../../fixtures/badges.ts';
 import { batcher, endpoint, httpIn, runtime, stage, TAB } from '../../fixtures/flow.ts';
-import { until } from '../../fixtures/node-red.ts';
+import { until } from '../../fixtures/polling.ts';
 import { EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
 import { SidebarPage } from '../sidebar-page.ts';

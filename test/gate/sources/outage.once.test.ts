@@ -7,7 +7,7 @@ import { Gate } from '../../../src/gate/gate.ts';
 import type { BudgetSource } from '../../../src/gate/source.ts';
 import { createSource } from '../../../src/gate/sources/create.ts';
 import { MockGateway } from '../../fixtures/mock-gateway.ts';
-import { until } from '../../fixtures/processes.ts';
+import { until } from '../../fixtures/polling.ts';
 import { Prometheus, WITHOUT_PROMETHEUS } from '../../fixtures/prometheus.ts';
 import { Redis, WITHOUT_REDIS } from '../../fixtures/redis.ts';
 import { SERVICES } from '../../fixtures/sources.ts';
@@ -95,19 +95,19 @@ describe('an outage under load', () => {
     const { gate } = load;
     t.after(() => gate.control('drop'));
     load.ask(REQUESTS);
-    await until(() => load.answered > 10, 'requests go through', PATIENCE_MS);
+    await until('requests go through', () => load.answered > 10, PATIENCE_MS);
 
     await server.kill();
-    await until(() => !gate.snapshot().source.available, 'the gate knows', PATIENCE_MS);
+    await until('the gate knows', () => !gate.snapshot().source.available, PATIENCE_MS);
     assert.equal(gate.snapshot().open, false);
     const { admitted, misses } = load;
     load.ask(REQUESTS);
-    await until(() => load.misses > misses + 3, 'the source is read again and again', PATIENCE_MS);
+    await until('the source is read again and again', () => load.misses > misses + 3, PATIENCE_MS);
     assert.equal(load.admitted, admitted, 'nothing goes through');
     assert.match(gate.snapshot().why, /ECONNREFUSED/);
 
     server.restart();
-    await until(() => load.answered === load.asked, 'all requests are answered', PATIENCE_MS);
+    await until('all requests are answered', () => load.answered === load.asked, PATIENCE_MS);
     assert.deepEqual(load.failures, []);
     assert.deepEqual([load.admitted, gate.snapshot().inFlight], [2 * REQUESTS, 0]);
   }

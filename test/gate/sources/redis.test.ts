@@ -9,7 +9,7 @@ import { compileGate } from '../../../src/config/compile-gate.ts';
 import type { BudgetSource } from '../../../src/gate/source.ts';
 import { createSource, type SourceServices } from '../../../src/gate/sources/create.ts';
 import type { LoadRedis } from '../../../src/gate/sources/redis-client.ts';
-import { growingPauses } from '../../fixtures/polling.ts';
+import { until } from '../../fixtures/polling.ts';
 import { Redis, WITHOUT_REDIS } from '../../fixtures/redis.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
 import { reasonFrom, reasonWhen, SERVICES, sampleFrom, sampleWhen } from '../../fixtures/sources.ts';
@@ -88,12 +88,12 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
   });
 
   /** The numbers of the connections besides the one that asks, when there are so many: closed ones go by and by. */
-  async function connections(count: number): Promise<string[]> {
-    for (const pause = growingPauses(); ; await pause()) {
+  function connections(count: number): Promise<string[]> {
+    return until(`it has ${count} connections`, async () => {
       const list = String(await redis.run('CLIENT', 'LIST', 'TYPE', 'normal'));
       const ids = [...list.matchAll(/^id=(\d+) .* cmd=(?!client)/gm)].map(([, id = '']) => id);
-      if (ids.length === count) return ids;
-    }
+      return ids.length === count && ids;
+    });
   }
 
   test('times out while the server hangs, and comes over a new connection when it goes on', BOUNDED, async (t) => {
