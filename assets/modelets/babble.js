@@ -19,7 +19,7 @@ for (const [index, word] of words.entries()) {
 }
 
 /** Whole numbers that look random, from 0 to below `limit` (mulberry32). */
-function dice(seed) {
+export function dice(seed) {
   let state = seed >>> 0;
   return (limit) => {
     state = (state + 0x6d2b79f5) >>> 0;
@@ -29,14 +29,23 @@ function dice(seed) {
   };
 }
 
-async function* babble({ prompt = 'the', words: count = 40, seed = 1, wordMs = 60 }) {
+/** The word from which a text begins. */
+export function lastWord(prompt = 'the') {
+  return prompt.toLowerCase().trim().split(/\s+/).at(-1);
+}
+
+export function wordAfter(word, roll) {
+  const choices = following.get(word) ?? words;
+  return choices[roll(choices.length)];
+}
+
+async function* babble({ prompt, words: count = 40, seed = 1, wordMs = 60 }) {
   const roll = dice(seed);
-  let word = prompt.toLowerCase().trim().split(/\s+/).at(-1);
+  let word = lastWord(prompt);
   let made = 0;
   try {
     for (; made < count; made += 1) {
-      const choices = following.get(word) ?? words;
-      word = choices[roll(choices.length)];
+      word = wordAfter(word, roll);
       // A model that thinks.
       await pause(wordMs);
       yield word;

@@ -22,6 +22,8 @@ export interface BedStage {
   readonly python?: string;
   readonly batching?: Batching;
   readonly init?: object;
+  /** Default: 1. */
+  readonly concurrency?: number;
   readonly isolation?: 'process' | 'thread';
   /** Results that it keeps; see `CacheSettings`. */
   readonly cache?: number;
@@ -119,12 +121,12 @@ export class Bed {
 }
 
 function plan(id: string, stage: BedStage): PlannedStage {
-  const { init = {}, isolation = 'process', python } = stage;
+  const { init = {}, isolation = 'process', concurrency = 1, python } = stage;
   const code =
     python === undefined
       ? { source: 'file', path: fileURLToPath(new URL(`./modelets/${stage.modelet}.js`, import.meta.url)) }
       : { source: 'python', path: stage.modelet, python, predict: 'batch' };
-  const raw = { name: id, runtime: 'bench', ...code, init: JSON.stringify(init), isolation };
+  const raw = { name: id, runtime: 'bench', ...code, init: JSON.stringify(init), isolation, concurrency };
   const config = compileStage(raw, (file) => file);
   const cache = { entries: stage.cache ?? 0, maxBytes: config.cacheMb * 2 ** 20, ttlMs: 0 };
   const modelet = { ...config, requireFrom: repositoryRoot };

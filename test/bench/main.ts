@@ -5,6 +5,7 @@
  */
 import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
+import { continuousBatching } from './continuous-batching.ts';
 import { durableStore } from './durable-store.ts';
 import { http } from './http.ts';
 import { isolation } from './isolation.ts';
@@ -33,6 +34,7 @@ const PARTS: readonly Part[] = [
   languages,
   overload,
   workerHosts,
+  continuousBatching,
 ];
 const FULL: Scale = { rounds: 5, seconds: 1 };
 const QUICK: Scale = { rounds: 2, seconds: 0.6 };

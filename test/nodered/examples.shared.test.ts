@@ -185,6 +185,16 @@ describe('examples: batched against sequential', () => {
   });
 });
 
+test('examples: continuous batching writes the same texts as one at a time, and sooner', async () => {
+  const find = await deployExample('Continuous batching of a toy model');
+  const reports = nodeRed.inputs(find('debug'));
+  await nodeRed.press(find('inject'));
+  const { payload } = await until('the report is there', () => reports[0]);
+  const report = payload as Record<string, number>;
+  assert.deepEqual([report['texts'], report['words'], report['differentTexts']], [8, 140, 0]);
+  assert.ok((report['timesFaster'] as number) > 1);
+});
+
 describe('examples: three stages with CPU pins', () => {
   let find: (type: string, name?: string) => string;
   before(async () => {
