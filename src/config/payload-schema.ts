@@ -1,13 +1,12 @@
 /**
- * Compiles users' JSON Schemas for a stage's inputs and results. The server checks a schema at deploy. Each worker
- * compiles it again, and loads this file only if there is a schema.
+ * Compiles users' JSON Schemas for a stage's inputs and results. The server checks a schema at deploy. Each worker, or
+ * the engine for workers in Python, compiles it again.
  *
  * A schema follows draft 2020-12, as in OpenAPI 3.1, or draft-07 if its `$schema` says so. An unknown keyword or format
  * is an error: it would otherwise be a rule that is never applied.
  */
-import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
-import { Ajv2020 } from 'ajv/dist/2020.js';
-import { default as addFormats } from 'ajv-formats';
+import { createRequire } from 'node:module';
+import type { ErrorObject, Options, ValidateFunction } from 'ajv';
 import type { PayloadSchema } from '../core/model.ts';
 import { quoted } from '../core/text.ts';
 
@@ -57,12 +56,18 @@ export function describeProblems(what: 'input' | 'output', problems: readonly Sc
   return problems.map(({ path, message }) => `${what}${path} ${message}`).join('; ');
 }
 
+const require = createRequire(import.meta.url);
+
 function compile(schema: PayloadSchema, allErrors: boolean): ValidateFunction {
+  // Loaded with the first schema: they take longer than the rest of a worker's start.
+  const { Ajv } = require('ajv') as typeof import('ajv');
+  const { Ajv2020 } = require('ajv/dist/2020.js') as typeof import('ajv/dist/2020.js');
+  const addFormats = require('ajv-formats') as (ajv: InstanceType<typeof Ajv>) => void;
+
   const dialect = typeof schema === 'object' ? schema['$schema'] : undefined;
   const isDraft7 = typeof dialect === 'string' && dialect.includes('draft-07');
   const ajv = isDraft7 ? new Ajv({ ...STRICT, allErrors }) : new Ajv2020({ ...STRICT, allErrors });
-  // ajv-formats is a CommonJS module: its default import is the whole export.
-  (addFormats as unknown as (ajv: Ajv) => void)(ajv as Ajv);
+  addFormats(ajv);
   const validator = ajv.compile(schema);
   // An asynchronous validator returns a promise, which would count as "valid".
   if ('$async' in validator) throw new Error('a schema with $async cannot be used');

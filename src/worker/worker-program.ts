@@ -1,5 +1,6 @@
 /** Runs a worker, in a process or a thread: loads one modelet, serves batches, and ends. */
 import { inspect } from 'node:util';
+import { payloadChecks } from '../config/payload-checks.ts';
 import { type Deadline, systemClock } from '../core/clock.ts';
 import type { LogLevel, WorkerUsage } from '../core/model.ts';
 import { UsageReporter } from '../observe/meters/usage.ts';
@@ -11,7 +12,6 @@ import { type ControlFrame, type Frame, HEAD, type ItemFrame, LONGEST_FRAME } fr
 import { CallSignals, contextOfNoCall, type WorkerContext } from './batch/call-signals.ts';
 import { tryExample, warmUp } from './batch/examples.ts';
 import { PartsOut } from './batch/parts-out.ts';
-import { payloadChecks } from './batch/payload-checks.ts';
 import { runBatch } from './batch/run-batch.ts';
 import { describeModelet } from './modelet/describe.ts';
 import type { LoadedModelet } from './modelet/modelet.ts';
@@ -87,7 +87,7 @@ export class WorkerProgram {
       stage: boot.stage,
       maxPayloadBytes: boot.maxPayloadBytes,
       maxReplyBytes: LONGEST_FRAME - HEAD,
-      checks: await payloadChecks(boot.modelet, modelet),
+      checks: payloadChecks(boot.modelet, modelet),
     };
     this.#isLoading = false;
     await modelet.setup();

@@ -77,6 +77,10 @@ export class FakePool implements StagePool {
     return !this.#old.has(worker);
   }
 
+  refusalOf(): null {
+    return null;
+  }
+
   freeWorker(room: Room): number | null {
     if (this.health.tag !== 'ready' || this.closes.length > 0) return null;
     const most = { empty: 1, place: this.#places, ahead: this.#places + 1 }[room];

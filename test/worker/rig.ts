@@ -1,12 +1,12 @@
 /** Runs batches through a modelet without a process around it. */
 import assert from 'node:assert/strict';
 import { parseOnnxOptions } from '../../src/config/onnx-options.ts';
+import { ANYTHING } from '../../src/config/payload-checks.ts';
 import type { ModeletDefinition } from '../../src/config/stage-definition.ts';
 import { ModeletError } from '../../src/core/errors.ts';
 import { decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
 import { decodeError } from '../../src/wire/codec/error-codec.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
-import { ANYTHING } from '../../src/worker/batch/payload-checks.ts';
 import { type BatchRun, runBatch } from '../../src/worker/batch/run-batch.ts';
 import { type LoadedModelet, type ModeletContext, NO_STATICS } from '../../src/worker/modelet/modelet.ts';
 import { OwnMetrics } from '../../src/worker/modelet/own-metrics.ts';

@@ -3,7 +3,14 @@
 import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { CircuitStatus, LogRecord, ModeletDescription, RequestNumber, WorkerStatus } from '../../core/model.ts';
+import type {
+  CircuitStatus,
+  LogRecord,
+  ModeletDescription,
+  Payload,
+  RequestNumber,
+  WorkerStatus,
+} from '../../core/model.ts';
 import type { RestartCause } from '../../core/readings.ts';
 import type { OwnChanges } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
@@ -87,6 +94,11 @@ export interface WorkerPool<T extends WireItem = WireItem> {
   freeWorker(room: Room): number | null;
   /** Whether the worker was started after the last `restart`: an older one may run older code. */
   isCurrent(worker: number): boolean;
+  /**
+   * Returns why the worker must not get an input: it breaks a schema whose check the worker leaves to the engine. Null
+   * for an input that may go to the worker.
+   */
+  refusalOf(worker: number, input: Payload): ModeletError | null;
   dispatch(worker: number, batch: Batch<T>): void;
   /** Runs the examples of the modelet; settles by the deadline, and never rejects. */
   check(deadline: Deadline): Promise<CheckResult>;

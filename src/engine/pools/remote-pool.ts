@@ -156,6 +156,10 @@ export class RemotePool implements StagePool {
     return true;
   }
 
+  refusalOf(): null {
+    return null;
+  }
+
   dispatch(lane: number, batch: Batch<Item>): void {
     if (this.#state.tag !== 'serving') return;
     this.#batches += 1;

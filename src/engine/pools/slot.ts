@@ -4,7 +4,8 @@
  * succeeded by rules of its own.
  */
 import type { Deadline } from '../../core/clock.ts';
-import type { ModeletDescription, RequestNumber, WorkerUsage } from '../../core/model.ts';
+import type { ModeletError } from '../../core/errors.ts';
+import type { ModeletDescription, Payload, RequestNumber, WorkerUsage } from '../../core/model.ts';
 import type { OwnValues } from '../../core/readings.ts';
 import type { ProcessStateTag } from '../../process/process-state.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
@@ -145,6 +146,11 @@ export class Slot<T extends WireItem> {
   replace(): void {
     this.#successor ??= this.#worker();
     this.#successor.start();
+  }
+
+  /** Returns why the present worker must not get an input; null if it may. */
+  refusalOf(input: Payload): ModeletError | null {
+    return this.#present.refusalOf(input);
   }
 
   /** Sends a batch to the present worker, which must be ready. */

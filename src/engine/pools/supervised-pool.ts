@@ -10,11 +10,13 @@
 
 import type { StageDefinition } from '../../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
+import type { ModeletError } from '../../core/errors.ts';
 import type {
   CircuitStatus,
   CircuitTag,
   LogLevel,
   ModeletDescription,
+  Payload,
   RequestNumber,
   WorkerStatus,
 } from '../../core/model.ts';
@@ -157,6 +159,10 @@ export class SupervisedPool<T extends WireItem> implements WorkerPool<T> {
 
   isCurrent(worker: number): boolean {
     return (this.#slots[worker]?.loadedAt ?? 0) >= this.#restartedAt;
+  }
+
+  refusalOf(worker: number, input: Payload): ModeletError | null {
+    return this.#slots[worker]?.refusalOf(input) ?? null;
   }
 
   dispatch(worker: number, batch: Batch<T>): void {

@@ -1,13 +1,15 @@
 /** One worker, which its supervisor keeps running, and the batches that the worker has. */
+import { type InputCheck, inputCheck } from '../../config/payload-checks.ts';
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
-import { ModeletError } from '../../core/errors.ts';
-import type { LogLevel, ModeletDescription, RequestNumber, WorkerUsage } from '../../core/model.ts';
+import { asModeletError, ModeletError } from '../../core/errors.ts';
+import type { LogLevel, ModeletDescription, Payload, RequestNumber, WorkerUsage } from '../../core/model.ts';
 import type { OwnValues } from '../../core/readings.ts';
 import { shortened } from '../../process/lines.ts';
 import type { Child, ChildEvents } from '../../process/parent/child.ts';
 import { asThrown } from '../../process/parent/start-failure.ts';
 import { type LifePhase, Supervisor } from '../../process/parent/supervisor.ts';
 import type { ProcessStateTag } from '../../process/process-state.ts';
+import { decodePayload } from '../../wire/codec/codec.ts';
 import { decodeModeletError } from '../../wire/codec/error-codec.ts';
 import type { LoadedReport, OwnChanges, UsageReport } from '../../wire/frames/bodies.ts';
 import type { ControlFrame, Frame, WireItem } from '../../wire/frames/frames.ts';
@@ -65,6 +67,8 @@ export class SupervisedWorker<T extends WireItem> {
   /** The example that the worker has. */
   #trying: { readonly example: number; hasBegun: boolean; startedAt: number } | null = null;
   #loaded: LoadedReport | null = null;
+  /** The check of inputs that the present process leaves to the engine; null if there is none. */
+  #inputCheck: InputCheck | null = null;
   #startError: Error | null = null;
   #loadedAt = 0;
   #usage: WorkerUsage | null = null;
@@ -187,6 +191,17 @@ export class SupervisedWorker<T extends WireItem> {
     this.#supervisor.hold();
   }
 
+  /** Returns why the worker must not get an input, by the schema that it leaves to the engine; null if it may. */
+  refusalOf({ codec, bytes }: Payload): ModeletError | null {
+    if (!this.#inputCheck) return null;
+    try {
+      this.#inputCheck(decodePayload({ codec, bytes }), bytes.byteLength);
+      return null;
+    } catch (thrown) {
+      return asModeletError(thrown, 'invalid_input');
+    }
+  }
+
   /** Sends a batch. The worker must be ready and must have room. */
   dispatch(batch: Batch<T>): void {
     if (this.#beginsByItself && this.#running.length === 0) this.#running.push(batch);
@@ -235,8 +250,22 @@ export class SupervisedWorker<T extends WireItem> {
     else if (frame.type === 'parts') for (const part of frame.items) this.#sentPart(part);
     else if (frame.type === 'reply') this.#replied(frame.batch, frame.items, frame.runMs);
     else if (frame.type === 'began') this.#began(frame.body.batch);
-    else if (frame.type === 'loaded') this.#loaded = frame.body;
+    else if (frame.type === 'loaded') this.#wasLoaded(frame.body);
     else if (frame.type === 'tried') this.#tried(frame.body.example, frame.body.error);
+  }
+
+  /** @throws Error if the schema cannot be used or an example breaks it, which kills the process. */
+  #wasLoaded(loaded: LoadedReport): void {
+    this.#loaded = loaded;
+    const { inputSchema, description } = loaded;
+    this.#inputCheck = inputSchema === undefined ? null : inputCheck(inputSchema);
+    for (const [index, example] of description.examples.entries()) {
+      try {
+        this.#inputCheck?.(JSON.parse(example), example.length);
+      } catch (cause) {
+        throw new Error(`the warm-up failed at example ${index}: ${(cause as Error).message}`, { cause });
+      }
+    }
   }
 
   #used({ own, ...usage }: UsageReport): void {
@@ -355,6 +384,7 @@ export class SupervisedWorker<T extends WireItem> {
     const trying = this.isTrying;
     this.#trying = null;
     this.#loaded = null;
+    this.#inputCheck = null;
     this.limitRun();
     this.#host.onLost({
       overrun: itemsOf(running.filter(({ startedAt }) => startedAt <= overSince)),

@@ -176,13 +176,24 @@ export class Stage implements RouteStage {
       item.streams = sendsParts(item);
     }
     if (alone) this.#gather();
+    const valid = items.filter((item) => this.#isValid(item, worker));
+    if (valid.length === 0) return true;
     this.#batchNumber += 1;
     const number = this.#batchNumber;
-    const batch = { number, items, dispatchedAt: now, freeSince, alone: alone !== undefined, startedAt: now };
+    const batch = { number, items: valid, dispatchedAt: now, freeSince, alone: alone !== undefined, startedAt: now };
     this.#pools.present.dispatch(worker, batch);
-    this.meter.batchLeft(reason, items.length);
+    this.meter.batchLeft(reason, valid.length);
     this.#host.onChange();
     return true;
+  }
+
+  /** Fails an item whose input must not go to the worker. */
+  #isValid(item: Item, worker: number): boolean {
+    const refusal = this.#pools.present.refusalOf(worker, item.payload);
+    if (!refusal) return true;
+    refusal.stage = this.name;
+    for (const request of this.#end([item])) this.#host.onFailed(request, refusal);
+    return false;
   }
 
   /** Joins the other items that must run alone to the run of one with the same input: it may kill its worker again. */

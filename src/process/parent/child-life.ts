@@ -126,7 +126,8 @@ export class ChildLife {
 
   #reported(report: StateReport): void {
     if (report.state === 'startup') this.#started(report.build ?? '');
-    if (report.state === 'ready') this.#machine.enter({ tag: 'ready', since: this.#clock.now() });
+    // The kill of a child comes too late for what it has sent already.
+    if (report.state === 'ready' && !this.#killReason) this.#machine.enter({ tag: 'ready', since: this.#clock.now() });
     if (report.state === 'error') {
       const error = report.error
         ? decodeError(Buffer.from(report.error, 'base64'))

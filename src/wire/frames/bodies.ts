@@ -1,6 +1,6 @@
 /** Bodies of the control frames that carry more than a number or two. Interfaces only. */
 import type { ModeletDefinition } from '../../config/stage-definition.ts';
-import type { BrokerPlace, ModeletDescription, WorkerUsage } from '../../core/model.ts';
+import type { BrokerPlace, ModeletDescription, PayloadSchema, WorkerUsage } from '../../core/model.ts';
 import type { OwnValues } from '../../core/readings.ts';
 
 export interface EngineBoot {
@@ -48,6 +48,8 @@ export interface LoadedReport {
   /** Number of the modelet's examples. */
   readonly examples: number;
   readonly description: ModeletDescription;
+  /** Schema of the inputs if the worker leaves their check to the engine, as one in Python does. */
+  readonly inputSchema?: PayloadSchema;
 }
 
 /** Changes of a modelet's own metrics since the worker's last report. */

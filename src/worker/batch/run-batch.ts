@@ -3,6 +3,7 @@
  * alone. A result is encoded before any code of the modelet runs again, because a modelet may reuse its buffers.
  */
 import { types } from 'node:util';
+import type { PayloadChecks } from '../../config/payload-checks.ts';
 import type { Clock } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { RequestNumber } from '../../core/model.ts';
@@ -10,7 +11,6 @@ import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import type { LoadedModelet, ModeletContext, RequestMeta } from '../modelet/modelet.ts';
 import type { PartsOut } from './parts-out.ts';
-import type { PayloadChecks } from './payload-checks.ts';
 import {
   type Attempt,
   attempt,

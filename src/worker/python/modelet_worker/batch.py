@@ -1,5 +1,6 @@
 """
-Runs one batch through a modelet: decode, check, preprocess, predict, postprocess, check, encode. Each item fails alone.
+Runs one batch through a modelet: decode, preprocess, predict, postprocess, check, encode. Each item fails alone. The
+engine has checked the inputs by their schema.
 A result is encoded before any code of the modelet runs again, because a modelet may reuse its arrays.
 src/worker/batch/run-batch.ts does the same for JavaScript.
 """
@@ -12,14 +13,14 @@ from .errors import ModeletError, encode_error, to_modelet_error
 from .frames import HEAD, LONGEST_FRAME, Item, Reply, reply_length
 from .modelet import LoadedModelet
 from .parts import PartsOut, PartSteps, is_in_parts, run_parts
-from .schemas import ANYTHING, Checks
+from .schemas import OutputCheck
 
 
 class Run(NamedTuple):
     stage: str
     max_payload_bytes: int
     is_cancelled: Callable[[float], bool]
-    checks: Checks = ANYTHING
+    check_output: Optional[OutputCheck] = None
     # None for examples: nobody waits for their parts.
     parts: Optional[PartsOut] = None
     # Call before code of the modelet runs for these requests: it can be cancelled from then on.
@@ -67,8 +68,8 @@ async def _postprocess(modelet: LoadedModelet, result: Any, value: Any) -> Any:
 
 
 def _check(result: Any, run: Run) -> Any:
-    if run.checks.output and not isinstance(result, (Failed, Done)):
-        return attempt_now(_checked, result, run.checks.output)
+    if run.check_output and not isinstance(result, (Failed, Done)):
+        return attempt_now(_checked, result, run.check_output)
     return result
 
 
@@ -81,10 +82,7 @@ def _decode(item: Item, run: Run, at: float) -> Any:
     reason = _unwanted(item, run, at)
     if reason is not None:
         return reason
-    value = attempt_now(decode_payload, item.codec, item.payload)
-    if run.checks.input and not isinstance(value, Failed):
-        value = attempt_now(run.checks.input, value, len(item.payload))
-    return value
+    return attempt_now(decode_payload, item.codec, item.payload)
 
 
 async def _preprocess(modelet: LoadedModelet, item: Item, value: Any, run: Run) -> Any:

@@ -23,7 +23,7 @@ from .frames import Channel, Frame, MalformedFrame
 from .metrics import Metrics
 from .modelet import Call, Context, LoadedModelet, Log, explained, load
 from .parts import PartsOut
-from .schemas import checks_of
+from .schemas import input_schema_of, output_check_of
 
 if TYPE_CHECKING:
     from .event_loop import EventLoop
@@ -171,8 +171,9 @@ class Program:
         places = definition["concurrency"]
         batches = definition["predict"] == "batch"
         modelet = load(definition["source"]["path"], definition["init"], batches, places, context)
-        checks = checks_of(definition, modelet)
-        self._run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__, checks, self._parts)
+        input_schema = input_schema_of(definition, modelet)
+        check = output_check_of(definition, modelet)
+        self._run = Run(boot["stage"], boot["maxPayloadBytes"], self._cancelled.__contains__, check, self._parts)
         if modelet.is_async:
             self._use_loop(places)
         self.is_loading = False
@@ -181,7 +182,8 @@ class Program:
             self._complete(warm_up(modelet, boot["batchSize"], self._run))
         self._modelet = modelet
         description = describe(modelet, definition, context.log)
-        self._channel.send("loaded", {"examples": len(modelet.examples), "description": description})
+        loaded = {"examples": len(modelet.examples), "description": description}
+        self._channel.send("loaded", loaded if input_schema is None else {**loaded, "inputSchema": input_schema})
         self._channel.send("report", {"state": "ready"})
         self._usage.note()
 
