@@ -9,7 +9,7 @@ import { arrived, numbers, payloads, sendAll, streamOut } from '../fixtures/draw
 import { Scrape } from '../fixtures/exposition.ts';
 import { batcher, collector, endpoint, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
-import { type Serving, startHost } from '../fixtures/headless.ts';
+import { type Serving, serveFlows, startHost } from '../fixtures/headless.ts';
 import { type FlowNode, type Message, pidsOf, useNodeRed } from '../fixtures/node-red.ts';
 import { until } from '../fixtures/polling.ts';
 import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
@@ -337,6 +337,27 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
     await ready('lost', 1);
     red.send('lost', { payload: 'after' });
     assert.deepEqual(payloads(await arrived(out, 1)), ['after']);
+  });
+
+  test('hosts serve the stages of a flow that runs without Node-RED, too', async (t) => {
+    process.env['MODELET_BROKER_SECRET'] = SECRET;
+    t.after(() => {
+      delete process.env['MODELET_BROKER_SECRET'];
+    });
+    const file = join(folder, 'headless.json');
+    const nodes = [...endpoint('/away', 'away'), stage('away', ECHO, 'answer', REMOTE), httpOut('answer')];
+    writeFileSync(file, JSON.stringify(flows(...nodes).map(({ credentials: _, ...node }) => node)));
+    const host = hostFor(t);
+    const { url } = await serveFlows(t, file);
+    // The first request waits for the host.
+    const answer = await fetch(`${url}/away`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: '21',
+    });
+    const { of, engine } = (await answer.json()) as { of: number; engine: number };
+    assert.equal(of, 21);
+    assert.ok(host.log().some(({ message }) => message === `engine ready, pid ${engine}`));
   });
 
   test('the example runs on two hosts', async (t) => {
