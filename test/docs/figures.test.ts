@@ -72,6 +72,10 @@ const FIGURES: readonly Figure[] = [
     quotes: ['and # with the gate'],
     from: ['g. Saturation at a threshold of 0.8, nobody', 'the dispatch gate', 'highest'],
   },
+  { quotes: ['one item alone, median | # ms'], from: ['l. The hop', 'local, single items', 'alone: p50 ms'] },
+  { quotes: ['did # items/s on one host'], from: ['l. More hosts', '1', 'items/s'] },
+  { quotes: ['host, # on two and'], from: ['l. More hosts', '2', 'items/s'] },
+  { quotes: ['on two and # on four'], from: ['l. More hosts', '4', 'items/s'] },
 ];
 
 const benchmarks = readPage('docs/benchmarks.md').split('\n');
