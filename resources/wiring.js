@@ -23,7 +23,7 @@
 
   let faults = new Map();
   let judged = '';
-  let asked = 0;
+  let edits = 0;
   let timer = null;
 
   function isOurs({ type }) {
@@ -68,21 +68,25 @@
     // The form of an open dialog is not part of the flows yet. Its close is an event.
     if (RED.editor.getEditStack().length > 0 || !RED.user.hasPermission('flows.write')) return;
     const flows = JSON.stringify({ flows: drawnFlows() });
-    asked += 1;
     if (flows === judged) {
       show(Object.fromEntries(faults));
       return;
     }
-    judged = flows;
-    const mine = asked;
+    const seen = edits;
     // Without an answer (an older runtime half, flows that are too large) nothing is known, and nothing is marked.
-    const settle = (answer) => mine === asked && show(answer);
+    const settle = (answer) => {
+      if (seen !== edits) return;
+      judged = flows;
+      show(answer);
+    };
     $.ajax({ url: 'modelets/wiring', method: 'POST', contentType: 'application/json', data: flows })
       .done(({ faults: found }) => settle(found))
       .fail(() => settle({}));
   }
 
+  /** Also takes back the question that is under way: its answer would mark nodes that have been edited since. */
   function schedule() {
+    edits += 1;
     clearTimeout(timer);
     timer = setTimeout(judge, PAUSE_MS);
   }

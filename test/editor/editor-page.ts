@@ -327,12 +327,11 @@ export class EditorPage {
   /** Presses the deploy button, and waits until all is deployed. */
   async deploy(): Promise<void> {
     await this.page.locator('#red-ui-header-button-deploy').click();
-    await this.page.waitForFunction(
-      (selector) => RED.nodes?.dirty() === false || document.querySelector(selector) !== null,
-      '.red-ui-notification button',
-    );
+    await this.page.waitForFunction(() => RED.nodes?.dirty() === false || $('.red-ui-notification button').length > 0);
     const isDirty = await this.page.evaluate(() => RED.nodes?.dirty());
     if (isDirty) assert.fail(`Deploy asks: ${await this.page.locator('.red-ui-notification').allInnerTexts()}`);
+    // A shade keeps the mouse from the canvas for a moment after a deploy. Node-RED 4.1 has another one.
+    await this.page.locator('#red-ui-full-shade:visible, #red-ui-editor-shade:visible').waitFor({ state: 'detached' });
   }
 
   /** Deploys although a node has a red triangle, about which Deploy asks. */

@@ -1,9 +1,18 @@
 /** Red triangles while wiring: they come and go with the wires, before anything is deployed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { Route } from 'playwright-core';
 import { batcher, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import type { EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
+
+/** Node-RED's jQuery: number of requests that are under way. */
+declare const $: { readonly active: number };
+declare const RED: {
+  readonly actions: { invoke(action: string): void };
+  readonly editor: { edit(node: unknown): void };
+  readonly nodes: { node(id: string): unknown };
+};
 
 const session = sharedSession();
 
@@ -53,5 +62,37 @@ test('a wire that is missing or wrong marks its node at once, and Deploy lists i
     assert.equal(await waitForMark(editor, 'more', 'hidden'), '');
     await editor.deploy();
     await editor.page.unroute('**/modelets/wiring');
+  });
+});
+
+test('an answer of the server about wires that have changed since marks nothing', async () => {
+  const flows = [
+    ...[TAB, runtime()],
+    { ...batcher('batch', 'work'), ...at(160, 100) },
+    { ...stage('work', 'return input;', 'seen'), ...at(360, 100) },
+    { ...stage('more', 'return input;', 'seen'), ...at(360, 220) },
+    { ...sink('seen'), ...at(580, 100) },
+  ];
+  await session.inEditor(flows, async (editor) => {
+    const { page } = editor;
+    const asked = new Promise<Route>((resolve) => {
+      const aboutTwoWires = (route: Route): unknown =>
+        route.request().postData()?.includes('["work","more"]') ? resolve(route) : route.continue();
+      void page.route('**/modelets/wiring', aboutTwoWires);
+    });
+    await editor.wire('batch', 'more');
+    const early = await asked;
+    // While a dialog is open, the editor asks nothing more, so that the early answer is the last one.
+    await page.evaluate(() => {
+      RED.actions.invoke('core:undo');
+      RED.editor.edit(RED.nodes.node('work'));
+    });
+    await editor.settle();
+    await early.continue();
+    await page.waitForFunction(() => $.active === 0);
+    assert.equal(await waitForMark(editor, 'batch', 'hidden'), '');
+    await editor.ok();
+    await editor.deploy();
+    await page.unroute('**/modelets/wiring');
   });
 });
