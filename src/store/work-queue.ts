@@ -226,7 +226,7 @@ export function whyNoBroker(): string | null {
   }).join(' ');
   return missing === ''
     ? null
-    : `a broker needs more packages: run \`npm install ${missing}\` in Node-RED's user directory`;
+    : `a broker needs more packages: run \`npm install ${missing}\` where this package is installed: in Node-RED's user directory, or in the folder of the worker host`;
 }
 
 export function isAtLeast(version: string, least: readonly number[]): boolean {

@@ -1,36 +1,27 @@
 /** The package as users get it: packed, installed into an empty user directory, loaded by a Node-RED of its own. */
 import assert from 'node:assert/strict';
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before, describe, test } from 'node:test';
-import { promisify } from 'node:util';
 import { isAlive } from '../fixtures/alive.ts';
+import { runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, NODE_RED_MODULE, pidsOf, type Snapshot } from '../fixtures/node-red.ts';
 import { NODE_SCHEMAS } from '../fixtures/node-schemas.ts';
 import { until } from '../fixtures/polling.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
+import { copyRepository, npm, type Packed, pack, run } from './packing.ts';
 import { ARGUED, validate } from './scorecard.ts';
 
 const PACKAGE = '@modelet/node-red-pipeline';
 const QUICK_START = 'Quick start - handwritten digits';
 const TYPES = Object.keys(NODE_SCHEMAS);
 
-const run = promisify(execFile);
 const require = createRequire(import.meta.url);
-/** The npm that comes with Node-RED, run by the Node of this test. */
-const npm = join(dirname(require.resolve('npm/package.json')), 'bin', 'npm-cli.js');
-
-interface Packed {
-  readonly filename: string;
-  readonly size: number;
-  readonly unpackedSize: number;
-  readonly files: readonly { readonly path: string }[];
-}
 
 let folder: string;
 let userDir: string;
@@ -60,28 +51,6 @@ after(async () => {
   if (nodeRed?.exitCode === null && nodeRed.signalCode === null) nodeRed.kill('SIGKILL');
   await rm(folder, { recursive: true, force: true, maxRetries: 10 });
 });
-
-/** Packing builds, and building cleans dist/, which other tests run from: all of it happens to a copy. */
-async function copyRepository(into: string): Promise<string> {
-  const copy = join(into, 'repository');
-  await mkdir(copy);
-  for (const name of await readdir(repositoryRoot)) {
-    if (['node_modules', 'dist', '.git', '.node-red', '.node-red-dashboard', 'test'].includes(name)) continue;
-    await cp(join(repositoryRoot, name), join(copy, name), { recursive: true });
-  }
-  await symlink(join(repositoryRoot, 'node_modules'), join(copy, 'node_modules'), 'junction');
-  return copy;
-}
-
-async function pack(from: string, to: string): Promise<Packed> {
-  const { stdout } = await run(process.execPath, [npm, 'pack', '--json', '--pack-destination', to], {
-    cwd: from,
-    maxBuffer: 10_000_000,
-  });
-  const [result] = JSON.parse(stdout.slice(stdout.indexOf('['))) as Packed[];
-  assert.ok(result);
-  return result;
-}
 
 /** Runs a program of a development package. Fails with its output if it finds something. */
 async function checkBy(program: string, ...args: string[]): Promise<void> {
@@ -126,6 +95,15 @@ async function get(path: string, accept = 'application/json'): Promise<string> {
 
 async function getJson<T>(path: string): Promise<T> {
   return JSON.parse(await get(path)) as T;
+}
+
+async function deploy(flows: readonly FlowNode[]): Promise<void> {
+  const response = await fetch(`${url}/flows`, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', 'Node-RED-API-Version': 'v2' },
+    body: JSON.stringify({ flows }),
+  });
+  assert.equal(response.status, 200);
 }
 
 describe('package: the tarball', () => {
@@ -336,6 +314,17 @@ describe('package: the command', () => {
     assert.match(stdout, /POST +\/predict\/digits +digits +normalise > classify/);
   });
 
+  test('a worker host names the packages of a broker, which nobody has installed', async () => {
+    const args = ['worker', '--broker', 'redis://127.0.0.1:1', '--runtime', 'default', '--code', 'local'];
+    await assert.rejects(
+      run(process.execPath, [npm, 'exec', '--offline', '--', PACKAGE, ...args], { cwd: userDir, env }),
+      {
+        code: 1,
+        stdout: /does not start: a broker needs more packages: run `npm install bullmq redis`/,
+      },
+    );
+  });
+
   test('the systemd unit and the Containerfile start it', async () => {
     const unit = /^ExecStart=(.+)$/m.exec(await deployed('modelet.service'))?.[1] ?? '';
     const image = await deployed('Containerfile');
@@ -365,17 +354,27 @@ describe('package: the command', () => {
   });
 });
 
+test('package: without the packages of a broker, a remote stage names them, and the others run', async () => {
+  await deploy([
+    ...[TAB, runtime('runtime', { broker: 'broker' })],
+    { id: 'broker', type: 'modelet-broker', name: '', url: 'redis://127.0.0.1:1', prefix: 'modelet', tls: '' },
+    stage('remote', 'return input;', 'seen', { placement: 'remote' }),
+    stage('local', 'return input;', 'seen'),
+    sink('seen'),
+  ]);
+  const stages = await until('the local stage is ready', async () => {
+    const { runtimes } = await getJson<Snapshot>('/modelets/snapshot');
+    const found = new Map(runtimes.flatMap((one) => one.stages).map((one) => [one.id, one]));
+    return found.get('local')?.ready === 1 && found;
+  });
+  assert.match(String(stages.get('remote')?.workers[0]?.error), /run `npm install bullmq redis`/);
+});
+
 describe('package: the quick start', () => {
   let snapshot: Snapshot;
 
   test('recognizes a digit when it is imported from the examples and deployed', async () => {
-    const flows = await getJson<FlowNode[]>(`/library/examples/flows/${PACKAGE}/${encodeURIComponent(QUICK_START)}`);
-    const deployed = await fetch(`${url}/flows`, {
-      method: 'POST',
-      headers: { 'Content-Type': 'application/json', 'Node-RED-API-Version': 'v2' },
-      body: JSON.stringify({ flows }),
-    });
-    assert.equal(deployed.status, 200);
+    await deploy(await getJson(`/library/examples/flows/${PACKAGE}/${encodeURIComponent(QUICK_START)}`));
     const { images } = JSON.parse(await readFile(join(repositoryRoot, 'assets/data/digits-test.json'), 'utf8')) as {
       images: { image: number[]; label: number }[];
     };
