@@ -1,7 +1,9 @@
 /** Part l: the hop to worker hosts: its cost beside a local stage, and what more hosts of a slow model bring. */
+import { type ChildProcess, fork } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { RemotePlace } from '../../src/core/model.ts';
 import { BATCH_LEASES, BatchQueue } from '../../src/store/broker/batch-queue.ts';
 import { BrokerLink } from '../../src/store/broker/broker-link.ts';
@@ -16,9 +18,13 @@ import { interleave, median, medianOf, percentile, sleep } from './measure.ts';
 import { atLeast, figure, type Part, type PartResult, ratio, type Scale, type Table } from './report.ts';
 
 const SECRET = 'of the benchmark';
+const SIMULATED = fileURLToPath(new URL('./simulated-hosts.js', import.meta.url));
 const BATCH = 32;
 const SLEEP_MS = 50;
 const HOSTS = [1, 2, 4] as const;
+/** Numbers of simulated hosts, and ms that an item takes there. */
+const MANY = [1, 10, 30, 100] as const;
+const PACES = [500, 50] as const;
 const LONE = 100;
 /** Bytes of a batch, and of its result. */
 const SIZES = [64, 4096, 16 * 1024, 64 * 1024, 256 * 1024, 1024 * 1024] as const;
@@ -53,9 +59,10 @@ export const workerHosts: Part = {
       const hop = await measureHop(redis.url, host, scale);
       const bytes = await measureBytes(redis, scale);
       const growth = await measureGrowth(redis.url, host, scale);
+      const many = await measureMany(redis, started, scale);
       const [one = 0, , four = 0] = growth;
       return {
-        tables: [hop, bytes, growthTable(growth)],
+        tables: [hop, bytes, growthTable(growth), many],
         budgets: [atLeast({ what: 'l: four hosts beside one', value: four / one, limit: 3.4, unit: 'x', gates: true })],
       };
     } finally {
@@ -177,22 +184,17 @@ async function crossings(
     if (back?.bytes.byteLength !== bytes.byteLength) throw new Error(`the result of ${id} is another one`);
     origin.settled(id);
   };
-  const serverCpu = async (): Promise<number> => {
-    const text = String(await redis.run('INFO', 'cpu'));
-    const used = (field: string): number => Number(new RegExp(`^used_cpu_${field}:(.*)\r$`, 'm').exec(text)?.[1]);
-    return 1000 * (used('sys') + used('user'));
-  };
   const run = `${name}-${performance.now()}`;
   try {
     for (let index = 0; index < 20; index += 1) await cross(`${run}-warm-${index}`);
-    const before = { at: performance.now(), cpu: process.cpuUsage(), server: await serverCpu() };
+    const before = { at: performance.now(), cpu: process.cpuUsage(), server: await cpuMsOf(redis) };
     let count = 0;
     for (; performance.now() < before.at + 1000 * seconds; count += 1) await cross(`${run}-${count}`);
     const { user, system } = process.cpuUsage(before.cpu);
     return {
       ms: (performance.now() - before.at) / count,
       cpuMs: (user + system) / 1000 / count,
-      serverMs: ((await serverCpu()) - before.server) / count,
+      serverMs: ((await cpuMsOf(redis)) - before.server) / count,
     };
   } finally {
     events.close();
@@ -200,6 +202,13 @@ async function crossings(
     // The results inside jobs fill the stream of events.
     await redis.run('FLUSHALL');
   }
+}
+
+/** Returns the CPU time that the server has used. */
+async function cpuMsOf(redis: Redis): Promise<number> {
+  const text = String(await redis.run('INFO', 'cpu'));
+  const used = (field: string): number => Number(new RegExp(`^used_cpu_${field}:(.*)\r$`, 'm').exec(text)?.[1]);
+  return 1000 * (used('sys') + used('user'));
 }
 
 /** Returns the items per second of each number of hosts. */
@@ -236,5 +245,47 @@ function growthTable(perSecond: readonly number[]): Table {
       const found = perSecond[index] ?? Number.NaN;
       return [String(count), figure(found), ratio(found / one), ratio((found * SLEEP_MS) / 1000 / count)];
     }),
+  };
+}
+
+/** Hosts whose model is a timer: what one server and one runtime can hand out. */
+async function measureMany(redis: Redis, started: Started, { seconds }: Scale): Promise<Table> {
+  const rows = MANY.map((count) => [String(count)]);
+  for (const pace of PACES) {
+    const name = `many-${pace}`;
+    const children: ChildProcess[] = [];
+    const start = (count: number): void => {
+      const child = fork(SIMULATED, [redis.url, name, SECRET, String(count), String(pace)]);
+      children.push(child);
+      started.after(() => child.kill('SIGKILL'));
+    };
+    let running = 0;
+    let bed: Bed | null = null;
+    for (const [index, count] of MANY.entries()) {
+      start(count - running);
+      running = count;
+      bed ??= await Bed.start({ slow: [{ modelet: 'sleep', init: { ms: pace }, remote: placeOn(redis.url, name) }] });
+      const serving = bed;
+      while (serving.snapshot().stages[0]?.ready !== count) await sleep(50);
+      const before = { at: performance.now(), cpuMs: await cpuMsOf(redis) };
+      const { itemsPerSecond } = await closedLoop(
+        (value, settled) => serving.send('slow', value, settled),
+        () => 1,
+        { inFlight: 4 * count, seconds: 4 * seconds },
+      );
+      const cpu = ((await cpuMsOf(redis)) - before.cpuMs) / (performance.now() - before.at);
+      rows[index]?.push(figure(itemsPerSecond), ratio((itemsPerSecond * pace) / 1000 / count), figure(100 * cpu));
+    }
+    await bed?.close();
+    for (const child of children) child.kill('SIGKILL');
+  }
+  return {
+    title: 'l. Many hosts, simulated: a timer in the place of each worker, single items',
+    columns: [
+      'hosts',
+      ...PACES.flatMap((pace) => [`items/s of ${pace} ms`, 'of what they can do', 'CPU % of the server']),
+    ],
+    rows,
+    notes: ['The server, the runtime, its engine and all hosts share two cores.'],
   };
 }

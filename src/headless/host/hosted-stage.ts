@@ -38,7 +38,7 @@ export interface HostedStageSpec {
   readonly host: string;
   readonly link: BrokerLink;
   readonly board: Board;
-  readonly service: Service;
+  readonly service: Pick<Service, 'submit' | 'abandon' | 'actOnStage'>;
   onLog(record: LogRecord): void;
 }
 

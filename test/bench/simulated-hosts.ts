@@ -1,0 +1,63 @@
+/**
+ * Entry: worker hosts without an engine, so that one machine can hold many. Each has the connections, the report and the
+ * hosted stage of `modelet worker`; in the place of a worker, a timer answers one item after the other. Arguments: address
+ * of the server, name of the runtime, secret, number of hosts, ms that an item takes.
+ */
+import type { RemotePlace, WorkerStatus } from '../../src/core/model.ts';
+import { HostedStage, type HostedStageSpec } from '../../src/headless/host/hosted-stage.ts';
+import { BEAT_MS, Board } from '../../src/remote/board.ts';
+import { type HostReport, readPublished } from '../../src/remote/notices.ts';
+import type { SubmitRequest } from '../../src/server/service.ts';
+import { BATCH_LEASES } from '../../src/store/broker/batch-queue.ts';
+import { BrokerLink } from '../../src/store/broker/broker-link.ts';
+import { sleep } from './measure.ts';
+
+const [, , url = '', runtime = '', secret = '', count = '', itemMs = ''] = process.argv;
+const place: RemotePlace = { url, prefix: 'modelet', username: '', password: '', tls: null, runtime, secret };
+const WORKER: WorkerStatus = {
+  ...{ index: 0, pid: null, state: 'ready', cpus: null, busy: false, running: 0, restarts: 0 },
+  ...{ error: null, rssBytes: null, cpuMs: null, gauges: {} },
+};
+
+/** One worker that sleeps for each item. */
+function sleeper(ms: number): HostedStageSpec['service'] {
+  let freeAt = 0;
+  let requests = 0;
+  return {
+    submit({ payload, onSettled }: SubmitRequest): number {
+      freeAt = Math.max(freeAt, performance.now()) + ms;
+      setTimeout(() => onSettled({ outcome: { ok: true, value: payload }, timings: [] }), freeAt - performance.now());
+      requests += 1;
+      return requests;
+    },
+    abandon(): void {},
+    actOnStage(): void {},
+  };
+}
+
+async function open(queue: string): Promise<BrokerLink> {
+  return BrokerLink.open({ ...place, queue }, () => {}, undefined, BATCH_LEASES);
+}
+
+async function serve(host: string): Promise<void> {
+  const board = new Board(await open('board'), place);
+  let notices = await board.renew(null, 'stages');
+  for (; notices.size === 0; notices = await board.renew(null, 'stages')) await sleep(BEAT_MS / 10);
+  const [published = ''] = notices.values();
+  const { key } = readPublished(published, secret);
+  const link = await open(`stage-${key}`);
+  const stage = new HostedStage({
+    ...{ key, places: 1, host, link, board, service: sleeper(Number(itemMs)) },
+    onLog: ({ message }) => process.stderr.write(`${message}\n`),
+  });
+  board.hear(host, (message) => stage.receive(message));
+  stage.start();
+  const served = { workers: [WORKER], pinWarnings: [], description: null, error: null, own: null };
+  const report: HostReport = { host, pid: process.pid, isLeaving: false, stages: { [key]: served } };
+  for (;;) {
+    await board.renew({ kind: 'hosts', name: host, text: JSON.stringify(report) }, 'stages');
+    await sleep(BEAT_MS);
+  }
+}
+
+await Promise.all(Array.from({ length: Number(count) }, (_, index) => serve(`simulated-${process.pid}-${index}`)));
