@@ -44,7 +44,7 @@ export interface StageDefinition extends SettingsFor<'engine'> {
   /** Small number that identifies the stage in frames. */
   readonly ref: number;
   readonly name: string;
-  /** Hash of `modelet`. A stage keeps its workers while its revision stays the same. */
+  /** Hash of `modelet`, and of the place of a remote stage. A stage keeps its workers while its revision stays the same. */
   readonly revision: string;
   readonly modelet: ModeletDefinition;
   readonly batching: Batching;

@@ -25,7 +25,7 @@ import { encodeFailure } from '../wire/frames/failure.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 import { HoldBack } from './hold-back.ts';
 import type { CheckResult } from './pools/pool.ts';
-import { type Item, type LiveRoute, MOVING, nextStage, type RouteStage } from './stage/item.ts';
+import { type Item, type LiveRoute, lastStage, MOVING, nextStage, type RouteStage } from './stage/item.ts';
 import { Stage } from './stage/stage.ts';
 import type { StageHost } from './stage/stage-host.ts';
 
@@ -68,7 +68,7 @@ export class Engine {
       onFailed: (item, error) => this.#fail(item, error),
       onPart: (item, part) => {
         if (!this.#items.has(item.id)) return;
-        item.route.stages[item.position]?.meter.partSent();
+        lastStage(item).meter.partSent();
         output.onPart(part);
       },
       mayLeave: (item) => this.#mayLeave(item),
@@ -111,6 +111,7 @@ export class Engine {
       const item: Item = Object.assign(wire, {
         route,
         position: 0,
+        ahead: 0,
         arrivedAt: 0,
         state: MOVING,
         lookup: null,
@@ -207,9 +208,13 @@ export class Engine {
   #advance(item: Item, ok: boolean, payload: Payload): void {
     if (!this.#items.has(item.id)) return;
     if (!ok) {
-      this.#settle(item, false, encodeFailure(payload.bytes, inputOf(item)));
+      // A host that ran the item through several stages has added the input of the one that failed.
+      const isWhole = payload.codec !== CODEC.none;
+      this.#settle(item, false, isWhole ? payload : encodeFailure(payload.bytes, inputOf(item)));
       return;
     }
+    item.position += item.ahead;
+    item.ahead = 0;
     const next = nextStage(item);
     if (!next) {
       this.#settle(item, true, payload);
@@ -263,8 +268,7 @@ export class Engine {
   #mayLeave(item: Item): boolean {
     const next = nextStage(item);
     if (!next || next.hasRoom) return true;
-    const present = item.route.stages[item.position] as RouteStage;
-    return !this.#holdBack.holds(present.ref, next.ref);
+    return !this.#holdBack.holds(lastStage(item).ref, next.ref);
   }
 }
 

@@ -1,33 +1,80 @@
-/** How a batch of a remote stage, the parts of its results, and what became of it, are kept as the payloads of a queue. */
+/**
+ * How a batch of a remote stage, the parts of its results, and what became of it, are kept as the payloads of a queue.
+ * Remote stages in a row are one job: the batch of the first names the others, and the host answers for all of them.
+ */
+import type { Deadline } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { Outcome, Payload } from '../core/model.ts';
+import type { Outcome, Payload, StageTiming } from '../core/model.ts';
 import { CODEC } from '../wire/codec/codec.ts';
 import { encodeError } from '../wire/codec/error-codec.ts';
+import { encodeFailure } from '../wire/frames/failure.ts';
 import { decodeFrame, encodeFrame, type ItemFrame, type WireItem } from '../wire/frames/frames.ts';
 import { bareItem } from '../wire/frames/items.ts';
 
+/** Items that a host runs through one stage or several. */
+export interface RemoteBatch {
+  readonly tag: 'batch';
+  readonly items: readonly WireItem[];
+  /** Keys of the further stages that the host runs the items through, in order. */
+  readonly row: readonly string[];
+}
+
+/** A job for a host. `check`: it runs the examples of the stage. Its answer is one reply, whose `part` counts them. */
+export type RemoteWork = RemoteBatch | { readonly tag: 'check'; readonly deadline: Deadline };
+
+/**
+ * Returns how many batches may be on their way beyond those for the first stage, so that further stages are busy, too.
+ * @param items that the further stages can run at a time
+ * @param batches on their way, with their items
+ */
+export function batchesAhead(items: number, batches: readonly { readonly length: number }[]): number {
+  const sent = batches.reduce((sum, { length }) => sum + length, 0);
+  return sent === 0 ? 0 : Math.ceil((items * batches.length) / sent);
+}
+
 /** @param toServer converts deadlines, which another machine could not read */
-export function encodeBatch(items: readonly WireItem[], toServer: (deadline: number) => number): Payload {
-  const sent = items.map(({ id, deadline, priority, payload, meta, streams }) => {
+export function encodeWork(work: RemoteWork, toServer: (deadline: Deadline) => number): Payload {
+  if (work.tag === 'check') {
+    const head = { ...bareItem(HEAD, { codec: CODEC.none, bytes: NOTHING }), deadline: toServer(work.deadline) };
+    return encode({ type: 'batch', batch: 0, items: [head] });
+  }
+  const sent = work.items.map(({ id, deadline, priority, payload, meta, streams }) => {
     return { ...bareItem(id, payload), deadline: toServer(deadline), priority, meta, streams };
   });
-  return encode({ type: 'batch', batch: 0, items: sent });
+  const head = { codec: CODEC.bytes, bytes: Buffer.from(JSON.stringify(work.row)) };
+  return encode({ type: 'batch', batch: 0, items: [bareItem(HEAD, head), ...sent] });
 }
 
 /** @throws ModeletError `protocol_error` */
-export function decodeBatch(payload: Payload, fromServer: (time: number) => number): readonly WireItem[] {
-  return decode(payload, 'batch').items.map((item) => ({ ...item, deadline: fromServer(item.deadline) }));
+export function decodeWork(payload: Payload, fromServer: (time: number) => Deadline): RemoteWork {
+  const [head, ...items] = decode(payload, 'batch').items;
+  if (head?.id !== HEAD) throw new ModeletError('protocol_error', 'a batch without the row of its stages');
+  if (items.length === 0) return { tag: 'check', deadline: fromServer(head.deadline) };
+  const row = JSON.parse(Buffer.from(head.payload.bytes).toString()) as string[];
+  return { tag: 'batch', items: items.map((item) => ({ ...item, deadline: fromServer(item.deadline) })), row };
 }
 
+/** Number of the first item of a job, which carries the row of a batch or the deadline of a check. No request has it. */
+const HEAD = 0;
+const NOTHING = new Uint8Array();
+
+/** The answer to a batch, or to a check. */
 export interface BatchReply {
-  /** Longest run of an item, in ms. */
+  /** Longest run of an item at the first stage, in ms. */
   readonly runMs: number;
-  /** In the order of the batch. */
+  /** In the order of the batch, each with the timings of the stages that it has passed. */
   readonly replies: readonly WireItem[];
 }
 
 export function encodeReplies({ runMs, replies }: BatchReply): Payload {
   return encode({ type: 'reply', batch: 0, runMs, items: replies });
+}
+
+/** @param error why the examples failed; null if they did not */
+export function encodeChecked(examples: number, error: ModeletError | null): Payload {
+  const value = { codec: CODEC.none, bytes: NOTHING };
+  const outcome: Outcome<Payload> = error ? { ok: false, error } : { ok: true, value };
+  return encodeReplies({ runMs: 0, replies: [replyOf(HEAD, outcome, [], examples)] });
 }
 
 /** @throws ModeletError `protocol_error` */
@@ -36,10 +83,19 @@ export function decodeReplies(payload: Payload): BatchReply {
   return { runMs, replies: items };
 }
 
-/** @param parts number of parts of the result that were sent before */
-export function replyOf(id: number, outcome: Outcome<Payload>, parts: number): WireItem {
-  if (outcome.ok) return { ...bareItem(id, outcome.value), part: parts };
-  return { ...bareItem(id, { codec: CODEC.none, bytes: encodeError(outcome.error) }), ok: false, part: parts };
+/**
+ * @param outcome an error of a further stage brings that stage's input
+ * @param timings of the stages that have answered the item, in order
+ * @param parts number of parts of the result that were sent before
+ */
+export function replyOf(
+  id: number,
+  outcome: Outcome<Payload>,
+  timings: readonly StageTiming[],
+  parts: number,
+): WireItem {
+  const payload = outcome.ok ? outcome.value : encodeFailure(encodeError(outcome.error), outcome.input ?? null);
+  return { ...bareItem(id, payload), ok: outcome.ok, part: parts, timings: [...timings] };
 }
 
 /** How long the parts of results stay on the broker after a host has written some. */

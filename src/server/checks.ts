@@ -10,6 +10,8 @@ import type { CheckedStage } from '../wire/frames/bodies.ts';
 
 /** Result of running the examples of one stage's modelet. */
 export interface StageCheck {
+  /** Id of the stage's node. */
+  readonly id: string;
   /** Name of the stage. */
   readonly stage: string;
   /** Number of examples that ran, including a failing one; 0 if the modelet has none. */
@@ -30,7 +32,7 @@ export interface ChecksHost {
   send(check: number, deadline: Deadline): boolean;
   /** Returns the numbers of the stages that are on a route now. */
   stages(): readonly number[];
-  nameOf(stage: number): string;
+  stage(ref: number): { readonly id: string; readonly name: string } | undefined;
 }
 
 interface Run {
@@ -73,7 +75,7 @@ export class Checks {
     if (this.#present?.number !== check) return;
     this.#settle(
       stages.map(({ stage, examples, error }) => ({
-        stage: this.#host.nameOf(stage),
+        ...this.#named(stage),
         examples,
         error: error === null ? null : decodeModeletError(Buffer.from(error, 'base64'), 'protocol_error'),
       })),
@@ -82,7 +84,12 @@ export class Checks {
 
   /** Settles the running check, if there is one, with this error for every stage. */
   fail(error: ModeletError): void {
-    this.#settle(this.#host.stages().map((stage) => ({ stage: this.#host.nameOf(stage), examples: 0, error })));
+    this.#settle(this.#host.stages().map((stage) => ({ ...this.#named(stage), examples: 0, error })));
+  }
+
+  #named(ref: number): Pick<StageCheck, 'id' | 'stage'> {
+    const stage = this.#host.stage(ref);
+    return { id: stage?.id ?? '', stage: stage?.name ?? '' };
   }
 
   #settle(result: readonly StageCheck[]): void {

@@ -100,8 +100,9 @@ export class Planner {
   }
 
   #define(stage: PlannedStage): StageDefinition {
-    // A stage that moves to another place needs new workers, too.
-    const text = JSON.stringify(stage.modelet) + (stage.remote ? JSON.stringify(stage.remote) : '');
+    // A stage that moves to another place needs new workers, too. Another password or certificate leads to the same place.
+    const { url, prefix, runtime } = stage.remote ?? {};
+    const text = JSON.stringify(stage.modelet) + (stage.remote ? JSON.stringify({ url, prefix, runtime }) : '');
     const revision = createHash('sha256').update(text).digest('hex').slice(0, 16);
     const ref = this.#number(`stage ${stage.id}`);
     const definition = { ...stage, ref, revision };

@@ -134,7 +134,7 @@ export class Service {
       clock,
       send: (check, deadline) => this.#client.check(check, deadline),
       stages: () => [...new Set(this.#planner.plan.routes.flatMap(({ stages }) => stages))],
-      nameOf: (stage) => this.stage(stage)?.name ?? '',
+      stage: (ref) => this.stage(ref),
     });
     this.#client = new EngineClient(boot, this.#pins.engine, {
       onOutcomes: (items) => {

@@ -32,6 +32,7 @@ function sleeper(ms: number): HostedStageSpec['service'] {
     },
     abandon(): void {},
     actOnStage(): void {},
+    check: () => Promise.resolve([]),
   };
 }
 
@@ -48,6 +49,7 @@ async function serve(host: string): Promise<void> {
   const link = await open(`stage-${key}`);
   const stage = new HostedStage({
     ...{ key, places: 1, host, link, board, service: sleeper(Number(itemMs)) },
+    wayOf: () => ({ entry: key, itemsAhead: 0, waits: () => false }),
     onLog: ({ message }) => process.stderr.write(`${message}\n`),
   });
   board.hear(host, (message) => stage.receive(message));

@@ -13,6 +13,7 @@ import {
   RunTimeout,
 } from '../../src/engine/pools/pool.ts';
 import type { StagePool } from '../../src/engine/pools/stage-pools.ts';
+import { hopsOf } from '../../src/engine/stage/hops.ts';
 import type { Item } from '../../src/engine/stage/item.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import { encodeError } from '../../src/wire/codec/error-codec.ts';
@@ -36,6 +37,8 @@ export class FakePool implements StagePool {
   started = false;
   /** Calls of restart. */
   restarts = 0;
+  /** How the worker hosts of a remote stage serve it. */
+  hop: { readonly key: string; readonly items: number } | null = null;
   /** The worker's answer to an item, chosen when it gets the item. */
   makes: (item: Item, worker: number) => Payload = (item) => item.payload;
   readonly #made: WeakMap<Item, Payload> = new WeakMap();
@@ -87,6 +90,10 @@ export class FakePool implements StagePool {
     const free = this.#held.filter((batches) => batches.length < most && !this.#isAlone(batches));
     const best = free.toSorted((a, b) => a.length - b.length)[0];
     return best ? this.#held.indexOf(best) : null;
+  }
+
+  aheadOf(item: Item): number {
+    return hopsOf(item, () => true).length;
   }
 
   dispatch(worker: number, batch: Batch<Item>): void {
@@ -186,6 +193,14 @@ export class FakePool implements StagePool {
       worker,
     );
     this.#endIfIdle();
+  }
+
+  /** A host answers its first batch: each item with this reply. */
+  answerFromHost(replyTo: (item: Item) => Pick<WireItem, 'ok' | 'payload' | 'timings'>): void {
+    const batch = this.#held[0]?.shift();
+    assert.ok(batch, 'the host holds no batch');
+    const replies = batch.items.map((item) => ({ ...item, ...replyTo(item) }));
+    this.#events.onReply(batch, replies, replies[0]?.timings[0]?.runMs ?? 0, 0);
   }
 
   /** The worker answers its first batch: each item with this error. */

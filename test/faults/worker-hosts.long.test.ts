@@ -1,5 +1,5 @@
 /**
- * Worker hosts under all that can happen to them at once: 10,000 requests pass two hosts while hosts, the server and the
+ * Worker hosts under all that can happen to them at once: 10,000 requests pass two stages on two hosts while hosts, the server and the
  * engine are killed, the network is cut and slow, and poison kills workers. Each client has one answer, no item is lost,
  * and only those run twice that were on their way when something died. Only the long form runs it.
  */
@@ -49,9 +49,14 @@ test('10,000 requests over two hosts, through everything that can die', { skip, 
     await new Promise((done) => setTimeout(done, 2));
     return input.n * 2;`;
   const remote = { url: redis.url, prefix: 'modelet', username: '', password: '', tls: null };
-  const stage = { id: 'work', inline: code, batch: { maxBatchSize: BATCH }, retryLost: true };
   const place = { ...remote, runtime: 'faults', secret: SECRET };
-  const service = await startService({ stages: [{ ...stage, remote: place }] });
+  const stage = { batch: { maxBatchSize: BATCH }, retryLost: true, remote: place };
+  // Hosts run both stages as one row.
+  const stages = [
+    { ...stage, id: 'prepare', inline: 'return input;' },
+    { ...stage, id: 'work', inline: code },
+  ];
+  const service = await startService({ stages });
   t.after(() => service.end());
   const ready = (hosts: number): Promise<unknown> =>
     until(`${hosts} hosts are ready`, () => service.stage('work').ready === hosts);

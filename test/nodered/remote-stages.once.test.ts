@@ -1,66 +1,25 @@
 /** Stages on worker hosts: Node-RED, a real server and hosts in processes of their own, which are killed. */
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, describe, type TestContext, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
 import { arrived, numbers, payloads, sendAll, streamOut } from '../fixtures/drawn.ts';
 import { Scrape } from '../fixtures/exposition.ts';
-import { batcher, collector, endpoint, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import { batcher, endpoint, httpOut, stage } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
-import { type Serving, serveFlows, startHost } from '../fixtures/headless.ts';
-import { type FlowNode, type Message, pidsOf, useNodeRed } from '../fixtures/node-red.ts';
+import { serveFlows, startHost } from '../fixtures/headless.ts';
+import { type FlowNode, pidsOf, useNodeRed } from '../fixtures/node-red.ts';
 import { until } from '../fixtures/polling.ts';
-import { Redis, WITHOUT_REDIS } from '../fixtures/redis.ts';
+import { WITHOUT_REDIS } from '../fixtures/redis.ts';
+import { REMOTE, SECRET, useRemoteBed } from '../fixtures/remote.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
 const red = useNodeRed();
 const gate = useGate();
 
-/** Each test has a stage of its own: the code of an earlier test would serve until a host has the new one. */
-const REMOTE = { placement: 'remote' };
-const SECRET = 'known to both';
 /** The process of the host that ran an item, by way of its engine. */
 const ECHO = 'return { of: input, engine: process.ppid };';
-
-let redis: Redis;
-let folder: string;
-let secretFile: string;
-
-type Host = Omit<Serving, 'url'>;
-
-function flows(...nodes: FlowNode[]): FlowNode[] {
-  return [
-    TAB,
-    runtime('runtime', { name: 'remote', broker: 'broker' }),
-    {
-      ...{ id: 'broker', type: 'modelet-broker', name: '', url: redis.url, prefix: 'modelet', tls: '' },
-      credentials: { secret: SECRET },
-    },
-    ...nodes,
-    collector('done', 'out', 'failed'),
-    sink('out'),
-    sink('failed'),
-  ];
-}
-
-function hostFor(t: TestContext, ...more: string[]): Host {
-  return startHost(t, '--broker', redis.url, '--runtime', 'remote', '--secret-file', secretFile, ...more);
-}
-
-async function deploy(...nodes: FlowNode[]): Promise<{ out: Message[]; failed: Message[] }> {
-  await red.deploy(flows(...nodes));
-  return { out: red.inputs('out'), failed: red.inputs('failed') };
-}
-
-/** Resolves when hosts have so many ready workers for a stage. */
-function ready(stageId: string, workers: number): Promise<unknown> {
-  return until(`${workers} workers of ${stageId} are ready`, async () => {
-    const { runtimes } = await red.snapshot();
-    return runtimes.flatMap(({ stages }) => stages).find(({ id }) => id === stageId)?.ready === workers;
-  });
-}
 
 interface Line {
   readonly part?: { readonly n: number };
@@ -78,27 +37,17 @@ async function* linesOf(response: Response): AsyncGenerator<Line> {
 }
 
 describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, () => {
-  before(async () => {
-    redis = await Redis.start();
-    folder = mkdtempSync(join(tmpdir(), 'modelet-remote-'));
-    secretFile = join(folder, 'secret');
-    writeFileSync(secretFile, `${SECRET}\n`);
-  });
-  after(async () => {
-    await red.deploy([]);
-    await redis.kill();
-    rmSync(folder, { recursive: true, force: true });
-  });
+  const bed = useRemoteBed(red);
 
   test('answers as a local one, in batches, with an error for its item alone', async (t) => {
     const code =
       "return input.map((n) => { if (n === 7) return new Error('seven'); return { n, of: input.length }; });";
-    const { out, failed } = await deploy(
+    const { out, failed } = await bed.deploy(
       batcher('batch', 'batched', { maxBatchSize: '8' }),
       stage('batched', code, 'done', { ...REMOTE, predict: 'batch' }),
     );
-    hostFor(t, '--workers', '2');
-    await ready('batched', 2);
+    bed.host(t, '--workers', '2');
+    await bed.ready('batched', 2);
     sendAll(red, 'batch', numbers(40));
     const results = payloads(await arrived(out, 39)) as { n: number; of: number }[];
     assert.deepEqual(
@@ -116,7 +65,7 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
   });
 
   test('bytes, parts, metrics and cancelled calls cross as on one machine', async (t) => {
-    const notes = join(folder, 'notes');
+    const notes = join(bed.folder, 'notes');
     writeFileSync(notes, '');
     const waits = `const note = (text) => require('node:fs').appendFileSync(${JSON.stringify(notes)}, text + ' ');
       note('began');
@@ -134,7 +83,7 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
           }
         } finally { require('node:fs').appendFileSync(${JSON.stringify(notes)}, 'closed '); }
       })();`;
-    const { out, failed } = await deploy(
+    const { out, failed } = await bed.deploy(
       stage('bytes', 'return input.map((n) => n + 1);', 'done', REMOTE),
       stage('counts', counts, 'done', REMOTE),
       ...endpoint('/waits', 'waits'),
@@ -144,8 +93,8 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
       stage('parts', parts, 'streamed', REMOTE),
       streamOut('streamed', { format: 'jsonl' }),
     );
-    const host = hostFor(t);
-    for (const id of ['bytes', 'counts', 'waits', 'parts']) await ready(id, 1);
+    const host = bed.host(t);
+    for (const id of ['bytes', 'counts', 'waits', 'parts']) await bed.ready(id, 1);
 
     const sent = [new Float32Array(300_000).fill(0.5), Buffer.alloc(100_000, 7), new Float32Array([1, 2])];
     for (const payload of sent) red.send('bytes', { payload });
@@ -156,7 +105,7 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
       wanted,
     );
     await until('the server has none of them', async () => {
-      const keys = (await redis.run('KEYS', 'modelet:stage-bytes-*')) as string[];
+      const keys = (await bed.redis.run('KEYS', 'modelet:stage-bytes-*')) as string[];
       return !keys.some((key) => /:(batch|result):/.test(key));
     });
 
@@ -171,7 +120,7 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
     await until('the late call is aborted', () => told().length === 4);
     assert.deepEqual(told(), ['began', 'aborted', 'began', 'aborted']);
 
-    const go = join(folder, 'go');
+    const go = join(bed.folder, 'go');
     const response = await red.post('/parts', { count: 300, go });
     const lines: Line[] = [];
     for await (const line of linesOf(response)) {
@@ -186,8 +135,8 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
     for await (const { part } of linesOf(await red.post('/parts', { count: 1e9, go }))) if (part?.n === 100) break;
     await until('the generator is closed', () => told().length === 6);
     assert.deepEqual(told().slice(4), ['closed', 'closed']);
-    const [stream = ''] = (await redis.run('KEYS', 'modelet:stage-parts-*:parts:*')) as string[];
-    await until('the server has none of the parts', async () => (await redis.run('XLEN', stream)) === 0);
+    const [stream = ''] = (await bed.redis.run('KEYS', 'modelet:stage-parts-*:parts:*')) as string[];
+    await until('the server has none of the parts', async () => (await bed.redis.run('XLEN', stream)) === 0);
 
     const seen = async (): Promise<number> => {
       const scrape = new Scrape(await (await fetch(`${red.url}/admin/modelets/metrics`)).text());
@@ -207,11 +156,11 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
   });
 
   test('spreads over hosts, and goes on when one is told to end, without a lost request', async (t) => {
-    const { out, failed } = await deploy(
+    const { out, failed } = await bed.deploy(
       stage('spread', `await new Promise((done) => setTimeout(done, 20)); ${ECHO}`, 'done', REMOTE),
     );
-    const [one] = [hostFor(t), hostFor(t)];
-    await ready('spread', 2);
+    const [one] = [bed.host(t), bed.host(t)];
+    await bed.ready('spread', 2);
     sendAll(red, 'spread', numbers(60));
     await arrived(out, 20);
     one?.child.kill('SIGTERM');
@@ -226,15 +175,15 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
   });
 
   test('a host that is killed costs its items at most, and with retryLost not even them', async (t) => {
-    const { out, failed } = await deploy(stage('killed', gate.code(), 'done', { ...REMOTE, retryLost: true }));
-    const one = hostFor(t);
-    await ready('killed', 1);
+    const { out, failed } = await bed.deploy(stage('killed', gate.code(), 'done', { ...REMOTE, retryLost: true }));
+    const one = bed.host(t);
+    await bed.ready('killed', 1);
     sendAll(red, 'killed', [1, 2, 3]);
     await until('the first runs', async () => (await gate.entered()).length > 0);
     one.child.kill('SIGKILL');
     await one.ended;
     await gate.open();
-    hostFor(t);
+    bed.host(t);
     assert.deepEqual((payloads(await arrived(out, 3)) as number[]).sort(), [1, 2, 3]);
     assert.equal(failed.length, 0);
   });
@@ -245,9 +194,9 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
       stage('changed', `return { version: ${version}, of: input.n };`, 'answer', REMOTE),
       httpOut('answer'),
     ];
-    await deploy(...draw(1));
-    hostFor(t);
-    await ready('changed', 1);
+    await bed.deploy(...draw(1));
+    bed.host(t);
+    await bed.ready('changed', 1);
     const seen: number[] = [];
     let n = 0;
     const ask = async (): Promise<number> => {
@@ -260,7 +209,7 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
       return version;
     };
     assert.equal(await ask(), 1);
-    await red.deploy(flows(...draw(2)));
+    await red.deploy(bed.flows(...draw(2)));
     await until('the new code answers', async () => (await ask()) === 2);
     assert.deepEqual(
       [...seen].sort((a, b) => a - b),
@@ -270,55 +219,55 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
   });
 
   test('runs a file that only Node-RED has, and none that is not signed with its secret', async (t) => {
-    const file = join(folder, 'modelet.mjs');
+    const file = join(bed.folder, 'modelet.mjs');
     writeFileSync(file, "export default (input) => 'file ' + input;");
-    const { out } = await deploy(stage('filed', '', 'done', { ...REMOTE, source: 'file', path: file }));
-    const other = join(folder, 'other');
+    const { out } = await bed.deploy(stage('filed', '', 'done', { ...REMOTE, source: 'file', path: file }));
+    const other = join(bed.folder, 'other');
     writeFileSync(other, 'another');
-    const stranger = startHost(t, '--broker', redis.url, '--runtime', 'remote', '--secret-file', other);
+    const stranger = startHost(t, '--broker', bed.redis.url, '--runtime', 'remote', '--secret-file', other);
     await until('it declines', () => stranger.log().some(({ message }) => /is not signed/.test(String(message))));
     await until('the badge says why', () => /^does not start: .*not signed/.test(red.badges.get('filed')?.text ?? ''));
-    hostFor(t);
-    await ready('filed', 1);
+    bed.host(t);
+    await bed.ready('filed', 1);
     red.send('filed', { payload: 'x' });
     assert.deepEqual(payloads(await arrived(out, 1)), ['file x']);
     assert.match(readFileSync(file, 'utf8'), /export default/);
   });
 
   test('waits for a host, then refuses with a time to come back, and goes on when one comes', async (t) => {
-    const { out, failed } = await deploy(stage('awaited', 'return input;', 'done', REMOTE));
+    const { out, failed } = await bed.deploy(stage('awaited', 'return input;', 'done', REMOTE));
     red.send('awaited', { payload: 'early' });
     const [refused] = await arrived(failed, 1);
     assert.equal(refused?.error?.code, 'stage_unavailable');
     assert.match(String(refused?.error?.message), /no worker host serves the runtime remote/);
     await until('the badge says it', () => /^no worker host serves/.test(red.badges.get('awaited')?.text ?? ''));
-    hostFor(t);
-    await ready('awaited', 1);
+    bed.host(t);
+    await bed.ready('awaited', 1);
     red.send('awaited', { payload: 'late' });
     assert.deepEqual(payloads(await arrived(out, 1)), ['late']);
   });
 
   test('while the server is away, requests wait or are refused with a time to come back, and then all goes on', async (t) => {
-    const { out, failed } = await deploy(stage('outage', 'return input;', 'done', { ...REMOTE, retryLost: true }));
-    hostFor(t);
-    await ready('outage', 1);
+    const { out, failed } = await bed.deploy(stage('outage', 'return input;', 'done', { ...REMOTE, retryLost: true }));
+    bed.host(t);
+    await bed.ready('outage', 1);
     sendAll(red, 'outage', [1]);
     await arrived(out, 1);
-    await redis.kill();
+    await bed.redis.kill();
     sendAll(red, 'outage', [2, 3]);
     await until('the badge says it', () => red.badges.get('outage')?.text?.includes('the broker is away'));
     await until('they are refused', () => failed.length === 2);
     for (const { error } of failed) assert.equal(error?.code, 'stage_unavailable');
-    redis.restart();
-    await ready('outage', 1);
+    bed.redis.restart();
+    await bed.ready('outage', 1);
     sendAll(red, 'outage', [4]);
     assert.deepEqual(payloads(await arrived(out, 2)), [1, 4]);
   });
 
   test('an engine that is killed answers its requests, and its successor goes on with the same hosts', async (t) => {
-    const { out, failed } = await deploy(stage('lost', gate.code(), 'done', REMOTE));
-    const host = hostFor(t);
-    await ready('lost', 1);
+    const { out, failed } = await bed.deploy(stage('lost', gate.code(), 'done', REMOTE));
+    const host = bed.host(t);
+    await bed.ready('lost', 1);
     red.send('lost', { payload: 'before' });
     await until('it runs', async () => (await gate.entered()).length > 0);
     const [engine = 0] = pidsOf(await red.snapshot());
@@ -334,7 +283,7 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
     await until('another engine runs', async () =>
       (await red.snapshot()).runtimes.every(({ engine }) => engine.state === 'ready'),
     );
-    await ready('lost', 1);
+    await bed.ready('lost', 1);
     red.send('lost', { payload: 'after' });
     assert.deepEqual(payloads(await arrived(out, 1)), ['after']);
   });
@@ -344,10 +293,10 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
     t.after(() => {
       delete process.env['MODELET_BROKER_SECRET'];
     });
-    const file = join(folder, 'headless.json');
+    const file = join(bed.folder, 'headless.json');
     const nodes = [...endpoint('/away', 'away'), stage('away', ECHO, 'answer', REMOTE), httpOut('answer')];
-    writeFileSync(file, JSON.stringify(flows(...nodes).map(({ credentials: _, ...node }) => node)));
-    const host = hostFor(t);
+    writeFileSync(file, JSON.stringify(bed.flows(...nodes).map(({ credentials: _, ...node }) => node)));
+    const host = bed.host(t);
     const { url } = await serveFlows(t, file);
     // The first request waits for the host.
     const answer = await fetch(`${url}/away`, {
@@ -363,14 +312,14 @@ describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, (
   test('the example runs on two hosts', async (t) => {
     const title = 'Quick start over two worker hosts';
     const text = readFileSync(join(repositoryRoot, 'examples', `${title}.json`), 'utf8');
-    const flow = JSON.parse(text.replace('redis://127.0.0.1:6379', redis.url)) as FlowNode[];
+    const flow = JSON.parse(text.replace('redis://127.0.0.1:6379', bed.redis.url)) as FlowNode[];
     const credentials = { secret: SECRET };
     await red.deploy(flow.map((node) => (node.type === 'modelet-broker' ? { ...node, credentials } : node)));
     for (let host = 0; host < 2; host += 1) {
-      startHost(t, '--broker', redis.url, '--runtime', 'hosts', '--secret-file', secretFile);
+      startHost(t, '--broker', bed.redis.url, '--runtime', 'hosts', '--secret-file', bed.secretFile);
     }
     const { id = '' } = flow.find(({ type }) => type === 'modelet-stage') ?? {};
-    await ready(id, 2);
+    await bed.ready(id, 2);
     const answers = await Promise.all(
       numbers(12).map(async () => {
         const answer = await red.post('/primes', { below: 100_000 });

@@ -14,6 +14,7 @@ import type {
 import type { RestartCause } from '../../core/readings.ts';
 import type { OwnChanges } from '../../wire/frames/bodies.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
+import type { Hop } from '../stage/item.ts';
 
 /** The items handed to one `predict` call, on their way to and in one worker. */
 export interface Batch<T extends WireItem = WireItem> {
@@ -100,6 +101,10 @@ export interface WorkerPool<T extends WireItem = WireItem> {
    */
   refusalOf(worker: number, input: Payload): ModeletError | null;
   dispatch(worker: number, batch: Batch<T>): void;
+  /** How worker hosts serve the stage, for the items of an earlier one; absent or null: no host does. */
+  readonly hop?: Omit<Hop, 'retryLost'> | null;
+  /** Returns how many further stages an item can pass together with this one. Absent: none. */
+  aheadOf?(item: T): number;
   /** Runs the examples of the modelet; settles by the deadline, and never rejects. */
   check(deadline: Deadline): Promise<CheckResult>;
   /** Tells the workers that these requests are cancelled. */

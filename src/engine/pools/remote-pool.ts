@@ -13,16 +13,17 @@ import type { StageDefinition } from '../../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock, type Timer } from '../../core/clock.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
 import type { CircuitStatus, ModeletDescription, RemotePlace, RequestNumber, WorkerStatus } from '../../core/model.ts';
-import { decodeReplies, encodeBatch } from '../../remote/batches.ts';
-import { BEAT_MS, Board } from '../../remote/board.ts';
-import { type HostReport, keyOf, publish, type ServedStage } from '../../remote/notices.ts';
-import { OwnGains } from '../../remote/own-gains.ts';
-import { type PartsEvents, PartsIn } from '../../remote/parts-in.ts';
-import { BATCH_LEASES, BatchQueue, type BatchState } from '../../store/broker/batch-queue.ts';
-import { BrokerLink } from '../../store/broker/broker-link.ts';
+import { batchesAhead, decodeReplies, encodeWork } from '../../remote/batches.ts';
+import { BEAT_MS, type Board } from '../../remote/board.ts';
+import { HostChecks } from '../../remote/host-check.ts';
+import { keyOf, publish } from '../../remote/notices.ts';
+import { type Connected, connect, disconnect } from '../../remote/stage-connection.ts';
+import { StageHosts } from '../../remote/stage-hosts.ts';
+import type { BatchQueue, BatchState } from '../../store/broker/batch-queue.ts';
 import { resultOfEvent } from '../../store/broker/bullmq-jobs.ts';
-import { type JobEvent, JobEvents } from '../../store/broker/job-events.ts';
-import type { Item } from '../stage/item.ts';
+import type { JobEvent } from '../../store/broker/job-events.ts';
+import { hopsOf } from '../stage/hops.ts';
+import type { Hop, Item } from '../stage/item.ts';
 import type { Batch, CheckResult, PoolEvents, PoolHealth, Room } from './pool.ts';
 import type { StagePool } from './stage-pools.ts';
 
@@ -32,14 +33,6 @@ interface Sent {
 }
 
 type Ended = Pick<Extract<BatchState, { tag: 'ended' }>, 'result' | 'reason'>;
-
-interface Connected {
-  readonly link: BrokerLink;
-  readonly queue: BatchQueue;
-  readonly board: Board;
-  readonly events: JobEvents;
-  readonly parts: PartsIn;
-}
 
 type State =
   | { readonly tag: 'opening' }
@@ -74,16 +67,17 @@ export class RemotePool implements StagePool {
   readonly #key: string;
   /** Tells the batches of this pool from those of others. */
   readonly #session: string = randomUUID().slice(0, 8);
-  #batches = 0;
+  #jobs = 0;
+  readonly #checks: HostChecks;
   #definition: StageDefinition;
   /** The definition as it stands on the board; null until it is written. */
   #notice: Promise<string>;
   #state: State = { tag: 'opening' };
   readonly #sent: Map<string, Sent> = new Map();
-  /** How each host serves this stage, by its id. */
-  #hosts: ReadonlyMap<string, ServedStage & { readonly host: string }> = new Map();
   /** Null before the first look at the board. */
-  #gains: OwnGains | null = null;
+  #hosts: StageHosts | null = null;
+  /** Items that further stages can run at a time, through which hosts run the batches of this one. */
+  #itemsAhead = 0;
   readonly #openedAt: number;
   /** Time since which no host serves the stage. */
   #aloneSince: number;
@@ -101,6 +95,7 @@ export class RemotePool implements StagePool {
     this.#key = keyOf(definition);
     this.#openedAt = clock.now();
     this.#aloneSince = this.#openedAt;
+    this.#checks = new HostChecks(clock);
     this.#notice = this.#written();
   }
 
@@ -108,9 +103,9 @@ export class RemotePool implements StagePool {
     const error = this.#state.tag === 'failed' ? this.#state.error : this.#fault;
     if (error) return { tag: 'failed', error, doesNotStart: this.#state.tag === 'failed' };
     if (this.#lanes > 0) return { tag: 'ready' };
-    const why = [...this.#hosts.values()].find((served) => served.error !== null);
-    if (why) return { tag: 'failed', error: new Error(`${why.error} (host ${why.host})`), doesNotStart: true };
-    if (this.#hosts.size > 0 || this.#clock.now() < this.#aloneSince + NO_HOST_MS) return { tag: 'starting' };
+    const refusal = this.#hosts?.refusal;
+    if (refusal) return { tag: 'failed', error: refusal, doesNotStart: true };
+    if (this.#hostCount > 0 || this.#clock.now() < this.#aloneSince + NO_HOST_MS) return { tag: 'starting' };
     const { runtime } = this.#definition.remote as RemotePlace;
     const nobody = new ModeletError('stage_unavailable', `no worker host serves the runtime ${runtime}`);
     nobody.retryAfterSeconds = RETRY_AFTER_SECONDS;
@@ -118,7 +113,12 @@ export class RemotePool implements StagePool {
   }
 
   get description(): ModeletDescription | null {
-    return [...this.#hosts.values()].findLast(({ description }) => description !== null)?.description ?? null;
+    return this.#hosts?.description ?? null;
+  }
+
+  get hop(): Omit<Hop, 'retryLost'> | null {
+    const items = this.#lanes * this.#definition.batching.maxBatchSize;
+    return items > 0 && this.#state.tag === 'serving' ? { key: this.#key, items } : null;
   }
 
   start(): void {
@@ -141,12 +141,19 @@ export class RemotePool implements StagePool {
   /**
    * Returns a lane. Beyond one batch for each place in a worker, another one for each host hides the way there; with room
    * `ahead`, one for each place does. Which worker runs a batch is the hosts' choice, so a batch that needs an empty
-   * worker waits until no other is on its way.
+   * worker waits until no other is on its way. Batches that go on to further stages there keep these busy, too.
    */
   freeWorker(room: Room): number | null {
     if (this.#state.tag !== 'serving' || !this.#state.link.isReady || this.#lanes === 0) return null;
-    const most = { empty: 1, place: this.#lanes + this.#hosts.size, ahead: 2 * this.#lanes }[room];
-    if (this.#sent.size >= most) return null;
+    const most = { empty: 1, place: this.#lanes + this.#hostCount, ahead: 2 * this.#lanes }[room];
+    const further =
+      room === 'empty'
+        ? 0
+        : batchesAhead(
+            this.#itemsAhead,
+            [...this.#sent.values()].map(({ batch }) => batch.items),
+          );
+    if (this.#sent.size >= most + further) return null;
     const taken = new Set([...this.#sent.values()].map(({ lane }) => lane));
     const free = Array.from({ length: this.#lanes }, (_, lane) => lane).find((lane) => !taken.has(lane));
     return free ?? this.#sent.size % this.#lanes;
@@ -160,20 +167,28 @@ export class RemotePool implements StagePool {
     return null;
   }
 
+  /** An item goes on to the next stages on its host as long as every host of this stage serves them, too. */
+  aheadOf(item: Item): number {
+    return this.#hops(item).length;
+  }
+
   dispatch(lane: number, batch: Batch<Item>): void {
     if (this.#state.tag !== 'serving') return;
-    this.#batches += 1;
-    const id = `${this.#session}:${this.#batches}`;
+    const id = this.#newId();
     this.#sent.set(id, { batch, lane });
     if (batch.items.some(({ streams }) => streams)) this.#state.parts.begin(id);
     this.#add(this.#state, id, batch.items).catch((thrown: unknown) => this.#lost(id, asError(thrown)));
   }
 
-  /** Hosts run examples when they start a stage's workers, and report an error there. */
-  async check(): Promise<CheckResult> {
+  /** Has one host run the examples. */
+  async check(deadline: Deadline): Promise<CheckResult> {
     const { health } = this;
-    const error = health.tag === 'failed' ? new ModeletError('stage_unavailable', health.error.message) : null;
-    return { examples: 0, error };
+    if (this.#state.tag === 'serving' && health.tag === 'ready') {
+      const { queue, board } = this.#state;
+      return this.#checks.ask(this.#newId(), queue, board, deadline);
+    }
+    const why = health.tag === 'failed' ? health.error.message : 'no worker is ready';
+    return { examples: 0, error: new ModeletError('stage_unavailable', why) };
   }
 
   cancel(ids: readonly RequestNumber[]): void {
@@ -204,25 +219,27 @@ export class RemotePool implements StagePool {
    * worker has a pid: it would name a process of another machine, and the server kills the workers of an engine that died.
    */
   status(): WorkerStatus[] {
-    const workers = [...this.#hosts.values()].flatMap((served) => served.workers);
+    const workers = this.#hosts?.workers ?? [];
     const { health } = this;
     const why = health.tag === 'failed' ? health.error.message : null;
     const missing = { ...MISSING, state: why === null ? 'startup' : 'error', error: why } as const;
     const shown = workers.length > 0 ? workers : this.#definition.modelet.workers.map(() => missing);
     return shown.map((worker, index) => {
       const lanes = [...this.#sent.values()].filter(({ lane }) => lane % shown.length === index);
-      const running = Math.min(lanes.length, this.#definition.modelet.concurrency);
+      const sent = Math.min(lanes.length, this.#definition.modelet.concurrency);
+      // Only hosts know of batches that came from an earlier stage.
+      const running = this.#sent.size > 0 ? sent : worker.running;
       return { ...worker, index, pid: null, busy: running > 0, running };
     });
   }
 
   /** Batches that hosts can run at a time. */
   get #lanes(): number {
-    let ready = 0;
-    for (const { workers } of this.#hosts.values()) {
-      for (const { state } of workers) if (state === 'ready') ready += 1;
-    }
-    return ready * this.#definition.modelet.concurrency;
+    return (this.#hosts?.readyWorkers ?? 0) * this.#definition.modelet.concurrency;
+  }
+
+  get #hostCount(): number {
+    return this.#hosts?.count ?? 0;
   }
 
   #written(): Promise<string> {
@@ -265,15 +282,19 @@ export class RemotePool implements StagePool {
       await this.#lookAfter(connected.queue);
     } catch (thrown) {
       this.#fault = asError(thrown);
-      this.#hosts = new Map();
+      this.#hosts?.clear();
     }
-    if (this.#hosts.size > 0) this.#aloneSince = this.#clock.now();
+    if (this.#hostCount > 0) this.#aloneSince = this.#clock.now();
     this.#tellChange();
     this.#timer = this.#clock.at(this.#clock.now() + BEAT_MS, () => void this.#beat(connected));
   }
 
   async #add({ queue, board }: Connected, id: string, items: readonly Item[]): Promise<void> {
-    const payload = encodeBatch(items, (deadline) => board.toServer(deadline));
+    const [first] = items;
+    const hops = first ? this.#hops(first).slice(0, first.ahead) : [];
+    this.#itemsAhead = hops.reduce((sum, hop) => sum + hop.items, 0);
+    const row = hops.map(({ key }) => key);
+    const payload = encodeWork({ tag: 'batch', items, row }, (deadline) => board.toServer(deadline));
     await queue.add(id, payload, Math.max(...items.map((item) => item.priority)));
   }
 
@@ -287,16 +308,8 @@ export class RemotePool implements StagePool {
   }
 
   #read(reports: ReadonlyMap<string, string>, board: Board): void {
-    this.#gains ??= new OwnGains(board.toServer(this.#openedAt));
-    const served = new Map<string, ServedStage & { readonly host: string }>();
-    for (const [id, text] of reports) {
-      const { host, isLeaving, stages } = JSON.parse(text) as HostReport;
-      const stage = stages[this.#key];
-      const gained = stage?.own ? this.#gains.of(id, stage.own) : null;
-      if (gained) this.#events.onOwnMetrics({ ...gained, gauges: {} });
-      if (stage && !isLeaving) served.set(id, { ...stage, host });
-    }
-    this.#hosts = served;
+    this.#hosts ??= new StageHosts(this.#key, board.toServer(this.#openedAt));
+    for (const gained of this.#hosts.read(reports)) this.#events.onOwnMetrics({ ...gained, gauges: {} });
   }
 
   /** Ends the leases of hosts that are gone, and finds the ends of batches whose events were missed. */
@@ -312,9 +325,18 @@ export class RemotePool implements StagePool {
     }
   }
 
+  #newId(): string {
+    this.#jobs += 1;
+    return `${this.#session}:${this.#jobs}`;
+  }
+
   #happened(event: JobEvent): void {
-    if (event.tag === 'waiting' || !this.#sent.has(event.id)) return;
-    if (event.tag === 'dead') this.#lost(event.id, lostHost(event.reason));
+    if (event.tag === 'waiting') return;
+    if (this.#checks.has(event.id)) {
+      if (event.tag === 'dead') this.#checks.fail(event.id, lostHost(event.reason));
+      else this.#checks.answered(event.id, resultOfEvent(event.outcome).result);
+    } else if (!this.#sent.has(event.id)) return;
+    else if (event.tag === 'dead') this.#lost(event.id, lostHost(event.reason));
     else void this.#ended(event.id, resultOfEvent(event.outcome));
   }
 
@@ -359,30 +381,13 @@ export class RemotePool implements StagePool {
     if (this.#sent.size === 0) this.#onEmpty?.();
   }
 
+  #hops(item: Item): Hop[] {
+    return hopsOf(item, (key) => this.#hosts?.alsoServe(key) === true);
+  }
+
   #tell(message: Parameters<Board['tell']>[0]): void {
     if (this.#state.tag === 'serving') this.#state.board.tell(message).catch(() => {});
   }
-}
-
-interface Watcher extends Pick<PartsEvents, 'onPart' | 'onMissing'> {
-  readonly clock: Clock;
-  onEvent(event: JobEvent): void;
-  onLog: PoolEvents<Item>['onLog'];
-}
-
-async function connect(place: RemotePlace, key: string, session: string, watcher: Watcher): Promise<Connected> {
-  const { clock, onEvent, onLog } = watcher;
-  const link = await BrokerLink.open({ ...place, queue: `stage-${key}` }, onLog, clock, BATCH_LEASES);
-  const board = new Board(link, place, clock);
-  const tell: PartsEvents['tell'] = (host, message) => void board.tell(message, host).catch(() => {});
-  const parts = new PartsIn(link, key, session, { ...watcher, tell });
-  return { link, queue: new BatchQueue(link, session), board, events: new JobEvents(link, onEvent), parts };
-}
-
-async function disconnect({ events, parts, queue }: Connected): Promise<void> {
-  events.close();
-  parts.close();
-  await queue.close();
 }
 
 /** @param reason as the broker has it: of a lease that has ended, or of a host that could not run the batch */

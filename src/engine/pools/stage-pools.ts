@@ -24,7 +24,7 @@ type PoolsStatus = CircuitStatus &
   Pick<StageStatus, 'busy' | 'ready' | 'workers' | 'pinWarnings' | 'doesNotStart' | 'successorError'>;
 
 interface Generation {
-  /** Combines the definition's revision with the number of saves of its file. */
+  /** Combines the definition's revision with the number of saves of its file, and with how hosts are reached. */
   readonly revision: string;
   readonly pool: StagePool;
 }
@@ -173,7 +173,9 @@ export class StagePools {
   }
 
   get #revision(): string {
-    return `${this.#definition.revision} saved ${this.#saves}`;
+    const { revision, remote } = this.#definition;
+    // Another password or certificate needs new connections, over which the hosts' workers stay the same.
+    return `${revision} saved ${this.#saves} ${JSON.stringify(remote)}`;
   }
 
   #generation(): Generation {

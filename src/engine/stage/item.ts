@@ -4,8 +4,19 @@
  */
 import type { Deadline } from '../../core/clock.ts';
 import type { FifoNode } from '../../core/fifo.ts';
+import type { StageTiming } from '../../core/model.ts';
 import type { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
+
+/** How worker hosts serve a stage. */
+export interface Hop {
+  /** Name of the stage on hosts. */
+  readonly key: string;
+  /** Items that the workers of all hosts can run at a time. */
+  readonly items: number;
+  /** Whether the stage runs an item again whose worker or host was lost. */
+  readonly retryLost: boolean;
+}
 
 /** A stage as the items on a route see it. */
 export interface RouteStage {
@@ -16,6 +27,10 @@ export interface RouteStage {
   /** `entry`: the route begins here, and a full queue may refuse the request. */
   enqueue(request: Item, entry: boolean): void;
   cancel(request: Item): void;
+  /** How items can pass it on a worker host; null: they must come here. */
+  readonly hop: Hop | null;
+  /** Notes that an item went through the stage on a worker host, and returns the timing as one of this stage. */
+  passedOnHost(timing: StageTiming): StageTiming;
 }
 
 /** A route with its stages resolved. Items keep their route across deploys: they finish on the route they began. */
@@ -44,6 +59,8 @@ export interface Item extends WireItem {
   priority: number;
   /** Index into `route.stages` of the stage that has the item. */
   position: number;
+  /** Number of further stages that the item passes together with the present one, see hops.ts. */
+  ahead: number;
   /** Time at which the item entered the present stage's queue. */
   arrivedAt: number;
   state: ItemState;
@@ -68,13 +85,19 @@ export function isAlone({ state }: Item): boolean {
   return (state.tag === 'queued' || state.tag === 'running') && state.alone;
 }
 
-/** Whether the item's present stage forwards partial results. Only the last stage does. */
+/** Whether the item's present stage forwards partial results. Only the last stage does, or one that hops to its end. */
 export function sendsParts(item: Item): boolean {
   return item.wantsParts && nextStage(item) === undefined;
 }
 
+/** Returns the stage to which the item comes after the present one and those that it passes together with it. */
 export function nextStage(item: Item): RouteStage | undefined {
-  return item.route.stages[item.position + 1];
+  return item.route.stages[item.position + item.ahead + 1];
+}
+
+/** Returns the last of the stages that the item passes together: the present one, unless it hops. */
+export function lastStage(item: Item): RouteStage {
+  return item.route.stages[item.position + item.ahead] as RouteStage;
 }
 
 /** One run for all requests with the same input. The worker sees only `item`, the request that began the run. */

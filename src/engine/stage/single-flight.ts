@@ -71,7 +71,7 @@ export class SingleFlight {
       if (!this.#host.mayLeave(request)) return false;
       this.#count(request, 'hit');
       this.#queue.remove(request);
-      this.#answer(request, { ok: true, payload: kept }, this.#saved(request, 'hit'));
+      this.#answer(request, { ok: true, payload: kept }, [this.#saved(request, 'hit')]);
       return true;
     }
     const run = this.#open.get(lookup.key);
@@ -116,8 +116,11 @@ export class SingleFlight {
     return run.item;
   }
 
-  /** Passes on a worker's answer to an item, which leaves the stage. Some requests of a run may have to wait again. */
-  complete(item: Item, reply: Reply, timing: StageTiming): void {
+  /**
+   * Passes on a worker's answer to an item, which leaves the stage. Some requests of a run may have to wait again.
+   * @param timings at this stage, and at further ones that the item has passed together with it
+   */
+  complete(item: Item, reply: Reply, timings: readonly StageTiming[]): void {
     const { run } = item;
     const keeps = run !== null && this.#open.get(run.key) === run;
     const requests = this.end(item);
@@ -125,10 +128,10 @@ export class SingleFlight {
     const isLate = requests.length > 1 && this.#isLate(item, reply);
     const again: Item[] = [];
     for (const request of requests) {
-      if (request === item) this.#answer(request, reply, timing);
+      if (request === item) this.#answer(request, reply, timings);
       else if (isLate ? request.deadline > item.deadline : reply.ok && !this.#host.mayLeave(request))
         again.push(request);
-      else this.#answer(request, reply, this.#saved(request, 'joined'));
+      else this.#answer(request, reply, [this.#saved(request, 'joined')]);
     }
     this.#queue.putBack(again);
   }
@@ -158,8 +161,8 @@ export class SingleFlight {
     return decodeModeletError(payload.bytes, 'protocol_error').code === 'deadline_exceeded';
   }
 
-  #answer(request: Item, { ok, payload }: Reply, timing: StageTiming): void {
-    request.timings.push(timing);
+  #answer(request: Item, { ok, payload }: Reply, timings: readonly StageTiming[]): void {
+    request.timings.push(...timings);
     this.#host.onOutcome(request, ok, payload);
   }
 

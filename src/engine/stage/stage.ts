@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
-import type { ModeletDescription, Payload, StageStatus } from '../../core/model.ts';
+import type { ModeletDescription, Payload, StageStatus, StageTiming } from '../../core/model.ts';
 import { MOST_OWN_METRICS, MOST_OWN_SERIES } from '../../core/readings.ts';
 import { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { OwnChanges } from '../../wire/frames/bodies.ts';
@@ -13,7 +13,8 @@ import type { WireItem } from '../../wire/frames/frames.ts';
 import { type Batch, type CheckResult, type Room, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
 import { BatchFormer, type TakenItems } from './batch-former.ts';
-import { type Item, isAlone, type RouteStage, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
+import { keepTogether, passedAhead } from './hops.ts';
+import { type Hop, type Item, isAlone, type RouteStage, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
 import { RecentBatches } from './recent-batches.ts';
 import { SingleFlight } from './single-flight.ts';
 import { dropped, expired, unavailable, workerLost } from './stage-errors.ts';
@@ -79,6 +80,18 @@ export class Stage implements RouteStage {
     if (this.#removeQueued(request)) return;
     const item = this.#singleFlight.leave(request);
     if (item) this.#pools.cancel([item.id]);
+  }
+
+  get hop(): Hop | null {
+    const { cache, retryLost } = this.#definition;
+    const hop = cache.entries === 0 ? this.#pools.present.hop : null;
+    return hop ? { ...hop, retryLost } : null;
+  }
+
+  passedOnHost(timing: StageTiming): StageTiming {
+    const { maxBatchSize } = this.#definition.batching;
+    this.meter.itemPassed(timing, timing.batchSize < maxBatchSize ? 'idle' : 'full');
+    return { ...timing, stage: this.ref };
   }
 
   /** Lets all items that wait now leave at once, however small the batch. */
@@ -163,7 +176,10 @@ export class Stage implements RouteStage {
     const now = this.#host.clock.now();
     const freeSince = this.#freeSince ?? now;
     const current = this.#pools.isCurrent(worker);
-    const mayRun = (item: Item): boolean => this.#singleFlight.mayRun(item, current);
+    const mayRun = (item: Item): boolean => {
+      item.ahead = this.#pools.present.aheadOf?.(item) ?? 0;
+      return this.#singleFlight.mayRun(item, current);
+    };
     const alone = this.#queue.takeAlone(mayRun);
     const { items, reason }: TakenItems = alone
       ? { items: [alone], reason: 'retry' }
@@ -171,6 +187,7 @@ export class Stage implements RouteStage {
     const last = items.at(-1);
     if (!last) return false;
     this.#recent.noteInput(last.payload, now);
+    keepTogether(items);
     for (const item of items) {
       item.state = alone ? RUNNING_ALONE : RUNNING;
       item.streams = sendsParts(item);
@@ -243,7 +260,7 @@ export class Stage implements RouteStage {
       const waitMs = batch.startedAt - item.arrivedAt - batchMs;
       this.meter.itemWaited(waitMs, batchMs);
       const timing = { stage: this.ref, waitMs, batchMs, runMs, batchSize: batch.items.length, worker };
-      this.#singleFlight.complete(item, reply, timing);
+      this.#singleFlight.complete(item, reply, [timing, ...passedAhead(item, reply)]);
     });
     this.#host.onChange();
     this.pumpSoon();

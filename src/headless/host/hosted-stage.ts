@@ -1,14 +1,21 @@
 /**
  * One remote stage on a worker host: claims batches from the stage's queue, has the service run them, and answers each
- * batch by ending its job. A lease that is lost ends the work on its batch, because its runtime has given it up.
+ * batch by ending its job. A batch may go on to further stages before it is answered. A lease that is lost ends the work on its batch, because its runtime has given it up.
  *
  *   serving   batches are claimed                           -> draining
  *   draining  none is claimed; those at hand are answered   -> closed
  */
-import { type Clock, systemClock } from '../../core/clock.ts';
+import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
-import type { LogRecord, Payload, RequestNumber } from '../../core/model.ts';
-import { decodeBatch, encodeReplies, replyOf } from '../../remote/batches.ts';
+import type { LogRecord, Outcome, Payload, RequestNumber, StageTiming } from '../../core/model.ts';
+import {
+  batchesAhead,
+  decodeWork,
+  encodeChecked,
+  encodeReplies,
+  type RemoteWork,
+  replyOf,
+} from '../../remote/batches.ts';
 import type { Board, HostMessage } from '../../remote/board.ts';
 import type { Service } from '../../server/service.ts';
 import { BATCH_LEASES, BatchQueue, type TakenBatch } from '../../store/broker/batch-queue.ts';
@@ -19,9 +26,13 @@ import { SentParts } from './sent-parts.ts';
 
 interface Held {
   readonly id: string;
+  /** Number of its items. */
+  readonly length: number;
   /** The open requests, by the number of their item. */
   readonly requests: Map<number, RequestNumber>;
 }
+
+type Reply = (outcome: Outcome<Payload>, timings: readonly StageTiming[]) => void;
 
 /** Time after which the queue is looked at without an event. */
 const IDLE_MS = 1000;
@@ -31,14 +42,26 @@ const CANCELLED = 'cancelled by its runtime';
 /** Batches at hand per place in a worker: one runs, and the next is there when it ends. */
 const PER_PLACE = 2;
 
+/** A way through several stages of a host. */
+export interface HostedWay {
+  /** Where requests enter it. */
+  readonly entry: string;
+  /** Items that the stages behind the first run at a time. */
+  readonly itemsAhead: number;
+  /** Whether the first stage would have a batch of so many items wait for more, as their runtime has done. */
+  waits(items: number): boolean;
+}
+
 export interface HostedStageSpec {
   readonly key: string;
   /** Batches that its workers run at a time. */
   readonly places: number;
+  /** The way of a batch through this stage and further ones. */
+  wayOf(row: readonly string[]): HostedWay;
   readonly host: string;
   readonly link: BrokerLink;
   readonly board: Board;
-  readonly service: Pick<Service, 'submit' | 'abandon' | 'actOnStage'>;
+  readonly service: Pick<Service, 'submit' | 'abandon' | 'actOnStage' | 'check'>;
   onLog(record: LogRecord): void;
 }
 
@@ -54,6 +77,8 @@ export class HostedStage {
   #state: 'serving' | 'draining' | 'closed' = 'serving';
   /** The claim that is under way, and whether another one is wanted after it. */
   #claiming: { readonly ended: Promise<void>; again: boolean } | null = null;
+  /** Items that run at a time in the further stages of the last batch. */
+  #itemsAhead = 0;
   /** Batches that were announced since the last claim. */
   #waiting = 0;
   #onEmpty: (() => void) | null = null;
@@ -129,7 +154,8 @@ export class HostedStage {
   async #claim(): Promise<void> {
     try {
       while (this.#state === 'serving') {
-        const room = this.#spec.places * PER_PLACE - this.#held.size;
+        const ahead = batchesAhead(this.#itemsAhead, [...this.#held.values()]);
+        const room = this.#spec.places * PER_PLACE + ahead - this.#held.size;
         const most = Math.min(room, Math.max(1, this.#waiting));
         if (most <= 0) return;
         this.#waiting = 0;
@@ -143,57 +169,76 @@ export class HostedStage {
   }
 
   #run({ id, payload }: TakenBatch): void {
-    let items: readonly WireItem[];
+    let work: RemoteWork;
     try {
-      items = decodeBatch(payload, (time) => this.#spec.board.fromServer(time));
+      work = decodeWork(payload, (time) => this.#spec.board.fromServer(time));
     } catch (thrown) {
       this.#log('error', thrown);
       void this.#queue.refuse(id, asModeletError(thrown, 'protocol_error').message).catch(() => {});
       return;
     }
-    const held: Held = { id, requests: new Map() };
+    if (work.tag === 'check') {
+      void this.#check(id, work.deadline);
+      return;
+    }
+    const { items, row } = work;
+    const way = this.#spec.wayOf(row);
+    this.#itemsAhead = way.itemsAhead;
+    const held: Held = { id, length: items.length, requests: new Map() };
     this.#held.set(id, held);
     const replies: (WireItem | undefined)[] = items.map(() => undefined);
     let runMs = 0;
     let open = items.length;
     items.forEach((item, index) => {
-      const reply = (outcome: Parameters<typeof replyOf>[1], ranMs: number): void => {
-        replies[index] = replyOf(item.id, outcome, this.#parts.sentOf(id, item.id));
-        runMs = Math.max(runMs, ranMs);
+      this.#submit(item, held, way.entry, (outcome, timings) => {
+        replies[index] = replyOf(item.id, outcome, timings, this.#parts.sentOf(id, item.id));
+        runMs = Math.max(runMs, timings[0]?.runMs ?? 0);
         held.requests.delete(item.id);
         open -= 1;
-        if (open === 0) void this.#answer(held, replies as WireItem[], runMs);
-      };
-      this.#submit(item, held, reply);
+        if (open === 0) void this.#answer(id, encodeReplies({ runMs, replies: replies as WireItem[] }));
+      });
     });
+    if (way.waits(items.length)) this.#spec.service.actOnStage(this.#spec.key, 'flush');
     this.#abandon(id, this.#cancelled.get(id) ?? [], CANCELLED);
     this.#cancelled.delete(id);
   }
 
-  #submit(item: WireItem, held: Held, reply: (outcome: Parameters<typeof replyOf>[1], runMs: number) => void): void {
-    const { key: entry, service } = this.#spec;
+  /** Runs the examples of the stage, unless nobody waits for that any more. */
+  async #check(id: string, deadline: Deadline): Promise<void> {
+    const { key, service } = this.#spec;
+    const isLate = this.#clock.now() >= deadline;
+    this.#held.set(id, { id, length: 0, requests: new Map() });
+    const checked = isLate ? [] : await service.check();
+    const found = checked.find((check) => check.id === key);
+    const error = found ? found.error : new ModeletError('stage_unavailable', 'the host does not serve the stage');
+    await this.#answer(id, encodeChecked(found?.examples ?? 0, error));
+  }
+
+  #submit(item: WireItem, held: Held, entry: string, reply: Reply): void {
+    const { service } = this.#spec;
     const { id, payload, deadline, priority, meta } = item;
     try {
       const request = service.submit({
         requestId: `${held.id}:${id}`,
-        ...{ gateMs: 0, entry, payload, deadline, priority, patient: false, group: 0, meta },
+        // Patient: its runtime sends no more than the hosts can hold.
+        ...{ gateMs: 0, entry, payload, deadline, priority, patient: true, group: 0, meta },
         ...(item.streams && {
           onPart: (part: Payload, index: number, taken: () => void) =>
             this.#parts.send(held.id, id, index, part, taken),
         }),
-        onSettled: ({ outcome, timings }) => reply(outcome, Math.max(0, ...timings.map(({ runMs }) => runMs))),
+        onSettled: ({ outcome, timings }) => reply(outcome, timings),
       });
       held.requests.set(id, request);
     } catch (thrown) {
       // Later, as the other replies: the batch is complete only when all its items were submitted.
-      queueMicrotask(() => reply({ ok: false, error: asModeletError(thrown, 'stage_unavailable') }, 0));
+      queueMicrotask(() => reply({ ok: false, error: asModeletError(thrown, 'stage_unavailable') }, []));
     }
   }
 
-  async #answer({ id }: Held, replies: readonly WireItem[], runMs: number): Promise<void> {
+  async #answer(id: string, answer: Payload): Promise<void> {
     try {
       await this.#parts.flushed(id);
-      await this.#queue.complete(id, encodeReplies({ runMs, replies }));
+      await this.#queue.complete(id, answer);
     } catch (thrown) {
       this.#log('warn', thrown);
     }

@@ -33,7 +33,9 @@ export async function installed(published: PublishedStage, rules: HostRules): Pr
   const source = await sourceOn(stage.modelet.source, file, rules);
   const requireFrom = process.cwd();
   const workers = placements(stage.modelet.workers, rules);
-  return { ...stage, id: key, modelet: { ...stage.modelet, source, requireFrom, workers } };
+  const modelet = { ...stage.modelet, source, requireFrom, workers };
+  // The runtime keeps the results.
+  return { ...stage, id: key, modelet, cache: { ...stage.cache, entries: 0 } };
 }
 
 async function sourceOn(source: StageSource, file: StageFile | null, rules: HostRules): Promise<StageSource> {

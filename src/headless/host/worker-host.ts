@@ -17,7 +17,7 @@ import { Service } from '../../server/service.ts';
 import { BATCH_LEASES } from '../../store/broker/batch-queue.ts';
 import { BrokerLink } from '../../store/broker/broker-link.ts';
 import { DRAIN_MS } from '../server.ts';
-import { HostedStage } from './hosted-stage.ts';
+import { HostedStage, type HostedWay } from './hosted-stage.ts';
 import { type HostRules, installed } from './installed-stage.ts';
 
 export interface HostSpec extends HostRules {
@@ -25,7 +25,9 @@ export interface HostSpec extends HostRules {
 }
 
 interface Stage {
-  readonly planned: PlannedStage;
+  /** The notice that the stage was read from. */
+  notice: string;
+  planned: PlannedStage;
   readonly hosted: HostedStage;
   /** Time of the server at which this host began to serve it. */
   readonly since: number;
@@ -43,6 +45,8 @@ export class RemoteWorkerHost {
   readonly #id: string = randomUUID().slice(0, 8);
   readonly #service: Service;
   readonly #stages: Map<string, Stage> = new Map();
+  /** The ways through several stages that batches have taken: keys of stages, by the name of the entry. */
+  readonly #rows: Map<string, readonly string[]> = new Map();
   /** Why this host does not serve stages that it could, by their keys. */
   #declined: ReadonlyMap<string, string> = new Map();
   /** Names of the stages whose refusal was logged. */
@@ -99,13 +103,12 @@ export class RemoteWorkerHost {
     for (const [key, notice] of notices) {
       const stage = this.#stages.get(key);
       if (stage) stage.seenAt = now;
-      else {
-        try {
-          const planned = await installed(readPublished(notice, this.#spec.secret), this.#spec);
-          if (planned) hasChanged = (await this.#add(key, planned, board)) || hasChanged;
-        } catch (thrown) {
-          declined.set(key, asError(thrown).message);
-        }
+      if (stage?.notice === notice) continue;
+      try {
+        const planned = await installed(readPublished(notice, this.#spec.secret), this.#spec);
+        if (planned) hasChanged = (await this.#place(key, planned, notice, board)) || hasChanged;
+      } catch (thrown) {
+        declined.set(key, asError(thrown).message);
       }
     }
     this.#declined = declined;
@@ -128,7 +131,13 @@ export class RemoteWorkerHost {
     return board.renew({ kind: 'hosts', name: this.#id, text: JSON.stringify(this.#report()) }, 'stages');
   }
 
-  async #add(key: string, planned: PlannedStage, board: Board): Promise<boolean> {
+  /** Begins to serve a stage, or takes over what has changed besides its modelet. Returns whether it did. */
+  async #place(key: string, planned: PlannedStage, notice: string, board: Board): Promise<boolean> {
+    const present = this.#stages.get(key);
+    if (present) {
+      Object.assign(present, { planned, notice });
+      return true;
+    }
     const link = await this.#link(`stage-${key}`);
     if (this.#state !== 'serving') {
       await link.close();
@@ -137,16 +146,17 @@ export class RemoteWorkerHost {
     const hosted = new HostedStage({
       ...{
         key,
-        places: planned.modelet.workers.length * planned.modelet.concurrency,
+        places: placesOf(planned),
         host: this.#id,
         link,
         board,
         service: this.#service,
       },
+      wayOf: (row) => this.#wayOf(key, row),
       onLog: (record) => this.#log.write(record),
     });
     const now = this.#clock.now();
-    this.#stages.set(key, { planned, hosted, since: board.toServer(now), seenAt: now });
+    this.#stages.set(key, { notice, planned, hosted, since: board.toServer(now), seenAt: now });
     hosted.start();
     this.#log.write({ level: 'info', message: `serves stage ${planned.name}`, fields: { key } });
     return true;
@@ -154,10 +164,28 @@ export class RemoteWorkerHost {
 
   #apply(): void {
     const stages = [...this.#stages.values()].map(({ planned }) => planned);
-    this.#service.apply(
-      stages,
-      stages.map(({ id }) => ({ entry: id, stages: [id] })),
-    );
+    for (const [entry, row] of this.#rows) if (!row.every((key) => this.#stages.has(key))) this.#rows.delete(entry);
+    const rows = [...this.#rows].map(([entry, row]) => ({ entry, stages: row }));
+    this.#service.apply(stages, [...stages.map(({ id }) => ({ entry: id, stages: [id] })), ...rows]);
+  }
+
+  /** The way through a stage and as many of the following ones as this host serves. */
+  #wayOf(first: string, following: readonly string[]): HostedWay {
+    const missing = following.findIndex((key) => !this.#stages.has(key));
+    const further = missing < 0 ? following : following.slice(0, missing);
+    const row = [first, ...further];
+    const entry = row.join(' > ');
+    if (further.length > 0 && !this.#rows.has(entry)) {
+      this.#rows.set(entry, row);
+      this.#apply();
+    }
+    const stages = row.flatMap((key) => this.#stages.get(key)?.planned ?? []);
+    const [batching] = stages.map((stage) => stage.batching);
+    return {
+      entry,
+      itemsAhead: stages.slice(1).reduce((sum, stage) => sum + placesOf(stage) * stage.batching.maxBatchSize, 0),
+      waits: (items) => batching !== undefined && batching.maxWaitMs > 0 && items < batching.maxBatchSize,
+    };
   }
 
   #hear(message: HostMessage): void {
@@ -192,4 +220,9 @@ export class RemoteWorkerHost {
     const onSetup = (record: LogRecord): void => this.#log.write(record);
     return BrokerLink.open({ ...this.#spec.place, queue }, onSetup, this.#clock, BATCH_LEASES);
   }
+}
+
+/** Batches that a stage's workers run at a time. */
+function placesOf({ modelet }: PlannedStage): number {
+  return modelet.workers.length * modelet.concurrency;
 }

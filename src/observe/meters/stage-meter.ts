@@ -1,5 +1,6 @@
 /** Measures one stage; runs in the engine. */
 import type { ErrorCode } from '../../core/errors.ts';
+import type { StageTiming } from '../../core/model.ts';
 import {
   BATCH_REASONS,
   type BatchReason,
@@ -26,6 +27,8 @@ export class StageMeter {
   /** The metrics that the modelet declares itself. */
   readonly own: OwnMeter = new OwnMeter();
   #batches = 0;
+  /** The share of a batch that items have passed on worker hosts. */
+  #passedBatches = 0;
   #items = 0;
   #busyMs = 0;
   #taps = 0;
@@ -52,6 +55,21 @@ export class StageMeter {
     this.#busyMs += runMs;
     this.#run.observe(runMs, size);
     this.#runTimes.observe(runMs, size);
+  }
+
+  /** Records an item that passed the stage on a worker host. A batch counts when as many as it held have come. */
+  itemPassed({ waitMs, batchMs, runMs, batchSize }: StageTiming, reason: BatchReason): void {
+    this.itemWaited(waitMs, batchMs);
+    this.#items += 1;
+    this.#busyMs += runMs / batchSize;
+    this.#run.observe(runMs);
+    this.#runTimes.observe(runMs);
+    this.#passedBatches += 1 / batchSize;
+    if (this.#passedBatches < 1 - ROUNDING) return;
+    this.#passedBatches -= 1;
+    this.#batches += 1;
+    this.#reasons[reason] += 1;
+    this.#batchSize.observe(batchSize);
   }
 
   /** Records the waits of one item of a batch that ran. */
@@ -103,6 +121,9 @@ export class StageMeter {
     };
   }
 }
+
+/** Shares of a batch do not add up to 1 exactly. */
+const ROUNDING = 1e-6;
 
 /** The reading of a stage that has done nothing yet. */
 export const NOTHING_READ: StageReading = new StageMeter().read();

@@ -1,0 +1,50 @@
+/**
+ * Remote stages in a row: an item whose next stages run on the same worker hosts goes through them there, as one job, and
+ * comes back with the result of the last. The item stays with the stage that sent it, and `ahead` counts the others.
+ *
+ * Each stage of a row keeps its own batches, limits and metrics. A stage is passed on hosts only if that changes nothing
+ * but the way: every host has it, it keeps no results, nobody wants a copy of its input, and a lost host has the same
+ * consequences for its items.
+ */
+import type { StageTiming } from '../../core/model.ts';
+import type { WireItem } from '../../wire/frames/frames.ts';
+import type { Hop, Item } from './item.ts';
+
+/**
+ * Returns the next stages that an item can pass on the hosts of its present one.
+ * @param alsoServe whether all these hosts serve a stage, by its key
+ */
+export function hopsOf({ route, position }: Item, alsoServe: (key: string) => boolean): Hop[] {
+  const first = route.stages[position]?.hop;
+  const hops: Hop[] = [];
+  if (!first) return hops;
+  for (let at = position + 1; at < route.stages.length; at += 1) {
+    const hop = route.stages[at]?.hop;
+    if (!hop || route.tapped[at - 1] || hop.retryLost !== first.retryLost || !alsoServe(hop.key)) break;
+    hops.push(hop);
+  }
+  return hops;
+}
+
+/** Makes sure that the items of a batch pass the same stages. They differ only while a deploy changes their route. */
+export function keepTogether(items: readonly Item[]): void {
+  const rows = items.map(({ route, position, ahead }) => {
+    return route.stages.slice(position + 1, position + 1 + ahead).map(({ ref }) => ref);
+  });
+  if (rows.every((row) => row.join() === rows[0]?.join())) return;
+  for (const item of items) item.ahead = 0;
+}
+
+/**
+ * Notes which further stages a host has run an item through, and returns the timings there. A host that no longer serves
+ * one of them returns the item in front of it.
+ */
+export function passedAhead(item: Item, { ok, timings }: WireItem): StageTiming[] {
+  const ahead = item.route.stages.slice(item.position + 1, item.position + 1 + item.ahead);
+  const passed = ahead.flatMap((stage, index) => {
+    const timing = timings[index + 1];
+    return timing ? [stage.passedOnHost(timing)] : [];
+  });
+  if (ok) item.ahead = passed.length;
+  return passed;
+}

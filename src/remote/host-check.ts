@@ -1,0 +1,81 @@
+/**
+ * Has a worker host run the examples of a remote stage: a job of the stage's queue that the first host with room takes.
+ * A check ends with the answer of the host, or at its deadline.
+ */
+import { type Clock, type Deadline, systemClock, type Timer } from '../core/clock.ts';
+import { asModeletError, ModeletError } from '../core/errors.ts';
+import type { Payload } from '../core/model.ts';
+import type { BatchQueue } from '../store/broker/batch-queue.ts';
+import { outcomeOf } from '../wire/frames/failure.ts';
+import { decodeReplies, encodeWork } from './batches.ts';
+import type { Board } from './board.ts';
+
+export interface HostCheckResult {
+  /** Number of examples that ran, including a failing one. */
+  readonly examples: number;
+  readonly error: ModeletError | null;
+}
+
+interface Asked {
+  readonly resolve: (result: HostCheckResult) => void;
+  readonly timer: Timer;
+}
+
+/** Before all batches that wait. */
+const PRIORITY = 2 ** 20;
+
+export class HostChecks {
+  readonly #clock: Clock;
+  readonly #asked: Map<string, Asked> = new Map();
+
+  constructor(clock: Clock = systemClock) {
+    this.#clock = clock;
+  }
+
+  /** Never rejects. @param id of the job; no other has it */
+  ask(id: string, queue: BatchQueue, board: Board, deadline: Deadline): Promise<HostCheckResult> {
+    return new Promise((resolve) => {
+      const late = (): void => this.#end(id, failed(new ModeletError('deadline_exceeded', 'no host answered in time')));
+      this.#asked.set(id, { resolve, timer: this.#clock.at(deadline, late) });
+      queue
+        .add(
+          id,
+          encodeWork({ tag: 'check', deadline }, (time) => board.toServer(time)),
+          PRIORITY,
+        )
+        .catch((thrown: unknown) => this.fail(id, thrown));
+    });
+  }
+
+  /** Whether a job is a check that somebody waits for. */
+  has(id: string): boolean {
+    return this.#asked.has(id);
+  }
+
+  /** @param answer of the host */
+  answered(id: string, answer: Payload | null): void {
+    try {
+      const [reply] = answer ? decodeReplies(answer).replies : [];
+      if (!reply) throw new Error('the host sent no result of its examples');
+      const outcome = outcomeOf(reply);
+      this.#end(id, { examples: reply.part, error: outcome.ok ? null : outcome.error });
+    } catch (thrown) {
+      this.fail(id, thrown);
+    }
+  }
+
+  fail(id: string, thrown: unknown): void {
+    this.#end(id, failed(asModeletError(thrown, 'stage_unavailable')));
+  }
+
+  #end(id: string, result: HostCheckResult): void {
+    const asked = this.#asked.get(id);
+    this.#asked.delete(id);
+    asked?.timer.cancel();
+    asked?.resolve(result);
+  }
+}
+
+function failed(error: ModeletError): HostCheckResult {
+  return { examples: 0, error };
+}

@@ -1,0 +1,43 @@
+/** The connections of a remote stage to its broker: its queue, its board, and the events and parts that come back. */
+import type { Clock } from '../core/clock.ts';
+import type { LogRecord, RemotePlace } from '../core/model.ts';
+import { BATCH_LEASES, BatchQueue } from '../store/broker/batch-queue.ts';
+import { BrokerLink } from '../store/broker/broker-link.ts';
+import { type JobEvent, JobEvents } from '../store/broker/job-events.ts';
+import { Board } from './board.ts';
+import { type PartsEvents, PartsIn } from './parts-in.ts';
+
+export interface Connected {
+  readonly link: BrokerLink;
+  readonly queue: BatchQueue;
+  readonly board: Board;
+  readonly events: JobEvents;
+  readonly parts: PartsIn;
+}
+
+interface Watcher extends Pick<PartsEvents, 'onPart' | 'onMissing'> {
+  readonly clock: Clock;
+  onEvent(event: JobEvent): void;
+  onLog(record: LogRecord): void;
+}
+
+/**
+ * Connects a pool to the queue of its stage. Rejects if the packages of a broker are missing.
+ * @param key of the stage
+ * @param session tells the jobs of this pool from those of others
+ */
+export async function connect(place: RemotePlace, key: string, session: string, watcher: Watcher): Promise<Connected> {
+  const { clock, onEvent, onLog } = watcher;
+  const link = await BrokerLink.open({ ...place, queue: `stage-${key}` }, onLog, clock, BATCH_LEASES);
+  const board = new Board(link, place, clock);
+  const tell: PartsEvents['tell'] = (host, message) => void board.tell(message, host).catch(() => {});
+  const parts = new PartsIn(link, key, session, { ...watcher, tell });
+  return { link, queue: new BatchQueue(link, session), board, events: new JobEvents(link, onEvent), parts };
+}
+
+/** The queue is last: the others use its connection. */
+export async function disconnect({ events, parts, queue }: Connected): Promise<void> {
+  events.close();
+  parts.close();
+  await queue.close();
+}
