@@ -77,14 +77,22 @@ function placeOn(url: string, runtime: string): RemotePlace {
 
 async function measureHop(url: string, host: (runtime: string) => unknown, { rounds, seconds }: Scale): Promise<Table> {
   const remote = placeOn(url, 'hop');
-  const stages: Readonly<Record<string, BedStage>> = {
-    'local, single items': { modelet: 'echo' },
-    'remote, single items': { modelet: 'echo', remote },
-    [`local, batches of ${BATCH}`]: { modelet: 'echo', batching: batchesOf(BATCH) },
-    [`remote, batches of ${BATCH}`]: { modelet: 'echo', batching: batchesOf(BATCH), remote },
+  const local: BedStage = { modelet: 'echo' };
+  const away: BedStage = { modelet: 'echo', remote };
+  const batching = batchesOf(BATCH);
+  const stages: Readonly<Record<string, BedStage[]>> = {
+    'local, single items': [local],
+    'remote, single items': [away],
+    'two remote in a row, single items': [away, away],
+    [`local, batches of ${BATCH}`]: [{ ...local, batching }],
+    [`remote, batches of ${BATCH}`]: [{ ...away, batching }],
+    [`two remote in a row, batches of ${BATCH}`]: [
+      { ...away, batching },
+      { ...away, batching },
+    ],
   };
   host('hop');
-  const bed = await Bed.start(Object.fromEntries(Object.entries(stages).map(([entry, stage]) => [entry, [stage]])));
+  const bed = await Bed.start(stages);
   try {
     const loops = Object.keys(stages).map((entry) => [
       entry,
@@ -261,22 +269,25 @@ async function measureMany(redis: Redis, started: Started, { seconds }: Scale): 
     };
     let running = 0;
     let bed: Bed | null = null;
-    for (const [index, count] of MANY.entries()) {
-      start(count - running);
-      running = count;
-      bed ??= await Bed.start({ slow: [{ modelet: 'sleep', init: { ms: pace }, remote: placeOn(redis.url, name) }] });
-      const serving = bed;
-      while (serving.snapshot().stages[0]?.ready !== count) await sleep(50);
-      const before = { at: performance.now(), cpuMs: await cpuMsOf(redis) };
-      const { itemsPerSecond } = await closedLoop(
-        (value, settled) => serving.send('slow', value, settled),
-        () => 1,
-        { inFlight: 4 * count, seconds: 4 * seconds },
-      );
-      const cpu = ((await cpuMsOf(redis)) - before.cpuMs) / (performance.now() - before.at);
-      rows[index]?.push(figure(itemsPerSecond), ratio((itemsPerSecond * pace) / 1000 / count), figure(100 * cpu));
+    try {
+      for (const [index, count] of MANY.entries()) {
+        start(count - running);
+        running = count;
+        bed ??= await Bed.start({ slow: [{ modelet: 'sleep', init: { ms: pace }, remote: placeOn(redis.url, name) }] });
+        const serving = bed;
+        while (serving.snapshot().stages[0]?.ready !== count) await sleep(50);
+        const before = { at: performance.now(), cpuMs: await cpuMsOf(redis) };
+        const { itemsPerSecond } = await closedLoop(
+          (value, settled) => serving.send('slow', value, settled),
+          () => 1,
+          { inFlight: 4 * count, seconds: 4 * seconds },
+        );
+        const cpu = ((await cpuMsOf(redis)) - before.cpuMs) / (performance.now() - before.at);
+        rows[index]?.push(figure(itemsPerSecond), ratio((itemsPerSecond * pace) / 1000 / count), figure(100 * cpu));
+      }
+    } finally {
+      await bed?.close();
     }
-    await bed?.close();
     for (const child of children) child.kill('SIGKILL');
   }
   return {
