@@ -1,4 +1,5 @@
-// Installs the packages of docs/guides/recipes.md into the folder .recipes, where the long form of their test finds them.
+// Installs the packages of docs/guides/recipes.md and calling.md into the folder .recipes, where the long forms of their
+// tests find them.
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';

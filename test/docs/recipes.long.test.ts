@@ -3,7 +3,7 @@
  * Only the long form does, because the libraries are large: `npm run recipes` installs them into `.recipes`.
  */
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { copyFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -11,11 +11,10 @@ import { endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { NodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 import { assertPrints, type Place, printed } from './commands.ts';
+import { PACKAGES, withoutPackages } from './packages.ts';
 import { type CodeBlock, codeBlocks, readPage } from './pages.ts';
 
 const PAGE = 'docs/guides/recipes.md';
-const PACKAGES = join(repositoryRoot, '.recipes');
-const LISTS = join(repositoryRoot, 'test', 'docs', 'recipes');
 /** From here on, the page has recipes whose libraries are too large for a test. */
 const TRIED_BY_HAND = '## PyTorch';
 
@@ -52,19 +51,8 @@ test('the recipes have a stage, a request and an answer each', () => {
   for (const { curl, answer } of recipes) assert.equal(answer?.label, 'output', `${PAGE}:${curl.line}`);
 });
 
-/** Whether the test cannot run here. With CI=true it must, and fails without the packages. */
-function isWithoutPackages(): boolean {
-  const installed = join(PACKAGES, 'requirements.txt');
-  const isCurrent =
-    existsSync(installed) && readFileSync(installed).equals(readFileSync(join(LISTS, 'requirements.txt')));
-  if (!isCurrent && process.env['CI'] === 'true') {
-    throw new Error(`${PACKAGES} lacks packages of the recipes: .ci/run installs them by npm run recipes`);
-  }
-  return !isCurrent;
-}
-
 if (process.env['TEST_FULL'] === '1') {
-  describe('a recipe', { skip: isWithoutPackages() && 'npm run recipes has not been run' }, () => {
+  describe('a recipe', { skip: withoutPackages() }, () => {
     let red: NodeRed;
     let place: Place;
     before(async () => {
