@@ -41,7 +41,7 @@ export interface LedgerWatcher<C extends Caller = Caller> {
   /** A request ended with an error, or was refused before it was opened. */
   onFailed(code: ErrorCode): void;
   /** A caller's callback threw. The ledger catches the error, so it affects no other request. */
-  onThrown(error: Error): void;
+  onThrown(error: Error, caller: C): void;
 }
 
 /** A request that has not settled. All times are on the ledger's clock. */
@@ -133,7 +133,7 @@ export class Ledger<C extends Caller = Caller> {
     this.#durations.observe(outcome.ok ? 'ok' : outcome.error.code, at - request.openedAt);
     const settlement = { outcome, timings };
     this.#watcher.onSettled(request, settlement, at);
-    this.#tell(() => request.caller.onSettled(settlement));
+    this.#tell(request.caller, (caller) => caller.onSettled(settlement));
     if (this.#open.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();
     return true;
   }
@@ -141,13 +141,13 @@ export class Ledger<C extends Caller = Caller> {
   /** Passes a tapped value to a request's caller. No effect if the request has settled. */
   tap(id: RequestNumber, stage: number, payload: Payload): void {
     const request = this.#open.get(id);
-    if (request) this.#tell(() => request.caller.onTap?.(stage, payload));
+    if (request) this.#tell(request.caller, (caller) => caller.onTap?.(stage, payload));
   }
 
   /** Passes a part of a result to the request's caller. No effect if the request has settled. */
   part(id: RequestNumber, index: number, payload: Payload, taken: () => void): void {
     const request = this.#open.get(id);
-    if (request) this.#tell(() => request.caller.onPart?.(payload, index, taken));
+    if (request) this.#tell(request.caller, (caller) => caller.onPart?.(payload, index, taken));
   }
 
   isOpen(id: RequestNumber): boolean {
@@ -183,11 +183,11 @@ export class Ledger<C extends Caller = Caller> {
     this.#watcher.onFailed(code);
   }
 
-  #tell(call: () => void): void {
+  #tell(caller: C, call: (caller: C) => void): void {
     try {
-      call();
+      call(caller);
     } catch (thrown) {
-      this.#watcher.onThrown(asError(thrown));
+      this.#watcher.onThrown(asError(thrown), caller);
     }
   }
 

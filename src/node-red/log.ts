@@ -1,5 +1,5 @@
 /** Writes to Node-RED's log: a line for the console, and its fields for other log handlers. */
-import type { NodeAPI } from 'node-red';
+import type { Node, NodeAPI } from 'node-red';
 import type { LogLevel } from '../core/model.ts';
 import { Log, recordsTo } from '../observe/log/log.ts';
 
@@ -33,6 +33,23 @@ export function nodeRedLog(RED: NodeAPI): Log {
 /** Logs a fault of this package's own code. */
 export function logFault(RED: NodeAPI, what: string, thrown: unknown): void {
   RED.log.error(oneLine(`modelet: ${what}: ${(thrown as Error).stack ?? String(thrown)}`));
+}
+
+interface FlowLog {
+  log?(entry: object): void;
+}
+
+/** Logs an error of a node as its method `error` does, and gives fields to other log handlers. */
+export function logAtNode(RED: NodeAPI, node: Node, line: string, fields: object): void {
+  const { id, type, z, name, _alias, _flow } = node as Node & { readonly _alias?: string; readonly _flow?: FlowLog };
+  const msg = oneLine(line);
+  // Node-RED's own method takes no fields. The node's flow adds its path.
+  if (!_flow?.log) {
+    node.error(msg);
+    return;
+  }
+  const shown = { ...(_alias ? { _alias } : {}), ...(z ? { z } : {}), ...(name ? { name } : {}) };
+  _flow.log({ ...fields, level: RED.log.ERROR, id, type, msg, ...shown });
 }
 
 const ESCAPES: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };

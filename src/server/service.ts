@@ -110,7 +110,9 @@ export class Service {
       },
       onExpired: (request) => this.#client.cancel(request),
       onFailed: (code) => this.#refusals.count(code),
-      onThrown: (error) => this.log({ level: 'error', message: `a callback of a request threw: ${error.stack}` }),
+      onThrown: (error, { requestId }) => {
+        this.log({ level: 'error', message: `a callback of a request threw: ${error.stack}`, fields: { requestId } });
+      },
     });
     this.#admissionQueue = new AdmissionQueue(config.mostWaiting, (item) => {
       this.#ledger.sent(item.id);
@@ -128,6 +130,7 @@ export class Service {
         mostWaiting: config.mostWaiting,
         timeoutMs: config.timeoutMs,
         barred: this.#pins.barred,
+        logsEach: config.logLevel === 'debug' || config.logLevel === 'trace',
       },
     };
     this.#checks = new Checks({

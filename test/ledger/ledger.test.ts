@@ -259,7 +259,13 @@ test('other listeners learn that a request has settled before its caller does', 
 test('a caller that throws affects no other: each is told once, and the error is reported', () => {
   const thrown: string[] = [];
   let emptied = false;
-  const ledger = newLedger(10, new FakeClock(), { onThrown: (error) => thrown.push(error.message) });
+  const callers: unknown[] = [];
+  const ledger = newLedger(10, new FakeClock(), {
+    onThrown: (error, caller) => {
+      thrown.push(error.message);
+      callers.push(caller);
+    },
+  });
   const told: number[] = [];
   const ids = Array.from({ length: 5 }, (_, n) =>
     open(ledger, {
@@ -280,6 +286,7 @@ test('a caller that throws affects no other: each is told once, and the error is
   ledger.failAll(() => new ModeletError('engine_lost', 'gone'));
   assert.deepEqual(told, [0, 1, 2, 3, 4]);
   assert.deepEqual(thrown, ['tapped 1', 'told 0', 'told 2', 'told 4']);
+  assert.equal(new Set(callers).size, 4, 'with its caller');
   assert.deepEqual([ledger.backlog, ledger.read().counts.ok, ledger.read().counts.engine_lost], [0, 1, 4]);
   return new Promise<void>((resolve) => setImmediate(resolve)).then(() => assert.ok(emptied));
 });

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { catchNode, endpoint, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
-import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { engineUrl, type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 import { until } from '../fixtures/polling.ts';
 
 /** As a log handler in Node-RED's settings gets it. */
@@ -118,6 +118,39 @@ describe('log: requests', () => {
     const entry = await logged(/^\[modelet:main\/one\] invalid_input: no such digit$/);
     assert.equal(entry.level, DEBUG);
     assert.deepEqual([entry['code'], entry['stage'], entry['requestId']], ['invalid_input', 'one', error.requestId]);
+  });
+
+  test('the same at the engine\u2019s own listener, with the refused requests, and as an error if nothing handles it', async () => {
+    const code = `if (input.fail) throw new Error('broken'); return input;`;
+    const flow = [httpIn('in', '/log', 'one'), stage('one', code, 'out'), httpOut('out')];
+    const ask = async (id: string, body: string): Promise<number> => {
+      const headers = { 'Content-Type': 'application/json', 'X-Request-Id': id };
+      return (await fetch(`${await engineUrl(nodeRed)}/log`, { method: 'POST', headers, body })).status;
+    };
+    const of = (id: string): unknown[] =>
+      ours()
+        .filter(({ requestId }) => requestId === id)
+        .map(({ level, msg, code, stage }) => [level, msg, code, stage]);
+    const broken = ['modelet_failed: broken', 'modelet_failed', 'one'];
+
+    await deploy(flow, { listen: '127.0.0.1:0' });
+    assert.equal(await ask('at-info', '{"fail": true}'), 500);
+    await until('the failure is logged', () => of('at-info').length > 0);
+    assert.deepEqual(of('at-info'), [[ERROR, ...broken]]);
+
+    await deploy(flow, { listen: '127.0.0.1:0', logLevel: 'debug' });
+    assert.equal(await ask('at-debug', '{"fail": true}'), 500);
+    await until('the failure is logged', () => of('at-debug').length > 1);
+    assert.deepEqual(of('at-debug'), [
+      [DEBUG, ...broken],
+      [ERROR, ...broken],
+    ]);
+    const headers = { 'Content-Type': 'image/png', 'X-Request-Id': 'of-a-picture' };
+    const url = `${await engineUrl(nodeRed)}/log`;
+    assert.equal((await fetch(url, { method: 'POST', headers, body: 'x' })).status, 415);
+    await until('the refusal is logged', () => of('of-a-picture').length > 0);
+    const [[level, , refusal] = []] = of('of-a-picture') as unknown[][];
+    assert.deepEqual([level, refusal], [DEBUG, 'unsupported_media']);
   });
 
   describe('300 requests that fail', () => {

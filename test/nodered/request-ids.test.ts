@@ -62,6 +62,9 @@ describe('a request id', () => {
       func('set header', "msg.headers = { 'x-request-id': 'of the flow' }; return msg;", 'collector /own'),
       ...bare('/uncaught', 'uncaught'),
       stage('uncaught', FAIL, 'out /uncaught'),
+      ...bare('/through', 'pass'),
+      func('pass', 'return msg;', 'through'),
+      stage('through', FAIL, 'out /through'),
       ...bare('/caught', 'caught'),
       stage('caught', FAIL, 'out /caught'),
       catchNode('catch', 'out /caught', { scope: ['caught'] }),
@@ -153,6 +156,20 @@ describe('a request id', () => {
       logged.some(({ requestId, code }) => requestId === 'logged' && code === 'invalid_input'),
     );
   });
+
+  for (const path of ['/uncaught', '/through']) {
+    test(`is in the log line of a failure at ${path} that nothing handles, with all that Node-RED adds`, async () => {
+      await ask(path, { 'X-Request-Id': `line-of-${path}` }, { fail: true });
+      const line = await until('it is logged', () =>
+        logged.find(({ requestId, type }) => requestId === `line-of-${path}` && type === 'modelet-stage'),
+      );
+      const name = path.slice(1);
+      const node = { id: name, name, type: 'modelet-stage', z: TAB.id, path: TAB.id };
+      const failure = { msg: 'invalid_input: told to fail', code: 'invalid_input', requestId: `line-of-${path}` };
+      const expected = { ...node, ...failure, level: 20 };
+      assert.deepEqual(Object.fromEntries(Object.keys(expected).map((key) => [key, line[key]])), expected);
+    });
+  }
 
   test('a message without an HTTP client gets an id', async () => {
     const results: Message[] = red.inputs('collector /plain');

@@ -22,7 +22,7 @@ const BOOT: ControlFrame = {
     allowedCpus: [],
     launcher: { setpriv: false, taskset: false },
     strictPins: false,
-    requests: { capacity: 1, mostWaiting: 0, timeoutMs: 0, barred: null },
+    requests: { capacity: 1, mostWaiting: 0, timeoutMs: 0, barred: null, logsEach: false },
   },
 };
 

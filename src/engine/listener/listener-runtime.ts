@@ -70,9 +70,10 @@ export class ListenerRuntime {
         if (this.#ledger.settle(id, { ok: false, error })) this.#host.cancel(id);
       },
       deadlineFor: (timeoutMs): Deadline => deadlineAfter(this.#clock, timeoutMs),
-      refused: (error) => {
+      refused: (error, requestId) => {
         // The runtime has counted its own refusals.
         if (isOfRequest(error.code)) this.#ledger.countRefused(error.code);
+        this.#note(spec, error, requestId);
       },
     };
   }
@@ -89,7 +90,7 @@ export class ListenerRuntime {
       ...{ requestId, gateMs: 0, patient },
       onSettled: (settlement) => {
         onSettled(settlement);
-        if (!settlement.outcome.ok) this.#note(spec, settlement.outcome.error);
+        if (!settlement.outcome.ok) this.#note(spec, settlement.outcome.error, requestId);
       },
       ...(onPart ? { onPart: (part, _index, taken) => onPart(part, taken) } : {}),
     };
@@ -122,15 +123,23 @@ export class ListenerRuntime {
     return error;
   }
 
-  /** Logs an error that nothing in the flow handles, as the failing stage would. */
-  #note({ failure }: EndpointSpec, { code, message, stage }: ModeletError): void {
-    if (failure !== null || stage === undefined || code === 'cancelled' || isRefusal(code)) return;
+  /** Logs an error as the flow would: at debug level, and as an error of the failing stage if nothing handles it. */
+  #note({ failure }: EndpointSpec, error: ModeletError, requestId: string): void {
+    const { code, message, stage } = error;
+    if (code === 'cancelled') return;
+    if (this.#limits.logsEach) {
+      const record = { level: 'debug', message: `${code}: ${message}`, fields: { code, requestId } } as const;
+      this.#host.onLog({ ...record, ...(stage === undefined ? {} : { stage }) });
+    }
+    if (failure !== null || stage === undefined || isRefusal(code)) return;
     let failures = this.#failures.get(stage);
     if (!failures) {
-      failures = new Failures(this.#clock, (line) => this.#host.onLog({ level: 'error', message: line, stage }));
+      failures = new Failures(this.#clock, (line, fields) =>
+        this.#host.onLog({ level: 'error', message: line, stage, fields: { ...fields } }),
+      );
       this.#failures.set(stage, failures);
     }
-    failures.note(code, `${code}: ${message}`);
+    failures.note(error, requestId);
   }
 }
 

@@ -72,7 +72,9 @@ export class Listener {
           // A refusal opens no request, so nothing else may tell the server for long.
           host.onChange();
         },
-        onThrown: (error) => host.onLog({ level: 'error', message: `an answer could not be sent: ${error.stack}` }),
+        onThrown: (error, { requestId }) => {
+          host.onLog({ level: 'error', message: `an answer could not be sent: ${error.stack}`, fields: { requestId } });
+        },
       },
       FIRST_NUMBER,
     );

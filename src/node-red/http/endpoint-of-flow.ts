@@ -108,7 +108,7 @@ export class EndpointOfFlow implements EndpointRuntime {
     service.log({ level: 'debug', message: `${code}: ${message}`, fields, ...(stage === undefined ? {} : { stage }) });
     const failing = stage !== undefined && spec.failure === null ? (stages[passed] ?? stages[0]) : undefined;
     const node = failing === undefined ? null : (RED.nodes.getNode(failing) as Node | null);
-    if (node) noteUnhandled(node, error);
+    if (node) noteUnhandled(RED, node, error, requestId);
   }
 
   #nameOf(ref: number): string {

@@ -9,7 +9,7 @@ import { errorBody } from '../../endpoint/client-text.ts';
 import { Failures } from '../../observe/log/failures.ts';
 import { isRefusal } from '../../observe/log/refusals.ts';
 import type { LiveNode } from '../live-nodes.ts';
-import { oneLine } from '../log.ts';
+import { logAtNode, oneLine } from '../log.ts';
 import type { RequestContext } from './context.ts';
 import { answerDirectly } from './direct-answers.ts';
 import {
@@ -51,7 +51,7 @@ export function deliverToCatchNodes(RED: NodeAPI, failing: Node, msg: PipelineMe
   const failed = { msg, trace: continueTrace(msg, Number.POSITIVE_INFINITY) };
   deliver(RED, failed, error, () => {
     writeError(msg, error, undefined, failing);
-    toCatchNodes(failing, error, failed);
+    toCatchNodes(RED, failing, error, failed);
   });
 }
 
@@ -67,7 +67,8 @@ function deliver(RED: NodeAPI, { msg, trace }: Failed, error: ModeletError, act:
     keepingClient(msg, act);
   } catch (thrown) {
     const reason = `${error.code}: ${error.message}; Node-RED cannot hand it on: ${asError(thrown).message}`;
-    RED.log.error(`modelet: ${oneLine(reason)}`);
+    const fields = { code: error.code, requestId: trace.requestId };
+    RED.log.log({ ...fields, level: RED.log.ERROR, msg: `modelet: ${oneLine(reason)}` });
     answerDirectly(msg, error, trace.requestId);
   }
 }
@@ -104,7 +105,7 @@ function handOver(
     sendFrom(collector.node, [null, msg]);
   } else if (error.code !== 'dropped' || msg.res) {
     // The runtime counts requests that it drops on purpose; an error for each would flood the Catch nodes.
-    toCatchNodes(failing, error, failed);
+    toCatchNodes(context.RED, failing, error, failed);
   }
 }
 
@@ -123,7 +124,7 @@ interface FlowOfNode {
   handleError?(node: Node, error: Error, msg: object): boolean;
 }
 
-function toCatchNodes(failing: Node, error: ModeletError, { msg, trace }: Failed): void {
+function toCatchNodes(RED: NodeAPI, failing: Node, error: ModeletError, { msg, trace }: Failed): void {
   // node.error() does the same but does not say whether a Catch node took it.
   const flow = (failing as unknown as { _flow?: FlowOfNode })._flow;
   if (!flow?.handleError) {
@@ -134,7 +135,7 @@ function toCatchNodes(failing: Node, error: ModeletError, { msg, trace }: Failed
   if (msg.error) msg.error = { ...msg.error, source: { ...msg.error.source, count: msg.error.source.count - 1 } };
   if (flow.handleError(failing, error, msg)) return;
   // If the client gets the refusal as its answer, the runtime's log reports the number of refusals.
-  if (!msg.res || !isRefusal(error.code)) note(failing, error);
+  if (!msg.res || !isRefusal(error.code)) note(RED, failing, error, trace.requestId);
   answerDirectly(msg, error, trace.requestId);
 }
 
@@ -142,18 +143,18 @@ function toCatchNodes(failing: Node, error: ModeletError, { msg, trace }: Failed
 const told: WeakMap<Node, Failures> = new WeakMap();
 
 /** Logs an error of a request that an HTTP client gets as its answer, and nobody else. */
-export function noteUnhandled(failing: Node, error: ModeletError): void {
-  if (!isRefusal(error.code)) note(failing, error);
+export function noteUnhandled(RED: NodeAPI, failing: Node, error: ModeletError, requestId: string): void {
+  if (!isRefusal(error.code)) note(RED, failing, error, requestId);
 }
 
-function note(failing: Node, { code, message }: ModeletError): void {
-  failuresOf(failing).note(code, `${code}: ${message}`);
+function note(RED: NodeAPI, failing: Node, error: ModeletError, requestId: string): void {
+  failuresOf(RED, failing).note(error, requestId);
 }
 
-function failuresOf(failing: Node): Failures {
+function failuresOf(RED: NodeAPI, failing: Node): Failures {
   const known = told.get(failing);
   if (known) return known;
-  const failures = new Failures(systemClock, (line) => failing.error(oneLine(line)));
+  const failures = new Failures(systemClock, (line, fields) => logAtNode(RED, failing, line, fields));
   told.set(failing, failures);
   return failures;
 }

@@ -3,7 +3,7 @@
  * number by code. A client that sends only invalid requests must not fill the disk.
  */
 import type { Clock } from '../../core/clock.ts';
-import type { ErrorCode } from '../../core/errors.ts';
+import type { ErrorCode, ModeletError } from '../../core/errors.ts';
 import { byNumber } from './refusals.ts';
 
 const INTERVAL_MS = 10_000;
@@ -16,18 +16,24 @@ type Series =
   | { readonly tag: 'quiet' }
   | { readonly tag: 'failing'; whole: number; readonly counts: Map<ErrorCode, number> };
 
+/** The failed request that a line tells of, for programs; a sum of several has none. */
+export interface FailureFields {
+  readonly code?: ErrorCode;
+  readonly requestId?: string;
+}
+
 export class Failures {
   readonly #clock: Clock;
-  readonly #write: (line: string) => void;
+  readonly #write: (line: string, fields: FailureFields) => void;
   #series: Series = { tag: 'quiet' };
 
-  constructor(clock: Clock, write: (line: string) => void) {
+  constructor(clock: Clock, write: (line: string, fields: FailureFields) => void) {
     this.#clock = clock;
     this.#write = write;
   }
 
-  /** Writes the line, or only counts it. */
-  note(code: ErrorCode, line: string): void {
+  /** Writes a line about the error of a request, or only counts it. */
+  note({ code, message }: Pick<ModeletError, 'code' | 'message'>, requestId: string): void {
     const series = this.#series.tag === 'failing' ? this.#series : this.#interval(FIRST);
     this.#series = series;
     if (series.whole < 1) {
@@ -35,7 +41,7 @@ export class Failures {
       return;
     }
     series.whole -= 1;
-    this.#write(line);
+    this.#write(`${code}: ${message}`, { code, requestId });
   }
 
   #interval(whole: number): Extract<Series, { tag: 'failing' }> {
@@ -49,6 +55,6 @@ export class Failures {
     this.#series = counts.size === 0 ? { tag: 'quiet' } : this.#interval(FURTHER);
     if (counts.size === 0) return;
     const { total, text } = byNumber(counts);
-    this.#write(`${total} more ${total === 1 ? 'request' : 'requests'} failed in ${INTERVAL_MS / 1000} s: ${text}`);
+    this.#write(`${total} more ${total === 1 ? 'request' : 'requests'} failed in ${INTERVAL_MS / 1000} s: ${text}`, {});
   }
 }

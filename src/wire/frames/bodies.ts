@@ -20,6 +20,8 @@ export interface EngineBoot {
     readonly timeoutMs: number;
     /** Why every request is refused; null: it is not. */
     readonly barred: string | null;
+    /** Whether the log takes a record of each failed request, at level debug. */
+    readonly logsEach: boolean;
   };
 }
 
