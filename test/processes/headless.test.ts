@@ -218,6 +218,26 @@ describe('modelet serve', () => {
     assert.deepEqual(new Set(ready.map(({ stage }) => stage)), new Set(['two']));
   });
 
+  test('logs a failed request with its id, as an error and at level debug', async (t) => {
+    const code = "throw new Error('broken');";
+    const flows = write([TAB, ...echoFlow('fails', { runtime: { logLevel: 'debug' }, stage: { code } })]);
+    const { url, log } = await serveFlows(t, flows);
+    const headers = { 'Content-Type': 'application/json', 'X-Request-Id': 'mine-7' };
+    assert.equal((await fetch(`${url}/fails`, { method: 'POST', headers, body: '{}' })).status, 500);
+    const found = await until('both are logged', () => {
+      const records = log().filter(({ message }) => message === 'modelet_failed: broken');
+      return records.length === 2 && records;
+    });
+    const fields = { code: 'modelet_failed', requestId: 'mine-7' };
+    assert.deepEqual(
+      found.map((record) => [record['level'], record['stage'], record['fields']]),
+      [
+        ['debug', 'fails', fields],
+        ['error', 'fails', fields],
+      ],
+    );
+  });
+
   test('lets in the clients of a keys file alone, and counts them by name', async (t) => {
     const runtime = { keys: 'keys', baseUrl: 'https://api.example.com/v1/' };
     const flows = write([TAB, { id: 'keys', type: 'modelet-keys', clients: [] }, ...echoFlow('one', { runtime })]);
