@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 from .attempt import Done, Failed, attempt, attempt_now, failed_or
-from .codec import NONE, decode_payload, encode_payload
+from .codec import JSON, NONE, decode_payload, encode_payload
 from .errors import ModeletError, encode_error, to_modelet_error
 from .frames import HEAD, LONGEST_FRAME, Item, Reply, reply_length
 from .modelet import LoadedModelet
@@ -49,13 +49,15 @@ async def run_batch(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> 
         result = results[position] if results is not None else await _predict_item(modelet, items[index], value, run)
         if modelet.postprocess:
             result = await _postprocess(modelet, result, value)
-        reply = _reply(items[index], _check(result, run), run)
+        reply = _reply(items[index], _check(result, run) if run.check_output else result, run)
         replies[index] = _owned(reply) if len(going) > 1 else reply
     return _within_one_frame([replies[index] for index in range(len(items))], run)
 
 
 def _owned(reply: Reply) -> Reply:
-    """Returns the reply with copies of all bytes that share memory with the modelet's values."""
+    """Returns the reply with copies of all bytes that share memory with the modelet's values. JSON shares none."""
+    if reply.codec == JSON:
+        return reply
     return reply._replace(parts=[part if isinstance(part, bytes) else bytes(part) for part in reply.parts])
 
 
@@ -82,7 +84,10 @@ def _decode(item: Item, run: Run, at: float) -> Any:
     reason = _unwanted(item, run, at)
     if reason is not None:
         return reason
-    return attempt_now(decode_payload, item.codec, item.payload)
+    try:
+        return decode_payload(item.codec, item.payload)
+    except Exception as raised:
+        return Failed(raised)
 
 
 async def _preprocess(modelet: LoadedModelet, item: Item, value: Any, run: Run) -> Any:
@@ -175,7 +180,7 @@ def _refusal(item: Item, raised: BaseException, run: Run) -> Reply:
 def _within_one_frame(replies: List[Reply], run: Run) -> List[Reply]:
     """Fails results, the largest first, until the replies fit one frame."""
     most = LONGEST_FRAME - HEAD.size
-    length = sum(reply_length(reply) for reply in replies)
+    length = sum(map(reply_length, replies))
     if length <= most:
         return replies
     message = f"the results of the batch are {length} bytes together, the limit is {most} bytes: make its batches smaller"

@@ -17,6 +17,7 @@ import json
 import math
 import re
 import struct
+from codecs import BOM_UTF8
 from datetime import datetime, timedelta, timezone
 from typing import Any, List, NamedTuple, Sequence, Tuple, Union
 
@@ -101,7 +102,7 @@ def encode_payload(value: Any, max_bytes: int, blame: str = "modelet_failed") ->
 
 
 def _encode(value: Any) -> Payload:
-    if is_binary(value):
+    if type(value) is not dict and is_binary(value):
         kind, content = encode_binary(value)
         if kind == BUFFER:
             return _payload(BYTES, [content])
@@ -109,8 +110,9 @@ def _encode(value: Any) -> Payload:
     _check_keys(value)
     try:
         text = _utf8(_ENCODER.encode(value))
-        if not _may_be_unsafe(text) and text.count(b"[") + text.count(b"{") <= DEEPEST:
-            return _payload(JSON, [text])
+        is_flat = len(text) <= DEEPEST or text.count(b"[") + text.count(b"{") <= DEEPEST
+        if is_flat and not _may_be_unsafe(text):
+            return Payload(JSON, (text,), len(text))
     except (ValueError, TypeError, _NotJson):
         pass  # ValueError: NaN or a cycle. TypeError: a key that is no text. _NotJson: a binary, a date or a set.
     return _encode_slowly(value)
@@ -135,10 +137,10 @@ def _encode_slowly(value: Any) -> Payload:
 def _parse_json_text(text: bytes) -> Any:
     """Parses JSON as an HTTP client sent it; src/wire/codec/json-text.ts does the same for JavaScript."""
     try:
-        # `utf-8-sig` ignores a byte order mark. Invalid bytes become U+FFFD, as in JavaScript.
-        decoded = text.decode("utf-8-sig", "replace")
-        parse_int = _integer if _may_be_unsafe(text) else None
-        return json.loads(decoded, parse_int=parse_int, parse_constant=_refuse_constant)
+        # Invalid bytes become U+FFFD, as in JavaScript.
+        decoded = text.decode("utf-8", "replace")
+        decoder = _LONG_TEXT_DECODER if _may_be_unsafe(text) else _TEXT_DECODER
+        return _decoded(decoder, decoded[1:] if text.startswith(BOM_UTF8) else decoded)
     except RecursionError as cause:
         raise ModeletError("invalid_input", f"the value is nested deeper than {DEEPEST} levels") from cause
     except ValueError as cause:
@@ -151,13 +153,30 @@ def _refuse_constant(name: str) -> Any:
 
 def _parse(text: bytes) -> Any:
     """Parses JSON. An integer beyond JavaScript's safe integers becomes a float, because JavaScript sent a float."""
-    decoded = text.decode("utf-8")
-    return json.loads(decoded, parse_int=_integer) if _may_be_unsafe(text) else json.loads(decoded)
+    return _decoded(_LONG_DECODER if _may_be_unsafe(text) else _DECODER, text.decode("utf-8"))
+
+
+def _decoded(decoder: json.JSONDecoder, text: str) -> Any:
+    try:
+        value, end = decoder.raw_decode(text)
+        if end == len(text):
+            return value
+    except ValueError:
+        pass
+    # White space around the value, or an error.
+    return decoder.decode(text)
 
 
 def _integer(digits: str) -> Union[int, float]:
     number = int(digits)
     return number if abs(number) <= LARGEST_SAFE else float(digits)
+
+
+# Made once: `json.loads` with options would make a decoder for each value.
+_DECODER = json.JSONDecoder()
+_LONG_DECODER = json.JSONDecoder(parse_int=_integer)
+_TEXT_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_LONG_TEXT_DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=_refuse_constant)
 
 
 def _may_be_unsafe(text: bytes) -> bool:

@@ -28,6 +28,8 @@ STREAMS = 4
 READ_AT_ONCE = 65_536
 # Parts of at least this size in bytes are sent without a copy. Smaller parts are joined first.
 COPY_BELOW = 65_536
+# By their length.
+PADDINGS = [bytes(length) for length in range(8)]
 
 Bytes = Union[bytes, bytearray, memoryview]
 
@@ -129,18 +131,22 @@ class Channel:
         self._send_items("parts", 0, 0, [part])
 
     def _send_items(self, kind: str, batch: float, run_ms: float, replies: Sequence[Reply]) -> None:
-        length = HEAD.size + sum(reply_length(reply) for reply in replies)
-        parts: List[Bytes] = [HEAD.pack(length, WIRE_VERSION, TYPES.index(kind), 0, len(replies), 0, batch, run_ms)]
-        for reply in replies:
-            flags = OK if reply.ok else 0
-            parts.append(RECORD.pack(reply.id, 0, 0, reply.part, flags, reply.codec, 0, reply.length, 0, 0))
-        for reply in replies:
-            parts.extend(reply.parts)
-            parts.append(bytes(padded(reply.length) - reply.length))
-        self._write(parts)
+        length = HEAD.size
+        records: List[Bytes] = []
+        payloads: List[Bytes] = []
+        for id_, ok, codec, parts, size, _, part in replies:
+            records.append(RECORD.pack(id_, 0, 0, part, OK if ok else 0, codec, 0, size, 0, 0))
+            payloads += parts
+            payloads.append(PADDINGS[-size & 7])
+            length += RECORD.size + padded(size)
+        head = HEAD.pack(length, WIRE_VERSION, TYPES.index(kind), 0, len(replies), 0, batch, run_ms)
+        self._write([head, *records, *payloads])
 
     def _write(self, parts: Sequence[Bytes]) -> None:
         with self._sending:
+            if sum(map(len, parts)) < COPY_BELOW:
+                self._socket.sendall(b"".join(parts))
+                return
             small: List[Bytes] = []
             for part in parts:
                 if len(part) < COPY_BELOW:
@@ -171,9 +177,10 @@ def decode(frame: bytearray) -> Frame:
 
 
 def _items(view: memoryview, count: int) -> List[Item]:
-    records = [RECORD.unpack_from(view, HEAD.size + index * RECORD.size) for index in range(count)]
     at = HEAD.size + count * RECORD.size
-    at += sum(timings * TIMING + padded(meta) for *_, timings, _, meta, _ in records)
+    records = list(RECORD.iter_unpack(view[HEAD.size : at]))
+    for _, _, _, _, _, _, timings, _, meta, _ in records:
+        at += timings * TIMING + padded(meta)
     items = []
     for id_, deadline, _, _, flags, codec, _, length, _, _ in records:
         items.append(Item(id_, deadline, codec, view[at : at + length], flags & STREAMS != 0))
