@@ -111,7 +111,7 @@ export class Engine {
       const item: Item = Object.assign(wire, {
         route,
         position: 0,
-        ahead: 0,
+        hops: 0,
         arrivedAt: 0,
         state: MOVING,
         lookup: null,
@@ -213,8 +213,8 @@ export class Engine {
       this.#settle(item, false, isWhole ? payload : encodeFailure(payload.bytes, inputOf(item)));
       return;
     }
-    item.position += item.ahead;
-    item.ahead = 0;
+    item.position += item.hops;
+    item.hops = 0;
     const next = nextStage(item);
     if (!next) {
       this.#settle(item, true, payload);

@@ -92,7 +92,7 @@ export class FakePool implements StagePool {
     return best ? this.#held.indexOf(best) : null;
   }
 
-  aheadOf(item: Item): number {
+  hopsOf(item: Item): number {
     return hopsOf(item, () => true).length;
   }
 

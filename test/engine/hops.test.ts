@@ -28,9 +28,9 @@ function timing(runMs: number, batchSize = 1): StageTiming {
 }
 
 /** Sends an item and returns how many stages it passes with the first. */
-async function aheadOf(rig: Rig): Promise<number | undefined> {
+async function hopsOf(rig: Rig): Promise<number | undefined> {
   await rig.submit([1]);
-  return rig.pool(1).heldItems()[0]?.ahead;
+  return rig.pool(1).heldItems()[0]?.hops;
 }
 
 test('an item passes all stages that its hosts serve at once, and each stage has its timing and its counts', async () => {
@@ -76,17 +76,17 @@ test('a batch on a host counts once, however many of its items come back togethe
 
 test('a row ends before a stage that keeps results, that no host serves, or that treats lost hosts otherwise', async () => {
   const cache = { entries: 10, maxBytes: 1000, ttlMs: 0 };
-  assert.equal(await aheadOf(await fourStages()), 3);
-  assert.equal(await aheadOf(await fourStages({ 3: { cache } })), 1);
-  assert.equal(await aheadOf(await fourStages({ 1: { cache } })), 0);
-  assert.equal(await aheadOf(await fourStages({ 2: { retryLost: true } })), 0);
-  assert.equal(await aheadOf(await fourStages({}, [], [3])), 1);
-  assert.equal(await aheadOf(await fourStages({}, [], [1])), 0);
+  assert.equal(await hopsOf(await fourStages()), 3);
+  assert.equal(await hopsOf(await fourStages({ 3: { cache } })), 1);
+  assert.equal(await hopsOf(await fourStages({ 1: { cache } })), 0);
+  assert.equal(await hopsOf(await fourStages({ 2: { retryLost: true } })), 0);
+  assert.equal(await hopsOf(await fourStages({}, [], [3])), 1);
+  assert.equal(await hopsOf(await fourStages({}, [], [1])), 0);
 });
 
 test('a row ends at a stage whose value somebody wants, and the copy is made', async () => {
   const rig = await fourStages({}, [2], [3]);
-  assert.equal(await aheadOf(rig), 1);
+  assert.equal(await hopsOf(rig), 1);
   rig.pool(1).answerFromHost(() => ({ ok: true, payload: json('"two"'), timings: [timing(5), timing(6)] }));
   await rig.turn();
   assert.deepEqual(
@@ -164,7 +164,7 @@ test('an item whose host is lost begins the row again, and a cancelled one leave
   rig.pool(1).lose();
   await rig.turn();
   assert.deepEqual(rig.pool(1).held(), [[1]]);
-  assert.equal(rig.pool(1).heldItems()[0]?.ahead, 3);
+  assert.equal(rig.pool(1).heldItems()[0]?.hops, 3);
   rig.engine.cancel([1]);
   assert.deepEqual(rig.pool(1).cancelled, [1]);
 });

@@ -11,7 +11,7 @@ export function queued(id: number, arrivedAt: number, overrides: Partial<WireIte
     ...item({ id, ...overrides }),
     route,
     position: 0,
-    ahead: 0,
+    hops: 0,
     arrivedAt,
     state: MOVING,
     lookup: null,

@@ -104,7 +104,7 @@ export interface WorkerPool<T extends WireItem = WireItem> {
   /** How worker hosts serve the stage, for the items of an earlier one; absent or null: no host does. */
   readonly hop?: Omit<Hop, 'retryLost'> | null;
   /** Returns how many further stages an item can pass together with this one. Absent: none. */
-  aheadOf?(item: T): number;
+  hopsOf?(item: T): number;
   /** Runs the examples of the modelet; settles by the deadline, and never rejects. */
   check(deadline: Deadline): Promise<CheckResult>;
   /** Tells the workers that these requests are cancelled. */

@@ -168,7 +168,7 @@ export class RemotePool implements StagePool {
   }
 
   /** An item goes on to the next stages on its host as long as every host of this stage serves them, too. */
-  aheadOf(item: Item): number {
+  hopsOf(item: Item): number {
     return this.#hops(item).length;
   }
 
@@ -291,7 +291,7 @@ export class RemotePool implements StagePool {
 
   async #add({ queue, board }: Connected, id: string, items: readonly Item[]): Promise<void> {
     const [first] = items;
-    const hops = first ? this.#hops(first).slice(0, first.ahead) : [];
+    const hops = first ? this.#hops(first).slice(0, first.hops) : [];
     this.#itemsAhead = hops.reduce((sum, hop) => sum + hop.items, 0);
     const row = hops.map(({ key }) => key);
     const payload = encodeWork({ tag: 'batch', items, row }, (deadline) => board.toServer(deadline));

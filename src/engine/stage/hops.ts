@@ -1,6 +1,6 @@
 /**
  * Remote stages in a row: an item whose next stages run on the same worker hosts goes through them there, as one job, and
- * comes back with the result of the last. The item stays with the stage that sent it, and `ahead` counts the others.
+ * comes back with the result of the last. The item stays with the stage that sent it, and `hops` counts the others.
  *
  * Each stage of a row keeps its own batches, limits and metrics. A stage is passed on hosts only if that changes nothing
  * but the way: every host has it, it keeps no results, nobody wants a copy of its input, and a lost host has the same
@@ -28,23 +28,23 @@ export function hopsOf({ route, position }: Item, alsoServe: (key: string) => bo
 
 /** Makes sure that the items of a batch pass the same stages. They differ only while a deploy changes their route. */
 export function keepTogether(items: readonly Item[]): void {
-  const rows = items.map(({ route, position, ahead }) => {
-    return route.stages.slice(position + 1, position + 1 + ahead).map(({ ref }) => ref);
+  const rows = items.map(({ route, position, hops }) => {
+    return route.stages.slice(position + 1, position + 1 + hops).map(({ ref }) => ref);
   });
   if (rows.every((row) => row.join() === rows[0]?.join())) return;
-  for (const item of items) item.ahead = 0;
+  for (const item of items) item.hops = 0;
 }
 
 /**
  * Notes which further stages a host has run an item through, and returns the timings there. A host that no longer serves
  * one of them returns the item in front of it.
  */
-export function passedAhead(item: Item, { ok, timings }: WireItem): StageTiming[] {
-  const ahead = item.route.stages.slice(item.position + 1, item.position + 1 + item.ahead);
+export function passedAlong(item: Item, { ok, timings }: WireItem): StageTiming[] {
+  const ahead = item.route.stages.slice(item.position + 1, item.position + 1 + item.hops);
   const passed = ahead.flatMap((stage, index) => {
     const timing = timings[index + 1];
     return timing ? [stage.passedOnHost(timing)] : [];
   });
-  if (ok) item.ahead = passed.length;
+  if (ok) item.hops = passed.length;
   return passed;
 }

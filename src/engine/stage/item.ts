@@ -60,7 +60,7 @@ export interface Item extends WireItem {
   /** Index into `route.stages` of the stage that has the item. */
   position: number;
   /** Number of further stages that the item passes together with the present one, see hops.ts. */
-  ahead: number;
+  hops: number;
   /** Time at which the item entered the present stage's queue. */
   arrivedAt: number;
   state: ItemState;
@@ -92,12 +92,12 @@ export function sendsParts(item: Item): boolean {
 
 /** Returns the stage to which the item comes after the present one and those that it passes together with it. */
 export function nextStage(item: Item): RouteStage | undefined {
-  return item.route.stages[item.position + item.ahead + 1];
+  return item.route.stages[item.position + item.hops + 1];
 }
 
 /** Returns the last of the stages that the item passes together: the present one, unless it hops. */
 export function lastStage(item: Item): RouteStage {
-  return item.route.stages[item.position + item.ahead] as RouteStage;
+  return item.route.stages[item.position + item.hops] as RouteStage;
 }
 
 /** One run for all requests with the same input. The worker sees only `item`, the request that began the run. */

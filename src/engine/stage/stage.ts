@@ -13,7 +13,7 @@ import type { WireItem } from '../../wire/frames/frames.ts';
 import { type Batch, type CheckResult, type Room, RunTimeout } from '../pools/pool.ts';
 import { type StagePool, StagePools } from '../pools/stage-pools.ts';
 import { BatchFormer, type TakenItems } from './batch-former.ts';
-import { keepTogether, passedAhead } from './hops.ts';
+import { keepTogether, passedAlong } from './hops.ts';
 import { type Hop, type Item, isAlone, type RouteStage, RUNNING, RUNNING_ALONE, sendsParts } from './item.ts';
 import { RecentBatches } from './recent-batches.ts';
 import { SingleFlight } from './single-flight.ts';
@@ -177,7 +177,7 @@ export class Stage implements RouteStage {
     const freeSince = this.#freeSince ?? now;
     const current = this.#pools.isCurrent(worker);
     const mayRun = (item: Item): boolean => {
-      item.ahead = this.#pools.present.aheadOf?.(item) ?? 0;
+      item.hops = this.#pools.present.hopsOf?.(item) ?? 0;
       return this.#singleFlight.mayRun(item, current);
     };
     const alone = this.#queue.takeAlone(mayRun);
@@ -260,7 +260,7 @@ export class Stage implements RouteStage {
       const waitMs = batch.startedAt - item.arrivedAt - batchMs;
       this.meter.itemWaited(waitMs, batchMs);
       const timing = { stage: this.ref, waitMs, batchMs, runMs, batchSize: batch.items.length, worker };
-      this.#singleFlight.complete(item, reply, [timing, ...passedAhead(item, reply)]);
+      this.#singleFlight.complete(item, reply, [timing, ...passedAlong(item, reply)]);
     });
     this.#host.onChange();
     this.pumpSoon();
