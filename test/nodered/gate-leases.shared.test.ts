@@ -1,6 +1,7 @@
 /** An admitted message holds a lease of its gate, which ends with the request however that ends. */
 import assert from 'node:assert/strict';
 import { afterEach, describe, test } from 'node:test';
+import { gather } from '../fixtures/drawn.ts';
 import {
   batcher,
   catchNode,
@@ -17,6 +18,7 @@ import {
 import { useGatedRed } from '../fixtures/gated-red.ts';
 import { until } from '../fixtures/polling.ts';
 
+const BRANCHES = ['quick branch', 'slow branch'];
 const KEEP = `if (!msg.release) context.set('kept', msg); else return context.get('kept');`;
 
 const bed = useGatedRed({
@@ -56,6 +58,14 @@ const bed = useGatedRed({
       func('again', 'msg.payload += 1; return msg.payload < 5 ? [msg, null] : [null, msg];', 'looped', 'looped end'),
       collector('looped end', 'loop sink'),
       sink('loop sink'),
+      // Branches, one of which takes its time.
+      dispatchGate('before branches', 'fan'),
+      func('fan', 'return msg;', ['quick branch', 'slow branch']),
+      stage('quick branch', `if (input === 'fail') throw new Error('told to'); return input;`, 'gather'),
+      stage('slow branch', held.code(), 'gather'),
+      gather('gather', 'gathered end', [], { partial: 'keep' }),
+      collector('gathered end', 'gathered'),
+      sink('gathered'),
       // In bytes, behind a batcher's stage.
       dispatchGate('bytes', 'batch', [], { unit: 'bytes', maxSys: '100' }),
       batcher('batch', 'byte work', { maxBatchSize: 8 }),
@@ -126,6 +136,30 @@ describe('leases', () => {
     const { inFlight, lost } = await red.gate('looped');
     assert.deepEqual([inFlight, lost], [0, 0]);
   });
+
+  for (const first of ['succeed', 'fail']) {
+    test(`stay with the slow branch of a message when the others ${first}, and end when all are gathered`, async () => {
+      const results = red.inputs('gathered');
+      const failed = 'modelet_failed';
+      const settled = async (): Promise<number> => {
+        const { ok = 0, [failed]: errors = 0 } = (await red.snapshot()).runtimes[0]?.requests ?? {};
+        return ok + errors;
+      };
+      const before = await settled();
+      for (const payload of [first, 'second']) red.send('before branches', { payload });
+      await bed.entered(1);
+      await until('the quick branch is over', async () => (await settled()) === before + 1);
+      await until('its outcome is in the gather', () => red.badges.get('gather')?.text?.startsWith('1 in progress'));
+      await bed.waiting('before branches', 1);
+      assert.deepEqual(await held.entered(), [first], 'only the first was admitted');
+      await held.open();
+      await until('both are gathered', () => results.length === 2);
+      assert.deepEqual(Object.keys(results[0]?.payload as object), first === 'fail' ? ['slow branch'] : BRANCHES);
+      assert.deepEqual(Object.keys(results[1]?.payload as object).sort(), BRANCHES);
+      await until('both leases have ended', async () => (await red.gate('before branches')).inFlight === 0);
+      assert.equal((await red.gate('before branches')).lost, 0);
+    });
+  }
 
   test('count bytes: a message that does not fit beside the others waits, and one that never fits runs alone', async () => {
     const results = red.inputs('byte sink');

@@ -28,6 +28,8 @@ export interface Leaving {
   readonly trace: ModeletTrace;
   /** Called once, without an error: the handler has the error already, and `done(error)` would report it again. */
   readonly done: Done;
+  /** Called before `done` if a node that gathers branches has taken the message: its leases go on with it. */
+  readonly gathered?: () => void;
 }
 
 /**
@@ -56,7 +58,7 @@ export function deliverToCatchNodes(RED: NodeAPI, failing: Node, msg: PipelineMe
 }
 
 /** A message that has failed. */
-type Failed = Omit<Leaving, 'done'>;
+type Failed = Pick<Leaving, 'msg' | 'trace'>;
 
 /**
  * Runs `act`, which hands a failed message on. If that fails, logs why and answers the HTTP client. Node-RED clones
@@ -75,7 +77,7 @@ function deliver(RED: NodeAPI, { msg, trace }: Failed, error: ModeletError, act:
 
 function handOver(
   context: RequestContext,
-  failed: Failed,
+  failed: Omit<Leaving, 'done'>,
   error: ModeletError,
   failingId: string,
   input: unknown,
@@ -94,7 +96,10 @@ function handOver(
   const stage = stageNames.get(failingId) ?? (found.kind === 'join' ? error.stage : own);
   error.stage ??= stage;
   const handler = handlers.get(failingId);
-  if (handler?.kind === 'join' && context.joins.failed(handler.id, msg, error, failingId)) return;
+  if (handler?.kind === 'join' && context.joins.failed(handler.id, msg, error, failingId)) {
+    failed.gathered?.();
+    return;
+  }
   const info = writeError(msg, error, stage, failing);
   const collector = handler?.kind === 'collector' ? context.live.get(handler.id) : undefined;
   if (handler?.kind === 'output') {

@@ -73,7 +73,8 @@ export class PipelineRequest {
     this.#stream = response
       ? streamTo(msg, this.#trace.requestId, response, deployed.service.config.maxPayloadBytes)
       : null;
-    this.#leaving = { msg, trace: this.#trace, done: () => this.#ended(done) };
+    const gathered = (): void => this.#leaseHold.leave();
+    this.#leaving = { msg, trace: this.#trace, done: () => this.#ended(done), gathered };
     for (const sequencer of this.#sequencers) sequencer.enter(this.#trace.pass);
   }
 
@@ -103,9 +104,11 @@ export class PipelineRequest {
         onSettled: (settlement) => {
           stopWatching();
           this.#endSpans(settlement);
-          // A gate learns of an error at once, even during a deploy. It learns of a result when the next node has it.
-          if (!settlement.outcome.ok)
-            this.#leaseHold.end(endOfError(settlement.outcome.error), settlement.outcome.error);
+          // A gate learns of an error at once, even during a deploy, unless it is that of a branch, whose message may go
+          // on. It learns of a result when the next node has it.
+          const { outcome, timings } = settlement;
+          if (!outcome.ok && !this.#isOfBranch(this.#failingStage(outcome.error, timings)))
+            this.#endLeases(outcome.error);
           this.#context.whenRunning(() => this.#settled(settlement));
         },
         ...(this.#parts ? { onPart: (part, index, taken) => this.#part(id, part, index, taken) } : {}),
@@ -121,7 +124,6 @@ export class PipelineRequest {
       // The service counts its own refusals.
       if (isOfRequest(error.code)) service.countRefused(error);
       this.#endSpans({ outcome: { ok: false, error }, timings: [] });
-      this.#leaseHold.end(endOfError(error), error);
       this.#fail(error, route.stages[0]);
     }
   }
@@ -168,21 +170,35 @@ export class PipelineRequest {
   }
 
   #settled({ outcome, timings }: Settlement): void {
-    const { stages } = this.#deployed.route;
     appendTimings(this.#trace, timings, (ref) => this.#nameOf(ref));
     if (outcome.ok && this.#context.isStopped()) {
       this.#endPastTheFlow(outcome.value);
     } else if (outcome.ok) {
-      this.#succeed(outcome.value, stages.at(-1) as string);
+      this.#succeed(outcome.value, this.#deployed.route.stages.at(-1) as string);
     } else if (outcome.error.code === 'cancelled' || this.#isAnswered) {
       // No client waits for this error any more, and the service has counted it.
+      this.#endLeases(outcome.error);
       this.#leaving.done();
       this.#endStream(outcome.error);
     } else {
-      const { stage } = outcome.error;
-      const id = stage === undefined ? stages[timings.length] : this.#context.deployment().stageIdByName.get(stage);
-      this.#fail(outcome.error, id ?? stages[0], outcome.input);
+      this.#fail(outcome.error, this.#failingStage(outcome.error, timings), outcome.input);
     }
+  }
+
+  #failingStage({ stage }: ModeletError, timings: Settlement['timings']): string | undefined {
+    const { stages } = this.#deployed.route;
+    const id = stage === undefined ? stages[timings.length] : this.#context.deployment().stageIdByName.get(stage);
+    return id ?? stages[0];
+  }
+
+  /** Whether a node that gathers branches handles the errors of a stage. */
+  #isOfBranch(failing: string | undefined): boolean {
+    return this.#context.deployment().handlers.get(failing ?? '')?.kind === 'join';
+  }
+
+  /** No effect if the leases have ended, or have left with the message. */
+  #endLeases(error: ModeletError): void {
+    this.#leaseHold.end(endOfError(error), error);
   }
 
   #part(id: RequestNumber, part: Payload, index: number, taken: () => void): void {
@@ -298,6 +314,7 @@ export class PipelineRequest {
   #fail(error: ModeletError, stageId: string | undefined, made?: Payload): void {
     const failing = stageId !== undefined && this.#context.live.get(stageId) ? stageId : this.#entry.id;
     this.#log(error, failing);
+    if (!this.#isOfBranch(failing)) this.#endLeases(error);
     deliverError(this.#context, this.#leaving, error, failing, this.#input(failing, made));
     this.#endStream(error);
   }
