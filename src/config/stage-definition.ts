@@ -12,6 +12,7 @@ import type {
   StageSource,
   WorkerPlacement,
 } from '../core/model.ts';
+import type { StageVersions } from '../core/versions.ts';
 import type { NodeSchema, SettingsOf } from './schemas/node-schema.ts';
 import { stage } from './schemas/stage.ts';
 
@@ -53,6 +54,8 @@ export interface StageDefinition extends SettingsFor<'engine'> {
   readonly cache: CacheSettings;
   /** The broker over which worker hosts pull the stage's batches; null: the engine has its workers. */
   readonly remote: RemotePlace | null;
+  /** Stages that answer a share of its requests, or get copies of them. Default: none. */
+  readonly versions?: StageVersions;
 }
 
 /** A stage as the flows describe it. The planner adds its number and revision. */

@@ -2,6 +2,7 @@
 import type { ErrorCode, ModeletError } from './errors.ts';
 import type { ClientReadings, OwnValues, RequestReading, StageReading } from './readings.ts';
 import type { ModelPort } from './tensor.ts';
+import type { VersionAction, VersionStatus } from './versions.ts';
 
 /** Number of an open request, unique within one engine process client; carried in every frame. */
 export type RequestNumber = number;
@@ -300,8 +301,8 @@ export interface ListenerStatus {
   readonly slowest: readonly { readonly at: number; readonly request: SettledRequest }[];
 }
 
-/** Action on a stage: send the waiting items at once (flush), drop them (reset), or start new workers (restart). */
-export type StageAction = 'flush' | 'reset' | 'restart';
+/** Action on a stage: send the waiting items at once (flush), drop them (reset), start new workers (restart), or others. */
+export type StageAction = 'flush' | 'reset' | 'restart' | VersionAction;
 
 /** Number of no request. A tap with this number has the last input of a stage, because somebody asked for it. */
 export const RECALLED: RequestNumber = 0;
@@ -385,6 +386,8 @@ export interface StageStatus extends CircuitStatus {
   readonly cache: CacheStatus;
   /** Readings of the stage's meters since the engine started. */
   readonly reading: StageReading;
+  /** Absent if the stage has no versions. */
+  readonly versions?: readonly VersionStatus[];
 }
 
 /** Time limit for the examples of all stages of a runtime together, in ms. */

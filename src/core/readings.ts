@@ -83,6 +83,12 @@ export interface StageReading {
   readonly cache: Readonly<Record<CacheResult, number>>;
   /** Items that this stage did not serve, by error code. Codes that never occurred are absent. */
   readonly unserved: Readonly<Partial<Record<ErrorCode, number>>>;
+  /** Items that a worker answered with an error, by its code. Codes that never occurred are absent. */
+  readonly failed: Readonly<Partial<Record<ErrorCode, number>>>;
+  /** Requests of a version that its base got, because no worker of the version served. */
+  readonly redirected: number;
+  /** How often a version lost its share because too many requests failed. */
+  readonly rollbacks: number;
   /** Counters and histograms of the modelet's own, summed over the workers. */
   readonly own: OwnValues;
   /** Updates of the modelet's own metrics that were dropped because there are too many of them. */

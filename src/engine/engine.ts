@@ -5,7 +5,7 @@
 
 import type { EnginePlan, StageDefinition } from '../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
-import { ModeletError } from '../core/errors.ts';
+import { type ErrorCode, ModeletError } from '../core/errors.ts';
 import {
   type EngineStatus,
   type LogRecord,
@@ -17,17 +17,21 @@ import {
   type StageAction,
 } from '../core/model.ts';
 import { Table } from '../core/table.ts';
+import { isVersionAction } from '../core/versions.ts';
 import { residentBytes } from '../observe/meters/usage.ts';
 import { CODEC } from '../wire/codec/codec.ts';
 import { encodeError } from '../wire/codec/error-codec.ts';
 import type { DescribedStage } from '../wire/frames/bodies.ts';
-import { encodeFailure } from '../wire/frames/failure.ts';
+import { decodeFailure, encodeFailure } from '../wire/frames/failure.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 import { HoldBack } from './hold-back.ts';
-import type { CheckResult } from './pools/pool.ts';
-import { type Item, type LiveRoute, lastStage, MOVING, nextStage, type RouteStage } from './stage/item.ts';
+import { type CheckResult, RunTimeout } from './pools/pool.ts';
+import { failingStage } from './stage/hops.ts';
+import { baseStage, type Item, type LiveRoute, lastStage, MOVING, nextStage, type RouteStage } from './stage/item.ts';
 import { Stage } from './stage/stage.ts';
 import type { StageHost } from './stage/stage-host.ts';
+import { Shadows } from './versions/shadows.ts';
+import { VersionTable } from './versions/version-table.ts';
 
 export interface EngineOutput {
   onOutcome(item: WireItem): void;
@@ -56,11 +60,14 @@ export class Engine {
   readonly #leaving: Set<Stage> = new Set();
   /** Dropped stages that no request can reach, until their workers have ended. */
   readonly #closing: Set<Stage> = new Set();
+  readonly #versions: VersionTable;
+  readonly #shadows: Shadows = new Shadows();
   #holdBack: HoldBack = new HoldBack({ stages: [], routes: [] });
 
   constructor(createPool: StageHost['createPool'], output: EngineOutput, clock: Clock = systemClock) {
     this.#output = output;
     this.#clock = clock;
+    this.#versions = new VersionTable({ onLog: output.onLog, onChange: output.onChange });
     this.#stageHost = {
       clock,
       createPool,
@@ -83,6 +90,7 @@ export class Engine {
   apply(plan: EnginePlan): void {
     const planned = new Set(plan.stages.map((stage) => stage.ref));
     for (const definition of plan.stages) this.#place(definition);
+    this.#versions.apply(plan.stages, this.#stages);
     for (const [ref, stage] of this.#stages) {
       if (planned.has(ref)) continue;
       this.#stages.delete(ref);
@@ -109,9 +117,7 @@ export class Engine {
         continue;
       }
       const item: Item = Object.assign(wire, {
-        route,
-        position: 0,
-        hops: 0,
+        ...{ route, position: 0, stage: route.stages[0] as RouteStage, hops: 0, ahead: null },
         arrivedAt: 0,
         state: MOVING,
         lookup: null,
@@ -122,7 +128,7 @@ export class Engine {
       });
       this.#items.set(item.id, item);
       route.open += 1;
-      route.stages[0]?.enqueue(item, true);
+      this.#arrive(item);
     }
   }
 
@@ -132,7 +138,7 @@ export class Engine {
       const item = this.#items.get(id);
       if (!item) continue;
       this.#forget(item);
-      item.route.stages[item.position]?.cancel(item);
+      item.stage.cancel(item);
     }
   }
 
@@ -141,9 +147,12 @@ export class Engine {
     for (const [id, parts] of requests) this.#items.get(id)?.onTaken?.(parts);
   }
 
-  /** Applies an action to a stage's waiting items or to its workers. */
-  act(stage: number, action: StageAction): void {
-    this.#stages.get(stage)?.[action]();
+  /** Applies an action to a stage's waiting items, to its workers, or to its share as a version. */
+  act(ref: number, action: StageAction): void {
+    const stage = this.#stages.get(ref);
+    if (!stage) return;
+    if (!isVersionAction(action)) stage[action]();
+    else this.#versions.act(stage, action);
   }
 
   /** Sends a copy of the last input of a stage. */
@@ -174,7 +183,11 @@ export class Engine {
   }
 
   status(): EngineStatus {
-    return { stages: [...this.#stages.values()].map((stage) => stage.status()), rssBytes: residentBytes() };
+    const stages = [...this.#stages.values()].map((stage) => {
+      const versions = this.#versions.of(stage);
+      return { ...stage.status(), ...(versions ? { versions: versions.status() } : {}) };
+    });
+    return { stages, rssBytes: residentBytes() };
   }
 
   /**
@@ -184,6 +197,7 @@ export class Engine {
   async close(deadline: Deadline): Promise<void> {
     const inParts = this.#items.values().filter(({ wantsParts }) => wantsParts);
     this.cancel(inParts.map(({ id }) => id));
+    this.#shadows.cancel();
     const stages = [...this.#stages.values(), ...this.#leaving, ...this.#closing];
     await Promise.all(stages.map((stage) => stage.close(deadline)));
   }
@@ -205,38 +219,80 @@ export class Engine {
     return live;
   }
 
+  /** Gives an item to the stage at its position, or to a version of that stage, and copies of it to shadows. */
+  #arrive(item: Item): void {
+    const base = baseStage(item);
+    const versions = this.#versions.of(base);
+    const { ahead } = item;
+    item.ahead = null;
+    for (const shadow of versions?.shadows(item.sticky) ?? []) this.#shadows.copy(item, base, shadow);
+    this.#give(item, ahead && versions?.mayGet(ahead) ? ahead : (versions?.choose(item.sticky) ?? base));
+  }
+
+  #give(item: Item, stage: RouteStage): void {
+    item.stage = stage;
+    stage.open += 1;
+    stage.enqueue(item, item.position === 0);
+  }
+
+  #takeBack({ stage }: Item): void {
+    stage.open -= 1;
+    if (stage.open === 0 && this.#leaving.size > 0) this.#releaseLeaving();
+  }
+
   #advance(item: Item, ok: boolean, payload: Payload): void {
-    if (!this.#items.has(item.id)) return;
+    const isCopy = this.#shadows.ended(item);
+    if (!isCopy && !this.#items.has(item.id)) return;
+    const error = ok ? null : decodeFailure(payload).error;
+    const failing = error && failingStage(item, error);
+    if (error) failing?.meter.failed(error.code);
+    if (!error || FAILURES.has(error.code)) {
+      this.#versions.of(baseStage(item))?.ended(item.stage, failing === item.stage);
+    }
+    if (isCopy) return;
     if (!ok) {
       // A host that ran the item through several stages has added the input of the one that failed.
       const isWhole = payload.codec !== CODEC.none;
       this.#settle(item, false, isWhole ? payload : encodeFailure(payload.bytes, inputOf(item)));
       return;
     }
-    item.position += item.hops;
-    item.hops = 0;
     const next = nextStage(item);
     if (!next) {
       this.#settle(item, true, payload);
       return;
     }
     item.payload = payload;
-    if (item.route.tapped[item.position]) this.#tap(item);
-    item.position += 1;
-    next.enqueue(item, false);
+    const last = item.position + item.hops;
+    if (item.route.tapped[last]) this.#tap(item);
+    this.#takeBack(item);
+    item.position = last + 1;
+    item.hops = 0;
+    this.#arrive(item);
   }
 
   #tap(item: Item): void {
     const { id, deadline, priority, payload } = item;
-    const stage = item.route.stages[item.position] as RouteStage;
-    stage.meter.tapped();
-    this.#output.onTap({ ...TAP, id, deadline, priority, stageRef: stage.ref, ok: true, payload });
+    lastStage(item).meter.tapped();
+    const base = item.route.stages[item.position + item.hops] as RouteStage;
+    this.#output.onTap({ ...TAP, id, deadline, priority, stageRef: base.ref, ok: true, payload });
   }
 
   #fail(item: Item, error: ModeletError): void {
-    if (!this.#items.has(item.id)) return;
-    item.route.stages[item.position]?.meter.notServed(error.code);
-    this.#settle(item, false, encodeFailure(encodeError(error), inputOf(item)));
+    const isCopy = this.#shadows.ended(item);
+    if (!isCopy && !this.#items.has(item.id)) return;
+    const { stage } = item;
+    const base = baseStage(item);
+    if (!isCopy && stage !== base && error.code === 'stage_unavailable') {
+      // No worker has begun the item, so the base may answer it.
+      stage.meter.redirected();
+      this.#takeBack(item);
+      this.#give(item, base);
+      return;
+    }
+    stage.meter.notServed(error.code);
+    const isFailure = FAILURES.has(error.code) || error.cause instanceof RunTimeout;
+    if (isFailure) this.#versions.of(base)?.ended(stage, true);
+    if (!isCopy) this.#settle(item, false, encodeFailure(encodeError(error), inputOf(item)));
   }
 
   #settle(item: Item, ok: boolean, payload: Payload): void {
@@ -248,14 +304,17 @@ export class Engine {
 
   #forget(item: Item): void {
     this.#items.delete(item.id);
+    this.#takeBack(item);
     item.route.open -= 1;
     if (item.route.open === 0 && this.#ending.delete(item.route)) this.#releaseLeaving();
   }
 
   #releaseLeaving(): void {
     for (const stage of this.#leaving) {
-      if ([...this.#ending].some((route) => route.stages.includes(stage))) continue;
+      // A version may have requests although it is on no route.
+      if (stage.open > 0 || [...this.#ending].some((route) => route.stages.includes(stage))) continue;
       this.#leaving.delete(stage);
+      this.#shadows.cancel(stage);
       this.#closing.add(stage);
       void stage.close(this.#clock.now() + LEAVING_MS).then(() => this.#closing.delete(stage));
     }
@@ -267,13 +326,25 @@ export class Engine {
 
   #mayLeave(item: Item): boolean {
     const next = nextStage(item);
-    if (!next || next.hasRoom) return true;
-    return !this.#holdBack.holds(lastStage(item).ref, next.ref);
+    if (!next) return true;
+    const versions = this.#versions.of(next);
+    // Chosen now and not when the item arrives, because each version has a queue of its own.
+    if (versions && !(item.ahead && versions.mayGet(item.ahead))) item.ahead = versions.choose(item.sticky);
+    const target = item.ahead ?? next;
+    return target.hasRoom || !this.#holdBack.holds(lastStage(item).ref, target.ref);
   }
 }
 
 /** The part of an item that is the same for all taps. */
-const TAP = { routeRef: 0, part: 0, patient: true, streams: false, group: 0, meta: null, timings: [] };
+const TAP = { routeRef: 0, part: 0, patient: true, streams: false, group: 0, sticky: 0, meta: null, timings: [] };
+
+/** Errors that a modelet or its workers are to blame for, not the client, a limit or the time. */
+const FAILURES: ReadonlySet<ErrorCode> = new Set([
+  'modelet_failed',
+  'bad_batch_length',
+  'worker_lost',
+  'protocol_error',
+]);
 
 /** Time limit for closing a dropped stage: its workers only have to run their teardown. */
 const LEAVING_MS = 5000;

@@ -13,8 +13,13 @@ export class HoldBack {
    * earlier route again. The union of the two sets has no circle: a step of the second set lies on no circle at all,
    * and the steps of the first set alone form none.
    */
-  constructor({ routes, earlier = [] }: EnginePlan) {
-    this.#steps = new Set([...withoutCircles(routes), ...withoutCircles([...routes, ...earlier])]);
+  constructor({ stages, routes, earlier = [] }: EnginePlan) {
+    const refs = new Map(stages.map(({ id, ref }) => [id, ref]));
+    const versions = new Map(
+      stages.map((stage) => [stage.ref, stage.versions?.list.flatMap((one) => refs.get(one.stage) ?? []) ?? []]),
+    );
+    const stepsOf = (taken: readonly Route[]): Step[] => taken.flatMap((route) => allSteps(route, versions));
+    this.#steps = new Set([...withoutCircles(stepsOf(routes)), ...withoutCircles(stepsOf([...routes, ...earlier]))]);
   }
 
   /** Whether a full queue at `to` holds items back at `from`. */
@@ -27,11 +32,18 @@ function step(from: number, to: number): string {
   return `${from}>${to}`;
 }
 
+type Step = readonly [from: number, to: number];
+
+/** Returns the steps of a route between its stages and their versions. */
+function allSteps({ stages }: Route, versions: ReadonlyMap<number, readonly number[]>): Step[] {
+  const at = (ref: number): number[] => [ref, ...(versions.get(ref) ?? [])];
+  return stages
+    .slice(1)
+    .flatMap((next, index) => at(stages[index] as number).flatMap((from) => at(next).map((to) => [from, to] as const)));
+}
+
 /** Returns the steps that lie on no circle. Two routes may pass the same stages in opposite order and so form one. */
-function withoutCircles(routes: readonly Route[]): string[] {
-  const steps = routes.flatMap(({ stages }) =>
-    stages.slice(1).map((to, index) => [stages[index] as number, to] as const),
-  );
+function withoutCircles(steps: readonly Step[]): string[] {
   const following = new Map<number, number[]>();
   for (const [from, to] of steps) following.set(from, [...(following.get(from) ?? []), to]);
   const reaches = (from: number, target: number, seen = new Set<number>()): boolean => {

@@ -50,6 +50,8 @@ export interface SubmitRequest extends Caller {
   readonly patient: boolean;
   /** Group whose requests evict each other if a full queue drops the oldest; 0 means no group. */
   readonly group: number;
+  /** Hash of the value whose requests stay on one version of a stage. Default: there is none. */
+  readonly sticky?: number;
   /** JSON of the message properties, other than the payload, that stages may read. */
   readonly meta: Uint8Array | null;
 }
@@ -203,7 +205,7 @@ export class Service {
    * `engine_lost` while the engine does not start.
    */
   submit(request: SubmitRequest): RequestNumber {
-    const { payload, deadline, priority, patient, group, meta } = request;
+    const { payload, deadline, priority, patient, group, sticky = 0, meta } = request;
     const entry = this.#planner.entry(request.entry);
     if (!entry) throw this.#refused(new ModeletError('config_invalid', 'the node is not part of a usable route'));
     const room = patient ? this.#planner.roomAt(entry.stage) : 0;
@@ -223,6 +225,7 @@ export class Service {
       patient,
       streams,
       group,
+      sticky,
       payload,
       meta,
       timings: [],

@@ -3,13 +3,23 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { EnginePlan, StageDefinition } from '../../src/config/stage-definition.ts';
-import type { Batching } from '../../src/core/model.ts';
+import type { Batching, StageAction } from '../../src/core/model.ts';
+import type { StageVersions } from '../../src/core/versions.ts';
 import type { FakePool } from './fake-pool.ts';
 import { Rig, route, stage } from './rig.ts';
 
 const SINGLE: Batching = { policy: 'greedy', maxBatchSize: 1, maxWaitMs: 0 };
 const PAIRS: Batching = { policy: 'oldest', maxBatchSize: 2, maxWaitMs: 30 };
 const MANY: Batching = { policy: 'gap', maxBatchSize: 5, maxWaitMs: 10 };
+
+const VERSIONS: StageVersions = {
+  list: [
+    { stage: 'node-2', mode: 'answer', share: 40 },
+    { stage: 'node-3', mode: 'answer', share: 20 },
+    { stage: 'node-4', mode: 'shadow', share: 50 },
+  ],
+  rollbackAbove: 30,
+};
 
 const tight: Partial<StageDefinition> = { capacity: 1, batching: PAIRS, retryLost: true };
 
@@ -28,6 +38,14 @@ const PLANS: readonly EnginePlan[] = [
     stages: [stage(2, { revision: 'r3', maxAgeMs: 20, batching: SINGLE }), stage(1, tight)],
     routes: [route(2, [2, 1])],
   },
+  {
+    stages: [stage(1, { versions: VERSIONS }), stage(2, tight), stage(3), stage(4, { capacity: 2 }), stage(5)],
+    routes: [route(1, [5, 1], [5]), route(2, [1, 5])],
+  },
+  {
+    stages: [stage(5, { versions: VERSIONS, capacity: 1 }), stage(2, tight), stage(3, { capacity: 1 }), stage(1)],
+    routes: [route(1, [1, 5]), route(2, [5, 2])],
+  },
 ];
 
 type Step =
@@ -37,6 +55,7 @@ type Step =
       readonly ttl: number;
       readonly patient: boolean;
       readonly streams: boolean;
+      readonly sticky: number;
       readonly priority: number;
     }
   | { readonly do: 'answer'; readonly pool: number; readonly runMs: number; readonly failing: boolean }
@@ -44,7 +63,7 @@ type Step =
   | { readonly do: 'cancel'; readonly which: number }
   | { readonly do: 'advance'; readonly ms: number }
   | { readonly do: 'apply'; readonly plan: number }
-  | { readonly do: 'act'; readonly stage: number; readonly action: 'flush' | 'reset' }
+  | { readonly do: 'act'; readonly stage: number; readonly action: StageAction }
   | { readonly do: 'turn' };
 
 const pool = fc.nat({ max: 12 });
@@ -64,6 +83,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       ttl: fc.constantFrom(5, 40, Number.POSITIVE_INFINITY),
       patient: fc.boolean(),
       streams: fc.boolean(),
+      sticky: fc.constantFrom(0, 1, 7),
       priority: fc.nat({ max: 2 }),
     }),
   ),
@@ -78,8 +98,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     1,
     record({
       do: fc.constant('act' as const),
-      stage: fc.integer({ min: 1, max: 3 }),
-      action: fc.constantFrom('flush' as const, 'reset' as const),
+      stage: fc.integer({ min: 1, max: 5 }),
+      action: fc.constantFrom<StageAction[]>('flush', 'reset', 'promote', 'rollback', 'restore'),
     }),
   ),
   of(5, fc.constant<Step>({ do: 'turn' })),

@@ -1,5 +1,5 @@
 /** Items as a stage's queue has them. */
-import { type Item, MOVING } from '../../src/engine/stage/item.ts';
+import { type Item, MOVING, type RouteStage } from '../../src/engine/stage/item.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
 import { item } from '../wire/frame-values.ts';
 
@@ -11,7 +11,10 @@ export function queued(id: number, arrivedAt: number, overrides: Partial<WireIte
     ...item({ id, ...overrides }),
     route,
     position: 0,
+    // A queue asks nothing of the stage.
+    stage: {} as RouteStage,
     hops: 0,
+    ahead: null,
     arrivedAt,
     state: MOVING,
     lookup: null,

@@ -101,7 +101,7 @@ export class ListenerRuntime {
     }
     const item: WireItem = {
       ...{ id, deadline, priority: 0, routeRef: planned.routeRef, stageRef: 0, part: 0, ok: true, patient },
-      ...{ streams: onPart !== undefined, group: 0, payload, meta: null, timings: [] },
+      ...{ streams: onPart !== undefined, group: 0, sticky: 0, payload, meta: null, timings: [] },
     };
     // A stage may refuse the item at once, but the endpoint must know the request's number first.
     queueMicrotask(() => {

@@ -3,19 +3,20 @@
  * comes back with the result of the last. The item stays with the stage that sent it, and `hops` counts the others.
  *
  * Each stage of a row keeps its own batches, limits and metrics. A stage is passed on hosts only if that changes nothing
- * but the way: every host has it, it keeps no results, nobody wants a copy of its input, and a lost host has the same
- * consequences for its items.
+ * but the way: every host has it, it has no versions and keeps no results, nobody wants a copy of its input, and a lost
+ * host has the same consequences for its items.
  */
+import type { ModeletError } from '../../core/errors.ts';
 import type { StageTiming } from '../../core/model.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
-import type { Hop, Item } from './item.ts';
+import type { Hop, Item, RouteStage } from './item.ts';
 
 /**
  * Returns the next stages that an item can pass on the hosts of its present one.
  * @param alsoServe whether all these hosts serve a stage, by its key
  */
-export function hopsOf({ route, position }: Item, alsoServe: (key: string) => boolean): Hop[] {
-  const first = route.stages[position]?.hop;
+export function hopsOf({ route, position, stage }: Item, alsoServe: (key: string) => boolean): Hop[] {
+  const first = stage.hop;
   const hops: Hop[] = [];
   if (!first) return hops;
   for (let at = position + 1; at < route.stages.length; at += 1) {
@@ -33,6 +34,12 @@ export function keepTogether(items: readonly Item[]): void {
   });
   if (rows.every((row) => row.join() === rows[0]?.join())) return;
   for (const item of items) item.hops = 0;
+}
+
+/** Returns the stage that an item failed at: the one that has it, or one that it was to pass together with it. */
+export function failingStage({ route, position, hops, stage }: Item, error: ModeletError): RouteStage {
+  const further = route.stages.slice(position + 1, position + 1 + hops);
+  return further.find(({ name }) => name === error.stage) ?? stage;
 }
 
 /**

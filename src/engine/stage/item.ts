@@ -21,9 +21,16 @@ export interface Hop {
 /** A stage as the items on a route see it. */
 export interface RouteStage {
   readonly ref: number;
+  /** Id of the Node-RED node. */
+  readonly id: string;
+  readonly name: string;
   readonly meter: StageMeter;
   /** Whether its queue takes one more item. */
   readonly hasRoom: boolean;
+  /** Whether a worker serves. */
+  readonly isAvailable: boolean;
+  /** Number of requests that it has. Written by the engine. */
+  open: number;
   /** `entry`: the route begins here, and a full queue may refuse the request. */
   enqueue(request: Item, entry: boolean): void;
   cancel(request: Item): void;
@@ -57,10 +64,14 @@ export interface Item extends WireItem {
   readonly route: LiveRoute;
   deadline: Deadline;
   priority: number;
-  /** Index into `route.stages` of the stage that has the item. */
+  /** Index into `route.stages` of the stage that has the item, or of the base of the version that has it. */
   position: number;
+  /** The stage that has the item. Written by the engine. */
+  stage: RouteStage;
   /** Number of further stages that the item passes together with the present one, see hops.ts. */
   hops: number;
+  /** The version of the next stage that will get the item; null if it is not chosen yet. Written by the engine. */
+  ahead: RouteStage | null;
   /** Time at which the item entered the present stage's queue. */
   arrivedAt: number;
   state: ItemState;
@@ -90,6 +101,11 @@ export function sendsParts(item: Item): boolean {
   return item.wantsParts && nextStage(item) === undefined;
 }
 
+/** Returns the stage of the route at the item's position: the one that has it, or the base of the version that does. */
+export function baseStage(item: Item): RouteStage {
+  return item.route.stages[item.position] as RouteStage;
+}
+
 /** Returns the stage to which the item comes after the present one and those that it passes together with it. */
 export function nextStage(item: Item): RouteStage | undefined {
   return item.route.stages[item.position + item.hops + 1];
@@ -97,7 +113,7 @@ export function nextStage(item: Item): RouteStage | undefined {
 
 /** Returns the last of the stages that the item passes together: the present one, unless it hops. */
 export function lastStage(item: Item): RouteStage {
-  return item.route.stages[item.position + item.hops] as RouteStage;
+  return item.hops === 0 ? item.stage : (item.route.stages[item.position + item.hops] as RouteStage);
 }
 
 /** One run for all requests with the same input. The worker sees only `item`, the request that began the run. */

@@ -30,6 +30,7 @@ export class Stage implements RouteStage {
   #definition: StageDefinition;
   readonly #pools: StagePools;
   readonly #recent: RecentBatches = new RecentBatches();
+  open = 0;
   #batchNumber = 0;
   /** The description that the host was last given. */
   #description: ModeletDescription | null = null;
@@ -55,8 +56,16 @@ export class Stage implements RouteStage {
     return this.#definition.ref;
   }
 
+  get id(): string {
+    return this.#definition.id;
+  }
+
   get name(): string {
     return this.#definition.name;
+  }
+
+  get isAvailable(): boolean {
+    return this.#pools.present.health.tag === 'ready';
   }
 
   get hasRoom(): boolean {
@@ -83,8 +92,8 @@ export class Stage implements RouteStage {
   }
 
   get hop(): Hop | null {
-    const { cache, retryLost } = this.#definition;
-    const hop = cache.entries === 0 ? this.#pools.present.hop : null;
+    const { cache, retryLost, versions } = this.#definition;
+    const hop = cache.entries === 0 && !versions ? this.#pools.present.hop : null;
     return hop ? { ...hop, retryLost } : null;
   }
 

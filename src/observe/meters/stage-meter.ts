@@ -19,6 +19,7 @@ export class StageMeter {
   readonly #restarts: Record<RestartCause, number> = noneOf(RESTART_CAUSES);
   readonly #cache: Record<CacheResult, number> = noneOf(CACHE_RESULTS);
   readonly #unserved: Partial<Record<ErrorCode, number>> = {};
+  readonly #failed: Partial<Record<ErrorCode, number>> = {};
   readonly #queueWait: Histogram = new Histogram(DURATION_BOUNDS);
   readonly #batchWait: Histogram = new Histogram(DURATION_BOUNDS);
   readonly #run: Histogram = new Histogram(DURATION_BOUNDS);
@@ -33,6 +34,8 @@ export class StageMeter {
   #busyMs = 0;
   #taps = 0;
   #parts = 0;
+  #redirected = 0;
+  #rollbacks = 0;
 
   /** Number of batches that have left. */
   get batches(): number {
@@ -96,6 +99,21 @@ export class StageMeter {
     this.#unserved[code] = (this.#unserved[code] ?? 0) + 1;
   }
 
+  /** Counts an item that a worker answered with this error. */
+  failed(code: ErrorCode): void {
+    this.#failed[code] = (this.#failed[code] ?? 0) + 1;
+  }
+
+  /** Counts a request of this version that went to its base, because no worker of this stage serves. */
+  redirected(): void {
+    this.#redirected += 1;
+  }
+
+  /** Counts that this version lost its share because too many requests failed. */
+  rolledBack(): void {
+    this.#rollbacks += 1;
+  }
+
   workerEnded(cause: RestartCause): void {
     this.#restarts[cause] += 1;
   }
@@ -116,6 +134,9 @@ export class StageMeter {
       restarts: { ...this.#restarts },
       cache: { ...this.#cache },
       unserved: { ...this.#unserved },
+      failed: { ...this.#failed },
+      redirected: this.#redirected,
+      rollbacks: this.#rollbacks,
       own: this.own.values,
       ownDropped: this.own.dropped,
     };

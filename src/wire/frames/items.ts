@@ -1,9 +1,9 @@
 /**
  * Encodes items as the body of a frame:
  *
- *   items x 40-byte record, their stage timings, their metas, their payloads (each padded to 8)
+ *   items x 48-byte record, their stage timings, their metas, their payloads (each padded to 8)
  *   record f64 id | f64 deadline | i32 priority | u32 slot | u8 flags (1 ok, 2 patient, 4 streams) | u8 codec
- *          | u16 timings | u32 payload bytes | u32 meta bytes | u32 group
+ *          | u16 timings | u32 payload bytes | u32 meta bytes | u32 group | u32 sticky | u32 0
  *   timing u32 stage | f32 wait, batch and run ms | u32 batch size | i32 worker, or why the stage did not run the item
  *   meta   JSON of the topic and id of a message, for stages that want them besides the payload
  */
@@ -18,7 +18,7 @@ export function malformed(what: string): ModeletError {
   return new ModeletError('protocol_error', `malformed frame: ${what}`);
 }
 
-const RECORD = 40;
+const RECORD = 48;
 const OK = 1;
 const PATIENT = 2;
 const STREAMS = 4;
@@ -47,6 +47,8 @@ export interface WireItem {
   streams: boolean;
   /** Group whose items evict each other if a full queue drops the oldest; 0 means no group. */
   readonly group: number;
+  /** In `submit` frames: hash of the value whose requests stay on one version of a stage; 0: none. */
+  readonly sticky: number;
   payload: Payload;
   /** JSON of `{topic, _msgid}` if a stage wants it; opaque to the engine. */
   readonly meta: Uint8Array | null;
@@ -68,6 +70,7 @@ export function bareItem(id: RequestNumber, payload: Payload): WireItem {
     patient: false,
     streams: false,
     group: 0,
+    sticky: 0,
     meta: null,
     timings: [],
   };
@@ -140,6 +143,8 @@ function writeRecord(buffer: Buffer, offset: number, item: WireItem, field: Fram
   buffer.writeUInt32LE(item.payload.bytes.byteLength, offset + 28);
   buffer.writeUInt32LE(item.meta?.byteLength ?? 0, offset + 32);
   buffer.writeUInt32LE(item.group, offset + 36);
+  buffer.writeUInt32LE(item.sticky, offset + 40);
+  buffer.writeUInt32LE(0, offset + 44);
   return offset + RECORD;
 }
 
@@ -182,6 +187,7 @@ export function readItems(frame: Buffer, field: FrameField | null, head: number,
       patient: (flags & PATIENT) !== 0,
       streams: (flags & STREAMS) !== 0,
       group: frame.readUInt32LE(at + 36),
+      sticky: frame.readUInt32LE(at + 40),
       payload: { codec: frame[at + 25] as number, bytes: frame.subarray(payloadsAt, payloadsAt + payloadLength) },
       meta: metaLength === 0 ? null : frame.subarray(metasAt, metasAt + metaLength),
       timings: readTimings(frame, timingsAt, timings),

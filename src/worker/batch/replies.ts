@@ -53,6 +53,7 @@ export function answer(item: WireItem, ok: boolean, payload: Payload): WireItem 
     patient: false,
     streams: false,
     group: 0,
+    sticky: 0,
     payload,
     meta: null,
     timings: NO_TIMINGS,

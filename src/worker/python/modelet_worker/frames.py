@@ -9,7 +9,7 @@ import struct
 import threading
 from typing import Any, List, NamedTuple, Optional, Sequence, Union
 
-WIRE_VERSION = 3
+WIRE_VERSION = 4
 LONGEST_FRAME = 1 << 30
 CHANNEL_FD = 3
 
@@ -21,7 +21,7 @@ TYPES = (
 )  # fmt: skip
 
 HEAD = struct.Struct("<IBBHIIdd")  # length, version, type, 0, items, JSON bytes, batch, runMs
-RECORD = struct.Struct("<ddiIBBHIII")  # id, deadline, priority, part, flags, codec, timings, payload, meta, group
+RECORD = struct.Struct("<ddiIBBHIII8x")  # id, deadline, priority, part, flags, codec, timings, payload, meta, group
 TIMING = 24
 OK = 1
 STREAMS = 4

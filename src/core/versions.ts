@@ -1,0 +1,60 @@
+/**
+ * Versions of a stage as plain data. A version is a stage itself. It answers a share of the requests of another stage,
+ * its base, or gets copies of them.
+ */
+
+/** `answer`: its results are those of the base. `shadow`: it gets copies of requests, and its results are dropped. */
+export type VersionMode = 'answer' | 'shadow';
+
+/** What a version gets of the requests of its base. */
+export interface VersionShare {
+  readonly mode: VersionMode;
+  /** Percent of the requests, 0 to 100. */
+  readonly share: number;
+}
+
+/** Why a version has its share: it is in the flow, somebody asked for it, or too many requests failed. */
+export type ShareCause = 'drawn' | 'asked' | 'failures';
+
+/** The share that a version has at present. */
+export interface PresentShare extends VersionShare {
+  readonly cause: ShareCause;
+}
+
+/** A version in the settings of its base. */
+export interface StageVersion extends VersionShare {
+  /** Id of the stage's node. */
+  readonly stage: string;
+}
+
+/** The versions of a stage. */
+export interface StageVersions {
+  readonly list: readonly StageVersion[];
+  /** Percent of failed requests above which a version loses its share; null: never. */
+  readonly rollbackAbove: number | null;
+  /** Shares that an engine had before it died. The next engine begins with them. Default: those of `list`. */
+  readonly present?: readonly (PresentShare & StageVersion)[];
+}
+
+/** The state of a version, as its base reports it. */
+export interface VersionStatus extends PresentShare {
+  /** Id of the stage's node. */
+  readonly stage: string;
+  /** What the flow gives it. */
+  readonly drawn: VersionShare;
+  /** Whether a worker of its serves. If not, its requests go to the base. */
+  readonly available: boolean;
+  /** Percent of its last requests that failed; null if there were too few. */
+  readonly failed: number | null;
+}
+
+/**
+ * Changes the shares of versions until a deploy changes the stages. `promote`: the version answers all requests.
+ * `rollback`: it gets none. `restore`: all versions of its base have the shares of the flow again.
+ */
+export const VERSION_ACTIONS = ['promote', 'rollback', 'restore'] as const;
+export type VersionAction = (typeof VERSION_ACTIONS)[number];
+
+export function isVersionAction(action: string): action is VersionAction {
+  return (VERSION_ACTIONS as readonly string[]).includes(action);
+}

@@ -1,0 +1,48 @@
+/**
+ * Copies of requests for shadow versions. No request waits for a copy: its outcome is counted at its stage and dropped.
+ */
+import type { RequestNumber } from '../../core/model.ts';
+import { type Item, MOVING, type RouteStage } from '../stage/item.ts';
+
+/** Before the first copy's number. No request has one as large, see listener.ts. */
+const BEFORE_FIRST: RequestNumber = 2 ** 52;
+/** A stage that also has requests of its own takes them before copies, and evicts copies first. */
+const LOWEST_PRIORITY = -(2 ** 31);
+
+export class Shadows {
+  readonly #copies: Set<Item> = new Set();
+  #lastNumber = BEFORE_FIRST;
+
+  /** Gives a shadow of a stage a copy of a request. A shadow without room or without a worker gets none. */
+  copy({ deadline, payload, meta }: Item, base: RouteStage, stage: RouteStage): void {
+    if (!stage.isAvailable || !stage.hasRoom) {
+      stage.meter.notServed(stage.isAvailable ? 'capacity_exceeded' : 'stage_unavailable');
+      return;
+    }
+    this.#lastNumber += 1;
+    const copy: Item = {
+      ...{ id: this.#lastNumber, deadline, priority: LOWEST_PRIORITY, routeRef: 0, stageRef: 0, part: 0, ok: true },
+      ...{ patient: false, streams: false, group: 0, sticky: 0, payload, meta, timings: [] },
+      // A route of its own, so that no route of requests waits for it.
+      route: { ref: 0, stages: [base], tapped: [false], open: 0 },
+      ...{ position: 0, stage, hops: 0, ahead: null, arrivedAt: 0, state: MOVING, lookup: null, run: null },
+      ...{ wantsParts: false, parts: 0, onTaken: null },
+    };
+    this.#copies.add(copy);
+    stage.enqueue(copy, true);
+  }
+
+  /** Takes an item that has ended. Returns false if it is a request, not a copy. */
+  ended(item: Item): boolean {
+    return this.#copies.size > 0 && this.#copies.delete(item);
+  }
+
+  /** Cancels the copies at a stage, or all of them. */
+  cancel(stage?: RouteStage): void {
+    for (const copy of [...this.#copies]) {
+      if (stage && copy.stage !== stage) continue;
+      this.#copies.delete(copy);
+      copy.stage.cancel(copy);
+    }
+  }
+}

@@ -1,0 +1,51 @@
+/** The versions of all stages. Keeps the present shares of versions over deploys that do not change these stages. */
+import type { StageDefinition } from '../../config/stage-definition.ts';
+import type { VersionAction } from '../../core/versions.ts';
+import type { RouteStage } from '../stage/item.ts';
+import { Versions, type VersionsHost } from './versions.ts';
+
+interface Entry {
+  readonly base: RouteStage;
+  /** Changes with the drawn versions, and with the code of the base or of a version. */
+  readonly key: string;
+  readonly versions: Versions;
+}
+
+export class VersionTable {
+  readonly #host: VersionsHost;
+  /** By the number of the base. */
+  #entries: ReadonlyMap<number, Entry> = new Map();
+
+  constructor(host: VersionsHost) {
+    this.#host = host;
+  }
+
+  /** Takes over the plan's versions. @param stages all stages of the plan, by number */
+  apply(definitions: readonly StageDefinition[], stages: ReadonlyMap<number, RouteStage>): void {
+    const planned = new Map(definitions.map((definition) => [definition.id, definition]));
+    const stageOf = (id: string): RouteStage | undefined => stages.get(planned.get(id)?.ref ?? 0);
+    const entries = new Map<number, Entry>();
+    for (const { ref, id, versions } of definitions) {
+      const base = stages.get(ref);
+      if (!base || !versions) continue;
+      const { present: _present, ...drawn } = versions;
+      const revisions = [id, ...drawn.list.map(({ stage }) => stage)].map((one) => planned.get(one)?.revision);
+      const key = JSON.stringify([drawn, revisions]);
+      const known = this.#entries.get(ref);
+      const isSame = known?.key === key && known.base === base;
+      entries.set(ref, isSame ? known : { base, key, versions: new Versions(base, versions, stageOf, this.#host) });
+    }
+    this.#entries = entries;
+  }
+
+  /** Returns the versions of a stage; undefined if it has none, or a deploy has removed it. */
+  of(base: RouteStage): Versions | undefined {
+    const entry = this.#entries.get(base.ref);
+    return entry?.base === base ? entry.versions : undefined;
+  }
+
+  /** Changes the share of a stage as a version. No effect if it is none. */
+  act(stage: RouteStage, action: VersionAction): void {
+    for (const { versions } of this.#entries.values()) versions.act(stage, action);
+  }
+}
