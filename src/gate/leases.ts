@@ -7,7 +7,7 @@
  * leases of a gate: they belong to a process that may die, so the store itself ends them, and their holder extends them.
  */
 import type { Clock, Timer } from '../core/clock.ts';
-import { Fifo, type FifoNode } from '../core/fifo.ts';
+import { Fifo, type FifoNode } from '../core/queues/fifo.ts';
 import { Table } from '../core/table.ts';
 
 /** A held admission. Its owner ends it, however the request ends; after `leaseMs` it ends as lost. */

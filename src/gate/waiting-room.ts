@@ -3,8 +3,8 @@
  * enforces `capacity`.
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
-import { Fifo, type FifoNode } from '../core/fifo.ts';
-import { compareExpiry, compareWaiting, Heap, type HeapNode, type Waiting } from '../core/priority-heap.ts';
+import { Fifo, type FifoNode } from '../core/queues/fifo.ts';
+import { compareExpiry, compareWaiting, Heap, type HeapNode, type Waiting } from '../core/queues/priority-heap.ts';
 
 /** A waiting request, from `enter` until `leave` or `sweep`. */
 export interface Place<T> extends Waiting {

@@ -3,9 +3,9 @@
  * The engine's queues therefore never get more patient requests than fit.
  */
 import { ModeletError } from '../core/errors.ts';
-import type { FifoNode } from '../core/fifo.ts';
 import type { RequestNumber } from '../core/model.ts';
-import { PriorityFifo } from '../core/priority-fifo.ts';
+import type { FifoNode } from '../core/queues/fifo.ts';
+import { PriorityFifo } from '../core/queues/priority-fifo.ts';
 import { Table } from '../core/table.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Fifo, type FifoNode } from '../../src/core/fifo.ts';
+import { Fifo, type FifoNode } from '../../src/core/queues/fifo.ts';
 
 /** The list and what an array says it should hold. */
 class Model {

@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
-import type { FifoNode } from '../../src/core/fifo.ts';
-import { PriorityFifo } from '../../src/core/priority-fifo.ts';
+import type { FifoNode } from '../../src/core/queues/fifo.ts';
+import { PriorityFifo } from '../../src/core/queues/priority-fifo.ts';
 
 interface Entry {
   readonly priority: number;

@@ -329,7 +329,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'the durable store forgets deadlines when it chooses the next items',
-    file: 'src/core/priority-heap.ts',
+    file: 'src/core/queues/priority-heap.ts',
     find: "'priority DESC, deadline, seq'",
     replace: "'priority DESC, seq'",
     suite: 'store/waiting-order',

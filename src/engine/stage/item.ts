@@ -3,8 +3,8 @@
  * with the same input share.
  */
 import type { Deadline } from '../../core/clock.ts';
-import type { FifoNode } from '../../core/fifo.ts';
 import type { StageTiming } from '../../core/model.ts';
+import type { FifoNode } from '../../core/queues/fifo.ts';
 import type { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 

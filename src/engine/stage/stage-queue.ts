@@ -5,7 +5,7 @@
 
 import type { StageDefinition } from '../../config/stage-definition.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import { PriorityFifo } from '../../core/priority-fifo.ts';
+import { PriorityFifo } from '../../core/queues/priority-fifo.ts';
 import { type Item, isAlone, MOVING } from './item.ts';
 import { LateBounds, latestStart } from './lateness.ts';
 import { dropped, queueFull } from './stage-errors.ts';

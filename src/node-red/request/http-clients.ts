@@ -5,7 +5,7 @@
  */
 import { deadlineAfter, systemClock, type Timer } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import { Fifo, type FifoNode } from '../../core/fifo.ts';
+import { Fifo, type FifoNode } from '../../core/queues/fifo.ts';
 import type { Headers } from '../../endpoint/request-id.ts';
 import type { HttpRequest, HttpResponse } from '../http/http-types.ts';
 import { answerDirectly, answerError } from './direct-answers.ts';

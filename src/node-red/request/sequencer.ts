@@ -2,7 +2,7 @@
  * Sends the results of one collector in the order in which their requests entered the pipeline. A request that fails,
  * is dropped or is lost in a deploy frees its place.
  */
-import { Fifo, type FifoNode } from '../../core/fifo.ts';
+import { Fifo, type FifoNode } from '../../core/queues/fifo.ts';
 import { Table } from '../../core/table.ts';
 
 /**

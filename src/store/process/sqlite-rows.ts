@@ -1,7 +1,7 @@
 /** Converts between rows of an embedded queue and the types of the queue. */
 import { crc32 } from 'node:zlib';
 import type { Payload } from '../../core/model.ts';
-import { compareWaiting, type Waiting } from '../../core/priority-heap.ts';
+import { compareWaiting, type Waiting } from '../../core/queues/priority-heap.ts';
 import type { Claim, DeadLetter, ItemResult } from '../work-queue.ts';
 import type { Row, SqlValue } from './sqlite.ts';
 import { NO_DEADLINE, STATE } from './sqlite-schema.ts';

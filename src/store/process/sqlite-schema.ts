@@ -1,7 +1,7 @@
 /** Opens the file of an embedded queue and defines its tables. */
 import { chmodSync, closeSync, mkdirSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { WAITING_ORDER } from '../../core/priority-heap.ts';
+import { WAITING_ORDER } from '../../core/queues/priority-heap.ts';
 import { asStoreError, type Database, openDatabase, soundJournal, storeError } from './sqlite.ts';
 
 export const STATE = { ready: 0, leased: 1, dead: 2, delayed: 3 } as const;

@@ -1,5 +1,5 @@
 /** The SQL of an embedded queue. Its conditions must match the partial indexes in sqlite-schema.ts word for word. */
-import { WAITING_ORDER } from '../../core/priority-heap.ts';
+import { WAITING_ORDER } from '../../core/queues/priority-heap.ts';
 import type { Database, Statement } from './sqlite.ts';
 import { NO_DEADLINE, STATE } from './sqlite-schema.ts';
 
