@@ -1,5 +1,6 @@
 /** Compiles the settings of a stage: the source of its code, its workers with cores and environment, and its limits. */
 import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
+import type { StageVersion } from '../core/versions.ts';
 import { parseLibs, parseModuleName } from './modules.ts';
 import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
@@ -16,6 +17,7 @@ import {
   validate,
   withVariables,
 } from './validate.ts';
+import { compileRollback, compileVersions } from './versions.ts';
 
 type StageSettings = SettingsOf<typeof schema>;
 
@@ -26,7 +28,7 @@ type WorkerSetting = 'workers' | 'cpus' | 'env';
 
 export type StageConfig = Omit<
   StageSettings,
-  SourceSetting | WorkerSetting | 'init' | 'inputSchema' | 'outputSchema' | 'mediaTypes'
+  SourceSetting | WorkerSetting | 'init' | 'inputSchema' | 'outputSchema' | 'mediaTypes' | 'versions' | 'rollback'
 > & {
   readonly source: StageSource;
   readonly init: unknown;
@@ -36,6 +38,9 @@ export type StageConfig = Omit<
   readonly workers: readonly WorkerPlacement[];
   /** Media ranges in lower case; an asterisk matches any name. */
   readonly mediaTypes: readonly string[];
+  readonly versions: readonly StageVersion[];
+  /** Percent of failed requests above which a version loses its share; null: never. */
+  readonly rollback: number | null;
 };
 
 /** A media type, or a range of them; of the characters that RFC 9110 allows. */
@@ -66,6 +71,9 @@ export function compileStage(
     ...kept,
     name: kept.name.trim(),
     dropKey: kept.dropKey.trim(),
+    versions: compileVersions(kept.versions),
+    sticky: kept.sticky.trim(),
+    rollback: compileRollback(kept.rollback),
     source: compileSource(settings, init, workers.length, resolvePath),
     init,
     inputSchema: compileSchema('inputSchema', kept.inputSchema),

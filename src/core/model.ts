@@ -199,6 +199,8 @@ export interface EndpointSpec {
    * each part, too. `stream`: how the parts are written; null: as the client wants them.
    */
   readonly parts: { readonly copies: readonly string[]; readonly stream: StreamSpec | null } | null;
+  /** Header whose value stays on one version of a stage, in lower case; null: none. */
+  readonly sticky: string | null;
 }
 
 /** How a stream response node writes a result in parts. */

@@ -34,6 +34,13 @@ export function quoted(text: string): string {
   return text.length > LONGEST_QUOTE ? `${text.slice(0, LONGEST_QUOTE)}...` : text;
 }
 
+/** Returns a hash (FNV-1a) for telling a few texts apart; never 0, which stands for no text. */
+export function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (const byte of Buffer.from(text)) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
+  return hash || 1;
+}
+
 /** Whether the character at index `at` is white space. */
 export function isSpaceAt(text: string, at: number): boolean {
   return at < text.length && (text[at] as string).trim() === '';

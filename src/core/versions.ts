@@ -3,6 +3,8 @@
  * its base, or gets copies of them.
  */
 
+import { hashOf } from './text.ts';
+
 /** `answer`: its results are those of the base. `shadow`: it gets copies of requests, and its results are dropped. */
 export type VersionMode = 'answer' | 'shadow';
 
@@ -46,6 +48,13 @@ export interface VersionStatus extends PresentShare {
   readonly available: boolean;
   /** Percent of its last requests that failed; null if there were too few. */
   readonly failed: number | null;
+}
+
+/** Returns the hash of a value whose requests stay on one version; 0 if it is no text, number or boolean. */
+export function stickyHash(value: unknown): number {
+  const isUsable =
+    typeof value === 'number' || typeof value === 'boolean' || (typeof value === 'string' && value !== '');
+  return isUsable ? hashOf(String(value)) : 0;
 }
 
 /**

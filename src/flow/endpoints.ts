@@ -8,6 +8,7 @@ import type { BatcherNode, CollectorNode, Graph, GraphNode, HttpInNode, StageNod
 import { nodesOf } from './graph.ts';
 import { entriesFrom, type PartsExit, streamingResponse, writesParts } from './http-ways.ts';
 import type { CompiledRoute } from './routes.ts';
+import { withVersions } from './versions.ts';
 import { findHandler, targetsOf } from './walk.ts';
 
 /** An HTTP-in node whose requests go through the flow. */
@@ -108,6 +109,7 @@ function compileEndpoint(graph: Graph, httpIn: HttpInNode, facts: EndpointFacts)
     errorPayload: errorPayloadOf(graph, exit.value.collector),
     copies: exit.value.copies,
     parts: exit.value.parts,
+    sticky: headerOf(route.sticky),
   });
 }
 
@@ -168,7 +170,7 @@ function entryBehind(
 /** Returns the reason why requests cannot pass the route as bare payloads; null if there is none. */
 function againstRoute(
   graph: Graph,
-  { taps, unfused, end }: CompiledRoute,
+  { taps, unfused, end, sticky }: CompiledRoute,
   entry: StageNode | BatcherNode,
   stages: readonly StageNode[],
 ): string | null {
@@ -176,8 +178,12 @@ function againstRoute(
   if (first.input !== 'payload') return `${named(first)} reads msg.${first.input}`;
   if (last.output !== 'payload') return `${named(last)} writes msg.${last.output}`;
   if (first.dropKey !== '') return `${named(first)} sorts its queue by msg.${first.dropKey}`;
-  const reader = stages.find(({ readsAlso }) => readsAlso !== null);
+  const reader = withVersions(
+    graph,
+    stages.map(({ id }) => id),
+  ).find(({ readsAlso }) => readsAlso !== null);
   if (reader) return `${named(reader)} reads msg.${reader.readsAlso}`;
+  if (sticky !== '' && headerOf(sticky) === null) return `its versions are chosen by msg.${sticky}, which is no header`;
   const watched = [entry, ...stages].find((node) => node.watched);
   if (watched) return `a Complete node watches ${named(watched)}`;
   for (const [id, targets] of taps) {
@@ -302,6 +308,15 @@ function modelOf(
   const name = url.replace(/^\/+|\/+$/g, '');
   if (below === undefined || method !== 'post' || name === '') return null;
   return { base: pathOf({ url: `${below === '/' ? '' : below}/v2` }, root), name };
+}
+
+/** A header of the request, as a property of a message. */
+const HEADER = /^req\.headers(?:\.([\w-]+)|\[(["'])([\w-]+)\2\])$/;
+
+/** Returns the header that a property of a message stands for, in lower case; null if it is none. */
+function headerOf(property: string): string | null {
+  const found = HEADER.exec(property);
+  return (found?.[1] ?? found?.[3])?.toLowerCase() ?? null;
 }
 
 function isEntry(node: GraphNode | undefined): boolean {

@@ -1,5 +1,6 @@
 /** The flows as plain data: the nodes and wires that the compiler needs, without Node-RED. */
 import type { Batching, StreamSpec } from '../core/model.ts';
+import type { StageVersion } from '../core/versions.ts';
 
 interface AnyNode {
   readonly id: string;
@@ -21,6 +22,10 @@ export interface StageNode extends AnyNode {
   readonly output: string;
   /** Message property that divides the queue; '' if none does. */
   readonly dropKey: string;
+  /** Stages that take a share of its requests, by the ids of their running nodes. */
+  readonly versions: readonly StageVersion[];
+  /** Message property whose value stays on one version; '' if none does, or if the stage has no versions. */
+  readonly sticky: string;
   /** Another message property that the stage's code may read; null: none. */
   readonly readsAlso: string | null;
   /** Media ranges that the stage accepts from HTTP clients. */

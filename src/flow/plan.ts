@@ -8,6 +8,7 @@ import type { Graph } from './graph.ts';
 import { type Doubled, nameStages } from './names.ts';
 import { type CompiledNode, type CompiledNodes, faultOfKeys } from './read/compiled-nodes.ts';
 import { type CompiledGraph, type CompiledRoute, compileRoutes } from './routes.ts';
+import { basesOf, unusableVersions } from './versions.ts';
 
 /** The stages and usable routes of one runtime. */
 export interface RuntimePlan {
@@ -19,8 +20,10 @@ export interface FlowPlan {
   /** Ids of the stages that can run. */
   readonly stages: readonly string[];
   readonly stageNames: ReadonlyMap<string, string>;
-  /** Stages whose names are taken. */
+  /** Stages whose names are taken, and versions that cannot be used, for people. */
   readonly doubled: readonly Doubled[];
+  /** The base of each version, by the ids of their nodes. */
+  readonly bases: ReadonlyMap<string, string>;
   readonly batching: ReadonlyMap<string, Batching>;
   /** Usable routes, by entry. */
   readonly routes: ReadonlyMap<string, CompiledRoute>;
@@ -59,10 +62,12 @@ export function planFlows(graph: Graph, nodes: CompiledNodes, settings: PlanSett
   });
   const { names, doubled } = nameStages(stages);
   const routes = usableRoutes(compiled, invalid);
+  const usable = new Set(stages.map(({ node }) => node.id));
   return {
-    stages: stages.map(({ node }) => node.id),
+    stages: [...usable],
     stageNames: names,
-    doubled,
+    doubled: [...doubled, ...unusableVersions(graph, usable)],
+    bases: basesOf(graph),
     batching: compiled.batching,
     routes,
     invalid,
@@ -71,6 +76,7 @@ export function planFlows(graph: Graph, nodes: CompiledNodes, settings: PlanSett
         .filter(({ config }) => config.runtime === runtime)
         .map((stage) => ({
           ...planStage(stage, names, compiled, settings),
+          ...planVersions(graph, stage, usable),
           remote: remotePlace(stage.config, nodes, settings),
         })),
       routes: [...routes.values()].filter((route) => route.runtime === runtime),
@@ -134,6 +140,19 @@ function planStage(
     batching,
     overflow: overflow === 'drop-oldest' ? 'drop-oldest' : 'refuse',
     cache: { entries: cache, maxBytes: cacheMb * MB, ttlMs: cacheTtlMs },
+  };
+}
+
+/** Returns the versions of a stage, without those that cannot run. */
+function planVersions(
+  graph: Graph,
+  { node, config }: UsableStage,
+  usable: ReadonlySet<string>,
+): Pick<PlannedStage, 'versions'> {
+  const found = graph.get(node.id);
+  if (found?.kind !== 'stage' || found.versions.length === 0) return {};
+  return {
+    versions: { list: found.versions.filter(({ stage }) => usable.has(stage)), rollbackAbove: config.rollback },
   };
 }
 

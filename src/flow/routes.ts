@@ -5,6 +5,7 @@
 import { type Batching, SINGLE_ITEMS } from '../core/model.ts';
 import { describeAll } from './describe.ts';
 import type { BatcherNode, Graph, GraphNode, StageNode } from './graph.ts';
+import { rejectVersions, unwiredVersions } from './versions.ts';
 import { targetsOf, walk } from './walk.ts';
 
 export interface CompiledRoute {
@@ -17,12 +18,17 @@ export interface CompiledRoute {
   readonly taps: ReadonlyMap<string, readonly string[]>;
   /** Reason why the chain ends, for people. */
   readonly end: string;
+  /** Message property whose value stays on one version, for all stages of the route with versions; '' if none does. */
+  readonly sticky: string;
   /** Whether another stage or batcher follows, which `end` keeps out of the chain. */
   readonly unfused: boolean;
 }
 
 export interface CompiledGraph {
-  /** Routes by entry node. Every usable stage and batcher is an entry, because messages may be wired to any of them. */
+  /**
+   * Routes by entry node. Every usable stage and batcher is an entry, because messages may be wired to any of them. No
+   * entry is a version without wires: its base has its requests.
+   */
   readonly routes: ReadonlyMap<string, CompiledRoute>;
   /** Batching by stage. */
   readonly batching: ReadonlyMap<string, Batching>;
@@ -39,10 +45,12 @@ export function compileRoutes(graph: Graph): CompiledGraph {
   }
   assignBatchers(graph, batching, invalid);
   rejectCircles(graph, invalid);
+  rejectVersions(graph, invalid);
+  const unwired = unwiredVersions(graph);
   const routes = new Map<string, CompiledRoute>();
   for (const node of graph.values()) {
     const first = stageBehind(graph, node);
-    if (!first || invalid.has(node.id)) continue;
+    if (!first || invalid.has(node.id) || unwired.has(node.id)) continue;
     const broken = invalid.get(first.id);
     if (broken !== undefined) {
       invalid.set(node.id, `the stage behind it cannot be used: ${broken}`);
@@ -103,6 +111,7 @@ function nextStages(graph: Graph, stage: StageNode): StageNode[] {
 interface Chain {
   readonly stages: string[];
   readonly taps: Map<string, readonly string[]>;
+  readonly sticky: string;
   readonly end: string;
   readonly unfused: boolean;
 }
@@ -110,15 +119,18 @@ interface Chain {
 function chainFrom(graph: Graph, first: StageNode, invalid: ReadonlyMap<string, string>): Chain {
   const stages = [first.id];
   const taps = new Map<string, readonly string[]>();
+  let { sticky } = first;
   for (let stage = first; ; ) {
     const targets = targetsOf(graph, stage);
     const inPipeline = targets.filter(({ kind }) => kind === 'stage' || kind === 'batcher');
-    if (inPipeline.length === 0) return { stages, taps, end: describeAll(targets), unfused: false };
+    if (inPipeline.length === 0) return { stages, taps, sticky, end: describeAll(targets), unfused: false };
     const step = nextInChain(graph, stage, inPipeline, invalid);
-    if (typeof step === 'string') return { stages, taps, end: step, unfused: true };
+    const end = typeof step === 'string' ? step : againstKey(step, sticky);
+    if (typeof step === 'string' || end !== null) return { stages, taps, sticky, end: end as string, unfused: true };
     const lookingOn = targets.filter((target) => !inPipeline.includes(target)).map(({ id }) => id);
     if (lookingOn.length > 0) taps.set(stage.id, lookingOn);
     stages.push(step.id);
+    sticky ||= step.sticky;
     stage = step;
   }
 }
@@ -141,4 +153,10 @@ function nextInChain(
   if (next.input !== stage.output)
     return `stage ${next.name} reads msg.${next.input}, this one writes msg.${stage.output}`;
   return next;
+}
+
+/** Returns why a stage cannot join a route whose requests bear the hash of a property; null if it can. */
+function againstKey({ name, sticky }: StageNode, taken: string): string | null {
+  if (sticky === '' || taken === '' || sticky === taken) return null;
+  return `stage ${name} chooses versions by msg.${sticky}, a stage before it by msg.${taken}`;
 }

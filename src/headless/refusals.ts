@@ -77,7 +77,8 @@ function servedNodes(graph: Graph, endpoints: readonly string[]): Set<string> {
 
 function onwards(graph: Graph, id: string): readonly string[] {
   const node = graph.get(id);
-  return node ? [...node.wires.flat(), ...(node.kind === 'link call' ? node.calls : [])] : [];
+  const versions = node?.kind === 'stage' ? node.versions.map(({ stage }) => stage) : [];
+  return node ? [...node.wires.flat(), ...versions, ...(node.kind === 'link call' ? node.calls : [])] : [];
 }
 
 /** Returns the nodes that get messages without a person: those that begin them, and all behind these. */

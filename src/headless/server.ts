@@ -10,6 +10,7 @@ import type { RuntimeConfig } from '../config/compile.ts';
 import { httpRoot, jsonLimit } from '../config/http/http-settings.ts';
 import type { ClientKey, EndpointSpec, ListenAddress, TlsFiles } from '../core/model.ts';
 import { stageConfig } from '../flow/read/compiled-nodes.ts';
+import { withVersions } from '../flow/versions.ts';
 import type { Log } from '../observe/log/log.ts';
 import { buildDocument } from '../openapi/document.ts';
 import { apiOf } from '../server/api.ts';
@@ -64,7 +65,9 @@ export class HeadlessServer {
     // A stage without an endpoint would start workers that nobody can reach.
     const entries = new Set(endpoints.map(({ entry }) => entry));
     const used = routes.filter(({ entry }) => entries.has(entry));
-    const needed = new Set(used.flatMap((route) => route.stages));
+    const needed = new Set(
+      used.flatMap((route) => withVersions(this.#flows.graph, route.stages)).map((stage) => stage.id),
+    );
     // The listener checks keys; the description needs to know of them.
     this.#service.clients.replace(keys);
     this.#service.start();

@@ -24,11 +24,12 @@ export function configure<Config>(compile: () => Config): Config | ModeletError 
  */
 export function compileStageIn(RED: NodeAPI, definition: Raw, lookUp: LookUp): StageConfig {
   const config = compileStage(definition, (path) => resolveModeletFile(RED.settings, path), lookUp);
-  const { input, output, dropKey } = config;
+  const { input, output, dropKey, sticky } = config;
   checkInterpreter(userFolder(RED.settings), config);
   checkMessageProperty(RED, 'input', input);
   checkMessageProperty(RED, 'output', output);
   if (dropKey !== '') checkMessageProperty(RED, 'dropKey', dropKey);
+  if (sticky !== '') checkMessageProperty(RED, 'sticky', sticky);
   return config;
 }
 

@@ -107,7 +107,11 @@ export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot, busy:
   // The stage serves Node-RED's requests, but the badge must not look as if it served all.
   if (runtime.listener?.tag === 'failed')
     return { fill: 'red', shape: 'dot', text: `cannot listen: ${runtime.listener.code}` };
-  const isOdd = health === 'partly' || stage.successorError !== null || stage.pinWarnings.length > 0;
+  const isOdd =
+    health === 'partly' ||
+    stage.successorError !== null ||
+    stage.pinWarnings.length > 0 ||
+    stage.versions.some(({ cause }) => cause === 'failures');
   return { fill: isOdd ? 'yellow' : busy > 0 ? 'blue' : 'green', shape: 'dot', text };
 }
 

@@ -15,7 +15,7 @@ import { isLarge } from '../wire/channel/bulk-lane.ts';
 import { Outbox } from '../wire/channel/outbox.ts';
 import type { CheckedStage, DescribedStage, EngineBoot } from '../wire/frames/bodies.ts';
 import type { Frame, WireItem } from '../wire/frames/frames.ts';
-import { withEarlierRoutes } from './planner.ts';
+import { withEarlierRoutes, withPresentShares } from './planner.ts';
 
 const ENGINE_ENTRY = fileURLToPath(new URL('../engine/main.js', import.meta.url));
 const START_TIMEOUT_MS = 30_000;
@@ -148,6 +148,11 @@ export class EngineClient {
     if (this.#openapi === openapi) return;
     this.#openapi = openapi;
     this.#send({ type: 'openapi', body: openapi });
+  }
+
+  /** Lets the next engine go on with the shares that versions had in the one that died. */
+  keepShares(status: EngineStatus): void {
+    this.#plan = withPresentShares(this.#plan, status);
   }
 
   /** Lets the engine take no more requests itself; it answers those that it has. */

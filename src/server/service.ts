@@ -376,6 +376,7 @@ export class Service {
   #engineLost(error: Error): void {
     // A killed engine leaves its workers running: one in a busy loop does not notice, and a worker may have children.
     for (const { workers } of this.#told.status.stages) for (const { pid } of workers) if (pid !== null) killGroup(pid);
+    this.#client.keepShares(this.#told.status);
     this.#told.engineLost();
     if (this.#state.tag === 'closing') {
       this.#checks.fail(shuttingDown());

@@ -127,7 +127,7 @@ function plan(id: string, stage: BedStage): PlannedStage {
       ? { source: 'file', path: fileURLToPath(new URL(`./modelets/${stage.modelet}.js`, import.meta.url)) }
       : { source: 'python', path: stage.modelet, python, predict: 'batch' };
   const raw = { name: id, runtime: 'bench', ...code, init: JSON.stringify(init), isolation, concurrency };
-  const config = compileStage(raw, (file) => file);
+  const { versions: _none, ...config } = compileStage(raw, (file) => file);
   const cache = { entries: stage.cache ?? 0, maxBytes: config.cacheMb * 2 ** 20, ttlMs: 0 };
   const modelet = { ...config, requireFrom: repositoryRoot };
   return {

@@ -33,6 +33,7 @@ const SPEC: EndpointSpec = {
   errorPayload: 'body',
   copies: [],
   parts: null,
+  sticky: null,
 };
 const FAILURE = { statusCode: null, headers: {} };
 

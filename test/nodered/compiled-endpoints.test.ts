@@ -73,6 +73,7 @@ test('a whole endpoint is compiled with the settings of its nodes', async () => 
       errorPayload: 'keep',
       copies: ['seen'],
       parts: null,
+      sticky: null,
       model: null,
     },
   ]);

@@ -182,6 +182,33 @@ export const stage = {
       maximum: MAX_TIMEOUT_MS,
       description: 'How long to keep a result, in ms. 0: no limit',
     },
+    versions: {
+      type: 'array',
+      default: [],
+      description:
+        'Other stages of the same runtime that take a share of the requests, `[{stage, share, mode}]`: the id of the stage, percent, and `answer` or `shadow` (it gets copies, and its results are dropped)',
+      items: {
+        type: 'object',
+        required: ['stage'],
+        properties: {
+          stage: { type: 'string' },
+          share: { type: 'string', default: '0' },
+          mode: { type: 'string', default: 'answer' },
+        },
+      },
+    },
+    sticky: {
+      type: 'string',
+      default: '',
+      description:
+        'Message property whose value stays on one version: `user`, or `req.headers.NAME` for a header. Blank: each request by itself',
+    },
+    rollback: {
+      type: 'string',
+      default: '',
+      description:
+        'Percent of the requests of a version. It gets no more of them if more fail of its last 100, or at least 20. Blank: never',
+    },
     startTimeoutMs: {
       goesTo: 'modelet',
       type: 'integer',

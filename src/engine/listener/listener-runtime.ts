@@ -2,6 +2,7 @@
 import { type Clock, type Deadline, deadlineAfter } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { EndpointSpec, LogRecord, PlannedEndpoint, RequestNumber } from '../../core/model.ts';
+import { stickyHash } from '../../core/versions.ts';
 import { type EndpointRequest, type EndpointRuntime, isOfRequest } from '../../endpoint/served-endpoint.ts';
 import type { Ledger, NamedCaller } from '../../ledger/ledger.ts';
 import { Failures } from '../../observe/log/failures.ts';
@@ -78,7 +79,8 @@ export class ListenerRuntime {
     };
   }
 
-  #submit(spec: EndpointSpec, { requestId, payload, deadline, onPart, onSettled }: EndpointRequest): RequestNumber {
+  #submit(spec: EndpointSpec, request: EndpointRequest): RequestNumber {
+    const { requestId, payload, deadline, http, onPart, onSettled } = request;
     const { entry, patient } = spec;
     this.#host.onBytes(payload.bytes.byteLength);
     // The request may have begun before a deploy: it takes the route that is there now.
@@ -99,9 +101,11 @@ export class ListenerRuntime {
       this.#ledger.sent(id);
       this.#patient += 1;
     }
+    const sticky = spec.sticky === null ? 0 : stickyHash(http.headers[spec.sticky]);
     const item: WireItem = {
+      sticky,
       ...{ id, deadline, priority: 0, routeRef: planned.routeRef, stageRef: 0, part: 0, ok: true, patient },
-      ...{ streams: onPart !== undefined, group: 0, sticky: 0, payload, meta: null, timings: [] },
+      ...{ streams: onPart !== undefined, group: 0, payload, meta: null, timings: [] },
     };
     // A stage may refuse the item at once, but the endpoint must know the request's number first.
     queueMicrotask(() => {

@@ -31,15 +31,17 @@ export function readGraph(flows: Flows, running: readonly RunningNode[], nodes: 
   const watched = watchedNodes(running);
   const links = new Links(running);
   const catches = new CatchNodes(flows, running);
+  const ids = new Set(running.map(({ node }) => node.id));
   for (const one of running) {
     const { node, definition, tab } = one;
     const { id, type, wires = [] } = node;
     const common = { id, type, flow: tab?.id ?? '', wires, watched: watched.has(definition.id) };
     const entry = nodes.get(id);
-    graph.set(
-      id,
-      (entry && toPipelineNode(entry, common, () => catches.catch(one))) ?? toForeignNode(one, common, links),
-    );
+    // Inside a subflow, an id stands for the node of the same instance.
+    const prefix = id.slice(0, id.length - definition.id.length);
+    const stageId = (known: string): string => (ids.has(prefix + known) ? prefix + known : known);
+    const around = { isCaught: () => catches.catch(one), stageId };
+    graph.set(id, (entry && toPipelineNode(entry, common, around)) ?? toForeignNode(one, common, links));
   }
   addUndefined(flows, graph);
   openCollectors(graph);
@@ -75,11 +77,14 @@ function watchedNodes(running: readonly RunningNode[]): Set<string> {
   return new Set(completes.flatMap(({ definition: { scope } }) => (Array.isArray(scope) ? scope : [])));
 }
 
-function toPipelineNode(
-  { kind, node, config }: CompiledNode,
-  common: Common,
-  isCaught: () => boolean,
-): GraphNode | null {
+/** What the other nodes of the flows say about a stage. */
+interface Around {
+  readonly isCaught: () => boolean;
+  /** Returns the id of the running node that a stage means by an id. */
+  readonly stageId: (id: string) => string;
+}
+
+function toPipelineNode({ kind, node, config }: CompiledNode, common: Common, around: Around): GraphNode | null {
   const invalid = config instanceof ModeletError ? config.message : null;
   switch (kind) {
     case 'runtime':
@@ -88,7 +93,7 @@ function toPipelineNode(
       return null;
     case 'stage': {
       const name = node.name || node.id;
-      return { kind, ...common, name, caught: isCaught(), invalid, ...stageSettings(config) };
+      return { kind, ...common, name, caught: around.isCaught(), invalid, ...stageSettings(config, around.stageId) };
     }
     case 'batcher': {
       const { policy, maxBatchSize, maxWaitMs } = config instanceof ModeletError ? SINGLE_ITEMS : config;
@@ -109,14 +114,22 @@ function toPipelineNode(
   }
 }
 
+const NO_SETTINGS = {
+  ...{ runtime: '', input: '', output: '', dropKey: '', readsAlso: null, mediaTypes: [], patient: false },
+  ...{ versions: [], sticky: '' },
+};
+
 function stageSettings(
   config: StageConfig | ModeletError,
-): Pick<StageNode, 'runtime' | 'input' | 'output' | 'dropKey' | 'readsAlso' | 'mediaTypes' | 'patient'> {
-  if (config instanceof ModeletError) {
-    return { runtime: '', input: '', output: '', dropKey: '', readsAlso: null, mediaTypes: [], patient: false };
-  }
+  stageId: Around['stageId'],
+): Pick<StageNode, keyof typeof NO_SETTINGS> {
+  if (config instanceof ModeletError) return NO_SETTINGS;
   const { runtime, input, output, dropKey, mediaTypes, overflow } = config;
-  return { runtime, input, output, dropKey, readsAlso: readsAlso(config), mediaTypes, patient: overflow === 'wait' };
+  const versions = config.versions.map((version) => ({ ...version, stage: stageId(version.stage) }));
+  return {
+    ...{ runtime, input, output, dropKey, readsAlso: readsAlso(config), mediaTypes, patient: overflow === 'wait' },
+    ...{ versions, sticky: versions.length > 0 ? config.sticky : '' },
+  };
 }
 
 function streamSettings(config: StreamConfig | ModeletError): StreamSpec {

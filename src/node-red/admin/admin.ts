@@ -1,8 +1,10 @@
 /** The admin routes for the editor's dialogs and for people with curl. Each route requires a permission. */
 import type { NodeAPI } from 'node-red';
 import { resolveModeletFile } from '../../config/folders.ts';
+import { isVersionAction } from '../../core/versions.ts';
 import { whyRouteEnds } from '../../observe/views/why.ts';
 import { visibleCpus } from '../../process/affinity.ts';
+import type { Service } from '../../server/service.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { endpointViews } from './endpoint-view.ts';
 import { serveGates } from './gate-routes.ts';
@@ -17,6 +19,9 @@ import { serveWiring } from './wiring-route.ts';
 const STAGE_ACTIONS = {
   restart: 'new workers were asked for',
   flush: 'what waits was told to leave at once',
+  promote: 'promoted: it answers all requests of the stage whose version it is',
+  rollback: 'rolled back: it gets no requests of the stage whose version it is',
+  restore: 'the stage whose version it is divides its requests as the flow says again',
 } as const;
 
 const registered: WeakSet<object> = new WeakSet();
@@ -70,10 +75,10 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   for (const [action, message] of Object.entries(STAGE_ACTIONS) as [keyof typeof STAGE_ACTIONS, string][]) {
     RED.httpAdmin.post(`/modelets/stages/:id/${action}`, mayWrite, (request, response) => {
       const id = String(request.params['id']);
-      const { routes, stageNames } = pipeline.deployment;
+      const { stageNames, bases } = pipeline.deployment;
       const stage = stageNames.get(id);
-      const service = routes.get(id)?.service;
-      if (stage === undefined || !service) {
+      const service = serviceOf(pipeline, id);
+      if (stage === undefined || !service || (isVersionAction(action) && !bases.has(id))) {
         response.status(404).end();
         return;
       }
@@ -90,21 +95,34 @@ export function registerAdminRoutes(RED: NodeAPI, pipeline: Pipeline): void {
   });
 }
 
+/** Returns the service of a stage. A version without wires is on no route. */
+function serviceOf({ deployment }: Pipeline, id: string): Service | undefined {
+  const { routes, bases } = deployment;
+  return (routes.get(id) ?? routes.get(bases.get(id) ?? ''))?.service;
+}
+
 /** Returns the details that a node's dialog shows; undefined if there is no such node. */
 function tellOf(pipeline: Pipeline, id: string): object | undefined {
   const { deployment, live } = pipeline;
-  const { routes, handlers, stageNames, gates } = deployment;
+  const { routes, stageNames, gates } = deployment;
   const route = routes.get(id)?.route;
   const warnings = gates.get(id)?.warnings;
+  const base = route ? undefined : deployment.bases.get(id);
+  if (base !== undefined && routes.has(base)) return { handler: handlerOf(pipeline, base), base: stageNames.get(base) };
   // An unusable node exists and shows its error on its badge, so answer with an empty object, not with 404.
   if (!route && !warnings) return live.get(id) ? {} : undefined;
-  const handler = handlers.get(id) ?? { kind: 'catch' };
-  const name = handler.kind === 'collector' || handler.kind === 'join' ? live.get(handler.id)?.node.name : undefined;
-  const told = { handler: { ...handler, name } };
+  const told = { handler: handlerOf(pipeline, id) };
   if (!route) return { ...told, warnings };
   const chain = route.stages.map((stage) => stageNames.get(stage) ?? stage).join(' \u2192 ');
   const endpoints = endpointViews(pipeline).filter(({ stages }) => stages.includes(id));
   return { ...told, route: { text: `${chain}; ends there because ${route.end}` }, endpoints };
+}
+
+/** Returns the node that gets the errors of a node. */
+function handlerOf({ deployment, live }: Pipeline, id: string): object {
+  const handler = deployment.handlers.get(id) ?? { kind: 'catch' };
+  const name = handler.kind === 'collector' || handler.kind === 'join' ? live.get(handler.id)?.node.name : undefined;
+  return { ...handler, name };
 }
 
 /** Returns the workers that are pinned to some of the available cores. */

@@ -15,6 +15,7 @@ import { type FlowPlan, planFlows, type RuntimePlan } from '../../flow/plan.ts';
 import { stageConfig, v2Paths } from '../../flow/read/compiled-nodes.ts';
 import { readGraph } from '../../flow/read/graph-reader.ts';
 import type { CompiledRoute } from '../../flow/routes.ts';
+import { withVersions } from '../../flow/versions.ts';
 import { type ErrorHandler, findHandler, nearest, targetsOf } from '../../flow/walk.ts';
 import type { Service } from '../../server/service.ts';
 import { type LiveFlows, type LiveNodes, tabNames } from '../live-nodes.ts';
@@ -48,6 +49,8 @@ export interface Deployment {
   readonly handlers: ReadonlyMap<string, ErrorHandler>;
   readonly stageIdByName: ReadonlyMap<string, string>;
   readonly stageNames: ReadonlyMap<string, string>;
+  /** The base of each version of a stage, by the ids of their nodes. */
+  readonly bases: ReadonlyMap<string, string>;
   /** Collectors wired directly to a stage that keep the order of arrival, by stage. */
   readonly ordering: ReadonlyMap<string, readonly string[]>;
   /** Collectors wired directly to a stage that pass on results in parts, by stage. */
@@ -74,6 +77,7 @@ export const NOTHING_DEPLOYED: Deployment = {
   handlers: new Map(),
   stageIdByName: new Map(),
   stageNames: new Map(),
+  bases: new Map(),
   ordering: new Map(),
   parting: new Map(),
   answers: new Map(),
@@ -133,7 +137,7 @@ export function deploy(RED: NodeAPI, flows: LiveFlows, live: LiveNodes, services
     collected: new Set(stages.filter((id) => nearest(graph, id, 'collector').length > 0)),
     handlers,
     stageIdByName: new Map([...stageNames].map(([id, name]) => [name, id])),
-    stageNames,
+    ...{ stageNames, bases: plan.bases },
     ordering: collectorsBehind(graph, stages, ({ order }) => order === 'arrival'),
     parting: collectorsBehind(graph, stages, ({ inParts }) => inParts),
     answers: responsesBy(stages, (id) => directResponse(graph, id)),
@@ -214,13 +218,12 @@ function deployRoutes(
     const service = services.get(route.runtime);
     const first = stageConfig(live, route.stages[0] as string);
     if (!service || !first) throw new Error(`the runtime of ${entry} was not started`);
-    routes.set(entry, { route, service, first, wantsMeta: route.stages.some((id) => readsMore(graph, id)) });
+    routes.set(entry, { route, service, first, wantsMeta: readMore(graph, route.stages) });
   }
   return routes;
 }
 
-/** Whether a stage reads more of the message than its input. */
-function readsMore(graph: Graph, id: string): boolean {
-  const stage = graph.get(id);
-  return stage?.kind === 'stage' && stage.readsAlso !== null;
+/** Whether a stage, or a version of one, reads more of the message than its input. */
+function readMore(graph: Graph, stages: readonly string[]): boolean {
+  return withVersions(graph, stages).some(({ readsAlso }) => readsAlso !== null);
 }

@@ -6,6 +6,7 @@ import type { Node, NodeAPI } from 'node-red';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { EndpointSpec, RequestNumber } from '../../core/model.ts';
+import { stickyHash } from '../../core/versions.ts';
 import { type EndpointRequest, type EndpointRuntime, isOfRequest } from '../../endpoint/served-endpoint.ts';
 import type { Settlement } from '../../ledger/ledger.ts';
 import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
@@ -44,6 +45,7 @@ export class EndpointOfFlow implements EndpointRuntime {
         priority: 0,
         patient: spec.patient,
         group: 0,
+        sticky: spec.sticky === null ? 0 : stickyHash(http.headers[spec.sticky]),
         meta: null,
         ...(onPart
           ? {

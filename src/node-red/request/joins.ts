@@ -61,7 +61,9 @@ export class Joins {
       refuse(context, node, msg, done, new ModeletError('config_invalid', reason));
       return;
     }
-    const name = this.#keyOf(join, msg) ?? join.branches.get(this.#lastNode(msg) ?? '');
+    const last = this.#lastNode(msg) ?? '';
+    const drawn = join.branches.get(last) ?? join.branches.get(context.deployment().bases.get(last) ?? '');
+    const name = this.#keyOf(join, msg) ?? drawn;
     if (name === undefined) {
       refuse(context, node, msg, done, new ModeletError('invalid_input', unnamed(join)));
       return;

@@ -2,6 +2,7 @@
 import type { NodeAPI, NodeMessage } from 'node-red';
 import type { RuntimeConfig } from '../../config/compile.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
+import { stickyHash } from '../../core/versions.ts';
 import { parseTimeout } from '../../endpoint/request-head.ts';
 import type { PipelineMessage } from './messages.ts';
 
@@ -35,6 +36,18 @@ export function priorityOf(msg: PipelineMessage): number {
   const priority = numberIn(msg['priority']);
   if (!Number.isFinite(priority)) return 0;
   return Math.trunc(Math.min(LARGEST_PRIORITY, Math.max(-LARGEST_PRIORITY, priority)));
+}
+
+/**
+ * Returns the hash of the value whose requests stay on one version of a stage; 0 if the message has no such value.
+ */
+export function stickyOf(RED: NodeAPI, msg: NodeMessage, property: string): number {
+  try {
+    return stickyHash(RED.util.getMessageProperty(msg, property));
+  } catch {
+    // The object that would hold the value is missing.
+    return 0;
+  }
 }
 
 /** Returns a number or a numeric string as a number; NaN for any other value. */

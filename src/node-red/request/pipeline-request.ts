@@ -6,6 +6,7 @@ import type { Node } from 'node-red';
 import type { HttpSettings } from '../../config/http/http-settings.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
+import { hashOf } from '../../core/text.ts';
 import { errorBody } from '../../endpoint/client-text.ts';
 import { isOfRequest } from '../../endpoint/served-endpoint.ts';
 import type { ResultStream } from '../../endpoint/streaming/result-stream.ts';
@@ -21,7 +22,7 @@ import { isStreamOver, streamTo, whenClientRead } from '../http/streamed-answer.
 import type { RequestContext } from './context.ts';
 import { answerWithResult } from './direct-answers.ts';
 import { deliverError, endWithoutFlow, type Leaving } from './error-exit.ts';
-import { priorityOf, readMessageProperty, timeoutOf } from './message-fields.ts';
+import { priorityOf, readMessageProperty, stickyOf, timeoutOf } from './message-fields.ts';
 import { endOfError, type LeaseHold } from './message-leases.ts';
 import {
   appendTimings,
@@ -99,7 +100,8 @@ export class PipelineRequest {
         deadline: this.#trace.deadline ?? Number.POSITIVE_INFINITY,
         priority: priorityOf(this.#msg),
         patient: first.overflow === 'wait' || (first.overflow === 'auto' && !this.#msg.res),
-        group: first.dropKey === '' ? 0 : groupOf(RED.util.getMessageProperty(this.#msg, first.dropKey)),
+        group: first.dropKey === '' ? 0 : hashOf(String(RED.util.getMessageProperty(this.#msg, first.dropKey))),
+        sticky: route.sticky === '' ? 0 : stickyOf(RED, this.#msg, route.sticky),
         meta,
         onSettled: (settlement) => {
           stopWatching();
@@ -187,8 +189,15 @@ export class PipelineRequest {
 
   #failingStage({ stage }: ModeletError, timings: Settlement['timings']): string | undefined {
     const { stages } = this.#deployed.route;
-    const id = stage === undefined ? stages[timings.length] : this.#context.deployment().stageIdByName.get(stage);
+    const id = stage === undefined ? stages[timings.length] : this.#nodeOf(stage);
     return id ?? stages[0];
+  }
+
+  /** Returns the node of the route that speaks for a stage: the stage's own, or that of its base. */
+  #nodeOf(stage: string): string | undefined {
+    const { stageIdByName, bases } = this.#context.deployment();
+    const id = stageIdByName.get(stage) ?? '';
+    return this.#deployed.route.stages.includes(id) ? id : (bases.get(id) ?? stageIdByName.get(stage));
   }
 
   /** Whether a node that gathers branches handles the errors of a stage. */
@@ -326,11 +335,4 @@ export class PipelineRequest {
     const fields = { requestId: this.#trace.requestId, code };
     this.#deployed.service.log({ level: 'debug', message: `${code}: ${message}`, fields, ...(stage ? { stage } : {}) });
   }
-}
-
-/** Hashes a drop key's value with FNV-1a; never 0. Keys are few and short, and a collision only merges two groups. */
-function groupOf(key: unknown): number {
-  let hash = 0x811c9dc5;
-  for (const byte of Buffer.from(String(key))) hash = Math.imul(hash ^ byte, 0x01000193) >>> 0;
-  return hash || 1;
 }

@@ -1,4 +1,5 @@
 /** Every metric of the exposition: its name, its meaning, and how it is read from the state of runtimes and gates. */
+import type { StageReading } from '../../core/readings.ts';
 import type { StageSnapshot } from '../views/snapshot.ts';
 import {
   byKey,
@@ -88,6 +89,12 @@ const STAGES: readonly Metric[] = [
   ),
   ofStageByKey(
     'counter',
+    ['modelet_items_failed_total', 'code'],
+    'Items that a worker answered with an error, by its code',
+    ({ reading }) => reading.failed,
+  ),
+  ofStageByKey(
+    'counter',
     ['modelet_cache_requests_total', 'result'],
     'Requests to a stage with a response cache: hit (answered from the cache), miss (runs), joined (shares the run of an identical request)',
     ({ reading }) => reading.cache,
@@ -108,6 +115,41 @@ const STAGES: readonly Metric[] = [
     ({ reading }) => reading.ownDropped,
   ),
 ];
+
+const VERSIONS: readonly Metric[] = [
+  perRuntime(
+    'gauge',
+    'modelet_version_share',
+    'Share of the requests of a stage that a version has at present, 0 to 1; mode: answer or shadow',
+    ['stage', 'version', 'mode'],
+    ({ snapshot }) =>
+      snapshot.stages.flatMap(({ name: stage, versions }) =>
+        versions.map(({ name, mode, share }) => ({ labels: { stage, version: name, mode }, value: share / 100 })),
+      ),
+  ),
+  ofVersion(
+    'modelet_version_rollbacks_total',
+    'Times that a version lost its share because too many of its requests failed',
+    ({ rollbacks }) => rollbacks,
+  ),
+  ofVersion(
+    'modelet_version_redirected_total',
+    'Requests of a version that its base answered, because no worker of the version served',
+    ({ redirected }) => redirected,
+  ),
+];
+
+/** Creates a counter of the stages that are versions. */
+function ofVersion(name: string, help: string, read: (reading: StageReading) => number): Metric {
+  return perRuntime('counter', name, help, ['stage', 'version'], ({ snapshot }) =>
+    snapshot.stages.flatMap(({ name: stage, versions }) =>
+      versions.map((version) => {
+        const found = snapshot.stages.find(({ id }) => id === version.stage);
+        return { labels: { stage, version: version.name }, value: found ? read(found.reading) : 0 };
+      }),
+    ),
+  );
+}
 
 const WORKERS: readonly Metric[] = [
   ofStage('gauge', 'modelet_workers', 'Workers of the stage', ({ workers }) => workers.length),
@@ -242,6 +284,6 @@ const GATES: readonly Metric[] = [
 ];
 
 /** Metrics that an engine can serve itself. Its requests are those of its listener. */
-export const ENGINE_METRICS: readonly Metric[] = [...REQUESTS, ...STAGES, ...WORKERS, ...ENGINE];
+export const ENGINE_METRICS: readonly Metric[] = [...REQUESTS, ...STAGES, ...VERSIONS, ...WORKERS, ...ENGINE];
 
 export const METRICS: readonly Metric[] = [...ENGINE_METRICS, ...SERVER, ...GATES];

@@ -1,6 +1,7 @@
 /** The snapshot of a runtime: its whole state as JSON, for people. */
 import type { Batching, EngineStatus, ListenerState, Route, StageStatus } from '../../core/model.ts';
 import type { ClientReadings, StageReading } from '../../core/readings.ts';
+import type { VersionStatus } from '../../core/versions.ts';
 import type { StageTotals } from '../meters/totals.ts';
 import type { SlowRequest } from './breakdown.ts';
 import { whyWaiting } from './why.ts';
@@ -37,7 +38,7 @@ interface ShownPlan {
 /** A stage's settings and its status, with times that are good for people instead of those on the monotonic clock. */
 export interface StageSnapshot
   extends Omit<ShownStage, 'ref'>,
-    Omit<StageStatus, 'ref' | 'oldestAt' | 'leavesAt' | 'retryAt'> {
+    Omit<StageStatus, 'ref' | 'oldestAt' | 'leavesAt' | 'retryAt' | 'versions'> {
   /** Wait of the oldest item in the queue, in ms; null if none waits. */
   readonly oldestMs: number | null;
   /** Time until the filling batch leaves, in ms; null if none fills. */
@@ -49,8 +50,15 @@ export interface StageSnapshot
   /** Number of batches sent to workers; `items` is the number of their items. */
   readonly batches: number;
   readonly items: number;
+  /** Its versions, with their names; empty if it has none. */
+  readonly versions: readonly VersionSnapshot[];
   /** Totals of the stage's meters, over all engines that this runtime has had. */
   readonly reading: StageReading;
+}
+
+/** A version of a stage. */
+export interface VersionSnapshot extends VersionStatus {
+  readonly name: string;
 }
 
 export interface RouteSnapshot {
@@ -191,8 +199,11 @@ export function buildSnapshot(parts: Parts): RuntimeSnapshot {
 
 type Unexplained = Omit<StageSnapshot, 'why'>;
 
-function stageSnapshot({ ref, id, name, capacity, batching }: ShownStage, { status, totals, now }: Parts): Unexplained {
-  const { oldestAt, leavesAt, retryAt, ...shown } = status.stages.find((stage) => stage.ref === ref) ?? NOT_RUNNING;
+function stageSnapshot({ ref, id, name, capacity, batching }: ShownStage, parts: Parts): Unexplained {
+  const { plan, status, totals, now } = parts;
+  const reported = status.stages.find((stage) => stage.ref === ref) ?? NOT_RUNNING;
+  const { oldestAt, leavesAt, retryAt, versions = [], ...shown } = reported;
+  const names = new Map(plan.stages.map((stage) => [stage.id, stage.name]));
   const reading = totals.of(ref);
   return {
     ...shown,
@@ -203,6 +214,7 @@ function stageSnapshot({ ref, id, name, capacity, batching }: ShownStage, { stat
     leavesInMs: leavesAt === null ? null : Math.max(0, leavesAt - now),
     retryInMs: retryAt === null ? null : Math.max(0, retryAt - now),
     batching,
+    versions: versions.map((version) => ({ ...version, name: names.get(version.stage) ?? version.stage })),
     batches: reading.batches,
     items: reading.items,
     reading,

@@ -12,7 +12,7 @@ import { NOTHING_READ } from '../meters/stage-meter.ts';
 import type { SlowRequest } from './breakdown.ts';
 import type { GateView } from './gate-snapshot.ts';
 import { cachedPart, type Measurement, perSecond, readingSince, requestsBetween, rounded } from './interval.ts';
-import type { RuntimeSnapshot, StageSnapshot } from './snapshot.ts';
+import type { RuntimeSnapshot, StageSnapshot, VersionSnapshot } from './snapshot.ts';
 import { type ItemTimes, slowestOf, timesOf, type Verdict, verdictOn } from './verdict.ts';
 import { type StageHealth, stageWords } from './words.ts';
 
@@ -83,6 +83,7 @@ export interface StageView {
    */
   readonly cached: number | null;
   readonly workers: readonly WorkerStatus[];
+  readonly versions: readonly VersionSnapshot[];
 }
 
 export interface RuntimeView {
@@ -198,7 +199,11 @@ function stageView(
     health,
     words,
     why: stage.why,
-    warnings: [...(stage.successorError === null ? [] : [stage.successorError]), ...stage.pinWarnings],
+    warnings: [
+      ...(stage.successorError === null ? [] : [stage.successorError]),
+      ...stage.versions.flatMap((version) => versionWarning(version) ?? []),
+      ...stage.pinWarnings,
+    ],
     queue: stage.queue,
     capacity: stage.capacity,
     policy: stage.batching.policy,
@@ -211,7 +216,15 @@ function stageView(
     runP99: since && rounded(quantile(since.runTimes, 0.99)),
     cached: since && cachedPart(since),
     workers: stage.workers,
+    versions: stage.versions,
   };
+}
+
+/** Returns a reason why a version gets none of the requests that the flow gives it; null if there is none. */
+function versionWarning({ name, cause, drawn, share, available }: VersionSnapshot): string | null {
+  if (cause === 'failures') return `rolled back ${name}: too many of its requests failed, its share was ${drawn.share} %`;
+  if (available || share === 0) return null;
+  return `${name} has no worker that serves: this stage answers its requests`;
 }
 
 /**

@@ -32,7 +32,8 @@ type Runtime = Pick<RuntimeSnapshot, 'refuses'> & { readonly engine: Engine };
 type Stage = Pick<
   StageSnapshot,
   'busy' | 'concurrency' | 'ready' | 'queue' | 'workers' | 'circuit' | 'doesNotStart' | 'successorError' | 'pinWarnings'
->;
+> &
+  Partial<Pick<StageSnapshot, 'versions'>>;
 
 type BatchedStage = Pick<StageSnapshot, 'queue' | 'meanBatchSize' | 'batching'>;
 
@@ -44,6 +45,8 @@ export function stageWords(stage: Stage, { refuses, engine }: Runtime, busy: num
   const health = ready === workers.length ? 'ready' : 'partly';
   // If deployed code does not start, older code continues to serve. That must not look like success.
   if (successorError !== null) return { health, text: withCause('new code fails', successorError) };
+  const rolledBack = stage.versions?.find(({ cause }) => cause === 'failures');
+  if (rolledBack) return { health, text: headline(`rolled back ${rolledBack.name}, ${serving(stage, busy)}`) };
   const notPinned = stage.pinWarnings.length > 0 ? ', not pinned' : '';
   return { health, text: `${serving(stage, busy)}${waiting(queue)}${notPinned}` };
 }

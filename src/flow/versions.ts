@@ -1,0 +1,72 @@
+/**
+ * Checks which stages can be versions of others. A version takes the place of its base inside the engine, so it must
+ * belong to the same runtime and read and write the same properties. Pure.
+ */
+import { type Graph, nodesOf, type StageNode } from './graph.ts';
+import type { Doubled } from './names.ts';
+
+/** Adds the reasons why stages cannot be used with their versions. */
+export function rejectVersions(graph: Graph, invalid: Map<string, string>): void {
+  const bases = new Map<string, StageNode>();
+  for (const base of nodesOf(graph, 'stage')) {
+    for (const { stage } of base.versions) {
+      const reason = faultOf(graph, base, stage, bases.get(stage));
+      bases.set(stage, bases.get(stage) ?? base);
+      if (reason !== null && !invalid.has(base.id)) invalid.set(base.id, `versions: ${reason}`);
+    }
+  }
+}
+
+function faultOf(graph: Graph, base: StageNode, id: string, other: StageNode | undefined): string | null {
+  const version = graph.get(id);
+  if (version === base) return 'a stage cannot be a version of itself';
+  if (version?.kind !== 'stage') return `the stage ${id} does not exist, or is disabled`;
+  if (other) return `stage ${version.name} is a version of stage ${other.name} already`;
+  // Its settings are not known. It gets no requests, and its own badge says why.
+  if (version.invalid !== null) return null;
+  if (version.versions.length > 0) return `stage ${version.name} lists versions itself`;
+  if (version.runtime !== base.runtime) return `stage ${version.name} belongs to another runtime`;
+  if (version.input !== base.input)
+    return `stage ${version.name} reads msg.${version.input}, this one reads msg.${base.input}`;
+  if (version.output !== base.output)
+    return `stage ${version.name} writes msg.${version.output}, this one writes msg.${base.output}`;
+  return null;
+}
+
+/** Returns the base of each version, by the ids of their nodes. */
+export function basesOf(graph: Graph): Map<string, string> {
+  return new Map(
+    nodesOf(graph, 'stage').flatMap(({ id, versions }) => versions.map(({ stage }) => [stage, id] as const)),
+  );
+}
+
+/** Returns the stages and all their versions. */
+export function withVersions(graph: Graph, stages: readonly string[]): StageNode[] {
+  return stages.flatMap((id) => {
+    const stage = graph.get(id);
+    if (stage?.kind !== 'stage') return [];
+    return [
+      stage,
+      ...withVersions(
+        graph,
+        stage.versions.map((version) => version.stage),
+      ),
+    ];
+  });
+}
+
+/** Returns the versions that only their bases can give requests to: no wire leads to them. */
+export function unwiredVersions(graph: Graph): Set<string> {
+  const fed = new Set([...graph.values()].flatMap(({ wires }) => wires.flat()));
+  return new Set([...basesOf(graph).keys()].filter((id) => !fed.has(id)));
+}
+
+/** Returns a warning for each version that gets no requests, at its base. @param usable ids of the stages that can run */
+export function unusableVersions(graph: Graph, usable: ReadonlySet<string>): Doubled[] {
+  return [...basesOf(graph)].flatMap(([version, base]) => {
+    if (!usable.has(base) || usable.has(version)) return [];
+    const node = graph.get(version);
+    const name = node?.kind === 'stage' ? node.name : version;
+    return [{ id: base, text: `version ${name} cannot be used, see its badge: this stage answers its requests` }];
+  });
+}

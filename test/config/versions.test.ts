@@ -1,0 +1,58 @@
+/** The versions of a stage as its dialog writes them. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { compileStage } from '../../src/config/compile-stage.ts';
+
+function compile(versions: readonly object[], rollback: string | number = ''): ReturnType<typeof compileStage> {
+  return compileStage({ versions, rollback, sticky: ' user ' }, (path) => path);
+}
+
+test('versions have a stage, a share and a mode, and blank rows do not count', () => {
+  const rows = [
+    { stage: 'b', share: '10', mode: 'answer' },
+    { stage: '', share: '' },
+    { stage: 'c', share: 2.5, mode: 'shadow' },
+  ];
+  const { versions, rollback, sticky } = compile(rows, 5);
+  assert.deepEqual(versions, [
+    { stage: 'b', share: 10, mode: 'answer' },
+    { stage: 'c', share: 2.5, mode: 'shadow' },
+  ]);
+  assert.deepEqual([rollback, sticky], [5, 'user']);
+  assert.equal(compile([{ stage: 'b', share: '10' }]).rollback, null);
+});
+
+const CASES: readonly (readonly [rows: readonly object[], message: RegExp, rollback?: string])[] = [
+  [[{ stage: 'b', share: '101' }], /^versions: a share must be a number from 0 to 100; got "101"$/],
+  [[{ stage: 'b', share: '-1' }], /^versions: a share must be a number/],
+  [[{ stage: 'b', share: '' }], /^versions: a share must be a number/],
+  [[{ stage: 'b', share: 'half' }], /^versions: a share must be a number/],
+  [[{ stage: 'b', mode: 'both' }], /^versions: must be answer or shadow; got "both"$/],
+  [[{ stage: 'b' }, { stage: 'b' }], /^versions: stage b is listed twice$/],
+  [
+    [
+      { stage: 'b', share: 60 },
+      { stage: 'c', share: 41 },
+    ],
+    /^versions: the shares .* sum to 101 %, 100 at most$/,
+  ],
+  [[], /^rollback: must be a number from 0 to 100, or blank; got "many"$/, 'many'],
+];
+
+for (const [rows, message, rollback] of CASES) {
+  test(`${JSON.stringify(rows)} ${rollback ?? ''} is refused`, () => {
+    assert.throws(() => compile(rows, rollback), { code: 'config_invalid', message });
+  });
+}
+
+test('shadows do not count for the sum of the shares', () => {
+  const shadow = { share: 100, mode: 'shadow' };
+  assert.equal(
+    compile([
+      { stage: 'b', share: 100 },
+      { stage: 'c', ...shadow },
+      { stage: 'd', ...shadow },
+    ]).versions.length,
+    3,
+  );
+});
