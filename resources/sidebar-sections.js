@@ -56,19 +56,27 @@ function describeSlowest({ name, times }) {
 function makeChain(context) {
   const stages = el('div', 'stages');
   const end = el('div', 'end');
-  const element = el('div', 'chain', stages, end);
+  const versions = el('div', 'versions-of');
+  const besides = el('div', 'besides', el('div', 'caption', text('version.title')), versions);
+  const element = el('div', 'chain', stages, end, besides);
   let now = 0;
-  const show = list(
-    stages,
-    ({ id }) => id,
-    (stage) => {
-      const { element: box, update } = makeStage(context, stage);
-      return { element: box, update: (shown) => update(shown, now) };
-    },
-  );
+  const listIn = (parent) =>
+    list(
+      parent,
+      ({ id }) => id,
+      (stage) => {
+        const { element: box, update } = makeStage(context, stage);
+        return { element: box, update: (shown) => update(shown, now) };
+      },
+    );
+  const [show, showVersions] = [listIn(stages), listIn(versions)];
   const update = ({ chain, byId, at }) => {
     now = at;
-    show(chain.stages.map((id) => byId.get(id)).filter((stage) => stage !== undefined));
+    const onWay = chain.stages.map((id) => byId.get(id)).filter((stage) => stage !== undefined);
+    show(onWay);
+    const taking = onWay.flatMap((stage) => stage.versions).map((version) => byId.get(version.stage));
+    showVersions(taking.filter((stage) => stage !== undefined));
+    setShown(besides, taking.length > 0);
     setText(end, chain.why);
     setKind(end, chain.unfused ? 'unfused' : 'end');
   };

@@ -120,6 +120,59 @@ function makeBatches(history) {
   return { element, update };
 }
 
+/** A version of the stage: what it gets at present, and the buttons that change that. */
+function makeVersion(context, { stage: id }) {
+  const dot = el('span', 'dot');
+  const name = el('button', 'version-name');
+  name.type = 'button';
+  name.title = text('stage.reveal');
+  name.addEventListener('click', () => context.reveal(id));
+  const share = el('span', 'version-share');
+  const drawn = el('span', 'version-drawn');
+  const failed = el('span', 'version-failed');
+  const act = (action, iconName) => button('act', iconName, text(`act.${action}`), () => context.act(id, action));
+  const [promote, rollback, restore] = [
+    act('promote', 'arrow-up'),
+    act('rollback', 'arrow-down'),
+    act('restore', 'undo'),
+  ];
+  const element = el('div', 'version', dot, name, share, failed, drawn, promote, rollback, restore);
+  const update = (version) => {
+    const { mode, cause, available } = version;
+    const isDrawn = cause === 'drawn';
+    setKind(dot, available ? 'ready' : 'error');
+    setTitle(dot, text(available ? 'version.available' : 'version.unavailable'));
+    setText(name, version.name);
+    setText(share, text(`version.${mode}`, { share: count(version.share) }));
+    setShown(failed, version.failed !== null && version.failed > 0);
+    setText(failed, text('version.failed', { percent: count(version.failed) }));
+    setShown(drawn, !isDrawn);
+    setKind(drawn, cause);
+    const given = text(`version.${version.drawn.mode}`, { share: count(version.drawn.share) });
+    setText(drawn, isDrawn ? '' : `${text(`version.${cause}`)} ${text('version.drawn')} ${given}`);
+    const mayAct = context.mayAct();
+    setShown(promote, mayAct && !(mode === 'answer' && version.share === 100));
+    setShown(rollback, mayAct && version.share > 0);
+    setShown(restore, mayAct && !isDrawn);
+  };
+  return { element, update };
+}
+
+function makeVersions(context) {
+  const rows = el('div', 'rows');
+  const element = el('div', 'versions', el('span', 'caption', text('version.title')), rows);
+  const show = list(
+    rows,
+    ({ stage }) => stage,
+    (version) => makeVersion(context, version),
+  );
+  const update = ({ versions }) => {
+    setShown(element, versions.length > 0);
+    show(versions);
+  };
+  return { element, update };
+}
+
 /**
  * context: `reveal(id)`, `act(id, action)`, `mayAct()`, `isAllCores(cpus)`, `history(id)`. The element's `update`
  * takes the stage and the time that is now.
@@ -150,7 +203,9 @@ export function makeStage(context, { id }) {
     },
   );
   const [queue, batches, workers] = [makeQueue(), makeBatches(context.history), makeWorkers(context)];
-  const element = el('div', 'stage', head, why, queue.element, batches.element, times, warnings, workers.element);
+  const versions = makeVersions(context);
+  const figures = [queue.element, batches.element, times];
+  const element = el('div', 'stage', head, why, ...figures, versions.element, warnings, workers.element);
   element.dataset.stage = id;
   const update = (stage, now) => {
     setKind(element, stage.health);
@@ -168,6 +223,7 @@ export function makeStage(context, { id }) {
     showWarnings(stage.warnings);
     setShown(restart, context.mayAct());
     setShown(flush, context.mayAct() && stage.policy !== 'greedy' && stage.maxBatchSize > 1);
+    versions.update(stage);
     queue.update(stage);
     batches.update(stage, now);
     workers.update(stage);

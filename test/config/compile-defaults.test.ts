@@ -58,7 +58,10 @@ test('a stage without properties gets all defaults', () => {
   const config = compileStage({}, noFile);
   const expected = defaults('modelet-stage');
   for (const [key, value] of Object.entries(config)) {
-    if (key in expected && !['init', 'inputSchema', 'outputSchema', 'workers', 'source', 'mediaTypes', 'rollback'].includes(key))
+    if (
+      key in expected &&
+      !['init', 'inputSchema', 'outputSchema', 'workers', 'source', 'mediaTypes', 'rollback'].includes(key)
+    )
       assert.deepEqual(value, expected[key], key);
   }
   assert.deepEqual(config.init, {});

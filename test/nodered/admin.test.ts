@@ -56,7 +56,7 @@ function post(path: string, token?: string): Promise<Response> {
   return fetch(`${nodeRed.url}${path}`, { method: 'POST', headers });
 }
 
-function act(id: string, action: 'restart' | 'flush', token?: string): Promise<Response> {
+function act(id: string, action: string, token?: string): Promise<Response> {
   return post(`/admin/modelets/stages/${encodeURIComponent(id)}/${action}`, token);
 }
 
@@ -88,6 +88,8 @@ const FLOWS: readonly FlowNode[] = [
   batcher('batch', 'one'),
   stage('one', 'return input;', 'two'),
   stage('two', 'return input;', 'collector /open'),
+  stage('drawn', 'return input;', [], { versions: [{ stage: 'canary', share: '5', mode: 'answer' }] }),
+  stage('canary', 'return input;', []),
   subflow('inside', 'within', 'within'),
   ...on({ z: 'inside' }, stage('within', 'return input;', [])),
   instance('instance', 'inside', []),
@@ -176,6 +178,16 @@ describe('admin routes: permissions', () => {
     assert.equal((await act('unknown', 'flush', 'operator')).status, 404);
   });
 
+  test('changing the share of a version needs the permission to write', async () => {
+    for (const action of ['promote', 'rollback', 'restore'] as const) {
+      for (const token of [undefined, 'made-up', 'injector', 'reader']) {
+        assert.equal((await act('canary', action, token)).status, 401, token);
+      }
+      assert.equal((await act('canary', action, 'operator')).status, 204);
+      assert.equal((await act('drawn', action, 'operator')).status, 404);
+    }
+  });
+
   test('an endpoint of the user needs no permission', async () => {
     assert.equal((await nodeRed.post('/open', {})).status, 200);
   });
@@ -201,7 +213,7 @@ describe('admin routes: answers', () => {
     const { runtimes, routes, invalid } = await read<Snapshot>('/admin/modelets/snapshot');
     assert.deepEqual(
       runtimes.map(({ id, stages }) => [id, stages.map(({ name }) => name)]),
-      [['runtime', ['one', 'two', 'instance-within']]],
+      [['runtime', ['one', 'two', 'drawn', 'canary', 'instance-within']]],
     );
     assert.deepEqual(routes.find(({ entry }) => entry === 'batch')?.stages, ['one', 'two']);
     assert.deepEqual(invalid, {});
@@ -211,7 +223,7 @@ describe('admin routes: answers', () => {
     const { runtimes } = await read<View>('/admin/modelets/view');
     assert.deepEqual(
       runtimes.map(({ id, stages }) => [id, stages.map(({ name }) => name)]),
-      [['runtime', ['one', 'two', 'instance-within']]],
+      [['runtime', ['one', 'two', 'drawn', 'canary', 'instance-within']]],
     );
     assert.deepEqual(runtimes[0]?.chains[0]?.stages, ['one', 'two']);
   });

@@ -88,12 +88,13 @@ function handOver(
     answerDirectly(msg, error, trace.requestId);
     return;
   }
-  const { handlers, stageNames } = context.deployment();
+  const { handlers, stageNames, stageIdByName, bases } = context.deployment();
   trace.input = input;
   const failing = found.node;
   // `stageNames` lacks stages with invalid settings.
   const own = found.kind === 'stage' ? failing.name || failingId : undefined;
-  const stage = stageNames.get(failingId) ?? (found.kind === 'join' ? error.stage : own);
+  const version = bases.get(stageIdByName.get(error.stage ?? '') ?? '') === failingId ? error.stage : undefined;
+  const stage = version ?? stageNames.get(failingId) ?? (found.kind === 'join' ? error.stage : own);
   error.stage ??= stage;
   const handler = handlers.get(failingId);
   if (handler?.kind === 'join' && context.joins.failed(handler.id, msg, error, failingId)) {

@@ -222,7 +222,8 @@ function stageView(
 
 /** Returns a reason why a version gets none of the requests that the flow gives it; null if there is none. */
 function versionWarning({ name, cause, drawn, share, available }: VersionSnapshot): string | null {
-  if (cause === 'failures') return `rolled back ${name}: too many of its requests failed, its share was ${drawn.share} %`;
+  if (cause === 'failures')
+    return `rolled back ${name}: too many of its requests failed, its share was ${drawn.share} %`;
   if (available || share === 0) return null;
   return `${name} has no worker that serves: this stage answers its requests`;
 }
