@@ -1,6 +1,6 @@
 /** Compiles the settings of a stage: the source of its code, its workers with cores and environment, and its limits. */
 import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
-import type { StageVersion } from '../core/versions.ts';
+import type { StageVersion, VersionMode } from '../core/versions.ts';
 import { parseLibs, parseModuleName } from './modules.ts';
 import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
@@ -17,7 +17,6 @@ import {
   validate,
   withVariables,
 } from './validate.ts';
-import { compileRollback, compileVersions } from './versions.ts';
 
 type StageSettings = SettingsOf<typeof schema>;
 
@@ -183,4 +182,47 @@ export function parseMediaRanges(text: string): readonly string[] {
     if (!RANGE.test(range)) throw new Error(`"${range}" is not a media type such as image/png or image/*`);
   }
   return [...new Set(ranges)];
+}
+
+/** A row of the list of versions, as the editor writes it. */
+interface VersionRow {
+  readonly stage: string;
+  readonly share: string;
+  readonly mode: string;
+}
+
+const MODES: readonly string[] = ['answer', 'shadow'] satisfies VersionMode[];
+
+/**
+ * Skips rows without a stage. Whether the stages can be versions depends on the flows, see src/flow/versions.ts.
+ * @throws ModeletError `config_invalid`.
+ */
+function compileVersions(rows: readonly VersionRow[]): readonly StageVersion[] {
+  const versions = rows.filter(({ stage }) => stage !== '').map(compileRow);
+  const twice = versions.find(({ stage }, index) => versions.findIndex((other) => other.stage === stage) < index);
+  if (twice) throw invalid(`versions: stage ${twice.stage} is listed twice`);
+  const sum = versions.reduce((total, { mode, share }) => total + (mode === 'answer' ? share : 0), 0);
+  // Shares such as 33.3 have no exact sum.
+  if (sum > 100 + 1e-6) throw invalid(`versions: the shares of the versions that answer sum to ${sum} %, 100 at most`);
+  return versions;
+}
+
+function compileRow({ stage, share: text, mode }: VersionRow): StageVersion {
+  const share = percent(text);
+  if (share === null) throw invalid(`versions: a share must be a number from 0 to 100; got "${text}"`);
+  if (!MODES.includes(mode)) throw invalid(`versions: must be ${MODES.join(' or ')}; got "${mode}"`);
+  return { stage, share, mode: mode as VersionMode };
+}
+
+/** Returns the limit; null if it is blank. @throws ModeletError `config_invalid`. */
+function compileRollback(text: string): number | null {
+  if (text.trim() === '') return null;
+  const limit = percent(text);
+  if (limit === null) throw invalid(`rollback: must be a number from 0 to 100, or blank; got "${text}"`);
+  return limit;
+}
+
+function percent(text: string): number | null {
+  const value = text.trim() === '' ? Number.NaN : Number(text);
+  return value >= 0 && value <= 100 ? value : null;
 }

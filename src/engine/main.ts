@@ -1,6 +1,7 @@
 /** Entry point of the engine process: connects an engine to its channel. Started by URL; no other file imports it. */
 import { type Deadline, systemClock } from '../core/clock.ts';
 import { type EngineStatus, type LogRecord, STATUS_INTERVAL_MS } from '../core/model.ts';
+import { isVersionAction } from '../core/versions.ts';
 import { report, runChild } from '../process/child/entry.ts';
 import { killAll } from '../process/parent/launch.ts';
 import type { Channel } from '../wire/channel/channel.ts';
@@ -55,6 +56,8 @@ function receive(frame: Frame, channel: Channel): void {
       break;
     case 'act':
       running?.engine.act(frame.body.stage, frame.body.action);
+      // If this engine dies, the next one goes on with the shares that the server knows of.
+      if (isVersionAction(frame.body.action)) running?.sendStatus();
       break;
     case 'recall':
       running?.engine.recall(frame.body.stage);

@@ -25,6 +25,7 @@ const SCRIPTS: Readonly<Record<string, string>> = {
   stageTest: 'stage-test.js',
   stageStart: 'stage-start.js',
   stagePackages: 'stage-packages.js',
+  stageVersions: 'stage-versions.js',
 };
 /** The scripts that a script needs beside it. */
 const BESIDE: Readonly<Record<string, readonly string[]>> = {
@@ -36,6 +37,7 @@ const BESIDE: Readonly<Record<string, readonly string[]>> = {
   'modules-list.js': ['stage-form.css'],
   'stage-deployed.js': ['form.js', 'stage-file.js'],
   'stage-test.js': ['form.js', 'stage-form.css'],
+  'stage-versions.js': ['form.js', 'stage-form.css'],
 };
 
 for (const type of Object.keys(NODE_SCHEMAS)) {

@@ -66,9 +66,9 @@ async function versionsOf(id: string): Promise<readonly { name: string; share: n
   );
 }
 
-async function whenShared(id: string, share: number): Promise<void> {
+async function whenShared(id: string, share: number, cause: string): Promise<void> {
   await until(`${id} has versions with a share of ${share}`, async () =>
-    (await versionsOf(id)).some((version) => version.share === share),
+    (await versionsOf(id)).some((version) => version.share === share && version.cause === cause),
   );
 }
 
@@ -170,7 +170,7 @@ describe('the shares of versions', () => {
     const drawn = flows([row('new', 50)]);
     await red.deployReady(drawn);
     assert.equal((await act('new', 'promote')).status, 204);
-    await whenShared('old', 100);
+    await whenShared('old', 100, 'asked');
     assert.deepEqual(await count(4), { new: 4 });
     await red.deployReady([...drawn, sink('beside')], 'nodes');
     assert.deepEqual(await count(4), { new: 4 });
@@ -181,13 +181,13 @@ describe('the shares of versions', () => {
       return found?.engine.state === 'ready' && found.engine.pid !== pid;
     });
     await red.whenReady();
-    await whenShared('old', 100);
+    await whenShared('old', 100, 'asked');
     assert.deepEqual(await count(4), { new: 4 });
     assert.equal((await act('new', 'rollback')).status, 204);
-    await whenShared('old', 0);
+    await whenShared('old', 0, 'asked');
     assert.deepEqual(await count(4), { old: 4 });
     assert.equal((await act('new', 'restore')).status, 204);
-    await whenShared('old', 50);
+    await whenShared('old', 50, 'drawn');
     for (const action of ['promote', 'rollback', 'restore']) assert.equal((await act('old', action)).status, 404);
     assert.equal((await act('new', 'restart')).status, 204);
   });

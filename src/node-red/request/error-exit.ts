@@ -88,13 +88,10 @@ function handOver(
     answerDirectly(msg, error, trace.requestId);
     return;
   }
-  const { handlers, stageNames, stageIdByName, bases } = context.deployment();
+  const { handlers } = context.deployment();
   trace.input = input;
   const failing = found.node;
-  // `stageNames` lacks stages with invalid settings.
-  const own = found.kind === 'stage' ? failing.name || failingId : undefined;
-  const version = bases.get(stageIdByName.get(error.stage ?? '') ?? '') === failingId ? error.stage : undefined;
-  const stage = version ?? stageNames.get(failingId) ?? (found.kind === 'join' ? error.stage : own);
+  const stage = failingStage(context, error, found);
   error.stage ??= stage;
   const handler = handlers.get(failingId);
   if (handler?.kind === 'join' && context.joins.failed(handler.id, msg, error, failingId)) {
@@ -113,6 +110,15 @@ function handOver(
     // The runtime counts requests that it drops on purpose; an error for each would flood the Catch nodes.
     toCatchNodes(context.RED, failing, error, failed);
   }
+}
+
+/** Returns the name of the stage that failed, which may be a version of the node's stage; undefined: no stage did. */
+function failingStage(context: RequestContext, error: ModeletError, { kind, node }: LiveNode): string | undefined {
+  const { stageNames, stageIdByName, bases } = context.deployment();
+  const isOfVersion = bases.get(stageIdByName.get(error.stage ?? '') ?? '') === node.id;
+  if (isOfVersion || kind === 'join') return error.stage ?? stageNames.get(node.id);
+  // `stageNames` lacks stages with invalid settings.
+  return stageNames.get(node.id) ?? (kind === 'stage' ? node.name || node.id : undefined);
 }
 
 /** Ends a message whose next nodes are gone: only an HTTP client can still get an answer. */

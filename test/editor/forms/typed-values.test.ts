@@ -60,6 +60,8 @@ const TYPED: Readonly<Record<Typed, Values>> = {
     cacheMb: '128',
     cacheTtlMs: '0',
     dropKey: 'topic',
+    sticky: 'user.id',
+    rollback: '5',
     startTimeoutMs: '0',
     runTimeoutMs: '2000',
     retryLost: true,
