@@ -15,6 +15,17 @@
     return SHARE.test(text) && Number(text) <= 100;
   }
 
+  /** The rows of a node's list. A flow of an older version has none. */
+  function rowsOf({ versions, shares }) {
+    return (versions || []).map((stage, index) => ({ stage, share: '0', mode: 'answer', ...(shares || [])[index] }));
+  }
+
+  /** The properties of a node with these rows. */
+  function propertiesOf(rows) {
+    const shares = rows.map(({ share, mode }) => ({ share, mode }));
+    return { versions: rows.map(({ stage }) => stage), shares };
+  }
+
   /** The stages that may be versions of a stage: of its runtime, and of its subflow if it is in one. */
   function candidates(node) {
     const runtime = window.modelet.form.current(node, 'runtime');
@@ -29,7 +40,7 @@
   function problemOfRow(node, row, rows) {
     if (!candidates(node).some(({ id }) => id === row.stage)) return 'versionStage';
     if (rows.filter(({ stage }) => stage === row.stage).length > 1) return 'versionTwice';
-    return isShare(row.share) ? null : 'versionShare';
+    return isShare(String(row.share)) ? null : 'versionShare';
   }
 
   function sumOf(rows) {
@@ -58,10 +69,10 @@
   }
 
   /**
-   * options: `node`, `list` (an ol), `problem` (the element that says what is wrong), `versions` ([{stage, share, mode}]).
+   * options: `node`, `list` (an ol), `problem` (the element that says what is wrong), `rows` ([{stage, share, mode}]).
    * `entries()` returns the rows that have a stage.
    */
-  function create({ node, list, problem, versions }) {
+  function create({ node, list, problem, rows: given }) {
     const text = (key, values) => node._(`${TYPE}.${key}`, values);
     const rows = () =>
       list
@@ -87,7 +98,7 @@
         row.share.toggleClass('input-error', wrong === 'versionShare');
       }
       const wrong = problemOf(node, all);
-      problem.text(wrong ? text(`error.${wrong}`, { sum: sumOf(all) }) : '');
+      problem.text(wrong ? text(`error.${wrong}`) : '');
     };
 
     const promote = (row) => {
@@ -123,11 +134,11 @@
         check();
       },
     });
-    for (const version of versions) list.editableList('addItem', version);
+    for (const version of given) list.editableList('addItem', version);
     check();
     return { entries };
   }
 
   window.modelet = window.modelet || {};
-  window.modelet.stageVersions = { create, problemOf };
+  window.modelet.stageVersions = { create, problemOf, rowsOf, propertiesOf };
 })();

@@ -1,6 +1,6 @@
 /** Compiles the settings of a stage: the source of its code, its workers with cores and environment, and its limits. */
 import type { PayloadSchema, StageSource, WorkerPlacement } from '../core/model.ts';
-import type { StageVersion, VersionMode } from '../core/versions.ts';
+import type { StageVersion, VersionMode, VersionShare } from '../core/versions.ts';
 import { parseLibs, parseModuleName } from './modules.ts';
 import { parseOnnxOptions } from './onnx-options.ts';
 import { compilePayloadSchema } from './payload-schema.ts';
@@ -27,7 +27,15 @@ type WorkerSetting = 'workers' | 'cpus' | 'env';
 
 export type StageConfig = Omit<
   StageSettings,
-  SourceSetting | WorkerSetting | 'init' | 'inputSchema' | 'outputSchema' | 'mediaTypes' | 'versions' | 'rollback'
+  | SourceSetting
+  | WorkerSetting
+  | 'init'
+  | 'inputSchema'
+  | 'outputSchema'
+  | 'mediaTypes'
+  | 'versions'
+  | 'shares'
+  | 'rollback'
 > & {
   readonly source: StageSource;
   readonly init: unknown;
@@ -63,14 +71,14 @@ export function compileStage(
   lookUp: LookUp = OF_PROCESS,
 ): StageConfig {
   const settings = validate(schema, raw);
-  const { source, setup, code, teardown, libs, path, module, python, cpus, env, ...kept } = settings;
+  const { source, setup, code, teardown, libs, path, module, python, cpus, env, shares, ...kept } = settings;
   const init = withVariables('init', parseJson('init', settings.init), lookUp);
   const workers = compileWorkers(settings.workers, cpus, env, lookUp);
   return Object.freeze({
     ...kept,
     name: kept.name.trim(),
     dropKey: kept.dropKey.trim(),
-    versions: compileVersions(kept.versions),
+    versions: compileVersions(settings),
     sticky: kept.sticky.trim(),
     rollback: compileRollback(kept.rollback),
     source: compileSource(settings, init, workers.length, resolvePath),
@@ -184,34 +192,29 @@ export function parseMediaRanges(text: string): readonly string[] {
   return [...new Set(ranges)];
 }
 
-/** A row of the list of versions, as the editor writes it. */
-interface VersionRow {
-  readonly stage: string;
-  readonly share: string;
-  readonly mode: string;
-}
-
 const MODES: readonly string[] = ['answer', 'shadow'] satisfies VersionMode[];
 
 /**
  * Skips rows without a stage. Whether the stages can be versions depends on the flows, see src/flow/versions.ts.
  * @throws ModeletError `config_invalid`.
  */
-function compileVersions(rows: readonly VersionRow[]): readonly StageVersion[] {
-  const versions = rows.filter(({ stage }) => stage !== '').map(compileRow);
-  const twice = versions.find(({ stage }, index) => versions.findIndex((other) => other.stage === stage) < index);
-  if (twice) throw invalid(`versions: stage ${twice.stage} is listed twice`);
+function compileVersions({ versions: ids, shares }: Pick<StageSettings, 'versions' | 'shares'>): StageVersion[] {
+  if (ids.length !== shares.length)
+    throw invalid(`shares: must have one entry for each version: ${shares.length} for ${ids.length} versions`);
+  const versions = ids.flatMap((stage, index) => (stage === '' ? [] : { stage, ...compileShare(shares[index]) }));
+  const twice = ids.find((id, index) => id !== '' && ids.indexOf(id) < index);
+  if (twice !== undefined) throw invalid(`versions: stage ${twice} is listed twice`);
   const sum = versions.reduce((total, { mode, share }) => total + (mode === 'answer' ? share : 0), 0);
   // Shares such as 33.3 have no exact sum.
-  if (sum > 100 + 1e-6) throw invalid(`versions: the shares of the versions that answer sum to ${sum} %, 100 at most`);
+  if (sum > 100 + 1e-6) throw invalid(`shares: those of the versions that answer sum to ${sum} %, 100 at most`);
   return versions;
 }
 
-function compileRow({ stage, share: text, mode }: VersionRow): StageVersion {
+function compileShare({ share: text = '', mode = '' }: Partial<StageSettings['shares'][number]> = {}): VersionShare {
   const share = percent(text);
-  if (share === null) throw invalid(`versions: a share must be a number from 0 to 100; got "${text}"`);
-  if (!MODES.includes(mode)) throw invalid(`versions: must be ${MODES.join(' or ')}; got "${mode}"`);
-  return { stage, share, mode: mode as VersionMode };
+  if (share === null) throw invalid(`shares: must be numbers from 0 to 100; got "${text}"`);
+  if (!MODES.includes(mode)) throw invalid(`shares: must be ${MODES.join(' or ')}; got "${mode}"`);
+  return { share, mode: mode as VersionMode };
 }
 
 /** Returns the limit; null if it is blank. @throws ModeletError `config_invalid`. */

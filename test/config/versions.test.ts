@@ -3,8 +3,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compileStage } from '../../src/config/compile-stage.ts';
 
-function compile(versions: readonly object[], rollback: string | number = ''): ReturnType<typeof compileStage> {
-  return compileStage({ versions, rollback, sticky: ' user ' }, (path) => path);
+interface Row {
+  readonly stage: string;
+  readonly share?: string | number;
+  readonly mode?: string;
+}
+
+function compile(rows: readonly Row[], rollback: string | number = ''): ReturnType<typeof compileStage> {
+  const versions = rows.map(({ stage }) => stage);
+  const shares = rows.map(({ stage: _stage, ...share }) => share);
+  return compileStage({ versions, shares, rollback, sticky: ' user ' }, (path) => path);
 }
 
 test('versions have a stage, a share and a mode, and blank rows do not count', () => {
@@ -22,19 +30,19 @@ test('versions have a stage, a share and a mode, and blank rows do not count', (
   assert.equal(compile([{ stage: 'b', share: '10' }]).rollback, null);
 });
 
-const CASES: readonly (readonly [rows: readonly object[], message: RegExp, rollback?: string])[] = [
-  [[{ stage: 'b', share: '101' }], /^versions: a share must be a number from 0 to 100; got "101"$/],
-  [[{ stage: 'b', share: '-1' }], /^versions: a share must be a number/],
-  [[{ stage: 'b', share: '' }], /^versions: a share must be a number/],
-  [[{ stage: 'b', share: 'half' }], /^versions: a share must be a number/],
-  [[{ stage: 'b', mode: 'both' }], /^versions: must be answer or shadow; got "both"$/],
+const CASES: readonly (readonly [rows: readonly Row[], message: RegExp, rollback?: string])[] = [
+  [[{ stage: 'b', share: '101' }], /^shares: must be numbers from 0 to 100; got "101"$/],
+  [[{ stage: 'b', share: '-1' }], /^shares: must be numbers/],
+  [[{ stage: 'b', share: '' }], /^shares: must be numbers/],
+  [[{ stage: 'b', share: 'half' }], /^shares: must be numbers/],
+  [[{ stage: 'b', mode: 'both' }], /^shares: must be answer or shadow; got "both"$/],
   [[{ stage: 'b' }, { stage: 'b' }], /^versions: stage b is listed twice$/],
   [
     [
       { stage: 'b', share: 60 },
       { stage: 'c', share: 41 },
     ],
-    /^versions: the shares .* sum to 101 %, 100 at most$/,
+    /^shares: those .* sum to 101 %, 100 at most$/,
   ],
   [[], /^rollback: must be a number from 0 to 100, or blank; got "many"$/, 'many'],
 ];
@@ -44,6 +52,14 @@ for (const [rows, message, rollback] of CASES) {
     assert.throws(() => compile(rows, rollback), { code: 'config_invalid', message });
   });
 }
+
+test('each version has a share', () => {
+  const wrong = { versions: ['b'], shares: [] };
+  assert.throws(
+    () => compileStage(wrong, (path) => path),
+    /^ModeletError: shares: must have one entry .* 0 for 1 versions$/,
+  );
+});
 
 test('shadows do not count for the sum of the shares', () => {
   const shadow = { share: 100, mode: 'shadow' };

@@ -88,7 +88,7 @@ const FLOWS: readonly FlowNode[] = [
   batcher('batch', 'one'),
   stage('one', 'return input;', 'two'),
   stage('two', 'return input;', 'collector /open'),
-  stage('drawn', 'return input;', [], { versions: [{ stage: 'canary', share: '5', mode: 'answer' }] }),
+  stage('drawn', 'return input;', [], { versions: ['canary'], shares: [{ share: '5' }] }),
   stage('canary', 'return input;', []),
   subflow('inside', 'within', 'within'),
   ...on({ z: 'inside' }, stage('within', 'return input;', [])),

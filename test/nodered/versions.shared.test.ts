@@ -15,6 +15,11 @@ function row(id: string, share: number, mode: Row['mode'] = 'answer'): Row {
   return { stage: id, share: `${share}`, mode };
 }
 
+/** The rows as the properties of a stage. */
+function listed(rows: readonly Row[]): object {
+  return { versions: rows.map(({ stage: id }) => id), shares: rows.map(({ share, mode }) => ({ share, mode })) };
+}
+
 const OLD = "return { by: 'old', input };";
 const NEW = "if (input.bad) throw new Error('the new one cannot'); return { by: 'new', input };";
 
@@ -24,7 +29,7 @@ function flows(versions: readonly Row[], more: object = {}, ...others: readonly 
     TAB,
     runtime('runtime', { listen: '127.0.0.1:0' }),
     ...endpoint('/ask', 'old'),
-    stage('old', OLD, 'collector /ask', { versions, ...more }),
+    stage('old', OLD, 'collector /ask', { ...listed(versions), ...more }),
     stage('new', NEW, []),
     ...others,
   ];
@@ -220,11 +225,11 @@ test('a stage with a wrong version says why, and answers nobody', async () => {
   await until('the badge says why', () => /^versions: the stage gone does/.test(red.badges.get('old')?.text ?? ''));
   assert.equal((await ask()).code, 'config_invalid');
   await red.deploy(flows([row('new', 101)]));
-  await until('the badge says why', () => /^versions: a share must be/.test(red.badges.get('old')?.text ?? ''));
+  await until('the badge says why', () => /^shares: must be numbers/.test(red.badges.get('old')?.text ?? ''));
 });
 
 test('inside a subflow, versions are the stages of the same instance', async () => {
-  const inside = on({ z: 'subflow' }, stage('old', OLD, [], { versions: [row('new', 100)] }), stage('new', NEW, []));
+  const inside = on({ z: 'subflow' }, stage('old', OLD, [], { ...listed([row('new', 100)]) }), stage('new', NEW, []));
   await red.deployReady([
     TAB,
     runtime(),

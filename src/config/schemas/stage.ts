@@ -185,16 +185,18 @@ export const stage = {
     versions: {
       type: 'array',
       default: [],
+      description: 'Ids of other stages of the same runtime that take a share of the requests',
+      items: { type: 'string' },
+    },
+    // A list beside the ids: where a flow is copied, the editor gives lists of ids those of the copies, and nothing else.
+    shares: {
+      type: 'array',
+      default: [],
       description:
-        'Other stages of the same runtime that take a share of the requests, `[{stage, share, mode}]`: the id of the stage, percent, and `answer` or `shadow` (it gets copies, and its results are dropped)',
+        'For each of `versions`, `{share, mode}`: percent, and `answer` or `shadow` (it gets copies, and its results are dropped)',
       items: {
         type: 'object',
-        required: ['stage'],
-        properties: {
-          stage: { type: 'string' },
-          share: { type: 'string', default: '0' },
-          mode: { type: 'string', default: 'answer' },
-        },
+        properties: { share: { type: 'string', default: '0' }, mode: { type: 'string', default: 'answer' } },
       },
     },
     sticky: {

@@ -50,18 +50,20 @@ test('the dialog of a stage lists its versions, says what is wrong with them, an
     await editor.page.locator('.modelet-version').first().locator('button').first().click();
     assert.equal(await rowOf(editor, 0).share.inputValue(), '100');
     await editor.ok();
-    const versions = [
-      { stage: 'canary', share: '100', mode: 'answer' },
-      { stage: 'next', share: '50', mode: 'shadow' },
+    const shares = [
+      { share: '100', mode: 'answer' },
+      { share: '50', mode: 'shadow' },
     ];
-    assert.deepEqual((await editor.saved('base'))['versions'], versions);
+    const saved = await editor.saved('base');
+    assert.deepEqual([saved['versions'], saved['shares']], [['canary', 'next'], shares]);
 
     await editor.open('base');
     await editor.openTab('modelet-stage-versions');
     await editor.page.locator('.modelet-version').first().locator('button').last().click();
     await editor.page.locator('#modelet-stage-versions .red-ui-editableList-item-remove').last().click();
     await editor.ok();
-    assert.deepEqual((await editor.saved('base'))['versions'], [{ ...versions[0], share: '0' }]);
+    const later = await editor.saved('base');
+    assert.deepEqual([later['versions'], later['shares']], [['canary'], [{ share: '0', mode: 'answer' }]]);
     assert.deepEqual((await editor.nodes()).find(({ id }) => id === 'base')?.errors, []);
   });
 });
