@@ -70,7 +70,10 @@ export function compileStage(
   resolvePath: (path: string) => string,
   lookUp: LookUp = OF_PROCESS,
 ): StageConfig {
-  const settings = validate(schema, raw);
+  const { versions: listed } = raw;
+  // Inside a subflow, Node-RED makes the list of a single id the text of that id, as it has it in the instance.
+  const versions = typeof listed === 'string' && listed !== '' ? [listed] : listed;
+  const settings = validate(schema, { ...raw, versions });
   const { source, setup, code, teardown, libs, path, module, python, cpus, env, shares, ...kept } = settings;
   const init = withVariables('init', parseJson('init', settings.init), lookUp);
   const workers = compileWorkers(settings.workers, cpus, env, lookUp);

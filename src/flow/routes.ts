@@ -50,7 +50,7 @@ export function compileRoutes(graph: Graph): CompiledGraph {
   const routes = new Map<string, CompiledRoute>();
   for (const node of graph.values()) {
     const first = stageBehind(graph, node);
-    if (!first || invalid.has(node.id) || unwired.has(node.id)) continue;
+    if (!first || invalid.has(node.id) || unwired.has(first.id)) continue;
     const broken = invalid.get(first.id);
     if (broken !== undefined) {
       invalid.set(node.id, `the stage behind it cannot be used: ${broken}`);

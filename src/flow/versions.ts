@@ -55,9 +55,11 @@ export function withVersions(graph: Graph, stages: readonly string[]): StageNode
   });
 }
 
-/** Returns the versions that only their bases can give requests to: no wire leads to them. */
+/** Returns the versions that only their bases can give requests to: no wire leads to them, but from idle batchers. */
 export function unwiredVersions(graph: Graph): Set<string> {
-  const fed = new Set([...graph.values()].flatMap(({ wires }) => wires.flat()));
+  const reached = new Set([...graph.values()].flatMap(({ wires }) => wires.flat()));
+  const sending = [...graph.values()].filter(({ kind, id }) => kind !== 'batcher' || reached.has(id));
+  const fed = new Set(sending.flatMap(({ wires }) => wires.flat()));
   return new Set([...basesOf(graph).keys()].filter((id) => !fed.has(id)));
 }
 

@@ -53,6 +53,11 @@ for (const [rows, message, rollback] of CASES) {
   });
 }
 
+test('a single id may come as text, as Node-RED has it inside a subflow', () => {
+  const { versions } = compileStage({ versions: 'instance-b', shares: [{ share: 5 }] }, (path) => path);
+  assert.deepEqual(versions, [{ stage: 'instance-b', share: 5, mode: 'answer' }]);
+});
+
 test('each version has a share', () => {
   const wrong = { versions: ['b'], shares: [] };
   assert.throws(

@@ -39,6 +39,7 @@ function stage(changes: Partial<StageSnapshot>): StageSnapshot {
     successorError: null,
     circuit: 'closed',
     doesNotStart: false,
+    versions: [],
   } as Partial<StageSnapshot> as StageSnapshot;
   return { ...quiet, ...changes };
 }
@@ -61,6 +62,8 @@ const BROKEN = { ready: 0, workers: workers("classify: Predict:1: Unexpected tok
 const STOPPED = { refuses: null, engine: { state: 'error', error: 'killed by SIGKILL' } } as unknown as RuntimeSnapshot;
 const NOT_READY = { ready: 0, workers: workers() };
 const NO_SAMPLE = { available: false, rare: null, error: 'HTTP 503' } as GateSnapshot['source'];
+
+const ROLLED_BACK = [{ name: 'new', cause: 'failures' }] as unknown as StageSnapshot['versions'];
 
 export const BADGES: readonly Shown[] = [
   {
@@ -93,6 +96,12 @@ export const BADGES: readonly Shown[] = [
     node: 'stage',
     badge: stageBadge(stage({ busy: 5, concurrency: 8 }), RUNTIME),
     meaning: 'Each of the two workers runs up to 8 calls at a time, and 5 run',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ versions: ROLLED_BACK }), RUNTIME),
+    meaning:
+      'Too many requests of a [version](../guides/versions.md) failed, and it gets no more of them. Correct it and deploy, or use the buttons of the sidebar',
   },
   {
     node: 'stage',

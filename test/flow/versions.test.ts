@@ -5,7 +5,7 @@ import type { StageVersion } from '../../src/core/versions.ts';
 import { compileEndpoints } from '../../src/flow/endpoints.ts';
 import type { GraphNode, StageNode } from '../../src/flow/graph.ts';
 import { compileRoutes } from '../../src/flow/routes.ts';
-import { drawing, httpIn, httpOut, other, stage } from './drawing.ts';
+import { batcher, drawing, httpIn, httpOut, other, stage, TEN } from './drawing.ts';
 
 function versions(...ids: readonly string[]): readonly StageVersion[] {
   return ids.map((id) => ({ stage: id, share: 10, mode: 'answer' as const }));
@@ -55,6 +55,8 @@ test('a version that cannot be used itself leaves its base usable', () => {
 test('no messages enter at a version, unless it is wired', () => {
   const [a, b] = [stage('a', [], { versions: versions('b') }), stage('b')];
   assert.deepEqual([...compileRoutes(drawing(a, b)).routes.keys()], ['a']);
+  const batched = compileRoutes(drawing(a, b, batcher('before', ['b'])));
+  assert.deepEqual([[...batched.routes.keys()], batched.batching.get('b')], [['a'], TEN]);
   assert.deepEqual([...compileRoutes(drawing(a, b, other('inject', ['b']))).routes.keys()], ['a', 'b']);
 });
 

@@ -314,6 +314,29 @@ describe('examples: an ensemble of two models', () => {
   });
 });
 
+describe('examples: a canary and a shadow', () => {
+  test('model 2 answers every tenth request until it is rolled back, and nobody notices model 3', async () => {
+    const find = await deployExample('Canary and shadow of a stage');
+    const answers = nodeRed.inputs(find('function', 'count'));
+    const countsAfter = async (button: string): Promise<Record<string, number>> => {
+      await nodeRed.press(find('inject', button));
+      await until('all 100 are back', () => answers.length === 100);
+      const names = answers.splice(0).map(({ payload, error }) => {
+        return (payload as { by?: string }).by ?? `${error?.stage} failed`;
+      });
+      return Object.fromEntries([...new Set(names)].map((name) => [name, names.filter((one) => one === name).length]));
+    };
+    assert.deepEqual(await countsAfter('numbers from 1'), { 'model 1': 90, 'model 2': 10 });
+    assert.deepEqual(await countsAfter('numbers from 901'), { 'model 1': 90, 'model 2 failed': 10 });
+    assert.deepEqual(await countsAfter('numbers from 901'), { 'model 1': 100 });
+    const answer = await nodeRed.post('/examples/canary', { number: 4 });
+    assert.deepEqual(await answer.json(), { by: 'model 1', result: 8 });
+    await until('the badge says it', () => {
+      return /^rolled back model 2/.test(nodeRed.badges.get(find('modelet-stage', 'model 1'))?.text ?? '');
+    });
+  });
+});
+
 describe('examples: a blocking function node beside a stage', () => {
   const LIMIT = 4_000_000;
   let find: (type: string, name?: string) => string;
