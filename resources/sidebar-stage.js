@@ -144,9 +144,7 @@ function makeVersion(context, { stage: id }) {
     setTitle(dot, text(available ? 'version.available' : 'version.unavailable'));
     setText(name, version.name);
     setText(share, text(`version.${mode}`, { share: count(version.share) }));
-    setShown(failed, version.failed !== null && version.failed > 0);
-    setText(failed, text('version.failed', { percent: count(version.failed) }));
-    setShown(drawn, !isDrawn);
+    setText(failed, version.failed > 0 ? text('version.failed', { percent: count(version.failed) }) : '');
     setKind(drawn, cause);
     const given = text(`version.${version.drawn.mode}`, { share: count(version.drawn.share) });
     setText(drawn, isDrawn ? '' : `${text(`version.${cause}`)} ${text('version.drawn')} ${given}`);

@@ -3,5 +3,6 @@ import './pipelines/sidebar.test.ts';
 import './pipelines/build-pipeline.test.ts';
 import './pipelines/wiring.test.ts';
 import './pipelines/gate-copies.test.ts';
+import './pipelines/versions.test.ts';
 import './pipelines/quick-start.test.ts';
 import './pipelines/openapi-page.test.ts';

@@ -167,3 +167,24 @@ describe('headless: nodes that do not run', () => {
     });
   }
 });
+
+test('the versions of a stage behind an endpoint run, and are chosen by a header', () => {
+  const at = { z: 'a', x: 1, y: 1 };
+  const stage = { type: 'modelet-stage', ...at, runtime: 'r', code: 'return input;' };
+  const draw = (sticky: string): HeadlessFlows =>
+    compile([
+      { id: 'a', type: 'tab' },
+      { id: 'r', type: 'modelet-runtime' },
+      { id: 'in', type: 'http in', ...at, method: 'post', url: '/ask', wires: [['old']] },
+      { ...stage, id: 'old', wires: [['out']], sticky, versions: ['new'], shares: [{ share: '10' }], rollback: '5' },
+      { ...stage, id: 'new', wires: [[]] },
+      { id: 'out', type: 'http response', ...at, wires: [] },
+    ]);
+  const flows = draw('req.headers["x-user"]');
+  assert.deepEqual(judge(flows), { refused: [], leftOut: [] });
+  const [old, version] = flows.plan.of('r').stages;
+  assert.deepEqual(old?.versions, { list: [{ stage: 'new', share: 10, mode: 'answer' }], rollbackAbove: 5 });
+  assert.equal(version?.id, 'new');
+  assert.equal(flows.compiled.endpoints[0]?.sticky, 'x-user');
+  assert.match(judge(draw('user')).refused[0]?.reason ?? '', /chosen by msg\.user, which is no header/);
+});
