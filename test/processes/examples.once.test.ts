@@ -62,7 +62,7 @@ for (const isolation of ISOLATIONS) {
         [failing?.examples, failing?.error?.code, failing?.error?.message],
         [2, 'modelet_failed', 'weights are broken'],
       );
-      assert.deepEqual(without, { stage: 'none', examples: 0, error: null });
+      assert.deepEqual(without, { id: 'none', stage: 'none', examples: 0, error: null });
       assert.deepEqual(callsIn(folder), ['fine']);
       assert.equal((await service.answer('fine')).code, 'ok');
     });
