@@ -175,9 +175,18 @@
     return others.some(([property, { validate }]) => validate.call(this, this[property], {}) !== true) || lines;
   }
 
+  /** The rows of an editable list, as they are kept with its items. To the user, a row that fades away is gone. */
+  function listRows(list) {
+    return list
+      .children(':not(.red-ui-editableList-item-deleting)')
+      .toArray()
+      .map((item) => $(item).children('.red-ui-editableList-item-content').data('row'));
+  }
+
   window.modelet = window.modelet || {};
   window.modelet.form = {
     current,
+    listRows,
     showDefaults,
     addDefaults,
     explain,

@@ -110,12 +110,7 @@
    */
   function create({ node, list, libs, onchange }) {
     const text = (key, values) => node._(`${TYPE}.${key}`, values);
-    // To the user, a row that fades away is gone.
-    const rows = () =>
-      list
-        .children(':not(.red-ui-editableList-item-deleting)')
-        .toArray()
-        .map((item) => $(item).children('.red-ui-editableList-item-content').data('row'));
+    const rows = () => window.modelet.form.listRows(list);
     const read = (row) => ({ var: row.variable.input.val().trim(), module: row.module.input.val().trim() });
     const isBlank = (lib) => lib.var === '' && lib.module === '';
     const entries = () =>

@@ -74,11 +74,7 @@
    */
   function create({ node, list, problem, rows: given }) {
     const text = (key, values) => node._(`${TYPE}.${key}`, values);
-    const rows = () =>
-      list
-        .children(':not(.red-ui-editableList-item-deleting)')
-        .toArray()
-        .map((item) => $(item).children('.red-ui-editableList-item-content').data('row'));
+    const rows = () => window.modelet.form.listRows(list);
     const read = ({ stage, share, mode }) => ({
       stage: stage.val() || '',
       share: share.val().trim(),
