@@ -8,10 +8,10 @@ import type {
   PayloadSchema,
   PlannedListener,
   RemotePlace,
-  Route,
   StageSource,
   WorkerPlacement,
 } from '../core/model.ts';
+import type { Route } from '../core/route.ts';
 import type { StageVersions } from '../core/versions.ts';
 import type { NodeSchema, SettingsOf } from './schemas/node-schema.ts';
 import { stage } from './schemas/stage.ts';

@@ -153,15 +153,6 @@ export interface RemotePlace extends Omit<BrokerPlace, 'queue'> {
   readonly secret: string;
 }
 
-/** The compiled chain of stages that a request passes without leaving the engine. */
-export interface Route {
-  readonly ref: number;
-  /** Stage refs in order; at least one. */
-  readonly stages: readonly number[];
-  /** Refs of the stages whose values also go to nodes outside the route. */
-  readonly taps: readonly number[];
-}
-
 /** The answer that an HTTP response node would send. */
 export interface AnswerSpec {
   /** null: 200 for a result, the error's own status for an error. */
@@ -180,8 +171,10 @@ export interface EndpointSpec {
   readonly model: { readonly base: string; readonly name: string } | null;
   /** Id of the runtime. */
   readonly runtime: string;
-  /** Id of the stage or batcher at which a message would enter. */
+  /** Entry of its route: the stage or batcher at which a message would enter, or the HTTP-in node of several. */
   readonly entry: string;
+  /** Ids of the stages whose modelets tell what it takes and what it gives; null: no single one does. */
+  readonly describedBy: { readonly first: string | null; readonly last: string | null };
   /** Media ranges that the first stage accepts; null: all that can be decoded. */
   readonly mediaTypes: readonly string[] | null;
   /** Whether requests wait when the queue of the first stage is full. */
@@ -400,6 +393,8 @@ export const STATUS_INTERVAL_MS = 250;
 
 export interface EngineStatus {
   readonly stages: readonly StageStatus[];
+  /** Number of requests whose branches are under way, by the number of the node that gathers them; absent: none. */
+  readonly gathering?: readonly (readonly [node: number, requests: number])[];
   readonly rssBytes: number;
   /** Absent if the engine never had a listener. */
   readonly listener?: ListenerStatus;

@@ -7,7 +7,8 @@
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { asModeletError, ModeletError } from '../core/errors.ts';
-import type { Outcome, Payload, RequestNumber, StageTiming, StreamSpec } from '../core/model.ts';
+import type { Payload, RequestNumber, StreamSpec } from '../core/model.ts';
+import type { Settlement } from '../core/route.ts';
 import { CODEC, encodePayload } from '../wire/codec/codec.ts';
 import { tooLarge } from '../wire/codec/payload-limits.ts';
 import { type AnswerForm, answerForm } from './accept.ts';
@@ -162,7 +163,7 @@ export class Exchange implements BodyReadEvents {
       deadline: runtime.deadlineFor(timeoutMs),
       http: this.#request,
       ...(spec.parts ? { onPart: (part, taken) => this.#part(part, taken) } : {}),
-      onSettled: ({ outcome, timings }) => this.#settled(outcome, timings),
+      onSettled: (settlement) => this.#settled(settlement),
     });
     this.#state = { tag: 'submitted', id, payload: spec.errorPayload === 'keep' ? payload : null };
   }
@@ -191,7 +192,7 @@ export class Exchange implements BodyReadEvents {
     whenRead(this.#response, taken);
   }
 
-  #settled(outcome: Outcome<Payload>, timings: readonly StageTiming[]): void {
+  #settled({ outcome, timings, gathered }: Settlement): void {
     const state = this.#state;
     if (state.tag !== 'submitted') return;
     this.#state = ENDED;
@@ -206,7 +207,9 @@ export class Exchange implements BodyReadEvents {
       this.#answerError(new ModeletError('bad_request', error.message), 'parser', null);
       return;
     }
-    error.stage ??= stageNames[timings.length] ?? stageNames[0];
+    // A gather is no stage, and neither is one of its branches to blame if they were late.
+    if (gathered?.failed === undefined || gathered.failed === null)
+      error.stage ??= stageNames[timings.length] ?? stageNames[0];
     this.#answerError(error, 'pipeline', outcome.input ?? state.payload);
   }
 

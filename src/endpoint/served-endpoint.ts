@@ -2,15 +2,8 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Deadline } from '../core/clock.ts';
 import type { ErrorCode, ModeletError } from '../core/errors.ts';
-import type {
-  AnswerSpec,
-  EndpointSpec,
-  ModeletDescription,
-  Outcome,
-  Payload,
-  RequestNumber,
-  StageTiming,
-} from '../core/model.ts';
+import type { AnswerSpec, EndpointSpec, ModeletDescription, Payload, RequestNumber } from '../core/model.ts';
+import type { Settlement } from '../core/route.ts';
 import type { Clients } from './clients/clients.ts';
 import type { Headers } from './request-id.ts';
 
@@ -28,7 +21,7 @@ export interface EndpointRequest {
    */
   onPart?(part: Payload, taken: () => void): void;
   /** Called exactly once, never before `submit` has returned. */
-  onSettled(settled: { readonly outcome: Outcome<Payload>; readonly timings: readonly StageTiming[] }): void;
+  onSettled(settlement: Settlement): void;
 }
 
 /** The runtime behind an endpoint. */

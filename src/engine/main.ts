@@ -9,7 +9,7 @@ import { Outbox } from '../wire/channel/outbox.ts';
 import { encodeError } from '../wire/codec/error-codec.ts';
 import type { EngineBoot } from '../wire/frames/bodies.ts';
 import type { Frame } from '../wire/frames/frames.ts';
-import { Engine } from './engine.ts';
+import { Engine, type EngineOutput } from './engine.ts';
 import { LazyListener } from './listener/lazy-listener.ts';
 import { RemotePool } from './pools/remote-pool.ts';
 import { SupervisedPool } from './pools/supervised-pool.ts';
@@ -101,7 +101,7 @@ function boot(settings: EngineBoot, channel: Channel): Running {
   const onLog = (record: LogRecord): void => channel.send({ type: 'log', body: record });
   const createPool: StageHost['createPool'] = (definition, events) =>
     definition.remote ? new RemotePool(definition, events) : new SupervisedPool(definition, settings, events);
-  const engine = new Engine(createPool, {
+  const output: EngineOutput = {
     onOutcome: (item) => {
       if (!listener.settle(item)) outcomes.add(item);
     },
@@ -112,7 +112,8 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     onChange,
     onDescribed: (stage) => channel.send({ type: 'described', body: stage }),
     onLog,
-  });
+  };
+  const engine = new Engine(createPool, output, systemClock, settings.maxPayloadBytes);
   const listener = new LazyListener(
     settings,
     {

@@ -1,5 +1,7 @@
 /** The flows as plain data: the nodes and wires that the compiler needs, without Node-RED. */
+import type { JoinConfig } from '../config/compile.ts';
 import type { Batching, StreamSpec } from '../core/model.ts';
+import type { ChoiceRule } from '../core/route.ts';
 import type { StageVersion } from '../core/versions.ts';
 
 interface AnyNode {
@@ -55,10 +57,25 @@ export interface CollectorNode extends AnyNode {
   readonly invalid: string | null;
 }
 
-/** Gathers the branches of a message: messages wait in it, so a chain ends before it. */
+/** Gathers the branches of a message. */
 export interface JoinNode extends AnyNode {
   readonly kind: 'join';
+  readonly name: string;
+  /** null if they are invalid. */
+  readonly settings: JoinConfig | null;
+  /** Whether a Catch node gets the errors that nothing else handles. */
+  readonly caught: boolean;
   readonly invalid: string | null;
+}
+
+/** A switch node of Node-RED. */
+export interface SwitchNode extends AnyNode {
+  readonly kind: 'switch';
+  /** Where in the payload to look. */
+  readonly path: readonly string[];
+  readonly rules: readonly ChoiceRule[];
+  /** Why only Node-RED can follow the rules; null if the engine can. */
+  readonly fault: string | null;
 }
 
 /** A dispatch gate: messages wait in it, so a chain ends before it. */
@@ -126,6 +143,7 @@ export type GraphNode =
   | BatcherNode
   | CollectorNode
   | JoinNode
+  | SwitchNode
   | GateNode
   | TransparentNode
   | LinkCallNode

@@ -5,6 +5,7 @@ import { type ModeletDefinition, type PlannedStage, settingsFor } from '../confi
 import { ModeletError } from '../core/errors.ts';
 import type { Batching, RemotePlace } from '../core/model.ts';
 import type { Graph } from './graph.ts';
+import { type PlannedJoin, planJoins } from './joins.ts';
 import { type Doubled, nameStages } from './names.ts';
 import { type CompiledNode, type CompiledNodes, faultOfKeys } from './read/compiled-nodes.ts';
 import { type CompiledGraph, type CompiledRoute, compileRoutes } from './routes.ts';
@@ -25,8 +26,12 @@ export interface FlowPlan {
   /** The base of each version, by the ids of their nodes. */
   readonly bases: ReadonlyMap<string, string>;
   readonly batching: ReadonlyMap<string, Batching>;
+  /** Usable nodes that gather branches. */
+  readonly joins: ReadonlyMap<string, PlannedJoin>;
   /** Usable routes, by entry. */
   readonly routes: ReadonlyMap<string, CompiledRoute>;
+  /** Reasons why no route begins at HTTP-in nodes that fan out, by the node. */
+  readonly apart: ReadonlyMap<string, string>;
   /** Reasons why nodes cannot be used, by node. */
   readonly invalid: ReadonlyMap<string, string>;
   of(runtime: string): RuntimePlan;
@@ -52,16 +57,18 @@ type UsableStage = Extract<CompiledNode, { kind: 'stage' }> & { readonly config:
 const MB = 1024 * 1024;
 
 export function planFlows(graph: Graph, nodes: CompiledNodes, settings: PlanSettings): FlowPlan {
-  const compiled = compileRoutes(graph);
-  const invalid = new Map(compiled.invalid);
+  const unusable = new Map<string, string>();
   const stages = nodes.of('stage').filter((stage): stage is UsableStage => {
     if (stage.config instanceof ModeletError) return false;
     const missing = reasonForNoRuntime(stage.config, nodes) ?? reasonForNoBroker(stage.config, nodes);
-    if (missing) invalid.set(stage.node.id, missing);
+    if (missing) unusable.set(stage.node.id, missing);
     return missing === null;
   });
   const { names, doubled } = nameStages(stages);
-  const routes = usableRoutes(compiled, invalid);
+  const { joins, invalid: unusableJoins } = planJoins(graph, names);
+  const compiled = compileRoutes(graph, joins);
+  const invalid = new Map([...compiled.invalid, ...unusable, ...unusableJoins]);
+  const { routes, apart } = usableRoutes(compiled, invalid);
   const usable = new Set(stages.map(({ node }) => node.id));
   return {
     stages: [...usable],
@@ -69,8 +76,8 @@ export function planFlows(graph: Graph, nodes: CompiledNodes, settings: PlanSett
     doubled: [...doubled, ...unusableVersions(graph, usable)],
     bases: basesOf(graph),
     batching: compiled.batching,
-    routes,
-    invalid,
+    joins,
+    ...{ routes, apart, invalid },
     of: (runtime) => ({
       stages: stages
         .filter(({ config }) => config.runtime === runtime)
@@ -113,14 +120,18 @@ function remotePlace(config: StageConfig, nodes: CompiledNodes, { secretsOf }: P
 }
 
 /** Returns the routes of which every stage can run. @param invalid also gets the entries of the others */
-function usableRoutes({ routes }: CompiledGraph, invalid: Map<string, string>): Map<string, CompiledRoute> {
-  const usable = new Map<string, CompiledRoute>();
-  for (const [entry, route] of routes) {
+function usableRoutes(compiled: CompiledGraph, invalid: Map<string, string>): Pick<CompiledGraph, 'routes' | 'apart'> {
+  const routes = new Map<string, CompiledRoute>();
+  const apart = new Map(compiled.apart);
+  for (const [entry, route] of compiled.routes) {
     const broken = route.stages.find((stage) => invalid.has(stage));
-    if (broken === undefined) usable.set(entry, route);
+    if (broken === undefined) routes.set(entry, route);
+    // Only messages know an HTTP-in node: it has no route, and is no invalid node.
+    else if (route.leg.stages.length === 0)
+      apart.set(entry, `output leads to a node that cannot be used: ${invalid.get(broken)}`);
     else invalid.set(entry, invalid.get(broken) as string);
   }
-  return usable;
+  return { routes, apart };
 }
 
 function planStage(

@@ -1,27 +1,27 @@
 /**
- * Compiles the graph to routes. A route lists the stages that a message passes inside the engine from one entry, and
- * the reason why its chain ends. Pure.
+ * Compiles the graph to routes. A route has the stages that a message passes inside the engine from one entry, and the
+ * reason why it ends. Pure.
  */
 import { type Batching, SINGLE_ITEMS } from '../core/model.ts';
-import { describeAll } from './describe.ts';
-import type { BatcherNode, Graph, GraphNode, StageNode } from './graph.ts';
+import { stagesOf } from '../core/route.ts';
+import { type BatcherNode, type Graph, type GraphNode, nodesOf, type StageNode } from './graph.ts';
+import type { PlannedJoin } from './joins.ts';
+import { Legs, type Trail } from './legs.ts';
 import { rejectVersions, unwiredVersions } from './versions.ts';
 import { targetsOf, walk } from './walk.ts';
 
-export interface CompiledRoute {
-  /** The stage or batcher at which messages enter. */
+/** See `Trail` for the other properties. */
+export interface CompiledRoute extends Pick<Trail, 'leg' | 'taps' | 'sticky' | 'end' | 'unfused'> {
+  /**
+   * The stage or batcher at which messages enter. An HTTP-in node if the route begins with a fork or a choice: messages do
+   * not enter there, but requests that never become messages.
+   */
   readonly entry: string;
   readonly runtime: string;
-  /** Ids of the stages in order; at least one. The node of the last stage sends the result. */
+  /** Ids of all stages, as drawn; at least one. */
   readonly stages: readonly string[];
-  /** Nodes that also get a stage's intermediate result, by stage. */
-  readonly taps: ReadonlyMap<string, readonly string[]>;
-  /** Reason why the chain ends, for people. */
-  readonly end: string;
-  /** Message property whose value stays on one version, for all stages of the route with versions; '' if none does. */
-  readonly sticky: string;
-  /** Whether another stage or batcher follows, which `end` keeps out of the chain. */
-  readonly unfused: boolean;
+  /** The node that sends the result: a stage, or a node that gathers branches. */
+  readonly exit: string;
 }
 
 export interface CompiledGraph {
@@ -30,13 +30,16 @@ export interface CompiledGraph {
    * entry is a version without wires: its base has its requests.
    */
   readonly routes: ReadonlyMap<string, CompiledRoute>;
+  /** Reasons why no route begins at HTTP-in nodes that fan out, by the node. */
+  readonly apart: ReadonlyMap<string, string>;
   /** Batching by stage. */
   readonly batching: ReadonlyMap<string, Batching>;
   /** Reason why a node cannot be used as it is wired or configured, by node. */
   readonly invalid: ReadonlyMap<string, string>;
 }
 
-export function compileRoutes(graph: Graph): CompiledGraph {
+/** @param joins the usable nodes that gather branches */
+export function compileRoutes(graph: Graph, joins: ReadonlyMap<string, PlannedJoin>): CompiledGraph {
   const invalid = new Map<string, string>();
   const batching = new Map<string, Batching>();
   for (const node of graph.values()) {
@@ -46,19 +49,38 @@ export function compileRoutes(graph: Graph): CompiledGraph {
   assignBatchers(graph, batching, invalid);
   rejectCircles(graph, invalid);
   rejectVersions(graph, invalid);
+  return { ...routesOf(graph, joins, invalid), batching, invalid };
+}
+
+/** @param invalid also gets the batchers whose stage cannot be used */
+function routesOf(
+  graph: Graph,
+  joins: ReadonlyMap<string, PlannedJoin>,
+  invalid: Map<string, string>,
+): Pick<CompiledGraph, 'routes' | 'apart'> {
   const unwired = unwiredVersions(graph);
+  const legs = new Legs({ graph, joins, invalid, stageBehind: (node) => stageBehind(graph, node) });
   const routes = new Map<string, CompiledRoute>();
   for (const node of graph.values()) {
     const first = stageBehind(graph, node);
     if (!first || invalid.has(node.id) || unwired.has(first.id)) continue;
     const broken = invalid.get(first.id);
-    if (broken !== undefined) {
-      invalid.set(node.id, `the stage behind it cannot be used: ${broken}`);
-      continue;
-    }
-    routes.set(node.id, { entry: node.id, runtime: first.runtime, ...chainFrom(graph, first, invalid) });
+    if (broken === undefined) routes.set(node.id, routeOf(node.id, first.runtime, legs.from(first)));
+    else invalid.set(node.id, `the stage behind it cannot be used: ${broken}`);
   }
-  return { routes, batching, invalid };
+  const apart = new Map<string, string>();
+  for (const httpIn of nodesOf(graph, 'http in')) {
+    const { id } = httpIn;
+    const found = legs.behind(httpIn);
+    if (typeof found === 'string') apart.set(id, found);
+    else if (found) routes.set(id, routeOf(id, found.runtime, found.trail));
+  }
+  return { routes, apart };
+}
+
+function routeOf(entry: string, runtime: string, { leg, exit, taps, sticky, end, unfused }: Trail): CompiledRoute {
+  const stages = stagesOf(leg);
+  return { entry, runtime, stages, leg, exit: exit?.id ?? '', taps, sticky, end, unfused };
 }
 
 /** Sets the batching of stages from their batchers. A batcher must stand directly in front of exactly one stage. */
@@ -106,57 +128,4 @@ function rejectCircles(graph: Graph, invalid: Map<string, string>): void {
 
 function nextStages(graph: Graph, stage: StageNode): StageNode[] {
   return targetsOf(graph, stage).flatMap((target) => stageBehind(graph, target) ?? []);
-}
-
-interface Chain {
-  readonly stages: string[];
-  readonly taps: Map<string, readonly string[]>;
-  readonly sticky: string;
-  readonly end: string;
-  readonly unfused: boolean;
-}
-
-function chainFrom(graph: Graph, first: StageNode, invalid: ReadonlyMap<string, string>): Chain {
-  const stages = [first.id];
-  const taps = new Map<string, readonly string[]>();
-  let { sticky } = first;
-  for (let stage = first; ; ) {
-    const targets = targetsOf(graph, stage);
-    const inPipeline = targets.filter(({ kind }) => kind === 'stage' || kind === 'batcher');
-    if (inPipeline.length === 0) return { stages, taps, sticky, end: describeAll(targets), unfused: false };
-    const step = nextInChain(graph, stage, inPipeline, invalid);
-    const end = typeof step === 'string' ? step : againstKey(step, sticky);
-    if (typeof step === 'string' || end !== null) return { stages, taps, sticky, end: end as string, unfused: true };
-    const lookingOn = targets.filter((target) => !inPipeline.includes(target)).map(({ id }) => id);
-    if (lookingOn.length > 0) taps.set(stage.id, lookingOn);
-    stages.push(step.id);
-    sticky ||= step.sticky;
-    stage = step;
-  }
-}
-
-/** Returns the next stage of the chain, or the reason for its end. `inPipeline`: the pipeline nodes behind `stage`. */
-function nextInChain(
-  graph: Graph,
-  stage: StageNode,
-  inPipeline: readonly GraphNode[],
-  invalid: ReadonlyMap<string, string>,
-): StageNode | string {
-  const [target, ...others] = inPipeline;
-  if (!target || others.length > 0) return `its output goes to ${inPipeline.length} stages`;
-  if (stage.watched) return 'a Complete node watches it';
-  const next = stageBehind(graph, target);
-  const broken = invalid.get(target.id) ?? (next && invalid.get(next.id));
-  if (!next || broken !== undefined) return `the next node cannot be used: ${broken ?? 'a batcher without a stage'}`;
-  if (next.watched) return `a Complete node watches stage ${next.name}, which has to take messages in itself`;
-  if (next.runtime !== stage.runtime) return `stage ${next.name} belongs to another runtime`;
-  if (next.input !== stage.output)
-    return `stage ${next.name} reads msg.${next.input}, this one writes msg.${stage.output}`;
-  return next;
-}
-
-/** Returns why a stage cannot join a route whose requests bear the hash of a property; null if it can. */
-function againstKey({ name, sticky }: StageNode, taken: string): string | null {
-  if (sticky === '' || taken === '' || sticky === taken) return null;
-  return `stage ${name} chooses versions by msg.${sticky}, a stage before it by msg.${taken}`;
 }

@@ -2,7 +2,7 @@
 
 import { barredBySettings, httpRoot } from '../config/http/http-settings.ts';
 import { flawOf } from '../endpoint/served-endpoint.ts';
-import { type CompiledEndpoints, compileEndpoints } from '../flow/endpoints.ts';
+import { type CompiledEndpoints, compileEndpoints } from '../flow/http/endpoints.ts';
 import { type CompiledDefinitions, compileDefinitions } from '../flow/read/compile-definitions.ts';
 import { v2Paths } from '../flow/read/compiled-nodes.ts';
 import type { FlowSource } from './flow-file.ts';
@@ -19,6 +19,7 @@ export function compileFlows(source: FlowSource): HeadlessFlows {
   const { graph, plan, nodes } = definitions;
   const compiled = compileEndpoints(graph, {
     routes: plan.routes,
+    apart: plan.apart,
     invalid: plan.invalid,
     v2Paths: v2Paths(nodes),
     flawOf,

@@ -1,27 +1,13 @@
 /**
- * The table of gathers: each waits for the branches of one message, and settles exactly once.
+ * Gathers: each waits for the branches of one message or item, and settles exactly once.
  *
- *   (none)    -> gathering   the first branch comes
  *   gathering -> gathering   another branch comes, and more are wanted
  *   gathering -> settled     enough results, too many failures, the time is up, or nobody waits for it any more
- *   settled   -> settled     a late branch comes: it is counted, and goes no further
- *   settled   -> (none)      many later gathers have settled
- *
- * A gather that has settled keeps nothing of its message but the id.
+ *   settled   -> settled     a late branch comes: it goes no further
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-
-export interface GatherTerms {
-  readonly mode: 'all' | 'first' | 'quorum';
-  /** As configured; 0: more than half of the branches. */
-  readonly quorum: number;
-  readonly partial: 'error' | 'keep';
-  /** Number of branches. */
-  readonly total: number;
-  /** Names of all branches, for the error of a gather that lacks some; empty if only the messages know them. */
-  readonly names: readonly string[];
-}
+import { type BranchOutcome, type GatherTerms, neededOf } from '../core/route.ts';
 
 /** One branch as it came: the message with its result, or with the error that ended it. */
 export interface Branch<Message> {
@@ -38,15 +24,71 @@ export interface Gathered<Message> {
   readonly error: ModeletError | null;
 }
 
-type Gather<Message> =
-  | {
-      readonly tag: 'gathering';
-      readonly terms: GatherTerms;
-      readonly branches: Map<string, Branch<Message>>;
-      readonly timer: Timer | null;
-      readonly settle: (gathered: Gathered<Message>) => void;
-    }
+type GatherState<Message> =
+  | { readonly tag: 'gathering'; readonly branches: Map<string, Branch<Message>>; readonly timer: Timer | null }
   | { readonly tag: 'settled' };
+
+/** `taken`: the gather has the branch. Another branch goes no further. */
+export type BranchPlace = 'taken' | 'late' | 'duplicate';
+
+export class Gather<Message> {
+  readonly #terms: GatherTerms;
+  readonly #onSettled: (gathered: Gathered<Message>) => void;
+  #state: GatherState<Message>;
+
+  /** @param onSettled called exactly once, unless the gather is dropped */
+  constructor(terms: GatherTerms, clock: Clock, deadline: Deadline, onSettled: (gathered: Gathered<Message>) => void) {
+    this.#terms = terms;
+    this.#onSettled = onSettled;
+    const timer = deadline === Number.POSITIVE_INFINITY ? null : clock.at(deadline, () => this.#expire());
+    this.#state = { tag: 'gathering', branches: new Map(), timer };
+  }
+
+  get isPending(): boolean {
+    return this.#state.tag === 'gathering';
+  }
+
+  /** Adds a branch. The first outcome of a branch counts. */
+  add(branch: Branch<Message>): BranchPlace {
+    if (this.#state.tag !== 'gathering') return 'late';
+    const { branches } = this.#state;
+    if (branches.has(branch.name)) return 'duplicate';
+    branches.set(branch.name, branch);
+    const verdict = judge(this.#terms, [...branches.values()]);
+    if (verdict !== 'wait') this.#settle(verdict);
+    return 'taken';
+  }
+
+  /** Ends a gather that nobody waits for. Returns the branches that had come. */
+  drop(): readonly Branch<Message>[] {
+    return this.#end() ?? [];
+  }
+
+  fail(error: ModeletError): void {
+    this.#settle(error);
+  }
+
+  #expire(): void {
+    if (this.#state.tag !== 'gathering') return;
+    const branches = [...this.#state.branches.values()];
+    const missing = this.#terms.names.filter((name) => !branches.some((branch) => branch.name === name));
+    const isEnough = this.#terms.partial === 'keep' && branches.some(({ error }) => !error);
+    this.#settle(isEnough ? null : expired(this.#terms, branches, missing), missing);
+  }
+
+  #settle(error: ModeletError | null, missing: readonly string[] = []): void {
+    const branches = this.#end();
+    if (branches) this.#onSettled({ branches, missing, error });
+  }
+
+  #end(): readonly Branch<Message>[] | null {
+    if (this.#state.tag !== 'gathering') return null;
+    const { branches, timer } = this.#state;
+    timer?.cancel();
+    this.#state = { tag: 'settled' };
+    return [...branches.values()];
+  }
+}
 
 /** Most settled gathers that are remembered for their late branches. */
 const MOST_SETTLED = 10_000;
@@ -57,12 +99,10 @@ export interface GatherCounts {
   readonly duplicates: number;
 }
 
-/** `taken`: the gather has the branch. Another branch goes no further. */
-export type BranchPlace = 'taken' | 'late' | 'duplicate';
-
+/** The gathers of one node, by id. Of one that has settled, the table keeps only the id. */
 export class Gathers<Message> {
   readonly #clock: Clock;
-  readonly #gathers: Map<string, Gather<Message>> = new Map();
+  readonly #pending: Map<string, Gather<Message>> = new Map();
   /** Ids of settled gathers, the earliest first. */
   readonly #settled: Set<string> = new Set();
   #late = 0;
@@ -74,41 +114,34 @@ export class Gathers<Message> {
 
   /** Numbers of gathers that wait, and of branches that came too late or twice. */
   get counts(): GatherCounts {
-    return { pending: this.#gathers.size - this.#settled.size, late: this.#late, duplicates: this.#duplicates };
+    return { pending: this.#pending.size, late: this.#late, duplicates: this.#duplicates };
   }
 
   isPending(id: string): boolean {
-    return this.#gathers.get(id)?.tag === 'gathering';
+    return this.#pending.has(id);
   }
 
   /** Whether the gather waits, or has settled and is remembered. */
   has(id: string): boolean {
-    return this.#gathers.has(id);
+    return this.#pending.has(id) || this.#settled.has(id);
   }
 
   /** Opens a gather. @param settle called exactly once, unless the gather is dropped */
   open(id: string, terms: GatherTerms, deadline: Deadline, settle: (gathered: Gathered<Message>) => void): void {
     if (this.has(id)) throw new Error(`gather ${id} is open already`);
-    const isEndless = deadline === Number.POSITIVE_INFINITY;
-    const timer = isEndless ? null : this.#clock.at(deadline, () => this.#expire(id));
-    this.#gathers.set(id, { tag: 'gathering', terms, branches: new Map(), timer, settle });
+    const gather = new Gather<Message>(terms, this.#clock, deadline, (gathered) => {
+      this.#ended(id);
+      settle(gathered);
+    });
+    this.#pending.set(id, gather);
   }
 
-  /** Adds a branch to a gather. The first outcome of a branch counts. */
+  /** Adds a branch to a gather. */
   add(id: string, branch: Branch<Message>): BranchPlace {
-    const gather = this.#gathers.get(id);
-    if (gather?.tag !== 'gathering') {
-      this.countLate();
-      return 'late';
-    }
-    if (gather.branches.has(branch.name)) {
-      this.#duplicates += 1;
-      return 'duplicate';
-    }
-    gather.branches.set(branch.name, branch);
-    const verdict = judge(gather.terms, [...gather.branches.values()]);
-    if (verdict !== 'wait') this.#settle(id, verdict);
-    return 'taken';
+    const place = this.#pending.get(id)?.add(branch) ?? 'late';
+    if (place === 'late') this.countLate();
+    if (place === 'duplicate') this.#duplicates += 1;
+    return place;
   }
 
   /** Counts a branch whose gather has been forgotten. */
@@ -118,50 +151,36 @@ export class Gathers<Message> {
 
   /** Ends a gather that nobody waits for. @returns the branches that had come */
   drop(id: string): readonly Branch<Message>[] {
-    const gather = this.#gathers.get(id);
-    if (gather?.tag !== 'gathering') return [];
-    this.#end(id, gather.timer);
-    return [...gather.branches.values()];
+    const gather = this.#pending.get(id);
+    if (!gather) return [];
+    this.#ended(id);
+    return gather.drop();
   }
 
   /** Settles all gathers that wait with an error. */
   failAll(error: ModeletError): void {
-    for (const [id, { tag }] of [...this.#gathers]) if (tag === 'gathering') this.#settle(id, error);
+    for (const gather of [...this.#pending.values()]) gather.fail(error);
   }
 
-  #expire(id: string): void {
-    const gather = this.#gathers.get(id);
-    if (gather?.tag !== 'gathering') return;
-    const { terms } = gather;
-    const branches = [...gather.branches.values()];
-    const missing = terms.names.filter((name) => !gather.branches.has(name));
-    const isEnough = terms.partial === 'keep' && branches.some(({ error }) => !error);
-    this.#settle(id, isEnough ? null : expired(terms, branches, missing), missing);
-  }
-
-  #settle(id: string, error: ModeletError | null, missing: readonly string[] = []): void {
-    const gather = this.#gathers.get(id);
-    if (gather?.tag !== 'gathering') return;
-    this.#end(id, gather.timer);
-    gather.settle({ branches: [...gather.branches.values()], missing, error });
-  }
-
-  #end(id: string, timer: Timer | null): void {
-    timer?.cancel();
-    this.#gathers.set(id, { tag: 'settled' });
+  #ended(id: string): void {
+    this.#pending.delete(id);
     this.#settled.add(id);
     if (this.#settled.size <= MOST_SETTLED) return;
     const [earliest] = this.#settled;
     this.#settled.delete(earliest as string);
-    this.#gathers.delete(earliest as string);
   }
 }
 
-/** Returns how many results end a gather. */
-export function neededOf({ mode, quorum, total }: Pick<GatherTerms, 'mode' | 'quorum' | 'total'>): number {
-  if (mode === 'first') return 1;
-  if (mode === 'all') return total;
-  return quorum === 0 ? Math.floor(total / 2) + 1 : quorum;
+/** Returns what became of each branch, by name. */
+export function outcomesOf({
+  branches,
+  missing,
+}: Pick<Gathered<unknown>, 'branches' | 'missing'>): Record<string, BranchOutcome> {
+  const came = branches.map(({ name, error }): [string, BranchOutcome] => {
+    return [name, error ? { ok: false, code: error.code, message: error.message } : { ok: true }];
+  });
+  const late: BranchOutcome = { ok: false, code: 'deadline_exceeded', message: 'no result came in time' };
+  return Object.fromEntries([...came, ...missing.map((name): [string, BranchOutcome] => [name, late])]);
 }
 
 /** Returns null if the results are enough, an error if enough can no longer come, else `wait`. */

@@ -7,16 +7,11 @@ import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { asError, ERROR_CODES, type ErrorCode, ModeletError } from '../core/errors.ts';
 import type { ListenerStatus, Outcome, Payload, RequestNumber, SettledRequest, StageTiming } from '../core/model.ts';
 import type { RequestReading } from '../core/readings.ts';
+import type { GatherReport, Settlement } from '../core/route.ts';
 import { Table } from '../core/table.ts';
 import { DurationMeter } from '../observe/meters/duration-meter.ts';
 import { KEPT, Slowest, WINDOW_MS } from '../observe/meters/slowest.ts';
 import { breakDown, type SlowRequest } from '../observe/views/breakdown.ts';
-
-/** An outcome as the engine returns it: the value is still encoded, and each stage adds its timing. */
-export interface Settlement {
-  readonly outcome: Outcome<Payload>;
-  readonly timings: readonly StageTiming[];
-}
 
 /** Callbacks of the code that waits for a request. */
 export interface Caller {
@@ -119,7 +114,12 @@ export class Ledger<C extends Caller = Caller> {
   }
 
   /** Settles a request. Returns false, and calls nobody, if the request had already settled. */
-  settle(id: RequestNumber, outcome: Outcome<Payload>, timings: readonly StageTiming[] = []): boolean {
+  settle(
+    id: RequestNumber,
+    outcome: Outcome<Payload>,
+    timings: readonly StageTiming[] = [],
+    gathered: GatherReport | null = null,
+  ): boolean {
     const request = this.#open.get(id);
     if (!request) {
       this.#late += 1;
@@ -131,7 +131,7 @@ export class Ledger<C extends Caller = Caller> {
     else this.#countError(outcome.error.code);
     const at = this.#clock.now();
     this.#durations.observe(outcome.ok ? 'ok' : outcome.error.code, at - request.openedAt);
-    const settlement = { outcome, timings };
+    const settlement = { outcome, timings, gathered };
     this.#watcher.onSettled(request, settlement, at);
     this.#tell(request.caller, (caller) => caller.onSettled(settlement));
     if (this.#open.size === 0) for (const resolve of this.#onEmpty.splice(0)) resolve();

@@ -73,6 +73,7 @@ export class Pipeline {
   readonly joins: Joins = new Joins(
     () => this.#context,
     this.feeds,
+    (id) => this.services.reduce((sum, service) => sum + service.gatheringAt(id), 0),
     () => this.#badges.update(),
   );
   readonly trials: Trials = new Trials();

@@ -4,7 +4,7 @@ import type { StageConfig } from '../config/compile-stage.ts';
 import type { StreamSpec } from '../core/model.ts';
 import { mediaTypeOf } from '../endpoint/media-type.ts';
 import { type Graph, type HttpInNode, type HttpResponseNode, nodesOf } from '../flow/graph.ts';
-import { type Reached, streamingResponse, type Ways, waysFrom } from '../flow/http-ways.ts';
+import { type Reached, streamingResponse, type Ways, waysFrom } from '../flow/http/http-ways.ts';
 import { baseUrlOf, type CompiledNodes, stageConfig } from '../flow/read/compiled-nodes.ts';
 import { walk } from '../flow/walk.ts';
 import type { Api, ApiAnswer, ApiEndpoint, ApiInput, ApiStage } from '../openapi/endpoint.ts';

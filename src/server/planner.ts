@@ -4,14 +4,17 @@
  */
 import { createHash } from 'node:crypto';
 import type { EnginePlan, PlannedStage, StageDefinition } from '../config/stage-definition.ts';
-import type { EndpointSpec, EngineStatus, ListenerSpec, LogRecord, PlannedEndpoint, Route } from '../core/model.ts';
+import type { EndpointSpec, EngineStatus, ListenerSpec, LogRecord, PlannedEndpoint } from '../core/model.ts';
+import { type Leg, type Route, renamed } from '../core/route.ts';
 
 export interface PlannedRoute {
   /** Id of the node at which messages enter. */
   readonly entry: string;
   /** Stage ids. */
   readonly stages: readonly string[];
-  /** Nodes that also receive a stage's value, by stage id. Stages without such nodes are absent. */
+  /** The way from stage to stage. Default: one after the other. */
+  readonly leg?: Leg<string>;
+  /** Nodes that also receive a value, by the stage or gathering node that makes it. Others are absent. */
   readonly taps?: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -19,6 +22,8 @@ export class Planner {
   readonly #numbers: Map<string, number> = new Map();
   /** The last definition of each stage. */
   readonly #known: Map<number, StageDefinition> = new Map();
+  /** Ids of the nodes that gather branches on routes, by number. */
+  readonly #gathers: Map<number, string> = new Map();
   #plan: EnginePlan = { stages: [], routes: [] };
   #entries: ReadonlyMap<string, Route> = new Map();
   /** Number of stages that did not change in the last deploy and kept their workers. */
@@ -45,10 +50,13 @@ export class Planner {
     const refs = new Map(definitions.map(({ id, ref }) => [id, ref]));
     const entries = new Map<string, Route>();
     for (const route of routes) {
-      const chain = route.stages.map((stage) => refs.get(stage) as number);
-      const taps = route.stages.flatMap((stage) => (route.taps?.has(stage) ? (refs.get(stage) ?? []) : []));
-      const ref = this.#number(`route ${chain.join('>')} tapped at ${taps.join()}`);
-      entries.set(route.entry, { ref, stages: chain, taps });
+      const numberOf = (id: string): number => refs.get(id) ?? this.#gather(id);
+      const chain = route.stages.map(numberOf);
+      const taps = [...(route.taps?.keys() ?? [])].map(numberOf);
+      const leg = route.leg?.next ? renamed(route.leg, numberOf) : null;
+      const key = `route ${chain.join('>')} tapped at ${taps.join()}`;
+      const ref = this.#number(leg ? `${key} ${JSON.stringify(leg)}` : key);
+      entries.set(route.entry, { ref, stages: chain, taps, ...(leg ? { leg } : {}) });
     }
     this.#entries = entries;
     // Several nodes may lead to one route, for example a stage and the batcher before it.
@@ -83,6 +91,11 @@ export class Planner {
     return this.#known.get(ref);
   }
 
+  /** Returns the id of a stage's node, or of a node that gathers branches, by its number, even if a deploy removed it. */
+  node(ref: number): string | undefined {
+    return this.#known.get(ref)?.id ?? this.#gathers.get(ref);
+  }
+
   /** Returns how many patient requests may be sent to a stage at a time: all that its workers hold, and a full queue. */
   roomAt(stage: number): number {
     const definition = this.#plan.stages.find(({ ref }) => ref === stage);
@@ -108,6 +121,12 @@ export class Planner {
     const definition = { ...stage, ref, revision };
     this.#known.set(ref, definition);
     return definition;
+  }
+
+  #gather(id: string): number {
+    const ref = this.#number(`gather ${id}`);
+    this.#gathers.set(ref, id);
+    return ref;
   }
 
   #number(key: string): number {

@@ -25,7 +25,7 @@ import { addReadings } from '../observe/meters/totals.ts';
 import type { Measurement } from '../observe/views/interval.ts';
 import { buildSnapshot, type RuntimeSnapshot } from '../observe/views/snapshot.ts';
 import { killGroup } from '../process/parent/launch.ts';
-import { outcomeOf } from '../wire/frames/failure.ts';
+import { gatheredOf, outcomeOf } from '../wire/frames/failure.ts';
 import { AdmissionQueue } from './admission-queue.ts';
 import { Checks, type StageCheck } from './checks.ts';
 import { EngineClient } from './engine-client.ts';
@@ -143,7 +143,7 @@ export class Service {
     });
     this.#client = new EngineClient(boot, this.#pins.engine, {
       onOutcomes: (items) => {
-        for (const item of items) this.#ledger.settle(item.id, outcomeOf(item), item.timings);
+        for (const item of items) this.#ledger.settle(item.id, outcomeOf(item), item.timings, gatheredOf(item));
       },
       onParts: (parts) => {
         for (const { id, part, payload } of parts) {
@@ -252,7 +252,12 @@ export class Service {
     this.#client.cancel(id);
   }
 
-  /** Returns a stage by its number in timings and taps, even if a later deploy removed it. */
+  /** Returns the id of the node that a number stands for in taps and gather reports, even if a later deploy removed it. */
+  node(ref: number): string | undefined {
+    return this.#planner.node(ref);
+  }
+
+  /** Returns a stage by its number in timings, even if a later deploy removed it. */
   stage(ref: number): StageDefinition | undefined {
     return this.#planner.stage(ref);
   }
@@ -270,6 +275,12 @@ export class Service {
       for (const id of this.#admissionQueue.waitingAt(stage)) this.abandon(id, error);
     }
     this.#client.actOnStage(stage, action);
+  }
+
+  /** Returns how many requests have branches under way to a node that gathers them in the engine. */
+  gatheringAt(node: string): number {
+    const found = this.#told.status.gathering?.find(([ref]) => this.#planner.node(ref) === node);
+    return found?.[1] ?? 0;
   }
 
   /**

@@ -26,7 +26,10 @@ function sleeper(ms: number): HostedStageSpec['service'] {
   return {
     submit({ payload, onSettled }: SubmitRequest): number {
       freeAt = Math.max(freeAt, performance.now()) + ms;
-      setTimeout(() => onSettled({ outcome: { ok: true, value: payload }, timings: [] }), freeAt - performance.now());
+      setTimeout(
+        () => onSettled({ outcome: { ok: true, value: payload }, timings: [], gathered: null }),
+        freeAt - performance.now(),
+      );
       requests += 1;
       return requests;
     },

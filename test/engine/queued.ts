@@ -1,18 +1,20 @@
 /** Items as a stage's queue has them. */
-import { type Item, MOVING, type RouteStage } from '../../src/engine/stage/item.ts';
+import { type Item, type LiveLeg, MOVING, type RouteStage } from '../../src/engine/stage/item.ts';
 import type { WireItem } from '../../src/wire/frames/frames.ts';
 import { item } from '../wire/frame-values.ts';
 
 export const NEVER: number = Number.POSITIVE_INFINITY;
 
 export function queued(id: number, arrivedAt: number, overrides: Partial<WireItem> = {}): Item {
-  const route = { ref: 1, stages: [], tapped: [], open: 0 };
   return {
     ...item({ id, ...overrides }),
-    route,
-    position: 0,
-    // A queue asks nothing of the stage.
+    // A queue asks nothing of the leg and the stage.
+    leg: {} as LiveLeg,
     stage: {} as RouteStage,
+    position: 0,
+    passed: false,
+    parent: null,
+    gathered: null,
     hops: 0,
     ahead: null,
     arrivedAt,

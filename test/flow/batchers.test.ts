@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SINGLE_ITEMS } from '../../src/core/model.ts';
 import type { GraphNode } from '../../src/flow/graph.ts';
-import { compileRoutes } from '../../src/flow/routes.ts';
-import { batcher, collector, drawing, junction, other, stage, TEN } from './drawing.ts';
+
+import { batcher, collector, compile, drawing, junction, other, stage, TEN } from './drawing.ts';
 
 const FIVE = { ...TEN, maxBatchSize: 5 };
 
 test('a stage has the settings of the batcher in front, or runs single items', () => {
-  const { batching, invalid } = compileRoutes(drawing(batcher('q', ['a']), stage('a', ['b']), stage('b')));
+  const { batching, invalid } = compile(drawing(batcher('q', ['a']), stage('a', ['b']), stage('b')));
   assert.deepEqual(batching.get('a'), TEN);
   assert.deepEqual(batching.get('b'), SINGLE_ITEMS);
   assert.equal(invalid.size, 0);
@@ -17,8 +17,8 @@ test('a stage has the settings of the batcher in front, or runs single items', (
 
 test('a batcher may be in front of a stage through a junction', () => {
   const graph = drawing(batcher('q', ['j']), junction('j', ['a']), stage('a'));
-  assert.deepEqual(compileRoutes(graph).batching.get('a'), TEN);
-  assert.deepEqual(compileRoutes(graph).routes.get('q')?.stages, ['a']);
+  assert.deepEqual(compile(graph).batching.get('a'), TEN);
+  assert.deepEqual(compile(graph).routes.get('q')?.stages, ['a']);
 });
 
 const MISPLACED: readonly (readonly [string, readonly string[], readonly GraphNode[]])[] = [
@@ -33,7 +33,7 @@ const MISPLACED: readonly (readonly [string, readonly string[], readonly GraphNo
 
 for (const [name, wires, nodes] of MISPLACED) {
   test(`a batcher in front of ${name} cannot be used`, () => {
-    const compiled = compileRoutes(drawing(batcher('q', wires), ...nodes));
+    const compiled = compile(drawing(batcher('q', wires), ...nodes));
     assert.match(compiled.invalid.get('q') ?? '', /must be wired to exactly one modelet stage and nothing else/);
     assert.equal(compiled.routes.has('q'), false);
     assert.deepEqual(compiled.batching.get('a') ?? SINGLE_ITEMS, name === 'another batcher' ? TEN : SINGLE_ITEMS);
@@ -42,7 +42,7 @@ for (const [name, wires, nodes] of MISPLACED) {
 
 test('batchers with the same settings share a stage', () => {
   const graph = drawing(batcher('p', ['a']), batcher('q', ['a'], { batching: { ...TEN } }), stage('a'));
-  const { batching, invalid, routes } = compileRoutes(graph);
+  const { batching, invalid, routes } = compile(graph);
   assert.equal(invalid.size, 0);
   assert.deepEqual(batching.get('a'), TEN);
   assert.deepEqual([routes.get('p')?.stages, routes.get('q')?.stages], [['a'], ['a']]);
@@ -57,7 +57,7 @@ const DIFFERENT: readonly (readonly [string, object])[] = [
 for (const [name, change] of DIFFERENT) {
   test(`batchers that differ in ${name} cannot share a stage; the stage itself can be used`, () => {
     const graph = drawing(batcher('p', ['a']), batcher('q', ['a'], { batching: { ...TEN, ...change } }), stage('a'));
-    const { batching, invalid, routes } = compileRoutes(graph);
+    const { batching, invalid, routes } = compile(graph);
     assert.deepEqual([...invalid.keys()].sort(), ['p', 'q']);
     for (const reason of invalid.values()) assert.match(reason, /different settings feed stage A/);
     assert.deepEqual(batching.get('a'), SINGLE_ITEMS);
@@ -72,7 +72,7 @@ test('three batchers with two settings cannot be used, in whatever order they co
     [FIVE, TEN, TEN],
   ]) {
     const nodes = settings.map((batching, index) => batcher(`q${index}`, ['a'], { batching }));
-    const { batching, invalid } = compileRoutes(drawing(...nodes, stage('a')));
+    const { batching, invalid } = compile(drawing(...nodes, stage('a')));
     assert.deepEqual([...invalid.keys()].sort(), ['q0', 'q1', 'q2']);
     assert.deepEqual(batching.get('a'), SINGLE_ITEMS);
   }
@@ -80,13 +80,13 @@ test('three batchers with two settings cannot be used, in whatever order they co
 
 test('an invalid batcher keeps its own reason and does not affect a valid one', () => {
   const graph = drawing(batcher('p', ['a'], { batching: FIVE, invalid: 'bad size' }), batcher('q', ['a']), stage('a'));
-  const { batching, invalid } = compileRoutes(graph);
+  const { batching, invalid } = compile(graph);
   assert.deepEqual([...invalid], [['p', 'bad size']]);
   assert.deepEqual(batching.get('a'), TEN);
 });
 
 test('a batcher in front of an invalid stage is not an entry', () => {
-  const { routes, invalid } = compileRoutes(drawing(batcher('q', ['a']), stage('a', [], { invalid: 'no code' })));
+  const { routes, invalid } = compile(drawing(batcher('q', ['a']), stage('a', [], { invalid: 'no code' })));
   assert.equal(routes.size, 0);
   assert.equal(invalid.get('a'), 'no code');
 });

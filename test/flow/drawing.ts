@@ -1,5 +1,7 @@
 /** Flows in a few words: `drawing(stage('a', ['b']), stage('b', ['http']), other('http'))`. */
+import type { JoinConfig } from '../../src/config/compile.ts';
 import type { Batching } from '../../src/core/model.ts';
+import type { ChoiceRule } from '../../src/core/route.ts';
 import type {
   BatcherNode,
   CollectorNode,
@@ -8,11 +10,16 @@ import type {
   GraphNode,
   HttpInNode,
   HttpResponseNode,
+  JoinNode,
   OtherNode,
   StageNode,
   StreamNode,
+  SwitchNode,
   TransparentNode,
 } from '../../src/flow/graph.ts';
+import { compileEndpoints, type EndpointFacts } from '../../src/flow/http/endpoints.ts';
+import { planJoins } from '../../src/flow/joins.ts';
+import { type CompiledGraph, compileRoutes } from '../../src/flow/routes.ts';
 
 export const TEN: Batching = { policy: 'oldest', maxBatchSize: 10, maxWaitMs: 5 };
 
@@ -61,6 +68,38 @@ export function gate(id: string, admitted: readonly string[], errors: readonly s
   return { kind: 'gate', ...common('modelet-gate'), id, wires: [admitted, errors], durable: false };
 }
 
+/** A node that gathers branches, with both outputs: results, then errors. */
+export function join(
+  id: string,
+  results: readonly string[],
+  errors: readonly string[] = [],
+  settings: Partial<JoinConfig> = {},
+  overrides: Partial<JoinNode> = {},
+): JoinNode {
+  const usual = { mode: 'all', quorum: 0, key: '', timeoutMs: 1000, partial: 'error' } as const;
+  const drawn = { ...common('modelet-join'), id, name: id, wires: [results, errors] };
+  return {
+    kind: 'join',
+    ...drawn,
+    settings: { name: '', ...usual, ...settings },
+    caught: false,
+    invalid: null,
+    ...overrides,
+  };
+}
+
+/** A switch node that compares `payload.kind` with the values, and sends everything else to its last output. */
+export function choice(
+  id: string,
+  values: readonly string[],
+  wires: readonly (readonly string[])[],
+  overrides: Partial<SwitchNode> = {},
+): SwitchNode {
+  const equal = values.map((value): ChoiceRule => ({ operator: 'eq', value, limit: null }));
+  const rules: ChoiceRule[] = [...equal, { operator: 'else', value: null, limit: null }];
+  return { kind: 'switch', ...common('switch'), id, wires, path: ['kind'], rules, fault: null, ...overrides };
+}
+
 export function other(id: string, wires: Wires = [], type = 'function'): OtherNode {
   return { kind: 'other', ...common(type), id, wires: outputs(wires) };
 }
@@ -87,4 +126,32 @@ export function streamOut(id: string, overrides: Partial<StreamNode> = {}): Stre
 
 export function drawing(...nodes: readonly GraphNode[]): Graph {
   return new Map(nodes.map((node) => [node.id, node]));
+}
+
+/** Compiles a drawing as a deploy does; stages bear the names of their nodes. */
+export function compile(graph: Graph): CompiledGraph {
+  return compileRoutes(graph, planJoins(graph, new Map()).joins);
+}
+
+/** The facts of an endpoint that its flow does not have. */
+export type EndpointRowFacts = Partial<Pick<EndpointFacts, 'root' | 'barred' | 'taken' | 'v2Paths' | 'flawOf'>>;
+
+/** Compiles the endpoints of a drawing. */
+export function endpointsOf(
+  nodes: readonly GraphNode[],
+  facts: EndpointRowFacts = {},
+): ReturnType<typeof compileEndpoints> {
+  const graph = drawing(...nodes);
+  const { routes, apart, invalid } = compile(graph);
+  return compileEndpoints(graph, {
+    root: '/',
+    barred: null,
+    taken: new Map(),
+    v2Paths: new Map(),
+    flawOf: () => null,
+    routes,
+    apart,
+    invalid,
+    ...facts,
+  });
 }

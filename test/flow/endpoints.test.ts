@@ -3,12 +3,20 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import type { EndpointSpec } from '../../src/core/model.ts';
-import { compileEndpoints, type EndpointFacts } from '../../src/flow/endpoints.ts';
 import type { GraphNode } from '../../src/flow/graph.ts';
-import { compileRoutes } from '../../src/flow/routes.ts';
-import { batcher, collector, drawing, gate, httpIn, httpOut, junction, other, stage, streamOut } from './drawing.ts';
-
-type Facts = Partial<Pick<EndpointFacts, 'root' | 'barred' | 'taken' | 'v2Paths' | 'flawOf'>>;
+import {
+  batcher,
+  collector,
+  endpointsOf,
+  type EndpointRowFacts as Facts,
+  gate,
+  httpIn,
+  httpOut,
+  junction,
+  other,
+  stage,
+  streamOut,
+} from './drawing.ts';
 
 /** A drawing that compiles: the other rows change one thing. */
 const IN = httpIn('in', ['a']);
@@ -26,6 +34,7 @@ const SPEC: EndpointSpec = {
   model: null,
   runtime: 'r1',
   entry: 'a',
+  describedBy: { first: 'a', last: 'a' },
   mediaTypes: ['application/json'],
   patient: false,
   answer: { statusCode: null, headers: {} },
@@ -36,21 +45,6 @@ const SPEC: EndpointSpec = {
   sticky: null,
 };
 const FAILURE = { statusCode: null, headers: {} };
-
-function compile(nodes: readonly GraphNode[], facts: Facts = {}): ReturnType<typeof compileEndpoints> {
-  const graph = drawing(...nodes);
-  const { routes, invalid } = compileRoutes(graph);
-  return compileEndpoints(graph, {
-    root: '/',
-    barred: null,
-    taken: new Map(),
-    v2Paths: new Map(),
-    flawOf: () => null,
-    routes,
-    invalid,
-    ...facts,
-  });
-}
 
 type Compiled = readonly [name: string, nodes: readonly GraphNode[], spec: Partial<EndpointSpec>, facts?: Facts];
 
@@ -66,11 +60,11 @@ const COMPILED: readonly Compiled[] = [
     { method: 'put' },
   ],
   ['a batcher', [httpIn('in', ['q']), batcher('q', ['a']), stage('a', ['out']), OUT], { entry: 'q' }],
-  ['two stages', [IN, stage('a', ['b']), stage('b', ['out']), OUT], {}],
+  ['two stages', [IN, stage('a', ['b']), stage('b', ['out']), OUT], { describedBy: { first: 'a', last: 'b' } }],
   [
     'two stages that hand over another property',
     [IN, stage('a', ['b'], { output: 'features' }), stage('b', ['out'], { input: 'features' }), OUT],
-    {},
+    { describedBy: { first: 'a', last: 'b' } },
   ],
   [
     'a junction on each wire',
@@ -155,7 +149,7 @@ const COMPILED: readonly Compiled[] = [
   [
     'a drop key of a later stage, which nothing reads',
     [IN, stage('a', ['b']), stage('b', ['out'], { dropKey: 'camera' }), OUT],
-    {},
+    { describedBy: { first: 'a', last: 'b' } },
   ],
   [
     'errors of a stage that a Catch node would get, were there no collector',
@@ -170,7 +164,7 @@ const COMPILED: readonly Compiled[] = [
 describe('an endpoint is compiled with', () => {
   for (const [name, nodes, spec, facts] of COMPILED) {
     test(name, () => {
-      assert.deepEqual(compile(nodes, facts), { endpoints: [{ ...SPEC, ...spec }], uncompiled: [] });
+      assert.deepEqual(endpointsOf(nodes, facts), { endpoints: [{ ...SPEC, ...spec }], uncompiled: [] });
     });
   }
 });
@@ -231,7 +225,7 @@ const REFUSED: readonly Refused[] = [
     [httpIn('in', ['a', 'f']), f, stage('a', ['out']), OUT],
   ],
   [
-    /^the HTTP-in node's output goes to a modelet stage and a modelet stage$/,
+    /^the HTTP-in node's output goes to 2 stages: no single node gathers their results$/,
     [httpIn('in', ['a', 'b']), stage('a', ['out']), stage('b', ['out']), OUT],
   ],
   [/^stage A cannot be used: no code$/, behind(stage('a', ['out'], { invalid: 'no code' }))],
@@ -313,7 +307,7 @@ const REFUSED: readonly Refused[] = [
 describe('an endpoint goes through the flow because', () => {
   for (const [reason, nodes, facts] of REFUSED) {
     test(`${reason.source.replace(/[\\^$]/g, '')}`, () => {
-      const { endpoints, uncompiled } = compile(nodes, facts);
+      const { endpoints, uncompiled } = endpointsOf(nodes, facts);
       assert.deepEqual(endpoints, []);
       assert.equal(uncompiled.length, 1);
       assert.match(uncompiled[0]?.reason ?? '', reason);
@@ -323,11 +317,11 @@ describe('an endpoint goes through the flow because', () => {
 
 test('an HTTP-in node that leads to no pipeline is not an endpoint', () => {
   const nodes = [httpIn('in', ['f']), other('f', ['out']), OUT];
-  assert.deepEqual(compile(nodes), { endpoints: [], uncompiled: [] });
+  assert.deepEqual(endpointsOf(nodes), { endpoints: [], uncompiled: [] });
 });
 
 test('two endpoints may share a stage, and keep the order of the flows', () => {
-  const { endpoints } = compile([...plain, httpIn('second', ['a'])]);
+  const { endpoints } = endpointsOf([...plain, httpIn('second', ['a'])]);
   assert.deepEqual(
     endpoints.map(({ id, path, entry }) => [id, path, entry]),
     [
@@ -347,7 +341,7 @@ test('any node added to a compiled endpoint, other than a debug node behind it, 
           ? { ...one, wires: one.wires.map((wire, output) => (output === 0 ? [...wire, node.id] : wire)) }
           : one,
       );
-      const { endpoints, uncompiled } = compile([...nodes, node]);
+      const { endpoints, uncompiled } = endpointsOf([...nodes, node]);
       const [spec] = endpoints;
       const isCopy = node.type === 'debug' && place !== 'in';
       assert.equal(endpoints.length + uncompiled.length, 1);

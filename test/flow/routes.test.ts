@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import type { Graph } from '../../src/flow/graph.ts';
-import { type CompiledRoute, compileRoutes } from '../../src/flow/routes.ts';
-import { batcher, collector, drawing, gate, junction, other, stage } from './drawing.ts';
+import type { CompiledRoute } from '../../src/flow/routes.ts';
+import { batcher, collector, compile, drawing, gate, junction, other, stage } from './drawing.ts';
 
 interface Shape {
   readonly name: string;
@@ -127,7 +127,7 @@ const SHAPES: readonly Shape[] = [
 
 for (const { name, graph, routes } of SHAPES) {
   test(name, () => {
-    const compiled = compileRoutes(graph);
+    const compiled = compile(graph);
     assert.deepEqual([...compiled.routes.keys()].sort(), Object.keys(routes).sort());
     for (const [entry, [stages, end]] of Object.entries(routes)) {
       const route = compiled.routes.get(entry) as CompiledRoute;
@@ -148,7 +148,7 @@ test('a route names its runtime and its tapping nodes, in order', () => {
     stage('c', ['d4']),
     ...['d1', 'd2', 'd3', 'd4'].map(debug),
   );
-  const route = compileRoutes(graph).routes.get('a');
+  const route = compile(graph).routes.get('a');
   assert.equal(route?.runtime, 'r1');
   assert.deepEqual(
     [...(route?.taps ?? [])],
@@ -174,7 +174,7 @@ const CIRCLES: readonly (readonly [string, Graph, string, string])[] = [
 
 for (const [name, graph, invalid, usable] of CIRCLES) {
   test(`${name}`, () => {
-    const compiled = compileRoutes(graph);
+    const compiled = compile(graph);
     assert.equal([...compiled.invalid.keys()].sort().join(' '), invalid);
     for (const reason of compiled.invalid.values()) assert.match(reason, /lead back to itself/);
     const stages = [...compiled.routes.values()].filter((route) => route.entry === route.stages[0]);
@@ -184,7 +184,7 @@ for (const [name, graph, invalid, usable] of CIRCLES) {
 
 test('a circle of junctions leads nowhere and ends', () => {
   const graph = drawing(stage('a', ['j']), junction('j', ['k']), junction('k', ['j']));
-  assert.match(compileRoutes(graph).routes.get('a')?.end ?? '', /nothing is wired/);
+  assert.match(compile(graph).routes.get('a')?.end ?? '', /nothing is wired/);
 });
 
 test('any wiring compiles: chains end, usable stages are entries, and invalid nodes are on no route', () => {
@@ -205,7 +205,7 @@ test('any wiring compiles: chains end, usable stages are entries, and invalid no
             return stage(id, to, { input: properties[index] as string, output: properties[index + 4] as string });
           }),
         );
-        const { routes, invalid, batching } = compileRoutes(graph);
+        const { routes, invalid, batching } = compile(graph);
         for (const [entry, route] of routes) {
           assert.equal(invalid.has(entry), false);
           assert.equal(new Set(route.stages).size, route.stages.length, 'a stage twice on a route');
@@ -238,7 +238,7 @@ const IN_WORDS: readonly (readonly [type: string, words: string])[] = [
 
 for (const [type, words] of IN_WORDS) {
   test(`a route that ends at a ${type} names ${words}`, () => {
-    const { routes } = compileRoutes(drawing(stage('a', ['x', 'c']), other('x', [], type), collector('c', [], [])));
+    const { routes } = compile(drawing(stage('a', ['x', 'c']), other('x', [], type), collector('c', [], [])));
     assert.equal(routes.get('a')?.end, `its output goes to ${words} and a result collector`);
   });
 }

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StageVersion } from '../../src/core/versions.ts';
-import { compileEndpoints } from '../../src/flow/endpoints.ts';
 import type { GraphNode, StageNode } from '../../src/flow/graph.ts';
-import { compileRoutes } from '../../src/flow/routes.ts';
-import { batcher, drawing, httpIn, httpOut, other, stage, TEN } from './drawing.ts';
+import { compileEndpoints } from '../../src/flow/http/endpoints.ts';
+
+import { batcher, compile, drawing, httpIn, httpOut, other, stage, TEN } from './drawing.ts';
 
 function versions(...ids: readonly string[]): readonly StageVersion[] {
   return ids.map((id) => ({ stage: id, share: 10, mode: 'answer' as const }));
@@ -21,7 +21,7 @@ const CASES: readonly (readonly [text: string, second: Partial<StageNode>, reaso
 for (const [text, second, reason] of CASES) {
   test(`a stage with ${text} cannot be a version`, () => {
     const graph = drawing(stage('a', [], { versions: versions('b') }), stage('b', [], second), stage('c'));
-    assert.equal(compileRoutes(graph).invalid.get('a'), `versions: ${reason}`);
+    assert.equal(compile(graph).invalid.get('a'), `versions: ${reason}`);
   });
 }
 
@@ -35,7 +35,7 @@ test('a stage cannot be a version of itself, of two stages, or be missing', () =
     stage('v'),
     other('other'),
   );
-  assert.deepEqual(Object.fromEntries(compileRoutes(graph).invalid), {
+  assert.deepEqual(Object.fromEntries(compile(graph).invalid), {
     a: 'versions: a stage cannot be a version of itself',
     c: 'versions: stage V is a version of stage B already',
     d: 'versions: the stage gone does not exist, or is disabled',
@@ -48,23 +48,23 @@ test('a version that cannot be used itself leaves its base usable', () => {
     stage('a', [], { versions: versions('b') }),
     stage('b', [], { invalid: 'no file', runtime: '' }),
   );
-  const { invalid, routes } = compileRoutes(graph);
+  const { invalid, routes } = compile(graph);
   assert.deepEqual([[...invalid.keys()], [...routes.keys()]], [['b'], ['a']]);
 });
 
 test('no messages enter at a version, unless it is wired', () => {
   const [a, b] = [stage('a', [], { versions: versions('b') }), stage('b')];
-  assert.deepEqual([...compileRoutes(drawing(a, b)).routes.keys()], ['a']);
-  const batched = compileRoutes(drawing(a, b, batcher('before', ['b'])));
+  assert.deepEqual([...compile(drawing(a, b)).routes.keys()], ['a']);
+  const batched = compile(drawing(a, b, batcher('before', ['b'])));
   assert.deepEqual([[...batched.routes.keys()], batched.batching.get('b')], [['a'], TEN]);
-  assert.deepEqual([...compileRoutes(drawing(a, b, other('inject', ['b']))).routes.keys()], ['a', 'b']);
+  assert.deepEqual([...compile(drawing(a, b, other('inject', ['b']))).routes.keys()], ['a', 'b']);
 });
 
 test('a route has one property by which versions are chosen', () => {
   const endOf = (first: string, second: string): string | undefined => {
     const chosen = (sticky: string): Partial<StageNode> => ({ versions: versions(`v${sticky}`), sticky });
     const graph = drawing(stage('a', ['b'], chosen(first)), stage('b', [], chosen(second)), stage('v'), stage('vuser'));
-    const compiled = compileRoutes(new Map([...graph, ['vsession', stage('vsession')]]));
+    const compiled = compile(new Map([...graph, ['vsession', stage('vsession')]]));
     const route = compiled.routes.get('a');
     return route && `${route.stages.join('>')} by ${route.sticky}: ${route.end}`;
   };
@@ -78,9 +78,9 @@ test('a route has one property by which versions are chosen', () => {
 
 function endpoint(...nodes: readonly GraphNode[]): string | null | undefined {
   const graph = drawing(httpIn('in', ['a']), httpOut('out'), ...nodes);
-  const { routes, invalid } = compileRoutes(graph);
+  const { routes, apart, invalid } = compile(graph);
   const facts = { root: '/', barred: null, taken: new Map(), v2Paths: new Map(), flawOf: () => null };
-  const { endpoints, uncompiled } = compileEndpoints(graph, { routes, invalid, ...facts });
+  const { endpoints, uncompiled } = compileEndpoints(graph, { routes, apart, invalid, ...facts });
   return uncompiled[0]?.reason ?? endpoints[0]?.sticky;
 }
 

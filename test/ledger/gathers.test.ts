@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ModeletError } from '../../src/core/errors.ts';
-import { type Gathered, Gathers, type GatherTerms, neededOf } from '../../src/ledger/gathers.ts';
+import { type GatherTerms, neededOf } from '../../src/core/route.ts';
+import { type Gathered, Gathers } from '../../src/ledger/gathers.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 const NAMES = ['a', 'b', 'c', 'd'];

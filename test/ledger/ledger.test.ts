@@ -4,7 +4,8 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { ModeletError } from '../../src/core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../src/core/model.ts';
-import { type Caller, Ledger, type LedgerWatcher, type Settlement } from '../../src/ledger/ledger.ts';
+import type { Settlement } from '../../src/core/route.ts';
+import { type Caller, Ledger, type LedgerWatcher } from '../../src/ledger/ledger.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 
 const VALUE: Outcome<Payload> = { ok: true, value: { codec: 1, bytes: Buffer.from('1') } };
@@ -153,7 +154,7 @@ test('the caller gets the outcome and its timings unchanged', () => {
   const settlements: Settlement[] = [];
   const timings = [{ stage: 1, waitMs: 1, batchMs: 2, runMs: 3, batchSize: 4, worker: 0 }];
   ledger.settle(open(ledger, { onSettled: (settlement) => settlements.push(settlement) }), VALUE, timings);
-  assert.deepEqual(settlements, [{ outcome: VALUE, timings }]);
+  assert.deepEqual(settlements, [{ outcome: VALUE, timings, gathered: null }]);
 });
 
 test('a request with a past deadline settles soon, but not before it is open', () => {

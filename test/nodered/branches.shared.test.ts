@@ -2,7 +2,18 @@
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { arrived, gather, noting, payloads, sendAll, whenIdle } from '../fixtures/drawn.ts';
-import { catchNode, collector, func, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+import {
+  catchNode,
+  collector,
+  completeNode,
+  func,
+  httpIn,
+  httpOut,
+  runtime,
+  sink,
+  stage,
+  TAB,
+} from '../fixtures/flow.ts';
 import { type FlowNode, type Message, useNodeRed } from '../fixtures/node-red.ts';
 import { until } from '../fixtures/polling.ts';
 
@@ -212,9 +223,8 @@ describe('branches: nodes around them', () => {
 });
 
 describe('branches: over HTTP', () => {
-  before(() => deployHttp());
-
-  async function deployHttp(name = 'gather'): Promise<void> {
+  /** @param compiled whether the engine gathers: a Complete node at the gathering node leaves that to Node-RED */
+  async function deployHttp(name: string, compiled = true): Promise<void> {
     await red.deployReady([
       TAB,
       runtime(),
@@ -223,46 +233,65 @@ describe('branches: over HTTP', () => {
       stage('b', OBEY, 'gather'),
       gather('gather', 'out', 'out', { name }),
       httpOut('out'),
+      ...(compiled ? [] : [completeNode('complete', ['gather'], [])]),
     ]);
   }
 
   test('the client gets all results, or the error of the branch', async () => {
-    const answer = await red.post('/vote', { n: 1 });
-    assert.deepEqual(await answer.json(), { a: { by: 'a', n: 1 }, b: { by: 'b', n: 1 } });
-    const refused = await red.post('/vote', { n: 1, a: 'refuse' });
-    assert.equal(refused.status, 422);
-    const { error } = (await refused.json()) as { error: { message: string; stage: string } };
-    assert.equal(error.stage, 'a');
-    assert.match(error.message, /branch a: not like this/);
+    for (const compiled of [true, false]) {
+      await deployHttp('gather', compiled);
+      const { endpoints } = (await red.snapshot()) as unknown as { endpoints: { reason: string | null }[] };
+      assert.equal(endpoints[0]?.reason === null, compiled, String(endpoints[0]?.reason));
+      const answer = await red.post('/vote', { n: 1 });
+      assert.deepEqual(await answer.json(), { a: { by: 'a', n: 1 }, b: { by: 'b', n: 1 } });
+      const refused = await red.post('/vote', { n: 1, a: 'refuse' });
+      assert.equal(refused.status, 422);
+      const { error } = (await refused.json()) as { error: { message: string; stage: string } };
+      assert.equal(error.stage, 'a');
+      assert.match(error.message, /branch a: not like this/);
+    }
   });
 
   test('a client that goes away leaves no gather behind', async () => {
-    const leave = new AbortController();
-    const gone = fetch(new URL('/vote', red.url), {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ n: 1, b: SLOW }),
-      signal: leave.signal,
-    }).catch(() => 'gone');
-    await badge('gather', '1 in progress');
-    leave.abort();
-    assert.equal(await gone, 'gone');
-    await badge('gather', 'idle');
+    for (const compiled of [true, false]) {
+      await deployHttp('gather', compiled);
+      const leave = new AbortController();
+      const gone = fetch(new URL('/vote', red.url), {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ n: 1, b: SLOW }),
+        signal: leave.signal,
+      }).catch(() => 'gone');
+      await badge('gather', '1 in progress');
+      leave.abort();
+      assert.equal(await gone, 'gone');
+      await badge('gather', 'idle');
+    }
   });
 
   test('a deploy keeps gathers of a node that stays as it is, and answers those of a node that changes', async () => {
     const slow = { n: 1, b: 1500 };
+    await deployHttp('gather', false);
     const kept = red.post('/vote', slow);
     await badge('gather', '1 in progress');
-    await deployHttp();
+    await deployHttp('gather', false);
     assert.equal((await kept).status, 200);
     await badge('gather', 'idle');
     const ended = red.post('/vote', slow);
     await badge('gather', '1 in progress');
-    await deployHttp('renamed');
+    await deployHttp('renamed', false);
     const answer = await ended;
     assert.equal(answer.status, 503);
     assert.equal(((await answer.json()) as { error: { code: string } }).error.code, 'shutting_down');
+    await badge('gather', 'idle');
+  });
+
+  test('a deploy keeps every gather in the engine, even if the node changes', async () => {
+    await deployHttp('gather');
+    const kept = red.post('/vote', { n: 1, b: 1500 });
+    await badge('gather', '1 in progress');
+    await deployHttp('renamed');
+    assert.equal((await kept).status, 200);
     await badge('gather', 'idle');
   });
 });

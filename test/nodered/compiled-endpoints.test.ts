@@ -66,6 +66,7 @@ test('a whole endpoint is compiled with the settings of its nodes', async () => 
       path: '/api/whole',
       runtime: 'runtime',
       entry: 'q',
+      describedBy: { first: 'a', last: 'b' },
       mediaTypes: ['application/json', 'image/*'],
       patient: true,
       answer: { statusCode: 201, headers: { 'x-model': 'digits' } },

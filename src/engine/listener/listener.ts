@@ -20,7 +20,7 @@ import { Sockets } from '../../endpoint/sockets/sockets.ts';
 import { Ledger, SlowRequests } from '../../ledger/ledger.ts';
 import { Refusals } from '../../observe/log/refusals.ts';
 import type { EngineBoot } from '../../wire/frames/bodies.ts';
-import { outcomeOf } from '../../wire/frames/failure.ts';
+import { gatheredOf, outcomeOf } from '../../wire/frames/failure.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import { type ListenerCaller, ListenerRuntime, type RuntimeHost } from './listener-runtime.ts';
 import { ObservationPaths, type Observed } from './observation.ts';
@@ -136,7 +136,7 @@ export class Listener {
   settle(item: WireItem): boolean {
     if (item.id < FIRST_NUMBER) return false;
     this.#host.onBytes(item.payload.bytes.byteLength);
-    this.#ledger.settle(item.id, outcomeOf(item), item.timings);
+    this.#ledger.settle(item.id, outcomeOf(item), item.timings, gatheredOf(item));
     return true;
   }
 
@@ -165,13 +165,11 @@ export class Listener {
     return timeoutMs === 0 ? Number.POSITIVE_INFINITY : timeoutMs + LAST_ANSWERS_MS;
   }
 
-  #served(
-    { spec, stageNames, routeRef }: PlannedEndpoint,
-    { maxJson }: PlannedListener,
-    { routes }: EnginePlan,
-  ): ServedEndpoint {
-    const { stages = [] } = routes.find(({ ref }) => ref === routeRef) ?? {};
-    const describe = (stage = 0): ModeletDescription | null => this.#host.description(stage);
+  #served({ spec, stageNames }: PlannedEndpoint, { maxJson }: PlannedListener, { stages }: EnginePlan): ServedEndpoint {
+    const describe = (stage: string | null): ModeletDescription | null => {
+      const found = stages.find(({ id }) => id === stage);
+      return found ? this.#host.description(found.ref) : null;
+    };
     const { maxPayloadBytes, requests } = this.#boot;
     return {
       spec,
@@ -179,7 +177,7 @@ export class Listener {
       limits: { timeoutMs: requests.timeoutMs, maxBytes: maxPayloadBytes, maxJson },
       runtime: this.#runtime.of(spec, {
         missing: () => this.#observation.missing(),
-        described: () => ({ first: describe(stages[0]), last: describe(stages.at(-1)) }),
+        described: () => ({ first: describe(spec.describedBy.first), last: describe(spec.describedBy.last) }),
       }),
       stageNames,
       answer: prepareAnswer(spec.answer),

@@ -15,13 +15,13 @@ import type { Hop, Item, RouteStage } from './item.ts';
  * Returns the next stages that an item can pass on the hosts of its present one.
  * @param alsoServe whether all these hosts serve a stage, by its key
  */
-export function hopsOf({ route, position, stage }: Item, alsoServe: (key: string) => boolean): Hop[] {
+export function hopsOf({ leg, position, stage }: Item, alsoServe: (key: string) => boolean): Hop[] {
   const first = stage.hop;
   const hops: Hop[] = [];
   if (!first) return hops;
-  for (let at = position + 1; at < route.stages.length; at += 1) {
-    const hop = route.stages[at]?.hop;
-    if (!hop || route.tapped[at - 1] || hop.retryLost !== first.retryLost || !alsoServe(hop.key)) break;
+  for (let at = position + 1; at < leg.stages.length; at += 1) {
+    const hop = leg.stages[at]?.hop;
+    if (!hop || leg.tapped[at - 1] || hop.retryLost !== first.retryLost || !alsoServe(hop.key)) break;
     hops.push(hop);
   }
   return hops;
@@ -29,16 +29,16 @@ export function hopsOf({ route, position, stage }: Item, alsoServe: (key: string
 
 /** Makes sure that the items of a batch pass the same stages. They differ only while a deploy changes their route. */
 export function keepTogether(items: readonly Item[]): void {
-  const rows = items.map(({ route, position, hops }) => {
-    return route.stages.slice(position + 1, position + 1 + hops).map(({ ref }) => ref);
+  const rows = items.map(({ leg, position, hops }) => {
+    return leg.stages.slice(position + 1, position + 1 + hops).map(({ ref }) => ref);
   });
   if (rows.every((row) => row.join() === rows[0]?.join())) return;
   for (const item of items) item.hops = 0;
 }
 
 /** Returns the stage that an item failed at: the one that has it, or one that it was to pass together with it. */
-export function failingStage({ route, position, hops, stage }: Item, error: ModeletError): RouteStage {
-  const further = route.stages.slice(position + 1, position + 1 + hops);
+export function failingStage({ leg, position, hops, stage }: Item, error: ModeletError): RouteStage {
+  const further = leg.stages.slice(position + 1, position + 1 + hops);
   return further.find(({ name }) => name === error.stage) ?? stage;
 }
 
@@ -47,7 +47,7 @@ export function failingStage({ route, position, hops, stage }: Item, error: Mode
  * one of them returns the item in front of it.
  */
 export function passedAlong(item: Item, { ok, timings }: WireItem): StageTiming[] {
-  const ahead = item.route.stages.slice(item.position + 1, item.position + 1 + item.hops);
+  const ahead = item.leg.stages.slice(item.position + 1, item.position + 1 + item.hops);
   const passed = ahead.flatMap((stage, index) => {
     const timing = timings[index + 1];
     return timing ? [stage.passedOnHost(timing)] : [];

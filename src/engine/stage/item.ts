@@ -3,8 +3,10 @@
  * with the same input share.
  */
 import type { Deadline } from '../../core/clock.ts';
-import type { StageTiming } from '../../core/model.ts';
+import type { ModeletError } from '../../core/errors.ts';
+import type { Payload, StageTiming } from '../../core/model.ts';
 import type { FifoNode } from '../../core/queues/fifo.ts';
+import type { Choice, Fork, GatherReport } from '../../core/route.ts';
 import type { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 
@@ -43,31 +45,68 @@ export interface RouteStage {
 /** A route with its stages resolved. Items keep their route across deploys: they finish on the route they began. */
 export interface LiveRoute {
   readonly ref: number;
+  /** All stages. */
   readonly stages: readonly RouteStage[];
-  /** Whether a tap wants a copy of the value that a stage passes on; by position. */
-  readonly tapped: readonly boolean[];
-  /** Number of unsettled items on this route. */
+  readonly leg: LiveLeg;
+  /** Number of unsettled items on this route, branches included. */
   open: number;
 }
 
+/** A part of a route, see core/route.ts. */
+export interface LiveLeg {
+  readonly route: LiveRoute;
+  readonly stages: readonly RouteStage[];
+  /** Whether a tap wants a copy of the value that a stage passes on; by position. */
+  readonly tapped: readonly boolean[];
+  readonly next: LiveFork | LiveChoice | null;
+  /** The stages that an item may get to behind the last stage: after a fork all of them, after a choice one. */
+  readonly following: readonly RouteStage[];
+}
+
+export interface LiveFork extends Pick<Fork, 'kind' | 'gather' | 'terms' | 'timeoutMs'> {
+  readonly branches: readonly LiveLeg[];
+  readonly after: LiveLeg;
+  /** Whether a tap wants a copy of the gathered value. */
+  readonly tapped: boolean;
+}
+
+export interface LiveChoice extends Pick<Choice, 'kind' | 'path' | 'rules'> {
+  readonly ways: readonly LiveLeg[];
+}
+
+/** Follows the branches of one item from a fork to the node that gathers them. */
+export interface Branches {
+  /** Takes the outcome of a branch. @param payload its value, or with an `error` the failure that the engine sends */
+  came(branch: Item, payload: Payload, error: ModeletError | null): void;
+  /** Ends all branches that run: nobody waits for them any more. */
+  drop(): void;
+}
+
 /**
- * An item's state, written by the stage that has the item. `alone`: a worker died while it ran the item, and the stage
+ * An item's state, written by the stage that has the item; `forked` by the engine: no stage has the item. `alone`: a worker died while it ran the item, and the stage
  * runs the item once more, in a batch of its own. `sharing`: the item waits for the run of another item.
  */
 export type ItemState =
   | { readonly tag: 'moving' }
   | { readonly tag: 'queued'; readonly node: FifoNode<Item>; readonly alone: boolean }
   | { readonly tag: 'running'; readonly alone: boolean }
-  | { readonly tag: 'sharing'; readonly run: CoalescedRun };
+  | { readonly tag: 'sharing'; readonly run: CoalescedRun }
+  | { readonly tag: 'forked'; readonly branches: Branches };
 
 export interface Item extends WireItem {
-  readonly route: LiveRoute;
+  leg: LiveLeg;
   deadline: Deadline;
   priority: number;
-  /** Index into `route.stages` of the stage that has the item, or of the base of the version that has it. */
+  /** Index into `leg.stages` of the stage that has the item, or of the base of the version that has it. */
   position: number;
-  /** The stage that has the item. Written by the engine. */
+  /** The stage that has the item, or had it last. Written by the engine. */
   stage: RouteStage;
+  /** Whether a stage has made its payload. If not, the server still has it. */
+  passed: boolean;
+  /** The item that forked, if this is one of its branches; null for a request and for a shadow's copy. */
+  readonly parent: Item | null;
+  /** What the gathering nodes on its way did; null if it has passed none. */
+  gathered: GatherReport | null;
   /** Number of further stages that the item passes together with the present one, see hops.ts. */
   hops: number;
   /** The version of the next stage that will get the item; null if it is not chosen yet. Written by the engine. */
@@ -98,22 +137,22 @@ export function isAlone({ state }: Item): boolean {
 
 /** Whether the item's present stage forwards partial results. Only the last stage does, or one that hops to its end. */
 export function sendsParts(item: Item): boolean {
-  return item.wantsParts && nextStage(item) === undefined;
+  return item.wantsParts && nextStage(item) === undefined && item.leg.next === null;
 }
 
 /** Returns the stage of the route at the item's position: the one that has it, or the base of the version that does. */
 export function baseStage(item: Item): RouteStage {
-  return item.route.stages[item.position] as RouteStage;
+  return item.leg.stages[item.position] as RouteStage;
 }
 
-/** Returns the stage to which the item comes after the present one and those that it passes together with it. */
+/** Returns the stage of the leg to which the item comes after those that it passes now; undefined at the leg's end. */
 export function nextStage(item: Item): RouteStage | undefined {
-  return item.route.stages[item.position + item.hops + 1];
+  return item.leg.stages[item.position + item.hops + 1];
 }
 
 /** Returns the last of the stages that the item passes together: the present one, unless it hops. */
 export function lastStage(item: Item): RouteStage {
-  return item.hops === 0 ? item.stage : (item.route.stages[item.position + item.hops] as RouteStage);
+  return item.hops === 0 ? item.stage : (item.leg.stages[item.position + item.hops] as RouteStage);
 }
 
 /** One run for all requests with the same input. The worker sees only `item`, the request that began the run. */

@@ -2,16 +2,20 @@
  * Copies of requests for shadow versions. No request waits for a copy: its outcome is counted at its stage and dropped.
  */
 import type { RequestNumber } from '../../core/model.ts';
+import { soleRoute } from '../routes/live-routes.ts';
 import { type Item, MOVING, type RouteStage } from '../stage/item.ts';
 
-/** Before the first copy's number. No request has one as large, see listener.ts. */
-const BEFORE_FIRST: RequestNumber = 2 ** 52;
 /** A stage that also has requests of its own takes them before copies, and evicts copies first. */
 const LOWEST_PRIORITY = -(2 ** 31);
 
 export class Shadows {
   readonly #copies: Set<Item> = new Set();
-  #lastNumber = BEFORE_FIRST;
+  readonly #nextNumber: () => RequestNumber;
+
+  /** @param nextNumber returns the number of a new item of the engine's own */
+  constructor(nextNumber: () => RequestNumber) {
+    this.#nextNumber = nextNumber;
+  }
 
   /** Gives a shadow of a stage a copy of a request. A shadow without room or without a worker gets none. */
   copy({ deadline, payload, meta }: Item, base: RouteStage, stage: RouteStage): void {
@@ -19,12 +23,11 @@ export class Shadows {
       stage.meter.notServed(stage.isAvailable ? 'capacity_exceeded' : 'stage_unavailable');
       return;
     }
-    this.#lastNumber += 1;
     const copy: Item = {
-      ...{ id: this.#lastNumber, deadline, priority: LOWEST_PRIORITY, routeRef: 0, stageRef: 0, part: 0, ok: true },
+      ...{ id: this.#nextNumber(), deadline, priority: LOWEST_PRIORITY, routeRef: 0, stageRef: 0, part: 0, ok: true },
       ...{ patient: false, streams: false, group: 0, sticky: 0, payload, meta, timings: [] },
       // A route of its own, so that no route of requests waits for it.
-      route: { ref: 0, stages: [base], tapped: [false], open: 0 },
+      ...{ leg: soleRoute(base).leg, passed: false, parent: null, gathered: null },
       ...{ position: 0, stage, hops: 0, ahead: null, arrivedAt: 0, state: MOVING, lookup: null, run: null },
       ...{ wantsParts: false, parts: 0, onTaken: null },
     };

@@ -8,6 +8,7 @@ import { nodesOf } from '../graph.ts';
 import { targetsOf } from '../walk.ts';
 import type { CompiledNode, CompiledNodes } from './compiled-nodes.ts';
 import { type Definition, type RunningNode, SUBFLOW, type WiredNode } from './running-nodes.ts';
+import { readSwitch } from './switch-rules.ts';
 
 type Common = Pick<GraphNode, 'id' | 'type' | 'flow' | 'wires' | 'watched'>;
 type HttpIn = WiredNode &
@@ -101,8 +102,10 @@ function toPipelineNode({ kind, node, config }: CompiledNode, common: Common, ar
     }
     case 'gate':
       return { kind, ...common, durable: !(config instanceof ModeletError) && config.store === 'durable' };
-    case 'join':
-      return { kind, ...common, invalid };
+    case 'join': {
+      const settings = config instanceof ModeletError ? null : config;
+      return { kind, ...common, name: node.name || node.id, settings, caught: around.isCaught(), invalid };
+    }
     case 'stream':
       return { kind, ...common, stream: streamSettings(config), invalid };
     case 'collector': {
@@ -151,6 +154,7 @@ function toForeignNode({ node, definition, tab }: RunningNode, common: Common, l
     const { statusCode, headers } = node as HttpResponse;
     return { kind: type, ...common, statusCode: statusCode || null, headers: headers ?? {} } satisfies HttpResponseNode;
   }
+  if (type === 'switch') return { kind: type, ...common, ...readSwitch(node, definition) };
   if (type === 'link call') return { kind: type, ...common, ...links.callsOf(definition) };
   if (type === 'link out' && definition.mode === 'return') return { kind: 'link return', ...common };
   return { kind: isTransparent(type) ? 'transparent' : 'other', ...common };

@@ -8,9 +8,10 @@ import { modulesFolder, userFolder } from '../../config/folders.ts';
 import { ModeletError } from '../../core/errors.ts';
 import type { ListenerSpec } from '../../core/model.ts';
 import { flawOf } from '../../endpoint/served-endpoint.ts';
-import { type CompiledEndpoints, compileEndpoints } from '../../flow/endpoints.ts';
 import type { CollectorNode, Graph, HttpResponseNode } from '../../flow/graph.ts';
-import { directResponse, type PartsExit, streamingResponse } from '../../flow/http-ways.ts';
+import { type CompiledEndpoints, compileEndpoints } from '../../flow/http/endpoints.ts';
+import { directResponse, type PartsExit, streamingResponse } from '../../flow/http/http-ways.ts';
+import type { PlannedJoin } from '../../flow/joins.ts';
 import { type FlowPlan, planFlows, type RuntimePlan } from '../../flow/plan.ts';
 import { stageConfig, v2Paths } from '../../flow/read/compiled-nodes.ts';
 import { readGraph } from '../../flow/read/graph-reader.ts';
@@ -23,7 +24,6 @@ import { brokerSecrets } from './broker-access.ts';
 import { type Endpoint, endpointsTo, entryTerms } from './endpoints.ts';
 import { type DeployedGate, deployGates } from './gate-deployment.ts';
 import { httpFacts } from './http-facts.ts';
-import { type DeployedJoin, deployJoins } from './joins.ts';
 import { listenersOf } from './listeners.ts';
 
 export interface DeployedRoute {
@@ -42,8 +42,8 @@ export interface Deployment {
   readonly invalid: ReadonlyMap<string, string>;
   readonly gates: ReadonlyMap<string, DeployedGate>;
   /** Usable nodes that gather branches. */
-  readonly joins: ReadonlyMap<string, DeployedJoin>;
-  /** Stages with a collector downstream. */
+  readonly joins: ReadonlyMap<string, PlannedJoin>;
+  /** Stages, and nodes that gather branches, with a collector downstream. */
   readonly collected: ReadonlySet<string>;
   /** Error handlers, by the id of the stage or gate. */
   readonly handlers: ReadonlyMap<string, ErrorHandler>;
@@ -55,7 +55,7 @@ export interface Deployment {
   readonly ordering: ReadonlyMap<string, readonly string[]>;
   /** Collectors wired directly to a stage that pass on results in parts, by stage. */
   readonly parting: ReadonlyMap<string, readonly string[]>;
-  /** HTTP responses that can send a stage's result without the flow, by stage. */
+  /** HTTP responses that can send a result without the flow, by the stage or gathering node that makes it. */
   readonly answers: ReadonlyMap<string, HttpResponseNode>;
   /** Nodes whose answers are written part by part, by stage. */
   readonly streaming: ReadonlyMap<string, PartsExit>;
@@ -115,13 +115,14 @@ export function deploy(RED: NodeAPI, flows: LiveFlows, live: LiveNodes, services
     secretsOf: (broker, config) => brokerSecrets(RED, broker, config),
   });
   const invalid = new Map(plan.invalid);
-  const { stages, stageNames } = plan;
+  const { stages, stageNames, joins } = plan;
   const routes = deployRoutes(graph, plan, live, services);
   const { gates, doubled } = deployGates(
     { graph, live, batching: plan.batching, tabName: tabNames(flows.definitions) },
     invalid,
   );
-  const joins = deployJoins(graph, live, stageNames, invalid);
+  /** The nodes that can send the result of a route. */
+  const exits = [...stages, ...joins.keys()];
   const failing = [
     ...stages,
     ...live.of('gate').map(({ node }) => node.id),
@@ -134,16 +135,16 @@ export function deploy(RED: NodeAPI, flows: LiveFlows, live: LiveNodes, services
     invalid,
     gates,
     joins,
-    collected: new Set(stages.filter((id) => nearest(graph, id, 'collector').length > 0)),
+    collected: new Set(exits.filter((id) => nearest(graph, id, 'collector').length > 0)),
     handlers,
     stageIdByName: new Map([...stageNames].map(([id, name]) => [name, id])),
     ...{ stageNames, bases: plan.bases },
     ordering: collectorsBehind(graph, stages, ({ order }) => order === 'arrival'),
     parting: collectorsBehind(graph, stages, ({ inParts }) => inParts),
-    answers: responsesBy(stages, (id) => directResponse(graph, id)),
+    answers: responsesBy(exits, (id) => directResponse(graph, id)),
     streaming: responsesBy(stages, (id) => streamingResponse(graph, id)),
     compiled: compileEndpoints(graph, {
-      routes: plan.routes,
+      ...{ routes: plan.routes, apart: plan.apart },
       invalid,
       v2Paths: v2Paths(live),
       flawOf,

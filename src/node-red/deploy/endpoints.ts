@@ -2,7 +2,7 @@
 import type { ModeletError } from '../../core/errors.ts';
 import type { Clients } from '../../endpoint/clients/clients.ts';
 import { type Graph, nodesOf } from '../../flow/graph.ts';
-import { entriesFrom } from '../../flow/http-ways.ts';
+import { entriesFrom } from '../../flow/http/http-ways.ts';
 import { walk } from '../../flow/walk.ts';
 import type { Service } from '../../server/service.ts';
 import type { LiveNodes } from '../live-nodes.ts';

@@ -4,8 +4,8 @@
  */
 import type { NodeAPI } from 'node-red';
 import { barredBySettings, type HttpSettings, httpRoot, rooted } from '../../config/http/http-settings.ts';
-import { type EndpointFacts, pathOf } from '../../flow/endpoints.ts';
 import { type Graph, type HttpInNode, nodesOf } from '../../flow/graph.ts';
+import { type EndpointFacts, pathOf } from '../../flow/http/endpoints.ts';
 
 type Facts = Pick<EndpointFacts, 'root' | 'barred' | 'taken'>;
 

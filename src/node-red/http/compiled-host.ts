@@ -103,12 +103,14 @@ export class CompiledHost {
     const { timeoutMs, maxPayloadBytes: maxBytes } = service.config;
     const headers = this.#place.tag === 'server' ? this.#place.headers : [];
     const model = spec.model && this.#isOfEditor(spec.model.base) ? null : spec.model;
+    const stageNames = route.stages.map((id) => deployment.stageNames.get(id) ?? id);
+    const behind = { RED: this.#RED, tracing: this.#tracing, service, spec, stages: route.stages, stageNames };
     return {
       spec: { ...spec, model },
       clients: service.clients,
       limits: { timeoutMs, maxBytes, maxJson: jsonLimit(this.#RED.settings as HttpSettings) },
-      runtime: new EndpointOfFlow({ RED: this.#RED, tracing: this.#tracing, service, spec, stages: route.stages }),
-      stageNames: route.stages.map((id) => deployment.stageNames.get(id) ?? id),
+      runtime: new EndpointOfFlow(behind),
+      stageNames,
       answer: prepareAnswer(spec.answer, headers),
       failure: spec.failure ? prepareAnswer(spec.failure, headers) : null,
       direct: prepareAnswer({ statusCode: null, headers: {} }, headers),

@@ -5,10 +5,10 @@
 import type { Node, NodeAPI } from 'node-red';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { EndpointSpec, RequestNumber } from '../../core/model.ts';
+import type { EndpointSpec, ModeletDescription, RequestNumber } from '../../core/model.ts';
+import type { Settlement } from '../../core/route.ts';
 import { stickyHash } from '../../core/versions.ts';
 import { type EndpointRequest, type EndpointRuntime, isOfRequest } from '../../endpoint/served-endpoint.ts';
-import type { Settlement } from '../../ledger/ledger.ts';
 import type { TracedRequest, Tracing } from '../../observe/export/tracing.ts';
 import { missingIn } from '../../observe/views/snapshot.ts';
 import type { Service } from '../../server/service.ts';
@@ -22,6 +22,8 @@ export interface FlowBehind {
   readonly spec: EndpointSpec;
   /** Ids of the stages, in the order of the route. */
   readonly stages: readonly string[];
+  /** Their names. */
+  readonly stageNames: readonly string[];
 }
 
 export class EndpointOfFlow implements EndpointRuntime {
@@ -58,7 +60,7 @@ export class EndpointOfFlow implements EndpointRuntime {
         onSettled: (settlement) => {
           if (traced) this.#endSpans(traced, requestId, settlement);
           onSettled(settlement);
-          if (!settlement.outcome.ok) this.#note(settlement.outcome.error, requestId, settlement.timings.length);
+          if (!settlement.outcome.ok) this.#note(settlement.outcome.error, requestId, settlement);
           else copies?.result(settlement.outcome.value, settlement.timings, (ref) => this.#nameOf(ref));
         },
       });
@@ -82,17 +84,24 @@ export class EndpointOfFlow implements EndpointRuntime {
   }
 
   described(): ReturnType<EndpointRuntime['described']> {
-    const { service, spec, stages } = this.#flow;
-    return { first: service.description(spec.entry), last: service.description(stages.at(-1) ?? spec.entry) };
+    const { service, spec } = this.#flow;
+    const { first, last } = spec.describedBy;
+    const describe = (stage: string | null): ModeletDescription | null =>
+      stage === null ? null : service.description(stage);
+    return { first: describe(first), last: describe(last) };
   }
 
   refused(error: ModeletError, requestId: string): void {
     // The service has counted its own refusals.
     if (isOfRequest(error.code)) this.#flow.service.countRefused(error);
-    this.#note(error, requestId, 0);
+    this.#note(error, requestId, null);
   }
 
-  #endSpans(traced: TracedRequest, requestId: string, { outcome, timings }: Settlement): void {
+  #endSpans(
+    traced: TracedRequest,
+    requestId: string,
+    { outcome, timings }: Pick<Settlement, 'outcome' | 'timings'>,
+  ): void {
     traced.end({
       runtime: this.#flow.service.name,
       requestId,
@@ -102,15 +111,24 @@ export class EndpointOfFlow implements EndpointRuntime {
   }
 
   /** Logs an error as the flow would have: at debug level, and at the stage if nothing else handles the stage's errors. */
-  #note(error: ModeletError, requestId: string, passed: number): void {
-    const { service, spec, stages, RED } = this.#flow;
+  #note(error: ModeletError, requestId: string, settlement: Settlement | null): void {
+    const { service, spec, RED } = this.#flow;
     const { code, message, stage } = error;
     if (code === 'cancelled') return;
     const fields = { requestId, code };
     service.log({ level: 'debug', message: `${code}: ${message}`, fields, ...(stage === undefined ? {} : { stage }) });
-    const failing = stage !== undefined && spec.failure === null ? (stages[passed] ?? stages[0]) : undefined;
+    const failing = stage !== undefined && spec.failure === null ? this.#failingNode(stage, settlement) : undefined;
     const node = failing === undefined ? null : (RED.nodes.getNode(failing) as Node | null);
     if (node) noteUnhandled(RED, node, error, requestId);
+  }
+
+  /** Returns the node that an error belongs to: a node that gathers branches, or a stage. */
+  #failingNode(stage: string, settlement: Settlement | null): string | undefined {
+    const { service, stages, stageNames } = this.#flow;
+    const gather = settlement?.gathered?.failed ?? null;
+    if (gather !== null) return service.node(gather);
+    // A version's name is that of no stage on the route.
+    return stages[stageNames.indexOf(stage)] ?? stages[settlement?.timings.length ?? 0] ?? stages[0];
   }
 
   #nameOf(ref: number): string {

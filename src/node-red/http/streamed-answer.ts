@@ -12,7 +12,7 @@ import { type PreparedAnswer, prepareAnswer } from '../../endpoint/served-endpoi
 import { chatForm, chatRequest } from '../../endpoint/streaming/chat-form.ts';
 import { ResultStream, whenRead } from '../../endpoint/streaming/result-stream.ts';
 import { formOf, type StreamForm, streamForm } from '../../endpoint/streaming/stream-form.ts';
-import type { PartsExit } from '../../flow/http-ways.ts';
+import type { PartsExit } from '../../flow/http/http-ways.ts';
 import { encodePayload } from '../../wire/codec/codec.ts';
 import { answerWithResult, behindParts, saysErrors } from '../request/direct-answers.ts';
 import { caughtError, type Done, type ErrorInfo, type PipelineMessage } from '../request/messages.ts';

@@ -5,9 +5,9 @@
 import type { Node } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
+import type { PlannedJoin } from '../../flow/joins.ts';
 import { branchesBehind } from '../../flow/walk.ts';
-import { type Branch, type GatherCounts, type Gathered, Gathers } from '../../ledger/gathers.ts';
-import type { DeployedJoin } from '../deploy/joins.ts';
+import { type Branch, type GatherCounts, type Gathered, Gathers, outcomesOf } from '../../ledger/gathers.ts';
 import type { Feeds } from '../feed/feeds.ts';
 import type { RequestContext } from './context.ts';
 import { deliverError, refuse } from './error-exit.ts';
@@ -20,6 +20,7 @@ import {
   type ModeletTrace,
   type PipelineMessage,
   sendFrom,
+  withGather,
 } from './messages.ts';
 
 /** A branch's message while a gather holds it. */
@@ -38,18 +39,24 @@ interface Gathering {
 export class Joins {
   readonly #context: () => RequestContext;
   readonly #feeds: Feeds;
+  readonly #inEngine: (id: string) => number;
   readonly #onChange: () => void;
   readonly #byNode: Map<string, Gathering> = new Map();
 
-  /** @param onChange called when the counts of a node may have changed */
-  constructor(context: () => RequestContext, feeds: Feeds, onChange: () => void) {
+  /**
+   * @param inEngine returns how many requests the engine gathers for a node
+   * @param onChange called when the counts of a node may have changed
+   */
+  constructor(context: () => RequestContext, feeds: Feeds, inEngine: (id: string) => number, onChange: () => void) {
+    this.#inEngine = inEngine;
     this.#context = context;
     this.#feeds = feeds;
     this.#onChange = onChange;
   }
 
   counts(id: string): GatherCounts {
-    return this.#byNode.get(id)?.gathers.counts ?? { pending: 0, late: 0, duplicates: 0 };
+    const { pending, ...dropped } = this.#byNode.get(id)?.gathers.counts ?? { pending: 0, late: 0, duplicates: 0 };
+    return { pending: pending + this.#inEngine(id), ...dropped };
   }
 
   /** Takes a message with the result of a branch. */
@@ -81,7 +88,13 @@ export class Joins {
     if (!join) return false;
     const key = this.#keyOf(join, msg);
     const ends = branchesBehind(graph, failing, [...join.branches.keys()]);
-    const names = key === undefined ? ends.map((end) => join.branches.get(end) as string) : [key];
+    const names =
+      key === undefined
+        ? inOrder(
+            join,
+            ends.map((end) => join.branches.get(end) as string),
+          )
+        : [key];
     if (names.length === 0) return false;
     const message = this.#hold(msg, this.#feeds.waiterFor(msg) ?? (() => {}));
     const { gathers } = this.#gatheringOf(id, join);
@@ -94,7 +107,7 @@ export class Joins {
   }
 
   /** Call after a deploy: ends the gathers of nodes that are gone, or have other settings or branches. */
-  tidy(joins: ReadonlyMap<string, DeployedJoin>): void {
+  tidy(joins: ReadonlyMap<string, PlannedJoin>): void {
     const error = new ModeletError('shutting_down', 'the flow was changed or stopped');
     for (const [id, { revision, gathers }] of [...this.#byNode]) {
       const now = joins.get(id)?.revision;
@@ -111,7 +124,7 @@ export class Joins {
     this.#byNode.clear();
   }
 
-  #keyOf({ config: { key } }: DeployedJoin, msg: PipelineMessage): string | undefined {
+  #keyOf({ config: { key } }: PlannedJoin, msg: PipelineMessage): string | undefined {
     if (key === '') return undefined;
     const value: unknown = this.#context().RED.util.getMessageProperty(msg, key);
     return typeof value === 'string' || typeof value === 'number' ? String(value) : undefined;
@@ -135,7 +148,7 @@ export class Joins {
     return { msg, leases: this.#context().leases.enter(msg), done: once };
   }
 
-  #add(id: string, join: DeployedJoin, branch: Branch<Held>): void {
+  #add(id: string, join: PlannedJoin, branch: Branch<Held>): void {
     const { msg } = branch.message;
     const { gathers } = this.#gatheringOf(id, join);
     const gather = gatherOf(id, msg);
@@ -149,7 +162,7 @@ export class Joins {
     this.#onChange();
   }
 
-  #gatheringOf(id: string, { revision }: DeployedJoin): Gathering {
+  #gatheringOf(id: string, { revision }: PlannedJoin): Gathering {
     let gathering = this.#byNode.get(id);
     if (!gathering) {
       gathering = { revision, gathers: new Gathers(systemClock) };
@@ -158,7 +171,7 @@ export class Joins {
     return gathering;
   }
 
-  #open(id: string, join: DeployedJoin, gather: string, msg: PipelineMessage): void {
+  #open(id: string, join: PlannedJoin, gather: string, msg: PipelineMessage): void {
     const { clients } = this.#context();
     const { gathers } = this.#gatheringOf(id, join);
     const limit = systemClock.now() + join.config.timeoutMs;
@@ -174,7 +187,7 @@ export class Joins {
     });
   }
 
-  #settled(id: string, join: DeployedJoin, { branches, missing, error }: Gathered<Held>): void {
+  #settled(id: string, join: PlannedJoin, { branches, missing, error }: Gathered<Held>): void {
     const results = branches.filter((branch) => !branch.error);
     const base = (error ? branches.find((branch) => branch.error) : results[0]) ?? branches[0];
     if (!base) return;
@@ -184,10 +197,10 @@ export class Joins {
       msg,
       branches.map(({ message }) => message.msg),
     );
-    msg.branches = outcomesOf(branches, missing);
+    msg.branches = outcomesOf({ branches, missing });
     for (const { message } of branches) if (message !== base.message) release(message);
     if (error) this.#fail(id, base.message, trace, error);
-    else this.#send(id, base.message, trace, join.config.mode === 'first' ? msg.payload : byName(results));
+    else this.#send(id, base.message, trace, join.config.mode === 'first' ? msg.payload : byName(join, results));
   }
 
   #send(id: string, held: Held, trace: ModeletTrace, payload: unknown): void {
@@ -231,9 +244,7 @@ export class Joins {
       }
     }
     trace.totalMs = systemClock.now() - trace.startedAt;
-    // The entry moves to the end: the last is the node that gathered last.
-    const { [id]: before, ...others } = gathers;
-    trace.gathers = { ...others, [id]: { times: (before?.times ?? 0) + 1, stages: trace.stages.length } };
+    trace.gathers = withGather(gathers, id, trace.stages.length);
     return trace;
   }
 }
@@ -253,22 +264,20 @@ function release({ leases, done }: Held): void {
   done();
 }
 
-function unnamed({ config: { key } }: DeployedJoin): string {
+function unnamed({ config: { key } }: PlannedJoin): string {
   return key === ''
     ? 'the message comes from no branch with a modelet stage: name the branches by a key'
     : `the message comes from an unknown branch: msg.${key} is no text and no number`;
 }
 
-function outcomesOf(branches: readonly Branch<Held>[], missing: readonly string[]): object {
-  const came = branches.map(({ name, error }) => {
-    return [name, error ? { ok: false, code: error.code, message: error.message } : { ok: true }] as const;
-  });
-  const late = { ok: false, code: 'deadline_exceeded', message: 'no result came in time' };
-  return Object.fromEntries([...came, ...missing.map((name) => [name, late] as const)]);
+function byName(join: PlannedJoin, results: readonly Branch<Held>[]): object {
+  const payloads = new Map(results.map(({ name, message }) => [name, message.msg.payload]));
+  return Object.fromEntries(inOrder(join, [...payloads.keys()]).map((name) => [name, payloads.get(name)]));
 }
 
-function byName(results: readonly Branch<Held>[]): object {
-  return Object.fromEntries(results.map(({ name, message }) => [name, message.msg.payload]));
+/** Sorts branches as they are drawn; those that only messages know keep their order. */
+function inOrder({ terms }: PlannedJoin, names: readonly string[]): string[] {
+  return [...names].sort((a, b) => terms.names.indexOf(a) - terms.names.indexOf(b));
 }
 
 /** Clones of a timing are equal in all fields. */

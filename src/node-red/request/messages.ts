@@ -3,6 +3,7 @@ import type { Node, NodeAPI, NodeMessage, NodeMessageInFlow } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { StageTiming } from '../../core/model.ts';
+import type { GatherReport } from '../../core/route.ts';
 import { enterRequest, type Headers, PROCESS_TAG } from '../../endpoint/request-id.ts';
 import type { HttpResponse } from '../http/http-types.ts';
 
@@ -32,10 +33,12 @@ export interface ModeletTrace {
    * The nodes that have gathered branches of the message, by id: how often, and the number of stages that the message
    * had passed at the last time.
    */
-  gathers?: Readonly<Record<string, { readonly times: number; readonly stages: number }>>;
+  gathers?: GatherTraces;
   /** The value that the failing stage received. */
   input?: unknown;
 }
+
+export type GatherTraces = Readonly<Record<string, { readonly times: number; readonly stages: number }>>;
 
 export interface ErrorInfo {
   readonly code: string;
@@ -147,6 +150,30 @@ export function appendTimings(
 ): void {
   for (const { stage, ...timing } of timings) trace.stages.push({ name: nameOf(stage), ...timing });
   trace.totalMs = systemClock.now() - trace.startedAt;
+}
+
+/** Notes that a node has gathered. Its entry moves to the end: the last is the node that gathered last. */
+export function withGather(traces: GatherTraces, id: string, stages: number): GatherTraces {
+  const { [id]: before, ...others } = traces;
+  return { ...others, [id]: { times: (before?.times ?? 0) + 1, stages } };
+}
+
+/**
+ * Notes in a message what nodes that gather branches did with it inside the engine.
+ * @param passed number of stages that the message had passed before
+ */
+export function noteGathers(
+  msg: PipelineMessage,
+  { gathered, branches }: GatherReport,
+  passed: number,
+  nodeOf: (ref: number) => string | undefined,
+): void {
+  msg.branches = branches;
+  const trace = msg.modelet;
+  for (const [ref, timings] of trace ? gathered : []) {
+    const id = nodeOf(ref);
+    if (trace && id !== undefined) trace.gathers = withGather(trace.gathers ?? {}, id, passed + timings);
+  }
 }
 
 /** Writes `msg.error`, `msg.statusCode` and `Retry-After`, for a collector and for Catch nodes alike. */

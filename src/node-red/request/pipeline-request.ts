@@ -6,11 +6,11 @@ import type { Node } from 'node-red';
 import type { HttpSettings } from '../../config/http/http-settings.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
+import type { Settlement } from '../../core/route.ts';
 import { hashOf } from '../../core/text.ts';
 import { errorBody } from '../../endpoint/client-text.ts';
 import { isOfRequest } from '../../endpoint/served-endpoint.ts';
 import type { ResultStream } from '../../endpoint/streaming/result-stream.ts';
-import type { Settlement } from '../../ledger/ledger.ts';
 import type { TracedRequest } from '../../observe/export/tracing.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
 import { encodeMeta } from '../../wire/frames/items.ts';
@@ -30,6 +30,7 @@ import {
   type Done,
   keepingClient,
   type ModeletTrace,
+  noteGathers,
   type PipelineMessage,
   sendFrom,
   writeResult,
@@ -65,7 +66,7 @@ export class PipelineRequest {
     this.#trace = continueTrace(msg, deployed.service.deadlineFor(timeoutOf(msg, deployed.service.config)));
     this.#leaseHold = context.leases.enter(msg);
     this.#traced = context.tracing.begin(msg.req);
-    const exit = deployed.route.stages.at(-1) as string;
+    const { exit } = deployed.route;
     this.#sequencers = context.sequencers(exit);
     const { parting, streaming } = context.deployment();
     const response = streaming.get(exit);
@@ -108,8 +109,8 @@ export class PipelineRequest {
           this.#endSpans(settlement);
           // A gate learns of an error at once, even during a deploy, unless it is that of a branch, whose message may go
           // on. It learns of a result when the next node has it.
-          const { outcome, timings } = settlement;
-          if (!outcome.ok && !this.#isOfBranch(this.#failingStage(outcome.error, timings)))
+          const { outcome } = settlement;
+          if (!outcome.ok && !this.#isOfBranch(this.#failingNode(outcome.error, settlement)))
             this.#endLeases(outcome.error);
           this.#context.whenRunning(() => this.#settled(settlement));
         },
@@ -145,10 +146,9 @@ export class PipelineRequest {
 
   /** Call after a deploy: ends the request at once if no node is left to send its result on. */
   endIfStranded(): void {
-    const id = this.#deployed.route.stages.at(-1) as string;
-    const exit = this.#context.live.get(id);
-    const isCutOff = this.#msg.res !== undefined && this.#context.isCutOff(id);
-    if (exit?.kind === 'stage' && !(exit.config instanceof ModeletError) && !isCutOff) return;
+    const { exit } = this.#deployed.route;
+    const isCutOff = this.#msg.res !== undefined && this.#context.isCutOff(exit);
+    if (this.#sender(exit) && !isCutOff) return;
     const error = new ModeletError('shutting_down', 'the flow was changed or stopped');
     // The error could not reach an HTTP response either.
     if (isCutOff) this.#context.clients.answerIfEarlier(this.#msg, error);
@@ -156,7 +156,7 @@ export class PipelineRequest {
     this.#abandon(error);
   }
 
-  #endSpans({ outcome, timings }: Settlement): void {
+  #endSpans({ outcome, timings }: Pick<Settlement, 'outcome' | 'timings'>): void {
     if (!this.#traced) return;
     const { service } = this.#deployed;
     this.#traced.end({
@@ -171,26 +171,41 @@ export class PipelineRequest {
     return this.#deployed.service.stage(ref)?.name ?? String(ref);
   }
 
-  #settled({ outcome, timings }: Settlement): void {
+  #settled(settlement: Settlement): void {
+    const { outcome, timings, gathered } = settlement;
+    const { service } = this.#deployed;
+    const passed = this.#trace.stages.length;
     appendTimings(this.#trace, timings, (ref) => this.#nameOf(ref));
+    if (gathered) noteGathers(this.#msg, gathered, passed, (ref) => service.node(ref));
     if (outcome.ok && this.#context.isStopped()) {
       this.#endPastTheFlow(outcome.value);
     } else if (outcome.ok) {
-      this.#succeed(outcome.value, this.#deployed.route.stages.at(-1) as string);
+      this.#succeed(outcome.value);
     } else if (outcome.error.code === 'cancelled' || this.#isAnswered) {
       // No client waits for this error any more, and the service has counted it.
       this.#endLeases(outcome.error);
       this.#leaving.done();
       this.#endStream(outcome.error);
     } else {
-      this.#fail(outcome.error, this.#failingStage(outcome.error, timings), outcome.input);
+      this.#fail(outcome.error, this.#failingNode(outcome.error, settlement), outcome.input);
     }
   }
 
-  #failingStage({ stage }: ModeletError, timings: Settlement['timings']): string | undefined {
-    const { stages } = this.#deployed.route;
-    const id = stage === undefined ? stages[timings.length] : this.#nodeOf(stage);
-    return id ?? stages[0];
+  /** Returns the node whose errors include this one: a stage, or a node that gathers branches. */
+  #failingNode({ stage }: ModeletError, { timings, gathered }: Settlement): string | undefined {
+    const { service, route } = this.#deployed;
+    if (gathered && gathered.failed !== null) return service.node(gathered.failed);
+    // Without a name, the stages that the request has passed tell, unless they are in branches.
+    const at = route.leg.next ? 0 : timings.length;
+    return (stage === undefined ? route.stages[at] : this.#nodeOf(stage)) ?? route.stages[0];
+  }
+
+  /** Returns the node that can send a result, and the property for it; null if it is gone or invalid. */
+  #sender(id: string): { readonly node: Node; readonly output: string } | null {
+    const found = this.#context.live.get(id);
+    if (!found || found.config instanceof ModeletError) return null;
+    if (found.kind === 'join') return { node: found.node, output: 'payload' };
+    return found.kind === 'stage' ? { node: found.node, output: found.config.output } : null;
   }
 
   /** Returns the node of the route that speaks for a stage: the stage's own, or that of its base. */
@@ -235,34 +250,30 @@ export class PipelineRequest {
 
   /** Sends a copy of the message, with one stage's result, to the nodes off the route that are wired to that stage. */
   #tap(ref: number, value: Payload): void {
-    const { RED, live } = this.#context;
-    const stage = live.get(this.#deployed.service.stage(ref)?.id ?? '');
-    if (stage?.kind !== 'stage' || stage.config instanceof ModeletError) return;
-    const { output } = stage.config;
-    for (const target of this.#deployed.route.taps.get(stage.node.id) ?? []) {
+    const { RED } = this.#context;
+    const id = this.#deployed.service.node(ref) ?? '';
+    const sender = this.#sender(id);
+    if (!sender) return;
+    for (const target of this.#deployed.route.taps.get(id) ?? []) {
       keepingClient(this.#msg, () => {
         const copy = RED.util.cloneMessage(this.#msg);
-        RED.util.setMessageProperty(copy, output, decodePayload(value), true);
+        RED.util.setMessageProperty(copy, sender.output, decodePayload(value), true);
         RED.nodes.getNode(target)?.receive(copy);
       });
     }
   }
 
-  #succeed(value: Payload, exitId: string): void {
-    const exit = this.#context.live.get(exitId);
-    if (exit?.kind !== 'stage' || exit.config instanceof ModeletError) {
+  #succeed(value: Payload): void {
+    const exitId = this.#deployed.route.exit;
+    const exit = this.#sender(exitId);
+    if (!exit) {
       this.#leaseHold.end({ kind: 'cancelled' });
       endWithoutFlow(this.#leaving);
       return;
     }
     try {
       const result = decodePayload(value);
-      writeResult(
-        this.#context.RED,
-        this.#msg,
-        exit.config.output,
-        this.#parts && result === null ? undefined : result,
-      );
+      writeResult(this.#context.RED, this.#msg, exit.output, this.#parts && result === null ? undefined : result);
       this.#parts?.end(result);
       this.#stream?.end(value);
       noteResult(this.#msg);
@@ -280,7 +291,7 @@ export class PipelineRequest {
   /** Answers the HTTP client as its HTTP response node would have, because the flows have stopped. */
   #endPastTheFlow(value: Payload): void {
     this.#leaseHold.end({ kind: 'cancelled' });
-    const answer = this.#context.deployment().answers.get(this.#deployed.route.stages.at(-1) as string);
+    const answer = this.#context.deployment().answers.get(this.#deployed.route.exit);
     try {
       // The message that ends a sequence of parts is not the answer that the client waits for.
       if (this.#stream) this.#stream.end(value);

@@ -1,6 +1,7 @@
 /** The snapshot of a runtime: its whole state as JSON, for people. */
-import type { Batching, EngineStatus, ListenerState, Route, StageStatus } from '../../core/model.ts';
+import type { Batching, EngineStatus, ListenerState, StageStatus } from '../../core/model.ts';
 import type { ClientReadings, StageReading } from '../../core/readings.ts';
+import { legOf, type Route, stepsOf } from '../../core/route.ts';
 import type { VersionStatus } from '../../core/versions.ts';
 import type { StageTotals } from '../meters/totals.ts';
 import type { SlowRequest } from './breakdown.ts';
@@ -32,7 +33,7 @@ interface ShownStage {
 /** The plan of an engine, as far as the snapshot shows it. */
 interface ShownPlan {
   readonly stages: readonly ShownStage[];
-  readonly routes: readonly Pick<Route, 'stages'>[];
+  readonly routes: readonly Pick<Route, 'stages' | 'leg'>[];
 }
 
 /** A stage's settings and its status, with times that are good for people instead of those on the monotonic clock. */
@@ -237,10 +238,9 @@ function routeSnapshots({ engine, plan, status }: Parts): RouteSnapshot[] {
 function explained(stages: readonly Unexplained[], { engine, plan }: Parts): StageSnapshot[] {
   const byRef = new Map(plan.stages.map(({ ref }, index) => [ref, stages[index] as Unexplained]));
   const engineView = { state: engine.state, error: engine.lastError?.message ?? null };
+  const steps = plan.routes.flatMap((route) => stepsOf(legOf(route)));
   return plan.stages.map(({ ref }, index) => {
-    const next = plan.routes.flatMap((route) =>
-      route.stages.flatMap((other, place) => byRef.get(route.stages[place - 1] === ref ? other : 0) ?? []),
-    );
+    const next = steps.flatMap(([from, to]) => (from === ref ? (byRef.get(to) ?? []) : []));
     const stage = stages[index] as Unexplained;
     return { ...stage, why: whyWaiting(stage, engineView, next) };
   });

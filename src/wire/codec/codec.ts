@@ -104,6 +104,26 @@ function fillsItsMemory({ buffer, byteLength }: Buffer): boolean {
   return byteLength > BESIDE && buffer.byteLength - byteLength <= BESIDE;
 }
 
+/**
+ * Makes one payload of several: an object with their values as its properties. JSON stays as it is, unread. Only values that JSON cannot hold are decoded and encoded again.
+ * @throws ModeletError with code `blame` for a value that cannot be sent; `payload_too_large`, or `modelet_failed` for
+ * results, if the object is too large
+ */
+export function joinPayloads(
+  parts: readonly (readonly [name: string, value: Payload])[],
+  options: EncodeOptions,
+): Payload {
+  if (parts.some(([, { codec }]) => codec !== CODEC.json)) {
+    return encodePayload(Object.fromEntries(parts.map(([name, value]) => [name, decodePayload(value)])), options);
+  }
+  const texts = parts.flatMap(([name, { bytes }], index) => {
+    return [Buffer.from(`${index === 0 ? '{' : ','}${JSON.stringify(name)}:`), bytes];
+  });
+  const bytes = Buffer.concat([...texts, Buffer.from(parts.length === 0 ? '{}' : '}')]);
+  if (bytes.byteLength > options.maxBytes) throw tooLarge(options, `${bytes.byteLength} bytes`);
+  return { codec: CODEC.json, bytes };
+}
+
 // ---- what kind of value is it?
 
 /** Walks over a value once, to find whether it can go as JSON, what to lift out of it, or whether it needs V8. */

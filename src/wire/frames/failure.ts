@@ -7,6 +7,7 @@
  */
 import type { ModeletError } from '../../core/errors.ts';
 import type { Outcome, Payload } from '../../core/model.ts';
+import type { GatherReport } from '../../core/route.ts';
 import { padded } from '../codec/binaries.ts';
 import { CODEC } from '../codec/codec.ts';
 import { decodeModeletError } from '../codec/error-codec.ts';
@@ -40,6 +41,11 @@ export function decodeFailure({ codec, bytes }: Payload): Failure {
   if (inputAt > bytes.byteLength) return { error: malformed('an error reaches beyond its failure'), input: null };
   const error = decodeModeletError(bytes.subarray(HEAD, HEAD + length), 'protocol_error');
   return { error, input: { codec, bytes: bytes.subarray(inputAt) } };
+}
+
+/** Returns what the nodes that gather branches did on the way of an item that comes from the engine; null: it met none. */
+export function gatheredOf({ meta }: WireItem): GatherReport | null {
+  return meta && (JSON.parse(Buffer.from(meta.buffer, meta.byteOffset, meta.byteLength).toString()) as GatherReport);
 }
 
 /** Returns the outcome that an item brings from the engine. */

@@ -5,7 +5,8 @@
  *   record f64 id | f64 deadline | i32 priority | u32 slot | u8 flags (1 ok, 2 patient, 4 streams) | u8 codec
  *          | u16 timings | u32 payload bytes | u32 meta bytes | u32 group | u32 sticky | u32 0
  *   timing u32 stage | f32 wait, batch and run ms | u32 batch size | i32 worker, or why the stage did not run the item
- *   meta   JSON of the topic and id of a message, for stages that want them besides the payload
+ *   meta   JSON of the topic and id of a message, for stages that want them besides the payload; in outcomes of a
+ *          gather report
  */
 import type { Deadline } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
@@ -50,8 +51,11 @@ export interface WireItem {
   /** In `submit` frames: hash of the value whose requests stay on one version of a stage; 0: none. */
   readonly sticky: number;
   payload: Payload;
-  /** JSON of `{topic, _msgid}` if a stage wants it; opaque to the engine. */
-  readonly meta: Uint8Array | null;
+  /**
+   * JSON of `{topic, _msgid}` if a stage wants it; opaque to the engine. In outcomes: JSON of what the nodes that gather
+   * branches did; null if there are none on the way.
+   */
+  meta: Uint8Array | null;
   /** Timings of the stages that the item has passed so far. */
   readonly timings: StageTiming[];
 }

@@ -2,8 +2,8 @@
  * Decides between which stages a full queue holds items back. Stages on a circle of routes never hold each other back:
  * they would deadlock.
  */
-import type { EnginePlan } from '../config/stage-definition.ts';
-import type { Route } from '../core/model.ts';
+import type { EnginePlan } from '../../config/stage-definition.ts';
+import { legOf, type Route, stepsOf } from '../../core/route.ts';
 
 export class HoldBack {
   readonly #steps: ReadonlySet<string>;
@@ -18,8 +18,8 @@ export class HoldBack {
     const versions = new Map(
       stages.map((stage) => [stage.ref, stage.versions?.list.flatMap((one) => refs.get(one.stage) ?? []) ?? []]),
     );
-    const stepsOf = (taken: readonly Route[]): Step[] => taken.flatMap((route) => allSteps(route, versions));
-    this.#steps = new Set([...withoutCircles(stepsOf(routes)), ...withoutCircles(stepsOf([...routes, ...earlier]))]);
+    const allOf = (taken: readonly Route[]): Step[] => taken.flatMap((route) => allSteps(route, versions));
+    this.#steps = new Set([...withoutCircles(allOf(routes)), ...withoutCircles(allOf([...routes, ...earlier]))]);
   }
 
   /** Whether a full queue at `to` holds items back at `from`. */
@@ -35,11 +35,11 @@ function step(from: number, to: number): string {
 type Step = readonly [from: number, to: number];
 
 /** Returns the steps of a route between its stages and their versions. */
-function allSteps({ stages }: Route, versions: ReadonlyMap<number, readonly number[]>): Step[] {
+function allSteps(route: Route, versions: ReadonlyMap<number, readonly number[]>): Step[] {
   const at = (ref: number): number[] => [ref, ...(versions.get(ref) ?? [])];
-  return stages
-    .slice(1)
-    .flatMap((next, index) => at(stages[index] as number).flatMap((from) => at(next).map((to) => [from, to] as const)));
+  return stepsOf(legOf(route)).flatMap(([from, to]) =>
+    at(from).flatMap((one) => at(to).map((next) => [one, next] as const)),
+  );
 }
 
 /** Returns the steps that lie on no circle. Two routes may pass the same stages in opposite order and so form one. */

@@ -1,6 +1,6 @@
 /** Traces HTTP requests through the flows: from an HTTP-in node to stages, and from a stage to responses. Pure. */
-import type { Graph, GraphNode, HttpResponseNode, StreamNode } from './graph.ts';
-import { targetsOf, walk } from './walk.ts';
+import type { Graph, GraphNode, HttpResponseNode, StreamNode } from '../graph.ts';
+import { targetsOf, walk } from '../walk.ts';
 
 export interface Reached {
   readonly id: string;
@@ -73,6 +73,7 @@ function behind(graph: Graph, at: Reached, node: GraphNode): Reached[] {
     case 'transparent':
       return to(wiresOf(graph, at.id));
     case 'http in':
+    case 'switch':
     case 'other':
       return to(wiresOf(graph, at.id), { direct: false });
   }

@@ -1,0 +1,171 @@
+/**
+ * Forks an item: copies of it pass the branches at the same time, and the item goes on with their results when these are
+ * enough, as at a node that gathers branches in Node-RED. Branches that are not needed any more are cancelled.
+ */
+import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
+import { asModeletError, type ModeletError } from '../../core/errors.ts';
+import type { Payload, RequestNumber } from '../../core/model.ts';
+import type { GatherReport } from '../../core/route.ts';
+import { Gather, type Gathered, outcomesOf } from '../../ledger/gathers.ts';
+import { joinPayloads } from '../../wire/codec/codec.ts';
+import { decodeFailure } from '../../wire/frames/failure.ts';
+import { type Branches, type Item, type LiveFork, type LiveLeg, MOVING } from '../stage/item.ts';
+
+export interface ForksHost {
+  readonly clock: Clock;
+  /** Largest payload of a stage, in bytes. */
+  readonly maxPayloadBytes: number;
+  /** The branches of one more request, or of one fewer, are under way to a node that gathers them. */
+  onGathering(node: number, change: 1 | -1): void;
+  /** Returns the number of a new item of the engine's own. */
+  nextNumber(): RequestNumber;
+  /** Opens a branch, and sends it on its way. */
+  begin(branch: Item, leg: LiveLeg): void;
+  /** Ends a branch that nobody waits for. */
+  drop(branch: Item): void;
+  /** Sends an item on with the gathered value. */
+  gathered(item: Item, fork: LiveFork, value: Payload): void;
+  /** The branches were not enough. @param input the value that the failing stage got; null if the server has it */
+  failed(item: Item, error: ModeletError, input: Payload | null): void;
+}
+
+/** A branch at its end: its value, or its failure. */
+interface Ended {
+  readonly item: Item;
+  readonly payload: Payload;
+}
+
+/** The server ends a request at its deadline. A gather ends before, in ms, so that the results there are can leave. */
+const BEFORE_DEADLINE_MS = 20;
+
+/** Sends copies of an item through the branches of a fork. */
+export function fork(item: Item, at: LiveFork, host: ForksHost): void {
+  const branches = new OpenFork(item, at, host);
+  item.state = { tag: 'forked', branches };
+  branches.begin();
+}
+
+/** Returns the end of a fork that an item cannot reach, because a stage in front of it has failed. */
+export function failedBefore(item: Item, { terms, gather: node }: LiveFork, error: ModeletError): ModeletError {
+  let end = error;
+  const gather = new Gather<null>(terms, systemClock, Number.POSITIVE_INFINITY, (gathered) => {
+    item.gathered = reportOf(item, node, gathered, []);
+    end = gathered.error ?? error;
+  });
+  for (const name of terms.names) if (gather.isPending) gather.add({ name, message: null, error });
+  return end;
+}
+
+class OpenFork implements Branches {
+  readonly #item: Item;
+  readonly #fork: LiveFork;
+  readonly #host: ForksHost;
+  /** Names of the branches that are on their way. */
+  readonly #open: Map<Item, string> = new Map();
+  /** null: no branch has come yet. */
+  #gather: Gather<Ended> | null = null;
+  #isWanted = true;
+
+  constructor(item: Item, at: LiveFork, host: ForksHost) {
+    this.#item = item;
+    this.#fork = at;
+    this.#host = host;
+  }
+
+  begin(): void {
+    const { branches, terms, gather } = this.#fork;
+    this.#host.onGathering(gather, 1);
+    for (const [index, leg] of branches.entries()) {
+      // The first branches may have ended already: a full queue refuses an item at once.
+      if (!this.#isWanted) return;
+      const branch = branchOf(this.#item, leg, this.#host.nextNumber());
+      this.#open.set(branch, terms.names[index] ?? String(index));
+      this.#host.begin(branch, leg);
+    }
+  }
+
+  came(branch: Item, payload: Payload, error: ModeletError | null): void {
+    const name = this.#open.get(branch);
+    if (name === undefined || !this.#isWanted) return;
+    this.#open.delete(branch);
+    this.#gather ??= new Gather(this.#fork.terms, this.#host.clock, this.#limit(), (gathered) =>
+      this.#settled(gathered),
+    );
+    this.#gather.add({ name, message: { item: branch, payload }, error });
+  }
+
+  drop(): void {
+    if (this.#isWanted) this.#host.onGathering(this.#fork.gather, -1);
+    this.#isWanted = false;
+    this.#gather?.drop();
+    for (const branch of this.#open.keys()) this.#host.drop(branch);
+    this.#open.clear();
+  }
+
+  #limit(): Deadline {
+    return Math.min(this.#host.clock.now() + this.#fork.timeoutMs, this.#item.deadline - BEFORE_DEADLINE_MS);
+  }
+
+  #settled(gathered: Gathered<Ended>): void {
+    this.drop();
+    const { branches } = gathered;
+    const results = branches.filter(({ error }) => !error);
+    const base = gathered.error ? branches.find(({ error }) => error) : results[0];
+    const inOrder = [...branches].sort((a, b) => Number(b === base) - Number(a === base));
+    const ended = inOrder.map(({ message }) => message.item);
+    this.#item.gathered = reportOf(this.#item, this.#fork.gather, gathered, ended);
+    this.#item.state = MOVING;
+    try {
+      if (gathered.error) throw gathered.error;
+      this.#host.gathered(
+        this.#item,
+        this.#fork,
+        this.#valueOf(new Map(results.map(({ name, message }) => [name, message.payload]))),
+      );
+    } catch (thrown) {
+      const failed = base?.error ? decodeFailure(base.message.payload).input : null;
+      this.#host.failed(this.#item, asModeletError(thrown, 'modelet_failed'), failed);
+    }
+  }
+
+  /** @throws ModeletError if the results are too large for the next stage */
+  #valueOf(results: ReadonlyMap<string, Payload>): Payload {
+    const { terms, after } = this.#fork;
+    const [first] = results.values();
+    if (terms.mode === 'first' && first) return first;
+    const maxBytes =
+      after.following.length + after.stages.length > 0 ? this.#host.maxPayloadBytes : Number.POSITIVE_INFINITY;
+    const parts = terms.names.flatMap((name) => {
+      const value = results.get(name);
+      return value ? [[name, value] as const] : [];
+    });
+    return joinPayloads(parts, { blame: 'invalid_input', maxBytes });
+  }
+}
+
+function branchOf(item: Item, leg: LiveLeg, id: RequestNumber): Item {
+  return {
+    ...item,
+    ...{ id, streams: false, timings: [], leg, position: 0, hops: 0, ahead: null, arrivedAt: 0, state: MOVING },
+    ...{ parent: item, gathered: null, lookup: null, run: null, wantsParts: false, parts: 0, onTaken: null },
+  };
+}
+
+/** Adds the timings of the branches to the item's, and returns what its gathering nodes have done so far. */
+function reportOf(
+  item: Item,
+  node: number,
+  gathered: Pick<Gathered<unknown>, 'branches' | 'missing' | 'error'>,
+  ended: readonly Item[],
+): GatherReport {
+  const inBranches = ended.flatMap((branch) => {
+    const before = item.timings.length;
+    item.timings.push(...branch.timings);
+    return (branch.gathered?.gathered ?? []).map(([inner, at]) => [inner, before + at] as const);
+  });
+  return {
+    gathered: [...(item.gathered?.gathered ?? []), ...inBranches, [node, item.timings.length]],
+    branches: outcomesOf(gathered),
+    failed: gathered.error ? node : null,
+  };
+}

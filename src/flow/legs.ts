@@ -1,0 +1,337 @@
+/**
+ * Follows the wires behind an entry as far as the engine can take an item: from stage to stage, through a fan-out whose
+ * branches a node gathers, and through a switch node. Pure.
+ */
+import type { Choice, Fork, Leg } from '../core/route.ts';
+import { describe, describeAll } from './describe.ts';
+import type { BatcherNode, Graph, GraphNode, HttpInNode, JoinNode, StageNode, SwitchNode } from './graph.ts';
+import type { PlannedJoin } from './joins.ts';
+import { findHandler, type Target, targetsOf } from './walk.ts';
+
+/** A leg, and how it ends. */
+export interface Trail {
+  readonly leg: Leg<string>;
+  /** The node that sends the result: the last stage, or the node that gathered last. Null on a leg without either. */
+  readonly exit: StageNode | JoinNode | null;
+  /** Nodes that also get a value of a stage, or of a node that gathers, by that node. */
+  readonly taps: ReadonlyMap<string, readonly string[]>;
+  /** Message property whose value stays on one version, for all stages with versions; '' if none does. */
+  readonly sticky: string;
+  /** Reason why the leg ends, for people. */
+  readonly end: string;
+  /** Whether another stage or batcher follows, which `end` keeps out of the leg. */
+  readonly unfused: boolean;
+  /** The nodes at whose wires the leg ends: one of them, unless it ends in one of several ways. */
+  readonly senders: readonly string[];
+  /** The nodes behind the leg. */
+  readonly targets: readonly Target[];
+}
+
+/** What a leg goes on from. */
+interface Sender {
+  readonly node: StageNode | JoinNode | HttpInNode;
+  /** Message property that holds the value. */
+  readonly output: string;
+  readonly runtime: string;
+}
+
+/** What the route has passed so far. */
+interface Passed {
+  readonly sticky: string;
+  /** All nodes, to notice circles. */
+  readonly nodes: readonly string[];
+  /** The stages of the present leg. */
+  readonly leg: readonly string[];
+}
+
+interface Drawn {
+  readonly graph: Graph;
+  /** Usable nodes that gather branches. */
+  readonly joins: ReadonlyMap<string, PlannedJoin>;
+  /** Reasons why nodes cannot be used. */
+  readonly invalid: ReadonlyMap<string, string>;
+  /** Returns the first stage of a message that enters a node; undefined if none is behind it. */
+  readonly stageBehind: (node: GraphNode) => StageNode | undefined;
+}
+
+/** Most ways of one route. Each switch node multiplies them. */
+const MOST_WAYS = 64;
+
+const NOTHING_PASSED: Passed = { sticky: '', nodes: [], leg: [] };
+
+export class Legs {
+  readonly #drawn: Drawn;
+  #ways = 0;
+  /** Why the engine cannot gather what a node fans out, by the node: no other way to the node need try again. */
+  readonly #unforked: Map<string, string> = new Map();
+
+  constructor(drawn: Drawn) {
+    this.#drawn = drawn;
+  }
+
+  /** Returns the leg that begins with a stage. */
+  from(first: StageNode): Trail {
+    this.#reset();
+    return this.#from(first, NOTHING_PASSED);
+  }
+
+  /**
+   * Returns the leg behind an HTTP-in node if it begins with a fork or a choice, and its runtime. Null if nothing forks
+   * there; the reason if something does, and only Node-RED can follow it.
+   */
+  behind(httpIn: HttpInNode): { readonly trail: Trail; readonly runtime: string } | string | null {
+    this.#reset();
+    const { graph, stageBehind } = this.#drawn;
+    const targets = targetsOf(graph, httpIn);
+    const forks = targets.filter((node) => isStep(node) || node.kind === 'join').length > 1;
+    if (!forks && !targets.some(({ kind }) => kind === 'switch')) return null;
+    const past = targets.flatMap((node) =>
+      node.kind === 'switch' ? node.wires.flatMap((_, output) => targetsOf(graph, node, output)) : [node],
+    );
+    const runtime = past.flatMap((node) => stageBehind(node) ?? [])[0]?.runtime;
+    if (runtime === undefined) return null;
+    const trail = this.#after({ node: httpIn, output: 'payload', runtime }, NOTHING_PASSED);
+    if (trail.leg.stages.length > 0 || !trail.leg.next) return trail.end;
+    return trail.taps.has(httpIn.id)
+      ? 'another node gets the whole message in front of the first stage'
+      : { trail, runtime };
+  }
+
+  #reset(): void {
+    this.#ways = 0;
+    this.#unforked.clear();
+  }
+
+  #from(stage: StageNode, { sticky, nodes, leg }: Passed): Trail {
+    const trail = this.#after(
+      { node: stage, output: stage.output, runtime: stage.runtime },
+      { sticky: sticky || stage.sticky, nodes: [...nodes, stage.id], leg: [...leg, stage.id] },
+    );
+    return { ...trail, leg: { ...trail.leg, stages: [stage.id, ...trail.leg.stages] } };
+  }
+
+  #after(sender: Sender, passed: Passed): Trail {
+    const targets = targetsOf(this.#drawn.graph, sender.node);
+    const stages = targets.filter(isStep);
+    const [first, ...others] = stages;
+    if (!first) {
+      const [chooser, ...more] = targets.filter((target) => target.kind === 'switch');
+      return chooser && more.length === 0
+        ? this.#choose(sender, chooser, targets, passed)
+        : ended(sender, passed, targets, describeAll(targets), false);
+    }
+    const branches = targets.filter((target) => isStep(target) || target.kind === 'join');
+    const forked =
+      branches.length > 1 ? (this.#unforked.get(sender.node.id) ?? this.#fork(sender, branches, passed)) : '';
+    if (typeof forked !== 'string') return watchedBy(forked, sender, targets, branches);
+    if (branches.length > 1) this.#unforked.set(sender.node.id, forked);
+    if (others.length > 0)
+      return ended(sender, passed, targets, `its output goes to ${stages.length} stages: ${forked}`, true);
+    const next = this.#next(sender, first, passed);
+    if (typeof next === 'string') return ended(sender, passed, targets, next, true);
+    return watchedBy(this.#from(next, passed), sender, targets, [first]);
+  }
+
+  /** Returns the stage that can follow a node, or the reason why none can. */
+  #next({ node, output, runtime }: Sender, target: Target, { sticky, nodes }: Passed): StageNode | string {
+    if (node.watched) return 'a Complete node watches it';
+    const { invalid } = this.#drawn;
+    const next = this.#drawn.stageBehind(target);
+    const broken = invalid.get(target.id) ?? (next && invalid.get(next.id));
+    if (!next || broken !== undefined) return `the next node cannot be used: ${broken ?? 'a batcher without a stage'}`;
+    if (next.watched) return `a Complete node watches stage ${next.name}, which has to take messages in itself`;
+    if (next.runtime !== runtime) return `stage ${next.name} belongs to another runtime`;
+    if (next.input !== output) return `stage ${next.name} reads msg.${next.input}, this one writes msg.${output}`;
+    if (nodes.includes(next.id)) return `its results lead back to stage ${next.name}`;
+    if (sticky === '' || next.sticky === '' || sticky === next.sticky) return next;
+    return `stage ${next.name} chooses versions by msg.${next.sticky}, a stage before it by msg.${sticky}`;
+  }
+
+  /** Returns the leg that begins with a fork, or the reason why the engine cannot gather the branches. */
+  #fork(sender: Sender, entries: readonly Target[], passed: Passed): Trail | string {
+    const branches: Trail[] = [];
+    let { sticky } = passed;
+    for (const entry of entries) {
+      const at = { ...passed, sticky, leg: [] };
+      const next = entry.kind === 'join' ? null : this.#next(sender, entry, at);
+      if (typeof next === 'string') return next;
+      const branch = next ? this.#from(next, at) : ended(sender, at, [entry], '', false);
+      sticky = branch.sticky;
+      branches.push(branch);
+    }
+    const [gather, ...others] = new Set(branches.flatMap(({ targets }) => targets.filter(isJoin)));
+    if (!gather || others.length > 0) return 'no single node gathers their results';
+    const apart = branches.find(({ targets }) => !targets.includes(gather));
+    if (apart) return `a branch does not lead straight to the node that gathers them: ${apart.end}`;
+    const planned = this.#drawn.joins.get(gather.id);
+    const against = planned
+      ? this.#againstGather(gather, planned, branches, passed)
+      : `the node that gathers them cannot be used`;
+    if (!planned || against !== null) return against ?? '';
+    if (passed.nodes.includes(gather.id)) return 'the branches are gathered in a loop';
+    const { names } = planned.terms;
+    const nameOf = ({ senders: [end = ''] }: Trail): string => planned.branches.get(end) ?? end;
+    const inOrder = [...branches].sort((a, b) => names.indexOf(nameOf(a)) - names.indexOf(nameOf(b)));
+    const after = this.#after(
+      { node: gather, output: 'payload', runtime: sender.runtime },
+      { sticky, nodes: [...passed.nodes, ...branches.flatMap(({ leg }) => leg.stages), gather.id], leg: [] },
+    );
+    const next: Fork<string> = {
+      kind: 'fork',
+      gather: gather.id,
+      terms: planned.terms,
+      timeoutMs: planned.config.timeoutMs,
+      branches: inOrder.map(({ leg }) => leg),
+      after: after.leg,
+    };
+    const lookers = branches.map(({ senders: [end = ''], targets }): Taps => tapsAt(end, targets, [gather]));
+    const taps = merged([...lookers, ...branches.map((branch) => branch.taps), after.taps]);
+    return { ...after, leg: { stages: [], next }, taps };
+  }
+
+  /** Returns why the engine cannot gather these branches as the node would; null if it can. */
+  #againstGather(
+    gather: JoinNode,
+    { config, branches: drawn }: PlannedJoin,
+    branches: readonly Trail[],
+    passed: Passed,
+  ): string | null {
+    const { graph } = this.#drawn;
+    const name = gather.name === gather.id ? 'the node that gathers them' : `the node ${gather.name}`;
+    if (config.key !== '') return `${name} takes their names from msg.${config.key}`;
+    if (gather.watched) return `a Complete node watches ${name}`;
+    if (branches.some(({ senders }) => senders.length > 1)) return 'a branch ends at one of several stages';
+    const ends = branches.map(({ senders: [end = ''] }) => end);
+    const beside = branches.some(({ targets }) => targets.some((target) => isStep(target) || target.kind === 'switch'));
+    if (beside) return 'the result of a branch also goes to another stage';
+    if (new Set(ends).size < ends.length) return 'two wires lead to one branch';
+    const feeding = [...graph.values()].filter((node) => {
+      return (
+        node.kind !== 'transparent' && node.wires.some((_, output) => targetsOf(graph, node, output).includes(gather))
+      );
+    });
+    const isWhole = feeding.length === ends.length && drawn.size === ends.length && ends.every((end) => drawn.has(end));
+    if (!isWhole || !feeding.every(({ id }) => ends.includes(id)))
+      return `${name} also gathers messages from elsewhere`;
+    const writer = branches.find(({ exit }) => exit?.kind === 'stage' && exit.output !== 'payload');
+    if (writer?.exit?.kind === 'stage') return `stage ${writer.exit.name} writes msg.${writer.exit.output}`;
+    const astray = [...passed.leg, ...branches.flatMap(({ leg }) => failingOn(leg))].find((id) => {
+      const handler = findHandler(graph, id);
+      return handler.kind !== 'join' || handler.id !== gather.id;
+    });
+    return astray === undefined ? null : `the errors of ${this.#named(astray)} do not go to ${name}`;
+  }
+
+  /** Returns the leg that begins with a choice, or that ends here because the engine cannot choose. */
+  #choose(sender: Sender, chooser: SwitchNode, targets: readonly Target[], passed: Passed): Trail {
+    const leads = chooser.wires.some((_, output) => targetsOf(this.#drawn.graph, chooser, output).some(isStep));
+    if (!leads) return ended(sender, passed, targets, describeAll(targets), false);
+    const chosen = this.#choice(sender, chooser, passed);
+    return typeof chosen === 'string'
+      ? ended(sender, passed, targets, `its output goes to a switch node: ${chosen}`, true)
+      : watchedBy(chosen, sender, targets, [chooser]);
+  }
+
+  #choice(sender: Sender, chooser: SwitchNode, passed: Passed): Trail | string {
+    if (chooser.fault !== null) return chooser.fault;
+    if (sender.node.watched || chooser.watched) return 'a Complete node watches it, or the node before it';
+    if (sender.output !== 'payload') return `it looks at msg.payload, and the result is msg.${sender.output}`;
+    this.#ways += chooser.rules.length - 1;
+    if (this.#ways > MOST_WAYS) return `the route would have more than ${MOST_WAYS} ways`;
+    const ways: Trail[] = [];
+    let { sticky } = passed;
+    for (const output of chooser.rules.keys()) {
+      const way = this.#way(sender, chooser, output, { ...passed, sticky, leg: [] });
+      if (typeof way === 'string') return way;
+      sticky = way.sticky;
+      ways.push(way);
+    }
+    const [first, ...others] = ways.filter(({ exit }) => exit !== null);
+    if (!first) return 'none of its outputs leads to a stage';
+    // The body of the request would be the answer, as it came.
+    if (sender.node.kind === 'http in' && others.length < ways.length - 1)
+      return 'one of its outputs leads past all stages';
+    const apart = ways.find(({ targets }) => idsOf(targets) !== idsOf(first.targets));
+    if (apart) return `its ways end at different nodes: ${first.end}, and ${apart.end}`;
+    if (others.some(({ exit }) => outputOf(exit) !== outputOf(first.exit)))
+      return 'its ways write different properties';
+    const { path, rules } = chooser;
+    const next: Choice<string> = { kind: 'choice', path, rules, ways: ways.map(({ leg }) => leg) };
+    return {
+      ...first,
+      leg: { stages: [], next },
+      taps: merged(ways.map(({ taps }) => taps)),
+      sticky,
+      senders: [...new Set(ways.flatMap(({ senders }) => senders))],
+    };
+  }
+
+  /** Returns the leg behind one output of a switch node. */
+  #way(sender: Sender, chooser: SwitchNode, output: number, passed: Passed): Trail | string {
+    const targets = targetsOf(this.#drawn.graph, chooser, output);
+    const [first, ...others] = targets;
+    if (!first) return `its output ${output + 1} leads nowhere`;
+    const isPlain = !targets.some((target) => isStep(target) || target.kind === 'switch');
+    // The item passes this way as it is, to the nodes at which the other ways end.
+    if (isPlain) {
+      const leg = { stages: [], next: null };
+      const [end, taps] = [`one of them ${describeAll(targets).replace(/^its output /, '')}`, NO_TAPS];
+      return { leg, exit: null, taps, sticky: passed.sticky, end, unfused: false, senders: [chooser.id], targets };
+    }
+    if (others.length > 0) return `its output ${output + 1} goes to ${targets.map(describe).join(' and ')}`;
+    const next = this.#next(sender, first, passed);
+    return typeof next === 'string' ? next : this.#from(next, passed);
+  }
+
+  #named(id: string): string {
+    const node = this.#drawn.graph.get(id);
+    return node?.kind === 'stage' ? `stage ${node.name}` : 'a node that gathers branches';
+  }
+}
+
+type Taps = ReadonlyMap<string, readonly string[]>;
+const NO_TAPS: Taps = new Map();
+
+function isStep(node: GraphNode): node is StageNode | BatcherNode {
+  return node.kind === 'stage' || node.kind === 'batcher';
+}
+
+function isJoin(node: GraphNode): node is JoinNode {
+  return node.kind === 'join';
+}
+
+function ended({ node }: Sender, { sticky }: Passed, targets: readonly Target[], end: string, unfused: boolean): Trail {
+  const exit = node.kind === 'http in' ? null : node;
+  return { leg: { stages: [], next: null }, exit, taps: NO_TAPS, sticky, end, unfused, senders: [node.id], targets };
+}
+
+/** Adds the nodes that get the sender's value besides the next step. */
+function watchedBy(trail: Trail, { node }: Sender, targets: readonly Target[], steps: readonly Target[]): Trail {
+  return { ...trail, taps: merged([tapsAt(node.id, targets, steps), trail.taps]) };
+}
+
+function tapsAt(id: string, targets: readonly Target[], steps: readonly Target[]): Taps {
+  const lookers = targets.filter((target) => !steps.includes(target)).map((target) => target.id);
+  return lookers.length > 0 ? new Map([[id, lookers]]) : NO_TAPS;
+}
+
+function merged(all: readonly Taps[]): Taps {
+  return new Map(all.flatMap((taps) => [...taps]));
+}
+
+/** Returns the nodes of a branch whose errors are the outcome of the branch: those that no inner node gathers. */
+function failingOn({ stages, next }: Leg<string>): string[] {
+  if (next?.kind === 'fork') return [next.gather, ...failingOn(next.after)];
+  return [...stages, ...(next?.ways.flatMap(failingOn) ?? [])];
+}
+
+function idsOf(targets: readonly Target[]): string {
+  return targets
+    .map(({ id }) => id)
+    .sort()
+    .join();
+}
+
+function outputOf(exit: Trail['exit']): string {
+  return exit?.kind === 'stage' ? exit.output : 'payload';
+}
