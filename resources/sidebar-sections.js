@@ -55,10 +55,11 @@ function describeSlowest({ name, times }) {
 
 function makeChain(context) {
   const stages = el('div', 'stages');
+  const way = el('div', 'way');
   const end = el('div', 'end');
   const versions = el('div', 'versions-of');
   const besides = el('div', 'besides', el('div', 'caption', text('version.title')), versions);
-  const element = el('div', 'chain', stages, end, besides);
+  const element = el('div', 'chain', way, stages, end, besides);
   let now = 0;
   const listIn = (parent) =>
     list(
@@ -77,6 +78,9 @@ function makeChain(context) {
     const taking = onWay.flatMap((stage) => stage.versions).map((version) => byId.get(version.stage));
     showVersions(taking.filter((stage) => stage !== undefined));
     setShown(besides, taking.length > 0);
+    element.classList.toggle('modelet-sb-forked', chain.way !== null);
+    setShown(way, chain.way !== null);
+    setText(way, chain.way ?? '');
     setText(end, chain.why);
     setKind(end, chain.unfused ? 'unfused' : 'end');
   };

@@ -110,7 +110,7 @@ describe('every result', () => {
     test(`is answered alike to a client that accepts ${accept ?? 'whatever comes'}`, async () => {
       for (const give of RESULTS) {
         const headers = { ...JSON_BODY, ...(accept === undefined ? {} : { Accept: accept }) };
-        for (const kind of ['/plain', '/caught', '/kept']) {
+        for (const kind of ['/plain', '/caught', '/kept', '/gathered', '/switched']) {
           await assertSame({ headers, body: write('json', { give }), kind }, `${kind} ${give}`);
         }
       }
@@ -119,6 +119,30 @@ describe('every result', () => {
 
   test('is answered alike where its HTTP response node sends no content', async () => {
     assert.equal(await assertSame({ headers: JSON_BODY, body: write('json', { n: 1 }), kind: '/checked' }, '204'), 204);
+  });
+});
+
+describe('a request that forks is answered alike', () => {
+  const FORKED: readonly (readonly [name: string, sent: unknown, kind: string, status: number])[] = [
+    ['by all results', { n: 1 }, '/gathered', 201],
+    ['by the error of a branch', { error: 'no', code: 'invalid_input' }, '/gathered', 422],
+    ['by the death of a worker', { exit: true }, '/gathered', 503],
+    ['by the one stage', { n: 1 }, '/switched', 200],
+    ['by the other stage', { n: '2' }, '/switched', 200],
+    ['where the value is missing', ['n'], '/switched', 200],
+    ['where no value has properties', null, '/switched', 200],
+    ['by an error behind the switch', { error: 'no' }, '/switched', 500],
+  ];
+  for (const [name, sent, kind, status] of FORKED) {
+    test(name, async () => {
+      assert.equal(await assertSame({ headers: JSON_BODY, body: write('json', sent), kind }, name), status);
+    });
+  }
+
+  test('where the body is no JSON', async () => {
+    for (const kind of ['/gathered', '/switched']) {
+      assert.equal(await assertSame({ headers: JSON_BODY, body: Buffer.from('{"n":'), kind }, kind), 400);
+    }
   });
 });
 

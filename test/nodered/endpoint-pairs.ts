@@ -1,5 +1,5 @@
 /** Pairs of endpoints that are the same but for a function node, which keeps one of each pair from being compiled. */
-import { streamOut } from '../fixtures/drawn.ts';
+import { gather, junction, streamOut } from '../fixtures/drawn.ts';
 import { batcher, collector, func, httpIn, node, runtime, stage, TAB } from '../fixtures/flow.ts';
 import type { FlowNode } from '../fixtures/node-red.ts';
 
@@ -83,6 +83,26 @@ export const KINDS: Readonly<Record<string, (at: string) => FlowNode[]>> = {
   '/openai': (at) => [stage(`${at}first`, DOES, `${at}collect`, ANY), ...toStream(at, { format: 'openai' })],
   '/jsonl': (at) => [stage(`${at}first`, DOES, `${at}out`, ANY), streamOut(`${at}out`, { format: 'jsonl' })],
   '/raw': (at) => [stage(`${at}first`, DOES, `${at}collect`, ANY), ...toStream(at, { format: 'raw' })],
+  // Behind the function node of the pair, Node-RED copies the message and gathers the copies.
+  '/gathered': (at) => [
+    junction(`${at}first`, [`${at}a`, `${at}b`]),
+    stage(`${at}a`, DOES, `${at}gather`),
+    stage(`${at}b`, 'return typeof input;', `${at}gather`),
+    gather(`${at}gather`, `${at}out`, `${at}failed`),
+    response(`${at}out`, '201', { 'X-Own': 'yes' }),
+    response(`${at}failed`, '', { 'X-Failed': 'yes' }),
+  ],
+  '/switched': (at) => [
+    node(`${at}first`, 'switch', [`${at}a`, `${at}b`], {
+      ...{ property: 'payload.n', propertyType: 'msg', checkall: 'true', repair: false, outputs: 2 },
+      rules: [{ t: 'eq', v: '1', vt: 'num' }, { t: 'else' }],
+    }),
+    stage(`${at}a`, "return 'one';", `${at}collect`),
+    stage(`${at}b`, DOES, `${at}collect`),
+    collector(`${at}collect`, `${at}out`, `${at}failed`),
+    response(`${at}out`),
+    response(`${at}failed`, '', { 'X-Failed': 'yes' }),
+  ],
   '/batched': (at) => [
     stage(`${at}first`, 'return [];', `${at}out`, { source: 'inline', predict: 'batch' }),
     response(`${at}out`),

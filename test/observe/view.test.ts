@@ -1,10 +1,12 @@
 /** The view for the sidebar, from readings of a runtime that really ran. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
+import type { Leg } from '../../src/core/route.ts';
 import { countOf } from '../../src/observe/meters/histogram.ts';
 import type { Measurement } from '../../src/observe/views/interval.ts';
 import type { StageSnapshot } from '../../src/observe/views/snapshot.ts';
 import { type Around, type Chain, type View, viewBetween } from '../../src/observe/views/view.ts';
+import { writeLeg } from '../../src/observe/views/why.ts';
 import { until } from '../fixtures/polling.ts';
 import { serve, type TestService } from '../fixtures/service.ts';
 
@@ -131,7 +133,9 @@ describe('a view', () => {
   test('draws each chain once, and none that ends another one', async (t) => {
     const now = look(await started(t));
     const { id } = now.snapshot;
-    const chain = (...stages: string[]): Chain => ({ runtime: id, stages, why: `ends at ${stages}`, unfused: false });
+    const chain = (...stages: string[]): Chain => {
+      return { runtime: id, stages, way: null, why: `ends at ${stages}`, unfused: false };
+    };
     const chains = [chain('b', 'c'), chain('a', 'b', 'c'), chain('a', 'b', 'c'), chain('x', 'c'), chain('c')];
     const other = { ...chain('d'), runtime: 'another' };
     const [runtime] = viewBetween([], [now], { ...AROUND, chains: [...chains, other] }).runtimes;
@@ -141,6 +145,33 @@ describe('a view', () => {
         ['a', 'b', 'c'],
         ['x', 'c'],
       ],
+    );
+  });
+
+  test('draws no branch of a forked chain apart', async (t) => {
+    const now = look(await started(t));
+    const chain = (stages: string[], way: string | null): Chain => {
+      return { runtime: now.snapshot.id, stages, way, why: 'ends', unfused: false };
+    };
+    const chains = [chain(['b', 'c'], null), chain(['a', 'b', 'c', 'd'], 'a → (b → c | d)'), chain(['d'], null)];
+    const [runtime] = viewBetween([], [now], { ...AROUND, chains }).runtimes;
+    assert.deepEqual(
+      runtime?.chains.map(({ way }) => way),
+      ['a → (b → c | d)'],
+    );
+  });
+
+  test('writes a way that forks in a line', () => {
+    const leg = (stages: string[], next: Leg<string>['next'] = null): Leg<string> => ({ stages, next });
+    const terms = { mode: 'all', quorum: 0, partial: 'error', total: 2, names: ['b', 'd'] } as const;
+    const choice = { kind: 'choice', path: [], rules: [], ways: [leg(['f']), leg([])] } as const;
+    const fork = {
+      ...({ kind: 'fork', gather: 'join', terms, timeoutMs: 1 } as const),
+      ...{ branches: [leg(['b', 'c']), leg(['d'])], after: leg(['e'], choice) },
+    };
+    assert.equal(
+      writeLeg(leg(['a'], fork), (id) => id),
+      'a → (b → c | d) → join → e → one of (f | -)',
     );
   });
 

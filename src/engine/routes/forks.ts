@@ -7,7 +7,7 @@ import { asModeletError, type ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
 import type { GatherReport } from '../../core/route.ts';
 import { Gather, type Gathered, outcomesOf } from '../../ledger/gathers.ts';
-import { joinPayloads } from '../../wire/codec/codec.ts';
+import { CODEC, joinPayloads } from '../../wire/codec/codec.ts';
 import { decodeFailure } from '../../wire/frames/failure.ts';
 import { type Branches, type Item, type LiveFork, type LiveLeg, MOVING } from '../stage/item.ts';
 
@@ -88,6 +88,12 @@ class OpenFork implements Branches {
     const name = this.#open.get(branch);
     if (name === undefined || !this.#isWanted) return;
     this.#open.delete(branch);
+    if (error?.code === 'bad_request' && !branch.passed && branch.payload.codec === CODEC.jsonText) {
+      // The client's JSON cannot be read. In a flow, no branch would have begun.
+      this.#end();
+      this.#host.failed(this.#item, error, null);
+      return;
+    }
     this.#gather ??= new Gather(this.#fork.terms, this.#host.clock, this.#limit(), (gathered) =>
       this.#settled(gathered),
     );
@@ -106,15 +112,19 @@ class OpenFork implements Branches {
     return Math.min(this.#host.clock.now() + this.#fork.timeoutMs, this.#item.deadline - BEFORE_DEADLINE_MS);
   }
 
-  #settled(gathered: Gathered<Ended>): void {
+  #end(): void {
     this.drop();
+    this.#item.state = MOVING;
+  }
+
+  #settled(gathered: Gathered<Ended>): void {
+    this.#end();
     const { branches } = gathered;
     const results = branches.filter(({ error }) => !error);
     const base = gathered.error ? branches.find(({ error }) => error) : results[0];
     const inOrder = [...branches].sort((a, b) => Number(b === base) - Number(a === base));
     const ended = inOrder.map(({ message }) => message.item);
     this.#item.gathered = reportOf(this.#item, this.#fork.gather, gathered, ended);
-    this.#item.state = MOVING;
     try {
       if (gathered.error) throw gathered.error;
       this.#host.gathered(

@@ -2,7 +2,7 @@
 import type { NodeAPI } from 'node-red';
 import { resolveModeletFile } from '../../config/folders.ts';
 import { isVersionAction } from '../../core/versions.ts';
-import { whyRouteEnds } from '../../observe/views/why.ts';
+import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
 import { visibleCpus } from '../../process/affinity.ts';
 import type { Service } from '../../server/service.ts';
 import type { Pipeline } from '../pipeline.ts';
@@ -113,7 +113,7 @@ function tellOf(pipeline: Pipeline, id: string): object | undefined {
   if (!route && !warnings) return live.get(id) ? {} : undefined;
   const told = { handler: handlerOf(pipeline, id) };
   if (!route) return { ...told, warnings };
-  const chain = route.stages.map((stage) => stageNames.get(stage) ?? stage).join(' \u2192 ');
+  const chain = writeLeg(route.leg, (stage) => stageNames.get(stage) ?? (live.get(stage)?.node.name || stage));
   const endpoints = endpointViews(pipeline).filter(({ stages }) => stages.includes(id));
   return { ...told, route: { text: `${chain}; ends there because ${route.end}` }, endpoints };
 }

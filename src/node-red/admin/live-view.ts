@@ -7,7 +7,7 @@ import type { NodeAPI } from 'node-red';
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import type { Measurement } from '../../observe/views/interval.ts';
 import { type Around, type View, viewBetween } from '../../observe/views/view.ts';
-import { whyRouteEnds } from '../../observe/views/why.ts';
+import { whyRouteEnds, writeLeg } from '../../observe/views/why.ts';
 import { allowedCpus, visibleCpus } from '../../process/affinity.ts';
 import type { Pipeline } from '../pipeline.ts';
 import { endpointViews } from './endpoint-view.ts';
@@ -65,10 +65,13 @@ export function serveLiveView(RED: NodeAPI, pipeline: Pipeline, mayRead: Request
 }
 
 export function aroundOf(pipeline: Pipeline): Around {
+  const nameOf = (id: string): string =>
+    pipeline.deployment.stageNames.get(id) ?? (pipeline.live.get(id)?.node.name || id);
   return {
     chains: [...pipeline.deployment.routes.values()].map(({ route }) => ({
       runtime: route.runtime,
       stages: route.stages,
+      way: route.leg.next ? writeLeg(route.leg, nameOf) : null,
       why: whyRouteEnds(route),
       unfused: route.unfused,
     })),

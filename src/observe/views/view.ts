@@ -20,8 +20,10 @@ import { type StageHealth, stageWords } from './words.ts';
 export interface Chain {
   /** Id of the chain's runtime. */
   readonly runtime: string;
-  /** Ids of the stages, in order. */
+  /** Ids of the stages, as drawn. */
   readonly stages: readonly string[];
+  /** The way from stage to stage in a line; null: one after the other. */
+  readonly way: string | null;
   /** One sentence that tells why the chain ends there. */
   readonly why: string;
   /** Whether another stage follows that the chain could have included. */
@@ -229,16 +231,18 @@ function versionWarning({ name, cause, drawn, share, available }: VersionSnapsho
 }
 
 /**
- * Returns the chains to draw: all that are not the end of another. Shorter ones exist because messages may enter at
- * every stage of a chain and at its batchers.
+ * Returns the chains to draw: all that are no part of another. Shorter ones exist because messages may enter at every
+ * stage of a chain and at its batchers.
  */
 function longestChains(chains: readonly Chain[]): Omit<Chain, 'runtime'>[] {
-  const keyOf = ({ stages }: Chain): string => stages.join('\n');
+  const keyOf = ({ stages }: Chain): string => `\n${stages.join('\n')}\n`;
   const byKey = new Map(chains.map((chain) => [keyOf(chain), chain]));
-  const drawn = [...byKey.values()].filter(
-    (chain) => ![...byKey.keys()].some((other) => other.endsWith(`\n${keyOf(chain)}`)),
-  );
-  return drawn.map(({ stages, why, unfused }) => ({ stages, why, unfused }));
+  const isPartOf = (key: string, [other, { way }]: readonly [string, Chain]): boolean => {
+    if (key === other) return false;
+    return way === null ? other.endsWith(key) : other.includes(key);
+  };
+  const drawn = [...byKey].filter(([key]) => ![...byKey].some((other) => isPartOf(key, other)));
+  return drawn.map(([, { stages, way, why, unfused }]) => ({ stages, way, why, unfused }));
 }
 
 function placesOf(runtimes: readonly RuntimeView[], around: Around): PlacedHolder[] {

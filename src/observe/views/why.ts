@@ -1,5 +1,6 @@
 /** Explains in a plain sentence why requests wait at a stage now, and why a route ends where it does. Pure. */
 import type { CircuitTag } from '../../core/model.ts';
+import type { Leg } from '../../core/route.ts';
 
 /** The part of a stage's snapshot that the sentence needs. */
 export interface StageFacts {
@@ -42,6 +43,19 @@ export function whyWaiting(stage: StageFacts, engine: EngineView, next: readonly
   }
   const full = next.find(({ queue, capacity }) => queue >= capacity);
   return full ? `held back: the queue of stage ${full.name} is full (${full.capacity})` : null;
+}
+
+/** Writes the way of a route in a line: `a → (b | c → d) → gather → e`; behind a switch node `a → one of (b | c)`. */
+export function writeLeg<Id>({ stages, next }: Leg<Id>, nameOf: (id: Id) => string): string {
+  return [...stages.map(nameOf), ...(next ? writeNext(next, nameOf) : [])].join(' \u2192 ');
+}
+
+function writeNext<Id>(next: NonNullable<Leg<Id>['next']>, nameOf: (id: Id) => string): string[] {
+  const beside = (legs: readonly Leg<Id>[]): string =>
+    `(${legs.map((leg) => writeLeg(leg, nameOf) || '-').join(' | ')})`;
+  if (next.kind === 'choice') return [`one of ${beside(next.ways)}`];
+  const after = writeLeg(next.after, nameOf);
+  return [beside(next.branches), nameOf(next.gather), ...(after === '' ? [] : [after])];
 }
 
 /** @param unfused whether another stage follows that the route could have included */
