@@ -68,11 +68,23 @@ const ROWS: Readonly<Record<string, Row>> = {
     json: [[true, false]],
     msgpack: tensor('bool', [1, 2], '0100'),
   },
+  'booleans in a row': {
+    js: '({ data: Uint8Array.of(1, 0), dims: [2], type: "bool" })',
+    py: 'np.array([True, False])',
+    json: [true, false],
+    msgpack: tensor('bool', [2], '0100'),
+  },
+  'half floats in a row': { py: 'np.array([1, -2], "f2")', json: [1, -2], msgpack: tensor('float16', [2], '003c00c0') },
   'half floats': {
     js: '({ data: Float32Array.of(1, -2), dims: [1, 2], type: "float16" })',
     py: 'np.array([[1, -2]], "f2")',
     json: [[1, -2]],
     msgpack: tensor('float16', [1, 2], '003c00c0'),
+  },
+  'a matrix of numpy': {
+    py: 'np.matrix([[1, 2]], "i2")',
+    json: [[1, 2]],
+    msgpack: tensor('int16', [1, 2], '01000200'),
   },
   'long floats': {
     py: 'np.array([[1]], np.longdouble)',
@@ -97,7 +109,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     json: [0.5, LARGE_TEXT, true, 'a'],
     msgpack: [0.5, LARGE, true, 'a'],
   },
-  'text in numpy': { py: 'np.array(["a", "b"])', json: ['a', 'b'] },
+  'text in numpy': { py: '[np.array(["a", "b"]), np.array("c")]', json: [['a', 'b'], 'c'] },
   'a masked array': { py: 'np.ma.array([1.5, 2.5], mask=[False, True])', json: [1.5, null] },
   'a time of numpy': {
     py: '[np.datetime64(0, "s"), np.datetime64("NaT")]',
@@ -114,6 +126,10 @@ const ROWS: Readonly<Record<string, Row>> = {
       { n: 1, at: new Date(0) },
       { n: 2, at: null },
     ],
+  },
+  'a frame of pandas with columns of one name': {
+    py: 'pd.DataFrame([[1, 2]], columns=["a", "a"])',
+    json: fails(/two columns of one name/),
   },
   'a series of pandas': {
     py: 'pd.Series([1.5], dtype="f4")',
@@ -150,6 +166,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     msgpack: fails(/a Map with the same key twice/),
   },
   'a dict with keys of one text': { py: '{1: "a", "1": "b"}', json: fails(/two keys that become "1"/) },
+  'a dict with keys of libraries': { py: '{np.int64(1): 2, Colour.RED: 3}', json: { 1: 2, red: 3 } },
   'a dict with other keys': { py: '{1: "a", None: "b"}', json: { 1: 'a', null: 'b' } },
   'whole numbers': { js: '[5n, 2n ** 60n]', py: '[5, 2**60]', json: [5, LARGE_TEXT], msgpack: [5, LARGE] },
   'a whole number of 71 bits': {

@@ -163,6 +163,15 @@ async function assertEach(service: TestService, rows: Rows): Promise<void> {
   }
 }
 
+const KEYS = `
+import datetime, enum, uuid
+class Colour(enum.Enum):
+    RED = "red"
+class Level(enum.IntEnum):
+    LOW = 1
+def predict(x):
+    return eval(x)`;
+
 describe('objects of well-known libraries', { skip: WITHOUT_PYTHON }, () => {
   test('of the standard library become plain values', async (t) => {
     const lines = `
@@ -195,17 +204,24 @@ def predict(x):
   });
 
   test('a dict keeps all its members, or fails', async (t) => {
-    const service = await serveLines(t, 'def predict(x):\n    return eval(x)', { predict: 'item' });
+    const service = await serveLines(t, KEYS, { predict: 'item' });
     await assertEach(service, [
       ['{1: "a", 2.5: "b", True: "c", None: "d"}', { '1': 'c', '2.5': 'b', null: 'd' }],
       ['{1: "a", "1": "b"}', /a dict with two keys that become "1".*give its keys different texts/],
       ['[[{"a": {None: 1, "null": 2}}]]', /two keys that become "null"/],
       ['{1: float("nan"), "1": 0}', /two keys that become "1"/],
+      [
+        '{Colour.RED: 0, datetime.date(2026, 2, 3): 1, uuid.UUID(int=1): 2}',
+        { red: 0, '2026-02-03': 1, '00000000-0000-0000-0000-000000000001': 2 },
+      ],
+      ['{Colour.RED: 0, "red": 1}', /two keys that become "red"/],
+      ['{Level.LOW: float("nan"), "1": 0}', /two keys that become "1"/],
+      ['{(1, 2): 0}', /a dict with a key of type tuple.*give the dict keys of text/],
     ]);
   });
 
   test('of pandas become lists of rows and of values', { skip: WITHOUT_PANDAS }, async (t) => {
-    const lines = 'import pandas as pd\ndef predict(x):\n    return eval(x)';
+    const lines = 'import numpy as np\nimport pandas as pd\ndef predict(x):\n    return eval(x)';
     const service = await serveLines(t, lines, { interpreter: PANDAS, predict: 'item' });
     await assertEach(service, [
       [
@@ -222,6 +238,14 @@ def predict(x):
       ['pd.Series([1, None], dtype="Int64")', [1, null]],
       ['pd.Index(["x", "y"])', ['x', 'y']],
       ['[pd.NaT, pd.NA, pd.Timestamp("2026-01-02", tz="UTC")]', [null, null, new Date('2026-01-02')]],
+      ['pd.Series([True, False])', { data: new Uint8Array([1, 0]), dims: [2], type: 'bool' }],
+      [
+        '{np.int64(1): 2, np.float64(2.5): float("nan"), pd.Timestamp(0, tz="UTC"): 3}',
+        { '1': 2, '2.5': Number.NaN, '1970-01-01T00:00:00.000Z': 3 },
+      ],
+      ['{np.float64(2.5): 1, "2.5": 2}', /two keys that become "2.5"/],
+      ['pd.DataFrame([[1, 2]], columns=["a", "a"])', /two columns of one name.*different names/],
+      ['pd.DataFrame([[1, 2]], columns=[1, "1"])', /two keys that become "1"/],
       ['pd.Timedelta(1)', /Timedelta/],
     ]);
   });
@@ -254,8 +278,9 @@ def predict(x):
     const service = await serveLines(t, lines, { interpreter: NUMPY, predict: 'item' });
     assert.deepEqual(await service.value({ a: new Float32Array([1, 2, 3]) }), {
       doubled: new Float32Array([2, 4, 6]),
-      half: new Float32Array([2, 4, 6]),
-      flags: new Uint8Array([0, 1, 1]),
+      // No typed array would keep these types.
+      half: { data: new Float32Array([2, 4, 6]), dims: [3], type: 'float16' },
+      flags: { data: new Uint8Array([0, 1, 1]), dims: [3], type: 'bool' },
       'every other': new Float32Array([2, 6]),
       swapped: new Float64Array([2, 4, 6]),
       none: new Int32Array(0),
@@ -272,15 +297,19 @@ def predict(x):
     const lines = `
 import numpy as np
 def predict(x):
-    return [x["image"].transpose(), x["mask"], x["image"].shape == (2, 3), x["mask"].dtype == bool]`;
+    return [x["image"].transpose(), x["mask"], x["half"], x["image"].shape == (2, 3),
+            [x["mask"].dtype.name, x["half"].dtype.name], np.matrix(x["mask"])]`;
     const service = await serveLines(t, lines, { interpreter: NUMPY, predict: 'item' });
     const image = { data: new Float32Array([1, 2, 3, 4, 5, 6]), dims: [2, 3], type: 'float32' };
     const mask = { data: new Uint8Array([1, 0]), dims: [1, 2], type: 'bool' };
-    assert.deepEqual(await service.value({ image, mask }), [
+    const half = { data: new Float32Array([0.5]), dims: [1, 1], type: 'float16' };
+    assert.deepEqual(await service.value({ image, mask, half }), [
       { data: new Float32Array([1, 4, 2, 5, 3, 6]), dims: [3, 2], type: 'float32' },
       mask,
+      half,
       true,
-      true,
+      ['bool', 'float16'],
+      mask,
     ]);
     const echo = await serveLines(t, 'import numpy\ndef predict(x):\n    return x', { interpreter: NUMPY });
     for (const odd of [

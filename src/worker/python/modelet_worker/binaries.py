@@ -78,13 +78,16 @@ def decode_binary(kind: int, content: memoryview) -> Any:
 
 
 def is_binary(value: Any) -> bool:
-    """Whether the value travels as one binary. False for masked arrays and arrays of several dimensions; see objects.py."""
+    """
+    Whether the value travels as one binary. False for arrays that a typed array cannot stand for: masked ones, those of
+    several dimensions, and those of booleans or half floats; see objects.py.
+    """
     if isinstance(value, (bytes, bytearray, memoryview, array.array)):
         return True
     np = numpy()
-    if np is None or not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "biuf":
+    if np is None or not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind not in "iuf":
         return False
-    return not isinstance(value, np.ma.MaskedArray)
+    return value.dtype.char != "e" and not isinstance(value, np.ma.MaskedArray)
 
 
 def encode_binary(value: Any) -> Tuple[int, Bytes]:
@@ -102,11 +105,9 @@ def encode_binary(value: Any) -> Tuple[int, Bytes]:
 
 def _encode_numpy(np: Any, value: Any) -> Tuple[int, Bytes]:
     dtype = value.dtype
-    if dtype.kind == "b":
-        dtype = np.dtype("u1")
-    elif dtype.kind == "f" and dtype.itemsize not in _FLOATING:
-        # Some versions of Node.js lack half floats, and none has floats longer than 64 bits.
-        dtype = np.dtype("f4" if dtype.itemsize < 4 else "f8")
+    if dtype.kind == "f" and dtype.itemsize not in _FLOATING:
+        # Node.js has no floats longer than 64 bits.
+        dtype = np.dtype("f8")
     own = np.ascontiguousarray(value, dtype=dtype.newbyteorder("="))
     return _kind_of(own.dtype.char, own.itemsize), memoryview(own.view("u1"))
 
@@ -137,7 +138,11 @@ def shaped(value: Any) -> Any:
     )
     if not is_shaped:
         return value
-    return (data.view("?") if name == "bool" and data.dtype == "u1" else data).reshape(dims)
+    if name == "bool" and data.dtype == "u1":
+        data = data.view("?")
+    elif name == "float16" and data.dtype == "f4":
+        data = data.astype("f2")
+    return data.reshape(dims)
 
 
 def _product(sizes: Any) -> int:

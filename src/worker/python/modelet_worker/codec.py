@@ -287,12 +287,31 @@ def _check_keys(value: Any) -> None:
 
 
 def _text_of(key: Any) -> str:
-    """Returns the text of a dict's key, as the json module writes it."""
+    """Returns the text of a dict's key: as the json module writes it, else the text of what the key is as a value."""
+    if isinstance(key, str):
+        return str(key)
     if key is None or isinstance(key, bool):
         return {None: "null", True: "true", False: "false"}[key]
-    if isinstance(key, (int, float)):
-        return repr(key)
-    raise Unusable(f"a key of type {type(key).__name__}")
+    # Not repr(key): subclasses, such as numpy's floats and members of an IntEnum, have others.
+    if isinstance(key, int):
+        return int.__repr__(key)
+    if isinstance(key, float):
+        return float.__repr__(key)
+    if isinstance(key, datetime):
+        moment = datetime_of(key)
+        return _text_of(moment if moment is None else _iso_text(moment))
+    try:
+        plain = plain_of(key)
+    except Unusable:
+        plain = key
+    if isinstance(plain, (str, int, float, datetime)) or plain is None:
+        return _text_of(plain)
+    raise Unusable(f"a dict with a key of type {type(key).__name__}", "give the dict keys of text")
+
+
+def _iso_text(moment: datetime) -> str:
+    """Returns the text that a Date of JavaScript has in JSON."""
+    return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _decode_sections(content: memoryview) -> Any:

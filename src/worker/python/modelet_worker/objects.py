@@ -9,7 +9,8 @@ Converts objects of well-known libraries to plain Python values, as their users 
 | pandas: DataFrame; Series and Index           | list of dicts, one per row; list, or numpy array of numbers       |
 | pandas: Timestamp; NaT and NA                 | datetime; None                                                    |
 | numpy: scalar, array of text or of objects    | number, boolean, text; list                                       |
-| numpy: array of several dimensions            | `{data, dims, type}` with its elements in an array of one dimension |
+| numpy: array of several dimensions, or whose  | `{data, dims, type}` with its elements in an array of one         |
+| elements have a type that JavaScript lacks    | dimension and of a type that JavaScript has                       |
 | numpy: masked array                           | list, with None for masked elements                               |
 | numpy: datetime64, alone or in an array       | datetime in UTC, None for NaT                                     |
 
@@ -27,7 +28,10 @@ from uuid import UUID
 from .binaries import Unusable, numpy
 
 # Methods of well-known libraries' objects that return their data.
-_GIVE_DATA = ("numpy", "to_dict", "tolist", "total_seconds", "_asdict", "isoformat")
+_GIVE_DATA = (
+    *("numpy", "to_dicts", "to_numpy", "toarray", "to_dict", "to_list", "tolist"),
+    *("total_seconds", "_asdict", "isoformat"),
+)
 _TEXTS = (Decimal, UUID, PurePath)
 _SCALARS = {"b": bool, "i": int, "u": int, "f": float}
 
@@ -72,6 +76,8 @@ def _plain_of_pandas(pandas: Any, value: Any) -> Any:
     if value is pandas.NA:
         return None
     if isinstance(value, pandas.DataFrame):
+        if not value.columns.is_unique:
+            raise Unusable("a DataFrame with two columns of one name", "give its columns different names")
         return value.to_dict(orient="records")
     if isinstance(value, (pandas.Series, pandas.Index)):
         has_numbers = getattr(value.dtype, "kind", "O") in _SCALARS and not hasattr(value.dtype, "na_value")
@@ -83,17 +89,28 @@ def _plain_of_numpy(np: Any, value: Any) -> Any:
     kind = value.dtype.kind
     if kind == "M":
         return _times(value.astype("M8[ms]").tolist())
-    if isinstance(value, np.ma.MaskedArray) and kind in "biufUSO":
-        return value.tolist()
-    if value.ndim == 0 and kind in _SCALARS:
-        return _SCALARS[kind](value[()])
-    if value.ndim > 1 and kind in _SCALARS:
-        # Floats longer than 64 bits become float64; half floats keep their name, see binaries.py.
-        name = "float64" if kind == "f" and value.dtype.itemsize > 8 else value.dtype.name
-        return {"data": value.reshape(-1), "dims": list(value.shape), "type": name}
-    if value.ndim > 0 and kind in "USO":
+    if isinstance(value, np.ma.MaskedArray):
+        if kind in "biufUSOT":
+            return value.tolist()
+    elif kind in _SCALARS:
+        # A plain array: a matrix would keep two dimensions whatever its shape.
+        return _SCALARS[kind](value[()]) if value.ndim == 0 else _tensor_of(np.asarray(value))
+    elif kind in "USOT":
         return value.tolist()
     raise Unusable(f"a numpy value of type {value.dtype}", "return numbers, booleans or text, or what its astype(str) gives")
+
+
+def _tensor_of(value: Any) -> Any:
+    """Returns an array as `{data, dims, type}`, whose data travel as one binary."""
+    data, name = value.reshape(-1), value.dtype.name
+    if name == "bool":
+        data = data.view("u1")
+    elif name == "float16":
+        # Some versions of Node.js lack half floats.
+        data = data.astype("f4")
+    elif value.dtype.kind == "f" and value.dtype.itemsize > 8:
+        name = "float64"
+    return {"data": data, "dims": list(value.shape), "type": name}
 
 
 def _times(value: Any) -> Any:
