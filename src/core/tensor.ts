@@ -1,5 +1,6 @@
 /** Arrays of numbers with a type and a shape: typed arrays, and the `{data, dims, type}` of ONNX models and numpy. */
 import { types } from 'node:util';
+import { fromHalfBits } from './float16.ts';
 
 /** Elements in row-major order, with their shape and type. */
 export interface Tensor {
@@ -38,6 +39,25 @@ const HELD_BY: ReadonlyMap<string, string> = new Map([
   ['float16', 'float32'],
 ]);
 
+/** Makes the elements of each type from their bytes, little-endian as this machine is assumed to be. */
+const FROM_BYTES: ReadonlyMap<unknown, (bytes: ArrayBuffer) => ArrayLike<unknown>> = new Map<
+  unknown,
+  (bytes: ArrayBuffer) => ArrayLike<unknown>
+>([
+  ['bool', (bytes) => new Uint8Array(bytes)],
+  ['int8', (bytes) => new Int8Array(bytes)],
+  ['uint8', (bytes) => new Uint8Array(bytes)],
+  ['int16', (bytes) => new Int16Array(bytes)],
+  ['uint16', (bytes) => new Uint16Array(bytes)],
+  ['int32', (bytes) => new Int32Array(bytes)],
+  ['uint32', (bytes) => new Uint32Array(bytes)],
+  ['float16', (bytes) => fromHalfBits(new Uint16Array(bytes))],
+  ['float32', (bytes) => new Float32Array(bytes)],
+  ['float64', (bytes) => new Float64Array(bytes)],
+  ['int64', (bytes) => new BigInt64Array(bytes)],
+  ['uint64', (bytes) => new BigUint64Array(bytes)],
+]);
+
 /**
  * Most nested arrays of a tensor: some per element, plus a fixed number. A client's input may become its answer, so a
  * few bytes of `dims` must not produce many more arrays than there are elements.
@@ -57,6 +77,20 @@ export function asTensor(value: object): Tensor | null {
   if (!isData(data, type)) return null;
   if (!dims.every((dim) => Number.isSafeInteger(dim) && dim >= 0) || sizeOf(dims) !== data.length) return null;
   return arraysOf(dims) <= MOST_ARRAYS_AN_ELEMENT * data.length + MOST_ARRAYS_OF_NOTHING ? { data, dims, type } : null;
+}
+
+/** Returns the tensor for a `{data, dims, type}` whose data are bytes; null if they do not fit the type and the shape. */
+export function tensorOfBytes(value: object): Tensor | null {
+  const { data, dims, type } = value as Partial<Tensor>;
+  const read = FROM_BYTES.get(type);
+  if (read === undefined || !types.isUint8Array(data) || Object.keys(value).length !== 3) return null;
+  // A copy, because a typed array begins at a multiple of its elements' size.
+  const bytes = Uint8Array.from(data).buffer;
+  try {
+    return asTensor({ data: read(bytes), dims, type });
+  } catch {
+    return null; // The bytes end in the middle of an element.
+  }
 }
 
 /** Returns the number of arrays that `nested` makes for the shape. */

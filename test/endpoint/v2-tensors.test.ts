@@ -94,6 +94,16 @@ const REFUSED: readonly (readonly [name: string, request: object, text: RegExp, 
   ['a text in place of a number', { inputs: [{ ...X, data: [1, '2'] }] }, /element 1 of the data is no FP32/],
   ['a number beyond the type', { inputs: [{ ...X, datatype: 'UINT8', data: [1, 256] }] }, /element 1 of the data/],
   ['digits that JSON loses', { inputs: [{ ...X, datatype: 'INT64', data: [0, 2 ** 60] }] }, /element 1 of the data/],
+  [
+    'a number beyond a 32-bit float',
+    { inputs: [{ ...X, data: [1, 3.5e38] }] },
+    /input "x": element 1 of the data is no FP32/,
+  ],
+  [
+    'a number beyond a half float',
+    { inputs: [{ ...X, datatype: 'FP16', data: [-65520, 0] }] },
+    /element 0 of the data is no FP16/,
+  ],
   ['neither data nor bytes', { inputs: [{ ...X, data: undefined }] }, /needs data, or a binary_data_size/],
   ['data and bytes', { inputs: [{ ...X, ...B }] }, /both data and a binary_data_size/, Buffer.alloc(8)],
   ['fewer bytes than announced', { inputs: [B] }, /not a number of bytes that came/, Buffer.alloc(7)],
@@ -115,6 +125,20 @@ describe('v2: a request is refused with the reason', () => {
   for (const [name, request, message, bytes] of REFUSED) {
     test(name, () => assert.throws(() => read(request, bytes), { code: 'bad_request', message }));
   }
+
+  test('a number beyond any float', () => {
+    const text = JSON.stringify({ inputs: [{ ...X, datatype: 'FP64', data: [0, 7] }] }).replace('7', '1e400');
+    const message = /element 1 of the data is no FP64/;
+    assert.throws(() => readInferRequest(Buffer.from(text), null), { code: 'bad_request', message });
+  });
+
+  test('the largest number of a type is not', () => {
+    for (const [datatype, data] of [
+      ['FP16', [65504, -65519]],
+      ['FP32', [3.4028235e38, -3.4028235e38]],
+    ] as const)
+      assert.equal(read({ inputs: [{ ...X, datatype, data }] }).input['x']?.data.length, 2);
+  });
 });
 
 const float = (data: readonly number[], dims: readonly number[]): object => ({
@@ -161,6 +185,9 @@ describe('v2: a result becomes outputs', () => {
     ['null', null, /"output" has a null in it/],
     ['an object in an object', { a: { b: 1 } }, /"a" has an object in it/],
     ['texts beside numbers', { a: [1, 'x'] }, /"a" mixes a number with a string/],
+    ['null beside numbers', { a: [1, null] }, /"a" mixes a number with null/],
+    ['a time', new Date(0), /"output" has an object in it/],
+    ['a set', new Set([1]), /"output" has an object in it/],
     ['a hole in an array', { a: [1, undefined] }, /"a" mixes a number/],
     ['arrays of different lengths', [[1], [1, 2]], /nested arrays of different lengths/],
     ['arrays of different depths', [[1], 2], /nested arrays of different lengths/],

@@ -334,6 +334,10 @@ describe('every value has its form in an answer', () => {
   }
 
   test('by an ONNX model', async () => {
+    const halves = Buffer.from(encode(tensor('float32', [1, 1], '0000c03f')));
+    const headers = { 'Content-Type': TYPES.msgpack, Accept: TYPES.json };
+    const { status, bytes } = await CALLERS.fetch(`${red.url}/doubles`, headers, halves);
+    assert.deepEqual([status, read('json', bytes)], [200, [3]]);
     await assertAnswer('/doubles', [1.5], 'json', [3], 'float32');
     await assertAnswer('/doubles', [1.5], 'msgpack', tensor('float32', [1], '00004040'), 'float32');
     await assertAnswer('/wide', [2 ** 53 - 1], 'json', ['18014398509481982'], 'int64');
@@ -350,8 +354,14 @@ describe('every value has its form in an answer', () => {
     }
   });
 
-  const sent = { at: new Date(0), bytes: new Uint8Array([1]), large: LARGE, text: 'a\u0000b', list: [Number.NaN] };
-  const answered = { ...sent, at: EPOCH, bytes: { type: 'Buffer', data: [1] }, large: LARGE_TEXT, list: [null] };
+  const sent = {
+    ...{ at: new Date(0), bytes: new Uint8Array([1]), large: LARGE, text: 'a\u0000b', list: [Number.NaN] },
+    square: tensor('float16', [1, 2], '003c00c0'),
+  };
+  const answered = {
+    ...{ ...sent, at: EPOCH, bytes: { type: 'Buffer', data: [1] }, large: LARGE_TEXT, list: [null] },
+    square: [[1, -2]],
+  };
   for (const name of ['echo', 'python']) {
     test(`when it came as msgpack and passed ${name}`, { skip: name === 'python' && WITHOUT_PANDAS }, async () => {
       const body = Buffer.from(encode(sent, { useBigInt64: true }));

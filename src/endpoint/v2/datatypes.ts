@@ -15,8 +15,11 @@ export interface Datatype {
   readonly width: number;
   /** Copies the elements, so that the request's body need not stay in memory. */
   fromBytes(bytes: Buffer): Elements;
-  /** @throws ModeletError `bad_request` for a value that the type cannot hold */
-  fromJson(values: readonly unknown[]): Elements;
+  /**
+   * @param of names the tensor in an error
+   * @throws ModeletError `bad_request` for a value that the type cannot hold
+   */
+  fromJson(values: readonly unknown[], of: string): Elements;
   toBytes(elements: Elements): Buffer;
   /** Returns the elements as the text of a JSON array. */
   toJson(elements: Elements): string;
@@ -30,15 +33,18 @@ interface NumberArray {
 }
 
 const LENGTH_BYTES = 4;
+/** The least numbers that become infinite as 16-bit and 32-bit floats. */
+const INFINITE_HALF = 65_520;
+const INFINITE_FLOAT = 2 ** 128 - 2 ** 103;
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** @param least smallest whole number; null: the type holds fractions */
-function numeric(name: string, type: string, array: NumberArray, least: number | null, most = 0): Datatype {
-  const check = least === null ? isNumber : (value: unknown) => isWhole(value, least, most);
+type Fits = (value: unknown) => boolean;
+
+function numeric(name: string, type: string, array: NumberArray, fits: Fits): Datatype {
   return {
     ...{ name, type, width: array.BYTES_PER_ELEMENT },
     fromBytes: (bytes) => new array(copyOf(bytes)),
-    fromJson: (values) => array.from(checked(name, values, check) as never),
+    fromJson: (values, of) => array.from(checked(name, values, of, fits) as never),
     toBytes: (elements) => bytesOf(elements as unknown as Numbers),
     toJson: (elements) => JSON.stringify(Array.from(elements)),
   };
@@ -46,36 +52,36 @@ function numeric(name: string, type: string, array: NumberArray, least: number |
 
 /** A JSON number beyond 2^53 may have lost digits before anybody sees it, so it must come in binary. */
 function wide(name: string, type: string, array: NumberArray, least: number): Datatype {
+  const fits = whole(least, Number.MAX_SAFE_INTEGER);
   return {
-    ...numeric(name, type, array, least),
-    fromJson: (values) => {
-      const whole = checked(name, values, (value) => isWhole(value, least, Number.MAX_SAFE_INTEGER));
-      return array.from((whole as number[]).map(BigInt) as never);
+    ...numeric(name, type, array, fits),
+    fromJson: (values, of) => {
+      const integers = checked(name, values, of, fits) as number[];
+      return array.from(integers.map(BigInt) as never);
     },
     toJson: (elements) => `[${Array.from(elements).join()}]`,
   };
 }
 
 const HALF: Datatype = {
-  ...numeric('FP16', 'float16', Float32Array as unknown as NumberArray, null),
+  ...numeric('FP16', 'float16', Float32Array as unknown as NumberArray, fraction(INFINITE_HALF)),
   width: 2,
   fromBytes: (bytes) => fromHalfBits(new Uint16Array(copyOf(bytes))),
-  fromJson: (values) => fromHalfBits(toHalfBits(checked('FP16', values, isNumber) as number[])),
+  fromJson: (values, of) => fromHalfBits(toHalfBits(checked('FP16', values, of, fraction(INFINITE_HALF)) as number[])),
   toBytes: (elements) => bytesOf(toHalfBits(elements as ArrayLike<number>)),
 };
 
 const BOOL: Datatype = {
-  ...numeric('BOOL', 'bool', Uint8Array as unknown as NumberArray, 0, 1),
+  ...numeric('BOOL', 'bool', Uint8Array as unknown as NumberArray, isBoolean),
   fromBytes: (bytes) => Uint8Array.from(bytes, (byte) => (byte === 0 ? 0 : 1)),
-  fromJson: (values) =>
-    Uint8Array.from(checked('BOOL', values, (value) => typeof value === 'boolean' || isWhole(value, 0, 1)) as number[]),
+  fromJson: (values, of) => Uint8Array.from(checked('BOOL', values, of, isBoolean) as number[]),
   toJson: (elements) => JSON.stringify(Array.from(elements, (element) => element !== 0)),
 };
 
 const TEXTS: Datatype = {
   ...{ name: 'BYTES', type: 'string', width: 0 },
   fromBytes: texts,
-  fromJson: (values) => checked('BYTES', values, (value) => typeof value === 'string'),
+  fromJson: (values, of) => checked('BYTES', values, of, (value) => typeof value === 'string'),
   toBytes: (elements) =>
     Buffer.concat(
       Array.from(elements as ArrayLike<string>).flatMap((text) => {
@@ -90,17 +96,17 @@ const TEXTS: Datatype = {
 
 const ALL: readonly Datatype[] = [
   BOOL,
-  numeric('UINT8', 'uint8', Uint8Array as unknown as NumberArray, 0, 2 ** 8 - 1),
-  numeric('UINT16', 'uint16', Uint16Array as unknown as NumberArray, 0, 2 ** 16 - 1),
-  numeric('UINT32', 'uint32', Uint32Array as unknown as NumberArray, 0, 2 ** 32 - 1),
+  numeric('UINT8', 'uint8', Uint8Array as unknown as NumberArray, whole(0, 2 ** 8 - 1)),
+  numeric('UINT16', 'uint16', Uint16Array as unknown as NumberArray, whole(0, 2 ** 16 - 1)),
+  numeric('UINT32', 'uint32', Uint32Array as unknown as NumberArray, whole(0, 2 ** 32 - 1)),
   wide('UINT64', 'uint64', BigUint64Array as unknown as NumberArray, 0),
-  numeric('INT8', 'int8', Int8Array as unknown as NumberArray, -(2 ** 7), 2 ** 7 - 1),
-  numeric('INT16', 'int16', Int16Array as unknown as NumberArray, -(2 ** 15), 2 ** 15 - 1),
-  numeric('INT32', 'int32', Int32Array as unknown as NumberArray, -(2 ** 31), 2 ** 31 - 1),
+  numeric('INT8', 'int8', Int8Array as unknown as NumberArray, whole(-(2 ** 7), 2 ** 7 - 1)),
+  numeric('INT16', 'int16', Int16Array as unknown as NumberArray, whole(-(2 ** 15), 2 ** 15 - 1)),
+  numeric('INT32', 'int32', Int32Array as unknown as NumberArray, whole(-(2 ** 31), 2 ** 31 - 1)),
   wide('INT64', 'int64', BigInt64Array as unknown as NumberArray, Number.MIN_SAFE_INTEGER),
   HALF,
-  numeric('FP32', 'float32', Float32Array as unknown as NumberArray, null),
-  numeric('FP64', 'float64', Float64Array as unknown as NumberArray, null),
+  numeric('FP32', 'float32', Float32Array as unknown as NumberArray, fraction(INFINITE_FLOAT)),
+  numeric('FP64', 'float64', Float64Array as unknown as NumberArray, fraction(Number.POSITIVE_INFINITY)),
   TEXTS,
 ];
 
@@ -135,18 +141,23 @@ function texts(bytes: Buffer): string[] {
   return found;
 }
 
-function checked(name: string, values: readonly unknown[], fits: (value: unknown) => boolean): readonly unknown[] {
+function checked(name: string, values: readonly unknown[], of: string, fits: Fits): readonly unknown[] {
   const at = values.findIndex((value) => !fits(value));
   if (at < 0) return values;
-  throw new ModeletError('bad_request', `element ${at} of the data is no ${name} that JSON can carry exactly`);
+  throw new ModeletError('bad_request', `${of}: element ${at} of the data is no ${name} that JSON can carry exactly`);
 }
 
-function isNumber(value: unknown): boolean {
-  return typeof value === 'number';
+/** @param infinite least size that the type rounds to infinity */
+function fraction(infinite: number): Fits {
+  return (value) => typeof value === 'number' && Math.abs(value) < infinite;
 }
 
-function isWhole(value: unknown, least: number, most: number): boolean {
-  return Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
+function whole(least: number, most: number): Fits {
+  return (value) => Number.isInteger(value) && (value as number) >= least && (value as number) <= most;
+}
+
+function isBoolean(value: unknown): boolean {
+  return typeof value === 'boolean' || value === 0 || value === 1;
 }
 
 function copyOf(bytes: Buffer): ArrayBuffer {

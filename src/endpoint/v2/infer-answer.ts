@@ -51,13 +51,13 @@ function written({ name, binary }: WantedOutput, { data, dims, type }: Tensor, p
 /** Returns the outputs by name: the properties of an object, or the result itself. */
 function outputsOf(result: unknown): ReadonlyMap<string, unknown> {
   if (types.isMap(result)) return new Map([...result].map(([name, value]) => [String(name), value]));
-  const isOne =
-    typeof result !== 'object' ||
-    result === null ||
-    Array.isArray(result) ||
-    ArrayBuffer.isView(result) ||
-    asTensor(result) !== null;
+  // A Date or a Set has no properties either, so it is one result: no tensor, and so an error.
+  const isOne = !isPlain(result) || asTensor(result) !== null;
   return new Map(isOne ? [[ONLY_OUTPUT, result]] : Object.entries(result));
+}
+
+function isPlain(value: unknown): value is object {
+  return Object.prototype.toString.call(value) === '[object Object]';
 }
 
 /** @throws ModeletError `modelet_failed` */
@@ -85,7 +85,8 @@ function tensorOfArray(array: readonly unknown[], name: string): Tensor {
   }
   const kind = level.length === 0 ? 'number' : typeof level[0];
   const odd = level.find((element) => typeof element !== kind);
-  if (odd !== undefined || level.includes(undefined)) throw unfit(name, `mixes a ${kind} with a ${typeof odd}`);
+  if (odd !== undefined || level.includes(undefined))
+    throw unfit(name, `mixes a ${kind} with ${odd === null ? 'null' : `a ${typeof odd}`}`);
   switch (kind) {
     case 'number':
       return { data: Float64Array.from(level as number[]), dims, type: 'float64' };

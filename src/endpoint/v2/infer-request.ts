@@ -91,7 +91,7 @@ function readTensor(input: JsonObject, of: string, remaining: Remaining): Tensor
     elements = datatype.fromBytes(bytes);
   } else {
     if (!Array.isArray(data)) throw wrong(`${of} needs data, or a binary_data_size`);
-    elements = datatype.fromJson(data.flat(Math.max(0, dims.length - 1)) as unknown[]);
+    elements = datatype.fromJson(data.flat(Math.max(0, dims.length - 1)) as unknown[], of);
   }
   if (elements.length !== sizeOf(dims))
     throw wrong(`${of}: shape [${dims}] has ${sizeOf(dims)} elements, but the data has ${elements.length}`);

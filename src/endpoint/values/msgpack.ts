@@ -1,6 +1,6 @@
 /**
- * Decodes and encodes msgpack. Types that JSON lacks are kept: binaries are Buffers, timestamps are dates, and integers
- * that a number cannot hold are BigInts.
+ * Decodes and encodes msgpack. Types that JSON lacks are kept: binaries are Buffers, timestamps are dates, integers that
+ * a number cannot hold are BigInts, and `{data, dims, type}` with bytes is a tensor with a typed array.
  */
 import { types } from 'node:util';
 import {
@@ -14,11 +14,15 @@ import {
   encodeTimeSpecToTimestamp,
 } from '@msgpack/msgpack';
 import { asError, ModeletError } from '../../core/errors.ts';
+import { tensorOfBytes } from '../../core/tensor.ts';
 import { shapeOf } from './msgpack-shape.ts';
 import { packable } from './packable.ts';
 
 /** Most levels of a value to encode: those of the deepest payload, plus some for the objects that wrap it. */
 const DEEPEST = 1100;
+
+/** The key `dims` as msgpack has it: only a body with these bytes can have a tensor. */
+const DIMS = Buffer.from('\xa4dims', 'latin1');
 
 const extensionCodec: ExtensionCodec = new ExtensionCodec();
 extensionCodec.register({
@@ -33,7 +37,7 @@ extensionCodec.register({
 });
 
 /**
- * Decodes one msgpack value. Its binaries are views of `bytes`.
+ * Decodes one msgpack value. Its binaries are views of `bytes`, except for those of tensors.
  * @throws ModeletError `bad_request` unless the bytes are exactly one msgpack value, or if it has a key `__proto__`;
  * `payload_too_large` if it has too many values to hold in memory.
  */
@@ -41,7 +45,8 @@ export function decodeMsgpack(bytes: Buffer): unknown {
   const { wide } = shapeOf(bytes);
   try {
     const value = decode(bytes, { extensionCodec, useBigInt64: wide });
-    return wide ? narrow(value) : value;
+    const narrowed = wide ? narrow(value) : value;
+    return bytes.includes(DIMS) ? withTensors(narrowed) : narrowed;
   } catch (thrown) {
     throw new ModeletError('bad_request', `the body is not valid msgpack: ${asError(thrown).message}`);
   }
@@ -59,6 +64,19 @@ export function encodeMsgpack(value: unknown): Buffer {
   } catch (thrown) {
     throw new ModeletError('modelet_failed', `the result cannot be sent as msgpack: ${asError(thrown).message}`);
   }
+}
+
+/** Gives tensors their typed arrays. Changes arrays and maps in place: they were just decoded. */
+function withTensors(value: unknown): unknown {
+  if (value === null || typeof value !== 'object' || ArrayBuffer.isView(value) || types.isDate(value)) return value;
+  if (!Array.isArray(value) && 'dims' in value) {
+    const tensor = tensorOfBytes(value);
+    if (tensor) return tensor;
+  }
+  // An array's keys are its indexes.
+  const members = value as Record<string, unknown>;
+  for (const key of Object.keys(members)) members[key] = withTensors(members[key]);
+  return value;
 }
 
 /** Converts each BigInt that a number can hold exactly. Changes arrays and maps in place: they were just decoded. */
