@@ -24,7 +24,7 @@ from typing import Any, List, NamedTuple, Sequence, Tuple, Union
 from .binaries import BUFFER, Unusable, decode_binary, encode_binary, is_binary, shaped
 from .errors import ModeletError
 from .frames import Bytes, padded
-from .objects import datetime_of, plain_of
+from .objects import datetime_of, iso_text, plain_of
 
 NONE, JSON, BYTES, BINARY, SECTIONS, STRUCTURED, JSON_TEXT = range(7)
 
@@ -299,7 +299,7 @@ def _text_of(key: Any) -> str:
         return float.__repr__(key)
     if isinstance(key, datetime):
         moment = datetime_of(key)
-        return _text_of(moment if moment is None else _iso_text(moment))
+        return _text_of(moment if moment is None else iso_text(moment))
     try:
         plain = plain_of(key)
     except Unusable:
@@ -307,11 +307,6 @@ def _text_of(key: Any) -> str:
     if isinstance(plain, (str, int, float, datetime)) or plain is None:
         return _text_of(plain)
     raise Unusable(f"a dict with a key of type {type(key).__name__}", "give the dict keys of text")
-
-
-def _iso_text(moment: datetime) -> str:
-    """Returns the text that a Date of JavaScript has in JSON."""
-    return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _decode_sections(content: memoryview) -> Any:

@@ -16,6 +16,7 @@ Converts objects of well-known libraries to plain Python values, as their users 
 
 Never imports a library: an object of a library exists only if the modelet has imported it.
 """
+import array
 import sys
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime, time, timezone
@@ -64,6 +65,31 @@ def datetime_of(value: datetime) -> Any:
     if value != value:
         return None
     return value.to_pydatetime(warn=False) if hasattr(value, "to_pydatetime") else value
+
+
+def iso_text(moment: datetime) -> str:
+    """Returns the text that a Date of JavaScript has in JSON."""
+    return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def json_form_of(value: Any) -> Any:
+    """Returns the value as a client gets it in JSON, for a schema. Bytes and objects of unknown classes stay unchanged."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, dict):
+        return {key: json_form_of(member) for key, member in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [json_form_of(member) for member in value]
+    if isinstance(value, datetime):
+        moment = datetime_of(value)
+        return moment if moment is None else iso_text(moment)
+    np = numpy()
+    if isinstance(value, array.array) or (np is not None and isinstance(value, np.ndarray) and value.dtype.kind in _SCALARS):
+        return value.tolist()
+    try:
+        return json_form_of(plain_of(value))
+    except Unusable:
+        return value
 
 
 def _unusable(value: Any) -> Unusable:

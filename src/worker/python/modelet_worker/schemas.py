@@ -1,14 +1,16 @@
 """
 Schemas of a stage's inputs and results. Those in the stage's settings override the modelet's own. The engine checks the
-inputs: its compiled checks take microseconds, where Python takes a part of a millisecond. Results are checked here, before
-they are encoded, which needs the package jsonschema.
+inputs: its compiled checks take microseconds, where Python takes a part of a millisecond. Results are checked here, in the
+form that they have in JSON, which needs the package jsonschema.
 """
 import json
+import re
 import sys
 from typing import Any, Callable, Dict, Optional
 
 from .errors import ModeletError
 from .modelet import LoadedModelet
+from .objects import json_form_of
 
 LONGEST_QUOTE = 200
 
@@ -34,7 +36,7 @@ def output_check_of(definition: Dict[str, Any], modelet: LoadedModelet) -> Optio
     problem_of = _validator("outputSchema", schema)
 
     def approve(value: Any) -> None:
-        problem = problem_of(value)
+        problem = problem_of(json_form_of(value))
         if problem:
             raise ModeletError("modelet_failed", f"output{problem['path']} {problem['message']}", details=[problem])
 
@@ -74,15 +76,49 @@ def _problem(error: Any) -> Dict[str, str]:
     return {"path": _quoted(path), "message": _rule(error), "keyword": str(error.validator)}
 
 
+# How the schemas of JavaScript say it.
+_RULES = {
+    "minimum": "must be >= {}",
+    "maximum": "must be <= {}",
+    "exclusiveMinimum": "must be > {}",
+    "exclusiveMaximum": "must be < {}",
+    "multipleOf": "must be multiple of {}",
+    "minLength": "must NOT have fewer than {} characters",
+    "maxLength": "must NOT have more than {} characters",
+    "minItems": "must NOT have fewer than {} items",
+    "maxItems": "must NOT have more than {} items",
+    "minProperties": "must NOT have fewer than {} properties",
+    "maxProperties": "must NOT have more than {} properties",
+    "pattern": 'must match pattern "{}"',
+    "format": 'must match format "{}"',
+    "const": "must be equal to constant",
+    "anyOf": "must match a schema in anyOf",
+    "oneOf": "must match exactly one schema in oneOf",
+    "not": "must NOT be valid",
+}
+
+
 def _rule(error: Any) -> str:
-    if error.validator == "type":
-        types = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
-        return f"must be {','.join(types)}"
-    if error.validator == "required":
+    keyword, rule = error.validator, error.validator_value
+    if keyword == "type":
+        return f"must be {','.join(rule if isinstance(rule, list) else [rule])}"
+    if keyword == "required":
         # jsonschema gives one error per name, and only its text has the name: 'name' is a required property.
         return f"must have required property {error.message.rsplit(' is a required', 1)[0]}"
-    rule = json.dumps(error.validator_value)
-    return f"must be valid by {error.validator}: {_quoted(rule)}"
+    if keyword == "enum":
+        return f"must be equal to one of the allowed values: {_quoted(', '.join(map(json.dumps, rule)))}"
+    if keyword == "additionalProperties" and rule is False:
+        return f'must NOT have additional properties: "{_quoted(_additional(error))}"'
+    if keyword in _RULES:
+        return _RULES[keyword].format(_quoted(str(rule)))
+    return f"must be valid by {keyword}: {_quoted(json.dumps(rule))}"
+
+
+def _additional(error: Any) -> str:
+    """Returns the name of the first property that the schema does not know."""
+    known, patterns = error.schema.get("properties", {}), error.schema.get("patternProperties", {})
+    names = (str(name) for name in error.instance if name not in known)
+    return next((name for name in names if not any(re.search(pattern, name) for pattern in patterns)), "")
 
 
 def _quoted(text: str) -> str:
