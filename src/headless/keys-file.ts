@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
 import { checkClients, compileClient } from '../config/http/compile-keys.ts';
 import { asError } from '../core/errors.ts';
 import type { ClientKey } from '../core/model.ts';
+import { quoted } from '../core/text.ts';
 
 /** A client as the file has it, with its key or the SHA-256 of its key in hexadecimal. */
 interface ClientEntry {
@@ -49,8 +50,12 @@ export function readKeys(path: string | null, keys: string): readonly ClientKey[
   }
 }
 
-function clientOf({ name, key, sha256, rate = 0, concurrent = 0, paths = [] }: ClientEntry): ClientKey {
+function clientOf({ name, key, sha256, rate = 0, concurrent = 0, paths = [], ...rest }: ClientEntry): ClientKey {
   if (typeof name !== 'string') throw new Error('each client needs a name');
+  // A misspelt limit would be no limit.
+  const [unknown] = Object.keys(rest);
+  if (unknown !== undefined)
+    throw new Error(`${name} has a property ${JSON.stringify(quoted(unknown))}, which is unknown`);
   const texts = Array.isArray(paths) ? paths.map(String) : [String(paths)];
   const numbers = { rate: Number(rate), concurrent: Number(concurrent) };
   return compileClient({ name, hash: hashOf(name, key, sha256), ...numbers, paths: texts.join(',') });

@@ -241,7 +241,8 @@ describe('modelet serve', () => {
   test('lets in the clients of a keys file alone, and counts them by name', async (t) => {
     const runtime = { keys: 'keys', baseUrl: 'https://api.example.com/v1/' };
     const flows = write([TAB, { id: 'keys', type: 'modelet-keys', clients: [] }, ...echoFlow('one', { runtime })]);
-    const [good, bad] = [join(folder, 'keys.json'), join(folder, 'bad-keys.json')];
+    const [good, bad, misspelt] = ['keys.json', 'bad-keys.json', 'misspelt.json'].map((name) => join(folder, name));
+    assert.ok(good && bad && misspelt);
     const clients = [
       { name: 'app', key: 'the-key-of-the-app' },
       { name: 'slow', sha256: createHash('sha256').update('the-key-of-the-slow').digest('hex'), rate: 0.001 },
@@ -249,15 +250,18 @@ describe('modelet serve', () => {
     ];
     writeFileSync(good, JSON.stringify(clients));
     writeFileSync(bad, '[{ "name": "app", "key": "too-secret" }]');
-    const [without, wrong, { url }] = await Promise.all([
+    writeFileSync(misspelt, '[{ "name": "app", "key": "the-key-of-the-app", "rates": 1 }]');
+    const [without, wrong, unknown, { url }] = await Promise.all([
       modelet('serve', flows),
       modelet('serve', flows, '--keys-file', bad),
+      modelet('serve', flows, '--keys-file', misspelt),
       serveFlows(t, flows, '--keys-file', good),
     ]);
     assert.match(without.output, /its runtime asks for keys.*--keys-file/);
     assert.match(wrong.output, /app needs a key of 16 to 512/);
     assert.doesNotMatch(wrong.output, /too-secret/);
-    assert.deepEqual([without.code, wrong.code], [1, 1]);
+    assert.match(unknown.output, /app has a property \\"rates\\", which is unknown/);
+    assert.deepEqual([without.code, wrong.code, unknown.code], [1, 1, 1]);
     const ask = (key: string): Promise<Response> => post(`${url}/one`, { n: 1 }, { 'X-API-Key': key });
     assert.equal((await post(`${url}/one`, {})).status, 401);
     const statuses: number[] = [];

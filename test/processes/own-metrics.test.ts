@@ -81,7 +81,7 @@ for (const [kind, spec] of KINDS) {
       assert.equal(found.find('modelet_model_tokens_total').length, 998);
       const warnings = service.logs.filter(({ level }) => level === 'warn');
       assert.deepEqual(
-        warnings.map(({ message, stage }) => [/more than 100 metrics and 1000 .* tokens_total/.test(message), stage]),
+        warnings.map(({ message, stage }) => [/more than 100 metrics or 1000 .* tokens_total/.test(message), stage]),
         [[true, 'model']],
       );
     });

@@ -79,6 +79,11 @@ const BROKEN: readonly [rule: RegExp, declare: (metrics: ModeletMetrics) => unkn
   [/counter c has no labels; found b/, (m) => m.counter('c').inc(1, { b: 'x' }), 'm.counter("c").inc(1, b="x")'],
 ];
 
+test('an error quotes a BigInt, which is no number', () => {
+  const metrics = new OwnMetrics(() => {});
+  assert.throws(() => metrics.gauge('g').set(5n as never), { message: 'gauge g takes a finite number; found 5' });
+});
+
 const texts = BROKEN.map(([rule, declare]) => {
   const metrics = new OwnMetrics(() => {});
   let text = '';

@@ -316,7 +316,7 @@ export class Stage implements RouteStage {
     const isFirst = own.dropped === 0;
     const full = own.add(counts, dropped);
     if (own.dropped === 0 || !isFirst) return;
-    const limits = `${MOST_OWN_METRICS} metrics and ${MOST_OWN_SERIES} sets of label values`;
+    const limits = `${MOST_OWN_METRICS} metrics or ${MOST_OWN_SERIES} sets of label values`;
     const message = `its modelet has more than ${limits}, first at ${droppedAt ?? full}: further ones are dropped, and counted in modelet_metrics_dropped_total`;
     this.#host.onLog({ level: 'warn', message, stage: this.name });
   }

@@ -90,6 +90,7 @@ function words({ labels, buckets }: OwnMetric): string {
 
 /** Returns a value as an error shows it. */
 function shown(value: unknown): string {
-  const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? String(value));
+  const isNumber = typeof value === 'number' || typeof value === 'bigint';
+  const text = isNumber ? String(value) : (JSON.stringify(value) ?? String(value));
   return text.length > 100 ? `${text.slice(0, 100)}...` : text;
 }
