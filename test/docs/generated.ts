@@ -10,6 +10,7 @@ import { ERROR_CODES, HTTP_STATUS } from '../../src/core/errors.ts';
 import { METRICS } from '../../src/observe/export/metrics.ts';
 import { FRAME_TYPES, WIRE_VERSION } from '../../src/wire/frames/frames.ts';
 import { NODE_SCHEMAS, type NodeSchema, type NodeType } from '../fixtures/node-schemas.ts';
+import { Fails, FORM_ROWS, type FormRow } from '../fixtures/value-forms.ts';
 import { BADGES } from './badges.ts';
 import { ERROR_CAUSES } from './error-causes.ts';
 
@@ -24,6 +25,8 @@ const TABLES: Readonly<Record<string, (argument: string) => string>> = {
   metrics: (group) => metrics(group),
   badges: () => table(['node', 'badge', 'colour', 'meaning'], BADGES.map(badgeRow)),
   frames: () => table(['number', 'type'], FRAME_TYPES.map(frameRow)),
+  forms: () =>
+    table(['value', 'in JavaScript', 'in Python', 'in JSON', 'in msgpack'], Object.entries(FORM_ROWS).map(formRow)),
   version: () => `The version of the protocol is ${WIRE_VERSION}.`,
 };
 
@@ -88,4 +91,27 @@ function frameRow(type: string, number: number): string[] {
 
 function badgeRow({ node, badge, meaning }: (typeof BADGES)[number]): string[] {
   return [node, `\`${badge?.text}\``, `${badge?.fill} ${badge?.shape}`, meaning];
+}
+
+function formRow([what, { js, py, json, msgpack = json }]: [string, FormRow]): string[] {
+  const forms = [code(formOf(json)), msgpack === json ? 'the same' : code(formOf(msgpack))];
+  // Braces of an object are those of a block without parentheses.
+  return [what, code(js?.replace(/^\(([{[].*)\)$/, '$1') ?? ''), code(py ?? ''), ...forms];
+}
+
+function code(text: string): string {
+  return text && `\`${text.replaceAll('|', '\\|')}\``;
+}
+
+/** Returns a value as its answer has it: JSON, in which msgpack's own types are written as in JavaScript. */
+function formOf(value: unknown): string {
+  if (value instanceof Fails) return 'modelet_failed';
+  if (value instanceof Uint8Array) return `bytes ${Buffer.from(value).toString('hex')}`.trim();
+  if (value instanceof Date) return `timestamp ${value.toISOString()}`;
+  if (Array.isArray(value)) return `[${value.map(formOf).join(', ')}]`;
+  if (value !== null && typeof value === 'object') {
+    const members = Object.entries(value).map(([key, member]) => `${JSON.stringify(key)}: ${formOf(member)}`);
+    return `{${members.join(', ')}}`;
+  }
+  return typeof value === 'string' ? JSON.stringify(value) : String(value);
 }
