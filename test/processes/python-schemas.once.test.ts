@@ -122,7 +122,7 @@ from uuid import UUID
 from pydantic import BaseModel, Field
 
 class Result(BaseModel):
-    score: float = Field(le=1)
+    score: float = Field(le=1, alias="rating")
     scores: List[float]
     at: datetime
     id: UUID
@@ -131,7 +131,7 @@ class Result(BaseModel):
 def predict(kind):
     made = {"score": 2 if kind == "wrong" else 0.5, "at": datetime.fromtimestamp(0, timezone.utc), "tags": {"a"}}
     made.update(scores=array.array("d", [0.5, 1]), id=UUID(int=1))
-    return Result(**made) if kind == "model" else made
+    return Result(rating=made.pop("score"), **made) if kind == "model" else made
 
 predict.output_schema = Result`;
     writeFileSync(python, lines);
@@ -190,8 +190,9 @@ describe('a schema of inputs of a stage in Python', { skip: WITHOUT_PYTHON }, ()
   test('may be a pydantic model', { skip: WITHOUT_PANDAS }, async (t) => {
     const python = join(folderFor(t), 'model.py');
     const lines = `
-from typing import List, Literal, Union
-from pydantic import BaseModel, Field
+from pathlib import Path
+from typing import List, Literal, Optional, Union
+from pydantic import UUID4, BaseModel, Field
 
 class Cat(BaseModel):
     kind: Literal["cat"]
@@ -204,6 +205,8 @@ class Dog(BaseModel):
 class Request(BaseModel):
     pet: Union[Cat, Dog] = Field(discriminator="kind")
     tags: List[str] = []
+    format: Optional[Path] = None
+    id: Optional[UUID4] = None
 
 class Model:
     input_schema = Request
@@ -213,6 +216,10 @@ class Model:
     const service = await serve(t, { stages: [{ id: 'model', python, interpreter: PANDAS }] });
     await service.ready();
     assert.equal(await service.value({ pet: { kind: 'dog', name: 'Rex' }, tags: ['a'] }), 'dog');
+    const more = { format: '/a', id: '3b241101-e2bb-4255-8caf-4136c566a962' };
+    assert.equal(await service.value({ pet: { kind: 'cat', lives: 1 }, ...more }), 'cat');
+    const misspelt = await service.answer({ pet: { kind: 'cat', lives: 1 }, id: 'x' });
+    assert.match(misspelt.error?.message ?? '', /input\/id must match format "uuid"/);
     const { code, error } = await service.answer({ pet: { kind: 'cat', lives: -1 } });
     assert.equal(code, 'invalid_input');
     assert.match(error?.message ?? '', /input\/pet\/lives must be >= 0/);

@@ -12,6 +12,7 @@ from types import CodeType, ModuleType
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 from .metrics import Metrics
+from .pydantic_schemas import schema_of
 
 Call = Callable[..., Any]
 
@@ -72,8 +73,9 @@ def load(path: str, init: Any, wants_batches: bool, concurrency: int, context: C
     examples = getattr(exported, "examples", ())
     if not isinstance(examples, (list, tuple)):
         raise TypeError(f"examples in {path} must be a list, found {type(examples).__name__}")
-    schemas = (schema_of(getattr(exported, name, None)) for name in ("input_schema", "output_schema"))
-    statics = (batch, examples, *schemas)
+    input_schema = schema_of(getattr(exported, "input_schema", None))
+    output_schema = schema_of(getattr(exported, "output_schema", None), is_output=True)
+    statics = (batch, examples, input_schema, output_schema)
     if not inspect.isclass(exported):
         check_concurrency(exported, concurrency)
         predict = accepting(exported, 2)
@@ -123,27 +125,6 @@ def stepping(step: Call, context: Context) -> Call:
 
     call = accepting(step, 2)
     return StepLoop(lambda sequences: call(sequences, context)).predict
-
-
-def schema_of(schema: Any) -> Any:
-    """Returns a JSON Schema, which a pydantic model makes of itself."""
-    make = getattr(schema, "model_json_schema", None)
-    if make is None and inspect.isclass(schema) and hasattr(schema, "__fields__"):
-        # pydantic 1
-        make = getattr(schema, "schema", None)
-    return _without_discriminators(make()) if callable(make) else schema
-
-
-def _without_discriminators(schema: Any) -> Any:
-    """Leaves out a keyword of OpenAPI that no JSON Schema has. It only tells which schema of a union to look at first."""
-    if isinstance(schema, list):
-        return [_without_discriminators(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    is_hint = isinstance(schema.get("discriminator"), dict) and "oneOf" in schema
-    return {
-        key: _without_discriminators(value) for key, value in schema.items() if not (is_hint and key == "discriminator")
-    }
 
 
 def nothing(*_: Any) -> None:
