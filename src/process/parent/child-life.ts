@@ -156,7 +156,6 @@ export class ChildLife {
     if (this.#held && isReplaced(this.#child.entry)) return packageUpdated();
     if (this.state.tag === 'error') return this.state.error;
     if (this.#killReason) return this.#killReason;
-    const { text } = this.#stderr;
-    return new Error(text ? `${how}: ${text}` : how);
+    return new Error(this.#stderr.explain(how, how.includes('SIGKILL')));
   }
 }

@@ -80,6 +80,10 @@ const TAIL_LINES = 20;
 /** Matches the line above the stack addresses that Node.js prints after the reason for an abort. */
 const ADDRESSES_FOLLOW = /^-+ Native stack trace -+$/;
 
+/** Matches a line that tells why a process ends: the last line of a traceback, the message above a stack, an abort. */
+const TELLS_WHY =
+  /^(?:\S*(?:Error|Exception|Interrupt|Exit)(?:[:\s]|$)|(?:fatal|panic|assert|terminate called)\w*[\s:])/i;
+
 /** Keeps the last lines of stderr, for a child that reported no error on its channel. */
 export class StderrTail {
   readonly #lines: string[] = [];
@@ -95,5 +99,19 @@ export class StderrTail {
 
   get text(): string {
     return this.#lines.join('\n').trim();
+  }
+
+  /**
+   * Explains an end. The first line has the line that tells why, because clients get nothing else: older lines may be of
+   * other requests.
+   * @param how how the child ended; one that was killed from outside had no time for words about it
+   */
+  explain(how: string, isKilled: boolean): string {
+    const { text } = this;
+    if (text === '') return how;
+    if (isKilled) return `${how}\n${text}`;
+    const lines = text.split('\n');
+    const why = (lines.findLast((line) => TELLS_WHY.test(line)) ?? (lines.at(-1) as string)).trim();
+    return why === text ? `${how}: ${why}` : `${how}: ${why}\n${text}`;
   }
 }
