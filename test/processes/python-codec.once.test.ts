@@ -321,6 +321,27 @@ def predict(x):
     }
   });
 
+  test('a batch may return one frame or matrix, with a row for each result', { skip: WITHOUT_PANDAS }, async (t) => {
+    const lines = `
+import numpy as np
+import pandas as pd
+def predict(rows):
+    if rows[0] == "matrix":
+        return np.matrix([[1, 2], [3, 4]], "f4")
+    names = ["n", "text"] if rows[0] == "frame" else ["n", "n"]
+    return pd.DataFrame([[1, "a"], [2, "b"]], columns=names)`;
+    const batch = { policy: 'oldest', maxBatchSize: 2, maxWaitMs: 60_000 } as const;
+    const service = await serveLines(t, lines, { interpreter: PANDAS, predict: 'batch', batch });
+    const both = (what: string): Promise<unknown[]> => Promise.all([what, what].map((one) => service.value(one)));
+    assert.deepEqual(await both('frame'), [
+      { n: 1, text: 'a' },
+      { n: 2, text: 'b' },
+    ]);
+    assert.deepEqual(await both('matrix'), [Float32Array.of(1, 2), Float32Array.of(3, 4)]);
+    const [{ error } = { error: null }] = await Promise.all(['twice', 'twice'].map((one) => service.answer(one)));
+    assert.match(error?.message ?? '', /predict returned a DataFrame with two columns of one name: give its columns/);
+  });
+
   test('a batch may return one array, with a row for each result', async (t) => {
     const lines = 'import numpy as np\ndef predict(rows):\n    return np.stack(rows) @ np.eye(2, dtype="f4")';
     const service = await serveLines(t, lines, { interpreter: NUMPY });

@@ -8,10 +8,12 @@ import time
 from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Sequence
 
 from .attempt import Done, Failed, attempt, attempt_now, failed_or
+from .binaries import Unusable
 from .codec import JSON, NONE, decode_payload, encode_payload
 from .errors import ModeletError, encode_error, to_modelet_error
 from .frames import HEAD, LONGEST_FRAME, Item, Reply, reply_length
 from .modelet import LoadedModelet
+from .objects import results_of
 from .parts import PartsOut, PartSteps, is_in_parts, run_parts
 from .schemas import OutputCheck
 
@@ -130,6 +132,8 @@ async def _run_parts(modelet: LoadedModelet, source: Iterator[Any], item: Item, 
 async def _predict_batch(modelet: LoadedModelet, inputs: List[Any]) -> List[Any]:
     count = len(inputs)
     results = await attempt(modelet.predict, list(inputs))
+    if not isinstance(results, (list, Failed)):
+        results = attempt_now(_results, results)
     if isinstance(results, Failed):
         return [results] * count
     if is_in_parts(results):
@@ -140,6 +144,13 @@ async def _predict_batch(modelet: LoadedModelet, inputs: List[Any]) -> List[Any]
     if len(results) != count:
         return [_wrong(f"predict returned {len(results)} results for {count} inputs")] * count
     return [_in_parts() if is_in_parts(result) else failed_or(result) for result in results]
+
+
+def _results(value: Any) -> Any:
+    try:
+        return results_of(value)
+    except Unusable as reason:
+        raise ModeletError("modelet_failed", f"predict returned {reason}: {reason.instead}") from reason
 
 
 def _in_parts() -> Failed:

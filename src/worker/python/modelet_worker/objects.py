@@ -60,6 +60,18 @@ def plain_of(value: Any) -> Any:
     raise _unusable(value)
 
 
+def results_of(value: Any) -> Any:
+    """
+    Returns what a batch gave, for an iteration over its results. The rows of a frame are its results, whose iteration has
+    its columns, and a row of a matrix is an array of one dimension. Raises Unusable.
+    """
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(value, pandas.DataFrame):
+        return plain_of(value)
+    np = numpy()
+    return np.asarray(value) if np is not None and isinstance(value, np.matrix) else value
+
+
 def datetime_of(value: datetime) -> Any:
     """Returns a datetime of the standard library for one of any library, or None for NaT of pandas."""
     if value != value:
