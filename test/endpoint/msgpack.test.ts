@@ -216,6 +216,10 @@ describe('msgpack: what goes out', () => {
     assert.deepEqual(encodeMsgpack({ at: new Date(Number.NaN), of: Object(3) }), hex('82 a26174 c0 a26f66 03'));
   });
 
+  test('the encoder replaces halves of surrogate pairs, which no client could read', () => {
+    assert.deepEqual(encodeMsgpack(['a\ud83d', '🌍']), hex('92 a4 61 efbfbd a4 f09f8c8d'));
+  });
+
   test('the encoder accepts values from the realm of a function node', () => {
     const made: unknown = runInNewContext(
       '({ at: new Date(1000), bytes: Uint8Array.of(1), list: [1n], map: new Map() })',

@@ -10,6 +10,8 @@ const DEEPEST = 1000;
 export interface Form {
   /** Most values. A value that refers to the same object many times becomes larger than it is in memory. */
   readonly mostValues: number;
+  /** Converts a text. Keys of objects stay as they are. */
+  text(value: string): string;
   bigint(value: bigint): unknown;
   /** Converts functions and symbols. */
   code(value: unknown): unknown;
@@ -41,6 +43,8 @@ class Conversion {
     switch (typeof value) {
       case 'object':
         return value === null ? null : this.#ofObject(value, depth);
+      case 'string':
+        return this.#form.text(value);
       case 'bigint':
         return this.#form.bigint(value);
       case 'function':

@@ -17,6 +17,7 @@ export function jsonable(value: unknown): unknown {
 
 const FORM: Form = {
   mostValues: MOST_VALUES,
+  text: (value) => value,
   bigint: exact,
   // JSON.stringify omits functions and symbols.
   code: (value) => value,

@@ -1,5 +1,5 @@
 /** Converts values that msgpack cannot hold unchanged. */
-import { types } from 'node:util';
+import { toUSVString, types } from 'node:util';
 import { toHalfBits } from '../../core/float16.ts';
 import { elementType, type Tensor } from '../../core/tensor.ts';
 import { converted, copyOf, type Form } from './conversion.ts';
@@ -38,6 +38,8 @@ export function packable(value: unknown): Packable {
 
 const FORM: Omit<Form, 'bigint'> = {
   mostValues: MOST_VALUES,
+  // UTF-8 has no half of a surrogate pair. Clients would refuse the whole answer.
+  text: toUSVString,
   code: (value) => {
     throw new Error(`there is a ${typeof value} in it`);
   },
