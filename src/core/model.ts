@@ -1,6 +1,7 @@
 /** The runtime's vocabulary as plain data types, which cross modules and processes. No behaviour. */
 import type { ErrorCode, ModeletError } from './errors.ts';
 import type { ClientReadings, OwnValues, RequestReading, StageReading } from './readings.ts';
+import type { GatherReport } from './route.ts';
 import type { ModelPort } from './tensor.ts';
 import type { VersionAction, VersionStatus } from './versions.ts';
 
@@ -283,6 +284,8 @@ export interface SettledRequest {
   readonly entranceMs: number;
   /** Timings of the stages that answered the request. */
   readonly timings: readonly StageTiming[];
+  /** What the nodes that gather branches did; null: there are none. */
+  readonly gathered: GatherReport | null;
 }
 
 /** A listener, and its requests since the engine started. */

@@ -81,8 +81,14 @@ export type BranchOutcome =
 
 /** What the gathering nodes of a route did for one request. Crosses to the server as JSON, with the outcome. */
 export interface GatherReport {
-  /** The nodes that gathered, in order, each with the number of the request's timings at that time. */
-  readonly gathered: readonly (readonly [node: number, timings: number])[];
+  /** The nodes that gathered, in order. */
+  readonly gathered: readonly {
+    readonly node: number;
+    /** Number of the request's timings at that time. The last of them are those of the branches. */
+    readonly passed: number;
+    /** Number of timings of each branch that had come. */
+    readonly branches: readonly number[];
+  }[];
   /** Outcomes of the branches at the last of them, by name. */
   readonly branches: Readonly<Record<string, BranchOutcome>>;
   /** The node whose branches were not enough, so that the request failed; null if there is none. */

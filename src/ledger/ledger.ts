@@ -207,14 +207,18 @@ export class SlowRequests {
   readonly #slowest: Slowest<SettledRequest> = new Slowest();
 
   /** Notes a settled request. Runs for every request, so it returns early for one that is too fast to keep. */
-  note({ caller, openedAt, sentAt }: OpenRequest<NamedCaller>, { outcome, timings }: Settlement, at: number): void {
+  note(
+    { caller, openedAt, sentAt }: OpenRequest<NamedCaller>,
+    { outcome, timings, gathered }: Settlement,
+    at: number,
+  ): void {
     const { requestId, gateMs } = caller;
     const totalMs = gateMs + at - openedAt;
     if (!this.#slowest.accepts(at, totalMs)) return;
     const entranceMs = Math.min(at, sentAt) - openedAt;
     const code = outcome.ok ? 'ok' : outcome.error.code;
     const stage = (outcome.ok ? undefined : outcome.error.stage) ?? null;
-    this.#slowest.add(at, totalMs, { requestId, code, stage, totalMs, gateMs, entranceMs, timings });
+    this.#slowest.add(at, totalMs, { requestId, code, stage, totalMs, gateMs, entranceMs, timings, gathered });
   }
 
   /** Returns the kept requests, slowest first. */

@@ -83,7 +83,7 @@ test('the results of all branches meet in one item, each under its name, as the 
     [1, 3, 2, 4],
   );
   assert.deepEqual(reportOf(outcome), {
-    gathered: [[GATHER, 3]],
+    gathered: [{ node: GATHER, passed: 3, branches: [1, 1] }],
     branches: { a: { ok: true }, b: { ok: true } },
     failed: null,
   });
@@ -194,8 +194,8 @@ test('a gather may be a branch of another one, and its error is the outcome of t
     b: { s6: { s1: 1 } },
   });
   assert.deepEqual(reportOf(outcome).gathered, [
-    [GATHER, 4],
-    [OUTER, 6],
+    { node: GATHER, passed: 4, branches: [1, 1] },
+    { node: OUTER, passed: 6, branches: [4, 1] },
   ]);
   await rig.submit([2]);
   for (const ref of [1, 2]) await answer(rig, ref);

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { layOut } from '../../src/core/concurrent-timings.ts';
 import type { ErrorCode } from '../../src/core/errors.ts';
 import type { SettledRequest, StageTiming } from '../../src/core/model.ts';
 import { breakDown } from '../../src/observe/views/breakdown.ts';
@@ -13,7 +14,8 @@ function timing(stage: number, waitMs: number, batchMs: number, runMs: number): 
 }
 
 function settled(request: Partial<SettledRequest>): SettledRequest {
-  return { requestId: 'r', code: 'ok', stage: null, totalMs: 100, gateMs: 0, entranceMs: 0, timings: [], ...request };
+  const usual = { requestId: 'r', code: 'ok', stage: null, totalMs: 100, gateMs: 0, entranceMs: 0 } as const;
+  return { ...usual, timings: [], gathered: null, ...request };
 }
 
 test('the breakdown of a result has the measurements of its stages, and the rest is transport', () => {
@@ -36,6 +38,35 @@ test('the breakdown of a result has the measurements of its stages, and the rest
       { name: 'stage 2', waitMs: 5, batchMs: 1, runMs: 20, batchSize: 4, worker: 1 },
     ],
   });
+});
+
+test('of branches at the same time, only the longest counts', () => {
+  const timings = [
+    timing(1, 1, 0, 9),
+    timing(2, 5, 0, 15),
+    timing(3, 10, 0, 10),
+    timing(4, 0, 0, 20),
+    timing(5, 2, 0, 3),
+  ];
+  const gathered = [{ node: 9, passed: 4, branches: [1, 2] }];
+  const report = { gathered, branches: {}, failed: null };
+  const { waitMs, runMs, transportMs, stages } = breakDown(settled({ timings, gathered: report }), 0, nameOf);
+  assert.deepEqual([waitMs, runMs, transportMs], [13, 42, 45]);
+  assert.equal(stages.length, 5);
+});
+
+test('branches begin together, also inside others, and what follows begins behind the longest', () => {
+  const run = (ms: number): StageTiming => timing(1, 0, 0, ms);
+  const timings = [run(1), run(5), run(2), run(3), run(9), run(4)];
+  const gathered = [
+    { node: 8, passed: 4, branches: [1, 1] },
+    { node: 9, passed: 5, branches: [3, 1] },
+  ];
+  // 1 -> {5 -> {2 | 3} | 9} -> 4
+  const { starts, totalMs, critical } = layOut(timings, gathered);
+  assert.deepEqual(starts, [0, 1, 6, 6, 1, 10]);
+  assert.equal(totalMs, 14);
+  assert.deepEqual([...critical], [0, 4, 5]);
 });
 
 const failures: readonly [string, Partial<SettledRequest>, 'transportMs' | 'unansweredMs'][] = [

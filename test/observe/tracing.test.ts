@@ -15,7 +15,7 @@ const STAGES = [
   { name: 'first', waitMs: 10, batchMs: 5, runMs: 20, batchSize: 4, worker: 1 },
   { name: 'second', waitMs: 0, batchMs: 0, runMs: 15, batchSize: 1, worker: 0 },
 ];
-const OK = { runtime: 'default', requestId: 'r-1', error: null, stages: STAGES };
+const OK = { runtime: 'default', requestId: 'r-1', error: null, stages: STAGES, gathered: null };
 
 /** With an SDK. */
 function traced(): { memory: SpanMemory; tracing: Tracing; clock: FakeClock; faults: unknown[] } {
@@ -93,6 +93,25 @@ describe('tracing', () => {
       'modelet.batch_size': 4,
       'modelet.worker': 1,
     });
+  });
+
+  test('lets branches begin together', () => {
+    const { memory, tracing, clock } = traced();
+    const request = tracing.begin(null);
+    clock.advance(50);
+    const gathered = [{ node: 9, passed: 2, branches: [1, 1] }];
+    request?.end({ ...OK, gathered: { gathered, branches: {}, failed: null } });
+    const [whole, ...parts] = memory.spans;
+    // The longer branch took 35 of the 50 ms.
+    assert.deepEqual(
+      parts.map(({ name, startedAt }) => [name, startedAt - (whole?.startedAt ?? 0)]),
+      [
+        ['queue first', 7.5],
+        ['run first', 22.5],
+        ['queue second', 7.5],
+        ['run second', 7.5],
+      ],
+    );
   });
 
   test('makes no span for a run that the cache saved, and notes it in the span of the wait', () => {

@@ -171,10 +171,14 @@ function reportOf(
   const inBranches = ended.flatMap((branch) => {
     const before = item.timings.length;
     item.timings.push(...branch.timings);
-    return (branch.gathered?.gathered ?? []).map(([inner, at]) => [inner, before + at] as const);
+    return (branch.gathered?.gathered ?? []).map((inner) => ({ ...inner, passed: before + inner.passed }));
   });
   return {
-    gathered: [...(item.gathered?.gathered ?? []), ...inBranches, [node, item.timings.length]],
+    gathered: [
+      ...(item.gathered?.gathered ?? []),
+      ...inBranches,
+      { node, passed: item.timings.length, branches: ended.map(({ timings }) => timings.length) },
+    ],
     branches: outcomesOf(gathered),
     failed: gathered.error ? node : null,
   };

@@ -5,7 +5,8 @@
 import type { NodeAPI } from 'node-red';
 import type { Deadline } from '../../core/clock.ts';
 import { systemClock } from '../../core/clock.ts';
-import type { EndpointSpec, Payload, StageTiming } from '../../core/model.ts';
+import type { EndpointSpec, Payload } from '../../core/model.ts';
+import type { Settlement } from '../../core/route.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import { appendTimings, type ModeletTrace, newTrace } from '../request/messages.ts';
 import { lastPlace, sequenceOf } from '../request/part-messages.ts';
@@ -32,11 +33,12 @@ export class DebugCopies {
     for (const id of this.#spec.parts?.copies ?? []) this.#send(id, { payload: decodePayload(part), parts });
   }
 
-  result(value: Payload, timings: readonly StageTiming[], nameOf: (ref: number) => string): void {
+  result({ timings, gathered }: Settlement, value: Payload, nameOf: (ref: number) => string): void {
     appendTimings(this.#trace, timings, nameOf);
+    const branches = gathered ? { branches: gathered.branches } : {};
     for (const id of this.#spec.copies) {
       const payload = decodePayload(value);
-      if (!this.#spec.parts) this.#send(id, { payload });
+      if (!this.#spec.parts) this.#send(id, { payload, ...branches });
       else this.#send(id, this.#end(payload));
     }
   }

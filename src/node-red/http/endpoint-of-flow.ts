@@ -61,12 +61,12 @@ export class EndpointOfFlow implements EndpointRuntime {
           if (traced) this.#endSpans(traced, requestId, settlement);
           onSettled(settlement);
           if (!settlement.outcome.ok) this.#note(settlement.outcome.error, requestId, settlement);
-          else copies?.result(settlement.outcome.value, settlement.timings, (ref) => this.#nameOf(ref));
+          else copies?.result(settlement, settlement.outcome.value, (ref) => this.#nameOf(ref));
         },
       });
     } catch (thrown) {
       const error = thrown as ModeletError;
-      if (traced) this.#endSpans(traced, requestId, { outcome: { ok: false, error }, timings: [] });
+      if (traced) this.#endSpans(traced, requestId, { outcome: { ok: false, error }, timings: [], gathered: null });
       throw thrown;
     }
   }
@@ -97,16 +97,13 @@ export class EndpointOfFlow implements EndpointRuntime {
     this.#note(error, requestId, null);
   }
 
-  #endSpans(
-    traced: TracedRequest,
-    requestId: string,
-    { outcome, timings }: Pick<Settlement, 'outcome' | 'timings'>,
-  ): void {
+  #endSpans(traced: TracedRequest, requestId: string, { outcome, timings, gathered }: Settlement): void {
     traced.end({
       runtime: this.#flow.service.name,
       requestId,
       error: outcome.ok ? null : outcome.error,
       stages: timings.map(({ stage, ...timing }) => ({ name: this.#nameOf(stage), ...timing })),
+      gathered,
     });
   }
 

@@ -160,19 +160,19 @@ export function withGather(traces: GatherTraces, id: string, stages: number): Ga
 
 /**
  * Notes in a message what nodes that gather branches did with it inside the engine.
- * @param passed number of stages that the message had passed before
+ * @param before number of stages that the message had passed before
  */
 export function noteGathers(
   msg: PipelineMessage,
   { gathered, branches }: GatherReport,
-  passed: number,
+  before: number,
   nodeOf: (ref: number) => string | undefined,
 ): void {
   msg.branches = branches;
   const trace = msg.modelet;
-  for (const [ref, timings] of trace ? gathered : []) {
-    const id = nodeOf(ref);
-    if (trace && id !== undefined) trace.gathers = withGather(trace.gathers ?? {}, id, passed + timings);
+  for (const { node, passed } of trace ? gathered : []) {
+    const id = nodeOf(node);
+    if (trace && id !== undefined) trace.gathers = withGather(trace.gathers ?? {}, id, before + passed);
   }
 }
 

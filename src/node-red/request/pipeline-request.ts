@@ -126,7 +126,7 @@ export class PipelineRequest {
       const error = asModeletError(thrown, 'invalid_input');
       // The service counts its own refusals.
       if (isOfRequest(error.code)) service.countRefused(error);
-      this.#endSpans({ outcome: { ok: false, error }, timings: [] });
+      this.#endSpans({ outcome: { ok: false, error }, timings: [], gathered: null });
       this.#fail(error, route.stages[0]);
     }
   }
@@ -156,7 +156,7 @@ export class PipelineRequest {
     this.#abandon(error);
   }
 
-  #endSpans({ outcome, timings }: Pick<Settlement, 'outcome' | 'timings'>): void {
+  #endSpans({ outcome, timings, gathered }: Settlement): void {
     if (!this.#traced) return;
     const { service } = this.#deployed;
     this.#traced.end({
@@ -164,6 +164,7 @@ export class PipelineRequest {
       requestId: this.#trace.requestId,
       error: outcome.ok ? null : outcome.error,
       stages: timings.map(({ stage, ...timing }) => ({ name: this.#nameOf(stage), ...timing })),
+      gathered,
     });
   }
 

@@ -7,8 +7,10 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Context, ProxyTracerProvider, SpanOptions, Tracer, TracerProvider } from '@opentelemetry/api';
 import { type Clock, systemClock } from '../../core/clock.ts';
+import { layOut } from '../../core/concurrent-timings.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { SavedRun } from '../../core/model.ts';
+import type { GatherReport } from '../../core/route.ts';
 
 type Api = typeof import('@opentelemetry/api');
 
@@ -37,6 +39,8 @@ export interface TracedOutcome {
   readonly error: ModeletError | null;
   /** The stages that answered, in order. */
   readonly stages: readonly TracedStage[];
+  /** What the nodes that gather branches did; null: there are none. */
+  readonly gathered: GatherReport | null;
 }
 
 /** A request that has entered a pipeline. */
@@ -157,12 +161,13 @@ interface Times {
 }
 
 /**
- * Creates one span for the request and, within it, two for each stage in sequence, or one if the stage did not run. The
- * time that no stage has measured is transport, assumed to take equally long both ways.
+ * Creates one span for the request and, within it, two for each stage, or one if the stage did not run. The stages follow
+ * one another, and branches begin together. The time that no stage has measured is transport, assumed to take equally long
+ * both ways.
  */
 function makeSpans(api: Api, tracer: Tracer, parent: Context, times: Times, outcome: TracedOutcome): void {
   const { startedAt, endedAt, epoch } = times;
-  const { runtime, requestId, error, stages } = outcome;
+  const { runtime, requestId, error, stages, gathered } = outcome;
   const attributes = {
     'modelet.runtime': runtime,
     'modelet.request_id': requestId,
@@ -172,14 +177,16 @@ function makeSpans(api: Api, tracer: Tracer, parent: Context, times: Times, outc
   const request = tracer.startSpan('modelet request', { startTime: epoch + startedAt, attributes }, parent);
   if (error) request.setStatus({ code: api.SpanStatusCode.ERROR, message: `${error.code}: ${error.message}` });
   const within = api.trace.setSpan(parent, request);
-  const measured = stages.reduce((sum, { waitMs, batchMs, runMs }) => sum + waitMs + batchMs + runMs, 0);
-  let at = epoch + startedAt + Math.max(0, endedAt - startedAt - measured) / 2;
+  const { starts, totalMs } = layOut(stages, gathered?.gathered ?? null);
+  const first = epoch + startedAt + Math.max(0, endedAt - startedAt - totalMs) / 2;
+  let at = first;
   const pass = (name: string, ms: number, attributes: NonNullable<SpanOptions['attributes']>): void => {
     const span = tracer.startSpan(name, { startTime: at, attributes }, within);
     at = Math.min(at + ms, epoch + endedAt);
     span.end(at);
   };
-  for (const { name, waitMs, batchMs, runMs, batchSize, worker, cache } of stages) {
+  for (const [place, { name, waitMs, batchMs, runMs, batchSize, worker, cache }] of stages.entries()) {
+    at = Math.min(first + (starts[place] ?? 0), epoch + endedAt);
     const stage = { 'modelet.stage': name, ...(cache && { 'modelet.cache': cache }) };
     pass(`queue ${name}`, waitMs + batchMs, { ...stage, 'modelet.wait_ms': waitMs, 'modelet.batch_ms': batchMs });
     if (cache) continue;

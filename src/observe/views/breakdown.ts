@@ -1,4 +1,5 @@
 /** Splits the time of a request into parts that add up to the total. Pure. */
+import { layOut } from '../../core/concurrent-timings.ts';
 import type { SettledRequest, StageTiming } from '../../core/model.ts';
 
 export interface SlowRequest {
@@ -12,7 +13,7 @@ export interface SlowRequest {
   readonly totalMs: number;
   readonly gateMs: number;
   readonly entranceMs: number;
-  /** Wait while no worker was free, over all stages. */
+  /** Wait while no worker was free, over all stages; of branches at the same time, those of the longest. */
   readonly waitMs: number;
   /** Wait while a batch filled, over all stages. */
   readonly batchMs: number;
@@ -25,10 +26,11 @@ export interface SlowRequest {
 }
 
 export function breakDown(request: SettledRequest, agoMs: number, nameOf: (ref: number) => string): SlowRequest {
-  const { requestId, code, stage, totalMs, gateMs, entranceMs, timings } = request;
+  const { requestId, code, stage, totalMs, gateMs, entranceMs, timings, gathered } = request;
+  const { critical } = layOut(timings, gathered?.gathered ?? null);
   const stages = timings.map(({ stage: ref, ...timing }) => ({ name: nameOf(ref), ...timing }));
   const sum = (part: 'waitMs' | 'batchMs' | 'runMs'): number =>
-    stages.reduce((total, timing) => total + timing[part], 0);
+    stages.reduce((total, timing, place) => total + (critical.has(place) ? timing[part] : 0), 0);
   const [waitMs, batchMs, runMs] = [sum('waitMs'), sum('batchMs'), sum('runMs')];
   const restMs = Math.max(0, totalMs - gateMs - entranceMs - waitMs - batchMs - runMs);
   // A stage that answers with an error has measured its times like any other.

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { RuntimeSnapshot, StageSnapshot } from '../../../src/observe/views/snapshot.ts';
 import { READY } from '../../fixtures/badges.ts';
-import { batcher, endpoint, httpIn, runtime, stage, TAB } from '../../fixtures/flow.ts';
+import { gather } from '../../fixtures/drawn.ts';
+import { batcher, endpoint, httpIn, node, runtime, sink, stage, TAB } from '../../fixtures/flow.ts';
 import { until } from '../../fixtures/polling.ts';
 import { EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
@@ -206,6 +207,29 @@ test('the sidebar draws stages in the order of their route, and says why the rou
     const ids = await stages.evaluateAll((found) => found.map((one) => one.getAttribute('data-stage')));
     assert.deepEqual(ids, ['first', 'second']);
     assert.match((await chains.first().locator('.modelet-sb-end').textContent()) ?? '', /^ends there: .*collector/);
+  });
+});
+
+test('the sidebar writes a way that forks in a line, and draws none of its branches apart', async () => {
+  const forked = [
+    TAB,
+    runtime(),
+    stage('front', 'return input;', ['left', 'right']),
+    stage('left', 'return input;', 'both'),
+    stage('right', 'return input;', 'both'),
+    gather('both', 'choose', [], { name: 'both' }),
+    node('choose', 'switch', ['more', 'end'], {
+      ...{ property: 'payload.left', propertyType: 'msg', checkall: 'true', repair: false, outputs: 2 },
+      rules: [{ t: 'eq', v: '1', vt: 'num' }, { t: 'else' }],
+    }),
+    stage('more', 'return input;', 'end'),
+    sink('end'),
+  ];
+  await session.inEditor(forked, async (editor) => {
+    const sidebar = await SidebarPage.show(editor);
+    await sidebar.stage('front').waitFor();
+    const ways = sidebar.root.locator('.modelet-sb-chain .modelet-sb-way');
+    assert.deepEqual(await ways.allTextContents(), ['front → (left | right) → both → one of (more | -)']);
   });
 });
 
