@@ -101,11 +101,21 @@ export class ListenerRuntime {
       this.#ledger.sent(id);
       this.#patient += 1;
     }
-    const sticky = spec.sticky === null ? 0 : stickyHash(http.headers[spec.sticky]);
     const item: WireItem = {
-      sticky,
-      ...{ id, deadline, priority: 0, routeRef: planned.routeRef, stageRef: 0, part: 0, ok: true, patient },
-      ...{ streams: onPart !== undefined, group: 0, payload, meta: null, timings: [] },
+      id,
+      deadline,
+      priority: 0,
+      routeRef: planned.routeRef,
+      stageRef: 0,
+      part: 0,
+      ok: true,
+      patient,
+      streams: onPart !== undefined,
+      group: 0,
+      sticky: spec.sticky === null ? 0 : stickyHash(http.headers[spec.sticky]),
+      payload,
+      meta: null,
+      timings: [],
     };
     // A stage may refuse the item at once, but the endpoint must know the request's number first.
     queueMicrotask(() => {

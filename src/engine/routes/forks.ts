@@ -9,7 +9,7 @@ import type { GatherReport } from '../../core/route.ts';
 import { Gather, type Gathered, outcomesOf } from '../../ledger/gathers.ts';
 import { CODEC, joinPayloads } from '../../wire/codec/codec.ts';
 import { decodeFailure } from '../../wire/frames/failure.ts';
-import { type Branches, type Item, type LiveFork, type LiveLeg, MOVING } from '../stage/item.ts';
+import { type Branches, type Item, itemOn, type LiveFork, type LiveLeg, MOVING } from '../stage/item.ts';
 
 export interface ForksHost {
   readonly clock: Clock;
@@ -78,7 +78,7 @@ class OpenFork implements Branches {
     for (const [index, leg] of branches.entries()) {
       // The first branches may have ended already: a full queue refuses an item at once.
       if (!this.#isWanted) return;
-      const branch = branchOf(this.#item, leg, this.#host.nextNumber());
+      const branch = itemOn(leg, this.#item, this.#host.nextNumber(), this.#item);
       this.#open.set(branch, terms.names[index] ?? String(index));
       this.#host.begin(branch, leg);
     }
@@ -151,14 +151,6 @@ class OpenFork implements Branches {
     });
     return joinPayloads(parts, { blame: 'invalid_input', maxBytes });
   }
-}
-
-function branchOf(item: Item, leg: LiveLeg, id: RequestNumber): Item {
-  return {
-    ...item,
-    ...{ id, streams: false, timings: [], leg, position: 0, hops: 0, ahead: null, arrivedAt: 0, state: MOVING },
-    ...{ parent: item, gathered: null, lookup: null, run: null, wantsParts: false, parts: 0, onTaken: null },
-  };
 }
 
 /** Adds the timings of the branches to the item's, and returns what its gathering nodes have done so far. */

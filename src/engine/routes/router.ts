@@ -15,11 +15,11 @@ import { failingStage } from '../stage/hops.ts';
 import {
   baseStage,
   type Item,
+  itemOn,
   type LiveChoice,
   type LiveLeg,
   type LiveRoute,
   lastStage,
-  MOVING,
   nextStage,
   type RouteStage,
 } from '../stage/item.ts';
@@ -91,11 +91,7 @@ export class Router {
 
   /** Takes a request in, at the beginning of a route. */
   submit(wire: WireItem, route: LiveRoute): void {
-    const item: Item = Object.assign(wire, {
-      ...{ leg: route.leg, position: 0, stage: route.stages[0] as RouteStage, hops: 0, ahead: null },
-      ...{ passed: false, parent: null, gathered: null, arrivedAt: 0, state: MOVING, lookup: null, run: null },
-      ...{ wantsParts: wire.streams, parts: 0, onTaken: null },
-    });
+    const item = itemOn(route.leg, wire);
     this.#open(item);
     this.#enter(item, route.leg);
   }

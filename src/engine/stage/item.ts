@@ -4,7 +4,7 @@
  */
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { Payload, StageTiming } from '../../core/model.ts';
+import type { Payload, RequestNumber, StageTiming } from '../../core/model.ts';
 import type { FifoNode } from '../../core/queues/fifo.ts';
 import type { Choice, Fork, GatherReport } from '../../core/route.ts';
 import type { StageMeter } from '../../observe/meters/stage-meter.ts';
@@ -129,6 +129,46 @@ export interface Item extends WireItem {
 export const MOVING: ItemState = { tag: 'moving' };
 export const RUNNING: ItemState = { tag: 'running', alone: false };
 export const RUNNING_ALONE: ItemState = { tag: 'running', alone: true };
+
+/**
+ * Returns the item of a request that begins a route, or of a branch that begins a leg. Every field is written out, because
+ * V8 keeps an object as a slow dictionary if `Object.assign` or a spread adds so many fields to it.
+ * @param parent the item that forks, if this is a branch of it; `wire` is that item, too
+ */
+export function itemOn(leg: LiveLeg, wire: WireItem, id: RequestNumber = wire.id, parent: Item | null = null): Item {
+  return {
+    id,
+    deadline: wire.deadline,
+    priority: wire.priority,
+    routeRef: wire.routeRef,
+    stageRef: wire.stageRef,
+    part: wire.part,
+    ok: wire.ok,
+    patient: wire.patient,
+    // Results of branches have no parts.
+    streams: parent === null && wire.streams,
+    group: wire.group,
+    sticky: wire.sticky,
+    payload: wire.payload,
+    meta: wire.meta,
+    timings: parent === null ? wire.timings : [],
+    leg,
+    position: 0,
+    stage: leg.route.stages[0] as RouteStage,
+    hops: 0,
+    ahead: null,
+    passed: parent?.passed ?? false,
+    parent,
+    gathered: null,
+    arrivedAt: 0,
+    state: MOVING,
+    lookup: null,
+    run: null,
+    wantsParts: parent === null && wire.streams,
+    parts: 0,
+    onTaken: null,
+  };
+}
 
 /** Whether the item waits for, or is in, a batch of its own. */
 export function isAlone({ state }: Item): boolean {

@@ -2,8 +2,9 @@
  * Copies of requests for shadow versions. No request waits for a copy: its outcome is counted at its stage and dropped.
  */
 import type { RequestNumber } from '../../core/model.ts';
+import { bareItem } from '../../wire/frames/items.ts';
 import { soleRoute } from '../routes/live-routes.ts';
-import { type Item, MOVING, type RouteStage } from '../stage/item.ts';
+import { type Item, itemOn, type RouteStage } from '../stage/item.ts';
 
 /** A stage that also has requests of its own takes them before copies, and evicts copies first. */
 const LOWEST_PRIORITY = -(2 ** 31);
@@ -23,14 +24,10 @@ export class Shadows {
       stage.meter.notServed(stage.isAvailable ? 'capacity_exceeded' : 'stage_unavailable');
       return;
     }
-    const copy: Item = {
-      ...{ id: this.#nextNumber(), deadline, priority: LOWEST_PRIORITY, routeRef: 0, stageRef: 0, part: 0, ok: true },
-      ...{ patient: false, streams: false, group: 0, sticky: 0, payload, meta, timings: [] },
-      // A route of its own, so that no route of requests waits for it.
-      ...{ leg: soleRoute(base).leg, passed: false, parent: null, gathered: null },
-      ...{ position: 0, stage, hops: 0, ahead: null, arrivedAt: 0, state: MOVING, lookup: null, run: null },
-      ...{ wantsParts: false, parts: 0, onTaken: null },
-    };
+    const wire = { ...bareItem(this.#nextNumber(), payload), deadline, priority: LOWEST_PRIORITY, meta };
+    // A route of its own, so that no route of requests waits for it.
+    const copy = itemOn(soleRoute(base).leg, wire);
+    copy.stage = stage;
     this.#copies.add(copy);
     stage.enqueue(copy, true);
   }
