@@ -203,6 +203,27 @@ def predict(x):
     ]);
   });
 
+  test('an object that fails leaves no trace in the results after it', async (t) => {
+    const lines = `
+from dataclasses import dataclass
+@dataclass
+class Box:
+    inner: object
+box = Box([])
+def predict(x):
+    box.inner = [box] if x == "cycle" else [object()] if x == "object" else [x]
+    return {"box": box}`;
+    const service = await serveLines(t, lines, { predict: 'item' });
+    for (const [failing, reason] of [
+      ['cycle', /nested deeper than 1000 levels/],
+      ['object', /a value of type object/],
+    ]) {
+      const { error } = await service.answer(failing);
+      assert.match(error?.message ?? '', reason as RegExp);
+      assert.deepEqual(await service.value('a'), { box: { inner: ['a'] } });
+    }
+  });
+
   test('a dict keeps all its members, or fails', async (t) => {
     const service = await serveLines(t, KEYS, { predict: 'item' });
     await assertEach(service, [
