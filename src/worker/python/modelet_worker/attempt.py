@@ -7,6 +7,10 @@ import sys
 from typing import Any, Callable, Coroutine, NamedTuple
 
 
+# Types of usual results. To ask a type for a method that it lacks takes Python longer than all else that is asked of a result.
+PLAIN = frozenset({dict, list, tuple, str, int, float, bool, bytes, type(None)})
+
+
 class Failed(NamedTuple):
     """The failure of an item, which skips all later steps."""
 
@@ -32,7 +36,7 @@ async def attempt(call: Callable[..., Any], *arguments: Any) -> Any:
     """Calls user code, and awaits what it returns if it is async. Treats a returned exception like a raised one, and a cancelled call like a failed one."""
     try:
         value = call(*arguments)
-        if hasattr(type(value), "__await__"):
+        if type(value) not in PLAIN and hasattr(type(value), "__await__"):
             _check_loop()
             value = await value
     except Exception as raised:

@@ -83,9 +83,8 @@ def _checked(result: Any, check: Callable[[Any], None]) -> Any:
 
 
 def _decode(item: Item, run: Run, at: float) -> Any:
-    reason = _unwanted(item, run, at)
-    if reason is not None:
-        return reason
+    if item.deadline <= at or run.is_cancelled(item.id):
+        return _unwanted(item, run, at)
     try:
         return decode_payload(item.codec, item.payload)
     except Exception as raised:

@@ -7,7 +7,7 @@ Between two parts the worker reads its frames; otherwise it would not receive a 
 from collections import deque
 from typing import Any, Awaitable, Callable, Deque, Dict, List, NamedTuple, Optional
 
-from .attempt import Done, Failed, attempt, attempt_now
+from .attempt import PLAIN, Done, Failed, attempt, attempt_now
 from .codec import Payload, decode_payload
 from .errors import ModeletError
 from .frames import Item, Reply
@@ -78,7 +78,8 @@ class PartSteps(NamedTuple):
 
 def is_in_parts(value: Any) -> bool:
     """Whether the value is an iterator. Lists, dicts and strings can be iterated too, but they are plain results."""
-    return hasattr(type(value), "__next__") or hasattr(type(value), "__anext__")
+    kind = type(value)
+    return kind not in PLAIN and (hasattr(kind, "__next__") or hasattr(kind, "__anext__"))
 
 
 async def run_parts(source: Any, item: Item, steps: PartSteps) -> Any:
