@@ -50,6 +50,8 @@ export class Exchange implements BodyReadEvents {
   readonly #requestId: string;
   #state: ExchangeState = IDLE;
   #head: RequestHead | null = null;
+  /** Time limit that the client asks for, in ms; 0: none. null: the headers have not been checked yet. */
+  #ownTimeoutMs: number | null = null;
   /** null: the answer is written in one go. */
   #stream: ResultStream | null = null;
 
@@ -62,7 +64,7 @@ export class Exchange implements BodyReadEvents {
 
   /** Starts to read the request. Never throws. */
   begin(): void {
-    this.#response.once('close', () => this.#closed());
+    this.#response.on('close', () => this.#closed());
     try {
       const { clients, spec } = this.#endpoint;
       clients.admit(this.#request.headers, this.#response, spec.path);
@@ -121,12 +123,14 @@ export class Exchange implements BodyReadEvents {
 
   /** Answers with the reason if the request cannot be accepted as its headers are. */
   #isAcceptable(): boolean {
+    if (this.#ownTimeoutMs !== null) return true;
     const { headers } = this.#request;
     const { type, contentType } = this.#head as RequestHead;
     try {
-      parseTimeout(headers['timeout']);
+      const timeoutMs = parseTimeout(headers['timeout']);
       checkMediaType(contentType, this.#endpoint.spec.mediaTypes);
       if (type.kind === 'msgpack') checkMsgpackCoding(headers['content-encoding']);
+      this.#ownTimeoutMs = timeoutMs;
       return true;
     } catch (thrown) {
       this.#refuse(asModeletError(thrown, 'bad_request'), 'pipeline');
@@ -154,7 +158,7 @@ export class Exchange implements BodyReadEvents {
   /** @throws ModeletError if the runtime refuses the request */
   #submit(payload: Payload): void {
     const { runtime, limits, spec } = this.#endpoint;
-    const own = parseTimeout(this.#request.headers['timeout']);
+    const own = this.#ownTimeoutMs ?? parseTimeout(this.#request.headers['timeout']);
     const timeoutMs = own > 0 && (limits.timeoutMs === 0 || own < limits.timeoutMs) ? own : limits.timeoutMs;
     if (spec.parts) this.#stream = this.#openStream(spec.parts.stream, payload);
     const id = runtime.submit({
@@ -162,7 +166,7 @@ export class Exchange implements BodyReadEvents {
       payload,
       deadline: runtime.deadlineFor(timeoutMs),
       http: this.#request,
-      ...(spec.parts ? { onPart: (part, taken) => this.#part(part, taken) } : {}),
+      onPart: spec.parts ? (part, taken) => this.#part(part, taken) : undefined,
       onSettled: (settlement) => this.#settled(settlement),
     });
     this.#state = { tag: 'submitted', id, payload: spec.errorPayload === 'keep' ? payload : null };

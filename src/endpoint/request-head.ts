@@ -81,18 +81,13 @@ export function readHead(headers: IncomingHttpHeaders): RequestHead {
   if (type.isMalformed) throw unreadable('invalid media type');
   const chunked = headers['transfer-encoding'] !== undefined;
   const given = headers['content-length'];
-  const head = {
-    type,
-    contentType,
-    length: chunked ? null : Number(given ?? 0),
-    announced: chunked || given !== undefined,
-  };
+  const announced = chunked || given !== undefined;
   // Only JSON is decoded here. Any other body is the modelet's own.
-  if (type.kind !== 'json' || !head.announced) return { ...head, coding: 'identity' };
-  const coding = codingOf(headers['content-encoding']);
-  if (type.charset !== '' && type.charset !== 'utf-8')
+  const isDecoded = type.kind === 'json' && announced;
+  const coding = isDecoded ? codingOf(headers['content-encoding']) : 'identity';
+  if (isDecoded && type.charset !== '' && type.charset !== 'utf-8')
     throw unreadable(`unsupported charset "${quoted(type.charset.toUpperCase())}"`);
-  return { ...head, coding };
+  return { type, contentType, length: chunked ? null : Number(given ?? 0), announced, coding };
 }
 
 /** @throws ModeletError `unsupported_media` for a coding that cannot be read */

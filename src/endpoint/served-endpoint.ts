@@ -19,7 +19,7 @@ export interface EndpointRequest {
    * Receives one part of a result that is not complete yet, in order. It must call `taken` when the client has read the
    * part, because only a few parts are in transit at a time. Absent: the result comes as a whole.
    */
-  onPart?(part: Payload, taken: () => void): void;
+  readonly onPart?: ((part: Payload, taken: () => void) => void) | undefined;
   /** Called exactly once, never before `submit` has returned. */
   onSettled(settlement: Settlement): void;
 }

@@ -22,7 +22,7 @@ export interface Caller {
    * parts only to callers that have this method. It must call `taken` after it has handled the part, because only a few
    * parts are in transit at a time.
    */
-  onPart?(payload: Payload, index: number, taken: () => void): void;
+  readonly onPart?: ((payload: Payload, index: number, taken: () => void) => void) | undefined;
   /** Receives a value that passes from one stage to the next, for nodes that tap it; only before `onSettled`. */
   onTap?(stage: number, payload: Payload): void;
 }

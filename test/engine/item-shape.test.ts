@@ -11,7 +11,8 @@ test('an item is no dictionary for V8, and has all fields of the item on the wir
   t.after(() => setFlagsFromString('--no-allow-natives-syntax'));
   const isFast = runInThisContext('(object) => %HasFastProperties(object)') as (object: object) => boolean;
   const wire = item({ id: 7, streams: true });
-  const made = itemOn({ ref: 1, stages: [], tapped: [], open: 0 }, wire);
+  const leg = { route: { stages: [] }, stages: [], tapped: [], next: null, following: [] };
+  const made = itemOn(leg as never, wire);
   assert.ok(isFast(made));
   assert.ok(!isFast(Object.create(null)));
   assert.deepEqual({ ...made, ...wire }, made);

@@ -89,12 +89,14 @@ export class ListenerRuntime {
     const refusal = this.#refusal(planned);
     if (refusal) throw this.#refuse(refusal);
     const caller: ListenerCaller = {
-      ...{ requestId, gateMs: 0, patient },
+      requestId,
+      gateMs: 0,
+      patient,
       onSettled: (settlement) => {
         onSettled(settlement);
         if (!settlement.outcome.ok) this.#note(spec, settlement.outcome.error, requestId);
       },
-      ...(onPart ? { onPart: (part, _index, taken) => onPart(part, taken) } : {}),
+      onPart: onPart && ((part, _index, taken) => onPart(part, taken)),
     };
     const id = this.#ledger.open(caller, deadline, patient);
     if (patient) {

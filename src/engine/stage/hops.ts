@@ -11,6 +11,8 @@ import type { StageTiming } from '../../core/model.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 import type { Hop, Item, RouteStage } from './item.ts';
 
+const NONE: readonly StageTiming[] = [];
+
 /**
  * Returns the next stages that an item can pass on the hosts of its present one.
  * @param alsoServe whether all these hosts serve a stage, by its key
@@ -29,6 +31,7 @@ export function hopsOf({ leg, position, stage }: Item, alsoServe: (key: string) 
 
 /** Makes sure that the items of a batch pass the same stages. They differ only while a deploy changes their route. */
 export function keepTogether(items: readonly Item[]): void {
+  if (items.every(({ hops }) => hops === 0)) return;
   const rows = items.map(({ leg, position, hops }) => {
     return leg.stages.slice(position + 1, position + 1 + hops).map(({ ref }) => ref);
   });
@@ -46,7 +49,8 @@ export function failingStage({ leg, position, hops, stage }: Item, error: Modele
  * Notes which further stages a host has run an item through, and returns the timings there. A host that no longer serves
  * one of them returns the item in front of it.
  */
-export function passedAlong(item: Item, { ok, timings }: WireItem): StageTiming[] {
+export function passedAlong(item: Item, { ok, timings }: WireItem): readonly StageTiming[] {
+  if (item.hops === 0) return NONE;
   const ahead = item.leg.stages.slice(item.position + 1, item.position + 1 + item.hops);
   const passed = ahead.flatMap((stage, index) => {
     const timing = timings[index + 1];
