@@ -14,6 +14,11 @@ export function userFolder({ userDir }: FolderSettings): string {
   return userDir ?? process.cwd();
 }
 
+/** Returns the path of a file that this package keeps. */
+export function ownFile(settings: FolderSettings, name: string): string {
+  return join(userFolder(settings), 'modelets', name);
+}
+
 /**
  * Returns the folder from which modules are looked up, upwards: the active project's folder, which is below the user
  * directory, else the user directory itself.

@@ -38,6 +38,8 @@ export interface EngineOutput {
   onTap(item: WireItem): void;
   /** Announces that the status has changed; the engine may call this often. */
   onChange(): void;
+  /** Announces that the share of a version has changed. */
+  onShares(): void;
   onDescribed(stage: DescribedStage): void;
   onLog(record: LogRecord): void;
 }
@@ -68,7 +70,7 @@ export class Engine {
   ) {
     this.#output = output;
     this.#clock = clock;
-    this.#versions = new VersionTable({ onLog: output.onLog, onChange: output.onChange });
+    this.#versions = new VersionTable({ onLog: output.onLog, onShares: output.onShares });
     this.#router = new Router({
       ...{ clock, maxPayloadBytes, versions: this.#versions },
       onOutcome: (item) => output.onOutcome(item),

@@ -1,13 +1,12 @@
 /** Entry point of the engine process: connects an engine to its channel. Started by URL; no other file imports it. */
 import { type Deadline, systemClock } from '../core/clock.ts';
-import { type EngineStatus, type LogRecord, STATUS_INTERVAL_MS } from '../core/model.ts';
-import { isVersionAction } from '../core/versions.ts';
+import { type LogRecord, STATUS_INTERVAL_MS } from '../core/model.ts';
 import { report, runChild } from '../process/child/entry.ts';
 import { killAll } from '../process/parent/launch.ts';
 import type { Channel } from '../wire/channel/channel.ts';
 import { Outbox } from '../wire/channel/outbox.ts';
 import { encodeError } from '../wire/codec/error-codec.ts';
-import type { EngineBoot } from '../wire/frames/bodies.ts';
+import type { EngineBoot, StatusReport } from '../wire/frames/bodies.ts';
 import type { Frame } from '../wire/frames/frames.ts';
 import { Engine, type EngineOutput } from './engine.ts';
 import { LazyListener } from './listener/lazy-listener.ts';
@@ -27,6 +26,8 @@ interface Running {
 }
 
 let running: Running | null = null;
+/** Number of plans and actions received, see `StatusReport`. */
+let orders = 0;
 
 // Idle workers notice that their channel has closed. A spinning worker does not, unless the kernel signals it when its
 // parent dies, so this process kills its workers on exit.
@@ -39,6 +40,7 @@ function receive(frame: Frame, channel: Channel): void {
       report(channel, { state: 'ready' });
       break;
     case 'plan':
+      orders += 1;
       running?.engine.apply(frame.body);
       running?.listener.apply(frame.body);
       break;
@@ -55,9 +57,8 @@ function receive(frame: Frame, channel: Channel): void {
       running?.engine.taken(frame.body);
       break;
     case 'act':
+      orders += 1;
       running?.engine.act(frame.body.stage, frame.body.action);
-      // If this engine dies, the next one goes on with the shares that the server knows of.
-      if (isVersionAction(frame.body.action)) running?.sendStatus();
       break;
     case 'recall':
       running?.engine.recall(frame.body.stage);
@@ -110,6 +111,8 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     },
     onTap: (item) => taps.add(item),
     onChange,
+    // If this engine dies, the next one goes on with the shares that the server knows of.
+    onShares: () => sendStatus(),
     onDescribed: (stage) => channel.send({ type: 'described', body: stage }),
     onLog,
   };
@@ -129,8 +132,9 @@ function boot(settings: EngineBoot, channel: Channel): Running {
     },
     systemClock,
   );
-  const status = (): EngineStatus => ({
+  const status = (): StatusReport => ({
     ...engine.status(),
+    orders,
     ...(listener.status ? { listener: listener.status } : {}),
   });
   return { engine, listener, outcomes, sendStatus };

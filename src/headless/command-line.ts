@@ -10,7 +10,8 @@ import type { HostSpec } from './host/worker-host.ts';
 export const EXIT = { done: 0, refused: 1, usage: 2 } as const;
 
 export const USAGE = `Usage:
-  modelet serve FLOWS [--listen ADDRESS] [--runtime NAME] [--keys-file FILE] [--install]
+  modelet serve FLOWS [--listen ADDRESS] [--runtime NAME] [--keys-file FILE] [--versions-file FILE]
+                 [--install]
   modelet check FLOWS [--runtime NAME]
   modelet worker --broker URL --runtime NAME [--stage NAME] [--workers N] [--cpus LIST] [--prefix TEXT]
                  (--secret-file FILE | --code local)
@@ -26,6 +27,7 @@ FLOWS              a file of flows that Node-RED has exported or saved, or a use
                    else 127.0.0.1:8080
 --runtime NAME     name or id of the runtime node whose endpoints are meant
 --keys-file FILE   JSON with the clients that may use the endpoints, and their keys
+--versions-file F  JSON in which the roll-backs of versions outlive the command; written anew when one changes
 --install          installs the requirements.txt beside the Python files of stages first, by pip into .venv there
 --broker URL       address of the Redis or Valkey server, as in the broker node; --prefix as there, too
 --stage NAME       serves only this stage; may be repeated
@@ -46,6 +48,8 @@ interface ServeOptions {
   /** null: as the runtime node says. */
   readonly listen: ListenAddress | null;
   readonly keysFile: string | null;
+  /** Keeps the live shares of versions. */
+  readonly versionsFile: string | null;
   /** Whether to install the requirements of Python files first. */
   readonly install: boolean;
 }
@@ -67,6 +71,7 @@ export function readCommand(args: readonly string[]): Command {
       runtime: { type: 'string' },
       install: { type: 'boolean', default: false },
       'keys-file': { type: 'string' },
+      'versions-file': { type: 'string' },
       help: { type: 'boolean', short: 'h' },
     },
   });
@@ -77,9 +82,10 @@ export function readCommand(args: readonly string[]): Command {
   }
   if (flows === undefined || more.length > 0) throw new Error(`${tag} needs one file or folder of flows`);
   const options = { flows, runtime: values.runtime ?? null };
-  const { listen, 'keys-file': keysFile = null, install } = values;
-  if (tag === 'serve') return { tag, ...options, listen: address(listen ?? ''), keysFile, install };
-  const [wrong] = Object.entries({ listen, 'keys-file': keysFile, install }).find(([, value]) => value) ?? [];
+  const { listen, 'keys-file': keysFile = null, 'versions-file': versionsFile = null, install } = values;
+  if (tag === 'serve') return { tag, ...options, listen: address(listen ?? ''), keysFile, versionsFile, install };
+  const serveOnly = { listen, 'keys-file': keysFile, 'versions-file': versionsFile, install };
+  const [wrong] = Object.entries(serveOnly).find(([, value]) => value) ?? [];
   if (wrong !== undefined) throw new Error(`check only reads the flows: --${wrong} belongs to serve`);
   return { tag, ...options };
 }

@@ -9,6 +9,8 @@ import { jsonLines, Log } from '../observe/log/log.ts';
 import { allowedCpus } from '../process/affinity.ts';
 import { killAll, probeLauncher } from '../process/parent/launch.ts';
 import type { Machine } from '../server/runtime-pins.ts';
+import type { LiveShares } from '../server/versions/live-shares.ts';
+import { sharesKeptIn } from '../server/versions/shares-file.ts';
 import { type Command, EXIT, readCommand, USAGE } from './command-line.ts';
 import { compileFlows, type HeadlessFlows } from './compile-flows.ts';
 import { readFlows } from './flow-file.ts';
@@ -94,14 +96,19 @@ async function serve(flows: HeadlessFlows, command: Extract<Command, { tag: 'ser
   } catch (thrown) {
     return refuse(`does not start: ${asError(thrown).message}`);
   }
-  await start(flows, served, log);
+  await start(flows, served, log, keptShares(command.versionsFile, log));
   return EXIT.done;
 }
 
-async function start(flows: HeadlessFlows, served: ServedRuntime, log: Log): Promise<void> {
-  const server = new HeadlessServer(flows, served, await thisMachine(), log, () => end(EXIT.refused));
+async function start(flows: HeadlessFlows, served: ServedRuntime, log: Log, shares: LiveShares | null): Promise<void> {
+  const server = new HeadlessServer(flows, served, await thisMachine(), { log, shares }, () => end(EXIT.refused));
   drainOnSignals(() => server.drain(), log);
   server.start();
+}
+
+/** @param file null: no file keeps the live shares of versions */
+function keptShares(file: string | null, log: Log): LiveShares | null {
+  return file === null ? null : sharesKeptIn(file, (message) => log.write({ level: 'warn', message }));
 }
 
 /** Starts a worker host. */

@@ -16,6 +16,7 @@ import { buildDocument } from '../openapi/document.ts';
 import { apiOf } from '../server/api.ts';
 import type { Machine } from '../server/runtime-pins.ts';
 import { Service } from '../server/service.ts';
+import type { LiveShares } from '../server/versions/live-shares.ts';
 import type { HeadlessFlows } from './compile-flows.ts';
 
 type ServerState = 'starting' | 'serving' | 'draining' | 'ended';
@@ -38,6 +39,8 @@ export class HeadlessServer {
   readonly #flows: HeadlessFlows;
   readonly #served: ServedRuntime;
   readonly #service: Service;
+  /** Whether a file keeps the live shares of versions. */
+  readonly #areSharesKept: boolean;
   #state: ServerState = 'starting';
   /** Called with the reason if the address cannot be taken. */
   readonly #onFailed: (reason: string) => void;
@@ -46,7 +49,7 @@ export class HeadlessServer {
     flows: HeadlessFlows,
     served: ServedRuntime,
     machine: Machine,
-    log: Log,
+    { log, shares }: { readonly log: Log; readonly shares: LiveShares | null },
     onFailed: (reason: string) => void,
   ) {
     this.#flows = flows;
@@ -56,7 +59,9 @@ export class HeadlessServer {
       onChange: () => this.#look(),
       onDescribed: () => this.#describe(),
       log,
+      ...(shares ? { shares } : {}),
     });
+    this.#areSharesKept = shares !== null;
   }
 
   start(): void {
@@ -75,6 +80,9 @@ export class HeadlessServer {
     const planned = stages.filter((stage) => needed.has(stage.id));
     this.#service.apply(planned, used, { address, tls, keys, maxJson, endpoints });
     this.#describe();
+    if (this.#areSharesKept || planned.every(({ versions }) => (versions?.rollbackAbove ?? null) === null)) return;
+    const message = 'a roll-back of a version ends with this process, because no --versions-file keeps it';
+    this.#service.log({ level: 'info', message });
   }
 
   /** Answers open requests and ends all processes. */

@@ -35,6 +35,11 @@ export function logFault(RED: NodeAPI, what: string, thrown: unknown): void {
   RED.log.error(oneLine(`modelet: ${what}: ${(thrown as Error).stack ?? String(thrown)}`));
 }
 
+/** Logs a warning that concerns no runtime alone. */
+export function logWarning(RED: NodeAPI, message: string): void {
+  RED.log.warn(oneLine(`modelet: ${message}`));
+}
+
 interface FlowLog {
   log?(entry: object): void;
 }

@@ -7,6 +7,7 @@
  *   running   routes are compiled                            -> starting (a deploy) | stopped
  */
 import type { Node, NodeAPI } from 'node-red';
+import { ownFile } from '../config/folders.ts';
 import { ModeletError } from '../core/errors.ts';
 import { isPipelineNode, nodesOf } from '../flow/graph.ts';
 import { clientsOf, usedRuntimes } from '../flow/read/compiled-nodes.ts';
@@ -20,6 +21,7 @@ import { Registry } from '../server/registry.ts';
 import type { Machine } from '../server/runtime-pins.ts';
 import type { Service } from '../server/service.ts';
 import { Trials } from '../server/trial/trials.ts';
+import { sharesKeptIn } from '../server/versions/shares-file.ts';
 import { type Deployed, type Deployment, deploy, NOTHING_DEPLOYED } from './deploy/deployment.ts';
 import { DEFAULT_LIMITS } from './deploy/gate-deployment.ts';
 import { Feeds } from './feed/feeds.ts';
@@ -30,7 +32,7 @@ import { CompiledHost } from './http/compiled-host.ts';
 import { HttpHold } from './http/http-hold.ts';
 import { writeMessage } from './http/streamed-answer.ts';
 import { type LiveNode, LiveNodes, liveFlows, type RunningLive } from './live-nodes.ts';
-import { logFault, nodeRedLog } from './log.ts';
+import { logFault, logWarning, nodeRedLog } from './log.ts';
 import type { RequestContext, RequestInEngine } from './request/context.ts';
 import { refuse } from './request/error-exit.ts';
 import { HttpClients } from './request/http-clients.ts';
@@ -126,6 +128,7 @@ export class Pipeline {
       },
       onDescribed: () => this.#describe(),
       log,
+      shares: sharesKeptIn(ownFile(RED.settings, 'versions.json'), (message) => logWarning(RED, message)),
     });
     this.gates = new Gates({
       RED,

@@ -5,7 +5,7 @@
 import { fileURLToPath } from 'node:url';
 import type { EnginePlan } from '../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
-import type { EngineStatus, LogRecord, Payload, RequestNumber, StageAction } from '../core/model.ts';
+import type { LogRecord, Payload, RequestNumber, StageAction } from '../core/model.ts';
 import type { ByteCounts, EngineDeaths, FrameCounts } from '../observe/views/snapshot.ts';
 import { inheritedEnvironment } from '../process/node-options.ts';
 import { ChildProcess, type ChildSpec } from '../process/parent/child-process.ts';
@@ -13,9 +13,9 @@ import { Supervisor } from '../process/parent/supervisor.ts';
 import type { ProcessStateTag } from '../process/process-state.ts';
 import { isLarge } from '../wire/channel/bulk-lane.ts';
 import { Outbox } from '../wire/channel/outbox.ts';
-import type { CheckedStage, DescribedStage, EngineBoot } from '../wire/frames/bodies.ts';
+import type { CheckedStage, DescribedStage, EngineBoot, StatusReport } from '../wire/frames/bodies.ts';
 import type { Frame, WireItem } from '../wire/frames/frames.ts';
-import { withEarlierRoutes, withPresentShares } from './planner.ts';
+import { withEarlierRoutes } from './planner.ts';
 
 const ENGINE_ENTRY = fileURLToPath(new URL('../engine/main.js', import.meta.url));
 const START_TIMEOUT_MS = 30_000;
@@ -32,10 +32,13 @@ export interface EngineClientEvents {
   onTaps(items: readonly WireItem[]): void;
   /** The engine died. Requests that were sent may have been running in it. */
   onLost(error: Error): void;
-  onStatus(status: EngineStatus): void;
+  /** @param isCurrent whether the engine had received every plan and action when it sent the status */
+  onStatus(status: StatusReport, isCurrent: boolean): void;
   onChecked(check: number, stages: readonly CheckedStage[]): void;
   onDescribed(stage: DescribedStage): void;
   onChange(): void;
+  /** Adds to a plan what has changed since its deploy. The engine gets the result. */
+  complete(plan: EnginePlan): EnginePlan;
   onLog(record: LogRecord): void;
 }
 
@@ -52,6 +55,8 @@ export class EngineClient {
   #deaths: EngineDeaths = { serving: 0, starting: 0 };
   #plan: EnginePlan = { stages: [], routes: [] };
   #openapi: string | null = null;
+  /** Number of plans and actions that the present engine was sent. */
+  #orders = 0;
 
   constructor(
     boot: EngineBoot,
@@ -76,6 +81,7 @@ export class EngineClient {
           else this.#died(error, phase);
           // `onLost` settles the held requests too.
           this.#held.clear();
+          this.#orders = 0;
           events.onLost(error);
         },
         onChange: () => events.onChange(),
@@ -140,7 +146,7 @@ export class EngineClient {
     this.#plan = withEarlierRoutes(plan, this.#plan, new Set([...waitedFor, ...late]));
     // Submitted requests must reach the engine before the plan, which may drop their routes.
     this.#outbox.flush();
-    this.#send({ type: 'plan', body: this.#plan });
+    this.#sendPlan();
   }
 
   /** Sends the OpenAPI document that the engine serves from now on, as JSON. */
@@ -150,17 +156,12 @@ export class EngineClient {
     this.#send({ type: 'openapi', body: openapi });
   }
 
-  /** Lets the next engine go on with the shares that versions had in the one that died. */
-  keepShares(status: EngineStatus): void {
-    this.#plan = withPresentShares(this.#plan, status);
-  }
-
   /** Lets the engine take no more requests itself; it answers those that it has. */
   stopListening(): void {
     const { listener, ...plan } = this.#plan;
     if (!listener) return;
     this.#plan = plan;
-    this.#send({ type: 'plan', body: plan });
+    this.#sendPlan();
   }
 
   submit(item: WireItem): void {
@@ -189,7 +190,7 @@ export class EngineClient {
 
   actOnStage(stage: number, action: StageAction): void {
     this.#outbox.flush();
-    this.#send({ type: 'act', body: { stage, action } });
+    this.#order({ type: 'act', body: { stage, action } });
   }
 
   /** Asks for the last input of a stage, which comes as a tap. */
@@ -216,9 +217,18 @@ export class EngineClient {
     this.#supervisor.send(frame);
   }
 
+  #sendPlan(): void {
+    this.#order({ type: 'plan', body: this.#events.complete(this.#plan) });
+  }
+
+  #order(frame: Extract<Frame, { type: 'plan' | 'act' }>): void {
+    if (this.#supervisor.isReady) this.#orders += 1;
+    this.#send(frame);
+  }
+
   #ready(): void {
     if (this.#openapi !== null) this.#send({ type: 'openapi', body: this.#openapi });
-    this.#send({ type: 'plan', body: this.#plan });
+    this.#sendPlan();
     for (const item of this.#held.values()) this.#outbox.add(item);
     this.#held.clear();
     const { pid, restarts } = this.#supervisor;
@@ -236,7 +246,7 @@ export class EngineClient {
     if (frame.type === 'outcomes') this.#events.onOutcomes(frame.items);
     else if (frame.type === 'parts') this.#events.onParts(frame.items);
     else if (frame.type === 'taps') this.#events.onTaps(frame.items);
-    else if (frame.type === 'status') this.#events.onStatus(frame.body);
+    else if (frame.type === 'status') this.#events.onStatus(frame.body, frame.body.orders === this.#orders);
     else if (frame.type === 'checked') this.#events.onChecked(frame.body.check, frame.body.stages);
     else if (frame.type === 'described') this.#events.onDescribed(frame.body);
     else if (frame.type === 'log') this.#events.onLog(frame.body);

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { EnginePlan, PlannedStage, StageDefinition } from '../config/stage-definition.ts';
-import type { EndpointSpec, EngineStatus, ListenerSpec, LogRecord, PlannedEndpoint } from '../core/model.ts';
+import type { EndpointSpec, ListenerSpec, LogRecord, PlannedEndpoint } from '../core/model.ts';
 import { type Leg, type Route, renamed } from '../core/route.ts';
 
 export interface PlannedRoute {
@@ -136,18 +136,6 @@ export class Planner {
     this.#numbers.set(key, number);
     return number;
   }
-}
-
-/** Returns the plan for the engine after one that died: versions go on with the shares that they had. */
-export function withPresentShares(plan: EnginePlan, { stages }: Pick<EngineStatus, 'stages'>): EnginePlan {
-  const present = new Map(stages.map(({ ref, versions }) => [ref, versions]));
-  return {
-    ...plan,
-    stages: plan.stages.map((stage) => {
-      const had = present.get(stage.ref);
-      return stage.versions && had ? { ...stage, versions: { ...stage.versions, present: had } } : stage;
-    }),
-  };
 }
 
 /**

@@ -16,6 +16,7 @@ import type {
   StageAction,
 } from '../core/model.ts';
 import type { RequestReading } from '../core/readings.ts';
+import { isVersionAction } from '../core/versions.ts';
 import { Clients } from '../endpoint/clients/clients.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { type Caller, Ledger, SlowRequests } from '../ledger/ledger.ts';
@@ -33,6 +34,7 @@ import { EngineReports } from './engine-reports.ts';
 import { LastInputs } from './last-inputs.ts';
 import { type PlannedRoute, Planner } from './planner.ts';
 import { type Machine, RuntimePins } from './runtime-pins.ts';
+import { LiveShares } from './versions/live-shares.ts';
 
 /** A request as a node submits it. */
 export interface SubmitRequest extends Caller {
@@ -63,6 +65,8 @@ export interface ServiceHost {
   onDescribed(): void;
   /** The log of the process. The runtime writes to a child of it, records at or above its `logLevel`. */
   readonly log: Log;
+  /** Default: those of this runtime, which end with it. */
+  readonly shares?: LiveShares;
 }
 
 type ServiceState = { readonly tag: 'open' } | { readonly tag: 'closing'; readonly ended: Promise<void> };
@@ -92,6 +96,7 @@ export class Service {
   readonly #checks: Checks;
   readonly #lastInputs: LastInputs = new LastInputs((stage) => this.#client.recall(stage));
   #state: ServiceState = { tag: 'open' };
+  readonly #shares: LiveShares;
   readonly #told: EngineReports = new EngineReports();
   #deploys = { count: 0, handedOver: 0 };
 
@@ -102,6 +107,7 @@ export class Service {
     this.#machine = machine;
     this.#clock = clock;
     this.clients = new Clients(clock);
+    this.#shares = host.shares ?? new LiveShares();
     this.#log = host.log.of({ id, runtime: this.name }, config.logLevel);
     this.#pins = new RuntimePins(config, machine, (record) => this.log(record));
     this.#refusals = new Refusals(clock, (record) => this.log(record));
@@ -156,8 +162,10 @@ export class Service {
         }
       },
       onLost: (error) => this.#engineLost(error),
-      onStatus: (status) => {
+      onStatus: (status, isCurrent) => {
         this.#told.update(status, clock.now());
+        // A runtime that closes no longer decides: its stages may be those of another one already.
+        if (isCurrent && this.#state.tag === 'open') this.#shares.note(this.#planner.plan, status);
         host.onChange();
       },
       onDescribed: (stage) => {
@@ -166,6 +174,7 @@ export class Service {
       },
       onChecked: (check, stages) => this.#checks.checked(check, stages),
       onChange: () => host.onChange(),
+      complete: (plan) => this.#shares.fill(plan),
       onLog: (record) => this.log(record),
     });
   }
@@ -185,8 +194,9 @@ export class Service {
     const { count, handedOver } = this.#deploys;
     this.#deploys = { count: count + 1, handedOver: handedOver + this.#ledger.backlog };
     this.#told.keep(new Set(plan.stages.map(({ ref }) => ref)));
+    const records = this.#shares.deployed(plan);
     this.#client.apply(plan, this.#admissionQueue.routes);
-    this.log(this.#planner.describe());
+    for (const record of [this.#planner.describe(), ...records]) this.log(record);
   }
 
   /** Whether the engine serves endpoints at an address of its own. */
@@ -274,6 +284,7 @@ export class Service {
       const error = new ModeletError('dropped', 'reset', { stage: this.stage(stage)?.name ?? '' });
       for (const id of this.#admissionQueue.waitingAt(stage)) this.abandon(id, error);
     }
+    if (isVersionAction(action)) this.#shares.act(this.#planner.plan, stage, action);
     this.#client.actOnStage(stage, action);
   }
 
@@ -387,7 +398,6 @@ export class Service {
   #engineLost(error: Error): void {
     // A killed engine leaves its workers running: one in a busy loop does not notice, and a worker may have children.
     for (const { workers } of this.#told.status.stages) for (const { pid } of workers) if (pid !== null) killGroup(pid);
-    this.#client.keepShares(this.#told.status);
     this.#told.engineLost();
     if (this.#state.tag === 'closing') {
       this.#checks.fail(shuttingDown());

@@ -74,6 +74,7 @@ export class Rig {
       onPart: (part) => this.parts.push(part),
       onTap: (tap) => this.taps.push(tap),
       onChange: () => (this.changes += 1),
+      onShares: () => (this.changes += 1),
       onDescribed: (stage) => this.described.push(stage),
       onLog: (record) => this.logs.push(record),
     },

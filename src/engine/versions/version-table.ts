@@ -1,12 +1,12 @@
 /** The versions of all stages. Keeps the present shares of versions over deploys that do not change these stages. */
 import type { StageDefinition } from '../../config/stage-definition.ts';
-import type { VersionAction } from '../../core/versions.ts';
+import { type VersionAction, versionsKey } from '../../core/versions.ts';
 import type { RouteStage } from '../stage/item.ts';
 import { Versions, type VersionsHost } from './versions.ts';
 
 interface Entry {
   readonly base: RouteStage;
-  /** Changes with the drawn versions, and with the code of the base or of a version. */
+  /** See `versionsKey`. */
   readonly key: string;
   readonly versions: Versions;
 }
@@ -28,9 +28,7 @@ export class VersionTable {
     for (const { ref, id, versions } of definitions) {
       const base = stages.get(ref);
       if (!base || !versions) continue;
-      const { present: _present, ...drawn } = versions;
-      const revisions = [id, ...drawn.list.map(({ stage }) => stage)].map((one) => planned.get(one)?.revision);
-      const key = JSON.stringify([drawn, revisions]);
+      const key = versionsKey(id, versions, (one) => planned.get(one)?.revision);
       const known = this.#entries.get(ref);
       const isSame = known?.key === key && known.base === base;
       entries.set(ref, isSame ? known : { base, key, versions: new Versions(base, versions, stageOf, this.#host) });

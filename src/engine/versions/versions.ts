@@ -3,7 +3,15 @@
  * fail, and changes shares when somebody asks for it.
  */
 import type { LogRecord } from '../../core/model.ts';
-import type { PresentShare, StageVersions, VersionAction, VersionShare, VersionStatus } from '../../core/versions.ts';
+import {
+  asDrawn,
+  type PresentShare,
+  type StageVersions,
+  shareAfter,
+  type VersionAction,
+  type VersionShare,
+  type VersionStatus,
+} from '../../core/versions.ts';
 import type { RouteStage } from '../stage/item.ts';
 import { Divider } from './divider.ts';
 
@@ -24,7 +32,8 @@ interface Version {
 
 export interface VersionsHost {
   onLog(record: LogRecord): void;
-  onChange(): void;
+  /** A share has changed. */
+  onShares(): void;
 }
 
 export class Versions {
@@ -91,18 +100,11 @@ export class Versions {
   act(stage: RouteStage, action: VersionAction): void {
     const version = this.#find(stage);
     if (!version) return;
-    if (action === 'restore') {
-      for (const one of this.#versions) one.present = asDrawn(one.drawn);
-    } else if (action === 'rollback') {
-      give(version, { mode: version.present.mode, share: 0 });
-    } else {
-      for (const one of this.#versions) if (one.present.mode === 'answer') give(one, { mode: 'answer', share: 0 });
-      give(version, { mode: 'answer', share: 100 });
-    }
+    for (const one of this.#versions) one.present = shareAfter(action, one.present, one.drawn, one === version);
     // Failures from before must not undo what somebody has asked for.
     for (const one of this.#versions) one.failures = [];
     this.#divide();
-    this.#host.onChange();
+    this.#host.onShares();
   }
 
   status(): VersionStatus[] {
@@ -141,7 +143,7 @@ export class Versions {
     const message = `rolled back version ${stage.name}: ${failed} of its last ${failures.length} requests failed, more than ${limit} %`;
     const fields = { version: stage.name, failed, requests: failures.length, share: present.share };
     this.#host.onLog({ level: 'warn', message, stage: this.#base.name, fields });
-    this.#host.onChange();
+    this.#host.onShares();
   }
 }
 
@@ -152,13 +154,4 @@ function answers({ present }: Version): number {
 
 function failedPercent({ failures }: Version): number | null {
   return failures.length < LEAST ? null : (100 * failures.filter(Boolean).length) / failures.length;
-}
-
-function asDrawn({ mode, share }: VersionShare): PresentShare {
-  return { mode, share, cause: 'drawn' };
-}
-
-function give(version: Version, { mode, share }: VersionShare): void {
-  const isDrawn = mode === version.drawn.mode && share === version.drawn.share;
-  version.present = { mode, share, cause: isDrawn ? 'drawn' : 'asked' };
 }

@@ -1,7 +1,7 @@
 /** Where brokers and the stores of durable gates are, with what broker nodes keep in credentials and tls-config nodes. */
-import { join } from 'node:path';
 import type { NodeAPI } from 'node-red';
 import type { BrokerConfig } from '../../config/compile.ts';
+import { ownFile } from '../../config/folders.ts';
 import type { BrokerPlace } from '../../core/model.ts';
 import type { BrokerSecrets } from '../../flow/plan.ts';
 import type { DeployedGate } from './gate-deployment.ts';
@@ -32,7 +32,7 @@ export function brokerSecrets(RED: NodeAPI, id: string, { tls }: BrokerConfig): 
 export function addressOfStore(RED: NodeAPI, { id, broker }: Pick<DeployedGate, 'id' | 'broker'>): StoreAddress {
   // Node-RED's own node ids are safe in a path and in a key; ids in an imported flow may not be.
   const name = encodeURIComponent(id);
-  if (!broker) return { file: join(RED.settings.userDir ?? process.cwd(), 'modelets', `${name}.sqlite`) };
+  if (!broker) return { file: ownFile(RED.settings, `${name}.sqlite`) };
   const { url, prefix } = broker.config;
   const queue = `gate-${name}`;
   const { secret: _, ...access } = brokerSecrets(RED, broker.id, broker.config);

@@ -1,6 +1,6 @@
 /** Bodies of the control frames that carry more than a number or two. Interfaces only. */
 import type { ModeletDefinition } from '../../config/stage-definition.ts';
-import type { BrokerPlace, ModeletDescription, PayloadSchema, WorkerUsage } from '../../core/model.ts';
+import type { BrokerPlace, EngineStatus, ModeletDescription, PayloadSchema, WorkerUsage } from '../../core/model.ts';
 import type { OwnValues } from '../../core/readings.ts';
 
 export interface EngineBoot {
@@ -23,6 +23,12 @@ export interface EngineBoot {
     /** Whether the log takes a record of each failed request, at level debug. */
     readonly logsEach: boolean;
   };
+}
+
+/** The status of an engine, as the engine sends it. */
+export interface StatusReport extends EngineStatus {
+  /** Number of plans and actions that the engine has received. */
+  readonly orders: number;
 }
 
 /** Settings for the process of a durable queue. */

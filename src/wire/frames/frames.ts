@@ -16,7 +16,7 @@
 import type { EnginePlan } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { EngineStatus, LogRecord, RequestNumber, StageAction } from '../../core/model.ts';
+import type { LogRecord, RequestNumber, StageAction } from '../../core/model.ts';
 import { padded } from '../codec/binaries.ts';
 import type {
   CheckedStage,
@@ -25,6 +25,7 @@ import type {
   LoadedReport,
   QueueBoot,
   StateReport,
+  StatusReport,
   UsageReport,
   WorkerBoot,
 } from './bodies.ts';
@@ -55,7 +56,7 @@ export type ControlFrame =
   | { readonly type: 'report'; readonly body: StateReport }
   /** The receiver of a ping answers with a pong at once. */
   | { readonly type: 'ping' | 'pong'; readonly body: null }
-  | { readonly type: 'status'; readonly body: EngineStatus }
+  | { readonly type: 'status'; readonly body: StatusReport }
   | { readonly type: 'log'; readonly body: LogRecord }
   | { readonly type: 'usage'; readonly body: UsageReport }
   /** Tells the engine to run the examples of all stages, and to answer by the deadline. */
