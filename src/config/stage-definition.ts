@@ -71,6 +71,11 @@ export interface EnginePlan {
   readonly listener?: PlannedListener;
 }
 
+/** Returns how many patient requests a stage may have at a time: all that its workers hold, and a full queue. */
+export function roomOf({ capacity, batching, modelet }: StageDefinition): number {
+  return capacity + (modelet.concurrency + 1) * modelet.workers.length * batching.maxBatchSize;
+}
+
 /** Picks the settings of a stage that a reader gets as they are. */
 export function settingsFor<Of extends Reader>(reader: Of, settings: SettingsFor<Of>): SettingsFor<Of> {
   const { properties }: NodeSchema = stage;

@@ -146,8 +146,9 @@ export class Engine {
   act(ref: number, action: StageAction): void {
     const stage = this.#stages.get(ref);
     if (!stage) return;
-    if (!isVersionAction(action)) stage[action]();
-    else this.#versions.act(stage, action);
+    if (isVersionAction(action)) this.#versions.act(stage, action);
+    else stage[action]();
+    if (action === 'reset') this.#router.resetWaiting(stage);
   }
 
   /** Sends a copy of the last input of a stage. */

@@ -3,7 +3,7 @@
  * numbers across deploys, so that the engine recognizes unchanged stages and routes.
  */
 import { createHash } from 'node:crypto';
-import type { EnginePlan, PlannedStage, StageDefinition } from '../config/stage-definition.ts';
+import { type EnginePlan, type PlannedStage, roomOf, type StageDefinition } from '../config/stage-definition.ts';
 import type { EndpointSpec, ListenerSpec, LogRecord, PlannedEndpoint } from '../core/model.ts';
 import { type Leg, type Route, renamed } from '../core/route.ts';
 
@@ -96,12 +96,10 @@ export class Planner {
     return this.#known.get(ref)?.id ?? this.#gathers.get(ref);
   }
 
-  /** Returns how many patient requests may be sent to a stage at a time: all that its workers hold, and a full queue. */
+  /** Returns how many patient requests may be sent to a stage at a time. */
   roomAt(stage: number): number {
     const definition = this.#plan.stages.find(({ ref }) => ref === stage);
-    if (!definition) return Number.POSITIVE_INFINITY;
-    const { capacity, batching, modelet } = definition;
-    return capacity + (modelet.concurrency + 1) * modelet.workers.length * batching.maxBatchSize;
+    return definition ? roomOf(definition) : Number.POSITIVE_INFINITY;
   }
 
   #endpoint(spec: EndpointSpec): PlannedEndpoint | null {

@@ -23,7 +23,9 @@ import {
   nextStage,
   type RouteStage,
 } from '../stage/item.ts';
+import { dropped } from '../stage/stage-errors.ts';
 import { Shadows } from '../versions/shadows.ts';
+import { VersionAdmission } from '../versions/version-admission.ts';
 import type { VersionTable } from '../versions/version-table.ts';
 import { choose } from './choices.ts';
 import { type ForksHost, failedBefore, fork } from './forks.ts';
@@ -46,6 +48,7 @@ export class Router {
   readonly #items: Table<Item> = new Table();
   readonly #versions: VersionTable;
   readonly #shadows: Shadows;
+  readonly #admission: VersionAdmission = new VersionAdmission((item) => this.#admit(item));
   readonly #forks: ForksHost;
   /** Requests whose branches are under way, by the node that gathers them. */
   readonly #gathering: Map<number, number> = new Map();
@@ -102,6 +105,12 @@ export class Router {
       const item = this.#items.get(id);
       if (item) this.#drop(item);
     }
+  }
+
+  /** Drops the items that wait in front of a stage for room. */
+  resetWaiting({ ref, name }: RouteStage): void {
+    const waiting = this.#admission.waitingAt(ref).flatMap((id) => this.#items.get(id) ?? []);
+    for (const item of waiting) this.fail(item, dropped(name, 'reset'));
   }
 
   /** Cancels the copies of requests at a stage, or all of them. */
@@ -178,11 +187,26 @@ export class Router {
   #give(item: Item, stage: RouteStage): void {
     item.stage = stage;
     stage.open += 1;
-    stage.enqueue(item, !item.passed);
+    // Within a route, the stage before holds back what has no room.
+    if (item.patient && !item.passed && stage !== baseStage(item)) this.#admission.enter(item);
+    else stage.enqueue(item, !item.passed);
   }
 
-  #takeBack({ stage }: Item): void {
+  /** Gives an item to the version for which it has waited, or to the base if the version answers nothing any more. */
+  #admit(item: Item): void {
+    const base = baseStage(item);
+    if (this.#versions.of(base)?.mayGet(item.stage)) {
+      item.stage.enqueue(item, true);
+      return;
+    }
+    this.#takeBack(item);
+    this.#give(item, base);
+  }
+
+  #takeBack(item: Item): void {
+    const { stage } = item;
     stage.open -= 1;
+    if (item.patient) this.#admission.leave(item);
     if (stage.open === 0) this.#host.onLeft(null);
   }
 

@@ -29,6 +29,8 @@ export interface RouteStage {
   readonly meter: StageMeter;
   /** Whether its queue takes one more item. */
   readonly hasRoom: boolean;
+  /** Most patient requests that it may have at a time. */
+  readonly patientRoom: number;
   /** Whether a worker serves. */
   readonly isAvailable: boolean;
   /** Number of requests that it has. Written by the engine. */

@@ -3,7 +3,7 @@
  * into outcomes. The engine decides where an outcome goes.
  */
 import { isDeepStrictEqual } from 'node:util';
-import type { StageDefinition } from '../../config/stage-definition.ts';
+import { roomOf, type StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletDescription, Payload, StageStatus, StageTiming } from '../../core/model.ts';
 import { MOST_OWN_METRICS, MOST_OWN_SERIES } from '../../core/readings.ts';
@@ -70,6 +70,10 @@ export class Stage implements RouteStage {
 
   get hasRoom(): boolean {
     return this.#queue.length < this.#definition.capacity;
+  }
+
+  get patientRoom(): number {
+    return roomOf(this.#definition);
   }
 
   get lastInput(): Payload | null {
@@ -342,8 +346,8 @@ export class Stage implements RouteStage {
 
   /**
    * Puts an item into the queue. At a route's entry a full queue refuses the item or drops the oldest. Inside a route
-   * the previous stage holds its items back. A patient item is always queued: the server sends no more than fit, and the
-   * listener has no other place where it could wait.
+   * the previous stage holds its items back. A patient item is always queued: it comes when there is room, see
+   * admission-queue.ts, but for one of the listener, which has no other place where it could wait.
    */
   #queueUp(item: Item, entry: boolean): void {
     const { health } = this.#pools.present;

@@ -1,6 +1,6 @@
 /**
- * Holds patient requests on the server until their first stage has room: ordered by priority, then first in, first out.
- * The engine's queues therefore never get more patient requests than fit.
+ * Holds patient requests until their stage has room: ordered by priority, then first in, first out. On the server for
+ * the first stage of a route, in the engine for its versions. So no queue gets more patient requests than fit.
  */
 import { ModeletError } from '../core/errors.ts';
 import type { RequestNumber } from '../core/model.ts';
@@ -9,31 +9,31 @@ import { PriorityFifo } from '../core/queues/priority-fifo.ts';
 import { Table } from '../core/table.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 
-interface Waiting {
-  readonly item: WireItem;
+interface Waiting<One> {
+  readonly item: One;
   readonly stage: number;
 }
 
-interface Door {
+interface Door<One> {
   /** Patient requests that were sent and have not settled. */
   sent: number;
-  readonly waiting: PriorityFifo<Waiting>;
+  readonly waiting: PriorityFifo<Waiting<One>>;
 }
 
 /** State of a request at the entrance. Only `AdmissionQueue` writes it. */
-type Place =
+type Place<One> =
   | { readonly tag: 'sent'; readonly stage: number }
-  | { readonly tag: 'waiting'; readonly stage: number; readonly node: FifoNode<Waiting> };
+  | { readonly tag: 'waiting'; readonly stage: number; readonly node: FifoNode<Waiting<One>> };
 
-export class AdmissionQueue {
-  readonly #send: (item: WireItem) => void;
+export class AdmissionQueue<One extends WireItem = WireItem> {
+  readonly #send: (item: One) => void;
   /** Most requests that may wait at all doors together; 0 means no limit. */
   readonly #mostWaiting: number;
-  readonly #doors: Map<number, Door> = new Map();
-  readonly #places: Table<Place> = new Table();
+  readonly #doors: Map<number, Door<One>> = new Map();
+  readonly #places: Table<Place<One>> = new Table();
   #waiting = 0;
 
-  constructor(mostWaiting: number, send: (item: WireItem) => void) {
+  constructor(mostWaiting: number, send: (item: One) => void) {
     this.#mostWaiting = mostWaiting;
     this.#send = send;
   }
@@ -55,8 +55,8 @@ export class AdmissionQueue {
     return new ModeletError('capacity_exceeded', `${this.#waiting} messages are waiting (nodeMessageBufferMaxLength)`);
   }
 
-  /** Sends the request, or queues it while `limit` requests that entered at its stage have not settled. */
-  enter(item: WireItem, stage: number, limit: number): void {
+  /** Sends the request, or queues it while `limit` requests that entered at its stage have not left. */
+  enter(item: One, stage: number, limit: number): void {
     const door = this.#door(stage);
     if (door.sent < limit && door.waiting.size === 0) {
       this.#pass(item, stage, door);
@@ -91,7 +91,7 @@ export class AdmissionQueue {
     return [...(this.#doors.get(stage)?.waiting ?? [])].map(({ item }) => item.id);
   }
 
-  #admit(door: Door, limit: number): void {
+  #admit(door: Door<One>, limit: number): void {
     while (door.sent < limit) {
       const next = door.waiting.shift();
       if (!next) return;
@@ -100,13 +100,13 @@ export class AdmissionQueue {
     }
   }
 
-  #pass(item: WireItem, stage: number, door: Door): void {
+  #pass(item: One, stage: number, door: Door<One>): void {
     door.sent += 1;
     this.#places.set(item.id, { tag: 'sent', stage });
     this.#send(item);
   }
 
-  #door(stage: number): Door {
+  #door(stage: number): Door<One> {
     let door = this.#doors.get(stage);
     if (!door) {
       door = { sent: 0, waiting: new PriorityFifo() };

@@ -1,0 +1,98 @@
+/** Patient requests for a version: its queue never gets more than fit, and no request is lost in front of it. */
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { Rig, route, stage, upTo } from './rig.ts';
+
+const BASE = 1;
+const VERSION = 2;
+/** A queue of 2, and a worker that holds one item and may get one ahead. */
+const MOST = 2 + 2;
+
+/** Stage 1, whose version, stage 2, answers a share of its requests. */
+async function rigWith(share = 100): Promise<Rig> {
+  const rig = new Rig();
+  const versions = { list: [{ stage: 'node-2', share, mode: 'answer' }], rollbackAbove: null } as const;
+  await rig.apply({
+    stages: [stage(BASE, { versions }), stage(VERSION, { capacity: 2 })],
+    routes: [route(1, [BASE])],
+  });
+  return rig;
+}
+
+/** Items that the version has, in its queue and at its worker. */
+function at(rig: Rig, ref: number): number {
+  return (rig.queueOf(ref) ?? 0) + rig.pool(ref).held(0).length;
+}
+
+describe('patient requests for a version', () => {
+  test('wait in front of it, and go in by priority', async () => {
+    const rig = await rigWith();
+    await rig.submit(upTo(8), { patient: true });
+    await rig.submit([9, 10], { patient: true, priority: 5 });
+    const order: string[] = [];
+    for (let times = 0; times < 10; times += 1) {
+      assert.ok(at(rig, VERSION) <= MOST, `it has ${at(rig, VERSION)}`);
+      rig.pool(VERSION).answer(0);
+      await rig.turn();
+      order.push(...rig.answers());
+    }
+    assert.deepEqual(order, ['1', '9', '10', '2', '3', '4', '5', '6', '7', '8']);
+  });
+
+  test('leave the others alone: those of the base pass', async () => {
+    const rig = await rigWith(50);
+    await rig.submit(upTo(40), { patient: true });
+    assert.equal(at(rig, VERSION), MOST);
+    for (let times = 0; times < 20; times += 1) {
+      rig.pool(BASE).answer(0);
+      await rig.turn();
+    }
+    assert.equal(rig.answers().length, 20);
+    await rig.finish();
+    assert.equal(rig.answers().length, 20);
+  });
+
+  test('go to the base if the version is rolled back or dies meanwhile, also thousands', async () => {
+    for (const end of ['roll back', 'die'] as const) {
+      const rig = await rigWith();
+      await rig.submit(upTo(5000), { patient: true });
+      if (end === 'die') rig.pool(VERSION).fail('workers die');
+      else rig.engine.act(VERSION, 'rollback');
+      while (rig.pool(VERSION).held(0).length > 0) {
+        rig.pool(VERSION).answer(0);
+        await rig.turn();
+      }
+      const before = rig.answers().length;
+      assert.ok(before <= MOST);
+      assert.equal(rig.queueOf(VERSION), 0);
+      assert.equal(at(rig, BASE), 5000 - before);
+    }
+  });
+
+  test('can be cancelled there, and are dropped with its queue', async () => {
+    const rig = await rigWith();
+    await rig.submit(upTo(10), { patient: true });
+    rig.engine.cancel([7, 8]);
+    rig.engine.act(VERSION, 'reset');
+    await rig.turn();
+    const dropped = rig.answers();
+    assert.deepEqual(
+      dropped.filter((answer) => !/^\d+ dropped$/.test(answer)),
+      [],
+    );
+    await rig.submit([11], { patient: true });
+    await rig.finish();
+    const rest = rig.answers();
+    assert.equal(dropped.length + rest.length, 9);
+    assert.ok(rest.includes('11'));
+    assert.ok(!rest.includes('7'));
+  });
+
+  test('go to the base after a deploy without the version', async () => {
+    const rig = await rigWith();
+    await rig.submit(upTo(10), { patient: true });
+    await rig.apply({ stages: [stage(BASE)], routes: [route(1, [BASE])] });
+    await rig.finish();
+    assert.equal(rig.answers().length, 10);
+  });
+});
