@@ -17,7 +17,7 @@ import { isVersionAction } from '../core/versions.ts';
 import { residentBytes } from '../observe/meters/usage.ts';
 import { CODEC } from '../wire/codec/codec.ts';
 import { encodeError } from '../wire/codec/error-codec.ts';
-import type { DescribedStage } from '../wire/frames/bodies.ts';
+import type { CheckedStage, DescribedStage } from '../wire/frames/bodies.ts';
 import { encodeFailure } from '../wire/frames/failure.ts';
 import type { WireItem } from '../wire/frames/frames.ts';
 import { bareItem } from '../wire/frames/items.ts';
@@ -158,11 +158,19 @@ export class Engine {
     this.#output.onTap({ ...bareItem(RECALLED, payload), stageRef: stage, ok: input !== null });
   }
 
-  /** Runs the examples of all stages on current routes, in parallel; settles by the deadline. */
-  check(deadline: Deadline): Promise<(CheckResult & { readonly stage: number })[]> {
-    const refs = new Set([...this.#routes.values()].flatMap((route) => route.stages.map(({ ref }) => ref)));
+  /** Runs the examples of all stages on current routes and of their versions, in parallel; settles by the deadline. */
+  check(deadline: Deadline): Promise<(CheckResult & Pick<CheckedStage, 'stage' | 'answers'>)[]> {
+    const onRoutes = [...this.#routes.values()].flatMap(({ stages }) => stages);
+    const versions = onRoutes.flatMap((stage) => this.#versions.of(stage)?.stages ?? []);
+    const answering = new Set([...onRoutes, ...versions.flatMap(({ stage, answers }) => (answers ? stage : []))]);
+    const refs = new Set([...onRoutes, ...versions.map(({ stage }) => stage)].map(({ ref }) => ref));
     const stages = [...refs].flatMap((ref) => this.#stages.get(ref) ?? []);
-    return Promise.all(stages.map(async (stage) => ({ stage: stage.ref, ...(await stage.check(deadline)) })));
+    return Promise.all(
+      stages.map(async (stage) => {
+        const idle = answering.has(stage) ? {} : { answers: false };
+        return { stage: stage.ref, ...(await stage.check(deadline)), ...idle };
+      }),
+    );
   }
 
   /** Returns what a stage's modelet tells of itself, or null before its first worker is ready. */

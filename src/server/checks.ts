@@ -14,6 +14,8 @@ export interface StageCheck {
   readonly id: string;
   /** Name of the stage. */
   readonly stage: string;
+  /** False: the stage is a version that answers nobody. Default: true. */
+  readonly answers?: boolean;
   /** Number of examples that ran, including a failing one; 0 if the modelet has none. */
   readonly examples: number;
   /** Why the modelet failed; null if it works. */
@@ -30,7 +32,7 @@ export interface ChecksHost {
   readonly clock: Clock;
   /** Sends the request for a check. Returns false if no engine is ready. */
   send(check: number, deadline: Deadline): boolean;
-  /** Returns the numbers of the stages that are on a route now. */
+  /** Returns the numbers of the stages that are on a route now, and of their versions. */
   stages(): readonly number[];
   stage(ref: number): { readonly id: string; readonly name: string } | undefined;
 }
@@ -74,9 +76,9 @@ export class Checks {
   checked(check: number, stages: readonly CheckedStage[]): void {
     if (this.#present?.number !== check) return;
     this.#settle(
-      stages.map(({ stage, examples, error }) => ({
+      stages.map(({ stage, error, ...result }) => ({
         ...this.#named(stage),
-        examples,
+        ...result,
         error: error === null ? null : decodeModeletError(Buffer.from(error, 'base64'), 'protocol_error'),
       })),
     );

@@ -96,6 +96,15 @@ export class Planner {
     return this.#known.get(ref)?.id ?? this.#gathers.get(ref);
   }
 
+  /** Numbers of the stages that are on a route, and of their versions. */
+  get reached(): number[] {
+    const { stages, routes } = this.#plan;
+    const onRoutes = new Set(routes.flatMap((route) => route.stages));
+    const versions = stages.flatMap(({ ref, versions }) => (onRoutes.has(ref) && versions ? versions.list : []));
+    const refs = new Map(stages.map(({ id, ref }) => [id, ref]));
+    return [...new Set([...onRoutes, ...versions.flatMap(({ stage }) => refs.get(stage) ?? [])])];
+  }
+
   /** Returns how many patient requests may be sent to a stage at a time. */
   roomAt(stage: number): number {
     const definition = this.#plan.stages.find(({ ref }) => ref === stage);

@@ -144,7 +144,7 @@ export class Service {
     this.#checks = new Checks({
       clock,
       send: (check, deadline) => this.#client.check(check, deadline),
-      stages: () => [...new Set(this.#planner.plan.routes.flatMap(({ stages }) => stages))],
+      stages: () => this.#planner.reached,
       stage: (ref) => this.stage(ref),
     });
     this.#client = new EngineClient(boot, this.#pins.engine, {
@@ -314,7 +314,7 @@ export class Service {
   }
 
   /**
-   * Runs the examples of every stage that is on a route, each in a ready worker between two batches, and reports
+   * Runs the examples of every stage that is on a route, and of its versions, each in a ready worker between two batches, and reports
    * whether they work. Settles within `CHECK.limitMs` plus `CHECK.graceMs` and never rejects. Concurrent callers share
    * one check.
    */

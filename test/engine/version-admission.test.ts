@@ -96,3 +96,23 @@ describe('patient requests for a version', () => {
     assert.equal(rig.answers().length, 10);
   });
 });
+
+test('a check asks versions, too, and says which of them answer nobody', async () => {
+  const rig = new Rig();
+  const list = [
+    { stage: 'node-2', share: 50, mode: 'answer' },
+    { stage: 'node-3', share: 100, mode: 'shadow' },
+    { stage: 'node-4', share: 0, mode: 'answer' },
+  ] as const;
+  const stages = [stage(1, { versions: { list, rollbackAbove: null } }), stage(2), stage(3), stage(4), stage(5)];
+  await rig.apply({ stages, routes: [route(1, [1])] });
+  const asked = async (): Promise<unknown[]> =>
+    (await rig.engine.check(rig.clock.now() + 1000)).map(({ stage: ref, answers }) => [ref, answers]);
+  const idle = [
+    [3, false],
+    [4, false],
+  ];
+  assert.deepEqual(await asked(), [[1, undefined], [2, undefined], ...idle]);
+  rig.pool(2).fail('does not start');
+  assert.deepEqual(await asked(), [[1, undefined], [2, false], ...idle]);
+});

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, afterEach, describe, test } from 'node:test';
 import { gateWithExamples } from '../fixtures/examples.ts';
 import { endpoint, node, runtime, stage, TAB } from '../fixtures/flow.ts';
-import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
+import { engineUrl, type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 import { until } from '../fixtures/polling.ts';
 import { kill9 } from '../fixtures/processes.ts';
 import { callsIn, release } from '../fixtures/service.ts';
@@ -15,6 +15,7 @@ interface Check {
   readonly runtime?: string;
   readonly stage: string;
   readonly ok: boolean;
+  readonly answers?: boolean;
   readonly examples: number;
   readonly error?: { readonly code: string; readonly message?: string };
 }
@@ -130,6 +131,36 @@ describe('health/ready?deep=1', () => {
     );
     release(folder, 'held until the engine dies');
     await until('it works', async () => (await ask(`${INSIDE}?deep=1`)).status === 200);
+  });
+
+  test('runs the examples of a version, which count only while the version answers requests', async () => {
+    const broken = gateWithExamples(folder, ['throws'], 'broken');
+    const version = node('version', 'modelet-stage', [], {
+      ...{ name: 'version', runtime: 'runtime', source: 'file', path: broken, init: JSON.stringify({ folder }) },
+    });
+    for (const [share, mode, counts] of [
+      ['0', 'answer', false],
+      ['100', 'shadow', false],
+      ['50', 'answer', true],
+    ] as const) {
+      const shares = { versions: ['version'], shares: [{ share, mode }] };
+      await nodeRed.deployReady([
+        TAB,
+        runtime('runtime', { name: 'shown', publicPath: '/', listen: '127.0.0.1:0' }),
+        ...endpoint('/work', 'base'),
+        stage('base', 'return input;', 'collector /work', shares),
+        version,
+      ]);
+      const at = await engineUrl(nodeRed);
+      const places = [`${nodeRed.url}${INSIDE}`, `${nodeRed.url}${OUTSIDE}`, `${at}${OUTSIDE}`];
+      for (const place of places) {
+        const response = await fetch(`${place}?deep=1`);
+        const { ready, checks } = (await response.json()) as Answer['body'];
+        assert.deepEqual([response.status, ready], counts ? [503, false] : [200, true]);
+        const { ok, answers, error } = checks?.find((check) => check.stage === 'version') ?? {};
+        assert.deepEqual([ok, answers, error?.code], [false, counts ? undefined : false, 'modelet_failed']);
+      }
+    }
   });
 
   test('reports a stage without a worker as missing', async () => {

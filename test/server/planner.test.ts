@@ -85,6 +85,15 @@ test('a stage keeps its name by number after a deploy has removed it', () => {
   assert.equal(planner.stage(999), undefined);
 });
 
+test('a check reaches the stages on routes and their versions, each once', () => {
+  const planner = new Planner();
+  const versions = { list: [{ stage: 'b', share: 50, mode: 'answer' }], rollbackAbove: null } as const;
+  const stages = [planned('a', { versions }), planned('b'), planned('c'), planned('d', { versions })];
+  const plan = planner.compile(stages, [{ entry: 'a', stages: ['a', 'c'] }]);
+  const [a, b, c] = refs(plan);
+  assert.deepEqual(planner.reached, [a, c, b]);
+});
+
 test('the capacity of a stage is its queue and the items that its workers hold', () => {
   const planner = new Planner();
   const { modelet } = planned('a');

@@ -33,6 +33,8 @@ export interface Observed {
 /** The result of running a stage's examples. */
 export interface CheckedExamples {
   readonly stage: number;
+  /** False: the stage is a version that answers nobody. Default: true. */
+  readonly answers?: boolean;
   readonly examples: number;
   readonly error: ModeletError | null;
 }
@@ -141,12 +143,14 @@ export class ObservationPaths {
   #ready(checks: readonly CheckedExamples[] | null): Answer {
     const snapshot = this.#snapshot();
     const missing = missingIn(snapshot).map(({ stage, reason }) => ({ stage, reason }));
-    const ready = missing.length === 0 && (checks ?? []).every(({ error }) => error === null);
+    const ready =
+      missing.length === 0 && (checks ?? []).every(({ error, answers }) => error === null || answers === false);
     // A message may contain text of the modelet's code, which is not for everybody.
-    const shown = checks?.map(({ stage, examples, error }) => ({
+    const shown = checks?.map(({ stage, examples, error, answers }) => ({
       stage: this.#plan.stages.find(({ ref }) => ref === stage)?.name ?? '',
       ok: error === null,
       examples,
+      ...(answers === false ? { answers } : {}),
       ...(error ? { error: { code: error.code } } : {}),
     }));
     return json(ready ? 200 : 503, { ready, missing, ...(shown ? { checks: shown } : {}) });

@@ -85,6 +85,14 @@ export class Versions {
     );
   }
 
+  /** The versions, and whether each answers requests at present. */
+  get stages(): { readonly stage: RouteStage; readonly answers: boolean }[] {
+    return this.#versions.map((version) => ({
+      stage: version.stage,
+      answers: version.stage.isAvailable && answers(version) > 0,
+    }));
+  }
+
   /** Notes the outcome of a request at a stage. @param failed whether the modelet failed */
   ended(stage: RouteStage, failed: boolean): void {
     const version = this.#find(stage);

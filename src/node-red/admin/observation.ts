@@ -136,7 +136,8 @@ export class Observation {
   #answerChecked({ services, inside }: View, response: Response, checks: readonly ShownCheck[] | null): void {
     const missing = services.flatMap((service) => missingIn(service.snapshot()));
     const { isStopped } = this.#pipeline;
-    const ready = !isStopped && missing.length === 0 && (checks ?? []).every(({ ok }) => ok);
+    const ready =
+      !isStopped && missing.length === 0 && (checks ?? []).every(({ ok, answers }) => ok || answers === false);
     response.status(ready ? 200 : 503).json({
       ready,
       flows: isStopped ? 'stopped' : 'running',
@@ -150,12 +151,15 @@ export class Observation {
 interface ShownCheck {
   readonly stage: string;
   readonly ok: boolean;
+  /** False: the stage is a version that answers nobody. Default: true. */
+  readonly answers?: boolean;
   readonly examples: number;
   readonly error?: { readonly code: ErrorCode; readonly message?: string };
 }
 
-function checkForEverybody({ stage, examples, error }: StageCheck): ShownCheck {
-  return { stage, ok: error === null, examples, ...(error ? { error: { code: error.code } } : {}) };
+function checkForEverybody({ stage, answers, examples, error }: StageCheck): ShownCheck {
+  const idle = answers === false ? { answers } : {};
+  return { stage, ok: error === null, examples, ...idle, ...(error ? { error: { code: error.code } } : {}) };
 }
 
 function checkInside({ name: runtime }: Service, check: StageCheck): ShownCheck & { readonly runtime: string } {

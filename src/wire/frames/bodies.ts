@@ -97,6 +97,8 @@ export interface StateReport {
 /** Result of running the examples of one stage. */
 export interface CheckedStage {
   readonly stage: number;
+  /** False: the stage is a version that answers nobody, so its failure harms nobody. Default: true. */
+  readonly answers?: boolean;
   /** Number of examples that ran, including a failing one. */
   readonly examples: number;
   /** The error, encoded by error-codec.ts, in Base64; null if all examples work. */
