@@ -19,6 +19,7 @@ import { type Budget, budgetTable, type Part, renderTable, type Scale } from './
 import { responsiveness } from './responsiveness.ts';
 import { routes } from './routes.ts';
 import { seedWorkload } from './seed-workload.ts';
+import { streams } from './streams.ts';
 import { workerHosts } from './worker-hosts.ts';
 
 const PARTS: readonly Part[] = [
@@ -35,6 +36,7 @@ const PARTS: readonly Part[] = [
   overload,
   workerHosts,
   continuousBatching,
+  streams,
 ];
 const FULL: Scale = { rounds: 5, seconds: 1 };
 const QUICK: Scale = { rounds: 2, seconds: 0.6 };
