@@ -1,13 +1,16 @@
 /** A client that does not read what it asked for: how much of it is made, and what ends it. */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type ClientRequest, get, type IncomingMessage, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { streamOut } from '../fixtures/drawn.ts';
 import { collector, func, httpIn, node, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { NodeRedProcess } from '../fixtures/node-red-process.ts';
 import { until } from '../fixtures/polling.ts';
+import { WITHOUT_PYTHON } from '../fixtures/python.ts';
 
 const MEGABYTE = 1024 * 1024;
 /** The parts that the reading client gets while the other one does not read. */
@@ -37,6 +40,16 @@ const COUNTED = `
     }
   })();`;
 
+/** The same in Python. */
+const COUNTED_PY = `
+async def predict(value):
+    try:
+        for n in range(value["parts"]):
+            yield str(n) + "x" * 65_536
+    finally:
+        print("done", value["name"])
+`;
+
 const WRITE = `
   const response = msg.res._res;
   if (!response.headersSent) response.writeHead(200, { 'Content-Type': 'text/event-stream' });
@@ -44,6 +57,11 @@ const WRITE = `
   if (msg.complete || msg.error) response.end();`;
 
 const GET = { method: 'get', upload: false, swaggerDoc: '' };
+
+const folder = mkdtempSync(join(tmpdir(), 'modelet-stalled-'));
+after(() => rmSync(folder, { recursive: true }));
+const counted = join(folder, 'counted.py');
+writeFileSync(counted, COUNTED_PY);
 
 let red: NodeRedProcess;
 before(async () => {
@@ -62,6 +80,9 @@ before(async () => {
     httpIn('in3', '/many', 'make3'),
     stage('make3', COUNTED, 'out3', { workers: '1', concurrency: '32' }),
     streamOut('out3'),
+    httpIn('in4', '/many-python', 'make4'),
+    stage('make4', '', 'out4', { workers: '1', concurrency: '32', source: 'python', path: counted }),
+    streamOut('out4'),
   ]);
 });
 after(() => red.end());
@@ -107,9 +128,9 @@ class Streaming {
   readonly parts: number[] = [];
   ends = 0;
 
-  constructor(name: string, parts: number) {
+  constructor(path: string, name: string, parts: number) {
     const headers = { 'Content-Type': 'application/json' };
-    this.#request = request(`${red.url}/many`, { method: 'POST', headers, agent: false }, (answer) => {
+    this.#request = request(`${red.url}${path}`, { method: 'POST', headers, agent: false }, (answer) => {
       this.#answer = answer;
     });
     this.#request.on('error', () => {});
@@ -136,8 +157,8 @@ class Streaming {
   }
 }
 
-const residentBytes = (): number => {
-  const status = readFileSync(`/proc/${red.pid}/status`, 'utf8');
+const residentBytes = (pid: number = red.pid): number => {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]) * 1024;
 };
 
@@ -185,30 +206,49 @@ for (const way of ['written', 'streamed']) {
   });
 }
 
-test('of 32 streams at a time, those that are read come whole while the others stall, and each ends once', async () => {
-  const [many, few] = [400, 20];
-  await red.collectGarbage();
-  const before = residentBytes();
-  const named = (kind: string, parts: number): Streaming[] =>
-    Array.from({ length: 16 }, (_, n) => new Streaming(`${kind}${n}.`, parts));
-  const [stalled, readers] = [named('stalled', many), named('reader', few)];
-  await until('all 32 have begun', () => [...stalled, ...readers].every(({ hasBegun }) => hasBegun));
-  for (const reader of readers) reader.read();
-  await until('every reader has its end', () => readers.every(({ ends }) => ends > 0));
-  const all = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
-  for (const { parts } of readers) assert.deepEqual(parts, all(few));
-  const done = (): string[] => [...red.output.matchAll(/done (\w+)\./g)].map(([, name]) => name as string);
-  assert.ok(!done().some((name) => name.startsWith('stalled')), 'those that stall have not been made to their end');
-  await red.collectGarbage();
-  const grown = residentBytes() - before;
-  const asked = stalled.length * many * 65_536;
-  assert.ok(grown < asked / 4, `Node-RED has grown by ${Math.round(grown / MEGABYTE)} MB`);
-  const [waking, leaving] = [stalled.slice(0, 4), stalled.slice(4)];
-  for (const one of leaving) one.leave();
-  for (const one of waking) one.read();
-  await until('every client that reads again has its end', () => waking.every(({ ends }) => ends > 0));
-  for (const { parts } of waking) assert.deepEqual(parts, all(many));
-  await until('all generators are closed', () => done().length >= 32);
-  assert.equal(new Set(done()).size, 32);
-  assert.deepEqual([done().length, ...[...readers, ...waking].map(({ ends }) => ends)], [32, ...Array(20).fill(1)]);
-});
+for (const [language, path, make] of [
+  ['JavaScript', '/many', 'make3'],
+  ['Python', '/many-python', 'make4'],
+] as const) {
+  test(`of 32 streams of one worker in ${language}, those that are read come whole while the others stall, and each ends once`, {
+    skip: language === 'Python' && WITHOUT_PYTHON,
+  }, async () => {
+    const [runtime] = (await red.snapshot()).runtimes;
+    const workers = runtime?.stages.find(({ id }) => id === make)?.workers ?? [];
+    const pids = [red.pid, runtime?.engine.pid, ...workers.map(({ pid }) => pid)] as number[];
+    assert.equal(pids.length, 3);
+    const allBytes = (): number => pids.reduce((sum, pid) => sum + residentBytes(pid), 0);
+    const [many, few] = [400, 20];
+    // What streams need while all are read is no growth.
+    const warm = Array.from({ length: 32 }, (_, n) => new Streaming(path, `warm${n}.`, 100));
+    await until('they have begun', () => warm.every(({ hasBegun }) => hasBegun));
+    for (const one of warm) one.read();
+    await until('they have their ends', () => warm.every(({ ends }) => ends > 0));
+    const from = red.output.length;
+    await red.collectGarbage();
+    const before = allBytes();
+    const named = (kind: string, parts: number): Streaming[] =>
+      Array.from({ length: 16 }, (_, n) => new Streaming(path, `${kind}${n}.`, parts));
+    const [stalled, readers] = [named('stalled', many), named('reader', few)];
+    await until('all 32 have begun', () => [...stalled, ...readers].every(({ hasBegun }) => hasBegun));
+    for (const reader of readers) reader.read();
+    await until('every reader has its end', () => readers.every(({ ends }) => ends > 0));
+    const all = (count: number): number[] => Array.from({ length: count }, (_, n) => n);
+    for (const { parts } of readers) assert.deepEqual(parts, all(few));
+    const done = (): string[] =>
+      [...red.output.slice(from).matchAll(/done ((?:stalled|reader)\d+)\./g)].map(([, name]) => name as string);
+    assert.ok(!done().some((name) => name.startsWith('stalled')), 'those that stall have not been made to their end');
+    await red.collectGarbage();
+    const grown = allBytes() - before;
+    const asked = stalled.length * many * 65_536;
+    assert.ok(grown < asked / 4, `Node-RED, engine and worker have grown by ${Math.round(grown / MEGABYTE)} MB`);
+    const [waking, leaving] = [stalled.slice(0, 4), stalled.slice(4)];
+    for (const one of leaving) one.leave();
+    for (const one of waking) one.read();
+    await until('every client that reads again has its end', () => waking.every(({ ends }) => ends > 0));
+    for (const { parts } of waking) assert.deepEqual(parts, all(many));
+    await until('all generators are closed', () => done().length >= 32);
+    assert.equal(new Set(done()).size, 32);
+    assert.deepEqual([done().length, ...[...readers, ...waking].map(({ ends }) => ends)], [32, ...Array(20).fill(1)]);
+  });
+}
