@@ -75,8 +75,25 @@ const TALK = `
       if (made < input.max_tokens) node.log('stopped before word ' + input.max_tokens);
     }
   })();`;
-const LATE = 'if (input.late) await new Promise(() => {}); return input;';
+/** Late requests hold the only worker until nobody waits for them. */
+const LATE = `
+  const { signal } = ctx;
+  if (input.late) await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+  return input;`;
 const MATRIX = blocks.find(({ label }) => label === 'matrix')?.text ?? '';
+/** Words without end, and the log says when their client is gone. */
+const WORDS = `return (async function* () {
+  let made = 0;
+  try {
+    for (;;) {
+      made += 1;
+      yield 'word ' + made;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  } finally {
+    node.log('closed words of ' + input.of + '.');
+  }
+})();`;
 const LINES = `return (async function* () { yield 1; yield { two: 2 }; throw new Error('no third'); })();`;
 
 /** Endpoints of the test's own: with a key, in a runtime that is a KServe v2 server too, and without. */
@@ -103,6 +120,10 @@ function ownFlow(): FlowNode[] {
     httpIn('in lines', '/lines', 'lines'),
     stage('lines', LINES, 'lines out'),
     streamOut('lines out', { format: 'jsonl' }),
+    httpIn('in words', '/words', 'words'),
+    // One worker, for one stream: the next begins only if the one before has freed it.
+    stage('words', WORDS, 'words out', { workers: '1' }),
+    streamOut('words out', { format: 'jsonl' }),
   ];
 }
 
@@ -172,12 +193,28 @@ if (process.env['TEST_FULL'] === '1') {
 
     test('the endpoints that clients called are compiled', async () => {
       const { endpoints } = await red.snapshot();
-      const paths = ['/v1/chat/completions', '/examples/v1/chat/completions', '/echo', '/tokens', '/same', '/lines'];
+      const paths = [
+        '/v1/chat/completions',
+        '/examples/v1/chat/completions',
+        '/echo',
+        '/tokens',
+        '/same',
+        '/lines',
+        '/words',
+      ];
       for (const path of paths) assert.equal(endpoints.find((one) => one.path === path)?.reason, null, path);
     });
 
     test('the generators whose clients left were closed', async () => {
       const stopped = [/stopped before word 1000000/, /stopped before word 2000000/, /stopped after \d+ of 1000 words/];
+      const left = ['requests', 'httpx', 'httpx with asyncio', 'httpx cancelled'];
+      for (const client of left) {
+        const line = new RegExp(`closed words of ${client}\\.`);
+        await until(
+          `each stream of ${client} is closed`,
+          () => red.logs.filter((entry) => line.test(entry)).length === 5,
+        );
+      }
       for (const line of stopped) await until(`the log has ${line}`, () => red.logs.some((entry) => line.test(entry)));
     });
 

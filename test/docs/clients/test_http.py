@@ -112,6 +112,11 @@ class Calls:
         answer = self.client.post(f"{URL}/endless", json={}, headers={"timeout": "50"})
         self.assertEqual((answer.status_code, answer.json()["error"]["code"]), (408, "deadline_exceeded"))
 
+    def assert_left(self, begin):
+        """`begin` begins a stream of the only worker of its stage, and leaves it after the first line."""
+        for _ in range(5):
+            self.assertEqual(json.loads(begin()), {"part": "word 1"})
+
     def assert_events(self, lines):
         *words, (last, end) = events_of(lines)
         self.assertEqual([name for name, _ in words], ["message"] * TOKENS["words"])
@@ -147,6 +152,13 @@ class WithRequests(Calls, unittest.TestCase):
             lines = answer.iter_lines(decode_unicode=True)
             self.assertTrue(next(lines).startswith("data: "))
 
+    def test_streams_that_are_left_half_way(self):
+        def begin():
+            with self.client.post(f"{URL}/words", json={"of": "requests"}, stream=True) as answer:
+                return next(answer.iter_lines(decode_unicode=True))
+
+        self.assert_left(begin)
+
 
 class WithHttpx(Calls, unittest.TestCase):
     StatusError = httpx.HTTPStatusError
@@ -165,6 +177,46 @@ class WithHttpx(Calls, unittest.TestCase):
         with self.client.stream("POST", f"{URL}/lines", json={}) as answer:
             self.assertEqual((answer.status_code, answer.headers["Content-Type"]), (200, "application/x-ndjson"))
             self.assert_lines(answer.iter_lines())
+
+    def test_streams_that_are_left_half_way(self):
+        def begin():
+            with self.client.stream("POST", f"{URL}/words", json={"of": "httpx"}) as answer:
+                return next(answer.iter_lines())
+
+        self.assert_left(begin)
+
+    def test_streams_that_are_left_half_way_with_asyncio(self):
+        async def first_line(client):
+            async with client.stream("POST", f"{URL}/words", json={"of": "httpx with asyncio"}) as answer:
+                async for line in answer.aiter_lines():
+                    return line
+
+        async def begin():
+            async with httpx.AsyncClient(timeout=30) as client:
+                return await first_line(client)
+
+        self.assert_left(lambda: asyncio.run(begin()))
+
+    def test_streams_that_are_cancelled_half_way(self):
+        async def begin():
+            lines = []
+
+            async def read(client):
+                async with client.stream("POST", f"{URL}/words", json={"of": "httpx cancelled"}) as answer:
+                    async for line in answer.aiter_lines():
+                        lines.append(line)
+                        begun.set()
+
+            begun = asyncio.Event()
+            async with httpx.AsyncClient(timeout=30) as client:
+                reading = asyncio.create_task(read(client))
+                await begun.wait()
+                reading.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await reading
+            return lines[0]
+
+        self.assert_left(lambda: asyncio.run(begin()))
 
     def test_many_at_once(self):
         async def ask_all():

@@ -1,4 +1,5 @@
-"""tritonclient of PyPI before models of the KServe v2 protocol. ENDPOINTS is the address of Node-RED."""
+"""tritonclient of PyPI, its client for asyncio too, before models of the KServe v2 protocol. ENDPOINTS is the address of Node-RED."""
+import asyncio
 import json
 import os
 import unittest
@@ -6,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import tritonclient.http as http
+import tritonclient.http.aio as aio
 from tritonclient.utils import InferenceServerException
 
 HOST = os.environ["ENDPOINTS"].removeprefix("http://")
@@ -162,6 +164,75 @@ class Tensors(unittest.TestCase):
         with self.assertRaises(InferenceServerException) as caught:
             self.client.infer("echo", late, headers=dict(KEY), timeout=100_000)
         self.assertEqual(caught.exception.status(), "408")
+
+
+class WithAsyncio(unittest.IsolatedAsyncioTestCase):
+    """The client for asyncio. It has the same calls, and tensors of the same form."""
+
+    async def asyncSetUp(self):
+        self.client = aio.InferenceServerClient(HOST)
+        self.addAsyncCleanup(self.client.close)
+        self.own = aio.InferenceServerClient(f"{HOST}/own")
+        self.addAsyncCleanup(self.own.close)
+
+    async def test_ready_and_metadata(self):
+        self.assertIs(await self.client.is_server_ready(), True)
+        self.assertIs(await self.client.is_model_ready(DIGITS), True)
+        self.assertIs(await self.client.is_model_ready("nothing"), False)
+        model = await self.client.get_model_metadata(DIGITS)
+        self.assertEqual(model["inputs"], [{"name": "image", "datatype": "FP32", "shape": [1, 8, 8]}])
+
+    async def test_many_at_once(self):
+        for binary in (True, False):
+            with self.subTest(binary=binary):
+                images = [np.array(sample["image"], np.float32).reshape(1, 8, 8) for sample in SAMPLES]
+                outputs = [http.InferRequestedOutput("label", binary_data=binary)]
+                begun = [
+                    self.client.infer(DIGITS, [tensor("image", "FP32", image, binary)], outputs=outputs)
+                    for image in images
+                ]
+                labels = [texts(result.as_numpy("label")) for result in await asyncio.gather(*begun)]
+                self.assertEqual(labels, [[str(sample["label"])] for sample in SAMPLES])
+
+    async def test_every_datatype(self):
+        inputs = [tensor(kind, kind, values) for kind, values in KINDS.items()]
+        result = await self.own.infer("echo", inputs, headers=dict(KEY))
+        for kind, values in KINDS.items():
+            got = result.as_numpy(kind)
+            if kind == "BYTES":
+                self.assertEqual(texts(got), texts(values))
+            else:
+                self.assertEqual(got.dtype, values.dtype, kind)
+                np.testing.assert_array_equal(got, values, kind)
+
+    async def test_compressed(self):
+        sent = np.arange(10_000, dtype=np.float32)
+        for coding in ("gzip", "deflate"):
+            with self.subTest(coding=coding):
+                codings = {"request_compression_algorithm": coding, "response_compression_algorithm": coding}
+                inputs = [tensor("FP32", "FP32", sent)]
+                result = await self.own.infer("echo", inputs, headers=dict(KEY), **codings)
+                np.testing.assert_array_equal(result.as_numpy("FP32"), sent)
+
+    async def test_errors(self):
+        image = tensor("image", "FP32", np.zeros((1, 8, 8), np.float32))
+        wrong = tensor("image", "FP32", np.zeros((2, 8, 8), np.float32))
+        for status, name, asked in [("404", "nothing", image), ("422", DIGITS, wrong)]:
+            with self.subTest(status=status), self.assertRaises(InferenceServerException) as caught:
+                await self.client.infer(name, [asked])
+            self.assertEqual(caught.exception.status(), status)
+        with self.assertRaises(InferenceServerException) as caught:
+            await self.own.infer("echo", [tensor("FP32", "FP32", KINDS["FP32"])])
+        self.assertEqual(caught.exception.status(), "401")
+
+    async def test_a_client_that_leaves(self):
+        late = [tensor("late", "FP32", KINDS["FP32"])]
+        for _ in range(3):
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(self.own.infer("echo", late, headers=dict(KEY)), 0.2)
+        # The only worker runs none of them any more.
+        result = await self.own.infer("echo", [tensor("FP32", "FP32", KINDS["FP32"])], headers=dict(KEY))
+        np.testing.assert_array_equal(result.as_numpy("FP32"), KINDS["FP32"])
 
 
 if __name__ == "__main__":
