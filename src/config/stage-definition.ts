@@ -11,7 +11,7 @@ import type {
   StageSource,
   WorkerPlacement,
 } from '../core/model.ts';
-import type { Route } from '../core/route.ts';
+import type { Route } from '../core/routes/route.ts';
 import type { StageVersions } from '../core/versions.ts';
 import type { NodeSchema, SettingsOf } from './schemas/node-schema.ts';
 import { stage } from './schemas/stage.ts';

@@ -1,7 +1,7 @@
 /** The runtime's vocabulary as plain data types, which cross modules and processes. No behaviour. */
 import type { ErrorCode, ModeletError } from './errors.ts';
 import type { ClientReadings, OwnValues, RequestReading, StageReading } from './readings.ts';
-import type { GatherReport } from './route.ts';
+import type { GatherReport } from './routes/gather.ts';
 import type { ModelPort } from './tensor.ts';
 import type { VersionAction, VersionStatus } from './versions.ts';
 

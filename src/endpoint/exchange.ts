@@ -8,7 +8,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { asModeletError, ModeletError } from '../core/errors.ts';
 import type { Payload, RequestNumber, StreamSpec } from '../core/model.ts';
-import type { Settlement } from '../core/route.ts';
+import type { Settlement } from '../core/routes/route.ts';
 import { CODEC, encodePayload } from '../wire/codec/codec.ts';
 import { tooLarge } from '../wire/codec/payload-limits.ts';
 import { type AnswerForm, answerForm } from './accept.ts';

@@ -3,7 +3,7 @@ import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Deadline } from '../core/clock.ts';
 import type { ErrorCode, ModeletError } from '../core/errors.ts';
 import type { AnswerSpec, EndpointSpec, ModeletDescription, Payload, RequestNumber } from '../core/model.ts';
-import type { Settlement } from '../core/route.ts';
+import type { Settlement } from '../core/routes/route.ts';
 import type { Clients } from './clients/clients.ts';
 import type { Headers } from './request-id.ts';
 

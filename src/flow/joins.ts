@@ -1,6 +1,6 @@
 /** Plans the nodes that gather branches: the branches of each, and how many of them it needs. Pure. */
 import type { JoinConfig } from '../config/compile.ts';
-import { type GatherTerms, neededOf } from '../core/route.ts';
+import { type GatherTerms, neededOf } from '../core/routes/gather.ts';
 import { type Graph, nodesOf } from './graph.ts';
 import { branchesOf } from './walk.ts';
 

@@ -2,7 +2,7 @@
  * Follows the wires behind an entry as far as the engine can take an item: from stage to stage, through a fan-out whose
  * branches a node gathers, and through a switch node. Pure.
  */
-import type { Choice, Fork, Leg } from '../core/route.ts';
+import type { Choice, Fork, Leg } from '../core/routes/route.ts';
 import { describe, describeAll } from './describe.ts';
 import type { BatcherNode, Graph, GraphNode, HttpInNode, JoinNode, StageNode, SwitchNode } from './graph.ts';
 import type { PlannedJoin } from './joins.ts';

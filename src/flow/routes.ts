@@ -3,7 +3,7 @@
  * reason why it ends. Pure.
  */
 import { type Batching, SINGLE_ITEMS } from '../core/model.ts';
-import { stagesOf } from '../core/route.ts';
+import { stagesOf } from '../core/routes/route.ts';
 import { type BatcherNode, type Graph, type GraphNode, nodesOf, type StageNode } from './graph.ts';
 import type { PlannedJoin } from './joins.ts';
 import { Legs, type Trail } from './legs.ts';

@@ -7,7 +7,7 @@
  */
 import type { Clock, Deadline, Timer } from '../core/clock.ts';
 import { ModeletError } from '../core/errors.ts';
-import { type BranchOutcome, type GatherTerms, neededOf } from '../core/route.ts';
+import { type BranchOutcome, type GatherTerms, neededOf } from '../core/routes/gather.ts';
 
 /** One branch as it came: the message with its result, or with the error that ended it. */
 export interface Branch<Message> {

@@ -2,9 +2,11 @@
  * Starts and supervises the engine process, sends it the plan and the requests, and passes its outcomes on.
  * Holds requests while no engine is ready and sends them once one is. Runs in the server.
  */
+
 import { fileURLToPath } from 'node:url';
 import type { EnginePlan } from '../config/stage-definition.ts';
 import { type Clock, type Deadline, systemClock } from '../core/clock.ts';
+import { ModeletError } from '../core/errors.ts';
 import type { LogRecord, Payload, RequestNumber, StageAction } from '../core/model.ts';
 import type { ByteCounts, EngineDeaths, FrameCounts } from '../observe/views/snapshot.ts';
 import { inheritedEnvironment } from '../process/node-options.ts';
@@ -127,10 +129,22 @@ export class EngineClient {
     return this.#deaths;
   }
 
-  /** Whether the channel to the engine is too full for this payload. */
-  isCongested(payload: Payload): boolean {
+  /** Returns why no request can be sent to the engine now, or not this payload; null if it can. */
+  refusalOf(payload: Payload): ModeletError | null {
     const { bufferedBytes = 0, waitingBytes = 0 } = this.#supervisor.traffic ?? {};
-    return isLarge(payload) ? waitingBytes > MOST_BYTES.large : bufferedBytes > MOST_BYTES.small;
+    if (isLarge(payload) ? waitingBytes > MOST_BYTES.large : bufferedBytes > MOST_BYTES.small) {
+      return new ModeletError('capacity_exceeded', 'the channel to the engine is full', { retryAfterSeconds: 1 });
+    }
+    // Requests can wait for one restart after a death, but not for an engine that fails to start again.
+    const { lastError, restarts, state } = this;
+    if (!lastError || restarts === 0 || state !== 'error') return null;
+    return this.lost('the engine does not run', lastError);
+  }
+
+  /** Makes the error of a request that no engine answers. */
+  lost(what: string, cause: Error): ModeletError {
+    const retryAfterSeconds = Math.max(1, Math.ceil(this.pauseMs / 1000));
+    return new ModeletError('engine_lost', `${what}: ${cause.message}`, { cause, retryAfterSeconds });
   }
 
   start(): void {

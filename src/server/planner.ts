@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto';
 import { type EnginePlan, type PlannedStage, roomOf, type StageDefinition } from '../config/stage-definition.ts';
 import type { EndpointSpec, ListenerSpec, LogRecord, PlannedEndpoint } from '../core/model.ts';
-import { type Leg, type Route, renamed } from '../core/route.ts';
+import { type Leg, type Route, renamed } from '../core/routes/route.ts';
 
 export interface PlannedRoute {
   /** Id of the node at which messages enter. */

@@ -382,17 +382,10 @@ export class Service {
     return error;
   }
 
-  /** Returns why the runtime refuses every request now, or this payload; null if it does not. */
   #refusal(payload: Payload): ModeletError | null {
     if (this.#state.tag === 'closing') return shuttingDown();
     if (this.#pins.barred !== null) return new ModeletError('config_invalid', this.#pins.barred);
-    if (this.#client.isCongested(payload)) {
-      return new ModeletError('capacity_exceeded', 'the channel to the engine is full', { retryAfterSeconds: 1 });
-    }
-    // Requests can wait for one restart after a death, but not for an engine that fails to start again.
-    const { lastError, restarts, state } = this.#client;
-    if (!lastError || restarts === 0 || state !== 'error') return null;
-    return engineLost(`the engine does not run: ${lastError.message}`, lastError, this.#client.pauseMs);
+    return this.#client.refusalOf(payload);
   }
 
   #engineLost(error: Error): void {
@@ -404,7 +397,7 @@ export class Service {
       this.#ledger.failAll(shuttingDown);
       return;
     }
-    const lost = (): ModeletError => engineLost(`the engine died: ${error.message}`, error, this.#client.pauseMs);
+    const lost = (): ModeletError => this.#client.lost('the engine died', error);
     this.#checks.fail(lost());
     // Requests that wait at the entrance were not in the dead engine. They go to the next one.
     this.#ledger.failAll(lost, (id) => !this.#admissionQueue.isWaiting(id));
@@ -419,11 +412,6 @@ export class Service {
     await this.#client.close(deadline);
     await this.#pins.release();
   }
-}
-
-/** @param pauseMs milliseconds until the next engine starts. */
-function engineLost(message: string, cause: Error, pauseMs: number): ModeletError {
-  return new ModeletError('engine_lost', message, { cause, retryAfterSeconds: Math.max(1, Math.ceil(pauseMs / 1000)) });
 }
 
 function shuttingDown(): ModeletError {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import type { EnginePlan, StageDefinition } from '../../src/config/stage-definition.ts';
 import type { LogRecord } from '../../src/core/model.ts';
 import { SINGLE_ITEMS } from '../../src/core/model.ts';
-import type { Route } from '../../src/core/route.ts';
+import type { Route } from '../../src/core/routes/route.ts';
 import { Engine } from '../../src/engine/engine.ts';
 import { CODEC } from '../../src/wire/codec/codec.ts';
 import type { DescribedStage } from '../../src/wire/frames/bodies.ts';

@@ -1,7 +1,7 @@
 /** Flows in a few words: `drawing(stage('a', ['b']), stage('b', ['http']), other('http'))`. */
 import type { JoinConfig } from '../../src/config/compile.ts';
 import type { Batching } from '../../src/core/model.ts';
-import type { ChoiceRule } from '../../src/core/route.ts';
+import type { ChoiceRule } from '../../src/core/routes/route.ts';
 import type {
   BatcherNode,
   CollectorNode,

@@ -1,7 +1,7 @@
 /** Fan-outs that a node gathers, and switch nodes: which of them run in the engine, and why others do not. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Leg } from '../../src/core/route.ts';
+import type { Leg } from '../../src/core/routes/route.ts';
 import type { GraphNode } from '../../src/flow/graph.ts';
 import type { CompiledRoute } from '../../src/flow/routes.ts';
 import { batcher, choice, collector, compile, drawing, httpIn, join, junction, other, stage } from './drawing.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ModeletError } from '../../src/core/errors.ts';
-import { type GatherTerms, neededOf } from '../../src/core/route.ts';
+import { type GatherTerms, neededOf } from '../../src/core/routes/gather.ts';
 import { type Gathered, Gathers } from '../../src/ledger/gathers.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 

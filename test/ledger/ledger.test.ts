@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { ModeletError } from '../../src/core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../src/core/model.ts';
-import type { Settlement } from '../../src/core/route.ts';
+import type { Settlement } from '../../src/core/routes/route.ts';
 import { type Caller, Ledger, type LedgerWatcher } from '../../src/ledger/ledger.ts';
 import { FakeClock } from '../fixtures/fake-clock.ts';
 

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
-import type { ChoiceRule } from '../../src/core/route.ts';
+import type { ChoiceRule } from '../../src/core/routes/route.ts';
 import { holds } from '../../src/engine/routes/choices.ts';
 import { readSwitch } from '../../src/flow/read/switch-rules.ts';
 import { gather, sendAll, sorted, whenIdle } from '../fixtures/drawn.ts';

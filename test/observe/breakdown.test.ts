@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { layOut } from '../../src/core/concurrent-timings.ts';
 import type { ErrorCode } from '../../src/core/errors.ts';
 import type { SettledRequest, StageTiming } from '../../src/core/model.ts';
+import { layOut } from '../../src/core/routes/concurrent-timings.ts';
 import { breakDown } from '../../src/observe/views/breakdown.ts';
 
 const nameOf = (ref: number): string => `stage ${ref}`;

@@ -1,7 +1,7 @@
 /** The view for the sidebar, from readings of a runtime that really ran. */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import type { Leg } from '../../src/core/route.ts';
+import type { Leg } from '../../src/core/routes/route.ts';
 import { countOf } from '../../src/observe/meters/histogram.ts';
 import type { Measurement } from '../../src/observe/views/interval.ts';
 import type { StageSnapshot } from '../../src/observe/views/snapshot.ts';

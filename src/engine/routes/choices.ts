@@ -3,7 +3,7 @@
  * and only of items whose route has a choice: the stages before it may be of any language, or none, so nobody else can.
  */
 import type { Payload } from '../../core/model.ts';
-import type { ChoiceOperator, ChoiceRule, RuleValue } from '../../core/route.ts';
+import type { ChoiceOperator, ChoiceRule, RuleValue } from '../../core/routes/route.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import type { LiveChoice, LiveLeg } from '../stage/item.ts';
 

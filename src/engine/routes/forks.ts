@@ -5,7 +5,7 @@
 import { type Clock, type Deadline, systemClock } from '../../core/clock.ts';
 import { asModeletError, type ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
-import type { GatherReport } from '../../core/route.ts';
+import type { GatherReport } from '../../core/routes/gather.ts';
 import { Gather, type Gathered, outcomesOf } from '../../ledger/gathers.ts';
 import { CODEC, joinPayloads } from '../../wire/codec/codec.ts';
 import { decodeFailure } from '../../wire/frames/failure.ts';

@@ -3,7 +3,7 @@
  * they would deadlock.
  */
 import type { EnginePlan } from '../../config/stage-definition.ts';
-import { legOf, type Route, stepsOf } from '../../core/route.ts';
+import { legOf, type Route, stepsOf } from '../../core/routes/route.ts';
 
 export class HoldBack {
   readonly #steps: ReadonlySet<string>;

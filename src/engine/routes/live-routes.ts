@@ -1,5 +1,5 @@
 /** Resolves the routes of a plan: from the numbers of stages to the stages themselves. */
-import { firstStages, type Leg, legOf, type Route } from '../../core/route.ts';
+import { firstStages, type Leg, legOf, type Route } from '../../core/routes/route.ts';
 import type { LiveChoice, LiveFork, LiveLeg, LiveRoute, RouteStage } from '../stage/item.ts';
 
 /** Returns the routes whose stages all exist, by number. */

@@ -6,7 +6,8 @@ import type { Deadline } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber, StageTiming } from '../../core/model.ts';
 import type { FifoNode } from '../../core/queues/fifo.ts';
-import type { Choice, Fork, GatherReport } from '../../core/route.ts';
+import type { GatherReport } from '../../core/routes/gather.ts';
+import type { Choice, Fork } from '../../core/routes/route.ts';
 import type { StageMeter } from '../../observe/meters/stage-meter.ts';
 import type { WireItem } from '../../wire/frames/frames.ts';
 

@@ -3,7 +3,7 @@
  * become messages. Any HTTP-in node that leads to a pipeline and cannot be compiled gets the first reason why. Pure.
  */
 import type { AnswerSpec, EndpointSpec } from '../../core/model.ts';
-import { firstStages, type Leg } from '../../core/route.ts';
+import { firstStages, type Leg } from '../../core/routes/route.ts';
 import { describe, describeAll } from '../describe.ts';
 import {
   type BatcherNode,

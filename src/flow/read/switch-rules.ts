@@ -2,7 +2,7 @@
  * Reads the rules of a switch node, as far as the engine can follow them: it knows only the payload, sends an item one
  * way, and loses none. All other switch nodes stay in Node-RED. Pure.
  */
-import { CHOICE_OPERATORS, type ChoiceOperator, type ChoiceRule, type RuleValue } from '../../core/route.ts';
+import { CHOICE_OPERATORS, type ChoiceOperator, type ChoiceRule, type RuleValue } from '../../core/routes/route.ts';
 import type { SwitchNode } from '../graph.ts';
 import type { Definition, WiredNode } from './running-nodes.ts';
 

@@ -3,7 +3,7 @@ import type { Node, NodeAPI, NodeMessage, NodeMessageInFlow } from 'node-red';
 import { systemClock } from '../../core/clock.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { StageTiming } from '../../core/model.ts';
-import type { GatherReport } from '../../core/route.ts';
+import type { GatherReport } from '../../core/routes/gather.ts';
 import { enterRequest, type Headers, PROCESS_TAG } from '../../endpoint/request-id.ts';
 import type { HttpResponse } from '../http/http-types.ts';
 

@@ -6,7 +6,7 @@ import type { Node } from 'node-red';
 import type { HttpSettings } from '../../config/http/http-settings.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Payload, RequestNumber } from '../../core/model.ts';
-import type { Settlement } from '../../core/route.ts';
+import type { Settlement } from '../../core/routes/route.ts';
 import { hashOf } from '../../core/text.ts';
 import { errorBody } from '../../endpoint/client-text.ts';
 import { isOfRequest } from '../../endpoint/served-endpoint.ts';

@@ -7,10 +7,10 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Context, ProxyTracerProvider, SpanOptions, Tracer, TracerProvider } from '@opentelemetry/api';
 import { type Clock, systemClock } from '../../core/clock.ts';
-import { layOut } from '../../core/concurrent-timings.ts';
 import type { ModeletError } from '../../core/errors.ts';
 import type { SavedRun } from '../../core/model.ts';
-import type { GatherReport } from '../../core/route.ts';
+import { layOut } from '../../core/routes/concurrent-timings.ts';
+import type { GatherReport } from '../../core/routes/gather.ts';
 
 type Api = typeof import('@opentelemetry/api');
 

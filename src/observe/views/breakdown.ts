@@ -1,6 +1,7 @@
 /** Splits the time of a request into parts that add up to the total. Pure. */
-import { layOut } from '../../core/concurrent-timings.ts';
+
 import type { SettledRequest, StageTiming } from '../../core/model.ts';
+import { layOut } from '../../core/routes/concurrent-timings.ts';
 
 export interface SlowRequest {
   readonly requestId: string;

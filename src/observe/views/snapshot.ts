@@ -1,7 +1,7 @@
 /** The snapshot of a runtime: its whole state as JSON, for people. */
 import type { Batching, EngineStatus, ListenerState, StageStatus } from '../../core/model.ts';
 import type { ClientReadings, StageReading } from '../../core/readings.ts';
-import { legOf, type Route, stepsOf } from '../../core/route.ts';
+import { legOf, type Route, stepsOf } from '../../core/routes/route.ts';
 import type { VersionStatus } from '../../core/versions.ts';
 import type { StageTotals } from '../meters/totals.ts';
 import type { SlowRequest } from './breakdown.ts';

@@ -1,6 +1,6 @@
 /** Explains in a plain sentence why requests wait at a stage now, and why a route ends where it does. Pure. */
 import type { CircuitTag } from '../../core/model.ts';
-import type { Leg } from '../../core/route.ts';
+import type { Leg } from '../../core/routes/route.ts';
 
 /** The part of a stage's snapshot that the sentence needs. */
 export interface StageFacts {

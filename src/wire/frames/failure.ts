@@ -7,7 +7,7 @@
  */
 import type { ModeletError } from '../../core/errors.ts';
 import type { Outcome, Payload } from '../../core/model.ts';
-import type { GatherReport } from '../../core/route.ts';
+import type { GatherReport } from '../../core/routes/gather.ts';
 import { padded } from '../codec/binaries.ts';
 import { CODEC } from '../codec/codec.ts';
 import { decodeModeletError } from '../codec/error-codec.ts';

@@ -6,8 +6,9 @@
  * pass several legs at the same time, and a node gathers their results. At a choice, a value of the item decides which
  * leg it goes on with.
  */
-import type { ErrorCode } from './errors.ts';
-import type { Outcome, Payload, StageTiming } from './model.ts';
+
+import type { Outcome, Payload, StageTiming } from '../model.ts';
+import type { GatherReport, GatherTerms } from './gather.ts';
 
 /** `Id`: how a stage, or a node that gathers branches, is named: the id of its node, or its number. */
 export interface Leg<Id = number> {
@@ -54,46 +55,6 @@ export const CHOICE_OPERATORS = [
   ...(['true', 'false', 'null', 'nnull', 'empty', 'nempty', 'else'] as const),
 ] as const;
 export type ChoiceOperator = (typeof CHOICE_OPERATORS)[number];
-
-/** When the branches of a message are enough. */
-export interface GatherTerms {
-  readonly mode: 'all' | 'first' | 'quorum';
-  /** As configured; 0: more than half of the branches. */
-  readonly quorum: number;
-  readonly partial: 'error' | 'keep';
-  /** Number of branches. */
-  readonly total: number;
-  /** Names of all branches, for the error of a gather that lacks some; empty if only the messages know them. */
-  readonly names: readonly string[];
-}
-
-/** Returns how many results end a gather. */
-export function neededOf({ mode, quorum, total }: Pick<GatherTerms, 'mode' | 'quorum' | 'total'>): number {
-  if (mode === 'first') return 1;
-  if (mode === 'all') return total;
-  return quorum === 0 ? Math.floor(total / 2) + 1 : quorum;
-}
-
-/** What became of a branch. */
-export type BranchOutcome =
-  | { readonly ok: true }
-  | { readonly ok: false; readonly code: ErrorCode; readonly message: string };
-
-/** What the gathering nodes of a route did for one request. Crosses to the server as JSON, with the outcome. */
-export interface GatherReport {
-  /** The nodes that gathered, in order. */
-  readonly gathered: readonly {
-    readonly node: number;
-    /** Number of the request's timings at that time. The last of them are those of the branches. */
-    readonly passed: number;
-    /** Number of timings of each branch that had come. */
-    readonly branches: readonly number[];
-  }[];
-  /** Outcomes of the branches at the last of them, by name. */
-  readonly branches: Readonly<Record<string, BranchOutcome>>;
-  /** The node whose branches were not enough, so that the request failed; null if there is none. */
-  readonly failed: number | null;
-}
 
 /** An outcome as the engine returns it: the value is still encoded, and each stage adds its timing. */
 export interface Settlement {

@@ -2,8 +2,9 @@
  * Which timings of a request were taken at the same time. Timings stand in a row; where branches ran, those of each branch
  * stand together, and the branches one after the other.
  */
-import type { StageTiming } from './model.ts';
-import type { GatherReport } from './route.ts';
+
+import type { StageTiming } from '../model.ts';
+import type { GatherReport } from './gather.ts';
 
 type Gathering = GatherReport['gathered'][number];
 type Duration = Pick<StageTiming, 'waitMs' | 'batchMs' | 'runMs'>;

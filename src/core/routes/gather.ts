@@ -1,0 +1,42 @@
+/** Gathering the branches of a message or an item: on what terms, and what came of it. Plain data. */
+import type { ErrorCode } from '../errors.ts';
+
+/** When the branches of a message are enough. */
+export interface GatherTerms {
+  readonly mode: 'all' | 'first' | 'quorum';
+  /** As configured; 0: more than half of the branches. */
+  readonly quorum: number;
+  readonly partial: 'error' | 'keep';
+  /** Number of branches. */
+  readonly total: number;
+  /** Names of all branches, for the error of a gather that lacks some; empty if only the messages know them. */
+  readonly names: readonly string[];
+}
+
+/** Returns how many results end a gather. */
+export function neededOf({ mode, quorum, total }: Pick<GatherTerms, 'mode' | 'quorum' | 'total'>): number {
+  if (mode === 'first') return 1;
+  if (mode === 'all') return total;
+  return quorum === 0 ? Math.floor(total / 2) + 1 : quorum;
+}
+
+/** What became of a branch. */
+export type BranchOutcome =
+  | { readonly ok: true }
+  | { readonly ok: false; readonly code: ErrorCode; readonly message: string };
+
+/** What the gathering nodes of a route did for one request. Crosses to the server as JSON, with the outcome. */
+export interface GatherReport {
+  /** The nodes that gathered, in order. */
+  readonly gathered: readonly {
+    readonly node: number;
+    /** Number of the request's timings at that time. The last of them are those of the branches. */
+    readonly passed: number;
+    /** Number of timings of each branch that had come. */
+    readonly branches: readonly number[];
+  }[];
+  /** Outcomes of the branches at the last of them, by name. */
+  readonly branches: Readonly<Record<string, BranchOutcome>>;
+  /** The node whose branches were not enough, so that the request failed; null if there is none. */
+  readonly failed: number | null;
+}
