@@ -314,6 +314,35 @@ describe('examples: an ensemble of two models', () => {
   });
 });
 
+describe('examples: one of two models', () => {
+  test('the text, or the request, decides which stage answers, and the engine follows the switch', async () => {
+    const find = await deployExample('One of two models');
+    const results = nodeRed.inputs(find('debug', 'results'));
+    await nodeRed.press(find('inject', 'a short text'));
+    await until('the first is back', () => results.length === 1);
+    await nodeRed.press(find('inject', 'a long text'));
+    await until('both are back', () => results.length === 2);
+    assert.deepEqual(
+      results.map(({ payload }) => (payload as { by: string }).by),
+      ['short', 'long'],
+    );
+    for (const [model, root] of [
+      ['small', 4],
+      ['large', Math.sqrt(17)],
+    ]) {
+      const answer = await nodeRed.post('/examples/one-of-two', { model, number: 17 });
+      assert.deepEqual(await answer.json(), { by: model, root });
+    }
+    const refused = await nodeRed.post('/examples/one-of-two', { number: 'x' });
+    assert.equal(refused.status, 500);
+    const { endpoints } = (await nodeRed.snapshot()) as unknown as { endpoints: { reason: string | null }[] };
+    assert.deepEqual(
+      endpoints.map(({ reason }) => reason),
+      [null],
+    );
+  });
+});
+
 describe('examples: a canary and a shadow', () => {
   test('model 2 answers every tenth request until it is rolled back, and nobody notices model 3', async () => {
     const find = await deployExample('Canary and shadow of a stage');
