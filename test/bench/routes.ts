@@ -1,5 +1,6 @@
-/** Part f: what further stages cost Node-RED's thread, as one route and with a node in between each two. */
-import { batcher as batch, func, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
+/** Part f: what further stages, forks and switches cost Node-RED's thread, in the engine and through the flow. */
+import { gather } from '../fixtures/drawn.ts';
+import { batcher as batch, completeNode, func, node, runtime, sink, stage, TAB } from '../fixtures/flow.ts';
 import { type FlowNode, NodeRed } from '../fixtures/node-red.ts';
 import { interleave, medianOf, threadCpu } from './measure.ts';
 import { atMost, figure, type Part, type PartResult, ratio } from './report.ts';
@@ -11,24 +12,33 @@ const PAYLOAD = { sensor: 'press-7', values: [21.5, 0.25, 1013.2, 48.75], status
 const CHAINS = { one: 1, fused: 3, unfused: 3 } as const;
 type Chain = keyof typeof CHAINS;
 
+/** Whether the engine runs the fork or the switch, or Node-RED, because a Complete node watches. */
+const FORKS = { ensemble: true, 'ensemble-apart': false, switch: true, 'switch-apart': false } as const;
+type Forked = keyof typeof FORKS;
+
 export const routes: Part = {
   letter: 'f',
-  title: 'one stage, three stages as one route, three stages apart',
+  title: 'stages in a row, side by side and behind a switch, as one route and apart',
   async run({ rounds, seconds }): Promise<PartResult> {
     const red = await NodeRed.start();
     try {
-      const names = Object.keys(CHAINS) as Chain[];
-      await red.deploy([TAB, runtime(), ...names.flatMap(chain)]);
+      const [chains, forks] = [Object.keys(CHAINS) as Chain[], Object.keys(FORKS) as Forked[]];
+      const names = [...chains, ...forks];
+      await red.deploy([TAB, runtime(), ...chains.flatMap(chain), ...forks.flatMap(forked)]);
       await red.whenReady();
-      const subject = (name: Chain) => () => drive(red, name, seconds * 1000);
+      const subject = (name: Chain | Forked) => () => drive(red, name, seconds * 1000);
       for (const name of names) await subject(name)();
       const costs = await interleave(rounds, {
         one: subject('one'),
         fused: subject('fused'),
         unfused: subject('unfused'),
+        ensemble: subject('ensemble'),
+        'ensemble-apart': subject('ensemble-apart'),
+        switch: subject('switch'),
+        'switch-apart': subject('switch-apart'),
       });
-      const cost = (name: Chain): number => medianOf(costs[name], (value) => value);
-      const row = (title: string, name: Chain): string[] => [
+      const cost = (name: Chain | Forked): number => medianOf(costs[name], (value) => value);
+      const row = (title: string, name: Chain | Forked): string[] => [
         title,
         figure(cost(name)),
         ratio(cost(name) / cost('one')),
@@ -42,6 +52,10 @@ export const routes: Part = {
               row('one stage', 'one'),
               row('three stages, one route', 'fused'),
               row('three stages, a function node between each two', 'unfused'),
+              row('a stage and an ensemble of two, one route', 'ensemble'),
+              row('a stage and an ensemble of two, through the flow', 'ensemble-apart'),
+              row('a stage and one of two behind a switch, one route', 'switch'),
+              row('a stage and one of two behind a switch, through the flow', 'switch-apart'),
             ],
             notes: [`${IN_FLIGHT} messages in flight, batches of 32, stages that return their input.`],
           },
@@ -78,8 +92,41 @@ function chain(name: Chain): FlowNode[] {
   return [...nodes.flat(), sink(`${name}-end`)];
 }
 
+/** `[batcher] -> stage -> {stage, stage} -> [sink]`: side by side and gathered, or one of them behind a switch node. */
+function forked(name: Forked): FlowNode[] {
+  const isEnsemble = name.startsWith('ensemble');
+  const [left, right, meet, choose] = ['left', 'right', 'meet', 'choose'].map((one) => `${name}-${one}`) as [
+    string,
+    string,
+    string,
+    string,
+  ];
+  const inBatches = (id: string, to: string | readonly string[]): FlowNode[] => [
+    batch(`${id}-batch`, id, WINDOW_OF_STAGE),
+    stage(id, 'return input;', to, { overflow: 'wait', capacity: 4096 }),
+  ];
+  const [toLeft, toRight] = [`${left}-batch`, `${right}-batch`];
+  const rules = [{ t: 'eq', v: 'press-7', vt: 'str' }, { t: 'else' }];
+  const settings = { property: 'payload.sensor', propertyType: 'msg', checkall: 'true', repair: false, outputs: 2 };
+  const between = isEnsemble
+    ? gather(meet, `${name}-end`)
+    : node(choose, 'switch', [toLeft, toRight], { ...settings, rules });
+  return [
+    batch(`${name}-batch-0`, `${name}-front`, WINDOW_OF_STAGE),
+    stage(`${name}-front`, 'return input;', isEnsemble ? [toLeft, toRight] : choose, {
+      overflow: 'wait',
+      capacity: 4096,
+    }),
+    ...inBatches(left, isEnsemble ? meet : `${name}-end`),
+    ...inBatches(right, isEnsemble ? meet : `${name}-end`),
+    between,
+    sink(`${name}-end`),
+    ...(FORKS[name] ? [] : [completeNode(`${name}-complete`, [between.id], [])]),
+  ];
+}
+
 /** Keeps messages in flight for a while and returns microseconds of this process's main thread per message. */
-async function drive(red: NodeRed, name: Chain, ms: number): Promise<number> {
+async function drive(red: NodeRed, name: Chain | Forked, ms: number): Promise<number> {
   const first = red.red.nodes.getNode(`${name}-batch-0`);
   const end = red.red.nodes.getNode(`${name}-end`);
   if (!first || !end) throw new Error(`chain ${name} is not deployed`);
