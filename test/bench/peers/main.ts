@@ -105,6 +105,9 @@ function budgetsOf(all: Readonly<Partial<Record<WorkloadName, Rows>>>): Budget[]
       least('listener, two stages, against mosec', rate('two', LISTENER, MOSEC), 1.3),
     ],
     python: () => [least('listener, Python, against mosec', rate('python', LISTENER, MOSEC), 1.1)],
+    schema: () => [
+      least('listener, Python with a schema, against mosec without', rate('schema', LISTENER, MOSEC), 0.7),
+    ],
     lone: () => [
       most(
         'listener, one connection, p50 against mosec',

@@ -57,7 +57,11 @@ function must(command: string, args: readonly string[]): void {
 export async function startMosec(python: string, workload: WorkloadName): Promise<Server> {
   const port = await freePort();
   const options = ['--address', '127.0.0.1', '--port', String(port), '--log-level', 'error'];
-  const program = [join(FOLDER, 'mosec_server.py'), workload === 'python' ? 'batch' : workload, ...options];
+  const program = [
+    join(FOLDER, 'mosec_server.py'),
+    workload === 'python' || workload === 'schema' ? 'batch' : workload,
+    ...options,
+  ];
   return runProgram('mosec', PACKAGES.mosec, python, program, workload, `http://127.0.0.1:${port}/inference`);
 }
 
@@ -138,7 +142,7 @@ export interface NodeReds {
   readonly servers: readonly Server[];
 }
 
-const DRAWN: readonly WorkloadName[] = ['batch', 'single', 'two', 'python', 'lone', 'bytes'];
+const DRAWN: readonly WorkloadName[] = ['batch', 'single', 'two', 'python', 'schema', 'lone', 'bytes'];
 
 /** Draws a flow without a pipeline, drawn endpoints, and endpoints of the engine's listener. */
 export async function startNodeRed(): Promise<NodeReds> {

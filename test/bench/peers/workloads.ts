@@ -14,6 +14,18 @@ const READING = JSON.stringify({
   note: 'about 200 bytes',
 });
 
+/** What the peers take without a check. */
+const SCHEMA = JSON.stringify({
+  type: 'object',
+  required: ['sensor', 'values'],
+  properties: {
+    sensor: { type: 'string', maxLength: 64 },
+    values: { type: 'array', minItems: 1, maxItems: 64, items: { type: 'number' } },
+    tags: { type: 'array', items: { type: 'string' } },
+    status: { type: 'object', required: ['ok'], properties: { ok: { type: 'boolean' } } },
+  },
+});
+
 export interface Workload {
   readonly title: string;
   readonly body: string | Buffer;
@@ -33,6 +45,7 @@ export const WORKLOADS = {
   single: json('200 B JSON, single items, 64 connections'),
   two: json('200 B JSON, two stages (two workers, then batches of 32), 64 connections'),
   python: json('200 B JSON, batches of 32, a stage in Python, 64 connections'),
+  schema: json('200 B JSON, batches of 32, a stage in Python with a schema of its inputs, 64 connections'),
   lone: json('200 B JSON, single items, one connection', 1),
   bytes: {
     title: '150 KB of bytes, one stage, 32 connections',
@@ -66,9 +79,11 @@ export function pipeline(path: string, workload: WorkloadName, runtime: string):
         }),
         ...batched(stage(last, out, sum, own)),
       ];
-    case 'python': {
+    case 'python':
+    case 'schema': {
       const program = join(repositoryRoot, 'test/bench/peers/sum.py');
-      const properties = { name: last, runtime, source: 'python', path: program, predict: 'batch' };
+      const inputSchema = workload === 'schema' ? SCHEMA : '';
+      const properties = { name: last, runtime, source: 'python', path: program, predict: 'batch', inputSchema };
       return [...httpPair(path, `${path}-batcher`), ...batched(node(last, 'modelet-stage', [out], properties))];
     }
     case 'bytes':
