@@ -291,58 +291,6 @@ describe('examples: errors to the catch output', () => {
   }
 });
 
-describe('examples: an ensemble of two models', () => {
-  test('gathers what there is, and needs both over HTTP', async () => {
-    const find = await deployExample('Ensemble of two models');
-    const results = nodeRed.inputs(find('debug', 'results'));
-    const errors = nodeRed.inputs(find('debug', 'errors'));
-    await nodeRed.press(find('inject', '4: two results'));
-    await until('both results are there', () => results.length === 1);
-    await nodeRed.press(find('inject', '-4: one fails'));
-    await nodeRed.press(find('inject', '"x": both fail'));
-    await until('all three are back', () => results.length === 2 && errors.length === 1);
-    assert.deepEqual(
-      results.map(({ payload }) => payload),
-      [{ linear: 9, bent: 10 }, { linear: -7 }],
-    );
-    assert.equal(errors[0]?.error?.code, 'modelet_failed');
-    const answer = await nodeRed.post('/examples/ensemble', { number: 4 });
-    assert.deepEqual(await answer.json(), { line: 9, curve: 10 });
-    const refused = await nodeRed.post('/examples/ensemble', { number: -4 });
-    assert.equal(refused.status, 500);
-    assert.match(await refused.text(), /branch curve: only numbers from 0/);
-  });
-});
-
-describe('examples: one of two models', () => {
-  test('the text, or the request, decides which stage answers, and the engine follows the switch', async () => {
-    const find = await deployExample('One of two models');
-    const results = nodeRed.inputs(find('debug', 'results'));
-    await nodeRed.press(find('inject', 'a short text'));
-    await until('the first is back', () => results.length === 1);
-    await nodeRed.press(find('inject', 'a long text'));
-    await until('both are back', () => results.length === 2);
-    assert.deepEqual(
-      results.map(({ payload }) => (payload as { by: string }).by),
-      ['short', 'long'],
-    );
-    for (const [model, root] of [
-      ['small', 4],
-      ['large', Math.sqrt(17)],
-    ]) {
-      const answer = await nodeRed.post('/examples/one-of-two', { model, number: 17 });
-      assert.deepEqual(await answer.json(), { by: model, root });
-    }
-    const refused = await nodeRed.post('/examples/one-of-two', { number: 'x' });
-    assert.equal(refused.status, 500);
-    const { endpoints } = (await nodeRed.snapshot()) as unknown as { endpoints: { reason: string | null }[] };
-    assert.deepEqual(
-      endpoints.map(({ reason }) => reason),
-      [null],
-    );
-  });
-});
-
 describe('examples: a canary and a shadow', () => {
   test('model 2 answers every tenth request until it is rolled back, and nobody notices model 3', async () => {
     const find = await deployExample('Canary and shadow of a stage');
