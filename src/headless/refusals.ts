@@ -115,8 +115,6 @@ function reasonFor(at: GraphNode, node: FileNode): string {
       return 'it leads to no modelet stage';
     case 'modelet-gate':
       return 'a dispatch gate does not run without Node-RED in this version';
-    case 'modelet-join':
-      return 'branches are gathered in Node-RED only';
     case 'modelet-feed':
       return 'a paced split does not run without Node-RED';
     case 'modelet-metrics':
@@ -124,6 +122,7 @@ function reasonFor(at: GraphNode, node: FileNode): string {
     case 'modelet-stage':
     case 'modelet-batcher':
     case 'modelet-collector':
+    case 'modelet-join':
     case 'modelet-stream':
       return 'no endpoint that is served leads to it';
     default:

@@ -3,6 +3,7 @@ import { formatCpus } from '../config/pins.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { EndpointSpec, LogRecord } from '../core/model.ts';
 import { stageConfig } from '../flow/read/compiled-nodes.ts';
+import { writeLeg } from '../observe/views/why.ts';
 import type { HeadlessFlows } from './compile-flows.ts';
 import type { Judgement, Unserved } from './refusals.ts';
 
@@ -55,12 +56,14 @@ export function runtimeName({ nodes }: HeadlessFlows, id: string): string {
 
 function servedBy(flows: HeadlessFlows, { method, path, runtime, entry }: EndpointSpec): Row {
   const { plan, nodes } = flows;
-  const stages = plan.routes.get(entry)?.stages ?? [];
+  const route = plan.routes.get(entry);
+  const stages = route?.stages ?? [];
+  const nameOf = (id: string): string => plan.stageNames.get(id) ?? (nodes.get(id)?.node.name || id);
   return {
     method: method.toUpperCase(),
     path,
     runtime: runtimeName(flows, runtime),
-    stages: stages.map((id) => plan.stageNames.get(id) ?? id).join(' > '),
+    stages: route ? writeLeg(route.leg, nameOf, ' > ') : '',
     workers: stages.map((id) => workersOf(stageConfig(nodes, id)?.workers ?? [])).join(' > '),
   };
 }

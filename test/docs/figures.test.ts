@@ -60,6 +60,12 @@ const FIGURES: readonly Figure[] = [
     quotes: ['between each two # µs'],
     from: ['f. ', 'three stages, a function node between each two', 'us'],
   },
+  { quotes: ['in the engine # µs'], from: ['f. ', 'a stage and an ensemble of two, one route', 'us'] },
+  { quotes: ['µs, through the flow # µs'], from: ['f. ', 'a stage and an ensemble of two, through the flow', 'us'] },
+  {
+    quotes: ['behind a switch node # and'],
+    from: ['f. ', 'a stage and one of two behind a switch, one route', 'us'],
+  },
   {
     quotes: ['The saturation reaches # if'],
     from: [

@@ -8,7 +8,7 @@ import { compileFlows } from '../../src/headless/compile-flows.ts';
 import { readFlows } from '../../src/headless/flow-file.ts';
 import { pipelineOf } from '../../src/node-red/pipeline.ts';
 import { FILE_FLOWS, PROCESS_VARIABLE } from '../fixtures/file-flows.ts';
-import { QUICK_START_FILE, serveFlows } from '../fixtures/headless.ts';
+import { modelet, QUICK_START_FILE, serveFlows } from '../fixtures/headless.ts';
 import { type FlowNode, useNodeRed } from '../fixtures/node-red.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
 
@@ -62,4 +62,39 @@ describe('headless: the quick start', () => {
       }
     }
   });
+});
+
+describe('headless: routes that fork', () => {
+  const EXAMPLES = [
+    {
+      title: 'Ensemble of two models',
+      path: '/examples/ensemble',
+      bodies: ['{"number":4}', '{"number":-4}', '{"number":'],
+      way: /\(line \| curve\) > both/,
+    },
+    {
+      title: 'One of two models',
+      path: '/examples/one-of-two',
+      bodies: ['{"model":"small","number":17}', '{"number":17}', '{"model":"small"}', '{"model":', 'null'],
+      way: /one of \(small \| large\)/,
+    },
+  ];
+  for (const { title, path, bodies, way } of EXAMPLES) {
+    test(`${title}: the same answers and errors as in Node-RED, and the way in the report`, async (t) => {
+      const file = join(repositoryRoot, 'examples', `${title}.json`);
+      await nodeRed.deployReady(JSON.parse(readFileSync(file, 'utf8')) as FlowNode[]);
+      const { url } = await serveFlows(t, file);
+      for (const body of bodies) {
+        const ask = async (at: string): Promise<unknown> => {
+          const headers = { 'Content-Type': 'application/json', 'X-Request-Id': 'asked' };
+          const answer = await fetch(new URL(path, at), { method: 'POST', headers, body });
+          return [answer.status, await answer.text()];
+        };
+        assert.deepEqual(await ask(url), await ask(nodeRed.url), body);
+      }
+      const { output } = await modelet('check', file);
+      assert.match(output, way);
+      assert.doesNotMatch(output, /undefined/);
+    });
+  }
 });

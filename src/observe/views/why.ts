@@ -46,15 +46,15 @@ export function whyWaiting(stage: StageFacts, engine: EngineView, next: readonly
 }
 
 /** Writes the way of a route in a line: `a → (b | c → d) → gather → e`; behind a switch node `a → one of (b | c)`. */
-export function writeLeg<Id>({ stages, next }: Leg<Id>, nameOf: (id: Id) => string): string {
-  return [...stages.map(nameOf), ...(next ? writeNext(next, nameOf) : [])].join(' \u2192 ');
+export function writeLeg<Id>({ stages, next }: Leg<Id>, nameOf: (id: Id) => string, arrow = ' \u2192 '): string {
+  return [...stages.map(nameOf), ...(next ? writeNext(next, nameOf, arrow) : [])].join(arrow);
 }
 
-function writeNext<Id>(next: NonNullable<Leg<Id>['next']>, nameOf: (id: Id) => string): string[] {
+function writeNext<Id>(next: NonNullable<Leg<Id>['next']>, nameOf: (id: Id) => string, arrow: string): string[] {
   const beside = (legs: readonly Leg<Id>[]): string =>
-    `(${legs.map((leg) => writeLeg(leg, nameOf) || '-').join(' | ')})`;
+    `(${legs.map((leg) => writeLeg(leg, nameOf, arrow) || '-').join(' | ')})`;
   if (next.kind === 'choice') return [`one of ${beside(next.ways)}`];
-  const after = writeLeg(next.after, nameOf);
+  const after = writeLeg(next.after, nameOf, arrow);
   return [beside(next.branches), nameOf(next.gather), ...(after === '' ? [] : [after])];
 }
 
