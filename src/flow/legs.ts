@@ -210,7 +210,7 @@ export class Legs {
         node.kind !== 'transparent' && node.wires.some((_, output) => targetsOf(graph, node, output).includes(gather))
       );
     });
-    const isWhole = feeding.length === ends.length && drawn.size === ends.length && ends.every((end) => drawn.has(end));
+    const isWhole = drawn.size === ends.length && ends.every((end) => drawn.has(end));
     if (!isWhole || !feeding.every(({ id }) => ends.includes(id)))
       return `${name} also gathers messages from elsewhere`;
     const writer = branches.find(({ exit }) => exit?.kind === 'stage' && exit.output !== 'payload');

@@ -2,6 +2,7 @@
  * Bugs that could be in the runtime, each as an edit of one of its files, and the test that each must turn red. They
  * are made in a copy by `npm run mutations`, never in the product.
  */
+import { FORK_MUTATIONS } from './fork-edits.ts';
 import { HTTP_MUTATIONS } from './http-edits.ts';
 
 export interface Mutation {
@@ -22,8 +23,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     bug: 'a request settles twice',
     file: 'src/ledger/ledger.ts',
-    find: 'this.#tell(() => request.caller.onSettled(settlement));',
-    replace: 'for (const _ of [1, 2]) this.#tell(() => request.caller.onSettled(settlement));',
+    find: 'this.#tell(request.caller, (caller) => caller.onSettled(settlement));',
+    replace: 'for (const _ of [1, 2]) this.#tell(request.caller, (caller) => caller.onSettled(settlement));',
     suite: 'ledger/ledger',
     test: 'any interleaving settles each request once, and all counts add up',
   },
@@ -353,11 +354,12 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     bug: 'patient requests fill the queue of a version',
-    file: 'src/engine/engine.ts',
-    find: 'if (item.patient && item.position === 0 && stage !== baseStage(item)) this.#admission.enter(item);',
+    file: 'src/engine/routes/router.ts',
+    find: 'if (item.patient && !item.passed && stage !== baseStage(item)) this.#admission.enter(item);',
     replace: 'if (item.id < 0) this.#admission.enter(item);',
     suite: 'engine/version-admission',
     test: 'wait in front of it, and go in by priority',
   },
   ...HTTP_MUTATIONS,
+  ...FORK_MUTATIONS,
 ];

@@ -62,9 +62,9 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
   {
     bug: 'an endpoint that leads to no pipeline is answered like one that does',
     file: 'src/node-red/deploy/endpoints.ts',
-    find: 'return first ? [{ id, method, url, ...first, ...widest(found) }] : [];',
+    find: 'return first ? [{ id, method, url, ...first, ...widest(found), clients: clientsBehind(graph, id, services) }] : [];',
     replace:
-      'const any = first ? { ...first, ...widest(found) } : { held: false, maxBytes: 1e6, countRefused: () => {} };\n    return [{ id, method, url, ...any }];',
+      'const any = first ? { ...first, ...widest(found) } : { held: false, maxBytes: 1e6, countRefused: () => {} };\n    return [{ id, method, url, ...any, clients: clientsBehind(graph, id, services) }];',
     suite: 'nodered/http-bodies.once.shared',
     test: 'stays as Node-RED made it',
   },
