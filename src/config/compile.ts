@@ -1,6 +1,7 @@
 /** Turns raw node configuration into validated and frozen settings. Stages and gates have files of their own. */
+
+import type { ListenAddress } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { ListenAddress } from '../core/model.ts';
 import { parseListen } from './http/listen.ts';
 import { parseBaseUrl, parsePublicPath } from './paths.ts';
 import { parseCpus } from './pins.ts';

@@ -2,11 +2,11 @@
  * A stage as plain data: the server writes it, the engine and the workers read it. Its settings come from the schema of
  * the stage, where `goesTo` names their reader; see there for their meaning.
  */
+import type { PlannedListener } from '../core/endpoints.ts';
 import type {
   Batching,
   CacheSettings,
   PayloadSchema,
-  PlannedListener,
   RemotePlace,
   StageSource,
   WorkerPlacement,

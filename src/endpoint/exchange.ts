@@ -6,8 +6,9 @@
  *   ended      it is answered, or its client is gone
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { StreamSpec } from '../core/endpoints.ts';
 import { asModeletError, ModeletError } from '../core/errors.ts';
-import type { Payload, RequestNumber, StreamSpec } from '../core/model.ts';
+import type { Payload, RequestNumber } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
 import { CODEC, encodePayload } from '../wire/codec/codec.ts';
 import { tooLarge } from '../wire/codec/payload-limits.ts';

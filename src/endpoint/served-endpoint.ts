@@ -1,8 +1,9 @@
 /** An endpoint that a host serves: the compiled endpoint, its runtime, and its answers prepared for each request. */
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Deadline } from '../core/clock.ts';
+import type { AnswerSpec, EndpointSpec } from '../core/endpoints.ts';
 import type { ErrorCode, ModeletError } from '../core/errors.ts';
-import type { AnswerSpec, EndpointSpec, ModeletDescription, Payload, RequestNumber } from '../core/model.ts';
+import type { ModeletDescription, Payload, RequestNumber } from '../core/model.ts';
 import type { Settlement } from '../core/routes/route.ts';
 import type { Clients } from './clients/clients.ts';
 import type { Headers } from './request-id.ts';

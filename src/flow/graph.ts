@@ -1,6 +1,7 @@
 /** The flows as plain data: the nodes and wires that the compiler needs, without Node-RED. */
 import type { JoinConfig } from '../config/compile.ts';
-import type { Batching, StreamSpec } from '../core/model.ts';
+import type { StreamSpec } from '../core/endpoints.ts';
+import type { Batching } from '../core/model.ts';
 import type { ChoiceRule } from '../core/routes/route.ts';
 import type { StageVersion } from '../core/versions.ts';
 

@@ -1,8 +1,8 @@
 /** Reads the command line of `modelet`. */
 import { parseArgs } from 'node:util';
 import { parseListen } from '../config/http/listen.ts';
+import type { ListenAddress } from '../core/endpoints.ts';
 import { asError } from '../core/errors.ts';
-import type { ListenAddress } from '../core/model.ts';
 import { readHost } from './host/host-options.ts';
 import type { HostSpec } from './host/worker-host.ts';
 

@@ -5,8 +5,8 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { checkClients, compileClient } from '../config/http/compile-keys.ts';
+import type { ClientKey } from '../core/endpoints.ts';
 import { asError } from '../core/errors.ts';
-import type { ClientKey } from '../core/model.ts';
 import { quoted } from '../core/text.ts';
 
 /** A client as the file has it, with its key or the SHA-256 of its key in hexadecimal. */

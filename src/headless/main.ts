@@ -2,8 +2,8 @@
 /** Entry point of the command `modelet`: serves the endpoints of flows without Node-RED, or checks them. */
 import { constants } from 'node:os';
 import type { RuntimeConfig } from '../config/compile.ts';
+import type { EndpointSpec, ListenAddress } from '../core/endpoints.ts';
 import { asError } from '../core/errors.ts';
-import type { EndpointSpec, ListenAddress } from '../core/model.ts';
 import { usedRuntimes } from '../flow/read/compiled-nodes.ts';
 import { jsonLines, Log } from '../observe/log/log.ts';
 import { allowedCpus } from '../process/affinity.ts';

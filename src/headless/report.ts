@@ -1,7 +1,8 @@
 /** Says what is served and what is not: as a table for people, and as records for a log. */
 import { formatCpus } from '../config/pins.ts';
+import type { EndpointSpec } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';
-import type { EndpointSpec, LogRecord } from '../core/model.ts';
+import type { LogRecord } from '../core/model.ts';
 import { stageConfig } from '../flow/read/compiled-nodes.ts';
 import { writeLeg } from '../observe/views/why.ts';
 import type { HeadlessFlows } from './compile-flows.ts';

@@ -8,7 +8,7 @@
  */
 import type { RuntimeConfig } from '../config/compile.ts';
 import { httpRoot, jsonLimit } from '../config/http/http-settings.ts';
-import type { ClientKey, EndpointSpec, ListenAddress, TlsFiles } from '../core/model.ts';
+import type { ClientKey, EndpointSpec, ListenAddress, TlsFiles } from '../core/endpoints.ts';
 import { stageConfig } from '../flow/read/compiled-nodes.ts';
 import { withVersions } from '../flow/versions.ts';
 import type { Log } from '../observe/log/log.ts';

@@ -1,7 +1,7 @@
 /** Reads the key and certificates that a tls-config node names. Those in its credentials are not read. */
 import { readFileSync } from 'node:fs';
+import type { TlsFiles } from '../core/endpoints.ts';
 import { asError } from '../core/errors.ts';
-import type { TlsFiles } from '../core/model.ts';
 import type { HeadlessFlows } from './compile-flows.ts';
 
 const NAMES = ['key', 'cert', 'ca'] as const;

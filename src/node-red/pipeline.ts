@@ -358,9 +358,8 @@ export class Pipeline {
   #describe(): void {
     this.#describing ??= setImmediate(() => {
       this.#describing = null;
-      for (const service of this.services) {
-        if (this.#writeApi && service.listens) service.publishApi(this.#writeApi(service));
-      }
+      const listening = this.services.filter((service) => service.listens);
+      for (const service of listening) if (this.#writeApi) service.publishApi(this.#writeApi(service));
     }).unref();
   }
 
@@ -374,14 +373,13 @@ export class Pipeline {
         return node ? [[id, node] as const] : [];
       }),
     );
-    const isGuarded = (id: string): boolean => endpoints.some((endpoint) => endpoint.id === id);
-    this.#hold.guard(
-      endpoints,
-      nodesOf(ours, 'http in').filter(({ id }) => !isGuarded(id)),
-    );
+    const guarded = new Set(endpoints.map(({ id }) => id));
+    const unguarded = nodesOf(ours, 'http in').filter(({ id }) => !guarded.has(id));
+    this.#hold.guard(endpoints, unguarded);
     const isChanged = this.#succession.resume(running, waysOut(ours));
     this.#clients.answerFrom((httpIn) => this.#succession.isDeadEnd(httpIn), CHANGED);
-    if (isChanged) this.#clients.answerInTime(this.#longestTimeout(), LOST, (msg) => this.#lost(msg));
+    const longestMs = Math.max(0, ...this.services.map(({ config }) => config.timeoutMs));
+    if (isChanged) this.#clients.answerInTime(longestMs, LOST, (msg) => this.#lost(msg));
   }
 
   /** Whether a client from before the last deploy, a paced split or a gate lease waits for a message. */
@@ -391,11 +389,6 @@ export class Pipeline {
 
   #endTimers(): void {
     if (!this.#isAwaited) this.#succession.endTimers();
-  }
-
-  /** Returns the longest `timeoutMs` of all runtimes; 0: none. */
-  #longestTimeout(): number {
-    return Math.max(0, ...this.services.map(({ config }) => config.timeoutMs));
   }
 
   /** Ends a message that a deploy has left without a next node: frees its leases, its paced split and its place. */

@@ -1,7 +1,7 @@
 /** Derives the description of the HTTP endpoints from the running flows, for the OpenAPI document. */
 import { createRequire } from 'node:module';
 import type { StageConfig } from '../config/compile-stage.ts';
-import type { StreamSpec } from '../core/model.ts';
+import type { StreamSpec } from '../core/endpoints.ts';
 import { mediaTypeOf } from '../endpoint/media-type.ts';
 import { type Graph, type HttpInNode, type HttpResponseNode, nodesOf } from '../flow/graph.ts';
 import { type Reached, streamingResponse, type Ways, waysFrom } from '../flow/http/http-ways.ts';

@@ -4,7 +4,8 @@
  */
 import { createHash } from 'node:crypto';
 import { type EnginePlan, type PlannedStage, roomOf, type StageDefinition } from '../config/stage-definition.ts';
-import type { EndpointSpec, ListenerSpec, LogRecord, PlannedEndpoint } from '../core/model.ts';
+import type { EndpointSpec, ListenerSpec, PlannedEndpoint } from '../core/endpoints.ts';
+import type { LogRecord } from '../core/model.ts';
 import { type Leg, type Route, renamed } from '../core/routes/route.ts';
 
 export interface PlannedRoute {

@@ -6,21 +6,15 @@ import type { RuntimeConfig } from '../config/compile.ts';
 import { formatListen } from '../config/http/listen.ts';
 import type { PlannedStage, StageDefinition } from '../config/stage-definition.ts';
 import { type Clock, type Deadline, deadlineAfter, systemClock } from '../core/clock.ts';
+import type { ListenerSpec } from '../core/endpoints.ts';
 import { ModeletError } from '../core/errors.ts';
-import type {
-  ListenerSpec,
-  LogRecord,
-  ModeletDescription,
-  Payload,
-  RequestNumber,
-  StageAction,
-} from '../core/model.ts';
+import type { LogRecord, ModeletDescription, Payload, RequestNumber, StageAction } from '../core/model.ts';
 import type { RequestReading } from '../core/readings.ts';
 import { isVersionAction } from '../core/versions.ts';
 import { Clients } from '../endpoint/clients/clients.ts';
 import type { StageLoad } from '../gate/sources/saturation.ts';
 import { AdmissionQueue } from '../ledger/admission-queue.ts';
-import { type Caller, Ledger, SlowRequests } from '../ledger/ledger.ts';
+import { Ledger, SlowRequests } from '../ledger/ledger.ts';
 import type { Log } from '../observe/log/log.ts';
 import { Refusals } from '../observe/log/refusals.ts';
 import { addReadings } from '../observe/meters/totals.ts';
@@ -34,29 +28,8 @@ import { EngineReports } from './engine-reports.ts';
 import { LastInputs } from './last-inputs.ts';
 import { type PlannedRoute, Planner } from './planner.ts';
 import { type Machine, RuntimePins } from './runtime-pins.ts';
+import { type SubmitRequest, toItem } from './submit-request.ts';
 import { LiveShares } from './versions/live-shares.ts';
-
-/** A request as a node submits it. */
-export interface SubmitRequest extends Caller {
-  /** Id shown to users; need not be unique. */
-  readonly requestId: string;
-  /** How long the request waited at gates before it was submitted, in ms. */
-  readonly gateMs: number;
-  /** Id of the node at which the message entered. */
-  readonly entry: string;
-  readonly payload: Payload;
-  readonly deadline: Deadline;
-  /** Priority; a higher number goes first. */
-  readonly priority: number;
-  /** Whether the request waits for room instead of being refused. */
-  readonly patient: boolean;
-  /** Group whose requests evict each other if a full queue drops the oldest; 0 means no group. */
-  readonly group: number;
-  /** Hash of the value whose requests stay on one version of a stage. Default: there is none. */
-  readonly sticky?: number;
-  /** JSON of the message properties, other than the payload, that stages may read. */
-  readonly meta: Uint8Array | null;
-}
 
 export interface ServiceHost {
   /** Displayed state has changed. Called often. */
@@ -215,31 +188,14 @@ export class Service {
    * `engine_lost` while the engine does not start.
    */
   submit(request: SubmitRequest): RequestNumber {
-    const { payload, deadline, priority, patient, group, sticky = 0, meta } = request;
+    const { payload, deadline, patient } = request;
     const entry = this.#planner.entry(request.entry);
     if (!entry) throw this.#refused(new ModeletError('config_invalid', 'the node is not part of a usable route'));
     const room = patient ? this.#planner.roomAt(entry.stage) : 0;
     const refusal = this.#refusal(payload) ?? (patient ? this.#admissionQueue.check(entry.stage, room) : null);
     if (refusal) throw this.#refused(refusal);
     const id = this.#ledger.open(request, deadline, patient);
-    const { ref: routeRef } = entry.route;
-    const streams = request.onPart !== undefined;
-    const item = {
-      id,
-      deadline,
-      priority,
-      routeRef,
-      stageRef: 0,
-      part: 0,
-      ok: true,
-      patient,
-      streams,
-      group,
-      sticky,
-      payload,
-      meta,
-      timings: [],
-    };
+    const item = toItem(request, id, entry.route.ref);
     if (patient) this.#admissionQueue.enter(item, entry.stage, room);
     else this.#client.submit(item);
     return id;

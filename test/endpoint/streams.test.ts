@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { type TestContext, test } from 'node:test';
-import type { StreamSpec } from '../../src/core/model.ts';
+import type { StreamSpec } from '../../src/core/endpoints.ts';
 import { prepareAnswer } from '../../src/endpoint/served-endpoint.ts';
 import { chatForm, chatRequest } from '../../src/endpoint/streaming/chat-form.ts';
 import { ResultStream } from '../../src/endpoint/streaming/result-stream.ts';

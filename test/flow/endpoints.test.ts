@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { EndpointSpec } from '../../src/core/model.ts';
+import type { EndpointSpec } from '../../src/core/endpoints.ts';
 import type { GraphNode } from '../../src/flow/graph.ts';
 import {
   batcher,

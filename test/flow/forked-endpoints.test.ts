@@ -1,7 +1,7 @@
 /** Endpoints whose requests fork or are divided between stages: which are compiled, and why others are not. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import type { EndpointSpec } from '../../src/core/model.ts';
+import type { EndpointSpec } from '../../src/core/endpoints.ts';
 import type { GraphNode } from '../../src/flow/graph.ts';
 import { choice, collector, endpointsOf, httpIn, httpOut, join, other, stage, streamOut } from './drawing.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { NodeAPI } from 'node-red';
-import type { EndpointSpec } from '../../src/core/model.ts';
+import type { EndpointSpec } from '../../src/core/endpoints.ts';
 import { httpFacts } from '../../src/node-red/deploy/http-facts.ts';
 import { pipelineOf } from '../../src/node-red/pipeline.ts';
 import { instance, linkIn, linkOut, on, subflow, tab } from '../fixtures/drawn.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { describe, test } from 'node:test';
-import type { ClientKey } from '../../src/core/model.ts';
+import type { ClientKey } from '../../src/core/endpoints.ts';
 import { inlineStage, listenAtEngine, POST_AT_ROOT, RawClient, serveEndpoint } from '../fixtures/endpoint.ts';
 import { Scrape } from '../fixtures/exposition.ts';
 import { until } from '../fixtures/polling.ts';

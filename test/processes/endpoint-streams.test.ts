@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import type { AnswerSpec } from '../../src/core/model.ts';
+import type { AnswerSpec } from '../../src/core/endpoints.ts';
 import { type Answer, CALLERS, TYPES, write } from '../fixtures/callers.ts';
 import {
   inlineStage,

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { compileRuntime } from '../../src/config/compile.ts';
-import type { ListenAddress, ListenerSpec } from '../../src/core/model.ts';
+import type { ListenAddress, ListenerSpec } from '../../src/core/endpoints.ts';
 import type { ListenerSnapshot } from '../../src/observe/views/snapshot.ts';
 import { inlineStage, listenAtEngine, POST_AT_ROOT } from '../fixtures/endpoint.ts';
 import { Scrape } from '../fixtures/exposition.ts';

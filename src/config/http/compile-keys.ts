@@ -1,6 +1,6 @@
 /** Turns the settings of the clients of endpoints, and the hashes of their keys, into what checks requests. */
 
-import { type ClientKey, NOBODY } from '../../core/model.ts';
+import { type ClientKey, NOBODY } from '../../core/endpoints.ts';
 import { keys } from '../schemas/keys.ts';
 import { invalid, parseJson, type Raw, validate } from '../validate.ts';
 

@@ -1,6 +1,6 @@
 /** Reads the address at which an engine listens, `8080`, `127.0.0.1:8080`, `[::1]:8080` or the path of a Unix socket. */
 import { isAbsolute } from 'node:path';
-import type { ListenAddress } from '../../core/model.ts';
+import type { ListenAddress } from '../../core/endpoints.ts';
 
 const HIGHEST_PORT = 65_535;
 /** The kernel takes 107 bytes as the path of a socket; other systems take a few less. */

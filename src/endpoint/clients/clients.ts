@@ -5,8 +5,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import type { Clock } from '../../core/clock.ts';
+import { type ClientKey, NOBODY } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
-import { type ClientKey, NOBODY } from '../../core/model.ts';
 import type { ClientReadings } from '../../core/readings.ts';
 import type { Headers } from '../request-id.ts';
 import { Usage } from './limits.ts';

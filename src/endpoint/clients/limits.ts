@@ -1,5 +1,5 @@
 /** The limits of one client: requests per second, and requests at a time. Pure: the caller passes the time, in ms. */
-import type { ClientKey } from '../../core/model.ts';
+import type { ClientKey } from '../../core/endpoints.ts';
 
 /**
  * A bucket fills steadily and holds what one second brings, at least one token. Each request takes one. The caller keeps

@@ -8,7 +8,8 @@
  *
  * Pure.
  */
-import type { Payload, StreamSpec } from '../../core/model.ts';
+import type { StreamSpec } from '../../core/endpoints.ts';
+import type { Payload } from '../../core/model.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import { typesNamed } from '../accept.ts';
 import { bodyOfPayload } from '../answer.ts';

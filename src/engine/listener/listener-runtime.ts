@@ -1,7 +1,8 @@
 /** The runtime behind the endpoints of a listener: opens their requests in the ledger and makes them items of the engine. */
 import { type Clock, type Deadline, deadlineAfter } from '../../core/clock.ts';
+import type { EndpointSpec, PlannedEndpoint } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { EndpointSpec, LogRecord, PlannedEndpoint, RequestNumber } from '../../core/model.ts';
+import type { LogRecord, RequestNumber } from '../../core/model.ts';
 import { stickyHash } from '../../core/versions.ts';
 import { type EndpointRequest, type EndpointRuntime, isOfRequest } from '../../endpoint/served-endpoint.ts';
 import type { Ledger, NamedCaller } from '../../ledger/ledger.ts';

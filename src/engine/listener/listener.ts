@@ -6,13 +6,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { EnginePlan } from '../../config/stage-definition.ts';
 import type { Clock, Deadline } from '../../core/clock.ts';
-import type {
-  ListenerStatus,
-  ModeletDescription,
-  PlannedEndpoint,
-  PlannedListener,
-  RequestNumber,
-} from '../../core/model.ts';
+import type { PlannedEndpoint, PlannedListener } from '../../core/endpoints.ts';
+import type { ListenerStatus, ModeletDescription, RequestNumber } from '../../core/model.ts';
 import { Clients } from '../../endpoint/clients/clients.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';

@@ -12,8 +12,9 @@ import type { AddressInfo, ListenOptions } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { formatListen } from '../../config/http/listen.ts';
 import type { Clock, Deadline, Timer } from '../../core/clock.ts';
+import type { ListenAddress, ListenerState, TlsFiles } from '../../core/endpoints.ts';
 import { asError } from '../../core/errors.ts';
-import type { ListenAddress, ListenerState, LogRecord, TlsFiles } from '../../core/model.ts';
+import type { LogRecord } from '../../core/model.ts';
 import { LineLimit } from '../../observe/log/line-limit.ts';
 import { isFile, releaseSocket, withSocketMode } from './unix-socket.ts';
 

@@ -333,9 +333,8 @@ export class SupervisedWorker<T extends WireItem> {
 
   #tried(example: number, error: string | null): void {
     if (this.#trying?.example !== example) {
-      this.#supervisor.kill(
-        new ModeletError('protocol_error', `worker answered example ${example}, which it did not run`),
-      );
+      const message = `worker answered example ${example}, which it did not run`;
+      this.#supervisor.kill(new ModeletError('protocol_error', message));
       return;
     }
     this.#trying = null;
@@ -379,8 +378,7 @@ export class SupervisedWorker<T extends WireItem> {
     this.#gauges = {};
     this.#batchesRun = 0;
     const overSince = error instanceof RunTimeout ? this.#overSince : Number.NEGATIVE_INFINITY;
-    const running = this.#running.splice(0);
-    const waiting = this.#waiting.splice(0);
+    const [running, waiting] = [this.#running.splice(0), this.#waiting.splice(0)];
     const trying = this.isTrying;
     this.#trying = null;
     this.#loaded = null;

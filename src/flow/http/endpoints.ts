@@ -2,7 +2,7 @@
  * Compiles HTTP-in nodes, the routes behind them and the HTTP responses at their ends to endpoints, whose requests never
  * become messages. Any HTTP-in node that leads to a pipeline and cannot be compiled gets the first reason why. Pure.
  */
-import type { AnswerSpec, EndpointSpec } from '../../core/model.ts';
+import type { AnswerSpec, EndpointSpec } from '../../core/endpoints.ts';
 import { firstStages, type Leg } from '../../core/routes/route.ts';
 import { describe, describeAll } from '../describe.ts';
 import {

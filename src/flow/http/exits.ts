@@ -1,5 +1,5 @@
 /** The ways from a route to the answers of its HTTP client: for its result, and for its errors. Pure. */
-import type { AnswerSpec, EndpointSpec } from '../../core/model.ts';
+import type { AnswerSpec, EndpointSpec } from '../../core/endpoints.ts';
 import { gathersOf } from '../../core/routes/route.ts';
 import { describe } from '../describe.ts';
 import type { BatcherNode, CollectorNode, Graph, GraphNode, JoinNode, StageNode, StreamNode } from '../graph.ts';

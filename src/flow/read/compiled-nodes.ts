@@ -10,8 +10,8 @@ import type {
 import type { GateConfig } from '../../config/compile-gate.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import type { KeysConfig } from '../../config/http/compile-keys.ts';
+import type { ClientKey } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { ClientKey } from '../../core/model.ts';
 
 interface Compiled<Kind extends string, Config> {
   readonly kind: Kind;

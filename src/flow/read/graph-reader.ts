@@ -1,8 +1,9 @@
 /** Reads the running nodes and their wires into the plain graph that the compiler expects. */
 import type { StreamConfig } from '../../config/compile.ts';
 import type { StageConfig } from '../../config/compile-stage.ts';
+import type { StreamSpec } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
-import { SINGLE_ITEMS, type StreamSpec } from '../../core/model.ts';
+import { SINGLE_ITEMS } from '../../core/model.ts';
 import type { Graph, GraphNode, HttpInNode, HttpResponseNode, LinkCallNode, StageNode } from '../graph.ts';
 import { nodesOf } from '../graph.ts';
 import { targetsOf } from '../walk.ts';

@@ -5,8 +5,8 @@
 import type { NodeAPI } from 'node-red';
 import type { StageConfig } from '../../config/compile-stage.ts';
 import { modulesFolder, userFolder } from '../../config/folders.ts';
+import type { ListenerSpec } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { ListenerSpec } from '../../core/model.ts';
 import { flawOf } from '../../endpoint/served-endpoint.ts';
 import type { CollectorNode, Graph, HttpResponseNode } from '../../flow/graph.ts';
 import { type CompiledEndpoints, compileEndpoints } from '../../flow/http/endpoints.ts';

@@ -1,8 +1,8 @@
 /** Reads from the running runtime nodes what their engines serve at addresses of their own. */
 import type { NodeAPI } from 'node-red';
 import { type HttpSettings, jsonLimit } from '../../config/http/http-settings.ts';
+import type { EndpointSpec, ListenerSpec, TlsFiles } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
-import type { EndpointSpec, ListenerSpec, TlsFiles } from '../../core/model.ts';
 import { clientsOf } from '../../flow/read/compiled-nodes.ts';
 import type { LiveNodes } from '../live-nodes.ts';
 

@@ -3,7 +3,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { NodeAPI } from 'node-red';
 import { type HttpSettings, httpRoot, jsonLimit } from '../../config/http/http-settings.ts';
 import { systemClock } from '../../core/clock.ts';
-import type { EndpointSpec } from '../../core/model.ts';
+import type { EndpointSpec } from '../../core/endpoints.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
 import { flawOf, prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
 import { Sockets } from '../../endpoint/sockets/sockets.ts';

@@ -5,7 +5,8 @@
 import type { NodeAPI } from 'node-red';
 import type { Deadline } from '../../core/clock.ts';
 import { systemClock } from '../../core/clock.ts';
-import type { EndpointSpec, Payload } from '../../core/model.ts';
+import type { EndpointSpec } from '../../core/endpoints.ts';
+import type { Payload } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
 import { decodePayload } from '../../wire/codec/codec.ts';
 import { appendTimings, type ModeletTrace, newTrace } from '../request/messages.ts';

@@ -4,8 +4,9 @@
  */
 import type { Node, NodeAPI } from 'node-red';
 import type { Deadline } from '../../core/clock.ts';
+import type { EndpointSpec } from '../../core/endpoints.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { EndpointSpec, ModeletDescription, RequestNumber } from '../../core/model.ts';
+import type { ModeletDescription, RequestNumber } from '../../core/model.ts';
 import type { Settlement } from '../../core/routes/route.ts';
 import { stickyHash } from '../../core/versions.ts';
 import { type EndpointRequest, type EndpointRuntime, isOfRequest } from '../../endpoint/served-endpoint.ts';

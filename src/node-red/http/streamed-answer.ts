@@ -4,8 +4,8 @@
  * it must not write any more. Where other nodes lie between, a stream response writes the messages that reach it.
  */
 import type { ServerResponse } from 'node:http';
+import type { AnswerSpec, StreamSpec } from '../../core/endpoints.ts';
 import { asModeletError, isErrorCode } from '../../core/errors.ts';
-import type { AnswerSpec, StreamSpec } from '../../core/model.ts';
 import { errorBody } from '../../endpoint/client-text.ts';
 import { enterRequest } from '../../endpoint/request-id.ts';
 import { type PreparedAnswer, prepareAnswer } from '../../endpoint/served-endpoint.ts';

@@ -1,6 +1,7 @@
 /** Answers HTTP clients directly when no flow can do so: a client must never hang. */
+
+import type { AnswerSpec } from '../../core/endpoints.ts';
 import type { ModeletError } from '../../core/errors.ts';
-import type { AnswerSpec } from '../../core/model.ts';
 import { errorBody } from '../../endpoint/client-text.ts';
 import { enterRequest, type Headers } from '../../endpoint/request-id.ts';
 import type { HttpResponse } from '../http/http-types.ts';

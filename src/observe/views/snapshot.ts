@@ -1,5 +1,6 @@
 /** The snapshot of a runtime: its whole state as JSON, for people. */
-import type { Batching, EngineStatus, ListenerState, StageStatus } from '../../core/model.ts';
+import type { ListenerState } from '../../core/endpoints.ts';
+import type { Batching, EngineStatus, StageStatus } from '../../core/model.ts';
 import type { ClientReadings, StageReading } from '../../core/readings.ts';
 import { legOf, type Route, stepsOf } from '../../core/routes/route.ts';
 import type { VersionStatus } from '../../core/versions.ts';
