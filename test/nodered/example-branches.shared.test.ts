@@ -59,10 +59,10 @@ describe('examples: one of two models', () => {
       ['small', 4],
       ['large', Math.sqrt(17)],
     ]) {
-      const answer = await nodeRed.post('/examples/one-of-two', { model, number: 17 });
+      const answer = await nodeRed.post('/examples/either', { model, number: 17 });
       assert.deepEqual(await answer.json(), { by: model, root });
     }
-    const refused = await nodeRed.post('/examples/one-of-two', { number: 'x' });
+    const refused = await nodeRed.post('/examples/either', { number: 'x' });
     assert.equal(refused.status, 500);
     const { endpoints } = (await nodeRed.snapshot()) as unknown as { endpoints: { reason: string | null }[] };
     assert.deepEqual(

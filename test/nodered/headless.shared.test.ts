@@ -74,7 +74,7 @@ describe('headless: routes that fork', () => {
     },
     {
       title: 'One of two models',
-      path: '/examples/one-of-two',
+      path: '/examples/either',
       bodies: ['{"model":"small","number":17}', '{"number":17}', '{"model":"small"}', '{"model":', 'null'],
       way: /one of \(small \| large\)/,
     },
