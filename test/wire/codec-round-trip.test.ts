@@ -183,12 +183,16 @@ test('a Map and a Set travel by their members, even with an iterator of their ow
   assert.deepStrictEqual(roundTrip(Object.assign(new Set(['a']), forever)), new Set(['a']));
 });
 
+// Without invalid dates, which Node.js 20 finds unequal to one another: a test above has one.
 test('all values except those that only V8 carries travel as JSON with sections, which Python reads', () => {
   fc.assert(
-    fc.property(tree(fc.oneof(plainLeaf, binary, fc.double(), fc.bigInt(), fc.date()), true), (value) => {
-      assert.notEqual(codecOf(value), CODEC.structured);
-      assert.deepStrictEqual(roundTrip(value), value);
-    }),
+    fc.property(
+      tree(fc.oneof(plainLeaf, binary, fc.double(), fc.bigInt(), fc.date({ noInvalidDate: true })), true),
+      (value) => {
+        assert.notEqual(codecOf(value), CODEC.structured);
+        assert.deepStrictEqual(roundTrip(value), value);
+      },
+    ),
     { numRuns: 500 },
   );
 });
