@@ -180,7 +180,9 @@
     return list
       .children(':not(.red-ui-editableList-item-deleting)')
       .toArray()
-      .map((item) => $(item).children('.red-ui-editableList-item-content').data('row'));
+      .map((item) => $(item).children('.red-ui-editableList-item-content').data('row'))
+      // A row that was removed fades out, and tells the list of it when the dialog may be closed already.
+      .filter((row) => row !== undefined);
   }
 
   window.modelet = window.modelet || {};

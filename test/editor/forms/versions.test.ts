@@ -5,6 +5,9 @@ import type { Locator } from 'playwright-core';
 import type { EditorPage } from '../editor-page.ts';
 import { sharedSession } from '../session.ts';
 
+declare const window: { readonly modelet: { readonly form: { listRows(list: object): readonly object[] } } };
+declare const $: (html: string) => object;
+
 const session = sharedSession();
 
 const FLOWS = [
@@ -65,5 +68,15 @@ test('the dialog of a stage lists its versions, says what is wrong with them, an
     const later = await editor.saved('base');
     assert.deepEqual([later['versions'], later['shares']], [['canary'], [{ share: '0', mode: 'answer' }]]);
     assert.deepEqual((await editor.nodes()).find(({ id }) => id === 'base')?.errors, []);
+  });
+});
+
+test('a row that still fades out when its dialog closes is none', async () => {
+  await session.inEditor(FLOWS, async (editor) => {
+    await editor.open('base');
+    // Closing the dialog takes the data from its elements.
+    const left = '<ol><li><div class="red-ui-editableList-item-content"></div></li></ol>';
+    assert.equal(await editor.page.evaluate((html) => window.modelet.form.listRows($(html)).length, left), 0);
+    await editor.ok();
   });
 });
