@@ -8,7 +8,7 @@ export const FORK_MUTATIONS: readonly Mutation[] = [
     find: 'for (const branch of this.#open.keys()) this.#host.drop(branch);',
     replace: 'void this.#host.drop;',
     suite: 'engine/forks',
-    test: 'a client that goes away cancels every branch, wherever it is',
+    test: 'a branch that fails is the error of the gathering node, and the others are cancelled',
   },
   {
     bug: 'an error in front of a fork is no outcome of its branches',
