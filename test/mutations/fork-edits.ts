@@ -38,7 +38,7 @@ export const FORK_MUTATIONS: readonly Mutation[] = [
     bug: 'a gather that others feed is compiled into one route',
     file: 'src/flow/legs.ts',
     find: '!isWhole || !feeding.every(({ id }) => ends.includes(id))',
-    replace: '!isWhole',
+    replace: '!isWhole || feeding.length < 0',
     suite: 'flow/legs',
     test: 'the route ends before messages from elsewhere, and says why',
   },
