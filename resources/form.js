@@ -177,12 +177,14 @@
 
   /** The rows of an editable list, as they are kept with its items. To the user, a row that fades away is gone. */
   function listRows(list) {
-    return list
-      .children(':not(.red-ui-editableList-item-deleting)')
-      .toArray()
-      .map((item) => $(item).children('.red-ui-editableList-item-content').data('row'))
-      // A row that was removed fades out, and tells the list of it when the dialog may be closed already.
-      .filter((row) => row !== undefined);
+    return (
+      list
+        .children(':not(.red-ui-editableList-item-deleting)')
+        .toArray()
+        .map((item) => $(item).children('.red-ui-editableList-item-content').data('row'))
+        // A row that was removed fades out, and tells the list of it when the dialog may be closed already.
+        .filter((row) => row !== undefined)
+    );
   }
 
   window.modelet = window.modelet || {};
