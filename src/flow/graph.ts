@@ -165,6 +165,11 @@ export function nodesOf<K extends Kind>(graph: Graph, kind: K): NodeOf<K>[] {
   return [...graph.values()].filter((node): node is NodeOf<K> => node.kind === kind);
 }
 
+/** Whether the node may be the first of a route. */
+export function isStep(node: GraphNode | undefined): node is StageNode | BatcherNode {
+  return node?.kind === 'stage' || node?.kind === 'batcher';
+}
+
 /** Whether the node is one of this package. */
 export function isPipelineNode({ type }: { readonly type: string }): boolean {
   return type.startsWith('modelet-');

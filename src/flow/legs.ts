@@ -4,7 +4,15 @@
  */
 import type { Choice, Fork, Leg } from '../core/routes/route.ts';
 import { describe, describeAll } from './describe.ts';
-import type { BatcherNode, Graph, GraphNode, HttpInNode, JoinNode, StageNode, SwitchNode } from './graph.ts';
+import {
+  type Graph,
+  type GraphNode,
+  type HttpInNode,
+  isStep,
+  type JoinNode,
+  type StageNode,
+  type SwitchNode,
+} from './graph.ts';
 import type { PlannedJoin } from './joins.ts';
 import { findHandler, type Target, targetsOf } from './walk.ts';
 
@@ -291,10 +299,6 @@ export class Legs {
 
 type Taps = ReadonlyMap<string, readonly string[]>;
 const NO_TAPS: Taps = new Map();
-
-function isStep(node: GraphNode): node is StageNode | BatcherNode {
-  return node.kind === 'stage' || node.kind === 'batcher';
-}
 
 function isJoin(node: GraphNode): node is JoinNode {
   return node.kind === 'join';

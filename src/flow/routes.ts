@@ -4,7 +4,7 @@
  */
 import { type Batching, SINGLE_ITEMS } from '../core/model.ts';
 import { stagesOf } from '../core/routes/route.ts';
-import { type BatcherNode, type Graph, type GraphNode, nodesOf, type StageNode } from './graph.ts';
+import { type BatcherNode, type Graph, type GraphNode, isStep, nodesOf, type StageNode } from './graph.ts';
 import type { PlannedJoin } from './joins.ts';
 import { Legs, type Trail } from './legs.ts';
 import { rejectVersions, unwiredVersions } from './versions.ts';
@@ -43,7 +43,7 @@ export function compileRoutes(graph: Graph, joins: ReadonlyMap<string, PlannedJo
   const invalid = new Map<string, string>();
   const batching = new Map<string, Batching>();
   for (const node of graph.values()) {
-    if ((node.kind === 'stage' || node.kind === 'batcher') && node.invalid !== null) invalid.set(node.id, node.invalid);
+    if (isStep(node) && node.invalid !== null) invalid.set(node.id, node.invalid);
     if (node.kind === 'stage') batching.set(node.id, SINGLE_ITEMS);
   }
   assignBatchers(graph, batching, invalid);

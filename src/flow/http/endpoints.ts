@@ -10,6 +10,7 @@ import {
   type Graph,
   type GraphNode,
   type HttpInNode,
+  isStep,
   type JoinNode,
   nodesOf,
   type StageNode,
@@ -74,7 +75,7 @@ export function compileEndpoints(graph: Graph, facts: EndpointFacts): CompiledEn
       endpoints.push(compiled.value);
       continue;
     }
-    const entries = entriesFrom(graph, id, (node) => isRouted(graph.get(node)));
+    const entries = entriesFrom(graph, id, (node) => isStep(graph.get(node)));
     uncompiled.push({ id, method, path: pathOf(httpIn, facts.root), entries, reason: compiled.reason });
   }
   return { endpoints, uncompiled };
@@ -180,8 +181,7 @@ function routeBehind(graph: Graph, httpIn: HttpInNode, { routes, apart, invalid 
   if (reason !== undefined) return no(`the HTTP-in node's ${reason.replace(/^its /, '')}`);
   const [target, ...others] = targets;
   if (!target || others.length > 0) return no(`the HTTP-in node's ${describeAll(targets).replace(/^its /, '')}`);
-  if (target.kind !== 'stage' && target.kind !== 'batcher')
-    return no(`${describe(target)} stands before the first stage`);
+  if (!isStep(target)) return no(`${describe(target)} stands before the first stage`);
   const broken = invalid.get(target.id);
   if (broken !== undefined) return no(`${named(target)} cannot be used: ${broken}`);
   const route = routes.get(target.id);
@@ -253,11 +253,7 @@ function headerOf(property: string): string | null {
 }
 
 function isEntry(node: GraphNode | undefined): boolean {
-  return isRouted(node) || node?.kind === 'gate';
-}
-
-function isRouted(node: GraphNode | undefined): boolean {
-  return node?.kind === 'stage' || node?.kind === 'batcher';
+  return isStep(node) || node?.kind === 'gate';
 }
 
 function stageWith(graph: Graph, id: string): StageNode | undefined {
