@@ -4,7 +4,7 @@ import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { inferAnswer } from '../../src/endpoint/v2/infer-answer.ts';
 import { type InferRequest, readInferRequest } from '../../src/endpoint/v2/infer-request.ts';
-import { outputsOf as metadataOf } from '../../src/endpoint/v2/metadata.ts';
+import { outputsOf as metadataOf, promisedOutputs } from '../../src/endpoint/v2/metadata.ts';
 import { decodePayload, encodePayload } from '../../src/wire/codec/codec.ts';
 
 interface AnsweredOutput {
@@ -21,8 +21,10 @@ function read(request: object, bytes?: Buffer): InferRequest {
   return readInferRequest(Buffer.concat([json, bytes ?? Buffer.alloc(0)]), bytes ? json.length : null);
 }
 
-function outputsOf(result: unknown, request: InferRequest = ALL): AnsweredOutput[] {
-  const { body, jsonLength } = inferAnswer('m', request, result);
+function outputsOf(result: unknown, request: InferRequest = ALL, schema?: object): AnsweredOutput[] {
+  const outputSchema = schema ? JSON.stringify(schema) : null;
+  const promised = promisedOutputs({ inputSchema: null, outputSchema, examples: [] });
+  const { body, jsonLength } = inferAnswer('m', request, result, promised);
   return (JSON.parse(body.subarray(0, jsonLength ?? body.length).toString()) as { outputs: AnsweredOutput[] }).outputs;
 }
 
@@ -58,7 +60,7 @@ describe('v2: a tensor that a stage repeats comes back as it was', () => {
           const x = { name: 'x', shape, datatype };
           const first = throughTheRuntime(read({ inputs: [{ ...x, data: isNested ? [data] : data }] }));
           assert.deepEqual(outputsOf(first), [{ ...x, data }]);
-          const binary = inferAnswer('m', { ...ALL, binary: true }, first);
+          const binary = inferAnswer('m', { ...ALL, binary: true }, first, []);
           const bytes = binary.body.subarray(binary.jsonLength as number);
           const again = read({ inputs: [{ ...x, parameters: { binary_data_size: bytes.length } }] }, bytes);
           assert.deepEqual(outputsOf(throughTheRuntime(again)), [{ ...x, data }]);
@@ -72,7 +74,7 @@ describe('v2: a tensor that a stage repeats comes back as it was', () => {
     bytes.writeBigInt64LE(-(2n ** 63n));
     bytes.writeBigInt64LE(2n ** 63n - 1n, 8);
     const x = { name: 'x', shape: [2], datatype: 'INT64', parameters: { binary_data_size: 16 } };
-    const { body } = inferAnswer('m', ALL, throughTheRuntime(read({ inputs: [x] }, bytes)));
+    const { body } = inferAnswer('m', ALL, throughTheRuntime(read({ inputs: [x] }, bytes)), []);
     assert.match(body.toString(), /"data":\[-9223372036854775808,9223372036854775807\]/);
   });
 });
@@ -163,6 +165,11 @@ const RESULTS: readonly (readonly [name: string, result: unknown, outputs: reado
     ],
   ],
   [
+    'small integers beside large ones',
+    [[1, 2n ** 60n]],
+    [{ name: 'output', datatype: 'INT64', shape: [1, 2], data: [1, 2 ** 60] }],
+  ],
+  [
     'a property __proto__',
     JSON.parse('{"__proto__":1}'),
     [{ name: '__proto__', datatype: 'FP64', shape: [1], data: [1] }],
@@ -184,6 +191,7 @@ describe('v2: a result becomes outputs', () => {
     ['an integer of 65 bits', 2n ** 63n, /"output" has an integer of more than 64 bits/],
     ['null', null, /"output" has a null in it/],
     ['an object in an object', { a: { b: 1 } }, /"a" has an object in it/],
+    ['a fraction beside a large integer', { a: [0.5, 2n ** 60n] }, /"a" mixes a number with a bigint/],
     ['texts beside numbers', { a: [1, 'x'] }, /"a" mixes a number with a string/],
     ['null beside numbers', { a: [1, null] }, /"a" mixes a number with null/],
     ['a time', new Date(0), /"output" has an object in it/],
@@ -199,6 +207,49 @@ describe('v2: a result becomes outputs', () => {
 });
 
 describe('the outputs that a schema promises', () => {
+  const box = { type: 'array', minItems: 4, maxItems: 4, items: { type: 'number' } };
+  const found = {
+    type: 'object',
+    properties: {
+      labels: { type: 'array', items: { type: 'string' } },
+      boxes: { type: 'array', items: box },
+      seen: { type: 'array', items: { type: 'boolean' } },
+      maps: { type: 'array', items: { type: 'array', items: { type: 'array', items: { type: 'integer' } } } },
+    },
+  };
+
+  test('keep type and rank when nothing is found', () => {
+    const nothing = { labels: [], boxes: [], seen: [], maps: [[], []] };
+    const shapes = outputsOf(nothing, ALL, found).map(({ name, datatype, shape }) => [name, datatype, shape]);
+    assert.deepEqual(shapes, [
+      ['labels', 'BYTES', [0]],
+      ['boxes', 'FP64', [0, 4]],
+      ['seen', 'BOOL', [0]],
+      ['maps', 'FP64', [2, 0, 0]],
+    ]);
+    const [lone] = outputsOf([], ALL, { type: 'array', items: box });
+    assert.deepEqual([lone?.name, lone?.datatype, lone?.shape], ['output', 'FP64', [0, 4]]);
+    const [typed] = outputsOf(
+      { ...nothing, boxes: new Float32Array(0) },
+      read({ inputs: [X], outputs: [{ name: 'boxes' }] }),
+      found,
+    );
+    assert.deepEqual([typed?.datatype, typed?.shape], ['FP32', [0, 4]], 'a typed array keeps its type');
+  });
+
+  test('must come, unless the schema leaves them out of its required ones', () => {
+    const message = /lacks outputs that the model promises: "labels", "boxes", "seen", "maps"$/;
+    assert.throws(() => outputsOf({}, ALL, found), { code: 'modelet_failed', message });
+    const asked = read({ inputs: [X], outputs: [{ name: 'boxes' }] });
+    assert.throws(() => outputsOf({ labels: [] }, asked, found), { code: 'modelet_failed', message: /: "boxes"$/ });
+    const some = { ...found, required: ['labels'] };
+    assert.deepEqual(
+      outputsOf({ labels: ['a'] }, ALL, some).map(({ name }) => name),
+      ['labels'],
+    );
+    assert.throws(() => outputsOf({}, ALL, some), { code: 'modelet_failed', message: /: "labels"$/ });
+  });
+
   const item = { $defs: { Score: { type: 'number' }, Loop: { $ref: '#/$defs/Loop' } } };
   const pairs = { type: 'array', minItems: 2, maxItems: 2, items: { type: 'boolean' } };
   const rows: readonly (readonly [schema: unknown, result: unknown, shape: readonly number[][]])[] = [

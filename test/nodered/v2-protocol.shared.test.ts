@@ -20,6 +20,14 @@ const CODE = `
   const double = { ...x, data: x.data.map((value) => value * 2) };
   return { double, ...(t ? { t } : {}), form: [x.data.constructor.name, x.type, String(x.dims)] };`;
 
+const FOUND = {
+  type: 'object',
+  properties: {
+    labels: { type: 'array', items: { type: 'string' } },
+    boxes: { type: 'array', items: { type: 'array', minItems: 4, maxItems: 4, items: { type: 'number' } } },
+  },
+};
+
 function flows(properties: Readonly<Record<string, unknown>>): FlowNode[] {
   return [
     TAB,
@@ -33,6 +41,10 @@ function flows(properties: Readonly<Record<string, unknown>>): FlowNode[] {
       'collector /lone/mean',
       { outputSchema: '{"type": "number"}' },
     ),
+    ...endpoint('/found', 'found'),
+    stage('found', 'return input.x.data[0] ? {} : { labels: [], boxes: [] };', 'collector /found', {
+      outputSchema: JSON.stringify(FOUND),
+    }),
     // Goes through the flow, so it is no model.
     httpIn('in', '/through', 'pass'),
     func('pass', 'return msg;', 'double'),
@@ -160,6 +172,29 @@ test('the server and its models tell what they are, and whether they are ready',
     const { platform: _, ...model } = (await ask(url, '/v2/models/lone%2Fmean')).json as Record<string, unknown>;
     const outputs = [{ name: 'output', datatype: 'FP64', shape: [1] }];
     assert.deepEqual(model, { name: 'lone/mean', versions: ['1'], inputs: [], outputs }, host);
+  }
+});
+
+test('outputs without elements have the type and the rank that the model promises', async () => {
+  await red.deployReady(flows({ v2Path: '/' }));
+  for (const [host, url] of await hosts()) {
+    const { outputs } = (await ask(url, '/v2/models/found')).json as { outputs: object[] };
+    assert.deepEqual(
+      outputs,
+      [
+        { name: 'labels', datatype: 'BYTES', shape: [-1] },
+        { name: 'boxes', datatype: 'FP64', shape: [-1, 4] },
+      ],
+      host,
+    );
+    const nothing = await ask(url, '/v2/models/found/infer', { inputs: [{ ...X, data: [0, 0] }] });
+    assert.deepEqual((nothing.json as { outputs: object[] }).outputs, [
+      { name: 'labels', datatype: 'BYTES', shape: [0], data: [] },
+      { name: 'boxes', datatype: 'FP64', shape: [0, 4], data: [] },
+    ]);
+    const broken = await ask(url, '/v2/models/found/infer', { inputs: [X] });
+    const error = 'the result lacks outputs that the model promises: "labels", "boxes"';
+    assert.deepEqual(broken, { status: 500, json: { error } }, host);
   }
 });
 

@@ -15,6 +15,7 @@ import { writeAnswer } from '../response-writer.ts';
 import type { ServedEndpoint } from '../served-endpoint.ts';
 import { inferAnswer } from './infer-answer.ts';
 import { type InferRequest, readInferRequest } from './infer-request.ts';
+import { promisedOutputs } from './metadata.ts';
 
 type ExchangeState =
   | { readonly tag: 'reading'; readonly stop: () => void }
@@ -137,8 +138,8 @@ export class InferExchange implements BodyReadEvents {
   }
 
   #answer(asked: InferRequest, result: unknown): void {
-    const { direct } = this.#endpoint;
-    const { body, jsonLength } = inferAnswer(this.#model, asked, result);
+    const { direct, runtime } = this.#endpoint;
+    const { body, jsonLength } = inferAnswer(this.#model, asked, result, promisedOutputs(runtime.described().last));
     const more = jsonLength === null ? [] : [JSON_LENGTH, String(jsonLength)];
     const answer = { ...direct, headers: [...direct.headers, ...more] };
     const contentType = jsonLength === null ? 'application/json' : 'application/octet-stream';

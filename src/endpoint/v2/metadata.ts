@@ -2,7 +2,15 @@
 import type { ModeletDescription } from '../../core/model.ts';
 import type { ModelPort } from '../../core/tensor.ts';
 import { datatypeOf } from './datatypes.ts';
-import { ONLY_OUTPUT } from './infer-answer.ts';
+
+/** Name of the only output, if the result is a tensor instead of tensors by name. */
+export const ONLY_OUTPUT = 'output';
+
+/** An output that the last stage or its schema promises. */
+export interface PromisedOutput extends ModelPort {
+  /** Whether a result may lack it. */
+  readonly isOptional: boolean;
+}
 
 interface TensorMetadata {
   readonly name: string;
@@ -16,6 +24,7 @@ interface Schema {
   readonly type?: unknown;
   readonly enum?: readonly unknown[];
   readonly properties?: Readonly<Record<string, unknown>>;
+  readonly required?: unknown;
   readonly items?: unknown;
   readonly minItems?: unknown;
   readonly maxItems?: unknown;
@@ -39,12 +48,25 @@ export function inputsOf(first: ModeletDescription | null): TensorMetadata[] {
 
 /** Returns the outputs of which the last stage or its schema says what they are. */
 export function outputsOf(last: ModeletDescription | null): TensorMetadata[] {
-  const ports = last?.outputs ?? portsOf(last?.outputSchema ?? null);
-  const [only] = ports;
+  return promisedOutputs(last).map(metadataOf);
+}
+
+/** The promised outputs by description, so that no request parses the schema again. */
+const promises: WeakMap<ModeletDescription, readonly PromisedOutput[]> = new WeakMap();
+
+export function promisedOutputs(last: ModeletDescription | null): readonly PromisedOutput[] {
+  if (!last) return [];
+  const known = promises.get(last) ?? promisesOf(last);
+  promises.set(last, known);
+  return known;
+}
+
+function promisesOf({ outputs, outputSchema }: ModeletDescription): readonly PromisedOutput[] {
+  if (!outputs) return outputSchema === null ? [] : portsOf(outputSchema);
+  const [only] = outputs;
   // A single tensor is the result itself, without its name.
-  return last?.outputs && only && ports.length === 1
-    ? [metadataOf({ ...only, name: ONLY_OUTPUT })]
-    : ports.map(metadataOf);
+  if (only && outputs.length === 1) return [{ ...only, name: ONLY_OUTPUT, isOptional: false }];
+  return outputs.map((port) => ({ ...port, isOptional: false }));
 }
 
 function metadataOf({ name, type, shape }: ModelPort): TensorMetadata {
@@ -52,12 +74,15 @@ function metadataOf({ name, type, shape }: ModelPort): TensorMetadata {
   return { name, datatype: datatypeOf(type)?.name ?? type, shape: sizes };
 }
 
-function portsOf(text: string | null): ModelPort[] {
-  if (text === null) return [];
+function portsOf(text: string): PromisedOutput[] {
   const whole = asSchema(JSON.parse(text));
-  const schema = resolved(whole, whole);
-  const values = schema.properties ? Object.entries(schema.properties) : [[ONLY_OUTPUT, schema] as const];
-  return values.flatMap(([name, value]) => portOf(name, asSchema(value), whole) ?? []);
+  const { properties, required, ...value } = resolved(whole, whole);
+  const values = properties ? Object.entries(properties) : [[ONLY_OUTPUT, value] as const];
+  const needed = Array.isArray(required) && required.length > 0 ? required : null;
+  return values.flatMap(([name, one]) => {
+    const port = portOf(name, asSchema(one), whole);
+    return port ? { ...port, isOptional: properties !== undefined && needed?.includes(name) === false } : [];
+  });
 }
 
 /** Returns the tensor that a value of the schema becomes; null if the schema does not say. */
