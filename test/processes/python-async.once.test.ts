@@ -93,6 +93,7 @@ async def predict(value):
     return value
 `;
     const service = await serveFile(t, code, { batch: { maxBatchSize: 2, policy: 'oldest', maxWaitMs: 60_000 } });
+    await service.ready();
     const [late, next] = [service.answer(10, { timeoutMs: 1500 }), service.answer(0.01)];
     assert.equal((await late).code, 'deadline_exceeded');
     assert.equal((await next).value, 0.01);

@@ -6,6 +6,7 @@ User code may be async. So all that calls it is, too; where nothing is async, `f
 import sys
 from typing import Any, Callable, Coroutine, NamedTuple
 
+from . import forks
 
 # Types of usual results. To ask a type for a method that it lacks takes Python longer than all else that is asked of a result.
 PLAIN = frozenset({dict, list, tuple, str, int, float, bool, bytes, type(None)})
@@ -28,7 +29,10 @@ def attempt_now(call: Callable[..., Any], *arguments: Any) -> Any:
     try:
         value = call(*arguments)
     except Exception as raised:
+        forks.leave(raised)
         return Failed(raised)
+    if forks.is_child:
+        forks.leave()
     return failed_or(value)
 
 
@@ -40,11 +44,14 @@ async def attempt(call: Callable[..., Any], *arguments: Any) -> Any:
             _check_loop()
             value = await value
     except Exception as raised:
+        forks.leave(raised)
         return Failed(raised)
     except BaseException as raised:
         if not _is_cancellation(raised):
             raise
         return Failed(raised)
+    if forks.is_child:
+        forks.leave()
     return failed_or(value)
 
 

@@ -9,6 +9,8 @@ import struct
 import threading
 from typing import Any, List, NamedTuple, Optional, Sequence, Union
 
+from . import forks
+
 WIRE_VERSION = 4
 LONGEST_FRAME = 1 << 30
 CHANNEL_FD = 3
@@ -77,19 +79,28 @@ def padded(length: int) -> int:
 
 
 class Channel:
-    """The inherited socket to the parent. Only one thread may read; any thread may send."""
+    """
+    The inherited socket to the parent. Only one thread may read; any thread may send. A forked child that comes to use
+    it has no more to do, and ends.
+    """
 
     def __init__(self, fd: int = CHANNEL_FD) -> None:
         self._socket = socket.socket(fileno=fd)
         self._socket.setblocking(True)
+        # Programs that the modelet starts must not keep the channel open.
+        self._socket.set_inheritable(False)
         self._begun = bytearray()
         self._sending = threading.Lock()
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
+    def close(self) -> None:
+        self._socket.close()
+
     def wait(self, seconds: Optional[float]) -> bool:
         """Waits for something to read and returns whether it came within `seconds`. None: waits without a limit."""
+        forks.leave()
         return len(self._begun) >= HEAD.size or bool(select.select([self._socket], [], [], seconds)[0])
 
     def read(self) -> Frame:
@@ -143,6 +154,7 @@ class Channel:
         self._write([head, *records, *payloads])
 
     def _write(self, parts: Sequence[Bytes]) -> None:
+        forks.leave()
         with self._sending:
             if sum(map(len, parts)) < COPY_BELOW:
                 self._socket.sendall(b"".join(parts))

@@ -5,6 +5,7 @@ the same for JavaScript. A modelet may use its metrics in threads of its own.
 """
 import json
 import math
+import os
 import re
 from bisect import bisect_left
 from contextlib import contextmanager
@@ -117,6 +118,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._lock = RLock()
+        os.register_at_fork(after_in_child=self._renew_lock)
         self._declared: Dict[str, Metric] = {}
         # Metrics and keys of the series that have changed since the last report.
         self._changed: Set[Any] = set()
@@ -154,6 +156,10 @@ class Metrics:
             yield
         finally:
             self._quiet.reset(before)
+
+    def _renew_lock(self) -> None:
+        # A thread that the child does not have may hold the lock.
+        self._lock = RLock()
 
     def change(self, metric: Metric, key: str, apply: Callable[[Series], None]) -> None:
         if self._quiet.get() and not isinstance(metric, Gauge):

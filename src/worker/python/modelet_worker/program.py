@@ -8,12 +8,12 @@ import base64
 import faulthandler
 import os
 import resource
-import signal
 import sys
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Coroutine, Deque, NoReturn, Optional, Set
 
+from . import forks
 from .attempt import finish
 from .batch import Run, now, run_batch
 from .describe import describe
@@ -35,35 +35,37 @@ RECURSION_LIMIT = 5000
 
 
 def main() -> NoReturn:
-    # Ctrl-C and service managers signal the whole group: a child ends by frame, by loss of its channel, or by SIGKILL.
-    # Not SIG_IGN, because processes that the modelet starts would inherit it.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda _number, _frame: None)
+    channel = Channel()
+    forks.prepare(channel.close)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     # Prints the traceback if native code crashes.
     faulthandler.enable()
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
-    channel = Channel()
     program = Program(channel)
     try:
         channel.send("report", {"state": "startup", "build": _build_id()})
         program.run()
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        _end(0)  # The parent is gone.
-    except SystemExit as asked:
-        # Prints the code and exits as Python itself does.
-        if not isinstance(asked.code, (int, type(None))):
-            print(asked.code, file=sys.stderr)
-        _end(asked.code if isinstance(asked.code, int) else 0 if asked.code is None else 1)
     except BaseException as error:
-        # The parent reports why the code does not load, once for all workers.
-        if not program.is_loading:
-            print(stack_of(error), file=sys.stderr)
-        if not isinstance(error, MalformedFrame):
-            _report_error(channel, error, program.is_loading)
-        _end(1)
+        forks.leave(error)
+        _ended_by(error, channel, program.is_loading)
     _end(0)
+
+
+def _ended_by(error: BaseException, channel: Channel, is_loading: bool) -> NoReturn:
+    if isinstance(error, (EOFError, BrokenPipeError, ConnectionResetError)):
+        _end(0)  # The parent is gone.
+    if isinstance(error, SystemExit):
+        # Prints the code and exits as Python itself does.
+        if not isinstance(error.code, (int, type(None))):
+            print(error.code, file=sys.stderr)
+        _end(error.code if isinstance(error.code, int) else 0 if error.code is None else 1)
+    # The parent reports why the code does not load, once for all workers.
+    if not is_loading:
+        print(stack_of(error), file=sys.stderr)
+    if not isinstance(error, MalformedFrame):
+        _report_error(channel, error, is_loading)
+    _end(1)
 
 
 def _build_id() -> str:
@@ -88,6 +90,7 @@ def _as_text(error: BaseException) -> str:
 def _end(code: int) -> NoReturn:
     """Ends the process even if threads of the modelet still run."""
     try:
+        forks.end_executors()
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -196,6 +199,9 @@ class Program:
         self._run = self._run._replace(parts=self._parts, begin=loop.begin)
 
     def _log(self, level: str, message: str) -> None:
+        if forks.is_child:
+            print(message, file=sys.stderr)
+            return
         self._channel.send("log", {"level": level, "message": message})
 
     async def _serve(self, frame: Frame) -> None:

@@ -10,6 +10,8 @@ import contextvars
 from collections import deque
 from typing import Any, Callable, Deque, List, Optional
 
+from . import forks
+
 # A sequence takes no step while so many of its parts wait for their reader.
 MOST_AHEAD = 16
 
@@ -148,6 +150,7 @@ class StepLoop:
             if hasattr(type(stepped), "__await__"):
                 await stepped
         except Exception as raised:
+            forks.leave(raised)
             for sequence in sequences:
                 sequence.fail(raised)
 

@@ -1,0 +1,78 @@
+"""
+Processes that the modelet forks, by multiprocessing or os.fork. A child begins as a copy of the worker, but must not act
+as the worker: it has no channel, signals end it as they end any process, and it ends where the modelet's code ends.
+"""
+import os
+import signal
+import sys
+import threading
+import traceback
+from typing import Any, Callable, Optional
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+# Whether this process is a child of the worker.
+is_child = False
+_masks = threading.local()
+
+
+def prepare(close_channel: Callable[[], None]) -> None:
+    """Makes the worker ignore signals, and lets its children begin without that and without the channel."""
+    # Ctrl-C and service managers signal the whole group: a worker ends by frame, by loss of its channel, or by SIGKILL.
+    # Not SIG_IGN, because programs that the modelet starts would inherit it.
+    for number in SIGNALS:
+        signal.signal(number, _ignore)
+    os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=lambda: _begin(close_channel))
+
+
+def leave(error: Optional[BaseException] = None) -> None:
+    """Ends a child, as Python ends a program. Does nothing in the worker."""
+    if not is_child:
+        return
+    code: Any = 0 if error is None else 1
+    if isinstance(error, SystemExit):
+        code = 0 if error.code is None else error.code
+    elif error is not None:
+        traceback.print_exception(type(error), error, error.__traceback__)
+    if not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        # The exit functions belong to the worker: that of multiprocessing would end the child's siblings.
+        os._exit(code & 0xFF)
+
+
+def end_executors() -> None:
+    """
+    Tells the processes of executors that the modelet left running to end. Python does so before its exit functions;
+    without it, that of multiprocessing would wait for them for ever.
+    """
+    module = sys.modules.get("concurrent.futures.process")
+    getattr(module, "_python_exit", int)()
+
+
+def _ignore(_number: int, _frame: Any) -> None:
+    pass
+
+
+def _block() -> None:
+    # A signal that came between the fork and `_begin` would be lost, and with it the end that `terminate` asks for.
+    _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
+def _unblock() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _masks.before)
+
+
+def _begin(close_channel: Callable[[], None]) -> None:
+    global is_child
+    is_child = True
+    close_channel()
+    defaults = (signal.default_int_handler, signal.SIG_DFL)
+    for number, default in zip(SIGNALS, defaults):
+        if signal.getsignal(number) is _ignore:
+            signal.signal(number, default)
+    _unblock()
