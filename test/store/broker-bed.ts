@@ -11,7 +11,7 @@ const WALL = 1_700_000_000_000;
 
 let queues = 0;
 
-export function placeOn({ url }: Redis, queue: string, more: Partial<BrokerPlace> = {}): BrokerPlace {
+export function placeOn({ url }: Pick<Redis, 'url'>, queue: string, more: Partial<BrokerPlace> = {}): BrokerPlace {
   return { url, prefix: 'test', queue, username: '', password: '', tls: null, ...more };
 }
 

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
 import type { BrokerPlace, LogRecord } from '../../src/core/model.ts';
 import type { QueueClient } from '../../src/store/client/queue-client.ts';
+import { FailoverPair } from '../fixtures/failover.ts';
 import { folderFor } from '../fixtures/folder.ts';
 import { until } from '../fixtures/polling.ts';
 import { allGone, killStarted } from '../fixtures/processes.ts';
@@ -105,6 +106,33 @@ describe('the server of a queue', { skip: WITHOUT_REDIS, concurrency: true }, ()
       PATIENCE_MS,
     );
     assert.deepEqual([again.attempt, again.alone], [1, false]);
+  });
+
+  test('is demoted and keeps its connections: all that was accepted ends on the server that took its place', async (t) => {
+    const pair = await FailoverPair.start(t);
+    const queue = clientAt(t, placeOn(pair, 'demoted'));
+    const ended = new Set<string>();
+    const produce = async (): Promise<void> => {
+      for (const one of items(200)) while (!(await queue.enqueue([one]).catch(() => null)));
+    };
+    const consume = async (): Promise<void> => {
+      while (ended.size < 200) {
+        const held = await claim(queue, 16).catch(() => []);
+        let acked: boolean[] | null = null;
+        while (held.length > 0 && acked === null) acked = await endAll(queue, held).catch(() => null);
+        for (const [index, { id }] of held.entries()) if (acked?.[index]) ended.add(id);
+      }
+    };
+    const failOver = async (): Promise<void> => {
+      await until('there is load', () => ended.size >= 50, PATIENCE_MS);
+      await pair.failOver();
+    };
+    await Promise.all([produce(), consume(), failOver()]);
+    const { ready, leased, delayed, dead } = await queue.stats();
+    assert.deepEqual([ready, leased, delayed, dead], [0, 0, 0, 0]);
+    const before = Number(await pair.present.run('DBSIZE'));
+    assert.deepEqual(await queue.enqueue([item('later')]), ['new']);
+    assert.ok(Number(await pair.present.run('DBSIZE')) > before, 'the item is on the server that took its place');
   });
 
   test('is full: the item is refused with what the server says, and waiting items stay', async (t) => {

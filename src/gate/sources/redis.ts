@@ -65,6 +65,9 @@ export class RedisSource implements BudgetSource {
       }
       return sampleOf(Number(text), value, askedAt);
     } catch (error) {
+      // Behind the address may be another server by now: one that was demoted keeps its connections, and may refuse to
+      // answer or lack the key.
+      drop();
       throw connection.failure ?? error;
     } finally {
       until.removeEventListener('abort', drop);

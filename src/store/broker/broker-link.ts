@@ -4,6 +4,9 @@
  *
  * A call waits while the server is away, is repeated when it is back, and fails after `ANSWER_MS`. Callers may rely on
  * that, because every call of a queue may be carried out twice. The connection itself is made anew for ever.
+ *
+ * A server that was demoted keeps its connections and answers them: its refusals to write count as a lost connection,
+ * and all connections of the link are made anew, since its address may lead to another server by then.
  */
 import type { IQueueBackend, Queue, QueueOptions } from 'bullmq';
 import type { RedisClientType } from 'redis';
@@ -80,6 +83,10 @@ export class BrokerLink {
   readonly #server: RedisClientType;
   readonly #binary: BrokerAccess['binary'];
   readonly #leases: Leases;
+  /** The connections that callers have made with `another`. */
+  readonly #others: Set<RedisClientType> = new Set();
+  /** Whether the connections were given up, and the main one is not ready again. */
+  #isRenewing = false;
   #queue: Queue | null = null;
   /** The last error of the connection, while there is none. */
   #error: Error | null = null;
@@ -120,6 +127,7 @@ export class BrokerLink {
     });
     this.#server.on('ready', () => {
       this.#error = null;
+      this.#isRenewing = false;
       void this.#inspect();
     });
     this.#server.connect().catch((error: Error) => {
@@ -142,7 +150,10 @@ export class BrokerLink {
 
   /** Makes another connection to the server, for commands that block. The caller connects and ends it. */
   another(): RedisClientType {
-    return this.#packages.createClient(clientOptions(this.#place));
+    const client = this.#packages.createClient(clientOptions(this.#place));
+    this.#others.add(client);
+    client.on('end', () => this.#others.delete(client));
+    return client;
   }
 
   /** As `another`, for bytes. */
@@ -182,10 +193,22 @@ export class BrokerLink {
       return { value: await this.#within(end, work(this.#server)) };
     } catch (thrown) {
       if (isModeletError(thrown)) throw thrown;
-      if (!this.#server.isReady || isBroken(thrown)) return null;
-      // An error that the server itself has sent would come again.
-      throw this.#refused(asError(thrown));
+      const error = asError(thrown);
+      if (isMisplaced(error)) this.#renew(error);
+      else if (this.#server.isReady && !isBroken(error)) {
+        // An error that the server itself has sent would come again.
+        throw this.#refused(error);
+      }
+      return null;
     }
+  }
+
+  /** Lets the server end all connections, after which the clients connect again. */
+  #renew(error: Error): void {
+    if (this.#isRenewing || !this.#server.isReady) return;
+    this.#isRenewing = true;
+    this.#error = error;
+    for (const client of [this.#server, ...this.#others]) client.sendCommand(['QUIT']).catch(() => {});
   }
 
   /** BullMQ gives up a queue whose first connection fails, so it is opened only on a connection that is ready. */
@@ -288,11 +311,14 @@ function clientOptions({ url, username, password, tls }: BrokerPlace): object {
 }
 
 /** Whether the connection was lost, rather than that the server has refused the command. */
-function isBroken(thrown: unknown): boolean {
-  const { name, message } = asError(thrown);
-  return (
-    /Closed|Offline|Disconnect|Timeout|Reconnect/i.test(`${name} ${message}`) || /^(LOADING|MASTERDOWN)/.test(message)
-  );
+function isBroken({ name, message }: Error): boolean {
+  return /Closed|Offline|Disconnect|Timeout|Reconnect/i.test(`${name} ${message}`);
+}
+
+/** Whether this is not the server to write to: it was demoted, or is a replica that has no master or no data yet. */
+function isMisplaced({ message }: Error): boolean {
+  // Servers before version 7 put the error of a command in a script behind the script's place.
+  return /^(?:ERR .*-)?(?:READONLY|UNBLOCKED|MASTERDOWN|NOREPLICAS|LOADING)\b/.test(message);
 }
 
 async function loadPackages(): Promise<Packages> {

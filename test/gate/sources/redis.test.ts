@@ -9,6 +9,7 @@ import { compileGate } from '../../../src/config/compile-gate.ts';
 import type { BudgetSource } from '../../../src/gate/source.ts';
 import { createSource, type SourceServices } from '../../../src/gate/sources/create.ts';
 import type { LoadRedis } from '../../../src/gate/sources/redis-client.ts';
+import { FailoverPair } from '../../fixtures/failover.ts';
 import { until } from '../../fixtures/polling.ts';
 import { Redis, WITHOUT_REDIS } from '../../fixtures/redis.ts';
 import { repositoryRoot } from '../../fixtures/repository.ts';
@@ -85,6 +86,16 @@ describe('a Redis key', { skip: WITHOUT_REDIS }, () => {
     await reasonWhen(reading, /^the key load is missing$/);
     await redis.run('SET', 'load', '0.25');
     assert.equal((await sampleFrom(reading)).budget, 0.75);
+  });
+
+  test('comes from the server that its address leads to, when the one before lost its master and stays up', async (t) => {
+    const pair = await FailoverPair.start(t);
+    await pair.present.run('SET', 'load', '0.5');
+    const reading = source(t, { url: pair.url });
+    await sampleFrom(reading);
+    await pair.cutOff();
+    await pair.present.run('SET', 'load', '0.25');
+    await sampleWhen(reading, 'it comes from the other server', ({ budget }) => budget === 0.75);
   });
 
   /** The numbers of the connections besides the one that asks, when there are so many: closed ones go by and by. */
