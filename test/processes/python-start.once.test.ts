@@ -128,6 +128,60 @@ describe('a stage in Python that does not start', { skip: WITHOUT_PYTHON, concur
   });
 });
 
+/** Runs a training script in a folder: it pickles a model whose class it defines itself. Returns the pickle's path. */
+function trained(folder: string, protocol: number): string {
+  const lines = `
+import pickle
+class Doubler:
+    def run(self, value): return 2 * value
+with open("model.pkl", "wb") as file: pickle.dump(Doubler(), file, ${protocol})`;
+  const { status, stderr } = spawnSync('python3', ['-c', lines], { cwd: folder, encoding: 'utf8' });
+  assert.equal(status, 0, stderr);
+  return JSON.stringify(join(folder, 'model.pkl'));
+}
+
+describe('a pickle of a script', { skip: WITHOUT_PYTHON }, () => {
+  const doubler = 'import pickle\nclass Doubler:\n    def run(self, value): return 2 * value\n';
+
+  for (const protocol of [2, 4]) {
+    test(`finds the classes of the stage's file, with protocol ${protocol}`, async (t) => {
+      const pickle = trained(folderFor(t), protocol);
+      const lines = `${doubler}
+EARLY = pickle.load(open(${pickle}, "rb"))
+class Model:
+    def setup(self): self.model = pickle.load(open(${pickle}, "rb"))
+    def predict(self, value):
+        late = pickle.load(open(${pickle}, "rb"))
+        return [EARLY.run(value), self.model.run(value), late.run(value)]
+`;
+      const { service } = await serveFile(t, lines);
+      assert.deepEqual(await service.value(7), [14, 14, 14]);
+    });
+
+    test(`whose class is missing says so once, with protocol ${protocol}, and starts when it is there`, async (t) => {
+      const pickle = trained(folderFor(t), protocol);
+      const model = `
+import pickle
+class Model:
+    def setup(self): self.model = pickle.load(open(${pickle}, "rb"))
+    def predict(self, value): return self.model.run(value)
+`;
+      const { service, file } = await serveFile(t, model);
+      const says =
+        /a pickle needs Doubler of the script that made it \(__main__\): define or import Doubler in model\.py/;
+      assert.match(await causeOf(service), says);
+      const { code, error } = await service.answer(1);
+      assert.equal(code, 'stage_unavailable');
+      assert.match(error?.message ?? '', says);
+      assert.equal(service.stage('model').workers[0]?.restarts, 0);
+      assert.equal(service.logs.filter(({ message }) => message.includes('Doubler')).length, 1);
+      writeFileSync(file, `${doubler}${model}`);
+      await service.ready();
+      assert.equal(await service.value(7), 14);
+    });
+  }
+});
+
 /** Writes an interpreter that says who it is, or pretends to be an old one. */
 function interpreter(file: string, prelude: string): string {
   mkdirSync(dirname(file), { recursive: true });

@@ -4,6 +4,7 @@ modelet. A method may omit its last parameters: `predict(self, input)` is enough
 """
 import inspect
 import os
+import re
 import sys
 from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
@@ -131,9 +132,18 @@ def nothing(*_: Any) -> None:
     """Stands in for a method that the modelet does not have."""
 
 
+# A pickle names a class or function of the script that made it. Python versions word the error in these ways.
+MISSING_IN_MAIN = re.compile(
+    r"Can't get attribute '([\w.]+)' on <module '__main__'|module '__main__' has no attribute '(\w+)'"
+)
+
+
 @contextmanager
 def explained(path: str) -> Iterator[None]:
-    """Adds to the error of a missing module how to install it. `path`: the modelet's file."""
+    """
+    Adds to the error of a missing module how to install it, and to that of a pickle what the file must define.
+    `path`: the modelet's file.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -143,6 +153,19 @@ def explained(path: str) -> Iterator[None]:
             how = "the dialog of the stage says how to install it"
         error.msg = f"{error.msg} ({how})"
         raise
+    except AttributeError as error:
+        missing = MISSING_IN_MAIN.search(str(error))
+        if missing:
+            name = missing[1] or missing[2]
+            file = os.path.basename(path)
+            error.args = (f"a pickle needs {name} of the script that made it (__main__): define or import {name} in {file}",)
+            error._is_lasting = True
+        raise
+
+
+def is_lasting(error: BaseException) -> bool:
+    """Whether the error of `setup` would come again, as that of a pickle whose class is missing."""
+    return getattr(error, "_is_lasting", False)
 
 
 class Uncached(SourceFileLoader):
@@ -166,8 +189,17 @@ def import_file(path: str) -> ModuleType:
     loader = Uncached(name, path)
     module = module_from_spec(spec_from_loader(name, loader))
     sys.modules[name] = module
+    # Pickles of a script look for its classes and functions there, while the file is imported or later.
+    sys.modules["__main__"].__getattr__ = lambda missing: _of_file(module, missing)
     loader.exec_module(module)
     return module
+
+
+def _of_file(module: ModuleType, name: str) -> Any:
+    try:
+        return vars(module)[name]
+    except KeyError:
+        raise AttributeError(f"module '__main__' has no attribute '{name}'") from None
 
 
 def find_modelet(module: ModuleType, path: str) -> Any:

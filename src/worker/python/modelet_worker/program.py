@@ -21,7 +21,7 @@ from .errors import encode_error, stack_of
 from .examples import try_example, warm_up
 from .frames import Channel, Frame, MalformedFrame
 from .metrics import Metrics
-from .modelet import Call, Context, LoadedModelet, Log, explained, load
+from .modelet import Call, Context, LoadedModelet, Log, explained, is_lasting, load
 from .parts import PartsOut
 from .schemas import input_schema_of, output_check_of
 
@@ -48,11 +48,11 @@ def main() -> NoReturn:
         program.run()
     except BaseException as error:
         forks.leave(error)
-        _ended_by(error, channel, program.is_loading)
+        _ended_by(error, channel, program.is_loading or is_lasting(error))
     _end(0)
 
 
-def _ended_by(error: BaseException, channel: Channel, is_loading: bool) -> NoReturn:
+def _ended_by(error: BaseException, channel: Channel, lasts: bool) -> NoReturn:
     if isinstance(error, (EOFError, BrokenPipeError, ConnectionResetError)):
         _end(0)  # The parent is gone.
     if isinstance(error, SystemExit):
@@ -60,11 +60,11 @@ def _ended_by(error: BaseException, channel: Channel, is_loading: bool) -> NoRet
         if not isinstance(error.code, (int, type(None))):
             print(error.code, file=sys.stderr)
         _end(error.code if isinstance(error.code, int) else 0 if error.code is None else 1)
-    # The parent reports why the code does not load, once for all workers.
-    if not is_loading:
+    # The parent reports what would come again, such as why the code does not load, once for all workers.
+    if not lasts:
         print(stack_of(error), file=sys.stderr)
     if not isinstance(error, MalformedFrame):
-        _report_error(channel, error, is_loading)
+        _report_error(channel, error, lasts)
     _end(1)
 
 
