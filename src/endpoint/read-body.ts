@@ -44,11 +44,13 @@ export function readBody(request: IncomingMessage, body: BodyToRead, events: Bod
     if (!decoder) return;
     request.unpipe(decoder);
     decoder.destroy();
+    // A stream that was piped stays paused, and the next request of the connection would wait behind its rest.
+    request.resume();
   };
   const onData = (chunk: Buffer): void => {
     if (gathered.add(chunk) <= most) return;
     stop();
-    // Node.js reads the rest of the body after the answer, and drops it.
+    // The rest of the body flows on, and nothing keeps it.
     events.onTooLarge();
   };
   const onEnd = (): void => events.onBody(gathered.take());
