@@ -76,6 +76,11 @@ export function roomOf({ capacity, batching, modelet }: StageDefinition): number
   return capacity + (modelet.concurrency + 1) * modelet.workers.length * batching.maxBatchSize;
 }
 
+/** Whether the items of a failed batch call run again, one by one. By default only those of models, which have no effects. */
+export function rerunsBatches({ rerun, modelet }: Pick<StageDefinition, 'rerun' | 'modelet'>): boolean {
+  return rerun === 'on' || (rerun === 'auto' && modelet.source.kind === 'onnx');
+}
+
 /** Picks the settings of a stage that a reader gets as they are. */
 export function settingsFor<Of extends Reader>(reader: Of, settings: SettingsFor<Of>): SettingsFor<Of> {
   const { properties }: NodeSchema = stage;

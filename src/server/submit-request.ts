@@ -39,6 +39,7 @@ export function toItem(request: SubmitRequest, id: RequestNumber, routeRef: numb
     ok: true,
     patient,
     streams: onPart !== undefined,
+    together: false,
     group,
     sticky,
     payload,

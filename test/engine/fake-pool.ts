@@ -203,13 +203,13 @@ export class FakePool implements StagePool {
     this.#events.onReply(batch, replies, replies[0]?.timings[0]?.runMs ?? 0, 0);
   }
 
-  /** The worker answers its first batch: each item with this error. */
-  answerWith(error: Payload, worker = 0): void {
+  /** The worker answers its first batch: each item with this error. @param together whether one call for all failed */
+  answerWith(error: Payload, worker = 0, together = false): void {
     const batch = this.#held[worker]?.shift();
     assert.ok(batch, `worker ${worker} holds no batch`);
     this.#events.onReply(
       batch,
-      batch.items.map((item) => ({ ...item, ok: false, payload: error, timings: [] })),
+      batch.items.map((item) => ({ ...item, ok: false, payload: error, together, timings: [] })),
       10,
       worker,
     );

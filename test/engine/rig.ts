@@ -39,6 +39,7 @@ export function stage(ref: number, overrides: Partial<StageDefinition> = {}, wor
     maxAgeMs: 0,
     runTimeoutMs: 0,
     retryLost: false,
+    rerun: 'off',
     maxRssMb: 0,
     recycleAfter: 0,
     watch: false,

@@ -120,6 +120,26 @@ test('a shadow gets copies and never answers, whether it fails, is slow, full, o
   assert.deepEqual(rig.answers(), []);
 });
 
+test('a version whose base fails alike keeps its share, and loses it when it alone fails', async () => {
+  const rig = await rigWith([version(2, 50)], 5);
+  const bad = { codec: CODEC.none, bytes: encodeError(new ModeletError('modelet_failed', 'bad post')) };
+  for (const [round, order] of [
+    [BASE, 2],
+    [2, BASE],
+    [2, BASE],
+  ].entries()) {
+    await rig.submit(upTo(round * 400 + 400, round * 400 + 1));
+    for (const ref of order) while (rig.pool(ref).held(0).length > 0) rig.pool(ref).answerWith(bad);
+    await rig.turn();
+    assert.deepEqual([statusOf(rig, 2).share, statusOf(rig, 2).failed, rig.logs.length], [50, 100, 0]);
+  }
+
+  await rig.submit(upTo(1700, 1201));
+  await answerAll(rig, 'modelet_failed');
+  const { share, cause } = statusOf(rig, 2);
+  assert.deepEqual([share, cause], [0, 'failures']);
+});
+
 test('a version loses its share when more of its requests fail than it may, and invalid inputs are no failures', async () => {
   const rig = await rigWith([version(2, 50)], 20);
   await rig.submit(upTo(100));
@@ -140,7 +160,7 @@ test('a version loses its share when more of its requests fail than it may, and 
   );
   assert.match(
     rig.logs[0]?.message ?? '',
-    /^rolled back version stage2: \d+ of its last \d+ requests failed, more than 20 %$/,
+    /^rolled back version stage2: \d+ of its last \d+ requests failed, and 0 of \d+ of its base in the same time; the limit is 20 % more$/,
   );
   const seen = seenBy(rig, 2);
   await rig.submit(upTo(260, 161));

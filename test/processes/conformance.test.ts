@@ -174,9 +174,9 @@ for (const source of SOURCES) {
         assert.equal(answers[7]?.error?.stage, 'model');
       });
 
-      test('a throw fails its batch, and the worker goes on', async (t) => {
+      test('without rerun, a throw fails its batch, and the worker goes on', async (t) => {
         const { stage, input, message = /^/ } = source.throws(t);
-        const service = await start(t, stage, 2);
+        const service = await start(t, { ...stage, rerun: 'off' }, 2);
         const [first, second] = await Promise.all([service.answer(input), service.answer(1)]);
         assert.deepEqual([first?.code, second?.code], ['modelet_failed', 'modelet_failed']);
         assert.match(first?.error?.message ?? '', message);
@@ -185,9 +185,9 @@ for (const source of SOURCES) {
         assert.equal(service.stage('model').workers[0]?.restarts, 0);
       });
 
-      test('a wrong number of results fails the batch', async (t) => {
+      test('without rerun, a wrong number of results fails the batch', async (t) => {
         const { stage, input, message = /^/ } = source.shortens(t);
-        const service = await start(t, stage, input === undefined ? 2 : 1);
+        const service = await start(t, { ...stage, rerun: 'off' }, input === undefined ? 2 : 1);
         const inputs = input === undefined ? [1, 2] : [input];
         for (const { code, error } of await Promise.all(inputs.map((one) => service.answer(one)))) {
           assert.equal(code, 'bad_batch_length');

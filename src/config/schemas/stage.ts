@@ -209,7 +209,7 @@ export const stage = {
       type: 'string',
       default: '',
       description:
-        'Percent of the requests of a version. It gets no more of them if more fail of its last 100, or at least 20. Blank: never',
+        'Percent of the requests of a version. It gets no more of them if of its last 100, at least 20, so many more fail than of the requests of its base in the same time. Blank: never',
     },
     startTimeoutMs: {
       goesTo: 'modelet',
@@ -234,6 +234,14 @@ export const stage = {
       default: false,
       description:
         '`true`: if a worker dies, its items run once more, one by one, so that only the item that killed it fails. Off by default because `predict` may have side effects',
+    },
+    rerun: {
+      goesTo: 'engine',
+      type: 'string',
+      default: 'auto',
+      enum: ['auto', 'on', 'off'],
+      description:
+        'When a call for a whole batch fails: `on` runs its items once more, one by one, so that only the item at fault fails; `off` fails them all; `auto` is `on` for ONNX models, and `off` for code, which may have side effects',
     },
     heapMb: {
       goesTo: 'modelet',

@@ -114,6 +114,7 @@ export class ListenerRuntime {
       ok: true,
       patient,
       streams: onPart !== undefined,
+      together: false,
       group: 0,
       sticky: spec.sticky === null ? 0 : stickyHash(http.headers[spec.sticky]),
       payload,

@@ -86,8 +86,9 @@ export interface Branches {
 }
 
 /**
- * An item's state, written by the stage that has the item; `forked` by the engine: no stage has the item. `alone`: a worker died while it ran the item, and the stage
- * runs the item once more, in a batch of its own. `sharing`: the item waits for the run of another item.
+ * An item's state, written by the stage that has the item; `forked` by the engine: no stage has the item.
+ * `alone`: a worker died while it ran the item, or the call for its batch failed, and the stage runs the item once more,
+ * in a batch of its own. `sharing`: the item waits for the run of another item.
  */
 export type ItemState =
   | { readonly tag: 'moving' }
@@ -150,6 +151,7 @@ export function itemOn(leg: LiveLeg, wire: WireItem, id: RequestNumber = wire.id
     patient: wire.patient,
     // Results of branches have no parts.
     streams: parent === null && wire.streams,
+    together: false,
     group: wire.group,
     sticky: wire.sticky,
     payload: wire.payload,

@@ -77,7 +77,7 @@ export class StageQueue implements Iterable<Item> {
   /**
    * Puts items back before all others of their priority; expects `items` in the order they were taken.
    *
-   * @param alone whether each item must run alone, because a worker died that may have begun it
+   * @param alone whether each item must run alone, because a worker died that may have begun it, or its batch failed
    */
   putBack(items: readonly Item[], alone: boolean = false): void {
     for (const item of items.toReversed()) {

@@ -3,7 +3,7 @@
  * into outcomes. The engine decides where an outcome goes.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { roomOf, type StageDefinition } from '../../config/stage-definition.ts';
+import { rerunsBatches, roomOf, type StageDefinition } from '../../config/stage-definition.ts';
 import type { Deadline } from '../../core/clock.ts';
 import type { ModeletDescription, Payload, StageStatus, StageTiming } from '../../core/model.ts';
 import { MOST_OWN_METRICS, MOST_OWN_SERIES } from '../../core/readings.ts';
@@ -267,14 +267,22 @@ export class Stage implements RouteStage {
   #onReply(batch: Batch<Item>, replies: readonly WireItem[], runMs: number, worker: number): void {
     this.#recent.ran(runMs, this.#host.clock.now() - batch.dispatchedAt);
     this.meter.batchRan(runMs, batch.items.length);
+    // Only the call for all of them failed: alone, each gets the outcome of its own.
+    const runsAgain = batch.items.length > 1 && rerunsBatches(this.#definition);
+    const again: Item[] = [];
     batch.items.forEach((item, index) => {
       const reply = replies[index] as WireItem;
+      if (runsAgain && reply.together) {
+        again.push(item);
+        return;
+      }
       const batchMs = batch.dispatchedAt - Math.max(item.arrivedAt, batch.freeSince);
       const waitMs = batch.startedAt - item.arrivedAt - batchMs;
       this.meter.itemWaited(waitMs, batchMs);
       const timing = { stage: this.ref, waitMs, batchMs, runMs, batchSize: batch.items.length, worker };
       this.#singleFlight.complete(item, reply, [timing, ...passedAlong(item, reply)]);
     });
+    this.#queue.putBack(this.#end(again), true);
     this.#host.onChange();
     this.pumpSoon();
   }

@@ -20,12 +20,26 @@ const JUDGED_BY = 100;
 /** No version is judged by fewer outcomes: one failure must not look like a rate of failures. */
 const LEAST = 20;
 
+/** How many requests have ended, and how many of them failed. */
+interface Count {
+  readonly requests: number;
+  readonly failed: number;
+}
+
+/** An outcome at a version. `base`: what had ended at the base before it. */
+interface Outcome {
+  readonly failed: boolean;
+  readonly base: Count;
+}
+
 interface Version {
   readonly stage: RouteStage;
   readonly drawn: VersionShare;
   present: PresentShare;
-  /** Whether each of the last requests failed, the oldest first. */
-  failures: boolean[];
+  /** The last outcomes, the oldest first. */
+  outcomes: Outcome[];
+  /** How many requests must have ended at the base before the version is rolled back; null: it fails no more than that. */
+  suspectedUntil: number | null;
   /** Chooses the requests that a shadow gets copies of. */
   copies: Divider;
 }
@@ -42,6 +56,9 @@ export class Versions {
   readonly #rollbackAbove: number | null;
   readonly #host: VersionsHost;
   #divider: Divider = new Divider([]);
+  #atBase: Count = { requests: 0, failed: 0 };
+  /** Whether each of the last requests of the base failed. */
+  #lastAtBase: boolean[] = [];
 
   /** @param stageOf returns a stage of the present plan by the id of its node */
   constructor(
@@ -57,7 +74,9 @@ export class Versions {
       const stage = stageOf(id);
       if (!stage) return [];
       const { mode, share, cause }: PresentShare = present.find((one) => one.stage === id) ?? asDrawn(drawn);
-      return [{ stage, drawn, present: { mode, share, cause }, failures: [], copies: new Divider([]) }];
+      return [
+        { stage, drawn, present: { mode, share, cause }, outcomes: [], suspectedUntil: null, copies: new Divider([]) },
+      ];
     });
     this.#divide();
   }
@@ -95,13 +114,18 @@ export class Versions {
 
   /** Notes the outcome of a request at a stage. @param failed whether the modelet failed */
   ended(stage: RouteStage, failed: boolean): void {
+    if (stage === this.#base) {
+      const { requests, failed: before } = this.#atBase;
+      this.#atBase = { requests: requests + 1, failed: before + (failed ? 1 : 0) };
+      this.#lastAtBase = [...this.#lastAtBase, failed].slice(-LEAST);
+      for (const version of this.#versions) this.#judge(version);
+      return;
+    }
     const version = this.#find(stage);
     if (!version) return;
-    version.failures.push(failed);
-    if (version.failures.length > JUDGED_BY) version.failures.shift();
-    const percent = failedPercent(version);
-    if (this.#rollbackAbove === null || percent === null || percent <= this.#rollbackAbove) return;
-    if (answers(version) > 0) this.#rollBack(version, this.#rollbackAbove);
+    version.outcomes.push({ failed, base: this.#atBase });
+    if (version.outcomes.length > JUDGED_BY) version.outcomes.shift();
+    this.#judge(version);
   }
 
   /** No effect if the stage is no version of this base. */
@@ -110,7 +134,10 @@ export class Versions {
     if (!version) return;
     for (const one of this.#versions) one.present = shareAfter(action, one.present, one.drawn, one === version);
     // Failures from before must not undo what somebody has asked for.
-    for (const one of this.#versions) one.failures = [];
+    for (const one of this.#versions) {
+      one.outcomes = [];
+      one.suspectedUntil = null;
+    }
     this.#divide();
     this.#host.onShares();
   }
@@ -120,6 +147,31 @@ export class Versions {
       const { stage, drawn, present } = version;
       return { stage: stage.id, ...present, drawn, available: stage.isAvailable, failed: failedPercent(version) };
     });
+  }
+
+  /**
+   * Rolls a version back that fails more often than its base, by more than the limit. A base that fails alike shows that
+   * the requests are bad, and not the version. Requests come in bursts and end in batches, so the version is judged only
+   * when what the base had at that time has ended, too.
+   */
+  #judge(version: Version): void {
+    const percent = failedPercent(version);
+    const limit = this.#rollbackAbove;
+    if (limit === null || percent === null || answers(version) === 0) return;
+    if (percent - percentOf(this.#baseBeside(version)) <= limit) {
+      version.suspectedUntil = null;
+      return;
+    }
+    version.suspectedUntil ??= this.#atBase.requests + this.#base.open;
+    if (this.#base.open === 0 || this.#atBase.requests >= version.suspectedUntil) this.#rollBack(version, limit);
+  }
+
+  /** Returns what ended at the base in the time of the version's last outcomes: at least its last ones, if that is few. */
+  #baseBeside({ outcomes: [oldest] }: Version): Count {
+    const before = oldest?.base ?? this.#atBase;
+    const requests = this.#atBase.requests - before.requests;
+    if (requests >= LEAST) return { requests, failed: this.#atBase.failed - before.failed };
+    return { requests: this.#lastAtBase.length, failed: this.#lastAtBase.filter(Boolean).length };
   }
 
   #find(stage: RouteStage): Version | undefined {
@@ -142,17 +194,24 @@ export class Versions {
   }
 
   #rollBack(version: Version, limit: number): void {
-    const { stage, present, failures } = version;
-    const failed = failures.filter(Boolean).length;
+    const { stage, present, outcomes } = version;
+    const failed = failuresOf(version);
+    const base = this.#baseBeside(version);
     version.present = { ...present, share: 0, cause: 'failures' };
-    version.failures = [];
+    version.outcomes = [];
+    version.suspectedUntil = null;
     stage.meter.rolledBack();
     this.#divide();
-    const message = `rolled back version ${stage.name}: ${failed} of its last ${failures.length} requests failed, more than ${limit} %`;
-    const fields = { version: stage.name, failed, requests: failures.length, share: present.share };
+    const atBase = `${base.failed} of ${base.requests} of its base in the same time`;
+    const message = `rolled back version ${stage.name}: ${failed} of its last ${outcomes.length} requests failed, and ${atBase}; the limit is ${limit} % more`;
+    const fields = { version: stage.name, failed, requests: outcomes.length, share: present.share };
     this.#host.onLog({ level: 'warn', message, stage: this.#base.name, fields });
     this.#host.onShares();
   }
+}
+
+function percentOf({ requests, failed }: Count): number {
+  return requests === 0 ? 0 : (100 * failed) / requests;
 }
 
 /** Percent of the requests that a version answers. */
@@ -160,6 +219,11 @@ function answers({ present }: Version): number {
   return present.mode === 'answer' ? present.share : 0;
 }
 
-function failedPercent({ failures }: Version): number | null {
-  return failures.length < LEAST ? null : (100 * failures.filter(Boolean).length) / failures.length;
+function failuresOf({ outcomes }: Version): number {
+  return outcomes.filter(({ failed }) => failed).length;
+}
+
+function failedPercent(version: Version): number | null {
+  const requests = version.outcomes.length;
+  return requests < LEAST ? null : percentOf({ requests, failed: failuresOf(version) });
 }

@@ -77,7 +77,7 @@ const STAGES: readonly Metric[] = [
   ofStageByKey(
     'counter',
     ['modelet_batches_total', 'reason'],
-    'Batches by the reason why they left the queue: full, timer, idle (a free worker took the items that were there), gap, retry (an item runs again after its worker died)',
+    'Batches by the reason why they left the queue: full, timer, idle (a free worker took the items that were there), gap, retry (an item runs again, alone, after its worker died or its batch failed)',
     ({ reading }) => reading.reasons,
   ),
   ofStage('counter', 'modelet_items_total', 'Items that were sent to a worker', ({ reading }) => reading.items),

@@ -2,7 +2,7 @@
  * Encodes items as the body of a frame:
  *
  *   items x 48-byte record, their stage timings, their metas, their payloads (each padded to 8)
- *   record f64 id | f64 deadline | i32 priority | u32 slot | u8 flags (1 ok, 2 patient, 4 streams) | u8 codec
+ *   record f64 id | f64 deadline | i32 priority | u32 slot | u8 flags (1 ok, 2 patient, 4 streams, 8 together) | u8 codec
  *          | u16 timings | u32 payload bytes | u32 meta bytes | u32 group | u32 sticky | u32 0
  *   timing u32 stage | f32 wait, batch and run ms | u32 batch size | i32 worker, or why the stage did not run the item
  *   meta   JSON of the topic and id of a message, for stages that want them besides the payload; in outcomes of a
@@ -23,6 +23,7 @@ const RECORD = 48;
 const OK = 1;
 const PATIENT = 2;
 const STREAMS = 4;
+const TOGETHER = 8;
 /** Payloads below this size, in bytes, are copied into the frame; larger ones are separate buffers. */
 const COPY_BELOW = 65_536;
 
@@ -46,6 +47,8 @@ export interface WireItem {
   readonly patient: boolean;
   /** In `submit` and `batch` frames: whether the caller wants each part of the result as it becomes available. */
   streams: boolean;
+  /** In replies: whether the item failed only because a call for several items did. Alone it may succeed. */
+  readonly together: boolean;
   /** Group whose items evict each other if a full queue drops the oldest; 0 means no group. */
   readonly group: number;
   /** In `submit` frames: hash of the value whose requests stay on one version of a stage; 0: none. */
@@ -73,6 +76,7 @@ export function bareItem(id: RequestNumber, payload: Payload): WireItem {
     part: 0,
     patient: false,
     streams: false,
+    together: false,
     group: 0,
     sticky: 0,
     meta: null,
@@ -141,7 +145,8 @@ function writeRecord(buffer: Buffer, offset: number, item: WireItem, field: Fram
   buffer.writeDoubleLE(item.deadline, offset + 8);
   buffer.writeInt32LE(item.priority, offset + 16);
   buffer.writeUInt32LE(field === null ? 0 : item[field], offset + 20);
-  buffer[offset + 24] = (item.ok ? OK : 0) | (item.patient ? PATIENT : 0) | (item.streams ? STREAMS : 0);
+  buffer[offset + 24] =
+    (item.ok ? OK : 0) | (item.patient ? PATIENT : 0) | (item.streams ? STREAMS : 0) | (item.together ? TOGETHER : 0);
   buffer[offset + 25] = item.payload.codec;
   buffer.writeUInt16LE(item.timings.length, offset + 26);
   buffer.writeUInt32LE(item.payload.bytes.byteLength, offset + 28);
@@ -190,6 +195,7 @@ export function readItems(frame: Buffer, field: FrameField | null, head: number,
       ok: (flags & OK) !== 0,
       patient: (flags & PATIENT) !== 0,
       streams: (flags & STREAMS) !== 0,
+      together: (flags & TOGETHER) !== 0,
       group: frame.readUInt32LE(at + 36),
       sticky: frame.readUInt32LE(at + 40),
       payload: { codec: frame[at + 25] as number, bytes: frame.subarray(payloadsAt, payloadsAt + payloadLength) },

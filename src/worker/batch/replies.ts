@@ -52,6 +52,7 @@ export function answer(item: WireItem, ok: boolean, payload: Payload): WireItem 
     ok,
     patient: false,
     streams: false,
+    together: false,
     group: 0,
     sticky: 0,
     payload,

@@ -135,9 +135,26 @@ async function runTogether(
 ): Promise<WireItem[]> {
   const ctx = run.contextFor(going.map(({ item }) => item.id));
   const results = await predictBatch(modelet, [...inputs], [...metas], ctx);
-  return inTurn(going, (one, index) =>
-    finishAndReply(modelet, one, inputs[index], results[index] as Progress, run, going.length),
-  );
+  const shared = sharedErrors(results);
+  return inTurn(going, (one, index) => {
+    const result = results[index] as Progress;
+    if (result.tag !== 'failed' || !shared.has(result.error)) {
+      return finishAndReply(modelet, one, inputs[index], result, run, going.length);
+    }
+    return { ...reply(one.item, result, run), together: true };
+  });
+}
+
+/** Returns the errors that several items have: those of a call for all of them, or for a part of the batch. */
+function sharedErrors(results: readonly Progress[]): Set<unknown> {
+  const seen = new Set<unknown>();
+  const shared = new Set<unknown>();
+  for (const result of results) {
+    if (result.tag !== 'failed') continue;
+    if (seen.has(result.error)) shared.add(result.error);
+    seen.add(result.error);
+  }
+  return shared;
 }
 
 function finishAndReply(

@@ -47,12 +47,15 @@ async def run_batch(modelet: LoadedModelet, items: Sequence[Item], run: Run) -> 
     if modelet.batch and going:
         run.begin([items[index].id for index in going])
         results = await _predict_batch(modelet, inputs)
+    # A call that fails gives all items one failure. Results that are failures have one each.
+    together = results is not None and len(results) > 1 and isinstance(results[0], Failed) and results[0] is results[-1]
     for position, (index, value) in enumerate(zip(going, inputs)):
         result = results[position] if results is not None else await _predict_item(modelet, items[index], value, run)
         if modelet.postprocess:
             result = await _postprocess(modelet, result, value)
         reply = _reply(items[index], _check(result, run) if run.check_output else result, run)
-        replies[index] = _owned(reply) if len(going) > 1 else reply
+        reply = _owned(reply) if len(going) > 1 else reply
+        replies[index] = reply._replace(together=True) if together else reply
     return _within_one_frame([replies[index] for index in range(len(items))], run)
 
 

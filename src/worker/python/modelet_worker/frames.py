@@ -27,6 +27,7 @@ RECORD = struct.Struct("<ddiIBBHIII8x")  # id, deadline, priority, part, flags, 
 TIMING = 24
 OK = 1
 STREAMS = 4
+TOGETHER = 8
 READ_AT_ONCE = 65_536
 # Parts of at least this size in bytes are sent without a copy. Smaller parts are joined first.
 COPY_BELOW = 65_536
@@ -49,7 +50,7 @@ class Item(NamedTuple):
 class Reply(NamedTuple):
     """
     The reply to a request: a value, an encoded error, or one part of a result with its index as `part`. The payload is
-    the concatenation of `parts`.
+    the concatenation of `parts`. `together`: the item failed only because a call for several items did.
     """
 
     id: float
@@ -59,6 +60,7 @@ class Reply(NamedTuple):
     length: int
     error: Optional[BaseException] = None
     part: int = 0
+    together: bool = False
 
 
 class Frame(NamedTuple):
@@ -145,8 +147,9 @@ class Channel:
         length = HEAD.size
         records: List[Bytes] = []
         payloads: List[Bytes] = []
-        for id_, ok, codec, parts, size, _, part in replies:
-            records.append(RECORD.pack(id_, 0, 0, part, OK if ok else 0, codec, 0, size, 0, 0))
+        for id_, ok, codec, parts, size, _, part, together in replies:
+            flags = OK if ok else TOGETHER if together else 0
+            records.append(RECORD.pack(id_, 0, 0, part, flags, codec, 0, size, 0, 0))
             payloads += parts
             payloads.append(PADDINGS[-size & 7])
             length += RECORD.size + padded(size)
