@@ -1,6 +1,7 @@
 /** Decodes the body of an HTTP request. */
-import { asError, ModeletError } from '../core/errors.ts';
+import { ModeletError } from '../core/errors.ts';
 import { quoted } from '../core/text.ts';
+import { parseJsonText } from '../wire/codec/json-text.ts';
 import { isInRanges, kindOfHeader, mediaTypeOf } from './media-type.ts';
 import { decodeMsgpack } from './values/msgpack.ts';
 
@@ -31,7 +32,7 @@ export function decodeBody(body: RequestBody, { mediaTypes, maxBytes }: BodyTerm
   checkMediaType(contentType, mediaTypes);
   const kind = kindOfHeader(contentType);
   if (kind === 'msgpack' && isRaw(given)) return decodeMsgpack(bytesOf(body, maxBytes));
-  if (kind === 'json' && isRaw(given)) return parseJson(given);
+  if (kind === 'json' && isRaw(given)) return parseJsonText(Buffer.from(given));
   return given;
 }
 
@@ -67,14 +68,6 @@ function bytesOf({ given, bytes, contentEncoding }: RequestBody, maxBytes: numbe
     throw new ModeletError('payload_too_large', `the limit is ${maxBytes} bytes; the body is ${size}`);
   }
   return whole;
-}
-
-function parseJson(given: string | Buffer): unknown {
-  try {
-    return JSON.parse(given.toString()) as unknown;
-  } catch (thrown) {
-    throw new ModeletError('bad_request', `the body is not valid JSON: ${asError(thrown).message}`);
-  }
 }
 
 /** Returns the text of the error. It has a hint for users of `curl -d`, which sends a body as a form by default. */

@@ -16,8 +16,16 @@ interface AnsweredOutput {
 
 const ALL: InferRequest = { id: undefined, input: {}, outputs: null, binary: false, timeoutMs: 0 };
 
+/** JSON.stringify writes -0 without its sign. */
+function jsonOf(request: object): string {
+  return JSON.stringify(request, (_, value: unknown) => (Object.is(value, -0) ? '-0.0' : value)).replaceAll(
+    '"-0.0"',
+    '-0.0',
+  );
+}
+
 function read(request: object, bytes?: Buffer): InferRequest {
-  const json = Buffer.from(JSON.stringify(request));
+  const json = Buffer.from(jsonOf(request));
   return readInferRequest(Buffer.concat([json, bytes ?? Buffer.alloc(0)]), bytes ? json.length : null);
 }
 
@@ -45,9 +53,12 @@ const ELEMENTS: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   INT32: whole(-(2 ** 31), 2 ** 31 - 1),
   INT64: fc.maxSafeInteger(),
   // Half floats hold these exactly.
-  FP16: whole(-2048, 2048).map((value) => value / 8 || 0),
-  FP32: fc.float({ noNaN: true, noDefaultInfinity: true }).map((value) => value || 0),
-  FP64: fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value || 0),
+  FP16: fc.oneof(
+    fc.constant(-0),
+    whole(-2048, 2048).map((value) => value / 8),
+  ),
+  FP32: fc.float({ noNaN: true, noDefaultInfinity: true }),
+  FP64: fc.double({ noNaN: true, noDefaultInfinity: true }),
   BYTES: fc.string({ unit: 'grapheme' }),
 };
 
@@ -93,6 +104,46 @@ const REFUSED: readonly (readonly [name: string, request: object, text: RegExp, 
   ['a shape with too many dimensions', { inputs: [{ ...X, shape: Array(65).fill(1) }] }, /needs a shape/],
   ['fewer elements than the shape has', { inputs: [{ ...X, shape: [2, 2] }] }, /shape \[2,2\] has 4 elements/],
   ['arrays nested deeper than the shape', { inputs: [{ ...X, data: [[1], [2]] }] }, /element 0 of the data is no FP32/],
+  [
+    'arrays of other lengths than the shape has',
+    { inputs: [{ ...X, shape: [2, 2], data: [[1], [3, 4, 5]] }] },
+    /input "x": at depth 1 the data must be lists of 2, as in its shape \[2,2\]/,
+  ],
+  [
+    'arrays that are nested half',
+    {
+      inputs: [
+        {
+          ...X,
+          shape: [2, 2, 1],
+          data: [
+            [1, 2],
+            [3, 4],
+          ],
+        },
+      ],
+    },
+    /at depth 2 the data/,
+  ],
+  ['arrays beside numbers', { inputs: [{ ...X, data: [1, [2]] }] }, /element 1 of the data is no FP32/],
+  [
+    'too many arrays',
+    {
+      inputs: [
+        {
+          ...X,
+          shape: [1, 2],
+          data: [
+            [1, 2],
+            [3, 4],
+          ],
+        },
+      ],
+    },
+    /at depth 0 the data must be lists of 1/,
+  ],
+  ['half a surrogate pair', { inputs: [{ ...X, datatype: 'BYTES', data: ['a', '\ud83d'] }] }, /element 1 of the data/],
+  ['an output twice', { inputs: [X], outputs: [{ name: 'y' }, { name: 'y' }] }, /output "y" is asked for twice/],
   ['a text in place of a number', { inputs: [{ ...X, data: [1, '2'] }] }, /element 1 of the data is no FP32/],
   ['a number beyond the type', { inputs: [{ ...X, datatype: 'UINT8', data: [1, 256] }] }, /element 1 of the data/],
   ['digits that JSON loses', { inputs: [{ ...X, datatype: 'INT64', data: [0, 2 ** 60] }] }, /element 1 of the data/],
@@ -130,8 +181,13 @@ describe('v2: a request is refused with the reason', () => {
 
   test('a number beyond any float', () => {
     const text = JSON.stringify({ inputs: [{ ...X, datatype: 'FP64', data: [0, 7] }] }).replace('7', '1e400');
-    const message = /element 1 of the data is no FP64/;
+    const message = /a number beyond 1.8e308/;
     assert.throws(() => readInferRequest(Buffer.from(text), null), { code: 'bad_request', message });
+  });
+
+  test('a text that is no UTF-8', () => {
+    const body = Buffer.from('{"id":"?"}').fill(0xff, 7, 8);
+    assert.throws(() => readInferRequest(body, null), { code: 'bad_request', message: /it is not UTF-8/ });
   });
 
   test('the largest number of a type is not', () => {
@@ -185,6 +241,10 @@ describe('v2: a result becomes outputs', () => {
     const asked = read({ inputs: [X], outputs: [{ name: 'b' }, { name: 'a', parameters: { binary_data: true } }] });
     const [b, a] = outputsOf({ a: 1, b: 2, c: null }, asked);
     assert.deepEqual([b?.name, b?.data, a?.name, a?.data], ['b', [2], 'a', undefined]);
+  });
+
+  test('an empty list asks for no output in particular', () => {
+    assert.equal(outputsOf({ a: 1, b: 2 }, read({ inputs: [X], outputs: [] })).length, 2);
   });
 
   for (const [name, result, message] of [

@@ -175,3 +175,20 @@ describe('every value has its form in an answer', () => {
     });
   }
 });
+
+test('a large integer of a JSON body is exact, rounded or refused, as the language can', async () => {
+  const ways: readonly (readonly [path: string, skip: boolean, status: number, answer: unknown])[] = [
+    ['/python', Boolean(WITHOUT_PANDAS), 200, ['9007199254740993', '-9007199254740993']],
+    ['/echo', false, 200, [9007199254740992, -9007199254740992]],
+    ['/wide', false, 422, 'invalid_input'],
+  ];
+  for (const [path, skip, status, expected] of ways) {
+    if (skip) continue;
+    for (const text of ['[9007199254740993, -9007199254740993]', '[9007199254740993,-9007199254740993]']) {
+      const headers = { 'Content-Type': TYPES.json, Accept: TYPES.json };
+      const answer = await CALLERS.fetch(`${red.url}${path}`, headers, Buffer.from(text));
+      const value = read('json', answer.bytes) as { error?: { code: string } };
+      assert.deepEqual([answer.status, value.error?.code ?? value], [status, expected], path);
+    }
+  }
+});

@@ -37,8 +37,18 @@ describe('JSON text', () => {
     assert.deepEqual(parse('\ufeff{"a":1}'), { a: 1 });
   });
 
-  test('with invalid UTF-8 gets the replacement character, as in any decoder of Node.js', () => {
-    assert.deepEqual(parse(Buffer.from([0x22, 0xff, 0x22])), '\ufffd');
+  test('that a parser would change in silence is refused: bytes that are no UTF-8, numbers that become infinite', () => {
+    const message = 'the body is not valid JSON: it is not UTF-8';
+    for (const bytes of [
+      [0x22, 0xff, 0x22],
+      [0x22, 0xed, 0xa0, 0x80, 0x22],
+      [0x22, 0xc0, 0xaf, 0x22],
+      [0x22, 0xe2, 0x82],
+    ])
+      assert.throws(() => parse(Buffer.from(bytes)), { code: 'bad_request', message });
+    for (const text of ['1e999', '{"a":[-1E+309]}', `{"a":{"b":${'9'.repeat(400)}}}`])
+      assert.throws(() => parse(text), { code: 'bad_request', message: /: it has a number beyond 1.8e308$/ });
+    assert.deepEqual(parse('["1e999",1.7e308,1e-999]'), ['1e999', 1.7e308, 0]);
   });
 
   test('that is not valid is a fault of the caller', () => {

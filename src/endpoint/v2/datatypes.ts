@@ -1,4 +1,5 @@
 /** The data types of tensors in the KServe v2 protocol: how their elements come and go as JSON and as bytes. */
+import { toUSVString } from 'node:util';
 import { ModeletError } from '../../core/errors.ts';
 import { fromHalfBits, toHalfBits } from '../../core/float16.ts';
 import type { Tensor } from '../../core/tensor.ts';
@@ -50,6 +51,18 @@ function numeric(name: string, type: string, array: NumberArray, fits: Fits): Da
   };
 }
 
+/** JSON.stringify writes -0 without its sign. */
+function float(name: string, type: string, array: NumberArray, infinite: number): Datatype {
+  return {
+    ...numeric(name, type, array, fraction(infinite)),
+    toJson: (elements) => {
+      const numbers = Array.from(elements);
+      if (!numbers.some((element) => Object.is(element, -0))) return JSON.stringify(numbers);
+      return `[${numbers.map((element) => (Object.is(element, -0) ? '-0.0' : JSON.stringify(element))).join()}]`;
+    },
+  };
+}
+
 /** A JSON number beyond 2^53 may have lost digits before anybody sees it, so it must come in binary. */
 function wide(name: string, type: string, array: NumberArray, least: number): Datatype {
   const fits = whole(least, Number.MAX_SAFE_INTEGER);
@@ -64,7 +77,7 @@ function wide(name: string, type: string, array: NumberArray, least: number): Da
 }
 
 const HALF: Datatype = {
-  ...numeric('FP16', 'float16', Float32Array as unknown as NumberArray, fraction(INFINITE_HALF)),
+  ...float('FP16', 'float16', Float32Array as unknown as NumberArray, INFINITE_HALF),
   width: 2,
   fromBytes: (bytes) => fromHalfBits(new Uint16Array(copyOf(bytes))),
   fromJson: (values, of) => fromHalfBits(toHalfBits(checked('FP16', values, of, fraction(INFINITE_HALF)) as number[])),
@@ -81,7 +94,9 @@ const BOOL: Datatype = {
 const TEXTS: Datatype = {
   ...{ name: 'BYTES', type: 'string', width: 0 },
   fromBytes: texts,
-  fromJson: (values, of) => checked('BYTES', values, of, (value) => typeof value === 'string'),
+  // Half of a surrogate pair has no bytes in UTF-8.
+  fromJson: (values, of) =>
+    checked('BYTES', values, of, (value) => typeof value === 'string' && toUSVString(value) === value),
   toBytes: (elements) =>
     Buffer.concat(
       Array.from(elements as ArrayLike<string>).flatMap((text) => {
@@ -105,8 +120,8 @@ const ALL: readonly Datatype[] = [
   numeric('INT32', 'int32', Int32Array as unknown as NumberArray, whole(-(2 ** 31), 2 ** 31 - 1)),
   wide('INT64', 'int64', BigInt64Array as unknown as NumberArray, Number.MIN_SAFE_INTEGER),
   HALF,
-  numeric('FP32', 'float32', Float32Array as unknown as NumberArray, fraction(INFINITE_FLOAT)),
-  numeric('FP64', 'float64', Float64Array as unknown as NumberArray, fraction(Number.POSITIVE_INFINITY)),
+  float('FP32', 'float32', Float32Array as unknown as NumberArray, INFINITE_FLOAT),
+  float('FP64', 'float64', Float64Array as unknown as NumberArray, Number.POSITIVE_INFINITY),
   TEXTS,
 ];
 

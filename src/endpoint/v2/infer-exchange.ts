@@ -14,7 +14,7 @@ import { REQUEST_ID, requestIdOf } from '../request-id.ts';
 import { writeAnswer } from '../response-writer.ts';
 import type { ServedEndpoint } from '../served-endpoint.ts';
 import { inferAnswer } from './infer-answer.ts';
-import { type InferRequest, readInferRequest } from './infer-request.ts';
+import { type InferRequest, inferRequestOf, readInferRequest } from './infer-request.ts';
 import { promisedOutputs } from './metadata.ts';
 
 type ExchangeState =
@@ -60,16 +60,15 @@ export class InferExchange implements BodyReadEvents {
     }
   }
 
-  /** Starts with a JSON body that something else has read. Never throws. */
-  beginWith(body: Buffer): void {
+  /** Starts with JSON that something else has parsed. Never throws. */
+  beginWith(parsed: unknown): void {
     this.#response.once('close', () => this.#closed());
     try {
       this.#admit();
+      this.#submit(inferRequestOf(parsed, Buffer.alloc(0)));
     } catch (thrown) {
       this.#refuse(asModeletError(thrown, 'bad_request'));
-      return;
     }
-    this.onBody(body);
   }
 
   /** A model is its endpoint: the same clients may use it, within the same limits. @throws ModeletError */
@@ -81,7 +80,7 @@ export class InferExchange implements BodyReadEvents {
   onBody(body: Buffer): void {
     if (this.#state.tag !== 'reading') return;
     try {
-      this.#submit(body);
+      this.#submit(this.#read(body));
     } catch (thrown) {
       this.#refuse(asModeletError(thrown, 'bad_request'));
     }
@@ -104,20 +103,24 @@ export class InferExchange implements BodyReadEvents {
     return this.#jsonLength === null ? Math.min(maxBytes, maxJson.bytes) : maxBytes;
   }
 
-  /** @throws ModeletError if the body is no inference request, or the runtime refuses it */
-  #submit(body: Buffer): void {
-    const { runtime, limits } = this.#endpoint;
-    const { maxBytes, maxJson } = limits;
+  /** @throws ModeletError if the body is no inference request */
+  #read(body: Buffer): InferRequest {
+    const { maxJson } = this.#endpoint.limits;
     const jsonLength = this.#jsonLength;
     if (jsonLength !== null && jsonLength > body.length)
       throw new ModeletError('bad_request', `${JSON_LENGTH} is larger than the body`);
     if ((jsonLength ?? 0) > maxJson.bytes)
       throw new ModeletError('payload_too_large', `the JSON is larger than ${maxJson.name}`);
-    const asked = readInferRequest(body, jsonLength);
+    return readInferRequest(body, jsonLength);
+  }
+
+  /** @throws ModeletError if the runtime refuses the request */
+  #submit(asked: InferRequest): void {
+    const { runtime, limits } = this.#endpoint;
     const limitsMs = [parseTimeout(this.#request.headers['timeout']), asked.timeoutMs, limits.timeoutMs];
     const id = runtime.submit({
       requestId: this.#requestId,
-      payload: encodePayload(asked.input, { blame: 'invalid_input', maxBytes }),
+      payload: encodePayload(asked.input, { blame: 'invalid_input', maxBytes: limits.maxBytes }),
       deadline: runtime.deadlineFor(shortest(limitsMs)),
       http: this.#request,
       onSettled: ({ outcome }) => this.#settled(outcome),

@@ -1,7 +1,8 @@
 /** Reads the body of an inference request of the KServe v2 protocol: a JSON text, and behind it the bytes of tensors. */
-import { asError, ModeletError } from '../../core/errors.ts';
+import { ModeletError } from '../../core/errors.ts';
 import { sizeOf, type Tensor } from '../../core/tensor.ts';
 import { quoted } from '../../core/text.ts';
+import { parseJsonText } from '../../wire/codec/json-text.ts';
 import { datatypeNamed } from './datatypes.ts';
 
 /** An output that the client asks for. */
@@ -36,7 +37,16 @@ const US_PER_MS = 1000;
  * @throws ModeletError `bad_request` with the reason
  */
 export function readInferRequest(body: Buffer, jsonLength: number | null): InferRequest {
-  const request = parseObject(body.subarray(0, jsonLength ?? body.length));
+  const length = jsonLength ?? body.length;
+  return inferRequestOf(parseJsonText(body.subarray(0, length)), body.subarray(length));
+}
+
+/**
+ * The same for JSON that is parsed.
+ * @param bytes the bytes behind the JSON
+ */
+export function inferRequestOf(parsed: unknown, bytes: Buffer): InferRequest {
+  const request = objectOf(parsed, 'the request');
   const { id, inputs, outputs } = request;
   const parameters = parametersOf(request, 'the request');
   if (id !== undefined && typeof id !== 'string') throw wrong('the id must be a text');
@@ -46,21 +56,11 @@ export function readInferRequest(body: Buffer, jsonLength: number | null): Infer
   const binary = isTrue(parameters, 'binary_data_output', 'the request');
   return {
     id,
-    input: readInputs(inputs, new Remaining(body.subarray(jsonLength ?? body.length))),
+    input: readInputs(inputs, new Remaining(bytes)),
     outputs: outputs === undefined ? null : readOutputs(outputs, binary),
     binary,
     timeoutMs: timeout / US_PER_MS,
   };
-}
-
-function parseObject(text: Buffer): JsonObject {
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(text.toString());
-  } catch (thrown) {
-    throw wrong(`the request is not valid JSON: ${asError(thrown).message}`);
-  }
-  return objectOf(parsed, 'the request');
 }
 
 function readInputs(inputs: unknown, remaining: Remaining): Record<string, Tensor> {
@@ -91,11 +91,23 @@ function readTensor(input: JsonObject, of: string, remaining: Remaining): Tensor
     elements = datatype.fromBytes(bytes);
   } else {
     if (!Array.isArray(data)) throw wrong(`${of} needs data, or a binary_data_size`);
-    elements = datatype.fromJson(data.flat(Math.max(0, dims.length - 1)) as unknown[], of);
+    elements = datatype.fromJson(flattened(data, dims, of), of);
   }
   if (elements.length !== sizeOf(dims))
     throw wrong(`${of}: shape [${dims}] has ${sizeOf(dims)} elements, but the data has ${elements.length}`);
   return { data: elements, dims, type: datatype.type };
+}
+
+/** Returns the elements of data, which are a flat list or nested by the shape; lists of other lengths would shift them. */
+function flattened(data: readonly unknown[], dims: readonly number[], of: string): readonly unknown[] {
+  if (!data.some(Array.isArray)) return data;
+  let level: readonly unknown[] = [data];
+  for (const [depth, length] of dims.entries()) {
+    if (!level.every((list) => Array.isArray(list) && list.length === length))
+      throw wrong(`${of}: at depth ${depth} the data must be lists of ${length}, as in its shape [${dims}]`);
+    level = level.flat(1);
+  }
+  return level;
 }
 
 function shapeOf({ shape }: JsonObject, of: string): number[] {
@@ -107,17 +119,22 @@ function shapeOf({ shape }: JsonObject, of: string): number[] {
   return shape as number[];
 }
 
-function readOutputs(outputs: unknown, binary: boolean): WantedOutput[] {
+/** Returns null for an empty list: as in Triton, it asks for no output in particular. */
+function readOutputs(outputs: unknown, binary: boolean): WantedOutput[] | null {
   if (!Array.isArray(outputs)) throw wrong('outputs must be a list');
-  return outputs.map((given, at) => {
+  const names = new Set<string>();
+  const read = outputs.map((given, at) => {
     const output = objectOf(given, `output ${at}`);
     const name = nameOf(output, `output ${at}`);
     const of = `output ${JSON.stringify(name)}`;
+    if (names.has(name)) throw wrong(`${of} is asked for twice`);
+    names.add(name);
     const parameters = parametersOf(output, of);
     if (parameters['classification'] !== undefined && parameters['classification'] !== 0)
       throw wrong(`${of}: classification is not supported`);
     return { name, binary: parameters['binary_data'] === undefined ? binary : isTrue(parameters, 'binary_data', of) };
   });
+  return read.length === 0 ? null : read;
 }
 
 function parametersOf({ parameters = {} }: JsonObject, of: string): JsonObject {

@@ -89,7 +89,7 @@ function infer(
   if (!endpoint || action !== 'infer' || request.method !== 'POST') return false;
   const exchange = new InferExchange(name, endpoint, request, response);
   if (parsed === undefined) exchange.begin();
-  else exchange.beginWith(Buffer.from(JSON.stringify(parsed)));
+  else exchange.beginWith(parsed);
   return true;
 }
 

@@ -2,6 +2,7 @@
  * Checks the shape of msgpack bytes before they are decoded. A few bytes can claim a lot of memory: five bytes declare
  * an array of four billion items, and a decoder allocates it at once.
  */
+import { isUtf8 } from 'node:buffer';
 import { ModeletError } from '../../core/errors.ts';
 
 /** Most levels, as for any payload. Code that walks a deeper value recursively would run out of stack. */
@@ -35,7 +36,7 @@ type Follows =
   /** A fixed number of bytes. */
   | { readonly is: 'bytes'; readonly count: number; readonly wide?: true }
   /** A size of `width` bytes, then that many bytes, items or pairs. */
-  | { readonly is: 'sized'; readonly width: 1 | 2 | 4; readonly of: 'bytes' | 'extension' | 'items' | 'pairs' }
+  | { readonly is: 'sized'; readonly width: 1 | 2 | 4; readonly of: 'bytes' | 'text' | 'extension' | 'items' | 'pairs' }
   | { readonly is: 'extension'; readonly count: number };
 
 const FOLLOWS: ReadonlyMap<number, Follows> = new Map<number, Follows>([
@@ -63,9 +64,9 @@ const FOLLOWS: ReadonlyMap<number, Follows> = new Map<number, Follows>([
   [0xd6, { is: 'extension', count: 4 }],
   [0xd7, { is: 'extension', count: 8 }],
   [0xd8, { is: 'extension', count: 16 }],
-  [0xd9, { is: 'sized', width: 1, of: 'bytes' }],
-  [0xda, { is: 'sized', width: 2, of: 'bytes' }],
-  [0xdb, { is: 'sized', width: 4, of: 'bytes' }],
+  [0xd9, { is: 'sized', width: 1, of: 'text' }],
+  [0xda, { is: 'sized', width: 2, of: 'text' }],
+  [0xdb, { is: 'sized', width: 4, of: 'text' }],
   [0xdc, { is: 'sized', width: 2, of: 'items' }],
   [0xdd, { is: 'sized', width: 4, of: 'items' }],
   [0xde, { is: 'sized', width: 2, of: 'pairs' }],
@@ -106,7 +107,7 @@ class Walk implements MsgpackShape {
     if (head < 0x80 || head >= 0xe0) return;
     if (head < 0x90) this.#enter(2 * (head - 0x80));
     else if (head < 0xa0) this.#enter(head - 0x90);
-    else if (head < 0xc0) this.#object(head - 0xa0);
+    else if (head < 0xc0) this.#text(head - 0xa0);
     else this.#readFollowing(FOLLOWS.get(head));
   }
 
@@ -120,6 +121,7 @@ class Walk implements MsgpackShape {
     } else {
       const size = this.#size(follows.width);
       if (follows.of === 'bytes') this.#object(size);
+      else if (follows.of === 'text') this.#text(size);
       else if (follows.of === 'extension') this.#extension(size);
       else this.#enter(follows.of === 'pairs' ? 2 * size : size);
     }
@@ -130,6 +132,20 @@ class Walk implements MsgpackShape {
     this.#objects += 1;
     if (this.#objects > MOST_OBJECTS) throw tooMany(MOST_OBJECTS, 'texts, binaries, arrays and maps');
     this.#skip(size);
+  }
+
+  /** Decoders put U+FFFD in the place of bytes that are no UTF-8. */
+  #text(size: number): void {
+    const from = this.#position;
+    this.#object(size);
+    if (this.#hasHighBytes(from) && !isUtf8(this.#bytes.subarray(from, this.#position)))
+      throw malformed('a text that is not UTF-8');
+  }
+
+  /** Whether there is another character than those of ASCII. Most texts are short and have none. */
+  #hasHighBytes(from: number): boolean {
+    for (let at = from; at < this.#position; at += 1) if ((this.#bytes[at] as number) >= 0x80) return true;
+    return false;
   }
 
   #extension(size: number): void {

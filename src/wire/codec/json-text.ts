@@ -2,6 +2,7 @@
  * Decodes JSON text as an HTTP client sent it. No process between the client and the worker has parsed it, so the worker
  * is the first to find out whether it is JSON. Everything that is wrong with it is the caller's fault.
  */
+import { isUtf8 } from 'node:buffer';
 import { asError, ModeletError } from '../../core/errors.ts';
 import { DEEPEST } from './payload-limits.ts';
 
@@ -18,17 +19,39 @@ const CURLY = 0x20;
 const OPEN = 0x7b;
 const CLOSE = 0x7d;
 
-/** @throws ModeletError `bad_request` for text that is not JSON; `invalid_input` for JSON that is nested too deep */
+/** Why a text is refused that a parser would change in silence: to U+FFFD, or to Infinity. */
+export const NO_UTF8 = 'it is not UTF-8';
+export const BEYOND_NUMBERS = 'it has a number beyond 1.8e308';
+
+/**
+ * @throws ModeletError `bad_request` for text that is not JSON, not UTF-8, or has a number that would become infinite;
+ * `invalid_input` for JSON that is nested too deep
+ */
 export function parseJsonText(bytes: Buffer): unknown {
   // A value of that many levels needs at least two brackets for each of them.
   if (bytes.byteLength > 2 * DEEPEST && isTooDeep(bytes)) {
     throw new ModeletError('invalid_input', `the value is nested deeper than ${DEEPEST} levels`);
   }
+  if (!isUtf8(bytes)) throw notJson(NO_UTF8);
+  let value: unknown;
   try {
-    return JSON.parse(bytes.toString('utf8', startOf(bytes)));
+    value = JSON.parse(bytes.toString('utf8', startOf(bytes)));
   } catch (thrown) {
-    throw new ModeletError('bad_request', `${NOT_JSON}: ${asError(thrown).message}`);
+    throw notJson(asError(thrown).message);
   }
+  if (!hasFiniteNumbers(value)) throw notJson(BEYOND_NUMBERS);
+  return value;
+}
+
+function notJson(why: string): ModeletError {
+  return new ModeletError('bad_request', `${NOT_JSON}: ${why}`);
+}
+
+/** Whether all numbers of a parsed value are finite. JSON has no others, but a parser makes Infinity of `1e999`. */
+export function hasFiniteNumbers(value: unknown): boolean {
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || value === null) return true;
+  return (Array.isArray(value) ? value : Object.values(value)).every(hasFiniteNumbers);
 }
 
 /** Returns the index of the first byte after a byte order mark. */

@@ -34,8 +34,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 DEEPEST = 1000
 # Integers of 16 digits are the shortest that a JavaScript number may not hold. The translation to zeros finds 16 digits
 # in a row quickly; the expression then excludes the digits of fractions.
-TO_ZEROS = bytes(ord("0") if chr(code).isdigit() and code < 128 else code for code in range(256))
+TO_ZEROS = bytes(ord("0") if chr(code).isdigit() and code < 128 else code for code in range(256)).replace(b"E", b"e")
 SIXTEEN_DIGITS = b"0" * 16
+# A float beyond a double's range has an exponent of three digits, or hundreds of digits.
+LARGE_EXPONENT = b"e000"
+MANY_DIGITS = b"0" * 200
 LONG_INTEGER = re.compile(rb"(?:^|[,:\[-])\d{16}")
 
 SPECIAL = (datetime, set, frozenset)
@@ -135,20 +138,41 @@ def _encode_slowly(value: Any) -> Payload:
 
 
 def _parse_json_text(text: bytes) -> Any:
-    """Parses JSON as an HTTP client sent it; src/wire/codec/json-text.ts does the same for JavaScript."""
+    """
+    Parses JSON as an HTTP client sent it; src/wire/codec/json-text.ts does the same for JavaScript. Integers of any size
+    stay exact: no JavaScript number has been between.
+    """
     try:
-        # Invalid bytes become U+FFFD, as in JavaScript.
-        decoded = text.decode("utf-8", "replace")
-        decoder = _LONG_TEXT_DECODER if _may_be_unsafe(text) else _TEXT_DECODER
+        decoded = text.decode("utf-8")
+    except UnicodeDecodeError as cause:
+        raise _not_json("it is not UTF-8") from cause
+    try:
+        decoder = _FINITE_DECODER if _may_be_infinite(text) else _TEXT_DECODER
         return _decoded(decoder, decoded[1:] if text.startswith(BOM_UTF8) else decoded)
     except RecursionError as cause:
         raise ModeletError("invalid_input", f"the value is nested deeper than {DEEPEST} levels") from cause
     except ValueError as cause:
-        raise ModeletError("bad_request", f"the body is not valid JSON: {cause}") from cause
+        raise _not_json(str(cause)) from cause
+
+
+def _not_json(why: str) -> ModeletError:
+    return ModeletError("bad_request", f"the body is not valid JSON: {why}")
 
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"unexpected {name}")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise _not_json("it has a number beyond 1.8e308")
+    return number
+
+
+def _may_be_infinite(text: bytes) -> bool:
+    zeros = text.translate(TO_ZEROS, b"+")
+    return LARGE_EXPONENT in zeros or MANY_DIGITS in zeros
 
 
 def _parse(text: bytes) -> Any:
@@ -176,7 +200,7 @@ def _integer(digits: str) -> Union[int, float]:
 _DECODER = json.JSONDecoder()
 _LONG_DECODER = json.JSONDecoder(parse_int=_integer)
 _TEXT_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
-_LONG_TEXT_DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=_refuse_constant)
+_FINITE_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant)
 
 
 def _may_be_unsafe(text: bytes) -> bool:
