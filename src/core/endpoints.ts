@@ -81,6 +81,13 @@ export interface ClientKey {
 /** Stands for all requests without a known key. No client has this name. */
 export const NOBODY = 'none';
 
+/** How Node-RED compares paths: the settings of its Express. */
+export interface PathRules {
+  readonly caseSensitive: boolean;
+  /** Whether a slash at the end makes another path. */
+  readonly strict: boolean;
+}
+
 /** The endpoints that the engine serves at an address of its own, besides health and metrics. */
 export interface ListenerSpec {
   readonly address: ListenAddress;
@@ -88,6 +95,8 @@ export interface ListenerSpec {
   readonly tls: TlsFiles | null;
   /** Largest JSON body, in bytes, and how its setting is called. */
   readonly maxJson: { readonly bytes: number; readonly name: string };
+  /** Default: those of Express, which takes any case and a slash at the end. */
+  readonly paths?: PathRules;
   /** The clients that may use the endpoints; null: everybody. */
   readonly keys: readonly ClientKey[] | null;
   readonly endpoints: readonly EndpointSpec[];

@@ -3,29 +3,45 @@
  * endpoint with which they began.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { PathRules } from '../core/endpoints.ts';
 import { Exchange } from './exchange.ts';
-import { isForFlow } from './request-head.ts';
+import { isForFlow, originForm, unescapedPath } from './request-head.ts';
 import type { ServedEndpoint } from './served-endpoint.ts';
 import { Models } from './v2/models.ts';
+
+/** The rules of Express, if Node-RED's settings do not change them. */
+const USUAL: PathRules = { caseSensitive: false, strict: false };
 
 export class Endpoints {
   #table: ReadonlyMap<string, ServedEndpoint> = new Map();
   #models: Models = new Models([]);
+  #rules: PathRules = USUAL;
 
   /** Replaces all endpoints. */
-  replace(endpoints: readonly ServedEndpoint[]): void {
-    this.#table = new Map(endpoints.map((endpoint) => [keyOf(endpoint.spec.method, endpoint.spec.path), endpoint]));
+  replace(endpoints: readonly ServedEndpoint[], rules: PathRules = USUAL): void {
+    this.#rules = rules;
+    this.#table = new Map(
+      endpoints.map((endpoint) => [this.#keyOf(endpoint.spec.method, endpoint.spec.path), endpoint]),
+    );
     this.#models = new Models(endpoints);
+  }
+
+  /** Returns the one spelling of all paths that count as equal. */
+  spelled(path: string): string {
+    const { caseSensitive, strict } = this.#rules;
+    const unescaped = unescapedPath(path);
+    const spelled = caseSensitive ? unescaped : unescaped.toLowerCase();
+    return strict || spelled.length === 1 || !spelled.endsWith('/') ? spelled : spelled.slice(0, -1);
   }
 
   /** Methods of the endpoints at a path, in upper case. */
   methodsAt(path: string): string[] {
-    return METHODS.filter((method) => this.#table.has(keyOf(method, path)));
+    return METHODS.filter((method) => this.#table.has(this.#keyOf(method, path)));
   }
 
   /** Returns the endpoint that takes WebSockets at a path; undefined if there is none. */
   socketAt(path: string): ServedEndpoint | undefined {
-    return METHODS.map((method) => this.#table.get(keyOf(method, path))).find((one) => one && isSocket(one));
+    return METHODS.map((method) => this.#table.get(this.#keyOf(method, path))).find((one) => one && isSocket(one));
   }
 
   whyNot(): null {
@@ -43,12 +59,13 @@ export class Endpoints {
   /**
    * Serves a request for which there is an endpoint, as itself or as a model of the KServe v2 protocol. Returns false, and
    * leaves the request as it is, if there is none, or if only a flow can read the request.
-   * @param url path and query
+   * @param target of the request, below which the host serves it
    */
-  take(request: IncomingMessage, response: ServerResponse, url: string): boolean {
+  take(request: IncomingMessage, response: ServerResponse, target: string | undefined): boolean {
+    const url = originForm(target);
     const queryAt = url.indexOf('?');
     const path = queryAt < 0 ? url : url.slice(0, queryAt);
-    const endpoint = this.#table.get(keyOf(request.method ?? '', path));
+    const endpoint = this.#table.get(this.#keyOf(request.method ?? '', path));
     if (!endpoint) return this.takeModel(request, response, path);
     const query = queryAt < 0 ? '' : url.slice(queryAt + 1);
     if (isForFlow(request.headers, query, endpoint.spec.mediaTypes)) return false;
@@ -60,8 +77,12 @@ export class Endpoints {
    * The same for models only, which no flow can serve.
    * @param body what a parser has read, if the body is read already
    */
-  takeModel(request: IncomingMessage, response: ServerResponse, url: string, body?: unknown): boolean {
-    return this.#models.take(request, response, url.split('?', 1)[0] as string, body);
+  takeModel(request: IncomingMessage, response: ServerResponse, target: string, body?: unknown): boolean {
+    return this.#models.take(request, response, originForm(target).split('?', 1)[0] as string, body);
+  }
+
+  #keyOf(method: string, path: string): string {
+    return `${method.toUpperCase()} ${this.spelled(path)}`;
   }
 }
 
@@ -69,8 +90,4 @@ const METHODS = ['POST', 'PUT', 'PATCH'];
 
 function isSocket({ spec }: ServedEndpoint): boolean {
   return spec.parts?.stream?.format === 'websocket';
-}
-
-function keyOf(method: string, path: string): string {
-  return `${method.toUpperCase()} ${path}`;
 }

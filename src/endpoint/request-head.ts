@@ -43,6 +43,27 @@ export function isForFlow(headers: IncomingHttpHeaders, query: string, mediaType
   return kind === 'json' && charset.startsWith('utf-') && charset !== 'utf-8';
 }
 
+/** An absolute target up to its path, as clients send it to a proxy, and some to every server. */
+const AUTHORITY = /^[a-z][a-z\d+.-]*:\/\/[^/?]*/i;
+const ESCAPED = /%[\da-f]{2}/gi;
+const UNRESERVED = /^[\w.~-]$/;
+
+/** Returns path and query of a request's target, which may be a whole URL. */
+export function originForm(url = ''): string {
+  if (url.startsWith('/')) return url;
+  const rest = url.replace(AUTHORITY, '');
+  return rest.startsWith('/') || rest === url ? rest : `/${rest}`;
+}
+
+/** Decodes the characters of a path that need no encoding: `%61` is `a` to every server, but `%2F` is no slash. */
+export function unescapedPath(path: string): string {
+  if (!path.includes('%')) return path;
+  return path.replace(ESCAPED, (whole) => {
+    const character = String.fromCharCode(Number.parseInt(whole.slice(1), 16));
+    return UNRESERVED.test(character) ? character : whole;
+  });
+}
+
 export interface RequestHead {
   readonly type: BodyType;
   readonly contentType: string | undefined;
@@ -59,7 +80,9 @@ const BINARY: ReadonlySet<string> = new Set(['octet-stream', 'cbor', 'x-protobuf
 const FORM_TYPE = 'application/x-www-form-urlencoded';
 /** Matches a positive number in an HTTP header. */
 const POSITIVE = /^(?=.*[1-9])\d+(?:\.\d+)?$/;
-const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]+)/i;
+const CHARSET = /;\s*charset\s*=\s*"?([^\s;"]+)"?/i;
+/** Other names of UTF-8, and of a part of it. */
+const UTF_8: ReadonlySet<string> = new Set(['utf8', 'us-ascii', 'ascii']);
 
 /** With this in the query, Express writes a script instead of JSON. */
 const SCRIPT = /(?:^|&)callback\b/;
@@ -121,10 +144,17 @@ function bodyType(contentType: string): BodyType {
 
 function parseType(contentType: string): BodyType {
   const type = mediaTypeOf(contentType);
-  const charset = CHARSET.exec(contentType)?.[1]?.toLowerCase() ?? '';
+  const named = CHARSET.exec(contentType)?.[1]?.toLowerCase() ?? '';
+  const charset = UTF_8.has(named) ? 'utf-8' : named;
   if (type === null) return { ...UNNAMED, charset, isMalformed: true };
   const media = mediaKindOf(type);
   return { kind: kindOf(type, media), media, charset, isMalformed: false };
+}
+
+/** Returns the Content-Type of a JSON body with the name of UTF-8 that body parsers know. */
+export function withKnownCharset(contentType: string): string {
+  const { kind, charset } = bodyType(contentType);
+  return kind === 'json' && charset === 'utf-8' ? contentType.replace(CHARSET, '; charset=utf-8') : contentType;
 }
 
 function kindOf(type: string, media: MediaKind): BodyKind {

@@ -7,7 +7,7 @@
  *   ended     all processes are gone
  */
 import type { RuntimeConfig } from '../config/compile.ts';
-import { httpRoot, jsonLimit } from '../config/http/http-settings.ts';
+import { httpRoot, jsonLimit, pathRules } from '../config/http/http-settings.ts';
 import type { ClientKey, EndpointSpec, ListenAddress, TlsFiles } from '../core/endpoints.ts';
 import { stageConfig } from '../flow/read/compiled-nodes.ts';
 import { withVersions } from '../flow/versions.ts';
@@ -76,9 +76,10 @@ export class HeadlessServer {
     // The listener checks keys; the description needs to know of them.
     this.#service.clients.replace(keys);
     this.#service.start();
-    const maxJson = jsonLimit(this.#flows.source.settings);
+    const { settings } = this.#flows.source;
+    const limits = { maxJson: jsonLimit(settings), paths: pathRules(settings) };
     const planned = stages.filter((stage) => needed.has(stage.id));
-    this.#service.apply(planned, used, { address, tls, keys, maxJson, endpoints });
+    this.#service.apply(planned, used, { address, tls, keys, ...limits, endpoints });
     this.#describe();
     if (this.#areSharesKept || planned.every(({ versions }) => (versions?.rollbackAbove ?? null) === null)) return;
     const message = 'a roll-back of a version ends with this process, because no --versions-file keeps it';

@@ -9,6 +9,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
+import { pathRules } from '../../src/config/http/http-settings.ts';
+import { Endpoints } from '../../src/endpoint/endpoints.ts';
 import { RawClient } from '../fixtures/endpoint.ts';
 import { endpoint, func, httpIn, httpOut, keysNode, runtime, stage, TAB } from '../fixtures/flow.ts';
 import { serveFlows } from '../fixtures/headless.ts';
@@ -236,4 +238,96 @@ describe('a refused request leaves its connection usable, or closes it', () => {
       }
     });
   }
+});
+
+describe('a request as the standards allow it is answered alike everywhere', () => {
+  const JSON_BODY = { headers: JSON_TYPE, body: '{"a":"\u00e4"}' };
+  const TENSORS = '{"inputs":[{"name":"x","datatype":"FP64","shape":[1],"data":[2]}]}';
+  const MODEL = '/v2/models/predict/infer';
+  const typed = (parameter: string, body: string | Buffer = '{"a":1}'): Asked => ({
+    headers: { 'Content-Type': `application/json; ${parameter}` },
+    body,
+  });
+  /** Targets have `@` for the path of the endpoint, plain or spelled in another way. `engine`: the status of the hosts without Node-RED, if it differs. */
+  const ROWS: readonly (readonly [about: string, status: number, target: string, asked?: Asked, engine?: number])[] = [
+    ['a plain path', 200, '@'],
+    ['an absolute target', 200, 'http://test@'],
+    ['an absolute target with a port and a query', 200, 'HTTP://other.example:8080@?a=1'],
+    ['an absolute target without a path', 404, 'http://test'],
+    ['an absolute target elsewhere', 404, 'http://test/nothing'],
+    ['a slash at the end', 200, '@/'],
+    ['a slash at the end, and a query', 200, '@/?a=1'],
+    ['two slashes at the end', 404, '@//'],
+    ['two slashes at the start', 404, '/@'],
+    ['another case', 200, '@CASE'],
+    ['a letter that needs no encoding', 200, '@ESCAPED'],
+    ['a letter that needs no encoding, and a slash', 200, '@ESCAPED/?a=1'],
+    ['an encoded slash', 404, '@%2F'],
+    ['a broken encoding', 404, '@%zz'],
+    ['a type in another case', 200, '@', { headers: { 'Content-Type': 'Application/JSON' }, body: '{"a":1}' }],
+    ['UTF-8 by its name', 200, '@', typed('charset=UTF-8')],
+    ['UTF-8 by another name', 200, '@', typed('charset=utf8')],
+    ['UTF-8 by another name, quoted', 200, '@', typed('charset="UTF8"; q=1')],
+    [
+      'UTF-8 by another name, compressed',
+      200,
+      '@',
+      { headers: { ...GZIP, 'Content-Type': 'application/json;charset=utf8' }, body: gzipSync('{"a":1}') },
+    ],
+    ['ASCII', 200, '@', typed('charset=us-ascii')],
+    ['Latin 1', 415, '@', typed('charset=iso-8859-1')],
+    ['UTF-16', 200, '@', typed('charset=utf-16le', Buffer.from('{"a":1}', 'utf16le')), 415],
+    ['a byte order mark', 200, '@', { headers: JSON_TYPE, body: '\ufeff{"a":1}' }],
+    ['tensors', 200, MODEL, { headers: JSON_TYPE, body: TENSORS }],
+    ['tensors behind a byte order mark', 200, MODEL, { headers: JSON_TYPE, body: `\ufeff${TENSORS}` }],
+    ['tensors in ASCII', 200, MODEL, { ...typed('charset=us-ascii', TENSORS) }],
+    ['tensors at an absolute target', 200, `http://test${MODEL}`, { headers: JSON_TYPE, body: TENSORS }],
+    ['tensors of an encoded name', 200, '/v2/models/pr%65dict/infer', { headers: JSON_TYPE, body: TENSORS }],
+    ['tensors of a model in another case', 404, '/v2/models/Predict/infer', { headers: JSON_TYPE, body: TENSORS }],
+    ['metadata at an absolute target', 200, 'http://test/v2/models/predict', { method: 'GET' }],
+  ];
+  for (const [about, status, target, asked = JSON_BODY, engine = status] of ROWS) {
+    test(about, async () => {
+      for (const { name, port, json } of places) {
+        const where = `${about}, ${name}`;
+        const spelled = {
+          PLAIN: json,
+          CASE: json.toUpperCase(),
+          ESCAPED: `/%${json.charCodeAt(1).toString(16)}${json.slice(2)}`,
+        };
+        const own = target.replace(
+          /@(CASE|ESCAPED|)/,
+          (_, spelling: keyof typeof spelled | '') => spelled[spelling || 'PLAIN'],
+        );
+        const [head, body] = written({ ...JSON_BODY, ...asked, target: own });
+        const client = new RawClient(port).send(head).send(body);
+        await answers(client, 1, `an answer to ${where}`);
+        const expected = name.startsWith('Node-RED') ? status : engine;
+        assert.equal(client.statuses[0], expected, `${where}: ${client.received.slice(0, 500)}`);
+        client.socket.destroy();
+      }
+    });
+  }
+
+  test('health and metrics at absolute targets, with a slash and in another case, where an engine listens', async () => {
+    for (const { name, port } of places.filter(({ name }) => !name.startsWith('Node-RED'))) {
+      for (const target of ['http://test/health/live', '/health/ready/', '/Metrics', 'http://test/openapi.json?a']) {
+        const client = new RawClient(port).send(Buffer.concat(written({ method: 'GET', target })));
+        await answers(client, 1, `${target}, ${name}`);
+        assert.equal(client.statuses[0], 200, `${target}, ${name}: ${client.received}`);
+        client.socket.destroy();
+      }
+    }
+  });
+});
+
+test('paths are compared as the settings of Node-RED say', () => {
+  const endpoints = new Endpoints();
+  const spelledBy = (httpServerOptions: object): string[] => {
+    endpoints.replace([], pathRules({ httpServerOptions }));
+    return ['/Predict/', '/%50redict', '/'].map((path) => endpoints.spelled(path));
+  };
+  assert.deepEqual(spelledBy({}), ['/predict', '/predict', '/']);
+  assert.deepEqual(spelledBy({ 'case sensitive routing': true }), ['/Predict', '/Predict', '/']);
+  assert.deepEqual(spelledBy({ 'strict routing': true }), ['/predict/', '/predict', '/']);
 });

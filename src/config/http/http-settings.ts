@@ -1,5 +1,7 @@
 /** The settings of Node-RED that decide what happens to HTTP requests, as its settings file has them. */
 
+import type { PathRules } from '../../core/endpoints.ts';
+
 export interface HttpSettings {
   readonly httpNodeRoot?: string | false;
   readonly httpNodeAuth?: unknown;
@@ -26,6 +28,12 @@ export function jsonLimit(settings: HttpSettings): { readonly bytes: number; rea
       ? Number.POSITIVE_INFINITY
       : Number(digits) * 1024 ** POWERS.indexOf((unit ?? '').toLowerCase());
   return { bytes: Math.floor(bytes), name: `${text}, the apiMaxLength of Node-RED` };
+}
+
+/** Returns how HTTP-in nodes compare paths. */
+export function pathRules({ httpServerOptions }: HttpSettings): PathRules {
+  const options = (httpServerOptions ?? {}) as Readonly<Record<string, unknown>>;
+  return { caseSensitive: Boolean(options['case sensitive routing']), strict: Boolean(options['strict routing']) };
 }
 
 /** Returns the path below which HTTP-in nodes listen. */

@@ -9,6 +9,7 @@ import type { Clock } from '../../core/clock.ts';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import { errorBody } from '../client-text.ts';
 import { JSON_TYPE } from '../media-type.ts';
+import { originForm } from '../request-head.ts';
 import { requestIdOf } from '../request-id.ts';
 import type { ServedEndpoint } from '../served-endpoint.ts';
 import { loopback, passOn } from './loopback.ts';
@@ -85,7 +86,7 @@ export class Sockets {
 
   #listenAt(server: Server): void {
     const listener: OnUpgrade = (request, socket, head) => {
-      const path = (request.url ?? '').split('?', 1)[0] as string;
+      const path = originForm(request.url).split('?', 1)[0] as string;
       const isWeb = request.headers.upgrade?.toLowerCase() === 'websocket';
       const endpoint = isWeb ? this.#host.socketAt(path) : undefined;
       const why = isWeb && !endpoint ? this.#host.whyNot(path) : null;

@@ -10,6 +10,7 @@ import type { PlannedEndpoint, PlannedListener } from '../../core/endpoints.ts';
 import type { ListenerStatus, ModeletDescription, RequestNumber } from '../../core/model.ts';
 import { Clients } from '../../endpoint/clients/clients.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
+import { originForm } from '../../endpoint/request-head.ts';
 import { prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
 import { Sockets } from '../../endpoint/sockets/sockets.ts';
 import { Ledger, SlowRequests } from '../../ledger/ledger.ts';
@@ -116,7 +117,8 @@ export class Listener {
     const { listener: planned } = plan;
     if (planned) this.#wasUsed = true;
     this.#runtime.apply(planned?.endpoints ?? []);
-    this.#endpoints.replace(planned?.endpoints.map((endpoint) => this.#served(endpoint, planned, plan)) ?? []);
+    const served = planned?.endpoints.map((endpoint) => this.#served(endpoint, planned, plan)) ?? [];
+    this.#endpoints.replace(served, planned?.paths);
     this.#sockets.refresh();
     this.#observation.apply(plan);
     this.#clients.replace(planned?.keys ?? null);
@@ -186,11 +188,11 @@ export class Listener {
       this.#observation.refuseAll(request, response);
       return;
     }
-    if (this.#endpoints.take(request, response, request.url ?? '')) return;
-    const path = (request.url ?? '').split('?', 1)[0] as string;
+    if (this.#endpoints.take(request, response, request.url)) return;
+    const path = originForm(request.url).split('?', 1)[0] as string;
     const methods = this.#endpoints.methodsAt(path);
     if (methods.includes(request.method ?? '')) this.#ledger.countRefused('unsupported_media');
-    this.#observation.answer(request, response, path, methods);
+    this.#observation.answer(request, response, this.#endpoints.spelled(path), methods);
   }
 }
 

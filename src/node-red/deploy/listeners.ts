@@ -1,6 +1,6 @@
 /** Reads from the running runtime nodes what their engines serve at addresses of their own. */
 import type { NodeAPI } from 'node-red';
-import { type HttpSettings, jsonLimit } from '../../config/http/http-settings.ts';
+import { type HttpSettings, jsonLimit, pathRules } from '../../config/http/http-settings.ts';
 import type { EndpointSpec, ListenerSpec, TlsFiles } from '../../core/endpoints.ts';
 import { ModeletError } from '../../core/errors.ts';
 import { clientsOf } from '../../flow/read/compiled-nodes.ts';
@@ -19,6 +19,7 @@ export function listenersOf(
       address: config.listen,
       tls: config.tls === '' ? null : tlsFiles(RED, config.tls),
       maxJson: jsonLimit(RED.settings as HttpSettings),
+      paths: pathRules(RED.settings as HttpSettings),
       keys: clientsOf(live, node.id),
       endpoints: endpoints.filter(({ runtime }) => runtime === node.id),
     });

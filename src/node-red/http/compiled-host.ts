@@ -1,10 +1,11 @@
 /** Serves compiled endpoints in Node-RED's process: before Express, or inside the application of the HTTP-in nodes. */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { NodeAPI } from 'node-red';
-import { type HttpSettings, httpRoot, jsonLimit } from '../../config/http/http-settings.ts';
+import { type HttpSettings, httpRoot, jsonLimit, pathRules } from '../../config/http/http-settings.ts';
 import { systemClock } from '../../core/clock.ts';
 import type { EndpointSpec } from '../../core/endpoints.ts';
 import { Endpoints } from '../../endpoint/endpoints.ts';
+import { originForm } from '../../endpoint/request-head.ts';
 import { flawOf, prepareAnswer, type ServedEndpoint } from '../../endpoint/served-endpoint.ts';
 import { Sockets } from '../../endpoint/sockets/sockets.ts';
 import { nodesOf } from '../../flow/graph.ts';
@@ -49,7 +50,8 @@ export class CompiledHost {
     const { endpoints, uncompiled } = deployment.compiled;
     this.#mayHaveSockets = nodesOf(deployment.graph, 'stream').some(({ stream }) => stream.format === 'websocket');
     this.#uncompiled = new Map(uncompiled.map(({ path, reason }) => [path, reason]));
-    this.#endpoints.replace(endpoints.flatMap((spec) => this.#prepare(spec, deployment) ?? []));
+    const served = endpoints.flatMap((spec) => this.#prepare(spec, deployment) ?? []);
+    this.#endpoints.replace(served, pathRules(this.#RED.settings as HttpSettings));
     const server = this.#RED.server as unknown as Server | undefined;
     if (server) this.#sockets.serve(server);
     this.#sockets.refresh();
@@ -83,7 +85,7 @@ export class CompiledHost {
     if (this.#endpoints.size === 0) return false;
     const request = express as unknown as IncomingMessage;
     const response = answer as unknown as ServerResponse;
-    const url = `${this.#root}${request.url ?? ''}`;
+    const url = `${this.#root}${originForm(request.url)}`;
     // A body parser in front, for example the one of the editor's application, may have read the body.
     if (express._body) return this.#endpoints.takeModel(request, response, url, express.body);
     return !request.readableDidRead && this.#take(request, response, url);

@@ -7,6 +7,7 @@
 import type { NodeAPI } from 'node-red';
 import type { HttpSettings } from '../../config/http/http-settings.ts';
 import { asModeletError, type ModeletError } from '../../core/errors.ts';
+import { unescapedPath, withKnownCharset } from '../../endpoint/request-head.ts';
 import type { HttpInNode } from '../../flow/graph.ts';
 import type { Endpoint } from '../deploy/endpoints.ts';
 import { answerError } from '../request/direct-answers.ts';
@@ -87,7 +88,7 @@ export class HttpHold {
   #handle(request: HttpRequest, response: HttpResponse, next: () => void): void {
     // The client disconnected while the request was held. Its `close` event is over, so nothing would end the request.
     if (response.destroyed || this.#compiled.takeInApp(request, response)) return;
-    const endpoint = this.#endpoints.find(request);
+    const endpoint = this.#find(request);
     if (!endpoint) {
       const other = this.#others.find(request);
       if (other) this.#clients.enter(request, response, other.id, false);
@@ -98,12 +99,26 @@ export class HttpHold {
     this.#admit(request, response, endpoint, next);
   }
 
+  /** Finds the endpoint of a request, also if its path is encoded more than it must be, and Express would not know it. */
+  #find(request: HttpRequest): Endpoint | undefined {
+    const { method, path } = request;
+    const found = this.#endpoints.find(request);
+    const unescaped = found ? path : unescapedPath(path);
+    if (unescaped === path) return found;
+    const other = this.#endpoints.find({ method, path: unescaped });
+    if (other) request.url = request.url.replace(path, () => unescaped);
+    return other;
+  }
+
   /** Prepares a request and its response, only once even if the request returns after a deploy. */
   #prepare(request: HttpRequest, response: HttpResponse, { maxBytes, countRefused }: Endpoint): void {
     if (this.#prepared.has(response)) return;
     this.#prepared.add(response);
     setAnswerForm(request, response);
     if (asksOnly(request)) return;
+    const { headers } = request;
+    const contentType = headers['content-type'];
+    if (typeof contentType === 'string') headers['content-type'] = withKnownCharset(contentType);
     keepBody(request, maxBytes);
     this.#bodyErrors.watch(request, response, countRefused);
   }

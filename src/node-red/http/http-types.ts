@@ -1,13 +1,15 @@
 /** The used part of the Express requests and responses behind Node-RED's HTTP nodes. */
 import { type HttpSettings, httpRoot } from '../../config/http/http-settings.ts';
-import type { AnswerHeaders, Headers } from '../../endpoint/request-id.ts';
+import type { AnswerHeaders } from '../../endpoint/request-id.ts';
 
 export interface HttpRequest {
   readonly method: string;
   /** Below the root of the application that has the request now. */
   readonly path: string;
   readonly originalUrl: string;
-  readonly headers: Headers;
+  /** Path and query below that root. Express follows a change. */
+  url: string;
+  readonly headers: Record<string, string | string[] | undefined>;
   /** Whether the whole request has arrived. */
   readonly complete: boolean;
   readonly destroyed: boolean;
