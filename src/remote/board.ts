@@ -84,7 +84,6 @@ export class Board {
   hear(host: string, onMessage: (message: HostMessage) => void): () => void {
     const channels = [this.#channel(null), this.#channel(host)];
     const listener = this.#link.another();
-    listener.on('error', () => {});
     listener
       .connect()
       .then(() => listener.subscribe(channels, (text) => onMessage(JSON.parse(text) as HostMessage)))

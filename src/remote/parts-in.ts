@@ -53,7 +53,6 @@ export class PartsIn {
     this.#batches.set(batch, { host: '', received: new Map(), taken: new Map() });
     if (this.#reader) return;
     this.#reader = this.#link.anotherBinary();
-    this.#reader.on('error', () => {});
     this.#reader.connect().catch(() => {});
     void this.#follow(this.#reader);
   }

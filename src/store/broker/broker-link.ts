@@ -8,7 +8,7 @@
  * A server that was demoted keeps its connections and answers them: its refusals to write count as a lost connection,
  * and all connections of the link are made anew, since its address may lead to another server by then.
  */
-import type { IQueueBackend, Queue, QueueOptions } from 'bullmq';
+import type { IQueueBackend, IRedisClient, Queue, QueueOptions } from 'bullmq';
 import type { RedisClientType } from 'redis';
 import { type Clock, systemClock, type Timer } from '../../core/clock.ts';
 import { asError, isModeletError, ModeletError } from '../../core/errors.ts';
@@ -52,6 +52,7 @@ interface Packages {
   createClient(options: object): RedisClientType;
   readonly RESP_TYPES: { readonly BLOB_STRING: 36 };
   readonly Queue: new (name: string, options: QueueOptions) => Queue;
+  createNodeRedisClient(client: RedisClientType): IRedisClient;
 }
 
 /** Longest time for a call, with all its repetitions. Clients of a server that is away are told to come back. */
@@ -88,6 +89,8 @@ export class BrokerLink {
   /** Whether the connections were given up, and the main one is not ready again. */
   #isRenewing = false;
   #queue: Queue | null = null;
+  /** The connection as BullMQ uses it. */
+  #ofQueue: IRedisClient | null = null;
   /** The last error of the connection, while there is none. */
   #error: Error | null = null;
   /** What the server was last seen to risk, in words. */
@@ -120,7 +123,7 @@ export class BrokerLink {
     this.#packages = packages;
     this.#onSetup = onSetup;
     this.#clock = clock;
-    this.#server = packages.createClient(clientOptions(place));
+    this.#server = this.#client();
     this.#binary = this.#binaryOf(this.#server);
     this.#server.on('error', (error: Error) => {
       this.#error = error;
@@ -150,7 +153,7 @@ export class BrokerLink {
 
   /** Makes another connection to the server, for commands that block. The caller connects and ends it. */
   another(): RedisClientType {
-    const client = this.#packages.createClient(clientOptions(this.#place));
+    const client = this.#client();
     this.#others.add(client);
     client.on('end', () => this.#others.delete(client));
     return client;
@@ -176,11 +179,34 @@ export class BrokerLink {
     this.#closed = true;
     this.#inspection?.cancel();
     await this.#queue?.close().catch(() => {});
-    // Commands on their way get their answers: those that BullMQ itself has sent reject unheard if they are cut off.
-    const cutOff = this.#clock.at(this.#clock.now() + CLOSE_MS, () => this.#server.destroy());
-    if (this.#server.isReady) await this.#server.close().catch(() => {});
-    cutOff.cancel();
+    await this.#answered();
     this.#server.destroy();
+  }
+
+  /** Resolves when the commands on their way have their answers, or will get none. */
+  async #answered(): Promise<void> {
+    if (!this.#server.isReady) return;
+    await new Promise<void>((resolve) => {
+      const late = this.#clock.at(this.#clock.now() + CLOSE_MS, resolve);
+      const done = (): void => {
+        late.cancel();
+        resolve();
+      };
+      // If the connection is lost meanwhile, the client's own promise never settles.
+      this.#server.once('error', done);
+      this.#server.close().then(done, done);
+    });
+  }
+
+  #client(): RedisClientType {
+    const client = this.#packages.createClient(clientOptions(this.#place));
+    // Without a listener, the loss of the connection would end this process.
+    client.on('error', () => {});
+    // A client that is destroyed while it connects goes on, and would keep the connection for good.
+    client.on('ready', () => {
+      if (!client.isOpen) client.destroy();
+    });
+    return client;
   }
 
   #binaryOf(server: RedisClientType): BinaryReader {
@@ -215,7 +241,7 @@ export class BrokerLink {
   async #openQueue(): Promise<Queue> {
     const { queue: name, prefix } = this.#place;
     const options = {
-      connection: this.#server,
+      connection: this.#connectionOfQueue(),
       prefix,
       lockDuration: this.#leases.leaseMs,
       stalledInterval: LEASE_CHECK_MS,
@@ -232,6 +258,18 @@ export class BrokerLink {
     }
     this.#queue ??= queue;
     return this.#queue;
+  }
+
+  /**
+   * BullMQ passes each error of the connection on, and throws it where no queue listens: before a queue is ready, and
+   * when it has closed. An error thrown there ends the process.
+   */
+  #connectionOfQueue(): IRedisClient {
+    if (!this.#ofQueue) {
+      this.#ofQueue = this.#packages.createNodeRedisClient(this.#server);
+      this.#ofQueue.on('error', () => {});
+    }
+    return this.#ofQueue;
   }
 
   #within<T>(end: number, work: Promise<T>): Promise<T> {
@@ -323,8 +361,16 @@ function isMisplaced({ message }: Error): boolean {
 
 async function loadPackages(): Promise<Packages> {
   try {
-    const [{ Queue }, { createClient, RESP_TYPES }] = await Promise.all([import('bullmq'), import('redis')]);
-    return { Queue, RESP_TYPES, createClient: createClient as unknown as Packages['createClient'] };
+    const [{ Queue, createNodeRedisClient }, { createClient, RESP_TYPES }] = await Promise.all([
+      import('bullmq'),
+      import('redis'),
+    ]);
+    return {
+      Queue,
+      createNodeRedisClient,
+      RESP_TYPES,
+      createClient: createClient as unknown as Packages['createClient'],
+    };
   } catch (thrown) {
     if ((thrown as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw thrown;
     throw new ModeletError('config_invalid', whyNoBroker() ?? (thrown as Error).message, { cause: thrown });

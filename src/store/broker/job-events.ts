@@ -32,7 +32,6 @@ export class JobEvents {
     this.#link = link;
     this.#onEvent = onEvent;
     this.#reader = link.another();
-    this.#reader.on('error', () => {});
   }
 
   /** Resolves when events are followed, or when the reader was closed before. */
