@@ -1,6 +1,8 @@
 /** Modelets that run step by step: what joins a step, what leaves it, and what one sequence does to the others. */
 
 import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { ModeletError } from '../../src/core/errors.ts';
 import { folderFor } from '../fixtures/folder.ts';
@@ -46,6 +48,13 @@ async function begun(bed: Bed, step: number): Promise<string[]> {
   return stepsOf(bed)[step] as string[];
 }
 
+/** Resolves when the worker has these sequences: the next step that begins has them, too. */
+async function joined({ folder }: Bed, ...names: string[]): Promise<void> {
+  const come = (): string[] =>
+    (existsSync(join(folder, 'come')) ? readFileSync(join(folder, 'come'), 'utf8') : '').split('\n');
+  await until(`${names.join(', ')} join`, () => names.every((name) => come().includes(name)));
+}
+
 function open({ folder }: Bed, ...steps: number[]): void {
   for (const step of steps) release(folder, `step ${step}`);
 }
@@ -70,6 +79,7 @@ for (const { name, stage, skip = false } of WORKERS) {
       assert.deepEqual(await begun(bed, 0), ['a']);
       const others = ['b 1', 'c 2 plain', 'd 1 plain'].map((input) => bed.service.ask(input));
       await until('all places are taken', () => bed.service.stage('s').busy === PLACES);
+      await joined(bed, 'b', 'c');
       assert.equal(bed.service.stage('s').queue, 1);
       open(bed, 0);
       assert.deepEqual(await begun(bed, 1), ['a', 'b', 'c']);
@@ -87,8 +97,8 @@ for (const { name, stage, skip = false } of WORKERS) {
     test('fails one sequence alone, and with a step that throws all sequences of the step', async (t) => {
       const bed = await serveSteps(t, stage);
       const first = ['a 9', 'b 1 fails', 'c 2 breaks'].map((input) => bed.service.ask(input));
-      await until('all three have come', () => bed.service.stage('s').busy === PLACES);
       // They have not all joined the first step: the first one has, which begins as soon as a request comes.
+      await joined(bed, 'a', 'b', 'c');
       open(bed, 0, 1, 2, 3);
       const [a, b, c] = await outcomes(first);
       assert.deepEqual([b, c], ['modelet_failed: b failed', 'modelet_failed: the step broke']);
@@ -100,19 +110,23 @@ for (const { name, stage, skip = false } of WORKERS) {
 
     test('takes no step for a request that was cancelled, or that is late', async (t) => {
       const bed = await serveSteps(t, stage);
-      const kept = bed.service.ask('kept 3');
+      const kept = bed.service.ask('kept 4');
       await begun(bed, 0);
       const cancelled = bed.service.ask('cancelled 100');
       const late = bed.service.ask('late 100', { timeoutMs: 400 });
-      await until('all three have come', () => bed.service.stage('s').busy === PLACES);
+      await joined(bed, 'cancelled');
       open(bed, 0);
       assert.ok((await begun(bed, 1)).includes('cancelled'));
       bed.service.service.abandon(cancelled.id, GONE);
       assert.equal((await late.answer).code, 'deadline_exceeded');
+      // Their requests have ended here; the worker learns that in the middle of the step.
+      await until('both have given their places back', () => bed.service.stage('s').busy === 1);
       open(bed, 1);
-      await until('only the other is left', () => stepsOf(bed).some((step, n) => n > 1 && step.join() === 'kept'));
-      open(bed, 2, 3, 4, 5, 6, 7);
-      assert.deepEqual(await outcomes([kept]), [[1, 2, 3]]);
+      assert.deepEqual(await begun(bed, 2), ['kept']);
+      open(bed, 2);
+      assert.deepEqual(await begun(bed, 3), ['kept']);
+      open(bed, 3);
+      assert.deepEqual(await outcomes([kept]), [[1, 2, 3, 4]]);
     });
 
     test('makes at most some parts ahead for a client that does not read, and the others go on', async (t) => {
