@@ -93,9 +93,10 @@ function dimension(dim) {
  * @param {{operator: string, domain?: string, inputs: string[], output?: string, outputs?: string[],
  *   attributes?: Record<string, number | string | Float32Array | number[] | string[]>}[]} graph.nodes
  * @param {{name: string, type?: string, dims: number[], values: Iterable<number | bigint>}[]} [graph.constants]
+ * @param {number} [graph.operators] version of the operators
  * @returns {Buffer} the content of the file
  */
-export function onnxModel({ name, inputs, outputs, nodes, constants = [] }) {
+export function onnxModel({ name, inputs, outputs, nodes, constants = [], operators: version = OPERATORS }) {
   // GraphProto: node [1], name [2], initializer [5], input [11], output [12]
   const graph = message(
     7,
@@ -106,7 +107,7 @@ export function onnxModel({ name, inputs, outputs, nodes, constants = [] }) {
     ...outputs.map((output) => port(12, output)),
   );
   // ModelProto: ir_version [1], graph [7], opset_import [8] with domain [1] and version [2]
-  const operators = [message(8, number(2, OPERATORS))];
+  const operators = [message(8, number(2, version))];
   if (nodes.some(({ domain }) => domain === ML)) operators.push(message(8, bytes(1, ML), number(2, ML_OPERATORS)));
   return Buffer.concat([number(1, IR_VERSION), graph, ...operators]);
 }

@@ -110,6 +110,14 @@ export interface WorkerPlacement {
 /** A parsed JSON Schema. */
 export type PayloadSchema = Readonly<Record<string, unknown>> | boolean;
 
+/** A warning about a stage with a batcher, whose modelet was tried alone and in a batch. */
+export interface BatchWarning {
+  /** `singly`: items run one by one. `mixed`: they run together, as the user wants, with other results than alone. */
+  readonly items: 'singly' | 'mixed';
+  /** For people. */
+  readonly text: string;
+}
+
 /** Description of a modelet for callers. The JSON texts are passed on without parsing. */
 export interface ModeletDescription {
   /** JSON Schemas; null if there is none, or if it is too large to send. */
@@ -119,6 +127,8 @@ export interface ModeletDescription {
   readonly inputs?: readonly ModelPort[];
   /** The tensors that it gives by name, all of them; absent: not known but by the schema. */
   readonly outputs?: readonly ModelPort[];
+  /** Absent: batches are as they should be. */
+  readonly batching?: BatchWarning;
   /** The modelet's first examples, without those that are large or not JSON. */
   readonly examples: readonly string[];
 }
@@ -268,6 +278,8 @@ export interface StageStatus extends CircuitStatus {
   readonly cache: CacheStatus;
   /** Readings of the stage's meters since the engine started. */
   readonly reading: StageReading;
+  /** Absent: batches are as they should be. */
+  readonly batchWarning?: BatchWarning;
   /** Absent if the stage has no versions. */
   readonly versions?: readonly VersionStatus[];
 }

@@ -111,6 +111,7 @@ export function stageBadge(stage: StageSnapshot, runtime: RuntimeSnapshot, busy:
     health === 'partly' ||
     stage.successorError !== null ||
     stage.pinWarnings.length > 0 ||
+    stage.batchWarning !== undefined ||
     stage.versions.some(({ cause }) => cause === 'failures');
   return { fill: isOdd ? 'yellow' : busy > 0 ? 'blue' : 'green', shape: 'dot', text };
 }

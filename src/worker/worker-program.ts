@@ -101,7 +101,10 @@ export class WorkerProgram {
     const signals = new CallSignals(workerContext, (id) => unwanted.has(id));
     const serving: Serving = { modelet, run, places, unwanted, signals, usage };
     this.#serving = serving;
-    const description = describeModelet(modelet, boot.modelet, context);
+    // Without a batcher, all items run one by one.
+    const batching = boot.batchSize > 1 ? (modelet.batching ?? null) : null;
+    if (batching) context.log.warn(batching.text);
+    const description = describeModelet({ ...modelet, batching }, boot.modelet, context);
     this.#channel.send({ type: 'loaded', body: { examples: modelet.examples.length, description } });
     report(this.#channel, { state: 'ready' });
     usage.note();

@@ -137,6 +137,17 @@ export const BADGES: readonly Shown[] = [
   },
   {
     node: 'stage',
+    badge: stageBadge(stage({ batchWarning: { items: 'singly', text: '' } }), RUNTIME),
+    meaning:
+      'A trial did not show that a batch answers as single calls do, so items of a batch run one by one. *Live* says why, see [batches of ONNX models](../guides/onnx.md#batches)',
+  },
+  {
+    node: 'stage',
+    badge: stageBadge(stage({ batchWarning: { items: 'mixed', text: '' } }), RUNTIME),
+    meaning: 'Items run together because the stage says so, although a trial showed that this changes results',
+  },
+  {
+    node: 'stage',
     badge: stageBadge(stage({}), { ...RUNTIME, refuses: 'engine: core 7 does not exist' }),
     meaning:
       'The runtime has strict pins, and a core of its engine or of Node-RED does not exist. Every request gets `config_invalid`',

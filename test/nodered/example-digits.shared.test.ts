@@ -49,7 +49,10 @@ describe('examples: digits by ONNX', () => {
     const wrong = await nodeRed.post('/predict/digits-onnx', { image: [1, 2, 3] });
     assert.equal(wrong.status, 422);
     const { error } = (await wrong.json()) as { error: Record<string, unknown> };
-    assert.match(String(error['message']), /^input "image": must be of shape \[8, 8\], found 3 elements$/);
+    assert.match(
+      String(error['message']),
+      /^input "image": must be of shape \[batch, 8, 8\], or \[8, 8\] for one row, found 3 elements$/,
+    );
 
     const results = nodeRed.inputs(find('debug'));
     await nodeRed.press(find('inject'));

@@ -139,7 +139,7 @@ describe('every value has its form in an answer', () => {
     const halves = Buffer.from(encode(tensor('float32', [1, 1], '0000c03f')));
     const headers = { 'Content-Type': TYPES.msgpack, Accept: TYPES.json };
     const { status, bytes } = await CALLERS.fetch(`${red.url}/doubles`, headers, halves);
-    assert.deepEqual([status, read('json', bytes)], [200, [3]]);
+    assert.deepEqual([status, read('json', bytes)], [200, [[3]]]);
     await assertAnswer('/doubles', [1.5], 'json', [3], 'float32');
     await assertAnswer('/doubles', [1.5], 'msgpack', tensor('float32', [1], '00004040'), 'float32');
     await assertAnswer('/wide', [2 ** 53 - 1], 'json', ['18014398509481982'], 'int64');

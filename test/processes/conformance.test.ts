@@ -118,9 +118,10 @@ const SOURCES: readonly Source[] = [
     }),
     throws: (t) => ({ stage: onnx(t, TABLE), input: 7, message: /out of data bounds/ }),
     shortens: (t) => {
-      const sum = { ...doubling(['batch', 1], { output: [1, 1] }) };
-      const nodes = [{ operator: 'ReduceSum', inputs: ['x'], output: 'y', attributes: { keepdims: 1 } }];
-      return { stage: onnx(t, { ...sum, nodes }, { batch: true }), message: /cannot be split into 2 items/ };
+      const mean = { ...doubling(['batch', 3], { output: [3] }) };
+      const nodes = [{ operator: 'ReduceMean', inputs: ['x'], output: 'y', attributes: { axes: [0], keepdims: 0 } }];
+      const stage = onnx(t, { ...mean, nodes }, { batch: true });
+      return { stage, input: [1, 2, 3], message: /cannot be split into 1 items/ };
     },
     coldStart: (t) => ({
       stage: onnx(t, TABLE, { examples: [0, 7] }),

@@ -5,9 +5,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, test } from 'node:test';
 import type { ModeletError } from '../../src/core/errors.ts';
+import { stageBadge } from '../../src/node-red/status.ts';
+import type { StageSnapshot } from '../../src/observe/views/snapshot.ts';
 import { inspectOnnx } from '../../src/server/inspect-onnx.ts';
 import { folderFor } from '../fixtures/folder.ts';
-import { classifier, digitsModel, doubling, TABLE, writeModel } from '../fixtures/onnx.ts';
+import { classifier, type Drawing, digitsModel, doubling, TABLE, writeModel } from '../fixtures/onnx.ts';
 import { until } from '../fixtures/polling.ts';
 import { startedProcesses } from '../fixtures/processes.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
@@ -80,8 +82,11 @@ describe('an ONNX model', () => {
     const onnx = writeModel(folderFor(t), 'table', TABLE);
     const service = await serve(t, { stages: [{ id: 'table', onnx }] });
     const { code, error } = await service.answer(7);
-    assert.equal(code, 'modelet_failed');
-    assert.match(error?.message ?? '', /out of data bounds/);
+    assert.equal(code, 'invalid_input');
+    assert.match(
+      error?.message ?? '',
+      /the model cannot take the input: an index is out of range .*out of data bounds/,
+    );
     assert.equal(await service.value(2), 30);
   });
 
@@ -90,6 +95,47 @@ describe('an ONNX model', () => {
     const service = await serve(t, { stages: [{ id: 'table', onnx, init: { examples: [0, 9] } }] });
     const error = await until('the error is shown', () => service.stage('table').workers[0]?.error);
     assert.match(error, /the warm-up failed at example 1: .*out of data bounds/);
+  });
+});
+
+describe('a model whose answers depend on the other items of a batch', () => {
+  const softmax: Drawing = {
+    ...doubling(['batch', 2]),
+    nodes: [{ operator: 'Softmax', inputs: ['x'], output: 'y', attributes: { axis: 0 } }],
+  };
+
+  test('runs items one by one behind a batcher, and badge and Live say why', async (t) => {
+    const onnx = writeModel(folderFor(t), 'softmax', softmax);
+    const batch = { maxBatchSize: 8 };
+    const stages = [
+      { id: 'model', onnx, batch },
+      { id: 'forced', onnx, batch, init: { batch: true } },
+      { id: 'without a batcher', onnx },
+    ];
+    const service = await serve(t, { stages, routes: Object.fromEntries(stages.map(({ id }) => [id, [id]])) });
+    await service.ready();
+    const answers = await Promise.all([1, 2, 3].map((n) => service.value([n, n], { entry: 'model' })));
+    assert.deepEqual(answers, [
+      [1, 1],
+      [1, 1],
+      [1, 1],
+    ]);
+    const shown = (id: string): unknown[] => {
+      const snapshot = service.service.snapshot();
+      const stage = snapshot.stages.find((other) => other.id === id) as StageSnapshot;
+      const { fill = '', text = '' } = stageBadge(stage, snapshot, 0) as { fill?: string; text?: string };
+      return [fill, text, stage.batchWarning?.text ?? ''];
+    };
+    const [fill, text, why] = await until('it is told', () => (shown('model')[2] ? shown('model') : null));
+    assert.deepEqual([fill, text], ['yellow', 'idle, 1 worker, one by one']);
+    assert.match(
+      String(why),
+      /^items run one by one: results depend on other inputs of the batch: "y" is \[1, 1\] alone/,
+    );
+    const [, mixed, warning] = shown('forced');
+    assert.equal(mixed, 'idle, 1 worker, results mix');
+    assert.match(String(warning), /^"batch": true runs items together, but results depend on .* together/);
+    assert.deepEqual(shown('without a batcher'), ['green', 'idle, 1 worker', '']);
   });
 });
 

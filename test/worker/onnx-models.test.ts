@@ -5,15 +5,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, test } from 'node:test';
 import { portsOf } from '../../src/worker/onnx/ports.ts';
-import { classifier, type Drawing, doubling, TABLE } from '../fixtures/onnx.ts';
+import { classifier, type Drawing, doubling } from '../fixtures/onnx.ts';
 import { repositoryRoot } from '../fixtures/repository.ts';
-import { inputs, type Logged, onnxLoader, type Read, run, values } from './rig.ts';
+import { inputs, onnxLoader, type Read, run, values } from './rig.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'modelet-onnx-'));
 after(() => rmSync(folder, { recursive: true, force: true }));
 const load = onnxLoader(folder);
 
-describe('the batch of a model that does not declare its first dimension as the batch', () => {
+describe('the batch of a model', () => {
   const UNNAMED: readonly (readonly [string, Drawing])[] = [
     ['has another name in the output', doubling(['n', 2], { output: ['found', 2] })],
     ['has no name', doubling(['', 2])],
@@ -21,46 +21,32 @@ describe('the batch of a model that does not declare its first dimension as the 
   ];
   for (const [name, drawing] of UNNAMED) {
     test(`is found by trial if the first dimension ${name}`, async () => {
-      const logged: Logged[] = [];
-      const model = await load(drawing, {}, logged);
+      const model = await load(drawing);
       assert.deepEqual(await run(model, inputs([1, 2], [3, 4])), values([2, 4], [6, 8]));
-      assert.doesNotMatch(JSON.stringify(logged), /one by one/);
+      assert.equal(model.batching, null);
     });
   }
 
-  test('runs and fails together after a trial has found it', async () => {
-    const unnamed = {
-      ...TABLE,
-      inputs: [{ name: 'x', type: 'int64', shape: [''] }],
-      outputs: [{ name: 'y', shape: [''] }],
-    };
-    for (const one of await run(await load(unnamed), inputs(0, 7, 2))) {
-      assert.equal((one as { code: string }).code, 'modelet_failed');
-    }
-    assert.deepEqual(await run(await load(unnamed), inputs(2, 0, 1)), values(30, 10, 20));
-    const single = await run(await load(unnamed, { batch: false }), inputs(0, 7, 2));
-    assert.deepEqual([single[0], single[2]], values([10], [30]));
-  });
-
-  test('does not include an item with several rows, which gets as many results', async () => {
-    const model = await load(doubling(['', 2]));
+  test('may include items with the first dimension: one of several rows runs alone, and gets as many results', async () => {
     const several = [
       [1, 2],
       [3, 4],
     ];
     const one = { data: new Float32Array([7, 8]), dims: [1, 2] };
-    assert.deepEqual(
-      await run(model, inputs([5, 6], several, one, [9, 9])),
-      values(
-        [10, 12],
-        [
-          [2, 4],
-          [6, 8],
-        ],
-        [[14, 16]],
-        [18, 18],
-      ),
-    );
+    for (const name of ['', 'batch']) {
+      assert.deepEqual(
+        await run(await load(doubling([name, 2])), inputs([5, 6], several, one, [9, 9])),
+        values(
+          [10, 12],
+          [
+            [2, 4],
+            [6, 8],
+          ],
+          [[14, 16]],
+          [18, 18],
+        ),
+      );
+    }
   });
 
   const rows = { inputs: [{ name: 'x', shape: ['', 2] }], outputs: [{ name: 'y', shape: ['', 2] }] };
@@ -69,12 +55,12 @@ describe('the batch of a model that does not declare its first dimension as the 
     [
       'rows are added to those after them',
       { ...rows, nodes: [{ operator: 'CumSum', inputs: ['x', 'axis'], output: 'y' }], constants: [axis] },
-      /rows give other results together than alone/,
+      /results depend on other inputs of the batch: "y" is \[.*\] alone, and \[.*\] together( \(\d inputs take .* ms one by one, .* ms together\))?$/,
     ],
     [
-      'rows share a softmax',
-      { ...rows, nodes: [{ operator: 'Softmax', inputs: ['x'], output: 'y', attributes: { axis: 0 } }] },
-      /the rows that were tried give the same results: give examples/,
+      'all rows have one result',
+      { ...rows, nodes: [{ operator: 'Sub', inputs: ['x', 'x'], output: 'y' }] },
+      /the inputs that were tried have the same result: give examples whose results differ, or set "batch": true/,
     ],
     [
       'rows become one',
@@ -85,16 +71,15 @@ describe('the batch of a model that does not declare its first dimension as the 
       },
       /output "y" of shape \[2\] cannot be split into 1 items/,
     ],
+    ['the first dimension is 1', doubling([1, 2]), /its first dimension is 1: export the model with an open/],
   ];
   for (const [name, drawing, message] of ALONE) {
-    test(`has one item if ${name}, and the log says why and how to change that`, async () => {
-      const logged: Logged[] = [];
-      const model = await load(drawing, {}, logged);
+    test(`has one item if ${name}, and a warning says why`, async () => {
+      const model = await load(drawing);
       const [read] = await run(model, inputs([1, 2], [3, 4]));
       assert.ok(read && 'value' in read);
-      assert.match(String(logged.at(-1)?.message), /^items run one by one, as the first dimension of "y" is/);
-      assert.match(String(logged.at(-1)?.message), message);
-      assert.match(String(logged.at(-1)?.message), /"batch": true/);
+      assert.equal(model.batching?.items, 'singly');
+      assert.match(model.batching.text, message);
     });
   }
 
@@ -105,11 +90,9 @@ describe('the batch of a model that does not declare its first dimension as the 
       nodes: [{ operator: 'MatMul', inputs: ['x', 'weights'], output: 'y' }],
       constants: [{ name: 'weights', dims: [2, 2], values: [1, 0, 0, 2] }],
     };
-    const logged: Logged[] = [];
-    await load(drawing, {}, logged);
-    assert.match(String(logged.at(-1)?.message), /no two rows could be tried \(.*\): give examples/);
-    const model = await load(drawing, { examples: [[1, 2]] }, logged);
-    assert.doesNotMatch(String(logged.at(-1)?.message), /one by one/);
+    assert.match((await load(drawing)).batching?.text ?? '', /no two inputs could be tried \(.*\): give examples/);
+    const model = await load(drawing, { examples: [[1, 2]] });
+    assert.equal(model.batching, null);
     assert.deepEqual(await run(model, inputs([1, 2], [3, 4])), values([1, 4], [3, 8]));
   });
 });
@@ -121,9 +104,8 @@ describe('a classifier of scikit-learn', () => {
     );
 
   test('exported without ZipMap runs in batches and returns label and probabilities', async () => {
-    const logged: Logged[] = [];
-    const model = await load(classifier({ zipmap: false }), {}, logged);
-    assert.doesNotMatch(JSON.stringify(logged), /one by one/);
+    const model = await load(classifier({ zipmap: false }));
+    assert.equal(model.batching, null);
     const read = await run(model, inputs([3, 0], [0, 3]));
     assert.deepEqual(
       read.map(rounded),

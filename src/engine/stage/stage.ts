@@ -147,6 +147,7 @@ export class Stage implements RouteStage {
   }
 
   status(): StageStatus {
+    const { batching: batchWarning } = this.description ?? {};
     return {
       ref: this.ref,
       queue: this.#queue.length,
@@ -157,6 +158,7 @@ export class Stage implements RouteStage {
       ...this.#pools.status(),
       cache: this.#singleFlight.status,
       reading: this.meter.read(),
+      ...(batchWarning ? { batchWarning } : {}),
     };
   }
 

@@ -205,6 +205,7 @@ function stageView(
       ...(stage.successorError === null ? [] : [stage.successorError]),
       ...stage.versions.flatMap((version) => versionWarning(version) ?? []),
       ...stage.pinWarnings,
+      ...(stage.batchWarning ? [stage.batchWarning.text] : []),
     ],
     queue: stage.queue,
     capacity: stage.capacity,

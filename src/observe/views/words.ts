@@ -33,7 +33,7 @@ type Stage = Pick<
   StageSnapshot,
   'busy' | 'concurrency' | 'ready' | 'queue' | 'workers' | 'circuit' | 'doesNotStart' | 'successorError' | 'pinWarnings'
 > &
-  Partial<Pick<StageSnapshot, 'versions'>>;
+  Partial<Pick<StageSnapshot, 'versions' | 'batchWarning'>>;
 
 type BatchedStage = Pick<StageSnapshot, 'queue' | 'meanBatchSize' | 'batching'>;
 
@@ -48,12 +48,17 @@ export function stageWords(stage: Stage, { refuses, engine }: Runtime, busy: num
   const rolledBack = stage.versions?.find(({ cause }) => cause === 'failures');
   if (rolledBack) return { health, text: headline(`rolled back ${rolledBack.name}, ${serving(stage, busy)}`) };
   const notPinned = stage.pinWarnings.length > 0 ? ', not pinned' : '';
-  return { health, text: `${serving(stage, busy)}${waiting(queue)}${notPinned}` };
+  return { health, text: `${serving(stage, busy)}${waiting(queue)}${notPinned}${batches(stage)}` };
 }
 
 function serving({ ready, workers: { length: all }, concurrency }: Stage, busy: number): string {
   if (ready < all) return `${ready} of ${all} ready`;
   return busy > 0 ? `${busy} of ${all * concurrency} busy` : `idle, ${all === 1 ? '1 worker' : `${all} workers`}`;
+}
+
+function batches({ batchWarning }: Stage): string {
+  if (!batchWarning) return '';
+  return batchWarning.items === 'singly' ? ', one by one' : ', results mix';
 }
 
 /** @returns `, 14 wait`; nothing if nobody waits */

@@ -3,7 +3,7 @@
  * the loaders, which turn the description of a source into a callable modelet.
  */
 import type { ModeletDefinition } from '../../config/stage-definition.ts';
-import type { PayloadSchema } from '../../core/model.ts';
+import type { BatchWarning, PayloadSchema } from '../../core/model.ts';
 import type { ModelPort } from '../../core/tensor.ts';
 
 /** A set of label values: a value for each label that the metric was declared with. */
@@ -170,6 +170,8 @@ export interface LoadedModelet extends Statics {
   readonly outputs?: readonly ModelPort[];
   /** Whether `predict` takes all inputs in one call. */
   readonly batch: boolean;
+  /** Absent or null: a batch answers as single calls do, as far as known. */
+  readonly batching?: BatchWarning | null;
   setup(): unknown;
   preprocess?(input: unknown, ctx: ModeletContext): unknown;
   predict(input: unknown, meta: RequestMeta | readonly RequestMeta[], ctx: ModeletContext): unknown;

@@ -15,13 +15,11 @@ export interface Ports {
 /**
  * Ways to turn items into tensors:
  *
- *   stacked  along the first dimension, which is the batch: any number of items, or exactly `size`.
- *            With `ownRows` an item may bring the first dimension with several rows, and then runs alone: the model
- *            does not say that an item is one row.
+ *   stacked  along the first dimension, which is the batch: any number of items, or exactly `size`
  *   single   one item per run
  */
 export type Stacking =
-  | { readonly tag: 'stacked'; readonly size: number | null; readonly ownRows: boolean }
+  | { readonly tag: 'stacked'; readonly size: number | null }
   | { readonly tag: 'single'; readonly why: string };
 
 /** Metadata of a session. onnxruntime-node has shapes since version 1.22. */
@@ -60,47 +58,37 @@ const WITHOUT_MAPS = {
 };
 
 /**
- * Decides by the first dimensions in the model and by `forced`, the user's setting (null if not set). Another dimension
- * must never be mistaken for the batch: the split would give items each other's answers.
+ * Returns how items could be stacked, by the first dimensions of the inputs. Names and sizes are no proof: a sequence or
+ * the channels of a picture may come first, and items would get each other's answers.
  */
-export function stackingOf({ inputs, outputs }: Ports, forced: boolean | null): Stacking {
-  if (forced === false) return { tag: 'single', why: 'the stage is set so' };
-  const firsts = inputs.map(({ shape }) => shape[0]);
-  const [first] = firsts;
+export function stackingToProve({ inputs }: Ports): Stacking {
+  const [first] = inputs;
   const scalar = inputs.find(({ shape }) => shape.length === 0);
-  if (first === undefined || scalar)
-    return { tag: 'single', why: `input "${scalar?.name ?? ''}" has no first dimension` };
-  const size = typeof first === 'number' ? first : null;
-  if (forced) return { tag: 'stacked', size, ownRows: false };
-  const odd = inputs.find(({ shape }) => shape[0] !== first) ?? outputs.find(({ shape }) => !isBatch(shape[0], first));
-  if (!odd) return { tag: 'stacked', size, ownRows: false };
-  const what = odd.shape.length === 0 ? 'none that is known' : `${JSON.stringify(odd.shape[0])}`;
-  return {
-    tag: 'single',
-    why: `the first dimension of "${odd.name}" is ${what}, that of "${inputs[0]?.name}" ${JSON.stringify(first)}`,
-  };
+  if (!first || scalar) return single(`input "${scalar?.name ?? ''}" has no first dimension`);
+  const [size] = first.shape;
+  const other = inputs.find(({ shape }) => typeof shape[0] !== typeof size || (size !== shape[0] && isSize(size)));
+  if (other) return single(`the first dimension of "${other.name}" is another than that of "${first.name}"`);
+  if (size === 1) return single('its first dimension is 1: export the model with an open first dimension');
+  return { tag: 'stacked', size: isSize(size) ? size : null };
 }
 
-/** Whether the model leaves the size of all first dimensions open. */
-export function mayStack({ inputs }: Ports): boolean {
-  return inputs.every(({ shape }) => typeof shape[0] === 'string');
+function single(why: string): Stacking {
+  return { tag: 'single', why };
 }
 
-/** Whether the first dimension of an output is the same as that of the inputs. */
-export function isBatch(dimension: number | string | undefined, first: number | string | undefined): boolean {
-  return dimension !== undefined && dimension !== '' && dimension === first;
+function isSize(dimension: number | string | undefined): dimension is number {
+  return typeof dimension === 'number';
 }
 
-/** Returns the inputs as one item brings them. A dimension for the batch is 1, unless an item may bring several rows. */
-export function inputsOfItem({ inputs }: Ports, stacking: Stacking): Port[] {
-  if (stacking.tag === 'single' || stacking.ownRows) return [...inputs];
-  return inputs.map((port) => ({ ...port, shape: [1, ...port.shape.slice(1)] }));
+/** Whether an item may come without the first dimension of the input, as one row. */
+export function mayBeRow({ shape }: Port, stacking: Stacking): boolean {
+  if (shape.length === 0) return false;
+  return stacking.tag === 'stacked' || !isSize(shape[0]) || shape[0] === 1;
 }
 
-/** Returns the outputs as tensors of one item; none if its shape depends on the item. */
-export function outputsOfItem({ outputs }: Ports, stacking: Stacking): Port[] {
-  if (stacking.tag === 'single' || stacking.ownRows) return [];
-  return outputs.map((port) => ({ ...port, shape: port.shape.slice(1) }));
+/** Whether people should read of items as rows: the batch is proven, or there is one row. */
+export function hasRows({ inputs }: Ports, stacking: Stacking): boolean {
+  return stacking.tag === 'stacked' || inputs.every(({ shape }) => shape[0] === 1);
 }
 
 /** Describes a port for people: `image float32 [batch, 1, 28, 28]`. */

@@ -4,14 +4,23 @@ import { ModeletError } from '../../core/errors.ts';
 import { fromHalfBits } from '../../core/float16.ts';
 import { sizeOf } from '../../core/tensor.ts';
 import { type Elements, toElements } from './elements.ts';
-import { describeShape, type Port, type Stacking } from './ports.ts';
+import { describeShape, mayBeRow, type Port, type Stacking } from './ports.ts';
 
-/** One item's tensor for one input. */
+/** One item's tensor for one input, with the first dimension. */
 export interface Part {
-  /** With the first dimension if the item runs alone; without it if the item is stacked. */
   readonly dims: readonly number[];
   readonly data: Elements;
 }
+
+/** The tensors of an item, in the order of the inputs. */
+export interface ItemParts {
+  readonly parts: readonly Part[];
+  /** Whether the item came without the first dimension, as one row; then its results have no first dimension either. */
+  readonly isRow: boolean;
+}
+
+/** `row`: without the first dimension. `whole`: with it, though it could be absent. `fixed`: with it, as it must be. */
+type Form = 'row' | 'whole' | 'fixed';
 
 interface Found {
   readonly values: ArrayLike<unknown>;
@@ -20,46 +29,25 @@ interface Found {
 }
 
 /**
- * `alone`: the item runs alone, with the first dimension. `stacked`: it is stacked, without that dimension. `either`:
- * it is stacked unless it brings that dimension.
- */
-export type ItemForm = 'alone' | 'stacked' | 'either';
-
-export function itemForm(stacking: Stacking): ItemForm {
-  if (stacking.tag === 'single') return 'alone';
-  return stacking.ownRows ? 'either' : 'stacked';
-}
-
-/**
- * Returns one part per input, in the order of the inputs. For a model with one input, an item is the value or an object
- * that has the value by the input's name. For several inputs, an item must be such an object.
+ * Reads an item. For a model with one input, an item is the value or an object that has the value by the input's name.
+ * For several inputs, an item must be such an object.
  * @throws ModeletError `invalid_input`.
  */
-export function readItem(item: unknown, inputs: readonly Port[], form: ItemForm): Part[] {
-  const parts = readParts(item, inputs, form);
-  if (form !== 'either' || !runsAlone(parts, inputs)) return parts;
-  return parts.map((part, at) => (hasRows(part, inputs[at]) ? part : { ...part, dims: [1, ...part.dims] }));
-}
-
-/** Whether an item brings the first dimension in at least one input. */
-export function runsAlone(parts: readonly Part[], inputs: readonly Port[]): boolean {
-  return parts.some((part, at) => hasRows(part, inputs[at]));
-}
-
-function hasRows({ dims }: Part, port: Port | undefined): boolean {
-  return port !== undefined && port.shape.length > 0 && dims.length === port.shape.length;
-}
-
-function readParts(item: unknown, inputs: readonly Port[], form: ItemForm): Part[] {
+export function readItem(item: unknown, inputs: readonly Port[], stacking: Stacking): ItemParts {
   refuseUnknown(item, inputs);
-  return inputs.map((port) => {
-    const value = pick(item, port, inputs);
-    const { values, dims } = find(value, port);
-    const shape = fit(dims, values.length, port, form);
-    const data = toElements(port.type, values);
-    if (typeof data === 'number') throw refuse(port, `element ${data} ${whyNot(values[data], port)}`);
-    return { dims: shape, data };
-  });
+  const read = inputs.map((port) => readPart(pick(item, port, inputs), port, stacking));
+  const wholes = read.filter(({ form }) => form === 'whole');
+  // A list with one element may be one row of an input without other dimensions.
+  const isRow = read.some(({ form }) => form === 'row') && wholes.every(({ dims }) => dims.join() === '1');
+  return { parts: read, isRow };
+}
+
+function readPart(value: unknown, port: Port, stacking: Stacking): Part & { readonly form: Form } {
+  const { values, dims } = find(value, port);
+  const fitted = fit(dims, values.length, port, stacking);
+  const data = toElements(port.type, values);
+  if (typeof data === 'number') throw refuse(port, `element ${data} ${whyNot(values[data], port)}`);
+  return { ...fitted, data };
 }
 
 /** A misspelt or forgotten input must not run with anything else in its place. */
@@ -150,26 +138,48 @@ function isList(value: unknown): value is ArrayLike<unknown> {
   return Array.isArray(value) || types.isTypedArray(value);
 }
 
-/** Returns the dimensions of the part's tensor, without the first dimension if items are stacked. */
-function fit(dims: readonly number[] | null, length: number, port: Port, form: ItemForm): readonly number[] {
+/** Returns the dimensions of the part's tensor. */
+function fit(
+  dims: readonly number[] | null,
+  length: number,
+  port: Port,
+  stacking: Stacking,
+): { readonly dims: readonly number[]; readonly form: Form } {
   const { shape } = port;
+  const isRowToo = mayBeRow(port, stacking);
+  const whole = (own: readonly number[]): { dims: readonly number[]; form: Form } => ({
+    dims: own,
+    form: isRowToo ? 'whole' : 'fixed',
+  });
   // The input is a scalar, or the model does not state its shape.
-  if (shape.length === 0) return dims ?? [length];
-  const whole = dims ?? [length];
-  if (form !== 'stacked' && matches(whole, shape)) return whole;
-  const own = dims === null ? infer(shape.slice(1), length) : withoutFirst(dims, shape.slice(1));
-  if (own) return form === 'alone' ? [1, ...own] : own;
-  const found = dims === null ? `${length} elements` : describeShape(dims);
-  throw refuse(port, `must be of shape ${describeShape(shape.slice(1))}, found ${found}`);
+  if (shape.length === 0 || matches(dims ?? [length], shape)) return whole(dims ?? [length]);
+  const inShape = dims === null || dims.length === 0 ? infer(shape, length) : null;
+  // One element or list of a model whose first dimension has a size is the whole of it, not one row.
+  if (inShape && (!isRowToo || (typeof shape[0] === 'number' && shape[0] !== 1))) return whole(inShape);
+  const row = isRowToo ? rowOf(dims, length, shape.slice(1)) : null;
+  if (row) return { dims: [1, ...row], form: 'row' };
+  // A list that is no row of a batch is a mistake rather than several rows.
+  if (inShape && stacking.tag === 'single') return whole(inShape);
+  throw refuse(port, `must be of shape ${shapesOf(shape, isRowToo)}, found ${found(dims, length, shape)}`);
 }
 
-/** Returns the dimensions of one item, which may come as a batch of one, or null if they do not fit. */
-function withoutFirst(dims: readonly number[], shape: readonly (number | string)[]): readonly number[] | null {
-  if (matches(dims, shape)) return dims;
-  // A single value.
-  if (dims.length === 0) return infer(shape, 1);
-  const own = dims.slice(1);
-  return dims[0] === 1 && matches(own, shape) ? own : null;
+function rowOf(
+  dims: readonly number[] | null,
+  length: number,
+  shape: readonly (number | string)[],
+): readonly number[] | null {
+  if (dims !== null && matches(dims, shape)) return dims;
+  return dims === null || dims.length === 0 ? infer(shape, length) : null;
+}
+
+function shapesOf(shape: readonly (number | string)[], isRowToo: boolean): string {
+  return `${describeShape(shape)}${isRowToo ? `, or ${describeShape(shape.slice(1))} for one row` : ''}`;
+}
+
+function found(dims: readonly number[] | null, length: number, shape: readonly (number | string)[]): string {
+  if (dims !== null) return describeShape(dims);
+  const open = shape.filter((dimension) => typeof dimension === 'string').length;
+  return `${length} elements${open > 1 ? ': give nested arrays, or {data, dims, type}' : ''}`;
 }
 
 function matches(dims: readonly number[], shape: readonly (number | string)[]): boolean {

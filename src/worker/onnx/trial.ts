@@ -1,19 +1,19 @@
-/**
- * Finds out by trial whether items may run together if the model does not say so: runs several rows alone and together
- * and compares the results. Models of scikit-learn, for example, have no name for their first dimension.
- */
-import { isModeletError } from '../../core/errors.ts';
+/** Proves by trial whether items may run together: see batch/proof.ts. Rows come from the examples, or are made. */
+import type { Clock } from '../../core/clock.ts';
 import { sizeOf } from '../../core/tensor.ts';
-import { makeElements } from './elements.ts';
-import { mayStack, type Port, type Ports, type Stacking, stackingOf } from './ports.ts';
-import { type Part, readItem } from './read-item.ts';
-import { type ItemOutputs, type RunSession, runItems, type SessionTensor } from './run-items.ts';
+import { type Proof, proveBatch, SCALE, type Subject } from '../batch/proof.ts';
+import { type Elements, type ElementType, makeElements, toElements } from './elements.ts';
+import { type Port, type Ports, type Stacking, stackingToProve } from './ports.ts';
+import { type ItemParts, type Part, readItem } from './read-item.ts';
+import { type RunSession, runItems } from './run-items.ts';
 
+/** One row for each input: parts whose first dimension is 1. */
 type Row = readonly Part[];
 
-interface Tried {
-  readonly row: Row;
-  readonly outputs: ItemOutputs;
+/** How items run, and why a batch is slower than it could be, or gives wrong results; null if it does neither. */
+export interface FoundStacking {
+  readonly stacking: Stacking;
+  readonly warning: string | null;
 }
 
 /** Sizes to try for open dimensions. Some models reject small ones. */
@@ -21,69 +21,65 @@ const OPEN_SIZES = [4, 32, 224];
 const MOST_ELEMENTS = 10_000_000;
 const MADE_ROWS = 3;
 const MOST_EXAMPLES = 2;
-const TOGETHER: Stacking = { tag: 'stacked', size: null, ownRows: true };
 
-/** Decides by the user's setting, else by the model, else by a trial with the user's examples and generated rows. */
+/**
+ * Decides by a trial.
+ * @param forced the user's setting, which the trial does not change; null if not set
+ */
 export async function findStacking(
   ports: Ports,
   run: RunSession,
   forced: boolean | null,
   examples: readonly unknown[],
-): Promise<Stacking> {
-  const said = stackingOf(ports, forced);
-  if (said.tag === 'stacked' || forced !== null || !mayStack(ports)) return said;
-  const why = await tryRows(ports, run, examples);
-  return why === null ? TOGETHER : { tag: 'single', why: `${said.why}, and ${why}` };
+  clock: Clock,
+): Promise<FoundStacking> {
+  if (forced === false) return { stacking: { tag: 'single', why: 'the stage is set so' }, warning: null };
+  const stacking = stackingToProve(ports);
+  if (stacking.tag === 'single') return { stacking, warning: stacking.why };
+  const proof = await prove(ports, run, stacking, examples, clock);
+  if (proof.tag === 'same') return { stacking, warning: null };
+  if (forced) return { stacking, warning: proof.tag === 'differs' ? proof.why : null };
+  const why = proof.tag === 'differs' ? proof.why : `${proof.why}, or set "batch": true if results do not mix`;
+  return { stacking: { tag: 'single', why }, warning: why };
 }
 
-/** Returns the reason why rows may not run together, or null if they may. */
-async function tryRows(ports: Ports, run: RunSession, examples: readonly unknown[]): Promise<string | null> {
-  const given = givenRows(ports, examples);
-  let failure = '';
-  for (const size of given.length > 0 ? [0] : OPEN_SIZES) {
-    const outcomes = await runAlone([...given, ...madeRows(ports, given[0] ?? null, size)], ports, run);
-    const tried = outcomes.filter((outcome): outcome is Tried => !(outcome instanceof Error));
-    if (tried.length >= 2) return compare(tried, ports, run);
-    const error = outcomes.find((outcome) => outcome instanceof Error);
-    if (isModeletError(error)) return error.message;
-    if (error) failure = ` (${error.message})`;
+async function prove(
+  ports: Ports,
+  run: RunSession,
+  stacking: Stacking,
+  examples: readonly unknown[],
+  clock: Clock,
+): Promise<Proof> {
+  const subject: Subject<Row> = {
+    clock,
+    run: async (rows) => {
+      const items = rows.map((parts) => ({ parts, isRow: true }));
+      const results = await runItems(items, { ports, stacking, run });
+      return results.map((outputs) =>
+        outputs instanceof Error
+          ? outputs
+          : Object.fromEntries(outputs.map((tensor, at) => [ports.outputs[at]?.name ?? at, tensor])),
+      );
+    },
+    // Integers may be indexes, which cannot be larger.
+    enlarged: (row) => [true, false].map((integers) => scaled(row, ports.inputs, { by: SCALE, integers })),
+  };
+  const given = givenRows(ports, stacking, examples);
+  let proof: Proof = { tag: 'unproven', why: 'no two inputs could be tried: give examples' };
+  for (const size of given[0] ? [0] : OPEN_SIZES) {
+    const rows = [...given, ...reorderedRows(given), ...madeRows(ports, given[0] ?? null, size)];
+    proof = await proveBatch(rows, subject);
+    if (proof.tag !== 'unproven') return proof;
   }
-  return `no two rows could be tried${failure}: give examples`;
+  return proof;
 }
 
-function runAlone(rows: readonly Row[], ports: Ports, run: RunSession): Promise<(Tried | Error)[]> {
-  return Promise.all(
-    rows.map(async (row) => {
-      const [outputs] = await runItems([row], ports, TOGETHER, run);
-      return outputs instanceof Error ? outputs : { row, outputs: outputs as ItemOutputs };
-    }),
-  );
-}
-
-async function compare(tried: readonly Tried[], ports: Ports, run: RunSession): Promise<string | null> {
-  const [first] = tried as [Tried];
-  if (tried.every(({ outputs }) => areAlike(outputs, first.outputs))) {
-    return 'the rows that were tried give the same results: give examples whose results differ';
-  }
-  const together = await runItems(
-    tried.map(({ row }) => row),
-    ports,
-    TOGETHER,
-    run,
-  );
-  for (const [index, outputs] of together.entries()) {
-    if (outputs instanceof Error) return `several rows fail together: ${outputs.message}`;
-    if (!areAlike((tried[index] as Tried).outputs, outputs)) return 'rows give other results together than alone';
-  }
-  return null;
-}
-
-/** Returns rows from the examples that have the shape of the first one. */
-function givenRows({ inputs }: Ports, examples: readonly unknown[]): Row[] {
+/** Returns single rows of the examples, of the shape of the first one. */
+function givenRows({ inputs }: Ports, stacking: Stacking, examples: readonly unknown[]): Row[] {
   const rows: Row[] = [];
   for (const example of examples) {
     try {
-      rows.push(readItem(example, inputs, 'stacked'));
+      rows.push(...rowsOf(readItem(example, inputs, stacking)));
     } catch {
       // The warm-up reports an example that cannot be read.
     }
@@ -93,10 +89,26 @@ function givenRows({ inputs }: Ports, examples: readonly unknown[]): Row[] {
   return first ? rows.filter((row) => shapeOf(row) === shapeOf(first)).slice(0, MOST_EXAMPLES) : [];
 }
 
+function rowsOf({ parts }: ItemParts): Row[] {
+  const count = parts[0]?.dims[0] ?? 0;
+  if (parts.some(({ dims }) => dims[0] !== count)) return [];
+  return Array.from({ length: Math.min(count, MOST_EXAMPLES) }, (_, index) =>
+    parts.map(({ dims, data }) => {
+      const size = data.length / count;
+      return { dims: [1, ...dims.slice(1)], data: data.slice(index * size, (index + 1) * size) as Elements };
+    }),
+  );
+}
+
+/** Returns the first row with its elements in the opposite order: values that the model takes, such as indexes. */
+function reorderedRows([first]: readonly Row[]): Row[] {
+  return first ? [first.map(({ dims, data }) => ({ dims, data: data.slice().reverse() as Elements }))] : [];
+}
+
 /** Generates rows with the shape of `like`, or with `size` for each open dimension if `like` is null. */
 function madeRows({ inputs }: Ports, like: Row | null, size: number): Row[] {
   const shapes = inputs.map(
-    ({ shape }, at) => like?.[at]?.dims ?? shape.slice(1).map((dim) => (typeof dim === 'string' ? size : dim)),
+    ({ shape }, at) => like?.[at]?.dims ?? [1, ...shape.slice(1).map((dim) => (typeof dim === 'string' ? size : dim))],
   );
   if (shapes.some((dims) => sizeOf(dims) > MOST_ELEMENTS)) return [];
   let seed = 1;
@@ -105,9 +117,11 @@ function madeRows({ inputs }: Ports, like: Row | null, size: number): Row[] {
     seed = (seed * 48_271) % 2_147_483_647;
     return seed / 2_147_483_647;
   };
-  return Array.from({ length: MADE_ROWS }, (_, row) =>
+  const rows = Array.from({ length: MADE_ROWS }, (_, row) =>
     inputs.map((port, at) => madePart(port, shapes[at] as readonly number[], () => made(port, random(), row))),
   );
+  // Of a number and its opposite, a model that leaves out rows by a score leaves out one.
+  return [...rows, scaled(rows[1] as Row, inputs, { by: -1, integers: false })];
 }
 
 function madePart({ type }: Port, dims: readonly number[], make: () => number | bigint | string): Part {
@@ -124,23 +138,20 @@ function made({ type }: Port, random: number, row: number): number | bigint | st
   return type === 'int64' || type === 'uint64' ? BigInt(bit) : bit;
 }
 
-function areAlike(some: ItemOutputs, others: ItemOutputs): boolean {
-  return some.every((tensor, at) => isLike(tensor, others[at] as SessionTensor));
+/** Multiplies the fractions of a row, and its integers too if wanted. */
+function scaled(row: Row, inputs: readonly Port[], { by, integers }: { by: number; integers: boolean }): Row {
+  return row.map((part, at) => {
+    const { type } = inputs[at] as Port;
+    return type.startsWith('float') || integers ? { dims: part.dims, data: multiplied(part.data, type, by) } : part;
+  });
 }
 
-/** Whether two tensors match. Floats may differ in their last digits: with more rows, sums run in another order. */
-function isLike(one: SessionTensor, other: SessionTensor): boolean {
-  if (one.dims.join() !== other.dims.join() || one.data.length !== other.data.length) return false;
-  const numbers = one.data as ArrayLike<unknown>;
-  let largest = 0;
-  for (let index = 0; index < numbers.length; index += 1) {
-    const size = Math.abs(Number(numbers[index]));
-    if (size > largest && size !== Number.POSITIVE_INFINITY) largest = size;
-  }
-  const most = one.type.startsWith('float') ? largest * (one.type === 'float16' ? 1e-2 : 1e-3) : 0;
-  for (let index = 0; index < numbers.length; index += 1) {
-    const [a, b] = [numbers[index], other.data[index]];
-    if (!Object.is(a, b) && !(Math.abs(Number(a) - Number(b)) <= most)) return false;
-  }
-  return true;
+/** Elements that the type cannot hold so large stay as they are. */
+function multiplied(elements: Elements, type: ElementType, by: number): Elements {
+  const products = Array.from(elements as ArrayLike<unknown>, (element) => {
+    if (typeof element !== 'number' && typeof element !== 'bigint') return element;
+    const product = typeof element === 'bigint' ? element * BigInt(by) : element * by;
+    return typeof toElements(type, [product]) === 'number' ? element : product;
+  });
+  return toElements(type, products) as Elements;
 }

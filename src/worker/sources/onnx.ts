@@ -1,12 +1,13 @@
 /** Makes a modelet from an ONNX model: turns items into tensors, stacks them into a batch, and splits the outputs. */
 import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import { systemClock } from '../../core/clock.ts';
 import { asError, ModeletError } from '../../core/errors.ts';
-import type { StageSource } from '../../core/model.ts';
-import { type LoadedModelet, type LoadSource, type ModeletContext, NO_STATICS } from '../modelet/modelet.ts';
+import type { BatchWarning, StageSource } from '../../core/model.ts';
+import { type LoadedModelet, type LoadSource, NO_STATICS } from '../modelet/modelet.ts';
 import { documentedPorts } from '../onnx/documented.ts';
-import { describePort, inputsOfItem, outputsOfItem, type Ports, type Stacking } from '../onnx/ports.ts';
-import { itemForm, type Part, readItem } from '../onnx/read-item.ts';
+import { describePort, hasRows, type Stacking } from '../onnx/ports.ts';
+import { type ItemParts, readItem } from '../onnx/read-item.ts';
 import { checkLabels, type ResultOptions, toResult } from '../onnx/results.ts';
 import { runItems } from '../onnx/run-items.ts';
 import { openSession } from '../onnx/session.ts';
@@ -25,28 +26,32 @@ export const loadOnnx: LoadSource<OnnxSource> = async (source, definition, conte
   }
 };
 
-const open: LoadSource<OnnxSource> = async (source, definition, context) => {
+const open: LoadSource<OnnxSource> = async (source, definition, { cpus, log }) => {
   const { path, options } = source;
   const results: ResultOptions = { ...options, labels: readLabels(source) };
   const session = await openSession(path, definition.requireFrom, {
     executionProviders: options.executionProviders,
-    threads: options.threads ?? context.cpus?.length ?? (source.soleWorker ? null : 1),
+    threads: options.threads ?? cpus?.length ?? (source.soleWorker ? null : 1),
   });
   const { ports } = session;
-  const stacking = await findStacking(ports, session.run, options.batch, options.examples);
-  checkLabels(ports.outputs, stacking.tag === 'stacked', results);
-  tellOf(ports, stacking, context);
+  const { stacking, warning } = await findStacking(ports, session.run, options.batch, options.examples, systemClock);
+  const rows = hasRows(ports, stacking);
+  checkLabels(ports.outputs, rows, results);
+  log.info(
+    `inputs ${ports.inputs.map(describePort).join(', ')}; outputs ${ports.outputs.map(describePort).join(', ')}`,
+  );
   return {
     ...NO_STATICS,
     examples: options.examples,
-    documented: documentedPorts(ports, stacking.tag === 'stacked', results),
-    inputs: inputsOfItem(ports, stacking),
-    ...(options.tensors ? { outputs: outputsOfItem(ports, stacking) } : {}),
+    documented: documentedPorts(ports, rows, results),
+    inputs: ports.inputs,
+    ...(options.tensors ? { outputs: ports.outputs } : {}),
+    batching: batchingOf(stacking, warning),
     batch: true,
     setup: () => {},
-    preprocess: (input) => readItem(input, ports.inputs, itemForm(stacking)),
+    preprocess: (input) => readItem(input, ports.inputs, stacking),
     predict: async (items) => {
-      const outputs = await runItems(items as Part[][], ports, stacking, session.run);
+      const outputs = await runItems(items as ItemParts[], { ports, stacking, run: session.run });
       return outputs.map((one) => {
         if (one instanceof Error) return one;
         return attempt(() => toResult(one, ports.outputs, results));
@@ -77,8 +82,8 @@ function readLabels({ path, options }: OnnxSource): readonly string[] | null {
   throw new Error(`labels: ${file} must have a JSON array of texts`);
 }
 
-function tellOf({ inputs, outputs }: Ports, stacking: Stacking, { log }: ModeletContext): void {
-  log.info(`inputs ${inputs.map(describePort).join(', ')}; outputs ${outputs.map(describePort).join(', ')}`);
-  if (stacking.tag === 'stacked') return;
-  log.info(`items run one by one, as ${stacking.why}; with "batch": true in init they would run together`);
+function batchingOf({ tag }: Stacking, why: string | null): BatchWarning | null {
+  if (why === null) return null;
+  if (tag === 'single') return { items: 'singly', text: `items run one by one: ${why}` };
+  return { items: 'mixed', text: `"batch": true runs items together, but ${why}` };
 }
