@@ -270,7 +270,7 @@ export const INDEPENDENT: Readonly<Record<string, Kind>> = {
     drawing: typed('float32', 'Relu', ['batch', 'height', 'width']),
     item: (random) => rows(1 + whole(3)(random), 2)(random),
   },
-  'indexes of a table': { drawing: TABLE, item: whole(3) },
+  'indexes of a table': { drawing: TABLE, item: (random) => whole(1e6)(random) % 3 },
   texts: { drawing: typed('string', 'Identity', ['batch', 2]), item: (random) => [word(random), word(random)] },
   booleans: { drawing: typed('bool', 'Not'), item: (random) => four(random).map((value) => value > 0) },
   bytes: { drawing: bytes, item: (random) => four(random).map((value) => whole(255)(() => value)) },
