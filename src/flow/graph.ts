@@ -25,6 +25,8 @@ export interface StageNode extends AnyNode {
   readonly output: string;
   /** Message property that divides the queue; '' if none does. */
   readonly dropKey: string;
+  /** Whether its full queue drops the oldest item. */
+  readonly drops: boolean;
   /** Stages that take a share of its requests, by the ids of their running nodes. */
   readonly versions: readonly StageVersion[];
   /** Message property whose value stays on one version; '' if none does, or if the stage has no versions. */

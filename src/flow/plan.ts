@@ -4,6 +4,7 @@ import type { StageConfig } from '../config/compile-stage.ts';
 import { type ModeletDefinition, type PlannedStage, settingsFor } from '../config/stage-definition.ts';
 import { ModeletError } from '../core/errors.ts';
 import type { Batching, RemotePlace } from '../core/model.ts';
+import { Queues } from './dropping.ts';
 import type { Graph } from './graph.ts';
 import { type PlannedJoin, planJoins } from './joins.ts';
 import { type Doubled, nameStages } from './names.ts';
@@ -21,8 +22,10 @@ export interface FlowPlan {
   /** Ids of the stages that can run. */
   readonly stages: readonly string[];
   readonly stageNames: ReadonlyMap<string, string>;
-  /** Stages whose names are taken, and versions that cannot be used, for people. */
+  /** Stages whose names are taken, versions that cannot be used, and what `idle` has, for people. */
   readonly doubled: readonly Doubled[];
+  /** Settings that have no effect, for people. */
+  readonly idle: readonly Doubled[];
   /** The base of each version, by the ids of their nodes. */
   readonly bases: ReadonlyMap<string, string>;
   readonly batching: ReadonlyMap<string, Batching>;
@@ -70,10 +73,13 @@ export function planFlows(graph: Graph, nodes: CompiledNodes, settings: PlanSett
   const invalid = new Map([...compiled.invalid, ...unusable, ...unusableJoins]);
   const { routes, apart } = usableRoutes(compiled, invalid);
   const usable = new Set(stages.map(({ node }) => node.id));
+  const configs = new Map(stages.map(({ node, config }) => [node.id, config]));
+  const queues = new Queues({ graph, configs, batching: compiled.batching, routes });
   return {
     stages: [...usable],
     stageNames: names,
-    doubled: [...doubled, ...unusableVersions(graph, usable)],
+    doubled: [...doubled, ...unusableVersions(graph, usable), ...queues.idle],
+    idle: queues.idle,
     bases: basesOf(graph),
     batching: compiled.batching,
     joins,
@@ -83,6 +89,7 @@ export function planFlows(graph: Graph, nodes: CompiledNodes, settings: PlanSett
         .filter(({ config }) => config.runtime === runtime)
         .map((stage) => ({
           ...planStage(stage, names, compiled, settings),
+          ...queues.of(stage.node.id),
           ...planVersions(graph, stage, usable),
           remote: remotePlace(stage.config, nodes, settings),
         })),
@@ -139,8 +146,8 @@ function planStage(
   names: ReadonlyMap<string, string>,
   compiled: CompiledGraph,
   folders: ModuleFolders,
-): Omit<PlannedStage, 'remote'> {
-  const { overflow, cache, cacheMb, cacheTtlMs } = config;
+): Omit<PlannedStage, 'remote' | 'overflow'> {
+  const { cache, cacheMb, cacheTtlMs } = config;
   const batching = compiled.batching.get(node.id);
   if (!batching) throw new Error(`stage ${node.id} was not compiled`);
   return {
@@ -149,7 +156,6 @@ function planStage(
     modelet: planModelet(config, folders),
     ...settingsFor('engine', config),
     batching,
-    overflow: overflow === 'drop-oldest' ? 'drop-oldest' : 'refuse',
     cache: { entries: cache, maxBytes: cacheMb * MB, ttlMs: cacheTtlMs },
   };
 }

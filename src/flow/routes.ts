@@ -20,6 +20,8 @@ export interface CompiledRoute extends Pick<Trail, 'leg' | 'taps' | 'sticky' | '
   readonly runtime: string;
   /** Ids of all stages, as drawn; at least one. */
   readonly stages: readonly string[];
+  /** Message property that divides its queues: that of the first stage that drops its oldest items by one. '': none. */
+  readonly dropKey: string;
   /** The node that sends the result: a stage, or a node that gathers branches. */
   readonly exit: string;
 }
@@ -65,7 +67,7 @@ function routesOf(
     const first = stageBehind(graph, node);
     if (!first || invalid.has(node.id) || unwired.has(first.id)) continue;
     const broken = invalid.get(first.id);
-    if (broken === undefined) routes.set(node.id, routeOf(node.id, first.runtime, legs.from(first)));
+    if (broken === undefined) routes.set(node.id, routeOf(graph, node.id, first.runtime, legs.from(first)));
     else invalid.set(node.id, `the stage behind it cannot be used: ${broken}`);
   }
   const apart = new Map<string, string>();
@@ -73,14 +75,20 @@ function routesOf(
     const { id } = httpIn;
     const found = legs.behind(httpIn);
     if (typeof found === 'string') apart.set(id, found);
-    else if (found) routes.set(id, routeOf(id, found.runtime, found.trail));
+    else if (found) routes.set(id, routeOf(graph, id, found.runtime, found.trail));
   }
   return { routes, apart };
 }
 
-function routeOf(entry: string, runtime: string, { leg, exit, taps, sticky, end, unfused }: Trail): CompiledRoute {
+function routeOf(graph: Graph, entry: string, runtime: string, trail: Trail): CompiledRoute {
+  const { leg, exit, taps, sticky, end, unfused } = trail;
   const stages = stagesOf(leg);
-  return { entry, runtime, stages, leg, exit: exit?.id ?? '', taps, sticky, end, unfused };
+  const keys = stages.map((id) => {
+    const node = graph.get(id);
+    return node?.kind === 'stage' && node.drops ? node.dropKey : '';
+  });
+  const dropKey = keys.find((key) => key !== '') ?? '';
+  return { entry, runtime, stages, leg, dropKey, exit: exit?.id ?? '', taps, sticky, end, unfused };
 }
 
 /** Sets the batching of stages from their batchers. A batcher must stand directly in front of exactly one stage. */

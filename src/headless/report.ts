@@ -28,6 +28,7 @@ export function reportOf(flows: HeadlessFlows, endpoints: readonly EndpointSpec[
       ['NODE', 'REASON'],
       verdict.leftOut.map(pairOf),
     ),
+    ...section('Settings without effect', ['NODE', 'REASON'], idleIn(flows).map(pairOf)),
   ].join('\n');
 }
 
@@ -45,7 +46,12 @@ export function recordsOf(flows: HeadlessFlows, endpoints: readonly EndpointSpec
     }),
     ...verdict.refused.map((one) => say('warn', 'refuses', one)),
     ...verdict.leftOut.map((one) => say('info', 'leaves out', one)),
+    ...idleIn(flows).map((one) => say('warn', 'does not use all settings of', one)),
   ];
+}
+
+function idleIn({ plan }: HeadlessFlows): Unserved[] {
+  return plan.idle.map(({ id, text }) => ({ node: plan.stageNames.get(id) ?? id, reason: text }));
 }
 
 /** Returns the name of a runtime, or its id if it has none. */

@@ -133,3 +133,27 @@ test('a circle of three stages does not block itself or a stage in front of it',
   }
   assert.equal(rig.answers().length, 40);
 });
+
+test('a stage that drops its oldest items holds nothing back: it keeps the newest of each group', async () => {
+  const rig = new Rig();
+  const dropping = { capacity: 2, overflow: 'drop-oldest' } as const;
+  await rig.apply({ stages: [stage(1, dropping), stage(2, dropping)], routes: [route(1, [1, 2])] });
+  for (const id of upTo(8)) {
+    await rig.submit([id], { group: 1 + (id % 2) });
+    await answer(rig, 1);
+  }
+  assert.deepEqual(rig.answers(), ['2 dropped', '3 dropped', '4 dropped', '5 dropped', '6 dropped']);
+  for (let rest = 0; rest < 3; rest += 1) await answer(rig, 2);
+  assert.deepEqual(rig.answers().map(Number), [1, 8, 7]);
+});
+
+test('an item of a patient sender is dropped, too, at a later stage that drops its oldest', async () => {
+  const rig = new Rig();
+  const stages = [stage(1), stage(2, { capacity: 1, overflow: 'drop-oldest' })];
+  await rig.apply({ stages, routes: [route(1, [1, 2])] });
+  for (const id of upTo(4)) {
+    await rig.submit([id], { patient: true });
+    await answer(rig, 1);
+  }
+  assert.deepEqual(rig.answers(), ['2 dropped', '3 dropped']);
+});

@@ -38,7 +38,15 @@ function common(type: string): Pick<GraphNode, 'type' | 'flow' | 'watched'> {
 }
 
 export function stage(id: string, wires: Wires = [], overrides: Partial<StageNode> = {}): StageNode {
-  const settings = { runtime: 'r1', input: 'payload', output: 'payload', dropKey: '', readsAlso: null, invalid: null };
+  const settings = {
+    runtime: 'r1',
+    input: 'payload',
+    output: 'payload',
+    dropKey: '',
+    drops: false,
+    readsAlso: null,
+    invalid: null,
+  };
   const noVersions = { versions: [], sticky: '' };
   const forClients = { mediaTypes: ['application/json'], patient: false, caught: false };
   const drawn = { ...common('modelet-stage'), id, name: id.toUpperCase(), wires: outputs(wires) };

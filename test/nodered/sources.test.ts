@@ -197,6 +197,24 @@ describe('drop-oldest', () => {
     assert.equal(await countOf('ok'), 5);
   });
 
+  test('drop-oldest in a route of two stages: behind a quick stage the slow one keeps the newest frames, too', async () => {
+    const front = stage('front', 'return input;', 'slow', { capacity: '2', overflow: 'drop-oldest' });
+    const out = await deploySlow({}, front);
+    red.send('front', { payload: 0 });
+    await until('the worker has it', async () => (await gate.entered()).length === 1);
+    for (const hundred of numbers(5)) {
+      sendAll(
+        red,
+        'front',
+        numbers(100).map((number) => hundred * 100 + number + 1),
+      );
+      await until('they are through the first', async () => (await queueOf(red, 'front')) === 0);
+    }
+    await until('all but the newest are dropped', async () => (await countOf('dropped')) === 498);
+    await gate.open();
+    assert.deepEqual(payloads(await arrived(out, 3)), [0, 499, 500]);
+  });
+
   test('drop-oldest without a dropKey keeps the newest of all, and never drops a higher priority for a lower one', async () => {
     const out = await deploySlow({ capacity: '2', overflow: 'drop-oldest' });
     await occupy('slow', { payload: 'first' });

@@ -338,7 +338,7 @@ export class Router {
   }
 
   #takes(stage: RouteStage, item: Item): boolean {
-    return stage.hasRoom || !this.holdBack.holds(lastStage(item).ref, stage.ref);
+    return !stage.holdsBack || !this.holdBack.holds(lastStage(item).ref, stage.ref);
   }
 }
 

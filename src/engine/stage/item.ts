@@ -30,6 +30,8 @@ export interface RouteStage {
   readonly meter: StageMeter;
   /** Whether its queue takes one more item. */
   readonly hasRoom: boolean;
+  /** Whether the stages before wait while its queue is full. One that drops its oldest items keeps none of them waiting. */
+  readonly holdsBack: boolean;
   /** Most patient requests that it may have at a time. */
   readonly patientRoom: number;
   /** Whether a worker serves. */

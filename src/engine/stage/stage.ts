@@ -72,6 +72,10 @@ export class Stage implements RouteStage {
     return this.#queue.length < this.#definition.capacity;
   }
 
+  get holdsBack(): boolean {
+    return !this.hasRoom && this.#definition.overflow !== 'drop-oldest';
+  }
+
   get patientRoom(): number {
     return roomOf(this.#definition);
   }
@@ -356,8 +360,8 @@ export class Stage implements RouteStage {
 
   /**
    * Puts an item into the queue. At a route's entry a full queue refuses the item or drops the oldest. Inside a route
-   * the previous stage holds its items back. A patient item is always queued: it comes when there is room, see
-   * admission-queue.ts, but for one of the listener, which has no other place where it could wait.
+   * it drops the oldest, or the previous stage holds its items back. At an entry a patient item is always queued: it comes
+   * when there is room, see admission-queue.ts, but for one of the listener, which has no other place where it could wait.
    */
   #queueUp(item: Item, entry: boolean): void {
     const { health } = this.#pools.present;
@@ -365,7 +369,8 @@ export class Stage implements RouteStage {
       this.#host.onFailed(item, unavailable(this.name, health));
       return;
     }
-    if (!entry || item.patient || this.hasRoom) this.#queue.push(item);
+    const drops = this.#definition.overflow === 'drop-oldest';
+    if (this.hasRoom || (entry ? item.patient : !drops)) this.#queue.push(item);
     else {
       const refused = this.#queue.pushFull(item, this.#definition, this.#recent.meanRunMs ?? 0);
       this.#host.onFailed(refused.item, refused.error);

@@ -191,7 +191,7 @@ function routeBehind(graph: Graph, httpIn: HttpInNode, { routes, apart, invalid 
 /** Returns the reason why requests cannot pass the route as bare payloads; null if there is none. */
 function againstRoute(
   graph: Graph,
-  { taps, unfused, end, sticky, stages }: CompiledRoute,
+  { taps, unfused, end, sticky, dropKey, stages }: CompiledRoute,
   entry: Found['entry'],
   firsts: readonly StageNode[],
   last: StageNode | JoinNode,
@@ -202,6 +202,7 @@ function againstRoute(
   const reader = withVersions(graph, stages).find(({ readsAlso }) => readsAlso !== null);
   if (reader) return `${named(reader)} reads msg.${reader.readsAlso}`;
   if (sticky !== '' && headerOf(sticky) === null) return `its versions are chosen by msg.${sticky}, which is no header`;
+  if (dropKey !== '') return `a queue of its route is sorted by msg.${dropKey}`;
   const watched = [entry, ...stages.flatMap((id) => stageWith(graph, id) ?? [])].find((node) => node.watched);
   if (watched) return `a Complete node watches ${named(watched)}`;
   for (const [id, targets] of taps) {

@@ -119,7 +119,7 @@ function toPipelineNode({ kind, node, config }: CompiledNode, common: Common, ar
 }
 
 const NO_SETTINGS = {
-  ...{ runtime: '', input: '', output: '', dropKey: '', readsAlso: null, mediaTypes: [], patient: false },
+  ...{ runtime: '', input: '', output: '', dropKey: '', drops: false, readsAlso: null, mediaTypes: [], patient: false },
   ...{ versions: [], sticky: '' },
 };
 
@@ -131,7 +131,8 @@ function stageSettings(
   const { runtime, input, output, dropKey, mediaTypes, overflow } = config;
   const versions = config.versions.map((version) => ({ ...version, stage: stageId(version.stage) }));
   return {
-    ...{ runtime, input, output, dropKey, readsAlso: readsAlso(config), mediaTypes, patient: overflow === 'wait' },
+    ...{ runtime, input, output, dropKey, readsAlso: readsAlso(config), mediaTypes },
+    ...{ drops: overflow === 'drop-oldest', patient: overflow === 'wait' },
     ...{ versions, sticky: versions.length > 0 ? config.sticky : '' },
   };
 }

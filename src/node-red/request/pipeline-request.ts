@@ -101,7 +101,7 @@ export class PipelineRequest {
         deadline: this.#trace.deadline ?? Number.POSITIVE_INFINITY,
         priority: priorityOf(this.#msg),
         patient: first.overflow === 'wait' || (first.overflow === 'auto' && !this.#msg.res),
-        group: first.dropKey === '' ? 0 : hashOf(String(RED.util.getMessageProperty(this.#msg, first.dropKey))),
+        group: route.dropKey === '' ? 0 : hashOf(String(RED.util.getMessageProperty(this.#msg, route.dropKey))),
         sticky: route.sticky === '' ? 0 : stickyOf(RED, this.#msg, route.sticky),
         meta,
         onSettled: (settlement) => {
