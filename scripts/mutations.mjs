@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { current, maintained, root } from './runtimes.mjs';
+import { testFiles } from './testing/files.mjs';
 
 const { values: options } = parseArgs({ options: { only: { type: 'string', default: '' } } });
 const { node } = current() ?? maintained();
@@ -29,7 +30,9 @@ function build() {
 /** Returns `ok`, `not ok`, `hangs` if the test did not end in time, or undefined if no test of that name ran. */
 function run({ suite, test }) {
   const pattern = `^${test.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')}$`;
-  const file = join(copy, 'dist', 'test', `${suite}.test.js`);
+  const found = testFiles().find(({ name }) => name === suite);
+  if (!found) return undefined;
+  const file = join(copy, found.file);
   const args = ['--test-reporter=tap', `--test-name-pattern=${pattern}`, file];
   // Run the test file directly, in one process: all other marked processes are then processes that the test started.
   const { stdout, error } = spawnSync(node, args, { cwd: copy, encoding: 'utf8', timeout: TEST_TIMEOUT_MS });

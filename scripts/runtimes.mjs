@@ -22,10 +22,10 @@ function bundledNode(folder) {
 /** Node-RED 5 with Node 24; undefined if that Node could not be installed and the current one is too old. */
 export function current() {
   const node = bundledNode('node-24') ?? (major > 22 || (major === 22 && minor >= 9) ? process.execPath : undefined);
-  return node && { name: 'Node-RED 5', node, module: 'node-red' };
+  return node && { pair: '5', name: 'Node-RED 5', node, module: 'node-red' };
 }
 
 /** Node-RED 4.1 with Node 20. */
 export function maintained() {
-  return { name: 'Node-RED 4.1', node: bundledNode('node-20') ?? process.execPath, module: 'node-red-4' };
+  return { pair: '4', name: 'Node-RED 4.1', node: bundledNode('node-20') ?? process.execPath, module: 'node-red-4' };
 }

@@ -33,7 +33,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/engine/stage/stage.ts',
     find: 'this.#host.onFailed(item, workerLost(this.name, worker, error, wasAlone));',
     replace: 'void [item, worker, workerLost];',
-    suite: 'faults/service.once',
+    suite: 'faults/service',
     test: 'kill -9 in the middle of a batch',
   },
   {
@@ -74,7 +74,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/process/parent/child-process.ts',
     find: 'this.#process = launch(spec);',
     replace: "this.#process = launch(spec);\n    process.on('exit', () => this.kill(null));",
-    suite: 'faults/service.once',
+    suite: 'faults/service',
     test: 'kill -9',
   },
   {
@@ -82,7 +82,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/ledger/ledger.ts',
     find: 'request.timer?.cancel();',
     replace: '',
-    suite: 'faults/service.once',
+    suite: 'faults/service',
     test: 'kill -9 in the middle of a batch',
   },
   {
@@ -98,7 +98,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/engine/pools/supervised-worker.ts',
     find: 'this.#supervisor.kill(new RunTimeout(runTimeoutMs));',
     replace: 'void RunTimeout;',
-    suite: 'faults/service.once',
+    suite: 'faults/service',
     test: 'infinite loop, with runTimeoutMs',
   },
   {
@@ -106,7 +106,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/engine/stage/stage.ts',
     find: 'this.#queue.putBack(this.#end(running.filter(again)), true);',
     replace: 'this.#queue.putBack(this.#end(running.filter(again)), false);',
-    suite: 'processes/retry-lost.once',
+    suite: 'processes/retry-lost',
     test: 'by exit, with retryLost: seven results, one worker_lost, and nothing else waits',
   },
   {
@@ -162,7 +162,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/process/parent/supervisor.ts',
     find: 'onSilent: (seconds) => this',
     replace: 'onSilent: (seconds) => seconds > 0 || this',
-    suite: 'faults/service.once',
+    suite: 'faults/service',
     test: 'stands still (SIGSTOP), while a worker spins in synchronous code',
   },
   {
@@ -170,7 +170,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: 'src/engine/pools/circuit.ts',
     find: 'if (deaths.length < CIRCUIT.deaths) {',
     replace: 'if (deaths.length < CIRCUIT.deaths * 1000) {',
-    suite: 'processes/circuit.once',
+    suite: 'processes/circuit',
     test: 'open the circuit: new requests fail at once, with the cause and Retry-After',
   },
   {
@@ -269,7 +269,7 @@ export const MUTATIONS: readonly Mutation[] = [
     find: 'this.#runs.set(lease.id, claim);',
     replace:
       "this.#runs.set(lease.id, claim);\n    void this.#conclude(claim, { kind: 'ack', ok: true, result: null });",
-    suite: 'nodered/durable-gate.shared',
+    suite: 'nodered/durable-gate',
     test: 'retries a failed message, then shows it as a dead letter that can be retried',
   },
   {

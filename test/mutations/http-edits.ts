@@ -15,7 +15,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/http/bodies/request-body.ts',
     find: "kept?.tag === 'whole' ? Buffer.concat(kept.chunks) : kept && null",
     replace: "kept?.tag === 'whole' ? undefined : kept && null",
-    suite: 'nodered/http-bodies.once.shared',
+    suite: 'nodered/http-bodies',
     // The flow reads this body: an endpoint that forks is not compiled.
     test: 'arrives whole at both of two stages',
   },
@@ -32,7 +32,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/request/direct-answers.ts',
     find: 'if (begun.has(response)) inTurns(LONGEST_WAY, act);',
     replace: 'if (begun.has(response)) inTurns(LONGEST_WAY * 0, act);',
-    suite: 'nodered/stream-response.shared',
+    suite: 'nodered/stream-response',
     test: 'says an error in the stream, whether a collector, a Catch node or nobody hands it over',
   },
   {
@@ -40,7 +40,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/request/pipeline-request.ts',
     find: 'if (isStreamOver(this.#msg)) this.#abandon(',
     replace: 'if (isStreamOver(this.#msg) && this.#parts === null) this.#abandon(',
-    suite: 'nodered/stream-response.shared',
+    suite: 'nodered/stream-response',
     test: 'closes the generator when the client goes away, and when a node ends the stream early',
   },
   {
@@ -56,7 +56,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     file: 'src/node-red/http/bodies/json-values.ts',
     find: 'keepParsed(request);',
     replace: 'void keepParsed;',
-    suite: 'nodered/http-bodies.once.shared',
+    suite: 'nodered/http-bodies',
     test: 'of JSON may be any value, as for the nodes in between, and is parsed once',
   },
   {
@@ -65,7 +65,7 @@ export const HTTP_MUTATIONS: readonly Mutation[] = [
     find: 'return first ? [{ id, method, url, ...first, ...widest(found), clients: clientsBehind(graph, id, services) }] : [];',
     replace:
       'const any = first ? { ...first, ...widest(found) } : { held: false, maxBytes: 1e6, countRefused: () => {} };\n    return [{ id, method, url, ...any, clients: clientsBehind(graph, id, services) }];',
-    suite: 'nodered/http-bodies.once.shared',
+    suite: 'nodered/http-bodies',
     test: 'stays as Node-RED made it',
   },
 ];

@@ -6,7 +6,7 @@ import { describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';
 import { arrived, numbers, payloads, sendAll, streamOut } from '../fixtures/drawn.ts';
 import { Scrape } from '../fixtures/exposition.ts';
-import { batcher, endpoint, httpOut, stage } from '../fixtures/flow.ts';
+import { endpoint, httpOut, stage } from '../fixtures/flow.ts';
 import { useGate } from '../fixtures/gate.ts';
 import { serveFlows, startHost } from '../fixtures/headless.ts';
 import { type FlowNode, pidsOf, useNodeRed } from '../fixtures/node-red.ts';
@@ -38,31 +38,6 @@ async function* linesOf(response: Response): AsyncGenerator<Line> {
 
 describe('a stage on worker hosts', { skip: WITHOUT_REDIS, timeout: 200_000 }, () => {
   const bed = useRemoteBed(red);
-
-  test('answers as a local one, in batches, with an error for its item alone', async (t) => {
-    const code =
-      "return input.map((n) => { if (n === 7) return new Error('seven'); return { n, of: input.length }; });";
-    const { out, failed } = await bed.deploy(
-      batcher('batch', 'batched', { maxBatchSize: '8' }),
-      stage('batched', code, 'done', { ...REMOTE, predict: 'batch' }),
-    );
-    bed.host(t, '--workers', '2');
-    await bed.ready('batched', 2);
-    sendAll(red, 'batch', numbers(40));
-    const results = payloads(await arrived(out, 39)) as { n: number; of: number }[];
-    assert.deepEqual(
-      results.map(({ n }) => n).sort((a, b) => a - b),
-      numbers(40).filter((n) => n !== 7),
-    );
-    assert.ok(
-      results.some(({ of }) => of > 1),
-      'items of one turn run in one batch',
-    );
-    const [error] = await arrived(failed, 1);
-    assert.equal(error?.error?.code, 'modelet_failed');
-    assert.match(String(error?.error?.message), /seven/);
-    assert.equal(red.badges.get('batched')?.text, 'idle, 2 workers');
-  });
 
   test('bytes, parts, metrics and cancelled calls cross as on one machine', async (t) => {
     const notes = join(bed.folder, 'notes');

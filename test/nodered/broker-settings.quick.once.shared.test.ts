@@ -1,4 +1,7 @@
-/** A durable gate says what is wrong with its broker: at deploy if that can be known, else by its badge and the log. */
+/**
+ * A durable gate says what is wrong with its broker: at deploy if that can be known, else by its badge and the log.
+ * Shows: node modelet-broker.
+ */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { collector, dispatchGate, httpIn, httpOut, runtime, sink, stage, TAB } from '../fixtures/flow.ts';

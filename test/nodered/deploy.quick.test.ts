@@ -1,4 +1,7 @@
-/** A deploy does not cost what did not change, and no request is lost in one. */
+/**
+ * A deploy does not cost what did not change, and no request is lost in one.
+ * Shows: promise "Deploys are warm".
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { isAlive } from '../fixtures/alive.ts';

@@ -1,4 +1,7 @@
-/** Exactly one handler gets an error: a collector's catch output, or Node-RED's Catch nodes. */
+/**
+ * Exactly one handler gets an error: a collector's catch output, or Node-RED's Catch nodes.
+ * Shows: node modelet-collector.
+ */
 import assert from 'node:assert/strict';
 import { before, beforeEach, describe, test } from 'node:test';
 import { batcher, catchNode, collector, completeNode, func, runtime, sink, stage, TAB } from '../fixtures/flow.ts';

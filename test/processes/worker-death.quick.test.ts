@@ -1,4 +1,7 @@
-/** A worker that dies takes its own batch with it and nothing else: others, what waits and what comes are served. */
+/**
+ * A worker that dies takes its own batch with it and nothing else: others, what waits and what comes are served.
+ * Shows: promise "Every request is answered once", worker process.
+ */
 
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';

@@ -1,4 +1,7 @@
-/** A dispatch gate in a flow: who is let through, who waits, who is turned away, and by what its leases end. */
+/**
+ * A dispatch gate in a flow: who is let through, who waits, who is turned away, and by what its leases end.
+ * Shows: node modelet-gate.
+ */
 import assert from 'node:assert/strict';
 import { type ClientRequest, request } from 'node:http';
 import { afterEach, describe, test } from 'node:test';

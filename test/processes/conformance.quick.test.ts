@@ -1,6 +1,7 @@
 /**
  * The behaviour that all sources of a stage share, in any language and any kind of worker. A new source is a row
  * of SOURCES.
+ * Shows: worker thread, worker file, worker module, worker python.
  */
 
 import assert from 'node:assert/strict';

@@ -1,4 +1,7 @@
-/** WebSockets at endpoints, on both hosts: in this process, and on the engine's listener. */
+/**
+ * WebSockets at endpoints, on both hosts: in this process, and on the engine's listener.
+ * Shows: way WebSocket.
+ */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { createRequire } from 'node:module';

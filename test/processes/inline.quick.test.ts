@@ -1,4 +1,7 @@
-/** Inline code in a real worker: the tabs On Start, Predict and On Stop, and the habits of the function node. */
+/**
+ * Inline code in a real worker: the tabs On Start, Predict and On Stop, and the habits of the function node.
+ * Shows: worker inline.
+ */
 
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,7 @@
-/** The node that tells flows about a runtime: in the forms it promises, over deploys, and only while there is something to tell. */
+/**
+ * The node that tells flows about a runtime: in the forms it promises, over deploys, and only while there is something to tell.
+ * Shows: node modelet-metrics.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { RuntimeInterval } from '../../src/observe/views/interval.ts';

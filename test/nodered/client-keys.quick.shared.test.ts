@@ -1,4 +1,7 @@
-/** The keys of a runtime in Node-RED: which requests they reach, and what a deploy changes. */
+/**
+ * The keys of a runtime in Node-RED: which requests they reach, and what a deploy changes.
+ * Shows: node modelet-keys.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { endpoint, func, httpIn, httpOut, keysNode, node, runtime, stage, TAB } from '../fixtures/flow.ts';

@@ -1,4 +1,7 @@
-/** Branches of one message, through stages of one or two runtimes, meet in the node that gathers them. */
+/**
+ * Branches of one message, through stages of one or two runtimes, meet in the node that gathers them.
+ * Shows: node modelet-join.
+ */
 import assert from 'node:assert/strict';
 import { before, describe, test } from 'node:test';
 import { arrived, gather, noting, payloads, sendAll, whenIdle } from '../fixtures/drawn.ts';

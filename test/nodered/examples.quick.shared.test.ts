@@ -1,4 +1,7 @@
-/** Each example flow, deployed as it is shipped, does what its comment says. */
+/**
+ * Each example flow, deployed as it is shipped, does what its comment says.
+ * Shows: promise "Node-RED stays free", node modelet-stage, node modelet-runtime.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';

@@ -1,4 +1,7 @@
-/** The headless runner beside Node-RED: the same flows expand to the same endpoints, and the same requests get the same answers. */
+/**
+ * The headless runner beside Node-RED: the same flows expand to the same endpoints, and the same requests get the same answers.
+ * Shows: promise "Ship it without Node-RED", way headless.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,7 @@
-/** The stream response node behind other nodes: what it makes of messages, what ends a stream, and who hears of it. */
+/**
+ * The stream response node behind other nodes: what it makes of messages, what ends a stream, and who hears of it.
+ * Shows: node modelet-stream, way stream.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';

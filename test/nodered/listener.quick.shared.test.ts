@@ -1,4 +1,7 @@
-/** The engine's own listener as the flows of a Node-RED configure it. */
+/**
+ * The engine's own listener as the flows of a Node-RED configure it.
+ * Shows: way listener.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,7 @@
-/** Many requests at once through a whole endpoint: each gets one answer, and it is its own. */
+/**
+ * Many requests at once through a whole endpoint: each gets one answer, and it is its own.
+ * Shows: promise "Requests are batched", node modelet-batcher, way compiled.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { batcher, endpoint, runtime, stage, TAB } from '../fixtures/flow.ts';

@@ -1,4 +1,7 @@
-/** The inputs that the paced split takes apart: arrays, text, files, lines of JSON; and the errors for others. */
+/**
+ * The inputs that the paced split takes apart: arrays, text, files, lines of JSON; and the errors for others.
+ * Shows: node modelet-feed.
+ */
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';
 import { join as joinPath } from 'node:path';

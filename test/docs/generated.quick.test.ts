@@ -6,6 +6,7 @@ import { METRICS } from '../../src/observe/export/metrics.ts';
 import { NODE_SCHEMAS } from '../fixtures/node-schemas.ts';
 import { withTables } from './generated.ts';
 import { pagePaths, readPage, tableRows } from './pages.ts';
+import { shownBy, subjects } from './test-files.ts';
 
 test('the committed tables are those that "npm run docs" writes', () => {
   const outdated = pagePaths().filter((path) => withTables(readPage(path)) !== readPage(path));
@@ -32,4 +33,16 @@ test('the reference has a row for each error code and each metric', () => {
   assert.deepEqual(codes, ERROR_CODES);
   const metrics = readPage('docs/reference/metrics.md').match(/^\| `modelet_\w+`/gm) ?? [];
   assert.equal(metrics.length, METRICS.length);
+});
+
+test('npm test shows each subject with the real thing, and the files name no other subject', () => {
+  const shown = shownBy();
+  assert.deepEqual(
+    subjects().filter((subject) => !shown.has(subject)),
+    [],
+  );
+  assert.deepEqual(
+    [...shown.keys()].filter((subject) => !subjects().includes(subject)),
+    [],
+  );
 });

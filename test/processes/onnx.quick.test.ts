@@ -1,4 +1,7 @@
-/** ONNX models in real workers: batches, threads, pins, and what a stage says that has no runtime for them. */
+/**
+ * ONNX models in real workers: batches, threads, pins, and what a stage says that has no runtime for them.
+ * Shows: worker onnx.
+ */
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,7 @@
-/** Fused or not, a pipeline behaves as the nodes it is drawn with: messages, splits, Catch and Status nodes, clients. */
+/**
+ * Fused or not, a pipeline behaves as the nodes it is drawn with: messages, splits, Catch and Status nodes, clients.
+ * Shows: way flow.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { READY } from '../fixtures/badges.ts';

@@ -1,4 +1,7 @@
-/** Compiled endpoints as models of the KServe v2 protocol, at Node-RED's server, the engine's listener and the headless runner. */
+/**
+ * Compiled endpoints as models of the KServe v2 protocol, at Node-RED's server, the engine's listener and the headless runner.
+ * Shows: way KServe.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

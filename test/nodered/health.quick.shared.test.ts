@@ -1,4 +1,7 @@
-/** Live and ready say how it is, also while something is dead, starting or failing; and tell the public no more than it needs. */
+/**
+ * Live and ready say how it is, also while something is dead, starting or failing; and tell the public no more than it needs.
+ * Shows: promise "You see why".
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

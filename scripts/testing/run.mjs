@@ -1,0 +1,110 @@
+// Runs jobs, each in a process of its own and several at once. One pool takes the jobs of all folders, because
+// `node --test` sorts the files that it is given: long files came last, and a core idled while they ended.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { root } from '../runtimes.mjs';
+
+/** Places for jobs that run at once. Most tests wait for processes, so that more jobs than cores keep the cores busy. */
+const PLACES = 6;
+/** Time limit against tests that hang. The longest job takes a few minutes, and four times as long on a slow machine. */
+const SECONDS_PER_JOB = 2400;
+/** After this, a job that was told to end is killed. */
+const SECONDS_TO_END = 20;
+const SECONDS_TO_CLOSE = 2;
+/** Hundreds of processes load the same code: Node compiles it once. Node 20 has no such cache. */
+const COMPILED = join(root, 'node_modules', '.cache', 'compiled');
+const REPORTER = join(root, 'scripts', 'testing', 'events.mjs');
+
+/**
+ * The end of a job. `tests` has each test, with its path of names, and each file of a job with several.
+ * @typedef {{ job: import('./jobs.mjs').Job, passed: boolean, seconds: number, output: string, tests: { passed: boolean,
+ *   path: string[], isSuite: boolean, isCause: boolean, skipped?: string, seconds: number, message?: string }[] }} Result
+ */
+
+/**
+ * Runs all jobs, the longest first; one that takes several places waits for them.
+ * @param {import('./jobs.mjs').Job[]} jobs
+ * @param {string | undefined} pattern regular expression: runs only tests of such a name
+ * @param {(event: 'start' | 'end', what: import('./jobs.mjs').Job | Result) => void} tell
+ * @returns {Promise<Result[]>}
+ */
+export async function runAll(jobs, pattern, tell) {
+  const reports = mkdtempSync(join(tmpdir(), 'modelet-tests-'));
+  const waiting = jobs.toSorted((a, b) => b.seconds - a.seconds);
+  const running = new Map();
+  const results = [];
+  const free = () => PLACES - [...running.keys()].reduce((sum, { places }) => sum + places, 0);
+
+  function startMore() {
+    for (;;) {
+      const index = waiting.findIndex(({ places }) => places <= free());
+      if (index < 0) return;
+      const [job] = waiting.splice(index, 1);
+      running.set(job, runJob(job, pattern, join(reports, `${results.length + running.size}.jsonl`)));
+      tell('start', job);
+    }
+  }
+
+  try {
+    for (startMore(); running.size > 0; startMore()) {
+      const result = await Promise.race(running.values());
+      running.delete(result.job);
+      results.push(result);
+      tell('end', result);
+    }
+  } finally {
+    rmSync(reports, { recursive: true, force: true });
+  }
+  return results;
+}
+
+/** @returns {Promise<Result>} */
+async function runJob(job, pattern, report) {
+  const startedAt = performance.now();
+  const output = [];
+  const child = spawn(job.on.node, [...argumentsFor(pattern, report), job.path], {
+    cwd: root,
+    env: { NODE_COMPILE_CACHE: COMPILED, ...process.env, TEST_NODE_RED: job.on.module, ...job.env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => output.push(chunk));
+  const end = setTimeout(() => {
+    output.push(Buffer.from(`Not over after ${SECONDS_PER_JOB} s.\n`));
+    child.kill();
+  }, SECONDS_PER_JOB * 1000);
+  const kill = setTimeout(() => child.kill('SIGKILL'), (SECONDS_PER_JOB + SECONDS_TO_END) * 1000);
+  const closed = once(child, 'close');
+  const [code, signal] = await once(child, 'exit');
+  // A process that the file left behind may keep its output open.
+  await Promise.race([closed, delay(SECONDS_TO_CLOSE * 1000, undefined, { ref: false })]);
+  clearTimeout(end);
+  clearTimeout(kill);
+  if (signal) output.push(Buffer.from(`Ended by ${signal}.\n`));
+  const seconds = (performance.now() - startedAt) / 1000;
+  const text = Buffer.concat(output).toString();
+  return { job, passed: code === 0, seconds, output: text, tests: readReport(report) };
+}
+
+function argumentsFor(pattern, report) {
+  const reporters = [
+    ['spec', 'stdout'],
+    [REPORTER, report],
+  ].flatMap(([reporter, to]) => [`--test-reporter=${reporter}`, `--test-reporter-destination=${to}`]);
+  return pattern === undefined ? reporters : [...reporters, `--test-name-pattern=${pattern}`];
+}
+
+/** Returns the lines of the report. The last may be cut where a process was killed. */
+function readReport(path) {
+  let text = '';
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch {
+    // The process ended before its first test.
+  }
+  const whole = text.slice(0, text.lastIndexOf('\n') + 1);
+  return whole.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
+}
