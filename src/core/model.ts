@@ -125,7 +125,7 @@ export interface ModeletDescription {
   readonly outputSchema: string | null;
   /** The tensors that it takes by name, all of them; absent: not known. */
   readonly inputs?: readonly ModelPort[];
-  /** The tensors that it gives by name, all of them; absent: not known but by the schema. */
+  /** The tensors that it gives by name, all of them, perhaps as plain arrays; absent: not known but by the schema. */
   readonly outputs?: readonly ModelPort[];
   /** Absent: batches are as they should be. */
   readonly batching?: BatchWarning;

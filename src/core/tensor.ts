@@ -105,7 +105,9 @@ function arraysOf(dims: readonly number[]): number {
 }
 
 function isData(data: unknown, type: string): data is ArrayLike<unknown> {
-  if (Array.isArray(data)) return type === 'string' && data.every((element) => typeof element === 'string');
+  // Bytes that are no text have no other element type.
+  if (Array.isArray(data))
+    return type === 'string' && data.every((element) => typeof element === 'string' || Buffer.isBuffer(element));
   if (!types.isTypedArray(data)) return false;
   const own = elementType(data);
   return own === type || (own !== undefined && own === HELD_BY.get(type));

@@ -65,6 +65,8 @@ async function ask(
 ): Promise<{ status: number; json: unknown }> {
   const sent = Buffer.isBuffer(body) ? new Uint8Array(body) : JSON.stringify(body);
   const answer = await fetch(new URL(path, base), body === undefined ? {} : { method: 'POST', body: sent, headers });
+  // KServe's SDK knows JSON only by this type.
+  if (path.includes('/v2')) assert.equal(answer.headers.get('content-type'), 'application/json');
   return { status: answer.status, json: await answer.json() };
 }
 
@@ -201,24 +203,33 @@ test('outputs without elements have the type and the rank that the model promise
   }
 });
 
-test('an ONNX stage tells its inputs, and takes them by name', async () => {
+test('an ONNX stage tells its inputs and outputs, takes them by name, and gives them so', async () => {
   const path = '@modelet/node-red-pipeline/assets/models/digits.onnx';
-  const onnx = { source: 'onnx', path, init: '{"tensors": true}' };
+  const onnx = { source: 'onnx', path };
   await red.deployReady([
     ...flows({ v2Path: '/' }),
     ...endpoint('/digits', 'batches'),
     batcher('batches', 'digits'),
-    stage('digits', '', 'collector /digits', onnx),
+    stage('digits', '', 'collector /digits', { ...onnx, init: '{"tensors": true}' }),
+    ...endpoint('/plain', 'plain'),
+    stage('plain', '', 'collector /plain', onnx),
   ]);
   const image = { name: 'image', datatype: 'FP32', shape: [-1, 8, 8] };
   for (const [host, url] of await hosts()) {
-    const { inputs, outputs } = (await ask(url, '/v2/models/digits')).json as Record<string, unknown>;
-    assert.deepEqual([inputs, outputs], [[image], [{ name: 'output', datatype: 'FP32', shape: [-1, 10] }]], host);
-    for (const rows of [1, 2]) {
-      const asked = { inputs: [{ ...image, shape: [rows, 8, 8], data: Array(rows * 64).fill(0.5) }] };
-      const { json } = await ask(url, '/v2/models/digits/infer', asked);
-      const [output] = (json as { outputs: { name: string; datatype: string; shape: number[] }[] }).outputs;
-      assert.deepEqual([output?.name, output?.datatype, output?.shape], ['output', 'FP32', [rows, 10]], host);
+    for (const model of ['digits', 'plain']) {
+      const { inputs, outputs } = (await ask(url, `/v2/models/${model}`)).json as Record<string, unknown>;
+      assert.deepEqual([inputs, outputs], [[image], [{ name: 'scores', datatype: 'FP32', shape: [-1, 10] }]], host);
+      for (const shape of [
+        [1, 8, 8],
+        [2, 8, 8],
+        [8, 8],
+      ]) {
+        const rows = shape.length === 3 ? shape[0] : 1;
+        const asked = { inputs: [{ ...image, shape, data: Array((rows as number) * 64).fill(0.5) }] };
+        const { json } = await ask(url, `/v2/models/${model}/infer`, asked);
+        const [output] = (json as { outputs: { name: string; datatype: string; shape: number[] }[] }).outputs;
+        assert.deepEqual([output?.name, output?.datatype, output?.shape], ['scores', 'FP32', [rows, 10]], host);
+      }
     }
   }
 });
@@ -240,6 +251,10 @@ test('an error has its status and one text', async () => {
     [404, 'nothing/infer', { inputs: [X] }, /no model "nothing"/],
     [404, 'through/infer', { inputs: [X] }, /no model "through"/],
     [404, 'double/versions/2/infer', { inputs: [X] }, /of version "2"/],
+    [404, 'double/stats', {}, /the extension "stats" of the model "double" is not supported/],
+    [404, 'lone/mean/versions/1/trace/setting', {}, /"trace\/setting" of the model "lone\/mean" is not supported/],
+    [404, '../repository/index', {}, /the extension "repository" is not supported/],
+    [404, 'stats', {}, /the extension "models\/stats" is not supported/],
     [405, 'double/ready', { inputs: [X] }, /takes GET/],
     [400, 'double/infer', Buffer.from('{'), /not valid JSON/],
     [400, 'double/infer', { inputs: [] }, /at least one tensor/],

@@ -1,10 +1,11 @@
 /** The data types of tensors in the KServe v2 protocol: how their elements come and go as JSON and as bytes. */
+import { isUtf8 } from 'node:buffer';
 import { toUSVString } from 'node:util';
 import { ModeletError } from '../../core/errors.ts';
 import { fromHalfBits, toHalfBits } from '../../core/float16.ts';
 import type { Tensor } from '../../core/tensor.ts';
 
-/** A typed array, or texts. */
+/** A typed array, texts, or bytes. */
 type Elements = Tensor['data'];
 
 export interface Datatype {
@@ -21,8 +22,13 @@ export interface Datatype {
    * @throws ModeletError `bad_request` for a value that the type cannot hold
    */
   fromJson(values: readonly unknown[], of: string): Elements;
+  /** Makes the elements of plain values that a model of this type has given. */
+  from(values: readonly unknown[]): Elements;
   toBytes(elements: Elements): Buffer;
-  /** Returns the elements as the text of a JSON array. */
+  /**
+   * Returns the elements as the text of a JSON array.
+   * @throws ModeletError `bad_request` for bytes that are no text: the client must ask for them in binary
+   */
   toJson(elements: Elements): string;
 }
 
@@ -37,7 +43,6 @@ const LENGTH_BYTES = 4;
 /** The least numbers that become infinite as 16-bit and 32-bit floats. */
 const INFINITE_HALF = 65_520;
 const INFINITE_FLOAT = 2 ** 128 - 2 ** 103;
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 type Fits = (value: unknown) => boolean;
 
@@ -46,6 +51,7 @@ function numeric(name: string, type: string, array: NumberArray, fits: Fits): Da
     ...{ name, type, width: array.BYTES_PER_ELEMENT },
     fromBytes: (bytes) => new array(copyOf(bytes)),
     fromJson: (values, of) => array.from(checked(name, values, of, fits) as never),
+    from: (values) => array.from(values as never),
     toBytes: (elements) => bytesOf(elements as unknown as Numbers),
     toJson: (elements) => JSON.stringify(Array.from(elements)),
   };
@@ -72,6 +78,7 @@ function wide(name: string, type: string, array: NumberArray, least: number): Da
       const integers = checked(name, values, of, fits) as number[];
       return array.from(integers.map(BigInt) as never);
     },
+    from: (values) => array.from((values as (number | bigint)[]).map(BigInt) as never),
     toJson: (elements) => `[${Array.from(elements).join()}]`,
   };
 }
@@ -81,6 +88,7 @@ const HALF: Datatype = {
   width: 2,
   fromBytes: (bytes) => fromHalfBits(new Uint16Array(copyOf(bytes))),
   fromJson: (values, of) => fromHalfBits(toHalfBits(checked('FP16', values, of, fraction(INFINITE_HALF)) as number[])),
+  from: (values) => fromHalfBits(toHalfBits(values as number[])),
   toBytes: (elements) => bytesOf(toHalfBits(elements as ArrayLike<number>)),
 };
 
@@ -88,25 +96,27 @@ const BOOL: Datatype = {
   ...numeric('BOOL', 'bool', Uint8Array as unknown as NumberArray, isBoolean),
   fromBytes: (bytes) => Uint8Array.from(bytes, (byte) => (byte === 0 ? 0 : 1)),
   fromJson: (values, of) => Uint8Array.from(checked('BOOL', values, of, isBoolean) as number[]),
+  from: (values) => Uint8Array.from(values as number[]),
   toJson: (elements) => JSON.stringify(Array.from(elements, (element) => element !== 0)),
 };
 
 const TEXTS: Datatype = {
   ...{ name: 'BYTES', type: 'string', width: 0 },
-  fromBytes: texts,
+  fromBytes: textsOrBytes,
   // Half of a surrogate pair has no bytes in UTF-8.
   fromJson: (values, of) =>
     checked('BYTES', values, of, (value) => typeof value === 'string' && toUSVString(value) === value),
+  from: (values) => values,
   toBytes: (elements) =>
     Buffer.concat(
-      Array.from(elements as ArrayLike<string>).flatMap((text) => {
-        const bytes = Buffer.from(text);
+      Array.from(elements as ArrayLike<string | Uint8Array>).flatMap((element) => {
+        const bytes = Buffer.from(element as string);
         const length = Buffer.alloc(LENGTH_BYTES);
         length.writeUInt32LE(bytes.length);
         return [length, bytes];
       }),
     ),
-  toJson: (elements) => JSON.stringify(Array.from(elements)),
+  toJson: (elements) => JSON.stringify(Array.from(elements as ArrayLike<string | Uint8Array>, textOf)),
 };
 
 const ALL: readonly Datatype[] = [
@@ -140,20 +150,23 @@ export function datatypeOf(type: string): Datatype | undefined {
   return BY_TYPE.get(type);
 }
 
-function texts(bytes: Buffer): string[] {
-  const found: string[] = [];
+/** Returns texts, or all elements as bytes if one of them is no text: a picture, say. */
+function textsOrBytes(bytes: Buffer): (string | Buffer)[] {
+  const found: Buffer[] = [];
   for (let at = 0; at < bytes.length; ) {
     const from = at + LENGTH_BYTES;
     const to = from <= bytes.length ? from + bytes.readUInt32LE(at) : Number.POSITIVE_INFINITY;
     if (to > bytes.length) throw new ModeletError('bad_request', 'a BYTES element is longer than the bytes that came');
-    try {
-      found.push(utf8.decode(bytes.subarray(from, to)));
-    } catch {
-      throw new ModeletError('bad_request', 'a BYTES element is no UTF-8 text: send other bytes as UINT8');
-    }
+    found.push(bytes.subarray(from, to));
     at = to;
   }
-  return found;
+  return found.every(isUtf8) ? found.map(String) : found.map((element) => Buffer.from(element));
+}
+
+function textOf(element: string | Uint8Array): string {
+  if (typeof element === 'string') return element;
+  if (isUtf8(element)) return Buffer.from(element).toString();
+  throw new ModeletError('bad_request', 'an output has bytes that JSON cannot carry: ask for it with binary_data');
 }
 
 function checked(name: string, values: readonly unknown[], of: string, fits: Fits): readonly unknown[] {

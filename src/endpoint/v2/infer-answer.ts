@@ -1,6 +1,8 @@
 /** Makes the answer to an inference request of the KServe v2 protocol from a result. */
 import { ModeletError } from '../../core/errors.ts';
 import type { Tensor } from '../../core/tensor.ts';
+import type { AnswerBody } from '../answer.ts';
+import { JSON_TYPE } from '../media-type.ts';
 import { datatypeOf } from './datatypes.ts';
 import type { InferRequest, WantedOutput } from './infer-request.ts';
 import type { PromisedOutput } from './metadata.ts';
@@ -27,7 +29,7 @@ export function inferAnswer(
   result: unknown,
   promised: readonly PromisedOutput[],
 ): InferAnswer {
-  const found = outputsOfResult(result);
+  const found = outputsOfResult(result, promised);
   checkComplete(request.outputs, found, promised);
   const wanted = request.outputs ?? [...found.keys()].map((name) => ({ name, binary: request.binary }));
   const parts: Buffer[] = [];
@@ -48,6 +50,11 @@ export function inferAnswer(
   const json = Buffer.from(`{${id}${names},"outputs":[${outputs.join()}]}`);
   if (parts.length === 0) return { body: json, jsonLength: null };
   return { body: Buffer.concat([json, ...parts]), jsonLength: json.length };
+}
+
+/** Makes an answer without tensors. Some clients know JSON only by its bare type. */
+export function jsonAnswer(value: object): AnswerBody {
+  return { contentType: JSON_TYPE, body: JSON.stringify(value), nosniff: true };
 }
 
 /** Returns the JSON text of an output. Adds its bytes to `parts` if they go behind the JSON. */

@@ -6,14 +6,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { asModeletError, ModeletError } from '../../core/errors.ts';
 import type { Outcome, Payload, RequestNumber } from '../../core/model.ts';
 import { decodePayload, encodePayload } from '../../wire/codec/codec.ts';
-import { answerBody } from '../answer.ts';
 import { textForClient } from '../client-text.ts';
+import { JSON_TYPE } from '../media-type.ts';
 import { type BodyReadEvents, readBody } from '../read-body.ts';
 import { codingOf, parseTimeout } from '../request-head.ts';
 import { REQUEST_ID, requestIdOf } from '../request-id.ts';
 import { writeAnswer } from '../response-writer.ts';
 import type { ServedEndpoint } from '../served-endpoint.ts';
-import { inferAnswer } from './infer-answer.ts';
+import { inferAnswer, jsonAnswer } from './infer-answer.ts';
 import { type InferRequest, inferRequestOf, readInferRequest } from './infer-request.ts';
 import { promisedOutputs } from './metadata.ts';
 
@@ -145,7 +145,7 @@ export class InferExchange implements BodyReadEvents {
     const { body, jsonLength } = inferAnswer(this.#model, asked, result, promisedOutputs(runtime.described().last));
     const more = jsonLength === null ? [] : [JSON_LENGTH, String(jsonLength)];
     const answer = { ...direct, headers: [...direct.headers, ...more] };
-    const contentType = jsonLength === null ? 'application/json' : 'application/octet-stream';
+    const contentType = jsonLength === null ? JSON_TYPE : 'application/octet-stream';
     const content = { contentType, body, nosniff: true };
     writeAnswer(this.#response, { status: 200, requestId: this.#requestId, answer }, content);
   }
@@ -162,8 +162,7 @@ export class InferExchange implements BodyReadEvents {
   #answerError(error: ModeletError): void {
     const { code, message, statusCode: status, retryAfterSeconds } = error;
     const head = { status, requestId: this.#requestId, answer: this.#endpoint.direct, retryAfterSeconds };
-    const content = answerBody('json', { error: textForClient(code, message) });
-    writeAnswer(this.#response, head, { ...content, nosniff: true });
+    writeAnswer(this.#response, head, jsonAnswer({ error: textForClient(code, message) }));
   }
 
   /** The client has its answer, or has gone. */

@@ -3,11 +3,13 @@ import type { ModeletDescription } from '../../core/model.ts';
 import type { ModelPort } from '../../core/tensor.ts';
 import { datatypeOf } from './datatypes.ts';
 
-/** Name of the only output, if the result is a tensor instead of tensors by name. */
+/** Name of the only output, if the result is a tensor instead of tensors by name, and the model has none for it. */
 export const ONLY_OUTPUT = 'output';
 
 /** An output that the last stage or its schema promises. */
 export interface PromisedOutput extends ModelPort {
+  /** Whether the model itself has it. Else the schema says which JSON the result has, and a tensor keeps its own type. */
+  readonly ofModel: boolean;
   /** Whether a result may lack it. */
   readonly isOptional: boolean;
 }
@@ -63,10 +65,7 @@ export function promisedOutputs(last: ModeletDescription | null): readonly Promi
 
 function promisesOf({ outputs, outputSchema }: ModeletDescription): readonly PromisedOutput[] {
   if (!outputs) return outputSchema === null ? [] : portsOf(outputSchema);
-  const [only] = outputs;
-  // A single tensor is the result itself, without its name.
-  if (only && outputs.length === 1) return [{ ...only, name: ONLY_OUTPUT, isOptional: false }];
-  return outputs.map((port) => ({ ...port, isOptional: false }));
+  return outputs.map((port) => ({ ...port, ofModel: true, isOptional: false }));
 }
 
 function metadataOf({ name, type, shape }: ModelPort): TensorMetadata {
@@ -81,7 +80,9 @@ function portsOf(text: string): PromisedOutput[] {
   const needed = Array.isArray(required) && required.length > 0 ? required : null;
   return values.flatMap(([name, one]) => {
     const port = portOf(name, asSchema(one), whole);
-    return port ? { ...port, isOptional: properties !== undefined && needed?.includes(name) === false } : [];
+    return port
+      ? { ...port, ofModel: false, isOptional: properties !== undefined && needed?.includes(name) === false }
+      : [];
   });
 }
 

@@ -12,12 +12,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
 import { asModeletError } from '../../core/errors.ts';
-import { answerBody } from '../answer.ts';
+import { quoted } from '../../core/text.ts';
 import { isInRanges, JSON_TYPE } from '../media-type.ts';
 import { REQUEST_ID, requestIdOf } from '../request-id.ts';
 import { writeAnswer } from '../response-writer.ts';
 import { prepareAnswer, type ServedEndpoint } from '../served-endpoint.ts';
-import { VERSION } from './infer-answer.ts';
+import { jsonAnswer, VERSION } from './infer-answer.ts';
 import { InferExchange } from './infer-exchange.ts';
 import { inputsOf, outputsOf } from './metadata.ts';
 
@@ -30,6 +30,10 @@ interface Answer {
   readonly value: object;
 }
 
+/** Extensions of Triton that concern no model. */
+const SERVER_EXTENSION =
+  /^\/(repository|systemsharedmemory|cudasharedmemory|trace|logging|models\/stats|models\/trace)(?:\/|$)/;
+const OF_VERSION = /^versions\/[^/]+\//;
 const MODEL = /^\/models\/(.+?)(?:\/versions\/([^/]+))?(?:\/(ready|infer))?$/;
 
 export class Models {
@@ -95,11 +99,13 @@ function infer(
 
 /** Answers any other request. */
 function tell(request: IncomingMessage, response: ServerResponse, path: string, served: Served): void {
-  const { name, version, action } = placeOf(path);
+  const place = placeOf(path);
+  const { name, version, action } = place;
   const endpoint = version === VERSION ? served.get(name) : undefined;
   const takes = action === 'infer' ? ['POST'] : ['GET', 'HEAD'];
   const refused = action === '' && endpoint ? refusalOf(request, response, endpoint) : null;
-  const found = refused ?? (name === '' ? ofServer(path, served) : ofModel(name, version, endpoint, action));
+  const found =
+    refused ?? (name === '' || SERVER_EXTENSION.test(path) ? ofServer(path, served) : ofModel(place, served, endpoint));
   const isWrong = !refused && found.status !== 404 && !takes.includes(request.method ?? '');
   const { status, value } = isWrong ? { status: 405, value: { error: `this path takes ${takes[0]}` } } : found;
   const [any] = served.values();
@@ -107,7 +113,7 @@ function tell(request: IncomingMessage, response: ServerResponse, path: string, 
   const allow = isWrong ? prepareAnswer({ statusCode: null, headers: { Allow: takes.join(', ') } }).headers : [];
   const requestId = requestIdOf(request.headers, response.getHeader(REQUEST_ID));
   const head = { status, requestId, answer: { ...direct, headers: [...direct.headers, ...allow] } };
-  writeAnswer(response, head, { ...answerBody('json', value), nosniff: true });
+  writeAnswer(response, head, jsonAnswer(value));
 }
 
 /** Who may not use an endpoint is told nothing about its model, except whether it is ready. */
@@ -133,13 +139,19 @@ function ofServer(path: string, served: Served): Answer {
       return ok({ live: true });
     case '/health/ready':
       return readiness({}, [...served.values()]);
-    default:
-      return unknown('there is nothing at this path');
+    default: {
+      const [, extension] = SERVER_EXTENSION.exec(path) ?? [];
+      return unknown(extension === undefined ? 'there is nothing at this path' : notSupported(extension));
+    }
   }
 }
 
-function ofModel(name: string, version: string, endpoint: ServedEndpoint | undefined, action: string): Answer {
-  if (!endpoint) return unknown(`there is no model ${JSON.stringify(name)} of version ${JSON.stringify(version)}`);
+function ofModel({ name, version, action }: Place, served: Served, endpoint: ServedEndpoint | undefined): Answer {
+  if (!endpoint) {
+    const model = action === '' ? [...served.keys()].find((known) => name.startsWith(`${known}/`)) : undefined;
+    if (model !== undefined) return unknown(notSupported(name.slice(model.length + 1).replace(OF_VERSION, ''), model));
+    return unknown(`there is no model ${JSON.stringify(name)} of version ${JSON.stringify(version)}`);
+  }
   if (action === 'ready') return readiness({ name }, [endpoint]);
   const { first, last } = endpoint.runtime.described();
   const tensors = { inputs: inputsOf(first), outputs: outputsOf(last) };
@@ -164,6 +176,11 @@ function decoded(name: string): string {
 
 function ok(value: object): Answer {
   return { status: 200, value };
+}
+
+function notSupported(extension: string, model?: string): string {
+  const of = model === undefined ? '' : ` of the model ${JSON.stringify(model)}`;
+  return `the extension ${JSON.stringify(quoted(extension))}${of} is not supported; the server has binary_tensor_data`;
 }
 
 function unknown(error: string): Answer {

@@ -2,14 +2,17 @@
 import { types } from 'node:util';
 import { ModeletError } from '../../core/errors.ts';
 import { asTensor, elementType, sizeOf, type Tensor } from '../../core/tensor.ts';
+import { datatypeOf } from './datatypes.ts';
 import { ONLY_OUTPUT, type PromisedOutput } from './metadata.ts';
 
 /** Returns the outputs by name: the properties of an object, or the result itself. */
-export function outputsOfResult(result: unknown): ReadonlyMap<string, unknown> {
+export function outputsOfResult(result: unknown, promised: readonly PromisedOutput[]): ReadonlyMap<string, unknown> {
   if (types.isMap(result)) return new Map([...result].map(([name, value]) => [String(name), value]));
   // A Date or a Set has no properties either, so it is one result: no tensor, and so an error.
   const isOne = !isPlain(result) || asTensor(result) !== null;
-  return new Map(isOne ? [[ONLY_OUTPUT, result]] : Object.entries(result));
+  const [only] = promised;
+  const name = only && promised.length === 1 ? only.name : ONLY_OUTPUT;
+  return new Map(isOne ? [[name, result]] : Object.entries(result));
 }
 
 function isPlain(value: unknown): value is object {
@@ -18,15 +21,19 @@ function isPlain(value: unknown): value is object {
 
 /**
  * Makes the tensor of an output.
- * @param promised the output as the model's metadata have it: an array without elements shows neither type nor rank
+ * @param promised the output as the model's metadata have it
  * @throws ModeletError `modelet_failed`
  */
 export function tensorOf(value: unknown, name: string, promised: PromisedOutput | undefined): Tensor {
-  const tensor = knownTensor(value, name);
-  const made = tensor ?? tensorOfArray(Array.isArray(value) ? value : [value], name);
-  if (!promised || sizeOf(made.dims) > 0) return made;
-  const missing = promised.shape.slice(made.dims.length).map((size) => (typeof size === 'number' ? size : 0));
-  return { data: made.data, dims: [...made.dims, ...missing], type: tensor ? made.type : promised.type };
+  const tensor = knownTensor(value, name) ?? tensorOfPlain(value, name, promised);
+  if (!promised) return tensor;
+  const { shape, ofModel } = promised;
+  const { dims } = tensor;
+  // An array without elements does not show its rank.
+  const missing = shape.slice(dims.length).map((size) => (typeof size === 'number' ? size : 0));
+  if (sizeOf(dims) === 0) return { ...tensor, dims: [...dims, ...missing] };
+  // A stage in front of the model may have given it one row without the first dimension.
+  return ofModel && dims.length === shape.length - 1 ? { ...tensor, dims: [1, ...dims] } : tensor;
 }
 
 /** Returns the tensor of a value that has a type; null for plain values. */
@@ -39,50 +46,55 @@ function knownTensor(value: unknown, name: string): Tensor | null {
   return { data, dims: [data.length], type };
 }
 
-/** @param array elements of one kind, or arrays nested to one depth and of one length at each depth */
-function tensorOfArray(array: readonly unknown[], name: string): Tensor {
+/** @param value elements of one kind, arrays of them, nested to one depth and of one length at each depth, or one element */
+function tensorOfPlain(value: unknown, name: string, promised: PromisedOutput | undefined): Tensor {
+  const array: readonly unknown[] = Array.isArray(value) ? value : [value];
   const dims: number[] = [];
   for (let level: unknown = array; Array.isArray(level); level = level[0]) dims.push(level.length);
-  let level: readonly unknown[] = array;
+  let elements = array;
   for (const length of dims.slice(1)) {
-    if (!level.every((inner) => Array.isArray(inner) && inner.length === length))
+    if (!elements.every((inner) => Array.isArray(inner) && inner.length === length))
       throw unfit(name, 'has nested arrays of different lengths');
-    level = level.flat(1);
+    elements = elements.flat(1);
   }
-  const kind = level.length === 0 ? 'number' : typeof level[0];
-  const odd = level.find((element) => typeof element !== kind);
-  if (odd !== undefined || level.includes(undefined)) return tensorOfMixed(level, dims, name, kind, odd);
+  const datatype = promised && (promised.ofModel || elements.length === 0) ? datatypeOf(promised.type) : undefined;
+  return datatype
+    ? { data: datatype.from(elements), dims, type: datatype.type }
+    : { dims, ...inferred(elements, name) };
+}
+
+/** Finds the type of plain elements. Those of one kind have it; large integers are BigInts beside numbers. */
+function inferred(elements: readonly unknown[], name: string): Omit<Tensor, 'dims'> {
+  const kind = elements.length === 0 ? 'number' : kindOf(elements[0]);
+  const odd = elements.find((element) => kindOf(element) !== kind);
+  if (odd !== undefined || elements.includes(undefined)) {
+    const areWhole = elements.every((element) => typeof element === 'bigint' || Number.isSafeInteger(element));
+    if (areWhole) return integers(Array.from(elements as (number | bigint)[], BigInt), name);
+    throw unfit(name, `mixes a ${kind} with ${odd === null ? 'null' : `a ${kindOf(odd)}`}`);
+  }
   switch (kind) {
     case 'number':
-      return { data: Float64Array.from(level as number[]), dims, type: 'float64' };
+      return { data: Float64Array.from(elements as number[]), type: 'float64' };
     case 'bigint':
-      return integers(level as bigint[], dims, name);
+      return integers(elements as bigint[], name);
     case 'boolean':
-      return { data: Uint8Array.from(level as boolean[], Number), dims, type: 'bool' };
+      return { data: Uint8Array.from(elements as boolean[], Number), type: 'bool' };
     case 'string':
-      return { data: level, dims, type: 'string' };
+    case 'bytes':
+      return { data: elements, type: 'string' };
     default:
-      throw unfit(name, level[0] === null ? 'has a null in it' : `has an ${kind} in it`);
+      throw unfit(name, elements[0] === null ? 'has a null in it' : `has an ${kind} in it`);
   }
 }
 
-/** Large integers are BigInts, and those beside them may be numbers. */
-function tensorOfMixed(
-  level: readonly unknown[],
-  dims: readonly number[],
-  name: string,
-  kind: string,
-  odd: unknown,
-): Tensor {
-  const areWhole = level.every((element) => typeof element === 'bigint' || Number.isSafeInteger(element));
-  if (areWhole) return integers(Array.from(level as (number | bigint)[], BigInt), dims, name);
-  throw unfit(name, `mixes a ${kind} with ${odd === null ? 'null' : `a ${typeof odd}`}`);
+function kindOf(element: unknown): string {
+  return types.isUint8Array(element) ? 'bytes' : typeof element;
 }
 
-function integers(elements: readonly bigint[], dims: readonly number[], name: string): Tensor {
+function integers(elements: readonly bigint[], name: string): Omit<Tensor, 'dims'> {
   if (elements.some((element) => BigInt.asIntN(64, element) !== element))
     throw unfit(name, 'has an integer of more than 64 bits');
-  return { data: BigInt64Array.from(elements), dims, type: 'int64' };
+  return { data: BigInt64Array.from(elements), type: 'int64' };
 }
 
 export function unfit(name: string, why: string): ModeletError {

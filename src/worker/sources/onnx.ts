@@ -45,7 +45,7 @@ const open: LoadSource<OnnxSource> = async (source, definition, { cpus, log }) =
     examples: options.examples,
     documented: documentedPorts(ports, rows, results),
     inputs: ports.inputs,
-    ...(options.tensors ? { outputs: ports.outputs } : {}),
+    ...(options.tensors || !results.labels ? { outputs: ports.outputs } : {}),
     batching: batchingOf(stacking, warning),
     batch: true,
     setup: () => {},
